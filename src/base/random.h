@@ -13,7 +13,8 @@ enum aorta_random_domain {
     AORTA_RANDOM_PARAMETERS = 1,
     AORTA_RANDOM_DATA,
     AORTA_RANDOM_SHUFFLE,
-    AORTA_RANDOM_RESAMPLE
+    AORTA_RANDOM_RESAMPLE,
+    AORTA_RANDOM_SEARCH
 };
 
 struct aorta_random {

@@ -94,6 +94,11 @@ static double beta_regularised(double x, double a, double b) {
     return 1 - front * beta_fraction(1 - x, b, a) / b;
 }
 
+double aorta_variance_ratio_p(double ratio, double freedom_above, double freedom_below) {
+    return beta_regularised(freedom_below / (freedom_below + freedom_above * ratio), freedom_below / 2,
+                            freedom_above / 2);
+}
+
 /* The two-sided probability of Student's t beyond `t`. */
 static double student_p(double t, double freedom) {
     return beta_regularised(freedom / (freedom + t * t), freedom / 2, 0.5);

@@ -35,6 +35,10 @@ size_t aorta_block_length(const double *samples, size_t count);
 /* p values below it are significant: 0.05. */
 extern const double aorta_significance;
 
+/* The probability that chance alone makes a ratio of two variances, with these degrees of freedom, as large as this
+ * (the F distribution's upper tail). */
+double aorta_variance_ratio_p(double ratio, double freedom_above, double freedom_below);
+
 /* The difference of two means, each of a series of numbers in order. */
 struct aorta_comparison {
     struct aorta_summary reference, candidate;

@@ -23,6 +23,7 @@ aorta_status aorta_cli_hwq(int argc, char **argv);
 aorta_status aorta_cli_sdma(int argc, char **argv);
 aorta_status aorta_cli_report(int argc, char **argv);
 aorta_status aorta_cli_trace(int argc, char **argv);
+aorta_status aorta_cli_sweep(int argc, char **argv);
 aorta_status aorta_cli_whatif(int argc, char **argv);
 aorta_status aorta_cli_trace_analyze(int argc, char **argv);
 aorta_status aorta_cli_trace_merge(int argc, char **argv);

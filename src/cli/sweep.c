@@ -1,0 +1,204 @@
+/* aorta sweep: trials of train, hwq or any command over the values of knobs. */
+#include "base/directory_lock.h"
+#include "cli/cli.h"
+#include "sweep/result.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct sweep_values {
+    const char *config, *workload, *output;
+    struct aorta_string_list overrides, grid, environment;
+    int search, objective;
+    int64_t points, repeats, steps, ranks, seed;
+    double timeout_s;
+    bool resume, no_trace, dry_run, json;
+};
+
+#define AT(field) offsetof(struct sweep_values, field)
+static const struct aorta_range_limits at_least_one = {.min = 1, .max = 1e6};
+static const struct aorta_range_limits points = {.min = 1, .max = 10000};
+static const struct aorta_range_limits repeats = {.min = 1, .max = 1000};
+static const struct aorta_range_limits not_negative = {.min = 0, .max = INFINITY};
+static const struct aorta_range_limits seeds = {.min = 0, .max = 1e15};
+static const struct aorta_choice searches[] = {{"grid", AORTA_SWEEP_GRID},
+                                               {"random", AORTA_SWEEP_RANDOM},
+                                               {"halving", AORTA_SWEEP_HALVING},
+                                               {"tpe", AORTA_SWEEP_TPE},
+                                               {NULL, 0}};
+static const struct aorta_choice objectives[] = {{"step_ms", AORTA_SWEEP_STEP_MS},
+                                                 {"overlap_ratio", AORTA_SWEEP_OVERLAP_RATIO},
+                                                 {"exposed_comm_ms", AORTA_SWEEP_EXPOSED_COMM_MS},
+                                                 {"throughput", AORTA_SWEEP_THROUGHPUT},
+                                                 {NULL, 0}};
+static const struct aorta_option options[] = {
+    {"config", AORTA_OPTION_STRING, AT(config), "null", .nullable = true, .letter = 'c', .argument = "FILE",
+     .help = "configuration of aorta train that the knobs change"},
+    {"override", AORTA_OPTION_STRING_LIST, AT(overrides), "null", .nullable = true, .argument = "KEY=VALUE",
+     .several = true, .help = "keys that are the same in all trials"},
+    {"hwq", AORTA_OPTION_STRING, AT(workload), "null", .nullable = true, .argument = "WORKLOAD",
+     .help = "run aorta hwq run WORKLOAD instead of aorta train; knobs are its options"},
+    {"grid", AORTA_OPTION_STRING_LIST, AT(grid), "null", .nullable = true, .argument = "KEY=A,B,C", .several = true,
+     .help = "a knob and its values: a key of the configuration, an option of --hwq, or {KEY} in COMMAND; repeat it "
+             "for several"},
+    {"env", AORTA_OPTION_STRING_LIST, AT(environment), "null", .nullable = true, .argument = "VAR=A,B", .several = true,
+     .help = "a variable of the environment and its values; unset: without it"},
+    {"search", AORTA_OPTION_CHOICE, AT(search), "grid", .choices = searches, .argument = "grid|random|halving|tpe",
+     .help = "grid: all combinations; random: some of them; halving: many with few steps, the best third with three "
+             "times as many, and so on; tpe: where good ones have been found"},
+    {"trials", AORTA_OPTION_INT, AT(points), "null", .nullable = true, .when_null = 0, .limits = &points,
+     .argument = "N", .help = "how many different combinations are tried; default: grid: all, else 20"},
+    {"repeats", AORTA_OPTION_INT, AT(repeats), "2", .limits = &repeats, .argument = "N",
+     .help = "runs of each combination (halving, tpe: of the best ones), which show the noise"},
+    {"objective", AORTA_OPTION_CHOICE, AT(objective), "step_ms", .choices = objectives,
+     .argument = "step_ms|overlap_ratio|exposed_comm_ms|throughput",
+     .help = "the figure that is to be small (ms) or large (overlap_ratio, throughput)"},
+    {"steps", AORTA_OPTION_INT, AT(steps), "null", .nullable = true, .when_null = 0, .limits = &at_least_one,
+     .argument = "N",
+     .help = "steps of a trial: training.max_steps, --iterations of --hwq, {steps} in COMMAND; default: as configured"},
+    {"ranks", AORTA_OPTION_INT, AT(ranks), "1", .letter = 'n', .limits = &at_least_one,
+     .help = "ranks of each trial on this host, started as by aorta launch"},
+    {"output", AORTA_OPTION_STRING, AT(output), "sweep", .letter = 'o', .argument = "DIR",
+     .help = "directory of the results and of the trials; made when missing"},
+    {"resume", AORTA_OPTION_BOOL, AT(resume), "false", .help = "go on with the sweep in --output; nothing is repeated"},
+    {"timeout-s", AORTA_OPTION_DOUBLE, AT(timeout_s), "1800", .limits = &not_negative, .argument = "SECONDS",
+     .help = "a trial that takes longer is ended and counts as hung; 0: never"},
+    {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seeds, .argument = "N",
+     .help = "of the order of the trials and of what is drawn"},
+    {"no-trace", AORTA_OPTION_BOOL, AT(no_trace), "false",
+     .help = "run COMMAND without aorta trace run; it writes its figures itself (docs/sweep.md)"},
+    {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false",
+     .help = "print how many trials it is and the first one's command"},
+    {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print sweep.json instead of the summary"},
+};
+#undef AT
+
+static const struct aorta_cli_syntax syntax = {
+    .usage =
+        "aorta sweep [--config FILE] --grid KEY=A,B --env VAR=A,B [--search METHOD --trials N] [-n RANKS] [-o DIR] "
+        "[--resume] [-- COMMAND [ARGUMENT …]]",
+    .about = "Runs aorta train, aorta hwq or a command with the values of some knobs, one trial after the other, and "
+             "says which knobs change the objective by more than noise does, and what the best values are. A trial "
+             "that fails or hangs is recorded, and the next one runs.",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .operands = true,
+    .command = true,
+    .footer = "DIR receives trials.jsonl, sweep.json, best.yaml (for aorta train --config), best.env (for a shell) and "
+              "trials/NNNN with the log of each. It can be stopped at any time; --resume goes on.",
+};
+
+static aorta_status make_job(const struct sweep_values *values, char **command, struct aorta_arena *arena,
+                             struct aorta_sweep_job *job) {
+    if ((values->workload != NULL) + (values->config || values->overrides.count) + (*command != NULL) > 1)
+        return AORTA_ERROR(AORTA_USAGE, "--config and --override, --hwq, and a command exclude each other");
+    *job = (struct aorta_sweep_job){
+        .plan = {.method = (enum aorta_sweep_method)values->search,
+                 .objective = (enum aorta_sweep_objective)values->objective,
+                 .points = values->points,
+                 .repeats = (int)values->repeats,
+                 .steps = values->steps,
+                 .seed = (uint64_t)values->seed},
+        .target = values->workload ? AORTA_SWEEP_HWQ
+                  : *command       ? AORTA_SWEEP_COMMAND
+                                   : AORTA_SWEEP_TRAIN,
+        .config = values->config,
+        .overrides = values->overrides.items,
+        .override_count = values->overrides.count,
+        .workload = values->workload,
+        .command = command,
+        .trace = !values->no_trace,
+        .ranks = (int)values->ranks,
+        .timeout_s = values->timeout_s,
+        .output = values->output,
+        .resume = values->resume,
+        .progress = stderr,
+    };
+    struct aorta_sweep_space *space = &job->plan.space;
+    for (size_t i = 0; i < values->grid.count; i++)
+        AORTA_TRY(aorta_sweep_space_add(space, values->grid.items[i], false, arena));
+    for (size_t i = 0; i < values->environment.count; i++)
+        AORTA_TRY(aorta_sweep_space_add(space, values->environment.items[i], true, arena));
+    return aorta_sweep_check(job);
+}
+
+static aorta_status print_plan(const struct aorta_sweep_job *job, struct aorta_arena *arena) {
+    const struct aorta_trials none = {0};
+    struct aorta_sweep_next next;
+    struct aorta_text text = {0};
+    bool more;
+    char **words;
+    AORTA_TRY(aorta_sweep_choose(&job->plan, &none, &next, &more));
+    AORTA_TRY(aorta_sweep_command(job, &next, "DIR/trials/0000", arena, &words));
+    aorta_text_printf(&text, "%s of %s; the first is ", aorta_counted(aorta_sweep_planned(&job->plan), "trial").text,
+                      aorta_counted(aorta_sweep_cells(&job->plan.space), "combination").text);
+    aorta_sweep_point_text(&job->plan.space, next.cell, &text);
+    aorta_text_puts(&text, "\n ");
+    for (; *words; words++) aorta_text_printf(&text, " %s", *words);
+    aorta_text_puts(&text, "\n");
+    return aorta_cli_print_text(&text);
+}
+
+static aorta_status conclude(const struct aorta_sweep_job *job, const struct aorta_trials *trials, bool as_json) {
+    struct aorta_sweep_result result;
+    struct aorta_text target = {0}, text = {0};
+    AORTA_TRY(aorta_sweep_result_make(&job->plan, trials, &result));
+    aorta_status status = aorta_sweep_result_write(job, &result, trials);
+    aorta_sweep_target_text(job, &target);
+    if (!status) status = aorta_text_check(&target);
+    if (!status) {
+        if (as_json)
+            aorta_sweep_result_json(&job->plan, target.data, &result, trials, &text);
+        else
+            aorta_sweep_result_text(&job->plan, target.data, &result, &text);
+        if (!as_json) aorta_text_printf(&text, "  files       %s\n", job->output);
+        status = aorta_cli_print_text(&text);
+    }
+    if (!status && !result.best && trials->count)
+        status = AORTA_ERROR(AORTA_DEVICE, "no trial measured %s; %s/trials has their logs",
+                             aorta_sweep_objectives[job->plan.objective].key, job->output);
+    aorta_text_free(&target);
+    aorta_sweep_result_free(&result);
+    return status;
+}
+
+static aorta_status run_job(const struct aorta_sweep_job *job, bool as_json) {
+    struct aorta_directory_lock *lock;
+    struct aorta_trials trials = {0};
+    int interrupted = 0;
+    AORTA_TRY(aorta_directory_lock(job->output, "--output", &lock));
+    aorta_status status = aorta_sweep_run(job, &trials, &interrupted);
+    if (!status && trials.count) status = conclude(job, &trials, as_json);
+    if (!status && interrupted)
+        status = AORTA_ERROR(AORTA_INTERRUPTED, "interrupted by %s after %s; --resume goes on", strsignal(interrupted),
+                             aorta_counted((long long)trials.count, "trial").text);
+    aorta_trials_free(&trials);
+    aorta_directory_unlock(lock);
+    return status;
+}
+
+static aorta_status run(const struct sweep_values *values, char **command) {
+    char self[PATH_MAX] = "";
+    struct aorta_arena arena = {0};
+    struct aorta_sweep_job job;
+    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
+        return AORTA_ERROR(AORTA_IO, "/proc/self/exe: %s", strerror(errno));
+    aorta_status status = make_job(values, command, &arena, &job);
+    job.self = self;
+    if (!status) status = values->dry_run ? print_plan(&job, &arena) : run_job(&job, values->json);
+    aorta_arena_free(&arena);
+    return status;
+}
+
+aorta_status aorta_cli_sweep(int argc, char **argv) {
+    struct sweep_values values = {0};
+    struct aorta_cli_line line = {0};
+    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &values, &line));
+    aorta_status status = line.help ? NULL : run(&values, line.operands);
+    aorta_cli_free(&line);
+    return status;
+}

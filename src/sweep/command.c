@@ -1,0 +1,220 @@
+/* What a trial runs: aorta train, aorta hwq run, or a user's command, with the values of its point. */
+#include "sweep/run.h"
+#include "train/options.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct words {
+    struct aorta_arena *arena;
+    char **items;
+    size_t count, capacity;
+    bool failed;
+};
+
+static void add(struct words *words, const char *text) {
+    /* The word behind the last one stays NULL. */
+    const size_t used = words->items ? words->count + 1 : 0;
+    char **items = text ? aorta_arena_grow(words->arena, words->items, used, &words->capacity, sizeof *items) : NULL;
+    if (!items) {
+        words->failed = true;
+        return;
+    }
+    words->items = items;
+    words->items[words->count++] = (char *)text;
+    words->items[words->count] = NULL;
+}
+
+static void add_all(struct words *words, const char *const *texts) {
+    for (; *texts; texts++) add(words, *texts);
+}
+
+static void add_launcher(struct words *words, const struct aorta_sweep_job *job) {
+    if (job->ranks < 2) return;
+    add_all(words, (const char *const[]){job->self, "launch", "-n", NULL});
+    add(words, aorta_arena_printf(words->arena, "%d", job->ranks));
+    add(words, "--");
+}
+
+/* ---- train ---- */
+
+static void add_train(struct words *words, const struct aorta_sweep_job *job, const struct aorta_sweep_next *next,
+                      const char *directory) {
+    const struct aorta_sweep_space *space = &job->plan.space;
+    add_launcher(words, job);
+    add_all(words, (const char *const[]){job->self, "train", "--quiet", "--no-report", NULL});
+    if (job->config) {
+        add(words, "--config");
+        add(words, job->config);
+    }
+    add(words, "--override");
+    for (size_t i = 0; i < job->override_count; i++) add(words, job->overrides[i]);
+    for (int i = 0; i < space->count; i++) {
+        if (space->knobs[i].environment) continue;
+        add(words,
+            aorta_arena_printf(words->arena, "%s=%s", space->knobs[i].name, aorta_sweep_value(space, next->cell, i)));
+    }
+    if (next->steps) add(words, aorta_arena_printf(words->arena, "training.max_steps=%lld", (long long)next->steps));
+    add(words, aorta_arena_printf(words->arena, "training.output_dir=%s/out", directory));
+}
+
+/* ---- hwq ---- */
+
+static void add_hwq(struct words *words, const struct aorta_sweep_job *job, const struct aorta_sweep_next *next,
+                    const char *directory) {
+    const struct aorta_sweep_space *space = &job->plan.space;
+    add_launcher(words, job);
+    add_all(words, (const char *const[]){job->self, "hwq", "run", job->workload, NULL});
+    for (int i = 0; i < space->count; i++) {
+        const char *value = aorta_sweep_value(space, next->cell, i);
+        bool flag = !strcmp(value, "true");
+        if (space->knobs[i].environment || !strcmp(value, "false")) continue;
+        add(words, aorta_arena_printf(words->arena, flag ? "--%s" : "--%s=%s", space->knobs[i].name, value));
+    }
+    if (next->steps) add(words, aorta_arena_printf(words->arena, "--iterations=%lld", (long long)next->steps));
+    add(words, aorta_arena_printf(words->arena, "--output=%s/hwq.json", directory));
+}
+
+/* ---- a command ---- */
+
+/* The value for "{name}" at `at`, and its length there; NULL: no such placeholder. */
+static const char *placeholder(const struct aorta_sweep_job *job, const struct aorta_sweep_next *next,
+                               const char *directory, const char *at, char steps[24], size_t *length) {
+    const struct aorta_sweep_space *space = &job->plan.space;
+    const char *end = *at == '{' ? strchr(at, '}') : NULL;
+    if (!end) return NULL;
+    *length = (size_t)(end - at) + 1;
+    size_t name = *length - 2;
+    for (int i = 0; i < space->count; i++)
+        if (strlen(space->knobs[i].name) == name && !strncmp(at + 1, space->knobs[i].name, name))
+            return aorta_sweep_value(space, next->cell, i);
+    if (name == strlen("directory") && !strncmp(at + 1, "directory", name)) return directory;
+    if (name != strlen("steps") || strncmp(at + 1, "steps", name)) return NULL;
+    snprintf(steps, 24, "%lld", (long long)next->steps);
+    return steps;
+}
+
+static void add_filled(struct words *words, const struct aorta_sweep_job *job, const struct aorta_sweep_next *next,
+                       const char *directory, const char *word) {
+    struct aorta_text text = {0};
+    char steps[24];
+    size_t length;
+    aorta_text_puts(&text, "");
+    for (const char *at = word; *at;) {
+        const char *value = placeholder(job, next, directory, at, steps, &length);
+        if (value)
+            aorta_text_puts(&text, value);
+        else
+            aorta_text_append(&text, at, 1);
+        at += value ? length : 1;
+    }
+    add(words, text.failed ? NULL : aorta_arena_strdup(words->arena, text.data ? text.data : ""));
+    aorta_text_free(&text);
+}
+
+static void add_command(struct words *words, const struct aorta_sweep_job *job, const struct aorta_sweep_next *next,
+                        const char *directory) {
+    if (job->trace) {
+        add_all(words, (const char *const[]){job->self, "trace", "run", "-o", NULL});
+        add(words, aorta_arena_printf(words->arena, "%s/trace", directory));
+        add(words, "--");
+    }
+    add_launcher(words, job);
+    for (char *const *word = job->command; *word; word++) add_filled(words, job, next, directory, *word);
+}
+
+aorta_status aorta_sweep_command(const struct aorta_sweep_job *job, const struct aorta_sweep_next *next,
+                                 const char *directory, struct aorta_arena *arena, char ***result) {
+    static void (*const makers[])(struct words *, const struct aorta_sweep_job *, const struct aorta_sweep_next *,
+                                  const char *) = {add_train, add_hwq, add_command};
+    struct words words = {.arena = arena};
+    makers[job->target](&words, job, next, directory);
+    if (words.failed) return AORTA_ERROR(AORTA_MEMORY, "no memory for the command of a trial");
+    *result = words.items;
+    return NULL;
+}
+
+/* ---- checks ---- */
+
+static aorta_status check_train(const struct aorta_sweep_job *job) {
+    const struct aorta_sweep_space *space = &job->plan.space;
+    const char **overrides = calloc(job->override_count + 2, sizeof *overrides);
+    struct aorta_text text = {0};
+    aorta_status status = overrides ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the keys of a sweep");
+    for (size_t i = 0; !status && i < job->override_count; i++) overrides[i] = job->overrides[i];
+    for (int i = 0; !status && i < space->count; i++) {
+        const struct aorta_sweep_knob *knob = &space->knobs[i];
+        for (int v = 0; !status && !knob->environment && v < knob->count; v++) {
+            struct aorta_config config;
+            struct aorta_train_options values;
+            aorta_text_clear(&text);
+            aorta_text_printf(&text, "%s=%s", knob->name, knob->values[v]);
+            status = aorta_text_check(&text);
+            if (status) break;
+            overrides[job->override_count] = text.data;
+            /* Only whether the value fits its row: values that exclude others may be right in some points. */
+            status = aorta_config_load(&aorta_train_option_table, job->config, overrides, job->override_count + 1,
+                                       &values, &config);
+            if (!status) aorta_config_free(&config);
+        }
+    }
+    aorta_text_free(&text);
+    free(overrides);
+    return status;
+}
+
+static bool has_placeholder(char *const *words, const char *name) {
+    struct aorta_text text = {0};
+    aorta_text_printf(&text, "{%s}", name);
+    bool found = text.failed;
+    for (; !found && *words; words++) found = strstr(*words, text.data) != NULL;
+    aorta_text_free(&text);
+    return found;
+}
+
+static aorta_status check_command(const struct aorta_sweep_job *job) {
+    const struct aorta_sweep_space *space = &job->plan.space;
+    for (int i = 0; i < space->count; i++) {
+        const char *name = space->knobs[i].name;
+        if (space->knobs[i].environment || has_placeholder(job->command, name)) continue;
+        return AORTA_ERROR(AORTA_USAGE, "--grid %s: write {%s} in the command, where its values go", name, name);
+    }
+    if (!job->plan.steps || job->plan.method != AORTA_SWEEP_HALVING || has_placeholder(job->command, "steps"))
+        return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "--search halving: write {steps} in the command, where the number of steps goes");
+}
+
+static aorta_status check_name(const struct aorta_sweep_knob *knob) {
+    for (const char *at = knob->name; knob->environment && *at; at++)
+        if (!isalnum((unsigned char)*at) && *at != '_')
+            return AORTA_ERROR(AORTA_USAGE, "--env %s: no name of a variable", knob->name);
+    return NULL;
+}
+
+aorta_status aorta_sweep_check(const struct aorta_sweep_job *job) {
+    const struct aorta_sweep_plan *plan = &job->plan;
+    const int64_t most_points = 100000;
+    if (!plan->space.count) return AORTA_ERROR(AORTA_USAGE, "no knobs: give --grid KEY=A,B or --env VAR=A,B");
+    for (int i = 0; i < plan->space.count; i++) AORTA_TRY(check_name(&plan->space.knobs[i]));
+    if (!plan->points && plan->method == AORTA_SWEEP_GRID && aorta_sweep_cells(&plan->space) > most_points)
+        return AORTA_ERROR(AORTA_USAGE, "%lld combinations; --trials N or --search random takes some of them",
+                           (long long)aorta_sweep_cells(&plan->space));
+    if (plan->method == AORTA_SWEEP_HALVING && !plan->steps)
+        return AORTA_ERROR(AORTA_USAGE, "--search halving needs --steps N, the steps of a whole trial");
+    if (job->target == AORTA_SWEEP_TRAIN) return check_train(job);
+    return job->target == AORTA_SWEEP_COMMAND ? check_command(job) : NULL;
+}
+
+void aorta_sweep_target_text(const struct aorta_sweep_job *job, struct aorta_text *text) {
+    if (job->target == AORTA_SWEEP_TRAIN) {
+        aorta_text_printf(text, "train %s", job->config ? job->config : "(defaults)");
+        for (size_t i = 0; i < job->override_count; i++) aorta_text_printf(text, " %s", job->overrides[i]);
+    } else if (job->target == AORTA_SWEEP_HWQ) {
+        aorta_text_printf(text, "hwq run %s", job->workload);
+    } else {
+        for (char *const *word = job->command; *word; word++)
+            aorta_text_printf(text, "%s%s", word == job->command ? "" : " ", *word);
+    }
+    aorta_text_printf(text, " -n %d", job->ranks);
+}

@@ -1,0 +1,238 @@
+#include "sweep/importance.h"
+#include "base/statistics.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Trials with the figure, and an orthonormal basis of what the model explains so far. */
+struct fit {
+    const struct aorta_sweep_plan *plan;
+    const struct aorta_trial **trials;
+    double *figures; /* less what the basis explains */
+    double *basis;   /* [size][count] */
+    double *column;  /* [count] */
+    int count, size;
+};
+
+static void fit_free(struct fit *fit) {
+    free(fit->trials);
+    free(fit->figures);
+    free(fit->basis);
+    free(fit->column);
+}
+
+static aorta_status fit_make(struct fit *fit, const struct aorta_sweep_plan *plan, const struct aorta_trials *trials) {
+    size_t n = trials->count + 1;
+    *fit = (struct fit){.plan = plan,
+                        .trials = calloc(n, sizeof *fit->trials),
+                        .figures = calloc(n, sizeof *fit->figures),
+                        .basis = calloc(n * n, sizeof *fit->basis),
+                        .column = calloc(n, sizeof *fit->column)};
+    if (!fit->trials || !fit->figures || !fit->basis || !fit->column) {
+        fit_free(fit);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for the importance of knobs over %zu trials", trials->count);
+    }
+    for (size_t i = 0; i < trials->count; i++)
+        if (aorta_trial_has(&trials->items[i], plan->objective)) fit->trials[fit->count++] = &trials->items[i];
+    return NULL;
+}
+
+static double dot(const double *a, const double *b, int count) {
+    double sum = 0;
+    for (int i = 0; i < count; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+/* Gram and Schmidt, twice for rounding; false: the basis has the column already. */
+static bool add_column(struct fit *fit) {
+    const double before = sqrt(dot(fit->column, fit->column, fit->count));
+    if (before <= 0 || fit->size >= fit->count) return false;
+    for (int pass = 0; pass < 2; pass++)
+        for (int b = 0; b < fit->size; b++) {
+            const double *unit = fit->basis + (size_t)b * (size_t)fit->count;
+            const double part = dot(unit, fit->column, fit->count);
+            for (int i = 0; i < fit->count; i++) fit->column[i] -= part * unit[i];
+        }
+    const double length = sqrt(dot(fit->column, fit->column, fit->count));
+    if (length < 1e-8 * before) return false;
+    double *unit = fit->basis + (size_t)fit->size++ * (size_t)fit->count;
+    for (int i = 0; i < fit->count; i++) unit[i] = fit->column[i] / length;
+    const double part = dot(unit, fit->figures, fit->count);
+    for (int i = 0; i < fit->count; i++) fit->figures[i] -= part * unit[i];
+    return true;
+}
+
+static int level(const struct fit *fit, int trial, int knob) {
+    return aorta_sweep_level(&fit->plan->space, fit->trials[trial]->cell, knob);
+}
+
+/* Columns of one knob, or of the products of two. Returns how many are new. */
+static int add_effect(struct fit *fit, int first, int second) {
+    const struct aorta_sweep_knob *knobs = fit->plan->space.knobs;
+    int added = 0;
+    for (int a = 1; a < knobs[first].count; a++)
+        for (int b = second < 0 ? 0 : 1; b < (second < 0 ? 1 : knobs[second].count); b++) {
+            for (int i = 0; i < fit->count; i++)
+                fit->column[i] = level(fit, i, first) == a && (second < 0 || level(fit, i, second) == b);
+            added += add_column(fit);
+        }
+    return added;
+}
+
+/* Back to the mean of the trials with as many steps. */
+static void restart(struct fit *fit) {
+    fit->size = 0;
+    for (int i = 0; i < fit->count; i++) fit->figures[i] = fit->trials[i]->figures[fit->plan->objective];
+    for (int i = 0; i < fit->count; i++) {
+        for (int j = 0; j < fit->count; j++) fit->column[j] = fit->trials[j]->steps == fit->trials[i]->steps;
+        if (!i || fit->trials[i]->steps != fit->trials[i - 1]->steps) add_column(fit);
+    }
+}
+
+static void add_mains(struct fit *fit, int but) {
+    for (int k = 0; k < fit->plan->space.count; k++)
+        if (k != but) add_effect(fit, k, -1);
+}
+
+static double residue(const struct fit *fit) {
+    return dot(fit->figures, fit->figures, fit->count);
+}
+
+/* ---- noise ---- */
+
+static bool same_point(const struct aorta_trial *a, const struct aorta_trial *b) {
+    return a->cell == b->cell && a->steps == b->steps;
+}
+
+/* Squares of the differences to the mean of the trial's own point. */
+static double repeat_squares(const struct fit *fit, int *freedom) {
+    double squares = 0;
+    *freedom = 0;
+    for (int i = 0; i < fit->count; i++) {
+        double sum = 0;
+        int count = 0, before = 0;
+        for (int j = 0; j < fit->count; j++) {
+            if (!same_point(fit->trials[i], fit->trials[j])) continue;
+            sum += fit->trials[j]->figures[fit->plan->objective];
+            count++;
+            before += j < i;
+        }
+        const double off = fit->trials[i]->figures[fit->plan->objective] - sum / count;
+        squares += off * off;
+        *freedom += before > 0;
+    }
+    return squares;
+}
+
+static double measure_noise(struct fit *fit, struct aorta_sweep_importance *importance) {
+    double squares = repeat_squares(fit, &importance->freedom);
+    importance->repeated = importance->freedom > 0;
+    if (!importance->repeated) {
+        restart(fit);
+        add_mains(fit, -1);
+        squares = residue(fit);
+        importance->freedom = fit->count - fit->size;
+    }
+    const double variance = importance->freedom > 0 ? squares / importance->freedom : NAN;
+    importance->noise = sqrt(variance);
+    return variance;
+}
+
+/* ---- effects ---- */
+
+static void weigh(struct aorta_sweep_effect *effect, double squares, int columns, double variance, double total,
+                  int freedom, int effects) {
+    effect->measured = columns > 0;
+    effect->p = NAN;
+    if (!effect->measured || total <= 0) return;
+    const double by_chance = isnan(variance) ? 0 : columns * variance;
+    effect->share = fmin(fmax((squares - by_chance) / total, 0), 1);
+    if (isnan(variance)) return;
+    const double ratio = variance > 0 ? squares / columns / variance : INFINITY;
+    /* Rounding is no effect where repeats are all equal. */
+    if (squares <= 1e-18 * total)
+        effect->p = 1;
+    else
+        effect->p = isinf(ratio) ? 0 : fmin(1, effects * aorta_variance_ratio_p(ratio, columns, freedom));
+    effect->counts = effect->p < aorta_significance;
+}
+
+static void weigh_mains(struct fit *fit, double variance, double total, struct aorta_sweep_importance *importance) {
+    const int knobs = fit->plan->space.count;
+    for (int k = 0; k < knobs; k++) {
+        restart(fit);
+        add_mains(fit, k);
+        const double without = residue(fit);
+        const int columns = add_effect(fit, k, -1);
+        importance->mains[k].knobs[0] = k;
+        importance->mains[k].knobs[1] = -1;
+        weigh(&importance->mains[k], without - residue(fit), columns, variance, total, importance->freedom, knobs);
+    }
+}
+
+/* Where nothing was repeated pairs are what the noise is taken from: they have a share, but no p. */
+static void weigh_pairs(struct fit *fit, double variance, double total, struct aorta_sweep_importance *importance) {
+    const int knobs = fit->plan->space.count;
+    const double known = importance->repeated ? variance : NAN;
+    for (int a = 0; a < knobs; a++)
+        for (int b = a + 1; b < knobs; b++) {
+            struct aorta_sweep_effect *pair = &importance->pairs[importance->pair_count++];
+            restart(fit);
+            add_mains(fit, -1);
+            const double without = residue(fit);
+            const int columns = add_effect(fit, a, b);
+            pair->knobs[0] = a;
+            pair->knobs[1] = b;
+            weigh(pair, without - residue(fit), columns, known, total, importance->freedom, knobs * (knobs - 1) / 2);
+        }
+}
+
+static void sum_up(const struct aorta_sweep_plan *plan, struct aorta_sweep_importance *importance) {
+    for (int k = 0; k < plan->space.count; k++) {
+        importance->counts[k] = importance->mains[k].counts;
+        importance->total[k] = importance->mains[k].share;
+    }
+    for (int i = 0; i < importance->pair_count; i++) {
+        const struct aorta_sweep_effect *pair = &importance->pairs[i];
+        for (int side = 0; side < 2; side++) {
+            importance->counts[pair->knobs[side]] |= pair->counts;
+            importance->total[pair->knobs[side]] += importance->repeated ? pair->share : 0;
+        }
+    }
+}
+
+static void measure_levels(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials,
+                           struct aorta_sweep_importance *importance) {
+    for (size_t i = 0; i < trials->count; i++) {
+        const struct aorta_trial *trial = &trials->items[i];
+        const bool has = aorta_trial_has(trial, plan->objective);
+        for (int k = 0; k < plan->space.count; k++) {
+            struct aorta_sweep_level *level = &importance->levels[k][aorta_sweep_level(&plan->space, trial->cell, k)];
+            *(has ? &level->done : &level->failed) += 1;
+            if (has) level->mean += trial->figures[plan->objective];
+        }
+    }
+    for (int k = 0; k < plan->space.count; k++)
+        for (int v = 0; v < plan->space.knobs[k].count; v++) {
+            struct aorta_sweep_level *level = &importance->levels[k][v];
+            level->mean = level->done ? level->mean / level->done : NAN;
+        }
+}
+
+aorta_status aorta_sweep_importance_make(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials,
+                                         struct aorta_sweep_importance *importance) {
+    struct fit fit;
+    memset(importance, 0, sizeof *importance);
+    AORTA_TRY(fit_make(&fit, plan, trials));
+    importance->trials = fit.count;
+    measure_levels(plan, trials, importance);
+    const double variance = measure_noise(&fit, importance);
+    restart(&fit);
+    const double total = residue(&fit);
+    weigh_mains(&fit, variance, total, importance);
+    weigh_pairs(&fit, variance, total, importance);
+    sum_up(plan, importance);
+    fit_free(&fit);
+    return NULL;
+}

@@ -1,0 +1,42 @@
+/* What each knob explains of the objective: analysis of variance by least squares (Fisher 1925; for points that are no
+ * whole grid each knob beside all the others, Yates 1934). On a whole grid the shares are those of the functional ANOVA
+ * (Hutter, Hoos & Leyton-Brown 2014). */
+#ifndef AORTA_SWEEP_IMPORTANCE_H
+#define AORTA_SWEEP_IMPORTANCE_H
+
+#include "sweep/sweep.h"
+
+struct aorta_sweep_effect {
+    int knobs[2];  /* the second is -1 for a knob alone */
+    double share;  /* of the variance over all trials that it explains, less what chance explains; 0 … 1 */
+    double p;      /* that chance alone explains so much, times the number of such effects; NaN: unknown */
+    bool measured; /* whether the trials show it at all: values of it that were combined */
+    bool counts;   /* p < aorta_significance */
+};
+
+struct aorta_sweep_level {
+    double mean; /* of the objective over the trials with this value; NaN: none has it */
+    int done, failed;
+};
+
+struct aorta_sweep_importance {
+    int trials; /* that have the figure */
+    /* Standard deviation of trials of the same point with as many steps; where none was repeated that of what the knobs
+     * do not explain one by one; NaN: neither is known. */
+    double noise;
+    int freedom;   /* of the noise: degrees of freedom */
+    bool repeated; /* the noise is that of repeats */
+    struct aorta_sweep_effect mains[AORTA_SWEEP_MOST_KNOBS];
+    struct aorta_sweep_effect pairs[AORTA_SWEEP_MOST_KNOBS * (AORTA_SWEEP_MOST_KNOBS - 1) / 2];
+    int pair_count;
+    struct aorta_sweep_level levels[AORTA_SWEEP_MOST_KNOBS][AORTA_SWEEP_MOST_VALUES];
+    bool counts[AORTA_SWEEP_MOST_KNOBS];  /* alone or with another knob it explains more than noise does */
+    double total[AORTA_SWEEP_MOST_KNOBS]; /* share alone and in pairs */
+};
+
+/* AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_sweep_importance_make(const struct aorta_sweep_plan *plan,
+                                                        const struct aorta_trials *trials,
+                                                        struct aorta_sweep_importance *importance);
+
+#endif

@@ -1,0 +1,72 @@
+#include "sweep/objective.h"
+#include "base/files.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+
+static double number(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static double number_in(const json_t *object, const char *key, const char *inner) {
+    return number(json_object_get(object, key), inner);
+}
+
+static void from_summary(const json_t *root, double *figures) {
+    json_t *labels = json_object_get(root, "labels");
+    const json_t *run = json_object_iter_value(json_object_iter(labels));
+    figures[AORTA_SWEEP_STEP_MS] = number_in(run, "step_ms", "p50");
+    figures[AORTA_SWEEP_OVERLAP_RATIO] = number(run, "overlap_ratio_total");
+    figures[AORTA_SWEEP_EXPOSED_COMM_MS] = number_in(run, "exposed_comm_ms", "mean");
+    figures[AORTA_SWEEP_THROUGHPUT] = number_in(run, "samples_per_s", "p50");
+}
+
+/* Means over the steps of all ranks; a recording without steps has shares only. */
+static void from_analysis(const json_t *root, double *figures) {
+    double overlap = 0, comm = 0, exposed = 0;
+    size_t i, j, steps = 0;
+    const json_t *rank, *step;
+    json_array_foreach(json_object_get(root, "ranks"), i, rank) {
+        json_array_foreach(json_object_get(rank, "steps"), j, step) {
+            overlap += number(step, "overlap_ms");
+            comm += number(step, "comm_ms");
+            exposed += number(step, "exposed_comm_ms");
+            steps++;
+        }
+    }
+    if (!steps) return;
+    figures[AORTA_SWEEP_STEP_MS] = number(root, "judged_ms_mean");
+    figures[AORTA_SWEEP_OVERLAP_RATIO] = comm > 0 ? overlap / comm : NAN;
+    figures[AORTA_SWEEP_EXPOSED_COMM_MS] = exposed / (double)steps;
+    figures[AORTA_SWEEP_THROUGHPUT] = 1e3 / figures[AORTA_SWEEP_STEP_MS];
+}
+
+static void from_hwq(const json_t *root, double *figures) {
+    figures[AORTA_SWEEP_STEP_MS] = number_in(root, "latency_ms", "p50");
+    figures[AORTA_SWEEP_THROUGHPUT] = number(root, "throughput");
+}
+
+static void from_result(const json_t *root, double *figures) {
+    for (int i = 0; i < AORTA_SWEEP_OBJECTIVE_COUNT; i++) {
+        double figure = number(root, aorta_sweep_objectives[i].key);
+        if (isfinite(figure)) figures[i] = figure;
+    }
+}
+
+aorta_status aorta_sweep_figures_read(const char *path, enum aorta_sweep_source source,
+                                      double figures[AORTA_SWEEP_OBJECTIVE_COUNT]) {
+    enum { MOST_BYTES = 1 << 30 };
+    static void (*const readers[])(const json_t *, double *) = {from_summary, from_analysis, from_hwq, from_result};
+    char *bytes;
+    size_t length;
+    json_error_t error;
+    AORTA_TRY(aorta_file_read_small(path, MOST_BYTES, &bytes, &length));
+    json_t *root = json_loadb(bytes, length, 0, &error);
+    free(bytes);
+    if (!root) return AORTA_ERROR(AORTA_FORMAT, "%s:%d: %s", path, error.line, error.text);
+    readers[source](root, figures);
+    json_decref(root);
+    return NULL;
+}

@@ -1,0 +1,219 @@
+#include "sweep/result.h"
+#include "base/statistics.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- points ---- */
+
+static struct aorta_sweep_point *point_of(struct aorta_sweep_result *result, const struct aorta_trial *trial) {
+    for (size_t i = 0; i < result->count; i++)
+        if (result->points[i].cell == trial->cell && result->points[i].steps == trial->steps) return &result->points[i];
+    struct aorta_sweep_point *point = &result->points[result->count++];
+    *point = (struct aorta_sweep_point){.cell = trial->cell, .steps = trial->steps};
+    return point;
+}
+
+static void collect(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials,
+                    struct aorta_sweep_result *result) {
+    for (size_t i = 0; i < trials->count; i++) {
+        const struct aorta_trial *trial = &trials->items[i];
+        result->states[trial->state]++;
+        result->seconds += trial->seconds;
+        if (!aorta_trial_has(trial, plan->objective)) continue;
+        struct aorta_sweep_point *point = point_of(result, trial);
+        for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++)
+            point->figures[f] += (trial->figures[f] - point->figures[f]) / (point->runs + 1);
+        point->runs++;
+    }
+    const bool higher = aorta_sweep_objectives[plan->objective].higher_is_better;
+    for (size_t i = 0; i < result->count; i++) {
+        double figure = result->points[i].figures[plan->objective];
+        result->points[i].cost = higher ? -figure : figure;
+        result->whole += result->points[i].steps == plan->steps;
+    }
+}
+
+static int better_first(const void *left, const void *right) {
+    const struct aorta_sweep_point *a = left, *b = right;
+    if (a->steps != b->steps) return a->steps > b->steps ? -1 : 1;
+    if (a->cost != b->cost) return a->cost < b->cost ? -1 : 1;
+    return a->cell < b->cell ? -1 : a->cell > b->cell;
+}
+
+/* A search that goes on from what looked best chose it by luck, too: what was repeated is the measure. */
+static const struct aorta_sweep_point *choose_best(const struct aorta_sweep_plan *plan,
+                                                   const struct aorta_sweep_result *result) {
+    const bool adaptive = plan->method == AORTA_SWEEP_HALVING || plan->method == AORTA_SWEEP_TPE;
+    int most = 0;
+    for (size_t i = 0; adaptive && i < result->whole; i++)
+        if (result->points[i].runs > most) most = result->points[i].runs;
+    for (size_t i = 0; i < result->whole; i++)
+        if (result->points[i].runs >= most) return &result->points[i];
+    return NULL;
+}
+
+static bool is_alike(const struct aorta_sweep_importance *importance, const struct aorta_sweep_point *a,
+                     const struct aorta_sweep_point *b) {
+    if (isnan(importance->noise)) return false;
+    const double off = a->cost - b->cost;
+    const double variance = importance->noise * importance->noise * (1.0 / a->runs + 1.0 / b->runs);
+    if (variance <= 0) return off == 0;
+    return aorta_variance_ratio_p(off * off / variance, 1, importance->freedom) >= aorta_significance;
+}
+
+aorta_status aorta_sweep_result_make(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials,
+                                     struct aorta_sweep_result *result) {
+    memset(result, 0, sizeof *result);
+    AORTA_TRY(aorta_sweep_importance_make(plan, trials, &result->importance));
+    result->points = calloc(trials->count + 1, sizeof *result->points);
+    if (!result->points) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu points", trials->count);
+    collect(plan, trials, result);
+    qsort(result->points, result->count, sizeof *result->points, better_first);
+    result->best = choose_best(plan, result);
+    for (size_t i = 0; result->best && i < result->whole; i++)
+        result->alike +=
+            &result->points[i] != result->best && is_alike(&result->importance, result->best, &result->points[i]);
+    return NULL;
+}
+
+void aorta_sweep_result_free(struct aorta_sweep_result *result) {
+    free(result->points);
+    result->points = NULL;
+}
+
+/* ---- text ---- */
+
+static void put_seconds(struct aorta_text *text, double seconds) {
+    const long long whole = llround(seconds);
+    aorta_text_printf(text, "%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+static void put_states(const struct aorta_sweep_result *result, struct aorta_text *text) {
+    const char *before = ": ";
+    for (int s = 0; s < AORTA_TRIAL_STATE_COUNT; s++) {
+        if (!result->states[s]) continue;
+        aorta_text_printf(text, "%s%d %s", before, result->states[s],
+                          aorta_trial_state_name((enum aorta_trial_state)s));
+        before = ", ";
+    }
+}
+
+/* ", 12.4% below the median (80.2)" */
+static void put_difference(const struct aorta_sweep_plan *plan, double best, const struct aorta_sweep_point *other,
+                           const char *name, struct aorta_text *text) {
+    const double figure = other->figures[plan->objective];
+    if (figure == 0 || best == figure) return;
+    const double change = 100 * (best - figure) / fabs(figure);
+    aorta_text_printf(text, ", %.1f%% %s the %s (%s)", fabs(change), change < 0 ? "below" : "above", name,
+                      aorta_brief(figure).text);
+}
+
+static void put_best(const struct aorta_sweep_plan *plan, const struct aorta_sweep_result *result,
+                     struct aorta_text *text) {
+    const struct aorta_sweep_point *best = result->best;
+    const double figure = best->figures[plan->objective];
+    aorta_text_puts(text, "  best        ");
+    aorta_sweep_point_text(&plan->space, best->cell, text);
+    aorta_text_printf(text, "\n              %s %s (%s)", aorta_sweep_objectives[plan->objective].key,
+                      aorta_brief(figure).text, aorta_counted(best->runs, "run").text);
+    put_difference(plan, figure, &result->points[result->whole / 2], "median", text);
+    put_difference(plan, figure, &result->points[result->whole - 1], "worst", text);
+    if (result->alike)
+        aorta_text_printf(text, "; within its noise: %s", aorta_counted((long long)result->alike, "other point").text);
+    aorta_text_puts(text, "\n");
+}
+
+static void put_noise(const struct aorta_sweep_plan *plan, const struct aorta_sweep_result *result,
+                      struct aorta_text *text) {
+    const struct aorta_sweep_importance *importance = &result->importance;
+    const double figure = fabs(result->best->figures[plan->objective]);
+    if (isnan(importance->noise)) {
+        aorta_text_puts(text, "  noise       not known: no point has two runs (--repeats 2)\n");
+        return;
+    }
+    aorta_text_printf(text, "  noise       %s (%.2g%%), from %s\n", aorta_brief(importance->noise).text,
+                      figure > 0 ? 100 * importance->noise / figure : 0,
+                      importance->repeated ? aorta_counted(importance->freedom, "repeat").text
+                                           : "what no knob explains alone: nothing was repeated");
+}
+
+/* Knobs by importance. */
+static void sort_knobs(const struct aorta_sweep_plan *plan, const struct aorta_sweep_importance *importance,
+                       int order[AORTA_SWEEP_MOST_KNOBS]) {
+    for (int k = 0; k < plan->space.count; k++) {
+        int at = k;
+        for (; at > 0 && importance->total[order[at - 1]] < importance->total[k]; at--) order[at] = order[at - 1];
+        order[at] = k;
+    }
+}
+
+static void put_levels(const struct aorta_sweep_plan *plan, const struct aorta_sweep_importance *importance, int knob,
+                       struct aorta_text *text) {
+    const char *before = "; ";
+    const struct aorta_sweep_knob *k = &plan->space.knobs[knob];
+    for (int v = 0; v < k->count; v++) {
+        const struct aorta_sweep_level *level = &importance->levels[knob][v];
+        if (!level->done) continue;
+        aorta_text_printf(text, "%s%s %s", before, k->values[v], aorta_brief(level->mean).text);
+        before = ", ";
+    }
+}
+
+static void put_knobs(const struct aorta_sweep_plan *plan, const struct aorta_sweep_importance *importance,
+                      struct aorta_text *text) {
+    enum { SHOWN = 4 };
+    int order[AORTA_SWEEP_MOST_KNOBS], shown = 0;
+    const char *before = "  no effect   ";
+    sort_knobs(plan, importance, order);
+    for (int i = 0; i < plan->space.count && shown < SHOWN; i++) {
+        const int k = order[i];
+        if (!importance->counts[k]) continue;
+        aorta_text_printf(text, "  %-11s %s %.0f%% of the variance", shown++ ? "" : "knobs", plan->space.knobs[k].name,
+                          100 * fmin(importance->total[k], 1));
+        put_levels(plan, importance, k, text);
+        aorta_text_puts(text, "\n");
+    }
+    for (int i = 0; i < plan->space.count; i++) {
+        const int k = order[i];
+        if (importance->counts[k]) continue;
+        aorta_text_printf(text, "%s%s", before, plan->space.knobs[k].name);
+        before = ", ";
+    }
+    if (strcmp(before, ", ") == 0) aorta_text_puts(text, ": within the noise\n");
+}
+
+static void put_failures(const struct aorta_sweep_plan *plan, const struct aorta_sweep_importance *importance,
+                         struct aorta_text *text) {
+    const char *before = "  failures    always with ";
+    for (int k = 0; k < plan->space.count; k++)
+        for (int v = 0; v < plan->space.knobs[k].count; v++) {
+            const struct aorta_sweep_level *level = &importance->levels[k][v];
+            if (level->done || !level->failed) continue;
+            aorta_text_printf(text, "%s%s=%s", before, plan->space.knobs[k].name, plan->space.knobs[k].values[v]);
+            before = ", ";
+        }
+    if (strcmp(before, ", ") == 0) aorta_text_puts(text, "\n");
+}
+
+void aorta_sweep_result_text(const struct aorta_sweep_plan *plan, const char *target,
+                             const struct aorta_sweep_result *result, struct aorta_text *text) {
+    int trials = 0;
+    for (int s = 0; s < AORTA_TRIAL_STATE_COUNT; s++) trials += result->states[s];
+    aorta_text_printf(text, "sweep of %s, %s: %s", target, aorta_sweep_methods[plan->method],
+                      aorta_counted(trials, "trial").text);
+    put_states(result, text);
+    aorta_text_puts(text, "; ");
+    put_seconds(text, result->seconds);
+    aorta_text_puts(text, "\n");
+    if (!result->best) {
+        aorta_text_printf(text, "  best        none: no whole trial has %s\n",
+                          aorta_sweep_objectives[plan->objective].key);
+        return;
+    }
+    put_best(plan, result, text);
+    put_noise(plan, result, text);
+    put_knobs(plan, &result->importance, text);
+    put_failures(plan, &result->importance, text);
+}

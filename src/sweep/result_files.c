@@ -1,0 +1,249 @@
+/* sweep.json, best.yaml and best.env. */
+#include "base/files.h"
+#include "sweep/result.h"
+#include "train/options.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- sweep.json ---- */
+
+static void write_effect(struct aorta_json *json, const struct aorta_sweep_effect *effect) {
+    if (effect->measured)
+        aorta_json_key_double(json, "share", effect->share);
+    else
+        aorta_json_key_null(json, "share");
+    aorta_json_key_double(json, "p_value", effect->p);
+    aorta_json_key_bool(json, "counts", effect->counts);
+}
+
+static void write_knob(struct aorta_json *json, const struct aorta_sweep_plan *plan,
+                       const struct aorta_sweep_importance *importance, int k) {
+    const struct aorta_sweep_knob *knob = &plan->space.knobs[k];
+    aorta_json_object(json);
+    aorta_json_key_string(json, "name", knob->name);
+    aorta_json_key_bool(json, "environment", knob->environment);
+    aorta_json_key_bool(json, "ordered", knob->ordered);
+    aorta_json_key_double(json, "importance", importance->total[k]);
+    aorta_json_key_bool(json, "beats_noise", importance->counts[k]);
+    aorta_json_key_object(json, "alone");
+    write_effect(json, &importance->mains[k]);
+    aorta_json_object_end(json);
+    aorta_json_key_array(json, "values");
+    for (int v = 0; v < knob->count; v++) {
+        const struct aorta_sweep_level *level = &importance->levels[k][v];
+        aorta_json_object(json);
+        aorta_json_key_string(json, "value", knob->values[v]);
+        aorta_json_key_double(json, "mean", level->mean);
+        aorta_json_key_int(json, "trials", level->done);
+        aorta_json_key_int(json, "failures", level->failed);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+    aorta_json_object_end(json);
+}
+
+static void write_importance(struct aorta_json *json, const struct aorta_sweep_plan *plan,
+                             const struct aorta_sweep_importance *importance) {
+    aorta_json_key_object(json, "noise");
+    aorta_json_key_double(json, "std", importance->noise);
+    aorta_json_key_int(json, "degrees_of_freedom", importance->freedom);
+    aorta_json_key_string(json, "from", importance->repeated ? "repeats" : "residue");
+    aorta_json_object_end(json);
+    aorta_json_key_array(json, "knobs");
+    for (int k = 0; k < plan->space.count; k++) write_knob(json, plan, importance, k);
+    aorta_json_array_end(json);
+    aorta_json_key_array(json, "interactions");
+    for (int i = 0; i < importance->pair_count; i++) {
+        const struct aorta_sweep_effect *pair = &importance->pairs[i];
+        aorta_json_object(json);
+        aorta_json_key_array(json, "knobs");
+        for (int side = 0; side < 2; side++) aorta_json_string(json, plan->space.knobs[pair->knobs[side]].name);
+        aorta_json_array_end(json);
+        write_effect(json, pair);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+static void write_point(struct aorta_json *json, const struct aorta_sweep_plan *plan,
+                        const struct aorta_sweep_point *point) {
+    aorta_sweep_point_json(&plan->space, point->cell, json);
+    aorta_json_key_int(json, "steps", point->steps);
+    aorta_json_key_int(json, "runs", point->runs);
+    aorta_sweep_figures_json(point->figures, json);
+}
+
+static void write_points(struct aorta_json *json, const struct aorta_sweep_plan *plan,
+                         const struct aorta_sweep_result *result) {
+    if (result->best) {
+        aorta_json_key_object(json, "best");
+        write_point(json, plan, result->best);
+        aorta_json_key_int(json, "points_alike", (int64_t)result->alike);
+        aorta_json_object_end(json);
+    } else {
+        aorta_json_key_null(json, "best");
+    }
+    aorta_json_key_array(json, "points");
+    for (size_t i = 0; i < result->count; i++) {
+        aorta_json_object(json);
+        write_point(json, plan, &result->points[i]);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+static void write_trials(struct aorta_json *json, const struct aorta_sweep_plan *plan,
+                         const struct aorta_trials *trials) {
+    aorta_json_key_array(json, "trials");
+    for (size_t i = 0; i < trials->count; i++) {
+        const struct aorta_trial *trial = &trials->items[i];
+        aorta_json_object(json);
+        aorta_json_key_int(json, "trial", trial->number);
+        aorta_sweep_point_json(&plan->space, trial->cell, json);
+        aorta_json_key_int(json, "repeat", trial->repeat);
+        aorta_json_key_int(json, "steps", trial->steps);
+        aorta_json_key_string(json, "state", aorta_trial_state_name(trial->state));
+        aorta_json_key_fixed(json, "seconds", trial->seconds, 3);
+        aorta_sweep_figures_json(trial->figures, json);
+        aorta_json_key_string(json, "reason", trial->reason[0] ? trial->reason : NULL);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+void aorta_sweep_result_json(const struct aorta_sweep_plan *plan, const char *target,
+                             const struct aorta_sweep_result *result, const struct aorta_trials *trials,
+                             struct aorta_text *text) {
+    struct aorta_json json;
+    aorta_json_begin(&json, text, 2);
+    aorta_json_object(&json);
+    aorta_json_key_int(&json, "schema_version", AORTA_SWEEP_SCHEMA);
+    aorta_json_key_string(&json, "kind", "sweep");
+    aorta_json_key_string(&json, "target", target);
+    aorta_json_key_string(&json, "search", aorta_sweep_methods[plan->method]);
+    aorta_json_key_string(&json, "objective", aorta_sweep_objectives[plan->objective].key);
+    aorta_json_key_bool(&json, "higher_is_better", aorta_sweep_objectives[plan->objective].higher_is_better);
+    aorta_json_key_int(&json, "steps", plan->steps);
+    aorta_json_key_int(&json, "repeats", plan->repeats);
+    aorta_json_key_int(&json, "seed", (int64_t)plan->seed);
+    aorta_json_key_int(&json, "planned_trials", aorta_sweep_planned(plan));
+    aorta_json_key_object(&json, "states");
+    for (int s = 0; s < AORTA_TRIAL_STATE_COUNT; s++)
+        aorta_json_key_int(&json, aorta_trial_state_name((enum aorta_trial_state)s), result->states[s]);
+    aorta_json_object_end(&json);
+    aorta_json_key_fixed(&json, "seconds", result->seconds, 3);
+    write_points(&json, plan, result);
+    write_importance(&json, plan, &result->importance);
+    write_trials(&json, plan, trials);
+    aorta_json_object_end(&json);
+    aorta_text_puts(text, "\n");
+}
+
+/* ---- best.yaml ---- */
+
+static void write_yaml(json_t *object, int indent, struct aorta_text *text) {
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value) {
+        aorta_text_printf(text, "%*s%s:", indent, "", key);
+        if (json_is_object(value) && json_object_size(value)) {
+            aorta_text_puts(text, "\n");
+            write_yaml(value, indent + 2, text);
+            continue;
+        }
+        char *scalar = json_dumps(value, JSON_ENCODE_ANY);
+        if (!scalar) text->failed = 1;
+        aorta_text_printf(text, " %s\n", scalar ? scalar : "");
+        free(scalar);
+    }
+}
+
+static aorta_status best_config(const struct aorta_sweep_job *job, const char *const *overrides, size_t count,
+                                struct aorta_text *text) {
+    struct aorta_train_options options;
+    struct aorta_text json_text = {0};
+    struct aorta_json json;
+    AORTA_TRY(aorta_train_options_load(job->config, overrides, count, &options));
+    aorta_json_begin(&json, &json_text, 0);
+    aorta_config_write_json(&options.config, &json);
+    aorta_train_options_free(&options);
+    aorta_status status = aorta_text_check(&json_text);
+    json_t *root = status ? NULL : json_loads(json_text.data, 0, NULL);
+    if (!status && !root) status = AORTA_ERROR(AORTA_INTERNAL, "a configuration that is no JSON");
+    if (root) write_yaml(root, 0, text);
+    json_decref(root);
+    aorta_text_free(&json_text);
+    return status;
+}
+
+static aorta_status write_text(const char *directory, const char *name, aorta_status status, struct aorta_text *text) {
+    char *path = aorta_path_join(directory, name);
+    if (!status && !path) status = AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+    if (!status) status = aorta_text_check(text);
+    if (!status) status = aorta_file_replace(path, text->data, text->length);
+    free(path);
+    aorta_text_free(text);
+    return status;
+}
+
+static aorta_status write_config(const struct aorta_sweep_job *job, const struct aorta_sweep_result *result) {
+    const struct aorta_sweep_plan *plan = &job->plan;
+    const char *overrides[AORTA_SWEEP_MOST_KNOBS + 1];
+    struct aorta_arena arena = {0};
+    struct aorta_text text = {0};
+    aorta_text_printf(&text, "# The best of %s by %s: %s.\n", aorta_counted((long long)result->whole, "point").text,
+                      aorta_sweep_objectives[plan->objective].key,
+                      aorta_brief(result->best->figures[plan->objective]).text);
+    const char **all = aorta_arena_alloc(&arena, (job->override_count + sizeof overrides) * sizeof *all);
+    size_t count = 0;
+    for (size_t i = 0; all && i < job->override_count; i++) all[count++] = job->overrides[i];
+    for (int k = 0; all && k < plan->space.count; k++) {
+        const char *value = aorta_sweep_value(&plan->space, result->best->cell, k);
+        const char *pair = aorta_arena_printf(&arena, "%s=%s", plan->space.knobs[k].name, value);
+        if (!pair) all = NULL;
+        if (!pair) break;
+        aorta_text_printf(&text, "# %s%s%s\n", pair, plan->space.knobs[k].environment ? " (best.env)" : "",
+                          result->importance.counts[k] ? "" : ", within the noise");
+        if (!plan->space.knobs[k].environment) all[count++] = pair;
+    }
+    aorta_status status =
+        all ? best_config(job, all, count, &text) : AORTA_ERROR(AORTA_MEMORY, "no memory for best.yaml");
+    aorta_arena_free(&arena);
+    return write_text(job->output, "best.yaml", status, &text);
+}
+
+/* ---- best.env ---- */
+
+static aorta_status write_environment(const struct aorta_sweep_job *job, const struct aorta_sweep_result *result) {
+    const struct aorta_sweep_space *space = &job->plan.space;
+    struct aorta_text text = {0};
+    for (int k = 0; k < space->count; k++) {
+        const char *value = aorta_sweep_value(space, result->best->cell, k);
+        if (!space->knobs[k].environment) continue;
+        if (!strcmp(value, "unset")) {
+            aorta_text_printf(&text, "unset %s\n", space->knobs[k].name);
+            continue;
+        }
+        aorta_text_printf(&text, "export %s='", space->knobs[k].name);
+        for (; *value; value++) aorta_text_printf(&text, *value == '\'' ? "'\\'%c" : "%c", *value);
+        aorta_text_puts(&text, "'\n");
+    }
+    if (!text.length && !text.failed) return NULL;
+    return write_text(job->output, "best.env", NULL, &text);
+}
+
+aorta_status aorta_sweep_result_write(const struct aorta_sweep_job *job, const struct aorta_sweep_result *result,
+                                      const struct aorta_trials *trials) {
+    struct aorta_text target = {0}, text = {0};
+    aorta_sweep_target_text(job, &target);
+    aorta_status status = aorta_text_check(&target);
+    if (!status) aorta_sweep_result_json(&job->plan, target.data, result, trials, &text);
+    aorta_text_free(&target);
+    AORTA_TRY(write_text(job->output, "sweep.json", status, &text));
+    if (!result->best) return NULL;
+    if (job->target == AORTA_SWEEP_TRAIN) AORTA_TRY(write_config(job, result));
+    return write_environment(job, result);
+}

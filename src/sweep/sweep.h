@@ -1,0 +1,138 @@
+/* A sweep: what its knobs may be, which trials it has run, and what these measured. docs/sweep.md has the files.
+ *
+ * A point is one value for each knob, a trial one run of a point. A point is named by its cell: the number whose digits
+ * are the indices of the values, the last knob's first. */
+#ifndef AORTA_SWEEP_SWEEP_H
+#define AORTA_SWEEP_SWEEP_H
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { AORTA_SWEEP_SCHEMA = 1, AORTA_SWEEP_MOST_KNOBS = 16, AORTA_SWEEP_MOST_VALUES = 64 };
+
+/* ---- knobs ---- */
+
+struct aorta_sweep_knob {
+    const char *name;
+    bool environment;          /* a variable; else a key of the configuration, an option or a place in the command */
+    const char *const *values; /* as written; "unset" leaves a variable out */
+    int count;
+    bool ordered; /* all are numbers, ascending or descending: neighbours are alike */
+};
+
+struct aorta_sweep_space { /* zero-initialise; strings lie in the arena given to aorta_sweep_space_add */
+    struct aorta_sweep_knob knobs[AORTA_SWEEP_MOST_KNOBS];
+    int count;
+};
+
+/* "NAME=a,b,c"; commas within brackets or quotes belong to a value. AORTA_USAGE: no values, one twice, the knob twice,
+ * too many knobs or points. */
+AORTA_MUST_USE aorta_status aorta_sweep_space_add(struct aorta_sweep_space *space, const char *text, bool environment,
+                                                  struct aorta_arena *arena);
+int64_t aorta_sweep_cells(const struct aorta_sweep_space *space);
+/* The index of the knob's value at a point. */
+int aorta_sweep_level(const struct aorta_sweep_space *space, int64_t cell, int knob);
+const char *aorta_sweep_value(const struct aorta_sweep_space *space, int64_t cell, int knob);
+/* "fsdp.forward_prefetch=true NCCL_PROTO=LL" */
+void aorta_sweep_point_text(const struct aorta_sweep_space *space, int64_t cell, struct aorta_text *text);
+
+/* ---- objectives ---- */
+
+enum aorta_sweep_objective {
+    AORTA_SWEEP_STEP_MS,
+    AORTA_SWEEP_OVERLAP_RATIO,
+    AORTA_SWEEP_EXPOSED_COMM_MS,
+    AORTA_SWEEP_THROUGHPUT,
+    AORTA_SWEEP_OBJECTIVE_COUNT
+};
+struct aorta_sweep_objective_row {
+    const char *key;
+    bool higher_is_better;
+};
+extern const struct aorta_sweep_objective_row aorta_sweep_objectives[AORTA_SWEEP_OBJECTIVE_COUNT];
+
+/* ---- trials ---- */
+
+enum aorta_trial_state {
+    AORTA_TRIAL_DONE,
+    AORTA_TRIAL_FAILED,    /* ended with an exit code that is not 0 */
+    AORTA_TRIAL_CRASHED,   /* a signal ended it */
+    AORTA_TRIAL_HUNG,      /* took longer than allowed and was ended */
+    AORTA_TRIAL_NO_FIGURE, /* ended well without the figure that is wanted */
+    AORTA_TRIAL_STATE_COUNT
+};
+const char *aorta_trial_state_name(enum aorta_trial_state state);
+
+struct aorta_trial {
+    int64_t number; /* from 0, in the order of their ends */
+    int64_t cell;
+    int repeat;    /* 0: the first run of its point with these steps */
+    int64_t steps; /* that it was to make; 0: as configured */
+    enum aorta_trial_state state;
+    int exit_code, signal;
+    double seconds;
+    double figures[AORTA_SWEEP_OBJECTIVE_COUNT]; /* NaN: not measured */
+    char reason[160];                            /* of a trial that has no figures; else "" */
+};
+
+/* Whether it has the figure; failures have not. */
+bool aorta_trial_has(const struct aorta_trial *trial, enum aorta_sweep_objective objective);
+
+struct aorta_trials { /* zero-initialise */
+    struct aorta_trial *items;
+    size_t count, capacity;
+};
+AORTA_MUST_USE aorta_status aorta_trials_add(struct aorta_trials *trials, const struct aorta_trial *trial);
+void aorta_trials_free(struct aorta_trials *trials);
+
+/* ---- the plan ---- */
+
+enum aorta_sweep_method { AORTA_SWEEP_GRID, AORTA_SWEEP_RANDOM, AORTA_SWEEP_HALVING, AORTA_SWEEP_TPE };
+extern const char *const aorta_sweep_methods[]; /* by method */
+
+struct aorta_sweep_plan {
+    struct aorta_sweep_space space;
+    enum aorta_sweep_method method;
+    enum aorta_sweep_objective objective;
+    int64_t points; /* how many different points are tried; 0: grid: all, others: 20 */
+    int repeats;    /* runs of a point, at least 1 */
+    int64_t steps;  /* of a whole trial; 0: as configured. Halving needs it */
+    uint64_t seed;
+};
+
+/* Lower is better, whatever the objective; infinite for a trial without the figure. */
+double aorta_sweep_cost(const struct aorta_sweep_plan *plan, const struct aorta_trial *trial);
+
+struct aorta_sweep_next {
+    int64_t cell, steps;
+    int repeat;
+};
+
+/* The trial after these; false: there is none. Nothing but the plan and the trials decides, so a sweep that was stopped
+ * goes on as if it had not been. AORTA_MEMORY. (search.c) */
+AORTA_MUST_USE aorta_status aorta_sweep_choose(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials,
+                                               struct aorta_sweep_next *next, bool *more);
+/* How many trials it will be, when none fails. */
+int64_t aorta_sweep_planned(const struct aorta_sweep_plan *plan);
+
+/* ---- trials.jsonl ---- */
+
+/* The first line: what is swept. Two sweeps with the same line have the same trials. */
+void aorta_sweep_header(const struct aorta_sweep_plan *plan, const char *target, struct aorta_text *line);
+void aorta_sweep_trial_line(const struct aorta_sweep_plan *plan, const struct aorta_trial *trial,
+                            struct aorta_text *line);
+/* What both have in common: "values", "state", figures. */
+void aorta_sweep_point_json(const struct aorta_sweep_space *space, int64_t cell, struct aorta_json *json);
+void aorta_sweep_figures_json(const double figures[AORTA_SWEEP_OBJECTIVE_COUNT], struct aorta_json *json);
+
+/* Reads plan (strings in the arena), target and trials of a file. A last line that a kill cut is left out; `valid`
+ * (NULL: not wanted) is how many bytes are whole lines. AORTA_IO, AORTA_FORMAT with the line. */
+AORTA_MUST_USE aorta_status aorta_sweep_read(const char *path, struct aorta_arena *arena, struct aorta_sweep_plan *plan,
+                                             const char **target, struct aorta_trials *trials, int64_t *valid);
+
+#endif

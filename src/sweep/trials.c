@@ -1,0 +1,228 @@
+/* trials.jsonl: a line that says what is swept, and one for each trial that has ended. */
+#include "base/files.h"
+#include "config/option.h"
+#include "sweep/sweep.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct aorta_sweep_objective_row aorta_sweep_objectives[AORTA_SWEEP_OBJECTIVE_COUNT] = {
+    {"step_ms", false}, {"overlap_ratio", true}, {"exposed_comm_ms", false}, {"throughput", true}};
+
+static const char *const states[AORTA_TRIAL_STATE_COUNT] = {"done", "failed", "crashed", "hung", "no_figure"};
+
+const char *aorta_trial_state_name(enum aorta_trial_state state) {
+    return states[state];
+}
+
+bool aorta_trial_has(const struct aorta_trial *trial, enum aorta_sweep_objective objective) {
+    return trial->state == AORTA_TRIAL_DONE && isfinite(trial->figures[objective]);
+}
+
+aorta_status aorta_trials_add(struct aorta_trials *trials, const struct aorta_trial *trial) {
+    if (trials->count == trials->capacity) {
+        size_t capacity = trials->capacity ? 2 * trials->capacity : 64;
+        struct aorta_trial *items = realloc(trials->items, capacity * sizeof *items);
+        if (!items) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu trials", capacity);
+        trials->items = items;
+        trials->capacity = capacity;
+    }
+    trials->items[trials->count++] = *trial;
+    return NULL;
+}
+
+void aorta_trials_free(struct aorta_trials *trials) {
+    free(trials->items);
+    *trials = (struct aorta_trials){0};
+}
+
+/* ---- writing ---- */
+
+static void write_knobs(const struct aorta_sweep_space *space, struct aorta_json *json) {
+    aorta_json_key_array(json, "knobs");
+    for (int i = 0; i < space->count; i++) {
+        const struct aorta_sweep_knob *knob = &space->knobs[i];
+        aorta_json_object(json);
+        aorta_json_key_string(json, "name", knob->name);
+        aorta_json_key_bool(json, "environment", knob->environment);
+        aorta_json_key_array(json, "values");
+        for (int v = 0; v < knob->count; v++) aorta_json_string(json, knob->values[v]);
+        aorta_json_array_end(json);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+void aorta_sweep_header(const struct aorta_sweep_plan *plan, const char *target, struct aorta_text *line) {
+    struct aorta_json json;
+    aorta_json_begin(&json, line, 0);
+    aorta_json_object(&json);
+    aorta_json_key_int(&json, "schema_version", AORTA_SWEEP_SCHEMA);
+    aorta_json_key_string(&json, "kind", "sweep");
+    aorta_json_key_string(&json, "target", target);
+    aorta_json_key_string(&json, "search", aorta_sweep_methods[plan->method]);
+    aorta_json_key_string(&json, "objective", aorta_sweep_objectives[plan->objective].key);
+    aorta_json_key_int(&json, "points", plan->points);
+    aorta_json_key_int(&json, "repeats", plan->repeats);
+    aorta_json_key_int(&json, "steps", plan->steps);
+    aorta_json_key_int(&json, "seed", (int64_t)plan->seed);
+    write_knobs(&plan->space, &json);
+    aorta_json_object_end(&json);
+    aorta_text_puts(line, "\n");
+}
+
+void aorta_sweep_point_json(const struct aorta_sweep_space *space, int64_t cell, struct aorta_json *json) {
+    aorta_json_key_object(json, "values");
+    for (int i = 0; i < space->count; i++)
+        aorta_json_key_string(json, space->knobs[i].name, aorta_sweep_value(space, cell, i));
+    aorta_json_object_end(json);
+}
+
+void aorta_sweep_figures_json(const double figures[AORTA_SWEEP_OBJECTIVE_COUNT], struct aorta_json *json) {
+    for (int i = 0; i < AORTA_SWEEP_OBJECTIVE_COUNT; i++)
+        aorta_json_key_double(json, aorta_sweep_objectives[i].key, figures[i]);
+}
+
+void aorta_sweep_trial_line(const struct aorta_sweep_plan *plan, const struct aorta_trial *trial,
+                            struct aorta_text *line) {
+    struct aorta_json json;
+    aorta_json_begin(&json, line, 0);
+    aorta_json_object(&json);
+    aorta_json_key_int(&json, "trial", trial->number);
+    aorta_json_key_int(&json, "cell", trial->cell);
+    aorta_sweep_point_json(&plan->space, trial->cell, &json);
+    aorta_json_key_int(&json, "repeat", trial->repeat);
+    aorta_json_key_int(&json, "steps", trial->steps);
+    aorta_json_key_string(&json, "state", states[trial->state]);
+    aorta_json_key_int(&json, "exit_code", trial->exit_code);
+    aorta_json_key_int(&json, "signal", trial->signal);
+    aorta_json_key_fixed(&json, "seconds", trial->seconds, 3);
+    aorta_sweep_figures_json(trial->figures, &json);
+    aorta_json_key_string(&json, "reason", trial->reason[0] ? trial->reason : NULL);
+    aorta_json_object_end(&json);
+    aorta_text_puts(line, "\n");
+}
+
+/* ---- reading ---- */
+
+static aorta_status malformed(const char *path, int line, const char *what) {
+    return AORTA_ERROR(AORTA_FORMAT, "%s:%d: %s", path, line, what);
+}
+
+/* Index of a text among names; -1: none. */
+static int name_index(const json_t *value, const char *const *names, int count) {
+    const char *text = json_string_value(value);
+    for (int i = 0; text && i < count; i++)
+        if (!strcmp(text, names[i])) return i;
+    return -1;
+}
+
+static int objective_index(const json_t *value) {
+    const char *names[AORTA_SWEEP_OBJECTIVE_COUNT];
+    for (int i = 0; i < AORTA_SWEEP_OBJECTIVE_COUNT; i++) names[i] = aorta_sweep_objectives[i].key;
+    return name_index(value, names, AORTA_SWEEP_OBJECTIVE_COUNT);
+}
+
+/* The knob's text as the command line has it, so that one reader makes knobs. */
+static aorta_status read_knob(const json_t *row, struct aorta_arena *arena, struct aorta_sweep_space *space) {
+    struct aorta_text text = {0};
+    const char *name = json_string_value(json_object_get(row, "name"));
+    const json_t *values = json_object_get(row, "values"), *value;
+    size_t i;
+    aorta_text_printf(&text, "%s=", name ? name : "");
+    json_array_foreach(values, i, value) {
+        const char *word = json_string_value(value);
+        aorta_text_printf(&text, "%s%s", i ? "," : "", word ? word : "");
+    }
+    aorta_status status = aorta_text_check(&text);
+    if (!status)
+        status = aorta_sweep_space_add(space, text.data, json_is_true(json_object_get(row, "environment")), arena);
+    aorta_text_free(&text);
+    return status;
+}
+
+static aorta_status read_header(const json_t *root, const char *path, struct aorta_arena *arena,
+                                struct aorta_sweep_plan *plan, const char **target) {
+    const char *kind = json_string_value(json_object_get(root, "kind"));
+    int64_t schema = json_integer_value(json_object_get(root, "schema_version"));
+    if (!kind || strcmp(kind, "sweep")) return malformed(path, 1, "is not the first line of a sweep");
+    if (schema != AORTA_SWEEP_SCHEMA)
+        return AORTA_ERROR(AORTA_FORMAT, "%s: schema_version %lld; this program reads %d", path, (long long)schema,
+                           AORTA_SWEEP_SCHEMA);
+    int method = name_index(json_object_get(root, "search"), aorta_sweep_methods, AORTA_SWEEP_TPE + 1);
+    int objective = objective_index(json_object_get(root, "objective"));
+    const char *name = json_string_value(json_object_get(root, "target"));
+    if (method < 0 || objective < 0 || !name) return malformed(path, 1, "has no search, objective or target");
+    *plan = (struct aorta_sweep_plan){.method = (enum aorta_sweep_method)method,
+                                      .objective = (enum aorta_sweep_objective)objective,
+                                      .points = json_integer_value(json_object_get(root, "points")),
+                                      .repeats = (int)json_integer_value(json_object_get(root, "repeats")),
+                                      .steps = json_integer_value(json_object_get(root, "steps")),
+                                      .seed = (uint64_t)json_integer_value(json_object_get(root, "seed"))};
+    *target = aorta_arena_strdup(arena, name);
+    if (!*target) return AORTA_ERROR(AORTA_MEMORY, "no memory for %s", path);
+    const json_t *knob;
+    size_t i;
+    json_array_foreach(json_object_get(root, "knobs"), i, knob) {
+        AORTA_TRY(aorta_annotate(read_knob(knob, arena, &plan->space), "%s:1", path));
+    }
+    return NULL;
+}
+
+static aorta_status read_trial(const json_t *root, const char *path, int line, const struct aorta_sweep_plan *plan,
+                               struct aorta_trials *trials) {
+    struct aorta_trial trial = {.number = (int64_t)trials->count,
+                                .repeat = (int)json_integer_value(json_object_get(root, "repeat")),
+                                .steps = json_integer_value(json_object_get(root, "steps")),
+                                .exit_code = (int)json_integer_value(json_object_get(root, "exit_code")),
+                                .signal = (int)json_integer_value(json_object_get(root, "signal")),
+                                .seconds = json_number_value(json_object_get(root, "seconds"))};
+    const json_t *cell = json_object_get(root, "cell");
+    int state = name_index(json_object_get(root, "state"), states, AORTA_TRIAL_STATE_COUNT);
+    trial.cell = json_is_integer(cell) ? json_integer_value(cell) : -1;
+    if (trial.cell < 0 || trial.cell >= aorta_sweep_cells(&plan->space) || state < 0 || trial.repeat < 0)
+        return malformed(path, line, "is no trial of this sweep");
+    trial.state = (enum aorta_trial_state)state;
+    for (int i = 0; i < AORTA_SWEEP_OBJECTIVE_COUNT; i++) {
+        const json_t *figure = json_object_get(root, aorta_sweep_objectives[i].key);
+        trial.figures[i] = json_is_number(figure) ? json_number_value(figure) : NAN;
+    }
+    const char *reason = json_string_value(json_object_get(root, "reason"));
+    snprintf(trial.reason, sizeof trial.reason, "%s", reason ? reason : "");
+    return aorta_trials_add(trials, &trial);
+}
+
+static aorta_status read_line(const char *text, size_t length, const char *path, int line, struct aorta_arena *arena,
+                              struct aorta_sweep_plan *plan, const char **target, struct aorta_trials *trials) {
+    json_error_t error;
+    json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+    if (!root) return malformed(path, line, error.text);
+    aorta_status status =
+        line == 1 ? read_header(root, path, arena, plan, target) : read_trial(root, path, line, plan, trials);
+    json_decref(root);
+    return status;
+}
+
+aorta_status aorta_sweep_read(const char *path, struct aorta_arena *arena, struct aorta_sweep_plan *plan,
+                              const char **target, struct aorta_trials *trials, int64_t *valid) {
+    enum { MOST_BYTES = 1 << 30 };
+    char *bytes;
+    size_t length, at = 0;
+    int line = 0;
+    AORTA_TRY(aorta_file_read_small(path, MOST_BYTES, &bytes, &length));
+    aorta_status status = NULL;
+    while (!status && at < length) {
+        const char *end = memchr(bytes + at, '\n', length - at);
+        if (!end) break; /* a kill cut it */
+        size_t size = (size_t)(end - bytes) - at;
+        status = read_line(bytes + at, size, path, ++line, arena, plan, target, trials);
+        at += size + 1;
+    }
+    if (!status && !line) status = AORTA_ERROR(AORTA_FORMAT, "%s: has no whole line", path);
+    if (valid) *valid = (int64_t)at;
+    free(bytes);
+    if (status) aorta_trials_free(trials);
+    return status;
+}

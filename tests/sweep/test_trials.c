@@ -1,0 +1,225 @@
+/* aorta sweep as a user runs it: twelve points of which one crashes and one hangs, a sweep that is killed, interrupted
+ * and resumed, and a sweep of real runs. */
+#include "base/files.h"
+#include "check.h"
+#include "folder.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[FOLDER_PATH];
+
+/* `good` takes 10 ms a level, MODE 4; `useless` and the repeat wobble by up to 1. */
+static const char script[] =
+    "case $1$2$MODE in 3bfast) kill -SEGV $$ ;; 2aslow) sleep 100 & sleep 100 ;; esac\n"
+    "[ $MODE = slow ] && slow=4 || slow=0\n"
+    "[ $2 = a ] && wobble=3 || wobble=5\n"
+    "echo \"{\\\"step_ms\\\": $((100 - 10 * $1 + slow)).$(((wobble * 7 + $1 * 3 + AORTA_SWEEP_REPEAT * 4) % 10))}\" "
+    ">$AORTA_SWEEP_RESULT\n"
+    "echo $AORTA_SWEEP_DIR >>starts\n"
+    "sleep 0.02\n";
+
+static const char yaml[] =
+    "training: {batch_size: 4, mixed_precision: none, max_steps: 6}\n"
+    "dataset: {num_samples: 200, sequence_length: 7, num_dense_features: 3, dense_dim: 10, sparse_features: 4,\n"
+    "  vocab_size: 101}\n"
+    "model: {vocab_size: 101, embedding_dim: 20, num_dense_features: 3, dense_dim: 10, model_dim: 24, num_heads: 3,\n"
+    "  num_layers: 2, mlp_hidden_dim: 40, dropout: 0.0}\n"
+    "dataloader: {num_workers: 1}\n";
+
+#define PLANTED                                                                                                        \
+    "sweep -o out --grid good=1,2,3 useless=a,b --env MODE=fast,slow --timeout-s 2 --no-trace %s -- sh script "        \
+    "{good} {useless}"
+
+static int set_up(void **state) {
+    (void)state;
+    folder_make(folder, "sweep");
+    assert_int_equal(chdir(folder), 0);
+    check_ok(aorta_file_replace("script", script, strlen(script)));
+    check_ok(aorta_file_replace("base.yaml", yaml, strlen(yaml)));
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    assert_int_equal(chdir("/"), 0);
+    return folder_remove(folder);
+}
+
+static pid_t start(const char *words) {
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid) return pid;
+    char command[1024];
+    snprintf(command, sizeof command, "exec " AORTA_PROGRAM " %s >output 2>&1", words);
+    execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+    _exit(126);
+}
+
+static void finish(pid_t pid, int expected, const char *part) {
+    int status;
+    size_t length;
+    char *output;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    check_ok(aorta_file_read("output", &output, &length));
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != expected || !strstr(output, part))
+        fail_msg("status %x instead of exit code %d, or no \"%s\" in:\n%s", (unsigned)status, expected, part, output);
+    free(output);
+}
+
+static void run(const char *words, int expected, const char *part) {
+    finish(start(words), expected, part);
+}
+
+static int lines_of(const char *path) {
+    char *bytes;
+    size_t length;
+    int lines = 0;
+    if (access(path, F_OK)) return 0;
+    check_ok(aorta_file_read(path, &bytes, &length));
+    for (size_t i = 0; i < length; i++) lines += bytes[i] == '\n';
+    free(bytes);
+    return lines;
+}
+
+static void wait_for_lines(int lines) {
+    for (int i = 0; i < 6000 && lines_of("out/trials.jsonl") < lines; i++) usleep(10000);
+    assert_true(lines_of("out/trials.jsonl") >= lines);
+}
+
+static const json_t *get(const json_t *root, const char *key) {
+    const json_t *value = json_object_get(root, key);
+    if (!value) fail_msg("no %s", key);
+    return value;
+}
+
+static json_t *read_sweep(void) {
+    json_t *root = json_load_file("out/sweep.json", 0, NULL);
+    assert_non_null(root);
+    return root;
+}
+
+/* Twelve points of which ten are repeated, each trial once. */
+static void check_planted(void) {
+    json_t *root = read_sweep();
+    const json_t *states = get(root, "states"), *knobs = get(root, "knobs"), *best = get(get(root, "best"), "values");
+    assert_int_equal(json_integer_value(get(states, "done")), 20);
+    assert_int_equal(json_integer_value(get(states, "crashed")), 1);
+    assert_int_equal(json_integer_value(get(states, "hung")), 1);
+    assert_int_equal(lines_of("out/trials.jsonl"), 1 + 22);
+    assert_string_equal(json_string_value(get(best, "good")), "3");
+    assert_string_equal(json_string_value(get(best, "MODE")), "fast");
+    double importance[3];
+    for (size_t k = 0; k < 3; k++) importance[k] = json_number_value(get(json_array_get(knobs, k), "importance"));
+    assert_true(importance[0] > 0.7 && importance[0] > importance[2] && importance[2] > importance[1]);
+    assert_true(json_is_true(get(json_array_get(knobs, 0), "beats_noise")));
+    assert_true(json_is_false(get(json_array_get(knobs, 1), "beats_noise")));
+    json_decref(root);
+}
+
+static void test_killed_and_resumed(void **state) {
+    (void)state;
+    char words[512], resume[512];
+    snprintf(words, sizeof words, PLANTED, "");
+    snprintf(resume, sizeof resume, PLANTED, "--resume");
+    pid_t pid = start(words);
+    wait_for_lines(1 + 4);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    /* As if it had died within a line. */
+    FILE *lines = fopen("out/trials.jsonl", "a");
+    assert_non_null(lines);
+    fputs("{\"trial\": 99, \"ce", lines);
+    fclose(lines);
+    const int before = lines_of("out/trials.jsonl");
+    run(words, 2, "--resume goes on with it");
+
+    pid = start(resume);
+    wait_for_lines(before + 3);
+    kill(pid, SIGINT);
+    finish(pid, 1, "interrupted by Interrupt after");
+    run(resume, 0, "good 9");
+    check_planted();
+    /* At most the two that were cut off ran twice. */
+    assert_in_range(lines_of("starts"), 20, 22);
+
+    run(resume, 0, "useless: within the noise");
+    assert_in_range(lines_of("starts"), 20, 22);
+    run("sweep -o out --grid good=1,2 --resume --no-trace -- sh script {good} b", 2, "is of another sweep");
+    assert_int_equal(system("MODE=x; . out/best.env; test $MODE = fast"), 0);
+}
+
+/* What a trial leaves behind is ended with it: the other sleep of the one that hung. */
+static void test_nothing_left(void **state) {
+    (void)state;
+    run("sweep -o left --grid x=1,2 --repeats 1 --timeout-s 0.3 --no-trace -- sh -c "
+        "'setsid sleep 300 & echo $! >>pids; if [ {x} = 1 ]; then sleep 300; fi; exit 3'",
+        1, "no trial measured step_ms");
+    FILE *pids = fopen("pids", "r");
+    assert_non_null(pids);
+    int pid, count = 0;
+    for (; fscanf(pids, "%d", &pid) == 1; count++) {
+        char path[64];
+        snprintf(path, sizeof path, "/proc/%d", pid);
+        assert_int_not_equal(access(path, F_OK), 0);
+    }
+    fclose(pids);
+    assert_int_equal(count, 2);
+}
+
+static void test_train(void **state) {
+    (void)state;
+    run("sweep -o out2 --config base.yaml --grid model.num_layers=1,2 --env OMP_NUM_THREADS=unset --repeats 1 -n 2 "
+        "--steps 5 --objective exposed_comm_ms",
+        0, "  best        model.num_layers=");
+    json_t *root = json_load_file("out2/sweep.json", 0, NULL);
+    assert_non_null(root);
+    const json_t *figures = json_array_get(get(root, "trials"), 0);
+    assert_true(json_number_value(get(figures, "step_ms")) > 0);
+    assert_true(json_number_value(get(figures, "throughput")) > 0);
+    assert_true(json_number_value(get(figures, "exposed_comm_ms")) > 0);
+    json_decref(root);
+    run("train --config out2/best.yaml --override training.output_dir=again --quiet --no-report", 0, "");
+    assert_int_equal(lines_of("again/rank_00_metrics.jsonl"), 6);
+}
+
+static void test_hwq(void **state) {
+    (void)state;
+    run("sweep -o out3 --hwq tiny_kernel_stress --grid streams=1,2 device=cpu graph=false,true --repeats 1 --steps 3 "
+        "--objective throughput",
+        0, "4 trials: 4 done");
+}
+
+static void test_wrong(void **state) {
+    (void)state;
+    static const struct {
+        const char *words, *part;
+    } wrong[] = {
+        {"sweep", "no knobs: give --grid KEY=A,B"},
+        {"sweep --grid model.num_layer=1,2", "did you mean"},
+        {"sweep --grid model.num_layers=1,two", "model.num_layers"},
+        {"sweep --grid x=1,2 -- true", "write {x} in the command"},
+        {"sweep --env 'A B=1,2' -- true", "no name of a variable"},
+        {"sweep --search halving --env A=1,2 -- true", "needs --steps N"},
+        {"sweep --search halving --steps 9 --env A=1,2 -- true", "write {steps} in the command"},
+        {"sweep --hwq x --config base.yaml --env A=1,2", "exclude each other"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) run(wrong[i].words, 2, wrong[i].part);
+    assert_int_not_equal(access("sweep", F_OK), 0);
+    run("sweep --dry-run --env A=1,2 --no-trace -- echo {steps}", 0, "4 trials of 2 combinations");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_killed_and_resumed),
+        cmocka_unit_test(test_nothing_left),
+        cmocka_unit_test(test_train),
+        cmocka_unit_test(test_hwq),
+        cmocka_unit_test(test_wrong),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
