@@ -3,9 +3,11 @@
 #include "base/text.h"
 #include "cli/cli.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct aorta_command commands[] = {
     {"info", "devices, libraries and environment; what is missing and how to get it", aorta_cli_info},
@@ -49,6 +51,13 @@ static void no_death(int signal) {
     (void)signal;
 }
 
+/* A stream that the caller has closed stays without a file: the next file that is opened would take its number, and
+ * what is printed would go there. This way every write fails, and is an error. */
+static void reserve_streams(void) {
+    for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
+        if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
+}
+
 /* It may quote what files hold. */
 static void print_failure(aorta_status status) {
     struct aorta_text text = {0};
@@ -60,6 +69,7 @@ static void print_failure(aorta_status status) {
 }
 
 int aorta_cli_run(int argc, char **argv) {
+    reserve_streams();
     sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = no_death, .sa_flags = SA_RESTART}, NULL);
     if (argc < 2) {
         aorta_cli_print_usage(stderr);

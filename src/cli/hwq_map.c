@@ -87,7 +87,7 @@ static aorta_status draw(const struct aorta_map *map, const struct aorta_device_
         const struct aorta_plot_matrix matrix = {
             title, "a long kernel on …", "… blocks a kernel on", map->count, labels, cells};
         aorta_plot_matrix(&matrix, &script);
-        status = aorta_gnuplot_draw(&script, path);
+        status = aorta_gnuplot_draw(&script, AORTA_GNUPLOT_LIMIT_S, path);
     } else {
         status = AORTA_ERROR(AORTA_MEMORY, "no memory for the picture");
     }

@@ -2,10 +2,8 @@
 #include "train/train.h"
 #include "base/directory_lock.h"
 #include "base/files.h"
-#include "base/lines.h"
 #include "cli/cli.h"
-#include "comm/comm.h"
-#include "report/report.h"
+#include "cli/train_finish.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -77,15 +75,6 @@ static void say_begin(const struct aorta_train_options *o, const struct aorta_ra
               precisions[o->training.mixed_precision], o->training.output_dir);
 }
 
-static aorta_status report(const char *directory, const struct aorta_log *log) {
-    struct aorta_text text = {0};
-    aorta_status status = aorta_report_after_run(directory, NULL, aorta_terminal_width(stdout), log, &text);
-    if (!status) status = aorta_text_check(&text);
-    if (!status) status = aorta_cli_print(text.data);
-    aorta_text_free(&text);
-    return status;
-}
-
 static aorta_status train(const struct train_values *values, const struct aorta_train_options *o,
                           const struct aorta_ranks *ranks, struct aorta_directory_lock **lock) {
     struct aorta_log log = {.level = values->quiet && o->logging.level < AORTA_LOG_WARNING ? AORTA_LOG_WARNING
@@ -104,24 +93,26 @@ static aorta_status train(const struct train_values *values, const struct aorta_
                                   .rocm_metrics = values->rocm_metrics};
     struct aorta_train_outcome outcome;
     say_begin(o, ranks, &log);
+    aorta_train_finish_prepare();
     aorta_status status = aorta_train(&run, &outcome);
     if (status && aorta_status_code(status) != AORTA_INTERRUPTED) {
         free(outcome.moved);
         return status;
     }
-    struct aorta_comm_leave *leave;
-    aorta_status left = aorta_comm_leave_begin(o->distributed.timeout_s, &leave);
-    bool with_report = !status || outcome.steps > 0;
-    if (with_report && ranks->rank == 0 && run.record && !values->no_report)
-        status = aorta_status_join(status, report(outcome.moved ? outcome.moved : o->training.output_dir, &log));
-    if (!status && ranks->rank == 0 && outcome.moved)
+    const bool with_report = run.record && !values->no_report && (!status || outcome.steps > 0);
+    const struct aorta_train_finish finish = {.directory = outcome.moved ? outcome.moved : o->training.output_dir,
+                                              .log = &log,
+                                              .timeout_s = o->distributed.timeout_s,
+                                              .rank_0 = ranks->rank == 0,
+                                              .report = with_report && ranks->rank == 0};
+    aorta_status ended = aorta_train_finish(&finish);
+    if (status && ended) aorta_log(&log, AORTA_LOG_ERROR, "%s", aorta_status_message(ended));
+    status = aorta_status_join(status, ended);
+    if (!status && finish.rank_0 && outcome.moved)
         status = AORTA_ERROR(AORTA_IO, "training.output_dir: %s was removed during the run; its files are in %s",
                              o->training.output_dir, outcome.moved);
     free(outcome.moved);
-    left = aorta_status_join(left, aorta_comm_leave_end(leave));
-    if (!left) return status;
-    aorta_log(&log, AORTA_LOG_ERROR, "%s", aorta_status_message(left));
-    aorta_comm_abort(NULL, aorta_code_exit(aorta_status_code(left)));
+    return status;
 }
 
 static aorta_status check_values(const struct train_values *values) {

@@ -1,13 +1,16 @@
 #include "report/gnuplot.h"
+#include "base/clock.h"
 #include "base/files.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 void aorta_gnuplot_quote(struct aorta_text *script, const char *string) {
@@ -58,15 +61,30 @@ static aorta_status explain_failure(FILE *errors, int outcome) {
     return AORTA_ERROR(AORTA_IO, "gnuplot failed with exit status %d: %s", WEXITSTATUS(outcome), words);
 }
 
-static aorta_status run(const struct aorta_text *script, FILE *input, FILE *picture, FILE *errors) {
+/* A child that does not end in time is killed. */
+static aorta_status wait_for(pid_t child, double limit_s, int *outcome) {
+    static const struct timespec nap = {.tv_nsec = 2000000};
+    const int64_t limit_ns = aorta_clock_ns() + (int64_t)(limit_s * 1e9);
+    bool late = false;
+    for (;;) {
+        pid_t ended = waitpid(child, outcome, late ? 0 : WNOHANG);
+        if (ended < 0 && errno != EINTR) return AORTA_ERROR(AORTA_IO, "cannot wait for gnuplot: %s", strerror(errno));
+        if (ended > 0 && late) return AORTA_ERROR(AORTA_IO, "gnuplot did not end within %g s and was ended", limit_s);
+        if (ended > 0) return NULL;
+        late = aorta_clock_ns() > limit_ns;
+        if (late) kill(child, SIGKILL);
+        nanosleep(&nap, NULL);
+    }
+}
+
+static aorta_status run(const struct aorta_text *script, double limit_s, FILE *input, FILE *picture, FILE *errors) {
     if (fwrite(script->data, 1, script->length, input) != script->length || fflush(input) != 0 ||
         fseek(input, 0, SEEK_SET) != 0)
         return AORTA_ERROR(AORTA_IO, "cannot hand gnuplot its script: %s", strerror(errno));
     pid_t child = 0;
     AORTA_TRY(spawn(input, picture, errors, &child));
     int outcome = 0;
-    while (waitpid(child, &outcome, 0) < 0)
-        if (errno != EINTR) return AORTA_ERROR(AORTA_IO, "cannot wait for gnuplot: %s", strerror(errno));
+    AORTA_TRY(wait_for(child, limit_s, &outcome));
     return WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0 ? NULL : explain_failure(errors, outcome);
 }
 
@@ -89,14 +107,14 @@ static aorta_status place(FILE *picture, const char *path) {
     return status;
 }
 
-aorta_status aorta_gnuplot_draw(const struct aorta_text *script, const char *path) {
+aorta_status aorta_gnuplot_draw(const struct aorta_text *script, double limit_s, const char *path) {
     AORTA_TRY(aorta_text_check(script));
     FILE *input = tmpfile(), *picture = tmpfile(), *errors = tmpfile();
     aorta_status status = NULL;
     if (!input || !picture || !errors)
         status = AORTA_ERROR(AORTA_IO, "cannot make a temporary file: %s", strerror(errno));
     else
-        status = run(script, input, picture, errors);
+        status = run(script, limit_s, input, picture, errors);
     if (!status) status = place(picture, path);
     if (input) fclose(input);
     if (picture) fclose(picture);

@@ -190,7 +190,7 @@ static char *picture_path(const char *directory, const char *stem, const char *n
 /* Only what was drawn is listed: a plot that has nothing to show leaves the script empty. */
 static aorta_status run_script(struct aorta_text *script, const char *path, struct aorta_text *files) {
     if (!script->length) return aorta_text_check(script);
-    AORTA_TRY(aorta_gnuplot_draw(script, path));
+    AORTA_TRY(aorta_gnuplot_draw(script, AORTA_GNUPLOT_LIMIT_S, path));
     aorta_text_printf(files, "%s\n", path);
     return NULL;
 }

@@ -206,6 +206,77 @@ static void test_signal_in_the_last_step(void **state) {
     e2e_free(&run);
 }
 
+/* ---- the end of a run ---- */
+
+/* A program named gnuplot that says it was started and then does this, found by the run first. */
+static void make_gnuplot(const char *does) {
+    char script[512], path[300];
+    snprintf(path, sizeof path, "%s/bin", e2e_workspace());
+    mkdir(path, 0700);
+    snprintf(path, sizeof path, "%s/bin/gnuplot", e2e_workspace());
+    int length = snprintf(script, sizeof script, "#!/bin/sh\ntouch %s/drawing\n%s\n", e2e_workspace(), does);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(script, 1, (size_t)length, file), length);
+    assert_int_equal(fclose(file) | chmod(path, 0700), 0);
+}
+
+static void start_with_report(struct e2e_run *run, int ranks, const char *behind) {
+    char words[1200];
+    snprintf(words, sizeof words,
+             "launch -n %d -- sh -c 'PATH=%s/bin:$PATH; echo $$ > pid.$RANK; exec %s train -q --config %s/base.yaml "
+             "--override training.max_steps=3 training.output_dir=out%s'",
+             ranks, e2e_workspace(), AORTA_PROGRAM, e2e_workspace(), behind);
+    e2e_start_command(run, words);
+}
+
+/* Ended while the report is made, each rank in its turn: the run says that it has none, and what it has. */
+static void test_ended_in_the_report(void **state) {
+    (void)state;
+    static const struct {
+        int signal, exit_code;
+        const char *words;
+    } cases[] = {
+        {SIGTERM, 143, "Terminated: the report is not finished; the metrics in out are complete"},
+        {SIGINT, 130, "Interrupt: the report is not finished; the metrics in out are complete"},
+        {SIGKILL, 137, "rank 0 was ended by signal 9 (Killed)"},
+    };
+    char drawing[300];
+    snprintf(drawing, sizeof drawing, "%s/drawing", e2e_workspace());
+    make_gnuplot("exec sleep 20");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct e2e_run run;
+        unlink(drawing);
+        start_with_report(&run, 2, "");
+        while (access(drawing, F_OK)) usleep(2000);
+        kill(e2e_rank_pid(&run, 0), cases[i].signal);
+        e2e_finish(&run);
+        e2e_expect_output(&run, cases[i].exit_code, cases[i].words);
+        assert_true(e2e_exists(&run, "out/summary.json"));
+        e2e_free(&run);
+    }
+}
+
+/* Where the verdict cannot be printed the run is no success, and nothing is printed into a file of the run. */
+static void test_nowhere_to_print(void **state) {
+    (void)state;
+    static const char *const behind[] = {" >&-", " >/dev/full", " <&- >&-", " | sleep 0"};
+    make_gnuplot("exit 1");
+    for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
+        struct e2e_run run;
+        char words[1024];
+        snprintf(words, sizeof words,
+                 "train -q --config %s/base.yaml --override training.max_steps=3 training.output_dir=out%s",
+                 e2e_workspace(), behind[i]);
+        e2e_start_command(&run, words);
+        e2e_finish(&run);
+        e2e_expect_output(&run, i == 3 ? 0 : 1,
+                          "the metrics in out are complete, the report is not: cannot write to the standard output");
+        assert_true(e2e_exists(&run, "out/summary.json"));
+        e2e_free(&run);
+    }
+}
+
 /* The directory is removed in the middle: all lines are written again, the report is made, and the run is no success.
  */
 static void test_removed_directory(void **state) {
@@ -241,6 +312,8 @@ int main(void) {
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_removed_directory),
         cmocka_unit_test(test_signal_in_the_last_step),
+        cmocka_unit_test(test_ended_in_the_report),
+        cmocka_unit_test(test_nowhere_to_print),
     };
     return cmocka_run_group_tests(tests, e2e_open, e2e_close);
 }

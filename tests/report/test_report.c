@@ -1,3 +1,4 @@
+#include "base/files.h"
 #include "check.h"
 #include "report/gnuplot.h"
 #include "report/page.h"
@@ -12,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -217,14 +219,33 @@ static void pictures_are_whole_or_absent(void **state) {
     limit.rlim_cur = 2000; /* the script fits, the picture does not */
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    aorta_status status = aorta_gnuplot_draw(&script, path);
+    aorta_status status = aorta_gnuplot_draw(&script, AORTA_GNUPLOT_LIMIT_S, path);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     check_fails(status, AORTA_IO, path);
     assert_int_not_equal(access(path, F_OK), 0);
-    check_ok(aorta_gnuplot_draw(&script, path));
+    check_ok(aorta_gnuplot_draw(&script, AORTA_GNUPLOT_LIMIT_S, path));
     assert_int_equal(access(path, F_OK), 0);
     unlink(path);
     aorta_text_free(&script);
+}
+
+/* A gnuplot that hangs is ended, and said. */
+static void pictures_have_a_limit(void **state) {
+    (void)state;
+    struct workspace workspace = workspace_make();
+    char program[128], paths[256], *former = strdup(getenv("PATH"));
+    struct aorta_text script = {0};
+    snprintf(program, sizeof program, "%s/gnuplot", workspace.path);
+    snprintf(paths, sizeof paths, "%s:/usr/bin:/bin", workspace.path);
+    check_ok(aorta_file_replace(program, "#!/bin/sh\nexec sleep 20\n", 24));
+    assert_int_equal(chmod(program, 0700) | setenv("PATH", paths, 1), 0);
+    aorta_text_puts(&script, "plot sin(x)\n");
+    aorta_status status = aorta_gnuplot_draw(&script, 0.1, "/tmp/nowhere/picture.png");
+    assert_int_equal(setenv("PATH", former, 1), 0);
+    check_fails(status, AORTA_IO, "gnuplot did not end within 0.1 s");
+    free(former);
+    aorta_text_free(&script);
+    workspace_remove(&workspace);
 }
 
 /* Without gnuplot the figures are still written, and a warning names the package. */
@@ -510,6 +531,7 @@ int main(void) {
         cmocka_unit_test(settings_of_all_sections),
         cmocka_unit_test(compares_two_runs),
         cmocka_unit_test(after_a_run),
+        cmocka_unit_test(pictures_have_a_limit),
         cmocka_unit_test(without_gnuplot),
         cmocka_unit_test(pictures_are_whole_or_absent),
         cmocka_unit_test(wrong_arguments),
