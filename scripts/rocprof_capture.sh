@@ -1,10 +1,10 @@
 #!/bin/sh
 # Records `aorta train --config CONFIG` with rocprofv3, every rank of it, and says what limited it.
 #
-#   scripts/rocprof_capture.sh CONFIG [RANKS]
+#   scripts/rocprof_capture.sh CONFIG [RANKS] [--override KEY=VALUE …]
 #
 # RANKS                 how many; without it one for each AMD GPU
-# ROCPROF_OUTPUT_DIR    where rocprofv3 writes (artifacts/rocprof)
+# ROCPROF_OUTPUT_DIR    each run gets a folder run_TIMESTAMP there (rocprof_traces)
 # ROCPROF_ARGS          its options, words separated by spaces, instead of those that the analysis needs
 # AORTA                 the program (the one built here, else the one in PATH)
 #
@@ -34,20 +34,27 @@ case ${1:-} in
 "" | -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; [ -n "${1:-}" ] && exit 0; exit 2 ;;
 esac
 config=$1
-ranks=${2:-$(count_gpus)}
+shift
+ranks=
+case ${1:-} in "" | --*) ;; *) ranks=$1; shift ;; esac
+ranks=${ranks:-$(count_gpus)}
+case ${1:-} in "" | --override) ;; *) fail "unknown word $1: CONFIG [RANKS] [--override KEY=VALUE …] is expected" ;; esac
 [ -r "$config" ] || fail "$config: no such configuration"
 case $ranks in *[!0-9]* | 0) fail "RANKS is \"$ranks\"; it is a number from 1 on" ;; esac
 aorta=${AORTA:-$(find_program)}
-output=${ROCPROF_OUTPUT_DIR:-artifacts/rocprof}
+output=${ROCPROF_OUTPUT_DIR:-rocprof_traces}/run_$(date +%Y%m%d_%H%M%S)
 arguments=${ROCPROF_ARGS:---kernel-trace --memory-copy-trace --rccl-trace --hip-runtime-trace --marker-trace --output-format json}
 tool=$(command -v rocprofv3 || echo /opt/rocm/bin/rocprofv3)
-[ -z "$(ls -A "$output" 2>/dev/null)" ] ||
-    fail "$output holds the recording of another run, and both would be analysed as one: remove it, or name another place (ROCPROF_OUTPUT_DIR)"
+first=$output number=1
+while [ -e "$output" ]; do
+    number=$((number + 1))
+    output=${first}_$number
+done
 [ -x "$tool" ] || fail "rocprofv3 is neither in PATH nor in /opt/rocm/bin; it is part of ROCm 6.2 and later (package rocprofiler-sdk)"
 mkdir -p "$output"
 
 # shellcheck disable=SC2086 # words of ROCPROF_ARGS
-set -- "$tool" $arguments -d "$output" -- "$aorta" train --config "$config"
+set -- "$tool" $arguments -d "$output" -- "$aorta" train --config "$config" "$@"
 [ "$ranks" -eq 1 ] || set -- "$aorta" launch -n "$ranks" -- "$@"
 echo "rocprof_capture: $*" >&2
 status=0

@@ -59,6 +59,10 @@ AORTA_MUST_USE aorta_status aorta_cli_group_run(const struct aorta_command_group
 AORTA_MUST_USE aorta_status aorta_cli_find_command(const char *name, const struct aorta_command **command);
 void aorta_cli_print_usage(FILE *stream);
 
+/* Under torchrun on a machine without GPUs a command with collectives starts again under MPI: rank 0 does not return,
+ * the others have nothing left to do (*done). (torchrun.c) */
+AORTA_MUST_USE aorta_status aorta_cli_under_torchrun(int argc, char **argv, bool *done);
+
 /* The whole program: finds the command, runs it, prints what went wrong, returns the exit code. */
 int aorta_cli_run(int argc, char **argv);
 

@@ -75,7 +75,9 @@ int aorta_cli_run(int argc, char **argv) {
         aorta_cli_print_usage(stderr);
         return aorta_code_exit(AORTA_USAGE);
     }
-    aorta_status status = dispatch(argc, argv);
+    bool done;
+    aorta_status status = aorta_cli_under_torchrun(argc, argv, &done);
+    if (!status && !done) status = dispatch(argc, argv);
     status = aorta_status_join(status, aorta_cli_finish_output());
     if (!status) return 0;
     print_failure(status);

@@ -3,6 +3,7 @@
 
 static const struct aorta_command subcommands[] = {
     {"list", "the workloads, and on how many streams they run", aorta_cli_hwq_list},
+    {"info", "one workload: what it is, its streams and options", aorta_cli_hwq_info},
     {"run", "runs a workload, measures it and explains the figures", aorta_cli_hwq_run},
     {"sweep", "the same on several numbers of streams: how it scales", aorta_cli_hwq_sweep},
     {"run-priority", "runs all workloads of a group: P0, P1, P2, P3 or all", aorta_cli_hwq_run_priority},

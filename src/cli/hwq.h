@@ -6,6 +6,7 @@
 
 aorta_status aorta_cli_hwq_compare(int argc, char **argv);
 aorta_status aorta_cli_hwq_list(int argc, char **argv);
+aorta_status aorta_cli_hwq_info(int argc, char **argv);
 aorta_status aorta_cli_hwq_run(int argc, char **argv);
 aorta_status aorta_cli_hwq_sweep(int argc, char **argv);
 aorta_status aorta_cli_hwq_run_priority(int argc, char **argv);

@@ -1,7 +1,8 @@
-/* aorta hwq list, run, sweep. */
+/* aorta hwq list, info, run, sweep. */
 #include "base/files.h"
 #include "cli/hwq.h"
 #include "cli/hwq_workload.h"
+#include "config/config.h"
 #include "hwq/sweep.h"
 
 #include <stdlib.h>
@@ -9,24 +10,47 @@
 
 /* ---- list ---- */
 
+struct list_values {
+    bool json, verbose;
+    const char *category;
+};
+
 static const struct aorta_option list_rows[] = {
-    {"json", AORTA_OPTION_BOOL, 0, "false", .help = "print one JSON array instead of the table"},
+    {"json", AORTA_OPTION_BOOL, offsetof(struct list_values, json), "false",
+     .help = "print one JSON array instead of the table"},
+    {"verbose", AORTA_OPTION_BOOL, offsetof(struct list_values, verbose), "false", .letter = 'v',
+     .help = "a line on each workload below its row"},
+    {"category", AORTA_OPTION_STRING, offsetof(struct list_values, category), "null", .nullable = true, .letter = 'c',
+     .argument = "CATEGORY", .help = "only those of latency_sensitive, distributed, inference or pipeline"},
 };
 static const struct aorta_cli_syntax list_syntax = {
-    .usage = "aorta hwq list [--json]",
+    .usage = "aorta hwq list [--verbose] [--category CATEGORY] [--json]",
     .about = "The workloads: what they are, on how many streams they run, and how much the overhead of queue switches "
              "shows in them.",
     .options = list_rows,
-    .option_count = 1,
-    .footer = "aorta hwq run WORKLOAD --help shows a workload's own options.",
+    .option_count = sizeof list_rows / sizeof *list_rows,
+    .footer = "aorta hwq info WORKLOAD shows one, aorta hwq run WORKLOAD --help shows a workload's own options.",
 };
 
-static void list_json(struct aorta_text *text) {
+static bool is_listed(const struct list_values *values, const struct aorta_hwq_workload *w) {
+    return !values->category || !strcmp(values->category, aorta_hwq_category_name(w->category));
+}
+
+static aorta_status check_category(const struct list_values *values) {
+    for (size_t i = 0; aorta_hwq_workloads[i]; i++)
+        if (is_listed(values, aorta_hwq_workloads[i])) return NULL;
+    return AORTA_ERROR(AORTA_USAGE,
+                       "--category: found \"%s\"; expected latency_sensitive, distributed, inference or pipeline",
+                       values->category);
+}
+
+static void list_json(const struct list_values *values, struct aorta_text *text) {
     struct aorta_json json;
     aorta_json_begin(&json, text, 2);
     aorta_json_array(&json);
     for (size_t i = 0; aorta_hwq_workloads[i]; i++) {
         const struct aorta_hwq_workload *w = aorta_hwq_workloads[i];
+        if (!is_listed(values, w)) continue;
         aorta_json_object(&json);
         aorta_json_key_string(&json, "name", w->name);
         aorta_json_key_string(&json, "group", aorta_hwq_group_name(w->group));
@@ -43,33 +67,70 @@ static void list_json(struct aorta_text *text) {
     aorta_text_puts(text, "\n");
 }
 
-static void list_table(struct aorta_text *text) {
+static void list_table(const struct list_values *values, struct aorta_text *text) {
     aorta_text_printf(text, "%-22s %-5s %-18s %-14s %-12s %s\n", "workload", "group", "category", "streams",
                       "sensitivity", "unit");
     for (int group = 0; group < AORTA_HWQ_GROUP_COUNT; group++)
         for (size_t i = 0; aorta_hwq_workloads[i]; i++) {
             const struct aorta_hwq_workload *w = aorta_hwq_workloads[i];
             char streams[32];
-            if ((int)w->group != group) continue;
+            if ((int)w->group != group || !is_listed(values, w)) continue;
             snprintf(streams, sizeof streams, "%d-%d (%d)", w->min_streams, w->max_streams, w->recommended_streams);
             aorta_text_printf(text, "%-22s %-5s %-18s %-14s %-12s %s\n", w->name, aorta_hwq_group_name(w->group),
                               aorta_hwq_category_name(w->category), streams, aorta_hwq_sensitivity_name(w->sensitivity),
                               w->unit);
+            if (values->verbose) aorta_text_printf(text, "    %s\n", w->summary);
         }
 }
 
 aorta_status aorta_cli_hwq_list(int argc, char **argv) {
-    bool json = false;
+    struct list_values values;
     struct aorta_cli_line line;
     struct aorta_text text = {0};
-    AORTA_TRY(aorta_cli_parse(&list_syntax, argc, argv, &json, &line));
-    const bool help = line.help;
+    AORTA_TRY(aorta_cli_parse(&list_syntax, argc, argv, &values, &line));
+    aorta_status status = line.help ? NULL : check_category(&values);
+    if (!status && !line.help) (values.json ? list_json : list_table)(&values, &text);
+    const bool print = !status && !line.help;
     aorta_cli_free(&line);
-    if (help) return NULL;
-    if (json)
-        list_json(&text);
-    else
-        list_table(&text);
+    return print ? aorta_cli_print_text(&text) : status;
+}
+
+/* ---- info ---- */
+
+static const struct aorta_cli_syntax info_syntax = {
+    .usage = "aorta hwq info WORKLOAD",
+    .about = "What a workload is, on how many streams it runs, and its own options with their defaults.",
+    .operands = true,
+};
+
+static void show_info(const struct aorta_hwq_workload *w, struct aorta_text *text) {
+    const struct aorta_option_table own = {.rows = w->options, .count = w->option_count};
+    aorta_text_printf(text, "%s: %s\n", w->name, w->summary);
+    aorta_text_printf(text, "  group        %s, %s\n", aorta_hwq_group_name(w->group),
+                      aorta_hwq_category_name(w->category));
+    aorta_text_printf(text, "  streams      %d to %d, recommended %d\n", w->min_streams, w->max_streams,
+                      w->recommended_streams);
+    aorta_text_printf(text, "  sensitivity  %s to the cost of switching between queues\n",
+                      aorta_hwq_sensitivity_name(w->sensitivity));
+    aorta_text_printf(text, "  throughput   in %s\n", w->unit);
+    if (w->option_count) aorta_text_puts(text, "Options, with dashes on the command line:\n");
+    if (w->option_count) aorta_options_help(&own, text);
+}
+
+aorta_status aorta_cli_hwq_info(int argc, char **argv) {
+    const struct aorta_hwq_workload *workload = NULL;
+    struct aorta_cli_line line;
+    struct aorta_text text = {0};
+    AORTA_TRY(aorta_cli_parse(&info_syntax, argc, argv, &text, &line));
+    const bool help = line.help;
+    aorta_status status = NULL;
+    if (!help)
+        status = line.operand_count == 1
+                     ? aorta_hwq_find(line.operands[0], &workload)
+                     : AORTA_ERROR(AORTA_USAGE, "one workload is expected: aorta hwq info WORKLOAD");
+    aorta_cli_free(&line);
+    if (status || help) return status;
+    show_info(workload, &text);
     return aorta_cli_print_text(&text);
 }
 
@@ -183,10 +244,34 @@ static aorta_status choose_counts(const struct hwq_values *values, const struct 
     return NULL;
 }
 
+/* A list for many workloads has counts that this one does not serve. */
+static aorta_status leave_out(const struct aorta_hwq_workload *w, int64_t counts[AORTA_HWQ_MAX_STREAMS],
+                              size_t *count) {
+    struct aorta_text left_out = {0};
+    size_t served = 0;
+    for (size_t i = 0; i < *count; i++) {
+        if (counts[i] >= w->min_streams && counts[i] <= w->max_streams)
+            counts[served++] = counts[i];
+        else
+            aorta_text_printf(&left_out, "%s%lld", left_out.length ? ", " : "", (long long)counts[i]);
+    }
+    aorta_status status = aorta_text_check(&left_out);
+    if (!status && !served)
+        status = AORTA_ERROR(AORTA_USAGE, "--streams %s: %s runs on %d to %d streams", left_out.data, w->name,
+                             w->min_streams, w->max_streams);
+    if (!status && left_out.length)
+        fprintf(stderr, "note: --streams %s left out: %s runs on %d to %d streams\n", left_out.data, w->name,
+                w->min_streams, w->max_streams);
+    *count = served;
+    aorta_text_free(&left_out);
+    return status;
+}
+
 static aorta_status check_and_run(const struct hwq_values *values, const struct aorta_hwq_workload *w, bool sweep) {
     int64_t counts[AORTA_HWQ_MAX_STREAMS];
     size_t count;
     AORTA_TRY(choose_counts(values, w, sweep, counts, &count));
+    if (sweep) AORTA_TRY(leave_out(w, counts, &count));
     AORTA_TRY(check_counts(values, w, counts, count));
     AORTA_TRY(hwq_check(values, sweep ? "sweep" : "run", w->name, w->collectives));
     return run_counts(values, w, counts, count, sweep);

@@ -14,12 +14,13 @@ static const struct aorta_range_limits timeout_limits = {.min = 1, .max = 86400}
 static const struct aorta_choice sync_modes[] = {
     {"per_iteration", AORTA_HWQ_PER_ITERATION}, {"end_only", AORTA_HWQ_END_ONLY}, {"none", AORTA_HWQ_NONE}, {0}};
 static const struct aorta_option common[] = {
-    {"streams", AORTA_OPTION_INT_LIST, AT(streams), "null", .nullable = true, .limits = &stream_limits,
+    {"streams", AORTA_OPTION_INT_LIST, AT(streams), "null", .nullable = true, .limits = &stream_limits, .letter = 's',
      .argument = "N[,N…]",
      .help = "number of streams; default: the workload's recommendation; for sweep a list, default: powers of two "
              "within its range"},
-    {"iterations", AORTA_OPTION_INT, AT(iterations), "100", .limits = &iteration_limits, .help = "measured iterations"},
-    {"warmup", AORTA_OPTION_INT, AT(warmup), "10", .limits = &warmup_limits,
+    {"iterations", AORTA_OPTION_INT, AT(iterations), "100", .limits = &iteration_limits, .letter = 'i',
+     .help = "measured iterations"},
+    {"warmup", AORTA_OPTION_INT, AT(warmup), "10", .limits = &warmup_limits, .letter = 'w',
      .help = "iterations before the measured ones"},
     {"sync-mode", AORTA_OPTION_CHOICE, AT(sync), "per_iteration", .choices = sync_modes,
      .argument = "per_iteration|end_only|none",
@@ -35,13 +36,14 @@ static const struct aorta_option common[] = {
      .help = "file for the result as JSON (run-priority: a directory)"},
     {"stamps", AORTA_OPTION_STRING, AT(stamps), "null", .nullable = true, .argument = "FILE",
      .help = "file for the start and end of every stamped kernel, as JSON (run only)"},
-    {"profile", AORTA_OPTION_BOOL, AT(profile), "false",
+    {"profile", AORTA_OPTION_BOOL, AT(profile), "false", .letter = 'p',
      .help = "after all measurements, record five more iterations as a trace file for Perfetto, TensorBoard and aorta "
              "trace; exit code 1 when that fails"},
     {"profile-dir", AORTA_OPTION_STRING, AT(profile_dir), "null", .nullable = true, .argument = "DIR",
      .help = "directory of --profile, created if needed: rankR/…, for sweep and run-priority in a folder for each run; "
              "default: hwq_profile"},
-    {"device", AORTA_OPTION_STRING, AT(device), "auto", .argument = "DEVICE", .help = AORTA_CLI_DEVICE_HELP},
+    {"device", AORTA_OPTION_STRING, AT(device), "auto", .letter = 'd', .argument = "DEVICE",
+     .help = AORTA_CLI_DEVICE_HELP},
     {"backend", AORTA_OPTION_STRING, AT(backend), "auto",
      .help = "collectives: auto, local, mpi, gloo or nccl; for workloads that have any"},
     {"timeout-s", AORTA_OPTION_DOUBLE, AT(timeout_s), "180", .limits = &timeout_limits,

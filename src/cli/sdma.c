@@ -28,7 +28,8 @@ static const struct aorta_choice types[] = {{"fp32", AORTA_F32},
                                             {"float16", AORTA_F16},
                                             {0}};
 static const struct aorta_option rows[] = {
-    {"device", AORTA_OPTION_STRING, AT(device), "0", .argument = "DEVICE", .help = AORTA_CLI_DEVICE_HELP},
+    {"device", AORTA_OPTION_STRING, AT(device), "auto", .letter = 'd', .argument = "DEVICE",
+     .help = AORTA_CLI_DEVICE_HELP},
     {"matrix-size", AORTA_OPTION_INT, AT(matrix_size), "4096", .limits = &size_limits,
      .help = "rows and columns of the matrices"},
     {"copy-mb", AORTA_OPTION_INT, AT(copy_mb), "64", .limits = &copy_limits, .help = "MiB of a copy"},

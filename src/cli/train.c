@@ -20,7 +20,7 @@ struct train_values {
 #define AT(field) offsetof(struct train_values, field)
 static const struct aorta_option options[] = {
     {"config", AORTA_OPTION_STRING, AT(config), "null", .nullable = true, .letter = 'c', .argument = "FILE",
-     .help = "YAML or JSON file of configuration keys; without it every key has its default"},
+     .help = "YAML or JSON file of configuration keys; keys that are not in it have their defaults"},
     {"override", AORTA_OPTION_STRING_LIST, AT(overrides), "null", .nullable = true, .argument = "KEY=VALUE",
      .several = true, .help = "set keys over the file's values, as in training.batch_size=4; repeat it for several"},
     {"enable-rocm-metrics", AORTA_OPTION_BOOL, AT(rocm_metrics), "false",
@@ -136,6 +136,9 @@ static aorta_status load_and_train(const struct train_values *values, const stru
     struct aorta_train_options o;
     struct aorta_directory_lock *lock = NULL;
     AORTA_TRY(check_values(values));
+    if (!values->config && !values->overrides.count)
+        return AORTA_ERROR(AORTA_USAGE, "which configuration? --config FILE is needed: config/quickstart.yaml runs "
+                                        "without a GPU, config/default.yaml is the benchmark; config/ has more");
     AORTA_TRY(aorta_train_options_load(values->config, values->overrides.items, values->overrides.count, &o));
     aorta_status status = check_together(values, &o.profiling);
     if (!status && !o.fsdp.hybrid_shard_gpus_per_node) o.fsdp.hybrid_shard_gpus_per_node = ranks->local_world_size;

@@ -141,11 +141,15 @@ static void the_script_records_training(void **state) {
                    "REAL=$A; export REAL; AORTA=$PWD/aorta ROCPROF_OUTPUT_DIR=out ROCPROF_ARGS='--kernel-trace "
                    "--output-format json' " SCRIPTS "/rocprof_capture.sh c.yaml 1");
     shell_expect(shell, 0, "aorta train --config c.yaml\n", "");
-    shell_expect(shell, 0, "aorta trace analyze out\n", "");
+    shell_expect(shell, 0, "aorta trace analyze out/run_", "");
     shell_expect(shell, 0, "Verdict: ", "");
-    expect_arguments(shell, "--kernel-trace --output-format json -d out -- ");
-    shell_run(shell, TOOL "touch c.yaml; AORTA=$A ROCPROF_OUTPUT_DIR=out " SCRIPTS "/rocprof_capture.sh c.yaml 1");
-    shell_expect(shell, 2, "", "out holds the recording of another run");
+    expect_arguments(shell, "--kernel-trace --output-format json -d out/run_");
+    shell_run(shell,
+              "PATH=$PWD/bin:$PATH; export PATH; ARGUMENTS=$PWD/arguments RECORDED=$D/rocprof_results.json REAL=$A; "
+              "export ARGUMENTS RECORDED REAL; AORTA=$PWD/aorta ROCPROF_OUTPUT_DIR=out " SCRIPTS
+              "/rocprof_capture.sh c.yaml 1 --override training.max_steps=3; ls out | wc -l");
+    shell_expect(shell, 0, "aorta train --config c.yaml --override training.max_steps=3\n", "");
+    shell_expect(shell, 0, "\n2\n", "");
     shell_run(shell, SCRIPTS "/rocprof_capture.sh nowhere.yaml");
     shell_expect(shell, 2, "", "nowhere.yaml: no such configuration");
     shell_run(shell, SCRIPTS "/rocprof_capture.sh c.yaml 0");
@@ -158,7 +162,7 @@ static void the_script_records_every_rank(void **state) {
                           "\"$@\" && \"$@\"\nEND\nchmod +x aorta; touch c.yaml\n"
                           "AORTA=$PWD/aorta " SCRIPTS "/rocprof_capture.sh c.yaml 2");
     shell_expect(shell, 0, "aorta launch -n 2 -- ", "");
-    expect_arguments(shell, "-d artifacts/rocprof -- ");
+    expect_arguments(shell, "-d rocprof_traces/run_");
     expect_arguments(shell, "aorta train --config c.yaml\n--kernel-trace");
 }
 

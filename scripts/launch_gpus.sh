@@ -1,0 +1,56 @@
+# Sourced by launch_cuda.sh and launch_rocm.sh, which set `kind` (cuda, hip), `nodes` (what one device is called) and
+# `visible` (the variables that limit the devices). Ends in `aorta launch`.
+set -eu
+here=$(cd "$(dirname "$0")/.." && pwd)
+name=$(basename "$0")
+
+usage() {
+    cat <<END
+$name [--dry-run] [CONFIG] [KEY=VALUE …]
+Runs \`aorta train\` with one rank for each $nodes.
+  CONFIG      a file of config/ or any other (config/default.yaml)
+  KEY=VALUE   overrides of the configuration; the word --override before them may be there
+  --dry-run   prints the command and starts nothing
+  RANKS=N     that many ranks, instead of one for each device
+  AORTA=FILE  the program (the one built here, else the one in PATH)
+END
+}
+fail() { echo "$name: $*" >&2; exit 2; }
+
+find_program() {
+    for candidate in "$here/build/release/aorta" "$here/bin/aorta"; do
+        if [ -x "$candidate" ]; then echo "$candidate"; return; fi
+    done
+    command -v aorta || fail "no aorta: run make, or name it with AORTA=…"
+}
+
+# As the program itself finds them, so that the variables that hide devices count.
+count_devices() { "$aorta" info --json | grep -c "\"kind\": \"$kind\"" || true; }
+
+dry=0 config='' overrides=''
+for word in "$@"; do
+    case $word in
+    -h | --help) usage; exit 0 ;;
+    --dry-run) dry=1 ;;
+    --override) ;;
+    -*) fail "unknown option $word; --help lists the options" ;;
+    *=*) overrides=1 ;;
+    *) [ -z "$config" ] || fail "two configurations: $config and $word"; config=$word ;;
+    esac
+done
+[ -n "$config" ] || config=$here/config/default.yaml
+[ -r "$config" ] || fail "$config: no such configuration; config/ has some"
+aorta=${AORTA:-$(find_program)}
+ranks=${RANKS:-$(count_devices)}
+case $ranks in *[!0-9]* | '') fail "RANKS is \"$ranks\"; it is a number from 1 on" ;; esac
+[ "$ranks" -gt 0 ] || fail "no $nodes is visible (aorta info says what was looked for); without one: aorta launch -n 2 -- aorta train --config config/quickstart.yaml"
+
+# The words that are neither options nor the configuration, in their order.
+set -- "$@" ''
+while :; do
+    word=$1; shift
+    [ -n "$word" ] || break
+    case $word in -* | "$config") ;; *=*) set -- "$@" "$word" ;; esac
+done
+[ -z "$overrides" ] || set -- --override "$@"
+set -- "$aorta" launch -n "$ranks" -- "$aorta" train --config "$config" "$@"
