@@ -475,6 +475,7 @@ aorta_status aorta_summary_comparison(const struct aorta_labelled *reference, co
     aorta_json_object(json);
     aorta_json_key_string(json, "reference", reference->run.label);
     aorta_json_key_string(json, "candidate", candidate->run.label);
+    aorta_summary_ratios(reference, candidate, json);
     aorta_json_key_string(json, "test", "means over blocks of iterations, two-sided, one sample per iteration");
     aorta_json_key_double(json, "significance_level", aorta_significance);
     aorta_json_key_string(json, "largest_change", sentence.data);
@@ -500,6 +501,7 @@ aorta_status aorta_summary_write(const struct aorta_labelled *runs, size_t count
     aorta_json_key_object(&json, "labels");
     for (size_t i = 0; i < count; i++) AORTA_TRY(write_label(&json, &runs[i]));
     aorta_json_object_end(&json);
+    aorta_summary_datasets(runs, count, &json);
     if (reference >= 0 && candidate >= 0) {
         aorta_json_key(&json, "comparison");
         AORTA_TRY(aorta_summary_comparison(&runs[reference], &runs[candidate], &json));

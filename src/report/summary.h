@@ -80,4 +80,10 @@ AORTA_MUST_USE aorta_status aorta_summary_comparison(const struct aorta_labelled
 AORTA_MUST_USE aorta_status aorta_summary_write(const struct aorta_labelled *runs, size_t count, int reference,
                                                 int candidate, struct aorta_text *out);
 
+/* datasets.c: for readers of the original Python toolkit's summary.json, the member "datasets", and in the comparison
+ * the shares of compute that ran beside communication and their difference. */
+void aorta_summary_datasets(const struct aorta_labelled *runs, size_t count, struct aorta_json *json);
+void aorta_summary_ratios(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
+                          struct aorta_json *json);
+
 #endif

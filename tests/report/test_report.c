@@ -164,6 +164,15 @@ static void compares_two_runs(void **state) {
     assert_true(fabs(NUMBER(root, "labels", "it's new", "collectives", "all_gather", "busbw_gbps") - bandwidth / 2) <
                 1e-12);
     assert_true(NUMBER(root, "comparison", "metrics", "compute_ms", "delta") > 1.99);
+    /* As the original Python toolkit writes it, over all iterations: its ratio is a share of compute. */
+    assert_true(NUMBER(root, "datasets", "base \"one\"", "count") ==
+                NUMBER(root, "labels", "base \"one\"", "iterations"));
+    assert_true(NUMBER(root, "datasets", "base \"one\"", "mean_overlap_ms") > 0);
+    const double before = NUMBER(root, "datasets", "base \"one\"", "overlap_ratio");
+    const double after = NUMBER(root, "datasets", "it's new", "overlap_ratio");
+    assert_true(fabs(before - NUMBER(root, "datasets", "base \"one\"", "mean_overlap_ms") /
+                                  NUMBER(root, "datasets", "base \"one\"", "mean_compute_ms")) < 1e-12);
+    assert_true(fabs(NUMBER(root, "comparison", "ratio_delta") - (after - before)) < 1e-12);
     assert_true(NUMBER(root, "comparison", "metrics", "compute_ms", "p_value") < 1e-6);
     const json_t *interval = json_object_get(
         json_object_get(json_object_get(json_object_get(root, "comparison"), "metrics"), "compute_ms"), "ci");
