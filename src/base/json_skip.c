@@ -46,7 +46,7 @@ static inline uint64_t prefix_parity(uint64_t bits) {
 static inline size_t advance(struct aorta_json_skip *state, struct masks m, size_t valid) {
     uint64_t quotes = m.quote & ~find_escaped(state, m.backslash, valid);
     uint64_t inside = prefix_parity(quotes) ^ state->in_string;
-    state->in_string = (uint64_t)((int64_t)inside >> 63);
+    state->in_string = 0 - (inside >> 63);
     m.open &= ~inside;
     m.close &= ~inside;
     if (__builtin_popcountll(m.close) < state->depth) {

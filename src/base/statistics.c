@@ -159,8 +159,9 @@ static size_t block_length_of(const double *centred, size_t count) {
 
 size_t aorta_block_length(const double *samples, size_t count) {
     if (count < 9) return 1;
-    double *values = malloc(2 * count * sizeof *values), *sorted = values + count;
+    double *values = malloc(2 * count * sizeof *values);
     if (!values) return count / 3; /* the careful choice */
+    double *sorted = values + count;
     memcpy(sorted, samples, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, ascending);
     double low = aorta_percentile_sorted(sorted, count, 5), high = aorta_percentile_sorted(sorted, count, 95), sum = 0;

@@ -303,8 +303,9 @@ static void move_work(struct aorta_trace_builder *builder) {
     free(numbers);
     builder->pending = (struct trace_rows){0};
     trace->work_count = count;
-    trace->work = realloc(rows, (count + 1) * sizeof *trace->work);
-    if (!trace->work) trace->work = (struct aorta_trace_work *)(void *)rows; /* as large as it was */
+    trace->work = (struct aorta_trace_work *)(void *)rows;
+    void *shorter = realloc(trace->work, (count + 1) * sizeof *trace->work);
+    if (shorter) trace->work = shorter; /* else as large as it was */
 }
 
 /* The three tables whose rows are keys. */
