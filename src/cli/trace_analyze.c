@@ -92,12 +92,12 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
         .recover = arguments->recover, .patterns = patterns, .step_range = arguments->step_range};
     struct aorta_trace_list list = {0};
     struct aorta_trace_analysis analysis;
-    if (arguments->html) AORTA_TRY(aorta_page_check("--html"));
     AORTA_TRY(read_steps(&arguments->steps, steps, &options));
     AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
     aorta_status status =
         aorta_trace_open_inputs((const char *const *)line->operands, (size_t)line->operand_count, &reading, &list);
     if (!status) status = aorta_trace_check_output(&list, arguments->html, "--html");
+    if (!status && arguments->html) status = aorta_page_check(arguments->html);
     if (!status) status = aorta_trace_analyze(&list, &options, &analysis);
     if (!status) {
         struct aorta_verdict verdict;

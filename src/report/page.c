@@ -13,8 +13,8 @@ const char *aorta_page_missing(void) {
            "then make";
 }
 
-aorta_status aorta_page_check(const char *option) {
-    return aorta_page_available() ? NULL : AORTA_ERROR(AORTA_UNSUPPORTED, "%s: %s", option, aorta_page_missing());
+aorta_status aorta_page_check(const char *path) {
+    return aorta_page_available() ? NULL : AORTA_ERROR(AORTA_UNSUPPORTED, "--html %s: %s", path, aorta_page_missing());
 }
 
 /* A "<" within JSON can only stand in a string: escaped, no text of a file can end the script element. */
@@ -51,7 +51,7 @@ void aorta_page_headline(const struct aorta_verdict *verdict, struct aorta_json 
 
 aorta_status aorta_page_make(const char *title, const struct aorta_text *data, struct aorta_text *out) {
     static const char title_mark[] = "@TITLE@", data_mark[] = "@DATA@";
-    AORTA_TRY(aorta_page_check("--html"));
+    AORTA_TRY(aorta_page_check(title));
     AORTA_TRY(aorta_text_check(data));
     const char *first = strstr(aorta_page_template, title_mark), *second = strstr(aorta_page_template, data_mark);
     if (!first || !second || second < first) return AORTA_ERROR(AORTA_INTERNAL, "the page has no place for its data");

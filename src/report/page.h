@@ -12,8 +12,8 @@
 bool aorta_page_available(void);
 /* One sentence: why this build writes no pages, and how to get them. */
 const char *aorta_page_missing(void);
-/* AORTA_UNSUPPORTED with that sentence where there is no page; before anything is read. */
-AORTA_MUST_USE aorta_status aorta_page_check(const char *option);
+/* AORTA_UNSUPPORTED with that sentence and the file that was asked for, where there is no page. */
+AORTA_MUST_USE aorta_status aorta_page_check(const char *path);
 
 /* Key and value of "headline": the verdict's. */
 void aorta_page_headline(const struct aorta_verdict *verdict, struct aorta_json *json);

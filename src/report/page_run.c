@@ -272,7 +272,6 @@ aorta_status aorta_page_of_runs(const struct aorta_labelled *runs, size_t count,
                                 struct aorta_text *out) {
     struct aorta_text data = {0}, title = {0};
     struct aorta_json json;
-    AORTA_TRY(aorta_page_check("--html"));
     aorta_json_begin(&json, &data, 0);
     aorta_text_puts(&title, "AORTA:");
     for (size_t i = 0; i < count; i++) aorta_text_printf(&title, "%s %s", i ? "," : "", runs[i].run.label);

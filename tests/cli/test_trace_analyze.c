@@ -262,7 +262,7 @@ static void the_page_stands_alone(void **state) {
     char *output = run(words, &exit_code);
     if (!aorta_page_available()) {
         assert_int_equal(exit_code, 1);
-        assert_non_null(strstr(output, "--html: this build writes no pages"));
+        assert_non_null(strstr(output, "this build writes no pages"));
         free(output);
         remove(path);
         return;
