@@ -1,7 +1,8 @@
 /* aorta sweep: trials of train, hwq or any command over the values of knobs. */
 #include "base/directory_lock.h"
 #include "cli/cli.h"
-#include "sweep/result.h"
+#include "sweep/compare.h"
+#include "sweep/suggest.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -11,8 +12,8 @@
 #include <unistd.h>
 
 struct sweep_values {
-    const char *config, *workload, *output;
-    struct aorta_string_list overrides, grid, environment;
+    const char *config, *workload, *output, *suggest;
+    struct aorta_string_list overrides, grid, environment, compare;
     int search, objective;
     int64_t points, repeats, steps, ranks, seed;
     double timeout_s;
@@ -47,6 +48,9 @@ static const struct aorta_option options[] = {
              "for several"},
     {"env", AORTA_OPTION_STRING_LIST, AT(environment), "null", .nullable = true, .argument = "VAR=A,B", .several = true,
      .help = "a variable of the environment and its values; unset: without it"},
+    {"suggest", AORTA_OPTION_STRING, AT(suggest), "null", .nullable = true, .argument = "RUN",
+     .help = "add up to three knobs for the causes that the verdict of a first run names: directory of aorta train, "
+             "report or trace run"},
     {"search", AORTA_OPTION_CHOICE, AT(search), "grid", .choices = searches, .argument = "grid|random|halving|tpe",
      .help = "grid: all combinations; random: some of them; halving: many with few steps, the best third with three "
              "times as many, and so on; tpe: where good ones have been found"},
@@ -71,6 +75,8 @@ static const struct aorta_option options[] = {
      .help = "of the order of the trials and of what is drawn"},
     {"no-trace", AORTA_OPTION_BOOL, AT(no_trace), "false",
      .help = "run COMMAND without aorta trace run; it writes its figures itself (docs/sweep.md)"},
+    {"compare", AORTA_OPTION_STRING_LIST, AT(compare), "null", .nullable = true, .argument = "DIR", .several = true,
+     .help = "run nothing, and compare the sweeps in two directories"},
     {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false",
      .help = "print how many trials it is and the first one's command"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print sweep.json instead of the summary"},
@@ -80,7 +86,7 @@ static const struct aorta_option options[] = {
 static const struct aorta_cli_syntax syntax = {
     .usage =
         "aorta sweep [--config FILE] --grid KEY=A,B --env VAR=A,B [--search METHOD --trials N] [-n RANKS] [-o DIR] "
-        "[--resume] [-- COMMAND [ARGUMENT …]]",
+        "[--resume] [-- COMMAND [ARGUMENT …]]\naorta sweep --compare DIR DIR [--json]",
     .about = "Runs aorta train, aorta hwq or a command with the values of some knobs, one trial after the other, and "
              "says which knobs change the objective by more than noise does, and what the best values are. A trial "
              "that fails or hangs is recorded, and the next one runs.",
@@ -91,6 +97,19 @@ static const struct aorta_cli_syntax syntax = {
     .footer = "DIR receives trials.jsonl, sweep.json, best.yaml (for aorta train --config), best.env (for a shell) and "
               "trials/NNNN with the log of each. It can be stopped at any time; --resume goes on.",
 };
+
+/* Says on the standard error which knobs it adds. */
+static aorta_status add_suggested(const struct sweep_values *values, struct aorta_sweep_job *job,
+                                  struct aorta_arena *arena) {
+    enum { MOST = 3 };
+    struct aorta_text text = {0};
+    const bool ours = job->target == AORTA_SWEEP_TRAIN;
+    aorta_status status = aorta_sweep_suggest(values->suggest, ours, MOST, arena, &job->plan.space, &text);
+    if (!status) status = aorta_text_check(&text);
+    if (!status && text.length) fputs(text.data, stderr);
+    aorta_text_free(&text);
+    return status;
+}
 
 static aorta_status make_job(const struct sweep_values *values, char **command, struct aorta_arena *arena,
                              struct aorta_sweep_job *job) {
@@ -123,6 +142,7 @@ static aorta_status make_job(const struct sweep_values *values, char **command, 
         AORTA_TRY(aorta_sweep_space_add(space, values->grid.items[i], false, arena));
     for (size_t i = 0; i < values->environment.count; i++)
         AORTA_TRY(aorta_sweep_space_add(space, values->environment.items[i], true, arena));
+    if (values->suggest) AORTA_TRY(add_suggested(values, job, arena));
     return aorta_sweep_check(job);
 }
 
@@ -181,6 +201,21 @@ static aorta_status run_job(const struct aorta_sweep_job *job, bool as_json) {
     return status;
 }
 
+static aorta_status compare(const struct sweep_values *values) {
+    struct aorta_sweep_side sides[2] = {0};
+    struct aorta_sweep_comparison comparison = {0};
+    struct aorta_text text = {0};
+    if (values->compare.count != 2) return AORTA_ERROR(AORTA_USAGE, "--compare takes two directories of sweeps");
+    aorta_status status = NULL;
+    for (int i = 0; i < 2 && !status; i++) status = aorta_sweep_side_open(values->compare.items[i], &sides[i]);
+    if (!status) status = aorta_sweep_compare(sides, &comparison);
+    if (!status) (values->json ? aorta_sweep_compare_json : aorta_sweep_compare_text)(sides, &comparison, &text);
+    if (!status) status = aorta_cli_print_text(&text);
+    free(comparison.common);
+    for (int i = 0; i < 2; i++) aorta_sweep_side_close(&sides[i]);
+    return status;
+}
+
 static aorta_status run(const struct sweep_values *values, char **command) {
     char self[PATH_MAX] = "";
     struct aorta_arena arena = {0};
@@ -198,7 +233,8 @@ aorta_status aorta_cli_sweep(int argc, char **argv) {
     struct sweep_values values = {0};
     struct aorta_cli_line line = {0};
     AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &values, &line));
-    aorta_status status = line.help ? NULL : run(&values, line.operands);
+    aorta_status status = NULL;
+    if (!line.help) status = values.compare.count ? compare(&values) : run(&values, line.operands);
     aorta_cli_free(&line);
     return status;
 }

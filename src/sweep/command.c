@@ -78,7 +78,7 @@ static void add_hwq(struct words *words, const struct aorta_sweep_job *job, cons
 
 /* ---- a command ---- */
 
-/* The value for "{name}" at `at`, and its length there; NULL: no such placeholder. */
+/* The value for "{name}" at `at`, and its length there; NULL: no such placeholder. Variables are the shell's. */
 static const char *placeholder(const struct aorta_sweep_job *job, const struct aorta_sweep_next *next,
                                const char *directory, const char *at, char steps[24], size_t *length) {
     const struct aorta_sweep_space *space = &job->plan.space;
@@ -87,7 +87,8 @@ static const char *placeholder(const struct aorta_sweep_job *job, const struct a
     *length = (size_t)(end - at) + 1;
     size_t name = *length - 2;
     for (int i = 0; i < space->count; i++)
-        if (strlen(space->knobs[i].name) == name && !strncmp(at + 1, space->knobs[i].name, name))
+        if (!space->knobs[i].environment && strlen(space->knobs[i].name) == name &&
+            !strncmp(at + 1, space->knobs[i].name, name))
             return aorta_sweep_value(space, next->cell, i);
     if (name == strlen("directory") && !strncmp(at + 1, "directory", name)) return directory;
     if (name != strlen("steps") || strncmp(at + 1, "steps", name)) return NULL;
@@ -102,7 +103,8 @@ static void add_filled(struct words *words, const struct aorta_sweep_job *job, c
     size_t length;
     aorta_text_puts(&text, "");
     for (const char *at = word; *at;) {
-        const char *value = placeholder(job, next, directory, at, steps, &length);
+        const bool shells = at > word && at[-1] == '$'; /* ${name} */
+        const char *value = shells ? NULL : placeholder(job, next, directory, at, steps, &length);
         if (value)
             aorta_text_puts(&text, value);
         else

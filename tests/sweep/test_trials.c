@@ -187,6 +187,47 @@ static void test_train(void **state) {
     assert_int_equal(lines_of("again/rank_00_metrics.jsonl"), 6);
 }
 
+/* The knobs of the costliest causes, of this device, with which the run can be swept. */
+static void test_suggest(void **state) {
+    (void)state;
+    static const char summary[] = "{\"labels\": {\"run\": {\"device\": \"%s\", \"verdict\": ["
+                                  "{\"cause\": \"copy\", \"share\": 0.001}, {\"cause\": \"data_wait\", \"share\": 0.2},"
+                                  "{\"cause\": \"slow_collective\", \"gain_share\": 0.3, \"share\": 0.1}]}}}";
+    char text[512];
+    check_ok(aorta_directory_make("first"));
+    snprintf(text, sizeof text, summary, "cpu");
+    check_ok(aorta_file_replace("first/summary.json", text, strlen(text)));
+    run("sweep --suggest first --config base.yaml --dry-run", 0,
+        "fsdp.sharding_strategy=full_shard,shard_grad_op: slow");
+    run("sweep --suggest first --config base.yaml --dry-run", 0,
+        "dataloader.num_workers=1,2,4: data_wait, 20% of a step");
+    run("sweep --suggest first --config base.yaml --dry-run", 0, "12 trials of 6 combinations");
+    run("sweep --suggest first --dry-run -- true", 2, "no knob is known");
+    snprintf(text, sizeof text, summary, "cuda");
+    check_ok(aorta_file_replace("first/summary.json", text, strlen(text)));
+    run("sweep --suggest first --dry-run -- true", 0, "--env  NCCL_MAX_CTAS=unset,4,8,16,32: slow_collective, 30%");
+    run("sweep --suggest nowhere --dry-run -- true", 2, "no summary.json and no analysis.json");
+}
+
+/* The second sweep takes 5 ms longer in all points but one. */
+static void test_compare(void **state) {
+    (void)state;
+    for (int slow = 0; slow < 2; slow++) {
+        char words[512];
+        snprintf(
+            words, sizeof words,
+            "sweep -o driver%d --grid a=1,2,3,4 --env V=p,q --no-trace -- sh -c "
+            "'test ${V}{a} = q4 && d=0 || d=%d; echo \"{\\\"step_ms\\\": $(({a} * 10 + d))}\" >$AORTA_SWEEP_RESULT'",
+            slow, slow * 5);
+        run(words, 0, "16 trials: 16 done");
+    }
+    run("sweep --compare driver0 driver1", 0, "8 points in common: 25, then 29.4 (+17.5%), significant");
+    run("sweep --compare driver0 driver0", 0, "25, then 25 (+0.0%), within the noise (p = 1)");
+    run("sweep --compare driver0 driver1 --json", 0, "\"kind\": \"sweep_comparison\"");
+    run("sweep --compare driver0", 2, "takes two directories");
+    run("sweep --compare driver0 out", 2, "have different knobs");
+}
+
 static void test_hwq(void **state) {
     (void)state;
     run("sweep -o out3 --hwq tiny_kernel_stress --grid streams=1,2 device=cpu graph=false,true --repeats 1 --steps 3 "
@@ -218,6 +259,8 @@ int main(void) {
         cmocka_unit_test(test_killed_and_resumed),
         cmocka_unit_test(test_nothing_left),
         cmocka_unit_test(test_train),
+        cmocka_unit_test(test_suggest),
+        cmocka_unit_test(test_compare),
         cmocka_unit_test(test_hwq),
         cmocka_unit_test(test_wrong),
     };
