@@ -63,7 +63,7 @@ static const struct {
     {"text: {inner: {shape: sqare}}\n",
      "a.yaml:1: text.inner.shape: found sqare; expected one of round (or circle), square; did you mean square?"},
     {"text: {link: radio-waves}\n",
-     "a.yaml:1: text.link: found radio-waves; expected one of none, wire (default: none)"},
+     "a.yaml:1: text.link: found radio-waves; expected one of none (or no), wire (default: none)"},
     /* given twice */
     {"main:\n  count: 1\n  count: 2\n", "a.yaml:3: main.count: given twice, first on line 2; remove one of them"},
     {"main: {count: 1}\nmain: {limit: 2}\n", "a.yaml:2: main: given twice, first on line 1; remove one of them"},
