@@ -689,6 +689,7 @@ static void abort_if_several(struct trainer *t, aorta_status status) {
     if (!t->context.world) return;
     aorta_train_leave_to_rank_0(&t->run->ranks, status);
     aorta_log(t->run->log, AORTA_LOG_ERROR, "%s", aorta_status_message(status));
+    aorta_directory_unlock(*t->run->lock); /* the process ends here */
     aorta_comm_abort(t->context.world, aorta_code_exit(aorta_status_code(status)));
 }
 
