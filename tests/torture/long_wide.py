@@ -23,15 +23,15 @@ TINY = ["model.num_layers=2", "training.epochs=100000", "dataset.num_samples=200
 
 
 def sample(pid):
-    """Resident KiB, descriptors, threads; None when the process is gone."""
+    """KiB of its own (shared memory, Open MPI's between the ranks, is of all), descriptors, threads; None: it is gone."""
     status = dict(line.split(b":", 1) for line in read(f"/proc/{pid}/status").splitlines() if b":" in line)
-    if b"VmRSS" not in status:
+    if b"RssAnon" not in status:
         return None
     try:
         descriptors = len(os.listdir(f"/proc/{pid}/fd"))
     except OSError:
         return None
-    return int(status[b"VmRSS"].split()[0]), descriptors, int(status[b"Threads"])
+    return int(status[b"RssAnon"].split()[0]), descriptors, int(status[b"Threads"])
 
 
 def watch(job, word):
