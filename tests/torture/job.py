@@ -90,12 +90,17 @@ class Job:
             names = ", ".join(f"{pid} {command_of(pid)[:60]}" for pid in left)
             self.end()
             raise Wrong(f"processes left: {names}")
-        segments = [name for name in shared_memory() if name not in self.shared and not mapped(name)]
+        while (segments := self.segments()) and time.monotonic() < until + 5:
+            time.sleep(0.1)  # other jobs of this machine make and unlink theirs
         if segments:
             raise Wrong(f"shared memory left: {', '.join(segments)}")
         files = [name for name in os.listdir(self.temporary) if not name.startswith("aorta-rescued-")]
         if files and not may_leave_files:
             raise Wrong(f"files left in TMPDIR: {', '.join(files[:4])}")
+
+    def segments(self):
+        """Shared memory that came since the start and that nobody has mapped."""
+        return [name for name in shared_memory() if name not in self.shared and not mapped(name) and os.path.exists(name)]
 
     def check_words(self, *parts):
         """Something was said, nothing of it raw, and one of `parts` with it."""
