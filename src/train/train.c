@@ -21,6 +21,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 enum { SLOTS = AORTA_INPUT_SLOTS }; /* steps in flight */
@@ -160,10 +161,24 @@ static void rename_other_ranks(const struct trainer *t) {
     }
 }
 
+/* Before this rank opens its own. */
+static void say_earlier_results(const struct trainer *t) {
+    const char *directory = options_of(t)->training.output_dir;
+    char *path = aorta_path_join(directory, "rank_00_metrics.jsonl");
+    struct stat info;
+    if (path && stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size)
+        aorta_log(
+            t->run->log, AORTA_LOG_INFO,
+            "%s holds results of an earlier run: its metrics are replaced now, its report when this run makes one",
+            directory);
+    free(path);
+}
+
 static aorta_status open_output(struct trainer *t) {
     const char *directory = options_of(t)->training.output_dir;
     AORTA_TRY(aorta_annotate(aorta_directory_make(directory), "training.output_dir"));
     if (t->context.ranks.rank == 0) {
+        say_earlier_results(t);
         rename_other_ranks(t);
         AORTA_TRY(write_config(t, directory));
     }

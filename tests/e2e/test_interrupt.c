@@ -128,6 +128,8 @@ static void test_files_of_earlier_ranks_are_renamed(void **state) {
     e2e_train(&four, 4, words);
     assert_int_equal(four.exit_code, 0);
     e2e_train(&two, 2, words);
+    if (strstr(four.output, "an earlier run")) fail_msg("%s", four.output);
+    e2e_expect_output(&two, 0, "again holds results of an earlier run: its metrics are replaced now");
     e2e_expect_output(&two, 0, "rank_02_metrics.jsonl is of an earlier run with more ranks");
     static const struct {
         const char *name;
