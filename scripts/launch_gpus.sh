@@ -17,13 +17,6 @@ END
 }
 fail() { echo "$name: $*" >&2; exit 2; }
 
-find_program() {
-    for candidate in "$here/build/release/aorta" "$here/bin/aorta"; do
-        if [ -x "$candidate" ]; then echo "$candidate"; return; fi
-    done
-    command -v aorta || fail "no aorta: run make, or name it with AORTA=…"
-}
-
 # As the program itself finds them, so that the variables that hide devices count.
 count_devices() { "$aorta" info --json | grep -c "\"kind\": \"$kind\"" || true; }
 
@@ -40,7 +33,8 @@ for word in "$@"; do
 done
 [ -n "$config" ] || config=$here/config/default.yaml
 [ -r "$config" ] || fail "$config: no such configuration; config/ has some"
-aorta=${AORTA:-$(find_program)}
+# shellcheck source=scripts/program.sh
+. "$here/scripts/program.sh"
 ranks=${RANKS:-$(count_devices)}
 case $ranks in *[!0-9]* | '') fail "RANKS is \"$ranks\"; it is a number from 1 on" ;; esac
 [ "$ranks" -gt 0 ] || fail "no $nodes is visible (aorta info says what was looked for); without one: aorta launch -n 2 -- aorta train --config config/quickstart.yaml"

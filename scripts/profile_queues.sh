@@ -12,9 +12,9 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 case ${1:-} in
 "" | -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; [ -n "${1:-}" ] && exit 0; exit 2 ;;
 esac
-aorta=${AORTA:-}
-[ -n "$aorta" ] || for candidate in "$here/build/release/aorta" "$here/bin/aorta"; do [ ! -x "$candidate" ] || aorta=$candidate; done
-aorta=${aorta:-aorta}
+fail() { echo "profile_queues: $*" >&2; exit 2; }
+# shellcheck source=scripts/program.sh
+. "$here/scripts/program.sh"
 workload=$1 streams=${2:-} output=${3:-queue_profile/$1}
 "$aorta" hwq info "$workload" >/dev/null
 set -- "$aorta" hwq profile ${DRY_RUN:+--dry-run} --output "$output" "$workload"

@@ -14,13 +14,6 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 
 fail() { echo "rocprof_capture: $*" >&2; exit 2; }
 
-find_program() {
-    for candidate in "$here/build/release/aorta" "$here/bin/aorta"; do
-        if [ -x "$candidate" ]; then echo "$candidate"; return; fi
-    done
-    command -v aorta || fail "no aorta: run make, or name it with AORTA=…"
-}
-
 # Nodes of the kernel driver that are GPUs; CPUs have the id 0.
 count_gpus() {
     count=0
@@ -41,7 +34,8 @@ ranks=${ranks:-$(count_gpus)}
 case ${1:-} in "" | --override) ;; *) fail "unknown word $1: CONFIG [RANKS] [--override KEY=VALUE …] is expected" ;; esac
 [ -r "$config" ] || fail "$config: no such configuration"
 case $ranks in *[!0-9]* | 0) fail "RANKS is \"$ranks\"; it is a number from 1 on" ;; esac
-aorta=${AORTA:-$(find_program)}
+# shellcheck source=scripts/program.sh
+. "$here/scripts/program.sh"
 output=${ROCPROF_OUTPUT_DIR:-rocprof_traces}/run_$(date +%Y%m%d_%H%M%S)
 arguments=${ROCPROF_ARGS:---kernel-trace --memory-copy-trace --rccl-trace --hip-runtime-trace --marker-trace --output-format json}
 tool=$(command -v rocprofv3 || echo /opt/rocm/bin/rocprofv3)
