@@ -1,6 +1,5 @@
 #include "base/thread.h"
 
-#include <signal.h>
 #include <time.h>
 
 /* A new thread inherits the mask of the one that makes it. */
@@ -11,6 +10,14 @@ int aorta_thread_start(pthread_t *thread, void *(*function)(void *), void *user)
     int error = pthread_create(thread, NULL, function, user);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
+}
+
+sigset_t aorta_ending_signals(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    return set;
 }
 
 void aorta_cond_init(pthread_cond_t *cond) {

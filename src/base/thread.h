@@ -3,11 +3,15 @@
 #define AORTA_BASE_THREAD_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 
 /* pthread_create with default attributes; the new thread gets no signals, which are for the program's own threads. An
  * errno, 0 for success. */
 int aorta_thread_start(pthread_t *thread, void *(*function)(void *), void *user);
+
+/* What a user or a batch system sends to end a program: SIGINT and SIGTERM. */
+sigset_t aorta_ending_signals(void);
 
 /* A condition variable whose waits end at times of aorta_clock_ns. */
 void aorta_cond_init(pthread_cond_t *cond);

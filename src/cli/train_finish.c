@@ -1,5 +1,6 @@
 #include "cli/train_finish.h"
 #include "base/lines.h"
+#include "base/thread.h"
 #include "cli/cli.h"
 #include "comm/comm.h"
 #include "report/report.h"
@@ -18,21 +19,13 @@ struct watch {
     atomic_bool over;
 };
 
-static sigset_t ending_signals(void) {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    return set;
-}
-
 /* Programs that are started do not inherit a handler, as they would that a signal is ignored. */
 static void no_death(int signal) {
     (void)signal;
 }
 
 void aorta_train_finish_prepare(void) {
-    sigset_t set = ending_signals();
+    sigset_t set = aorta_ending_signals();
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     sigaction(SIGPIPE, &(struct sigaction){.sa_handler = no_death, .sa_flags = SA_RESTART}, NULL);
 }
@@ -56,7 +49,7 @@ static void say_unfinished(const struct aorta_train_finish *finish, int signal) 
 
 static void *wait_for_signal(void *user) {
     struct watch *watch = user;
-    sigset_t set = ending_signals();
+    sigset_t set = aorta_ending_signals();
     for (;;) {
         int signal = 0;
         if (sigwait(&set, &signal)) continue;
@@ -69,9 +62,9 @@ static void *wait_for_signal(void *user) {
 }
 
 static void watch_begin(struct watch *watch) {
-    watch->started = pthread_create(&watch->thread, NULL, wait_for_signal, watch) == 0;
+    watch->started = aorta_thread_start(&watch->thread, wait_for_signal, watch) == 0;
     if (watch->started) return;
-    sigset_t set = ending_signals();
+    sigset_t set = aorta_ending_signals();
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
@@ -89,9 +82,10 @@ static aorta_status report(const struct aorta_train_finish *finish) {
     struct aorta_text text = {0};
     aorta_status status =
         aorta_report_after_run(finish->directory, NULL, aorta_terminal_width(stdout), finish->log, &text);
-    if (!status) status = aorta_text_check(&text);
-    if (!status) status = aorta_cli_print(text.data);
-    aorta_text_free(&text);
+    if (!status)
+        status = aorta_cli_print_text(&text);
+    else
+        aorta_text_free(&text);
     if (!status) return NULL;
     return aorta_annotate(status, "the metrics in %s are complete, the report is not", finish->directory);
 }

@@ -5,6 +5,7 @@
 #include "base/directory_lock.h"
 #include "base/files.h"
 #include "base/progress.h"
+#include "base/thread.h"
 #include "comm/beacon.h"
 #include "formats/metrics.h"
 #include "formats/metrics_lines.h"
@@ -570,19 +571,11 @@ static aorta_status collect(struct trainer *t) {
 
 /* ---- the loop ---- */
 
-static sigset_t ending_signals(void) {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    return set;
-}
-
 /* SIGINT and SIGTERM are blocked while training and asked for between steps: no handler, nothing global. A second one
  * takes the action from before and ends the process at once. */
 static void ask_for_signal(struct trainer *t) {
     if (t->signal) return;
-    sigset_t set = ending_signals();
+    sigset_t set = aorta_ending_signals();
     const struct timespec at_once = {0};
     int signal = sigtimedwait(&set, NULL, &at_once);
     if (signal <= 0) return;
@@ -686,7 +679,7 @@ void aorta_train_leave_to_rank_0(const struct aorta_ranks *ranks, aorta_status s
     enum aorta_code code = aorta_status_code(status);
     bool mistake = aorta_code_exit(code) == 2;
     if (!mistake && code != AORTA_INTERRUPTED) return;
-    sigset_t set = ending_signals(); /* blocked while training */
+    sigset_t set = aorta_ending_signals(); /* blocked while training */
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     nanosleep(mistake ? &long_while : &short_while, NULL);
 }
@@ -714,7 +707,7 @@ aorta_status aorta_train(const struct aorta_train_run *run, struct aorta_train_o
     if (!t) return AORTA_ERROR(AORTA_MEMORY, "the trainer did not fit in memory");
     t->run = run, t->outcome = outcome;
     /* Blocked before any thread is started, so that the threads inherit it. */
-    sigset_t set = ending_signals(), before;
+    sigset_t set = aorta_ending_signals(), before;
     pthread_sigmask(SIG_BLOCK, &set, &before);
     aorta_status status = set_up(t);
     if (!status) status = run_loop(t);
