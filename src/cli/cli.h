@@ -6,6 +6,7 @@
 #include "config/option.h"
 #include "timeline/kernel_names.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 /* ---- commands ----
@@ -62,6 +63,9 @@ void aorta_cli_print_usage(FILE *stream);
 /* Under torchrun on a machine without GPUs a command with collectives starts again under MPI: rank 0 does not return,
  * the others have nothing left to do (*done). (torchrun.c) */
 AORTA_MUST_USE aorta_status aorta_cli_under_torchrun(int argc, char **argv, bool *done);
+
+/* Path of this program. AORTA_IO. */
+AORTA_MUST_USE aorta_status aorta_cli_self(char path[PATH_MAX]);
 
 /* The whole program: finds the command, runs it, prints what went wrong, returns the exit code. */
 int aorta_cli_run(int argc, char **argv);

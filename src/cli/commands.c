@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -66,6 +67,13 @@ static void print_failure(aorta_status status) {
     if (text.length) aorta_make_printable(text.data, text.length, true);
     fputs(text.length ? text.data : "aorta: no memory to say what failed\n", stderr);
     aorta_text_free(&text);
+}
+
+aorta_status aorta_cli_self(char path[PATH_MAX]) {
+    const ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    if (length < 0) return AORTA_ERROR(AORTA_IO, "/proc/self/exe: %s", strerror(errno));
+    path[length] = '\0';
+    return NULL;
 }
 
 int aorta_cli_run(int argc, char **argv) {

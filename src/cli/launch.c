@@ -58,10 +58,8 @@ static aorta_status run_rank(char **arguments, int *exit_code) {
 }
 
 static aorta_status run(const struct launch_values *values, char **command, int *exit_code) {
-    char self[PATH_MAX] = "";
-    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) {
-        return AORTA_ERROR(AORTA_IO, "/proc/self/exe: %s", strerror(errno));
-    }
+    char self[PATH_MAX];
+    AORTA_TRY(aorta_cli_self(self));
     const struct aorta_launch_options launch = {.ranks = (int)values->ranks,
                                                 .timeout_s = values->timeout_s,
                                                 .grace_s = GRACE_S,

@@ -217,11 +217,10 @@ static aorta_status compare(const struct sweep_values *values) {
 }
 
 static aorta_status run(const struct sweep_values *values, char **command) {
-    char self[PATH_MAX] = "";
+    char self[PATH_MAX];
     struct aorta_arena arena = {0};
     struct aorta_sweep_job job;
-    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
-        return AORTA_ERROR(AORTA_IO, "/proc/self/exe: %s", strerror(errno));
+    AORTA_TRY(aorta_cli_self(self));
     aorta_status status = make_job(values, command, &arena, &job);
     job.self = self;
     if (!status) status = values->dry_run ? print_plan(&job, &arena) : run_job(&job, values->json);

@@ -25,10 +25,9 @@ static void forget_torchrun(void) {
 }
 
 static aorta_status become_launch(int ranks, int argc, char **argv) {
-    char self[PATH_MAX] = "", number[16];
+    char self[PATH_MAX], number[16];
     char launch[] = "launch", n[] = "-n", dashes[] = "--";
-    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
-        return AORTA_ERROR(AORTA_IO, "/proc/self/exe: %s", strerror(errno));
+    AORTA_TRY(aorta_cli_self(self));
     char **command = calloc((size_t)argc + 6, sizeof *command);
     if (!command) return AORTA_ERROR(AORTA_MEMORY, "no memory for a command");
     snprintf(number, sizeof number, "%d", ranks);

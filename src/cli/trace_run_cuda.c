@@ -16,9 +16,8 @@
 static const char *const folders[] = {"", "../lib/", "../lib/aorta/"};
 
 static aorta_status find_library(char path[PATH_MAX]) {
-    char self[PATH_MAX] = "", candidate[2 * PATH_MAX];
-    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
-        return AORTA_ERROR(AORTA_IO, "/proc/self/exe: %s", strerror(errno));
+    char self[PATH_MAX], candidate[2 * PATH_MAX];
+    AORTA_TRY(aorta_cli_self(self));
     char *slash = strrchr(self, '/');
     if (slash) slash[1] = '\0';
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
