@@ -98,19 +98,7 @@ static void write_points(struct aorta_json *json, const struct aorta_sweep_plan 
 static void write_trials(struct aorta_json *json, const struct aorta_sweep_plan *plan,
                          const struct aorta_trials *trials) {
     aorta_json_key_array(json, "trials");
-    for (size_t i = 0; i < trials->count; i++) {
-        const struct aorta_trial *trial = &trials->items[i];
-        aorta_json_object(json);
-        aorta_json_key_int(json, "trial", trial->number);
-        aorta_sweep_point_json(&plan->space, trial->cell, json);
-        aorta_json_key_int(json, "repeat", trial->repeat);
-        aorta_json_key_int(json, "steps", trial->steps);
-        aorta_json_key_string(json, "state", aorta_trial_state_name(trial->state));
-        aorta_json_key_fixed(json, "seconds", trial->seconds, 3);
-        aorta_sweep_figures_json(trial->figures, json);
-        aorta_json_key_string(json, "reason", trial->reason[0] ? trial->reason : NULL);
-        aorta_json_object_end(json);
-    }
+    for (size_t i = 0; i < trials->count; i++) aorta_sweep_trial_json(plan, &trials->items[i], json);
     aorta_json_array_end(json);
 }
 
@@ -119,12 +107,7 @@ void aorta_sweep_result_json(const struct aorta_sweep_plan *plan, const char *ta
                              struct aorta_text *text) {
     struct aorta_json json;
     aorta_json_begin(&json, text, 2);
-    aorta_json_object(&json);
-    aorta_json_key_int(&json, "schema_version", AORTA_SWEEP_SCHEMA);
-    aorta_json_key_string(&json, "kind", "sweep");
-    aorta_json_key_string(&json, "target", target);
-    aorta_json_key_string(&json, "search", aorta_sweep_methods[plan->method]);
-    aorta_json_key_string(&json, "objective", aorta_sweep_objectives[plan->objective].key);
+    aorta_sweep_json_begin(plan, target, &json);
     aorta_json_key_bool(&json, "higher_is_better", aorta_sweep_objectives[plan->objective].higher_is_better);
     aorta_json_key_int(&json, "steps", plan->steps);
     aorta_json_key_int(&json, "repeats", plan->repeats);

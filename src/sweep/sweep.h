@@ -126,7 +126,10 @@ int64_t aorta_sweep_planned(const struct aorta_sweep_plan *plan);
 void aorta_sweep_header(const struct aorta_sweep_plan *plan, const char *target, struct aorta_text *line);
 void aorta_sweep_trial_line(const struct aorta_sweep_plan *plan, const struct aorta_trial *trial,
                             struct aorta_text *line);
-/* What both have in common: "values", "state", figures. */
+/* What trials.jsonl and sweep.json have in common: "{" and what is swept; a trial; values and figures of a point. */
+void aorta_sweep_json_begin(const struct aorta_sweep_plan *plan, const char *target, struct aorta_json *json);
+void aorta_sweep_trial_json(const struct aorta_sweep_plan *plan, const struct aorta_trial *trial,
+                            struct aorta_json *json);
 void aorta_sweep_point_json(const struct aorta_sweep_space *space, int64_t cell, struct aorta_json *json);
 void aorta_sweep_figures_json(const double figures[AORTA_SWEEP_OBJECTIVE_COUNT], struct aorta_json *json);
 

@@ -55,15 +55,19 @@ static void write_knobs(const struct aorta_sweep_space *space, struct aorta_json
     aorta_json_array_end(json);
 }
 
+void aorta_sweep_json_begin(const struct aorta_sweep_plan *plan, const char *target, struct aorta_json *json) {
+    aorta_json_object(json);
+    aorta_json_key_int(json, "schema_version", AORTA_SWEEP_SCHEMA);
+    aorta_json_key_string(json, "kind", "sweep");
+    aorta_json_key_string(json, "target", target);
+    aorta_json_key_string(json, "search", aorta_sweep_methods[plan->method]);
+    aorta_json_key_string(json, "objective", aorta_sweep_objectives[plan->objective].key);
+}
+
 void aorta_sweep_header(const struct aorta_sweep_plan *plan, const char *target, struct aorta_text *line) {
     struct aorta_json json;
     aorta_json_begin(&json, line, 0);
-    aorta_json_object(&json);
-    aorta_json_key_int(&json, "schema_version", AORTA_SWEEP_SCHEMA);
-    aorta_json_key_string(&json, "kind", "sweep");
-    aorta_json_key_string(&json, "target", target);
-    aorta_json_key_string(&json, "search", aorta_sweep_methods[plan->method]);
-    aorta_json_key_string(&json, "objective", aorta_sweep_objectives[plan->objective].key);
+    aorta_sweep_json_begin(plan, target, &json);
     aorta_json_key_int(&json, "points", plan->points);
     aorta_json_key_int(&json, "repeats", plan->repeats);
     aorta_json_key_int(&json, "steps", plan->steps);
@@ -85,23 +89,28 @@ void aorta_sweep_figures_json(const double figures[AORTA_SWEEP_OBJECTIVE_COUNT],
         aorta_json_key_double(json, aorta_sweep_objectives[i].key, figures[i]);
 }
 
+void aorta_sweep_trial_json(const struct aorta_sweep_plan *plan, const struct aorta_trial *trial,
+                            struct aorta_json *json) {
+    aorta_json_object(json);
+    aorta_json_key_int(json, "trial", trial->number);
+    aorta_json_key_int(json, "cell", trial->cell);
+    aorta_sweep_point_json(&plan->space, trial->cell, json);
+    aorta_json_key_int(json, "repeat", trial->repeat);
+    aorta_json_key_int(json, "steps", trial->steps);
+    aorta_json_key_string(json, "state", states[trial->state]);
+    aorta_json_key_int(json, "exit_code", trial->exit_code);
+    aorta_json_key_int(json, "signal", trial->signal);
+    aorta_json_key_fixed(json, "seconds", trial->seconds, 3);
+    aorta_sweep_figures_json(trial->figures, json);
+    aorta_json_key_string(json, "reason", trial->reason[0] ? trial->reason : NULL);
+    aorta_json_object_end(json);
+}
+
 void aorta_sweep_trial_line(const struct aorta_sweep_plan *plan, const struct aorta_trial *trial,
                             struct aorta_text *line) {
     struct aorta_json json;
     aorta_json_begin(&json, line, 0);
-    aorta_json_object(&json);
-    aorta_json_key_int(&json, "trial", trial->number);
-    aorta_json_key_int(&json, "cell", trial->cell);
-    aorta_sweep_point_json(&plan->space, trial->cell, &json);
-    aorta_json_key_int(&json, "repeat", trial->repeat);
-    aorta_json_key_int(&json, "steps", trial->steps);
-    aorta_json_key_string(&json, "state", states[trial->state]);
-    aorta_json_key_int(&json, "exit_code", trial->exit_code);
-    aorta_json_key_int(&json, "signal", trial->signal);
-    aorta_json_key_fixed(&json, "seconds", trial->seconds, 3);
-    aorta_sweep_figures_json(trial->figures, &json);
-    aorta_json_key_string(&json, "reason", trial->reason[0] ? trial->reason : NULL);
-    aorta_json_object_end(&json);
+    aorta_sweep_trial_json(plan, trial, &json);
     aorta_text_puts(line, "\n");
 }
 
