@@ -2,14 +2,11 @@
 #include "comm/launch.h"
 #include "cli/cli.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define GRACE_S 5.0
 

@@ -4,12 +4,9 @@
 #include "sweep/compare.h"
 #include "sweep/suggest.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct sweep_values {
     const char *config, *workload, *output, *suggest;

@@ -5,7 +5,6 @@
 #include "device/gpu.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

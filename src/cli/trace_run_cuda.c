@@ -4,7 +4,6 @@
 #include "record/inject/settings.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
