@@ -12,7 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_HOLDER = 512 };
+#define HOLDER "process %ld on %s"
+enum { MOST_HOLDER = 512, MOST_HOST = 128 };
 
 struct aorta_directory_lock {
     int file;
@@ -34,22 +35,46 @@ static void read_command(char *command, size_t size) {
 }
 
 static void write_holder(int file) {
-    char host[128] = "", since[64] = "", command[256], holder[MOST_HOLDER];
+    char host[MOST_HOST] = "", since[64] = "", command[256], holder[MOST_HOLDER];
     time_t now = time(NULL);
     struct tm utc;
     if (gmtime_r(&now, &utc)) strftime(since, sizeof since, "%Y-%m-%d %H:%M:%S UTC", &utc);
     gethostname(host, sizeof host - 1);
     read_command(command, sizeof command);
-    int length =
-        snprintf(holder, sizeof holder, "process %ld on %s since %s: %s", (long)getpid(), host, since, command);
+    int length = snprintf(holder, sizeof holder, HOLDER " since %s: %s", (long)getpid(), host, since, command);
     /* A file without a name still locks. */
     if (ftruncate(file, 0) == 0 && length > 0 && aorta_write_all(file, holder, strlen(holder))) return;
+}
+
+/* 0: none. proc(5): it follows the name, which stands in parentheses and may hold some itself, and the state. */
+static long parent_of(long process) {
+    char path[64], line[512];
+    long parent;
+    snprintf(path, sizeof path, "/proc/%ld/stat", process);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = file < 0 ? 0 : read(file, line, sizeof line - 1);
+    if (file >= 0) close(file);
+    line[length > 0 ? length : 0] = '\0';
+    const char *name_end = strrchr(line, ')');
+    return name_end && sscanf(name_end + 1, " %*c %ld", &parent) == 1 ? parent : 0;
+}
+
+/* Its holder runs this process, as `aorta trace run` does: one job, whose parts write files of their own. */
+static bool is_within(const char *holder) {
+    char host[MOST_HOST] = "", expected[MOST_HOLDER];
+    gethostname(host, sizeof host - 1);
+    for (long process = getppid(); process > 1; process = parent_of(process)) {
+        int length = snprintf(expected, sizeof expected, HOLDER " ", process, host);
+        if (length > 0 && strncmp(holder, expected, (size_t)length) == 0) return true;
+    }
+    return false;
 }
 
 static aorta_status taken_by(const char *directory, const char *key, int file) {
     char holder[MOST_HOLDER];
     ssize_t length = pread(file, holder, sizeof holder - 1, 0);
     holder[length > 0 ? length : 0] = '\0';
+    if (is_within(holder)) return NULL;
     return AORTA_ERROR(AORTA_CONFIG,
                        "%s: another job writes into %s: %s; wait for its end, or choose another directory", key,
                        directory, *holder ? holder : "it has not said which");
@@ -64,7 +89,7 @@ static bool is_current(const char *path, int file) {
            named.st_dev == opened.st_dev;
 }
 
-/* *file is -1 where the file system has no locks. */
+/* *file is -1 where the file system has no locks, or a parent has this one. */
 static aorta_status take(const char *directory, const char *key, const char *path, int *file) {
     for (;;) {
         *file = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);

@@ -1,4 +1,5 @@
 /* aorta hwq run-priority: all workloads of a group, one after the other. */
+#include "base/directory_lock.h"
 #include "base/files.h"
 #include "cli/hwq.h"
 #include "cli/hwq_workload.h"
@@ -141,12 +142,22 @@ static aorta_status run_group(struct hwq_session *session, struct hwq_values *va
     return aorta_status_join(status, aorta_annotate(recorded, "--profile"));
 }
 
-static aorta_status check_and_run(struct hwq_values *values, const char *name, int group) {
+static aorta_status open_and_run(struct hwq_values *values, int group) {
     struct hwq_session session;
-    AORTA_TRY(hwq_check(values, "run-priority", name, has_collectives(group)));
     AORTA_TRY(hwq_session_open(values, &session));
     aorta_status status = run_group(&session, values, group);
     hwq_session_close(&session, NULL); /* failures are printed already, and no rank waits for another */
+    return status;
+}
+
+static aorta_status check_and_run(struct hwq_values *values, const char *name, int group) {
+    struct aorta_directory_lock *lock = NULL;
+    struct aorta_ranks ranks;
+    AORTA_TRY(hwq_check(values, "run-priority", name, has_collectives(group)));
+    AORTA_TRY(aorta_ranks_detect(&ranks));
+    if (values->output && ranks.rank == 0) AORTA_TRY(aorta_directory_lock(values->output, "--output", &lock));
+    aorta_status status = open_and_run(values, group);
+    aorta_directory_unlock(lock);
     return status;
 }
 

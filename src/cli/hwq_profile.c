@@ -250,11 +250,10 @@ static aorta_status run_in(const struct arguments *arguments, const char *direct
 }
 
 static aorta_status run(const struct arguments *arguments) {
-    char directory[PATH_MAX];
-    AORTA_TRY((arguments->dry_run ? aorta_trace_run_directory_name
-                                  : aorta_trace_run_directory_open)(arguments->output, "--output", directory));
-    aorta_status status = run_in(arguments, directory);
-    if (!arguments->dry_run) aorta_trace_run_directory_close(arguments->output, directory);
+    struct aorta_trace_run_directory directory;
+    AORTA_TRY(aorta_trace_run_directory_open(arguments->output, "--output", arguments->dry_run, &directory));
+    aorta_status status = run_in(arguments, directory.path);
+    aorta_trace_run_directory_close(&directory);
     return status;
 }
 

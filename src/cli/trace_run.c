@@ -246,18 +246,17 @@ static int run_in(const struct aorta_trace_run_arguments *arguments, const char 
 }
 
 static aorta_status run(const struct aorta_trace_run_arguments *arguments, int *exit_code) {
-    char directory[PATH_MAX] = "";
+    struct aorta_trace_run_directory directory;
     AORTA_TRY(check_command(arguments->command));
     AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
-    AORTA_TRY((arguments->dry_run ? aorta_trace_run_directory_name : aorta_trace_run_directory_open)(arguments->output,
-                                                                                                     "-o", directory));
+    AORTA_TRY(aorta_trace_run_directory_open(arguments->output, "-o", arguments->dry_run, &directory));
     struct aorta_kernel_patterns *patterns = NULL;
     aorta_status status = aorta_cli_comm_patterns(&arguments->comm_patterns, &patterns);
     const struct aorta_trace_options options = {
         .recover = true, .patterns = patterns, .step_range = arguments->step_range};
-    if (!status) *exit_code = run_in(arguments, directory, &options, &status);
+    if (!status) *exit_code = run_in(arguments, directory.path, &options, &status);
     aorta_kernel_patterns_free(patterns);
-    if (!arguments->dry_run) aorta_trace_run_directory_close(arguments->output, directory);
+    aorta_trace_run_directory_close(&directory);
     return status;
 }
 

@@ -40,12 +40,19 @@ struct aorta_trace_run_outcome {
 };
 void aorta_trace_run_outcome_free(struct aorta_trace_run_outcome *outcome);
 
-/* Where a recording goes: `output`, made when missing and refused when it holds another recording; NULL: a new
- * directory that ends with aorta_trace_run_directory_close. `option` names it in messages, as in "-o". */
-AORTA_MUST_USE aorta_status aorta_trace_run_directory_open(const char *output, const char *option, char path[PATH_MAX]);
-void aorta_trace_run_directory_close(const char *output, const char *path);
-/* For a dry run: the same checks, and the name it would have, but nothing is made. */
-AORTA_MUST_USE aorta_status aorta_trace_run_directory_name(const char *output, const char *option, char path[PATH_MAX]);
+/* Where a recording goes. */
+struct aorta_trace_run_directory {
+    char path[PATH_MAX];
+    bool temporary;
+    struct aorta_directory_lock *lock;
+};
+/* `output`, made when missing and refused when it holds another recording or another job writes into it; NULL: a new
+ * directory that is removed at the end. `option` names it in messages, as in "-o". `dry_run`: the same checks, and the
+ * name it would have, but nothing is made. */
+AORTA_MUST_USE aorta_status aorta_trace_run_directory_open(const char *output, const char *option, bool dry_run,
+                                                           struct aorta_trace_run_directory *directory);
+/* Not after a failure of the opening. */
+void aorta_trace_run_directory_close(struct aorta_trace_run_directory *directory);
 
 /* Of CUDA and ROCm the one that was wished for (enum aorta_trace_run_tool), else that of the GPUs here. Starts nothing.
  */

@@ -1,4 +1,5 @@
 /* The directory of a recording: the user's, or one that is removed at the end. */
+#include "base/directory_lock.h"
 #include "base/files.h"
 #include "cli/trace_run.h"
 #include "formats/inputs.h"
@@ -25,19 +26,6 @@ static aorta_status make_temporary(const char *option, char path[PATH_MAX]) {
     return AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place, or %s another)", path, strerror(errno), option);
 }
 
-aorta_status aorta_trace_run_directory_open(const char *output, const char *option, char path[PATH_MAX]) {
-    if (!output) return make_temporary(option, path);
-    AORTA_TRY(aorta_directory_check_writable(output, option));
-    AORTA_TRY(aorta_directory_make(output));
-    AORTA_TRY(aorta_trace_check_unused(output, option));
-    if (realpath(output, path)) return NULL;
-    return AORTA_ERROR(AORTA_IO, "%s %s: %s", option, output, strerror(errno));
-}
-
-void aorta_trace_run_directory_close(const char *output, const char *path) {
-    if (!output) nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
 /* Absolute, as the program may go elsewhere before it records. */
 static aorta_status name_missing(const char *output, const char *option, char path[PATH_MAX]) {
     char here[PATH_MAX] = "";
@@ -47,7 +35,8 @@ static aorta_status name_missing(const char *output, const char *option, char pa
     return AORTA_ERROR(AORTA_USAGE, "%s %s: the path is too long", option, output);
 }
 
-aorta_status aorta_trace_run_directory_name(const char *output, const char *option, char path[PATH_MAX]) {
+/* Makes nothing. */
+static aorta_status name(const char *output, const char *option, char path[PATH_MAX]) {
     if (!output) {
         name_temporary(path);
         return NULL;
@@ -55,4 +44,27 @@ aorta_status aorta_trace_run_directory_name(const char *output, const char *opti
     AORTA_TRY(aorta_directory_check_writable(output, option));
     if (!realpath(output, path)) return name_missing(output, option, path);
     return aorta_trace_check_unused(output, option);
+}
+
+static aorta_status use(const char *output, const char *option, char path[PATH_MAX]) {
+    AORTA_TRY(aorta_trace_check_unused(output, option));
+    if (realpath(output, path)) return NULL;
+    return AORTA_ERROR(AORTA_IO, "%s %s: %s", option, output, strerror(errno));
+}
+
+aorta_status aorta_trace_run_directory_open(const char *output, const char *option, bool dry_run,
+                                            struct aorta_trace_run_directory *directory) {
+    *directory = (struct aorta_trace_run_directory){.temporary = !output && !dry_run};
+    if (dry_run) return name(output, option, directory->path);
+    if (!output) return make_temporary(option, directory->path);
+    AORTA_TRY(aorta_directory_check_writable(output, option));
+    AORTA_TRY(aorta_directory_lock(output, option, &directory->lock));
+    aorta_status status = use(output, option, directory->path);
+    if (status) aorta_directory_unlock(directory->lock);
+    return status;
+}
+
+void aorta_trace_run_directory_close(struct aorta_trace_run_directory *directory) {
+    aorta_directory_unlock(directory->lock);
+    if (directory->temporary) nftw(directory->path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }

@@ -63,6 +63,27 @@ static void one_at_a_time(void **state) {
     assert_int_equal(rmdir(directory), 0); /* it was there before */
 }
 
+/* `aorta trace run` has the lock of a directory into which the program that it runs writes too. */
+static void child_of_the_holder(void **state) {
+    (void)state;
+    struct aorta_directory_lock *lock;
+    check_ok(aorta_directory_lock(directory, "output", &lock));
+    pid_t child = fork();
+    if (!child) {
+        pid_t grandchild = fork();
+        int ended = 1;
+        if (grandchild) _exit(waitpid(grandchild, &ended, 0) == grandchild && ended == 0 ? 0 : 1);
+        struct aorta_directory_lock *none = lock;
+        aorta_status status = aorta_directory_lock(directory, "output", &none);
+        _exit(status || none ? 1 : 0);
+    }
+    int ended = 1;
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_int_equal(ended, 0);
+    aorta_directory_unlock(lock);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
 /* What the lock made goes with it, unless something was written there. */
 static void leaves_nothing(void **state) {
     (void)state;
@@ -102,6 +123,7 @@ static void removed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_at_a_time),
+        cmocka_unit_test(child_of_the_holder),
         cmocka_unit_test(leaves_nothing),
         cmocka_unit_test(removed),
     };

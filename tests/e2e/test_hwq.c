@@ -3,6 +3,11 @@
 #include "check.h"
 #include "run.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 static void expect(const char *words, int exit_code, const char *part) {
     struct e2e_run run = {0};
     e2e_start_command(&run, words);
@@ -163,6 +168,20 @@ static void test_a_group_runs(void **state) {
     assert_true(result_of("well", "large_gemm_only_streams4.json") > 0.0);
 }
 
+static void test_a_directory_belongs_to_one_job(void **state) {
+    char path[512];
+    (void)state;
+    snprintf(path, sizeof path, "%s/taken", e2e_workspace());
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/taken/.aorta.lock", e2e_workspace());
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(file >= 0 && flock(file, LOCK_EX) == 0);
+    run_p0("taken", 2, "--output: another job writes into ");
+    close(file);
+    run_p0("taken", 0, "3 of 3 workloads ran well");
+    assert_int_equal(access(path, F_OK), -1);
+}
+
 /* grad_accum has collectives, the others have none. */
 static void test_a_backend_is_for_those_that_have_collectives(void **state) {
     (void)state;
@@ -247,6 +266,7 @@ int main(void) {
         cmocka_unit_test(test_collectives_alone),
         cmocka_unit_test(test_groups_may_overlap),
         cmocka_unit_test(test_a_group_runs),
+        cmocka_unit_test(test_a_directory_belongs_to_one_job),
         cmocka_unit_test(test_a_backend_is_for_those_that_have_collectives),
         cmocka_unit_test(test_a_group_goes_on_after_a_failure),
         cmocka_unit_test(test_a_rank_that_fails_ends_the_others),

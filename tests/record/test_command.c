@@ -153,6 +153,14 @@ static void merged_it_is_a_trace_for_viewers(void **state) {
     free(text);
 }
 
+static void a_directory_belongs_to_one_job(void **state) {
+    struct shell *shell = *state;
+    shell_run(shell, "$A trace run -o rec -- sh -c 'touch up; until [ -e go ]; do sleep 0.01; done' & "
+                     "until [ -e up ]; do sleep 0.01; done; $A trace run -o rec -- $P normal; code=$?; touch go; wait; "
+                     "ls -A rec; exit $code");
+    shell_expect(shell, 2, "analysis.json\n", "-o: another job writes into rec: process ");
+}
+
 /* ---- ends ---- */
 
 static void an_end_by_signal_is_reported_and_passed_on(void **state) {
@@ -292,6 +300,7 @@ int main(void) {
         SHELL_TEST(steps_are_those_of_nvtx),
         SHELL_TEST(steps_that_nobody_marked_are_found),
         SHELL_TEST(merged_it_is_a_trace_for_viewers),
+        SHELL_TEST(a_directory_belongs_to_one_job),
         SHELL_TEST(an_end_by_signal_is_reported_and_passed_on),
         SHELL_TEST(signals_reach_the_program),
         SHELL_TEST(no_gpu_at_all_is_said_and_the_exit_code_passed_on),
