@@ -80,14 +80,32 @@ static int add_effect(struct fit *fit, int first, int second) {
     return added;
 }
 
-/* Back to the mean of the trials with as many steps. */
+static bool same_block(const struct aorta_trial *a, const struct aorta_trial *b) {
+    return a->repeat == b->repeat && a->steps == b->steps;
+}
+
+static bool same_point(const struct aorta_trial *a, const struct aorta_trial *b) {
+    return a->cell == b->cell && a->steps == b->steps;
+}
+
+/* A column for each set of trials that are the same. */
+static void add_sets(struct fit *fit, bool (*same)(const struct aorta_trial *, const struct aorta_trial *)) {
+    for (int i = 0; i < fit->count; i++) {
+        int first = i;
+        for (int j = 0; j < fit->count; j++) {
+            fit->column[j] = same(fit->trials[i], fit->trials[j]);
+            if (fit->column[j] > 0 && j < first) first = j;
+        }
+        if (first == i) add_column(fit);
+    }
+}
+
+/* Back to the mean of each repeat of all points with as many steps: repeats are blocks. What drifts from one to the
+ * next is no noise. */
 static void restart(struct fit *fit) {
     fit->size = 0;
     for (int i = 0; i < fit->count; i++) fit->figures[i] = fit->trials[i]->figures[fit->plan->objective];
-    for (int i = 0; i < fit->count; i++) {
-        for (int j = 0; j < fit->count; j++) fit->column[j] = fit->trials[j]->steps == fit->trials[i]->steps;
-        if (!i || fit->trials[i]->steps != fit->trials[i - 1]->steps) add_column(fit);
-    }
+    add_sets(fit, same_block);
 }
 
 static void add_mains(struct fit *fit, int but) {
@@ -101,40 +119,17 @@ static double residue(const struct fit *fit) {
 
 /* ---- noise ---- */
 
-static bool same_point(const struct aorta_trial *a, const struct aorta_trial *b) {
-    return a->cell == b->cell && a->steps == b->steps;
-}
-
-/* Squares of the differences to the mean of the trial's own point. */
-static double repeat_squares(const struct fit *fit, int *freedom) {
-    double squares = 0;
-    *freedom = 0;
-    for (int i = 0; i < fit->count; i++) {
-        double sum = 0;
-        int count = 0, before = 0;
-        for (int j = 0; j < fit->count; j++) {
-            if (!same_point(fit->trials[i], fit->trials[j])) continue;
-            sum += fit->trials[j]->figures[fit->plan->objective];
-            count++;
-            before += j < i;
-        }
-        const double off = fit->trials[i]->figures[fit->plan->objective] - sum / count;
-        squares += off * off;
-        *freedom += before > 0;
-    }
-    return squares;
-}
-
 static double measure_noise(struct fit *fit, struct aorta_sweep_importance *importance) {
-    double squares = repeat_squares(fit, &importance->freedom);
+    restart(fit);
+    add_sets(fit, same_point);
+    importance->freedom = fit->count - fit->size;
     importance->repeated = importance->freedom > 0;
     if (!importance->repeated) {
         restart(fit);
         add_mains(fit, -1);
-        squares = residue(fit);
         importance->freedom = fit->count - fit->size;
     }
-    const double variance = importance->freedom > 0 ? squares / importance->freedom : NAN;
+    const double variance = importance->freedom > 0 ? residue(fit) / importance->freedom : NAN;
     importance->noise = sqrt(variance);
     return variance;
 }

@@ -1,6 +1,6 @@
-/* What each knob explains of the objective: analysis of variance by least squares (Fisher 1925; for points that are no
- * whole grid each knob beside all the others, Yates 1934). On a whole grid the shares are those of the functional ANOVA
- * (Hutter, Hoos & Leyton-Brown 2014). */
+/* What each knob explains of the objective: analysis of variance by least squares, repeats as randomised blocks (Fisher
+ * 1925; for points that are no whole grid each knob beside all the others, Yates 1934). On a whole grid the shares are
+ * those of the functional ANOVA (Hutter, Hoos & Leyton-Brown 2014). */
 #ifndef AORTA_SWEEP_IMPORTANCE_H
 #define AORTA_SWEEP_IMPORTANCE_H
 
@@ -21,8 +21,8 @@ struct aorta_sweep_level {
 
 struct aorta_sweep_importance {
     int trials; /* that have the figure */
-    /* Standard deviation of trials of the same point with as many steps; where none was repeated that of what the knobs
-     * do not explain one by one; NaN: neither is known. */
+    /* Standard deviation of trials of the same point with as many steps, less the mean of each repeat; where none was
+     * repeated that of what the knobs do not explain one by one; NaN: neither is known. */
     double noise;
     int freedom;   /* of the noise: degrees of freedom */
     bool repeated; /* the noise is that of repeats */

@@ -161,11 +161,30 @@ static void put_levels(const struct aorta_sweep_plan *plan, const struct aorta_s
     }
 }
 
+static int values_done(const struct aorta_sweep_plan *plan, const struct aorta_sweep_importance *importance, int knob) {
+    int count = 0;
+    for (int v = 0; v < plan->space.knobs[knob].count; v++) count += importance->levels[knob][v].done > 0;
+    return count;
+}
+
+/* The knobs without effect that were measured, or those that were not. */
+static void put_names(const struct aorta_sweep_plan *plan, const struct aorta_sweep_importance *importance,
+                      const int order[AORTA_SWEEP_MOST_KNOBS], const char *before, bool measured, const char *end,
+                      struct aorta_text *text) {
+    bool any = false;
+    for (int i = 0; i < plan->space.count; i++) {
+        const int k = order[i];
+        if (importance->counts[k] || (values_done(plan, importance, k) > 1) != measured) continue;
+        aorta_text_printf(text, "%s%s", any ? ", " : before, plan->space.knobs[k].name);
+        any = true;
+    }
+    if (any) aorta_text_puts(text, end);
+}
+
 static void put_knobs(const struct aorta_sweep_plan *plan, const struct aorta_sweep_importance *importance,
                       struct aorta_text *text) {
     enum { SHOWN = 4 };
     int order[AORTA_SWEEP_MOST_KNOBS], shown = 0;
-    const char *before = "  no effect   ";
     sort_knobs(plan, importance, order);
     for (int i = 0; i < plan->space.count && shown < SHOWN; i++) {
         const int k = order[i];
@@ -175,13 +194,8 @@ static void put_knobs(const struct aorta_sweep_plan *plan, const struct aorta_sw
         put_levels(plan, importance, k, text);
         aorta_text_puts(text, "\n");
     }
-    for (int i = 0; i < plan->space.count; i++) {
-        const int k = order[i];
-        if (importance->counts[k]) continue;
-        aorta_text_printf(text, "%s%s", before, plan->space.knobs[k].name);
-        before = ", ";
-    }
-    if (strcmp(before, ", ") == 0) aorta_text_puts(text, ": within the noise\n");
+    put_names(plan, importance, order, "  no effect   ", true, ": within the noise\n", text);
+    put_names(plan, importance, order, "  not known   ", false, ": fewer than two values have results\n", text);
 }
 
 static void put_failures(const struct aorta_sweep_plan *plan, const struct aorta_sweep_importance *importance,
