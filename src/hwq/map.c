@@ -136,7 +136,7 @@ static aorta_status run_probe(void *context, int blocker, bool followed, const i
     }
     return AORTA_ERROR(AORTA_TIMEOUT,
                        "in %d attempts the host was too late to queue %d kernels, or to see which copies end, while "
-                       "the streams were blocked for %.0f ms; is the machine busy, or CUDA_LAUNCH_BLOCKING set?",
+                       "the streams were blocked for %.0f ms; is the machine busy?",
                        MOST_ATTEMPTS, count + 2, (double)bench->hold_ns * 1e-6);
 }
 

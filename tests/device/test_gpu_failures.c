@@ -1,6 +1,8 @@
 /* The GPU driver on the fake CUDA whose calls fail: what is returned, and that nothing leaks. */
 #include "device/gpu_rig.h"
 
+#include <stdlib.h>
+
 /* ---- everything fails once: no crash, no leak, and the message names the vendor's error ---- */
 
 struct things {
@@ -107,6 +109,16 @@ static void fail_each_call(int code, enum aorta_code expected, const char *name)
     check_ok(status);
     assert_true(nth > 100);
     assert_true(silent < nth / 2);
+}
+
+/* Such a launch never returns: the kernel waits for the host, which waits in the launch. */
+static void test_blocking_launches_are_refused(void **state) {
+    (void)state;
+    setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+    check_fails(open_and_use(), AORTA_CONFIG, "CUDA_LAUNCH_BLOCKING=1 makes each launch wait for its kernel");
+    setenv("CUDA_LAUNCH_BLOCKING", "0", 1);
+    check_ok(open_and_use());
+    unsetenv("CUDA_LAUNCH_BLOCKING");
 }
 
 static void test_every_call_may_fail(void **state) {
@@ -240,6 +252,7 @@ static void test_a_device_given_up_is_not_waited_for(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_blocking_launches_are_refused, reset_fake),
         cmocka_unit_test_setup(test_every_call_may_fail, reset_fake),
         cmocka_unit_test_setup(test_the_device_may_be_lost_at_any_call, reset_fake),
         cmocka_unit_test_setup(test_what_is_still_being_filled_is_not_freed, reset_fake),

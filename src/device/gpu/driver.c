@@ -64,6 +64,19 @@ aorta_status aorta_gpu_driver_open(const struct gpu_vendor *vendor, struct gpu_d
 
 /* ---- the device ---- */
 
+/* Kernels of ours wait for the host, which would wait in their launch: nothing answers then. */
+static aorta_status check_blocking(const struct gpu_vendor *vendor) {
+    for (size_t i = 0; i < sizeof vendor->blocking / sizeof *vendor->blocking && vendor->blocking[i]; i++) {
+        const char *value = getenv(vendor->blocking[i]);
+        if (!value || !*value || strcmp(value, "0") == 0) continue;
+        return AORTA_ERROR(AORTA_CONFIG,
+                           "%s=%s makes each launch wait for its kernel, so that nothing overlaps; unset it, or record "
+                           "another program with it (aorta trace run)",
+                           vendor->blocking[i], value);
+    }
+    return NULL;
+}
+
 static aorta_status read_attributes(struct gpu_device *device) {
     const struct gpu_attributes *numbers = &device->driver.vendor->attribute;
     struct aorta_gpu_properties *p = &device->properties;
@@ -176,10 +189,12 @@ static void gpu_close(struct aorta_device *base) {
 }
 
 static aorta_status gpu_open(const struct aorta_backend *backend, int index, struct aorta_device **opened) {
+    const struct gpu_vendor *vendor = aorta_gpu_vendor(backend->kind);
+    AORTA_TRY(check_blocking(vendor));
     struct gpu_device *device = calloc(1, sizeof *device);
     if (!device) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a device");
     device->base.backend = backend;
-    aorta_status status = aorta_gpu_driver_open(aorta_gpu_vendor(backend->kind), &device->driver);
+    aorta_status status = aorta_gpu_driver_open(vendor, &device->driver);
     if (!status) status = aorta_gpu_find_device(device, index);
     if (status) {
         free(device);

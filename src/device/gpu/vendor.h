@@ -15,8 +15,9 @@ struct gpu_attributes { /* numbers of the vendor's device attributes; -1: there 
 struct gpu_vendor {
     enum aorta_device_kind kind;
     struct aorta_library_description driver, compiler;
-    const char *visible[3]; /* variables that restrict what the driver shows */
-    int oldest_driver;      /* as driver_version counts */
+    const char *visible[3];  /* variables that restrict what the driver shows */
+    const char *blocking[2]; /* variables that, unless 0, make each launch wait for its kernel */
+    int oldest_driver;       /* as driver_version counts */
     const char *oldest_driver_text;
     struct gpu_attributes attribute;
     /* Makes kernels of a graph keep the priorities of the streams they were captured on, from that driver on. */
