@@ -91,11 +91,12 @@ static const struct aorta_key_row category_rows[] = {
     {"collective_comm", CATEGORY_IGNORED},
 };
 
-enum member { MEMBER_DEVICES, MEMBER_DISTRIBUTED, MEMBER_BASE };
+enum member { MEMBER_DEVICES, MEMBER_DISTRIBUTED, MEMBER_BASE, MEMBER_OWN };
 static const struct aorta_key_row member_rows[] = {
     {"deviceProperties", MEMBER_DEVICES},
     {"distributedInfo", MEMBER_DISTRIBUTED},
     {"baseTimeNanoseconds", MEMBER_BASE},
+    {"aorta", MEMBER_OWN},
 };
 
 #define COUNT(rows) (sizeof(rows) / sizeof *(rows))
@@ -504,6 +505,13 @@ static void read_distributed(struct trace_kineto *kineto, struct aorta_json_valu
     head->library = aorta_trace_kineto_text(kineto, find_member(object, "nccl_version"));
 }
 
+/* What our own writer says; only `true` counts. */
+static void read_own(struct trace_kineto *kineto, struct aorta_json_value object) {
+    const struct aorta_json_value apart = find_member(object, "steps_apart");
+    if (apart.length == 4 && !memcmp(apart.text, "true", 4))
+        aorta_trace_builder_head(kineto->builder)->steps_by = AORTA_STEPS_APART;
+}
+
 aorta_status aorta_trace_kineto_member(struct trace_kineto *kineto, struct aorta_json_value key) {
     int member = aorta_keys_find(&kineto->members, key);
     if (member < 0) return aorta_json_stream_skip(kineto->stream);
@@ -519,6 +527,9 @@ aorta_status aorta_trace_kineto_member(struct trace_kineto *kineto, struct aorta
         break;
     case MEMBER_BASE:
         if (aorta_json_get_int(value, &base)) aorta_trace_builder_head(kineto->builder)->base_ns = base;
+        break;
+    case MEMBER_OWN:
+        read_own(kineto, value);
         break;
     }
     return NULL;

@@ -209,6 +209,7 @@ static void write_own(struct aorta_kineto *kineto) {
                           aorta_profile_source_name(about->tracer ? AORTA_SOURCE_KERNEL : AORTA_SOURCE_RANGE));
     if (about->tracer) aorta_json_key_string(json, "tracer", about->tracer);
     aorta_json_key_bool(json, "simulated", about->simulated);
+    if (about->steps_apart) aorta_json_key_bool(json, "steps_apart", true);
     aorta_json_key_int(json, "clock_offset_ns", about->clock_offset_ns - kineto->base_ns);
     aorta_json_object_end(json);
 }

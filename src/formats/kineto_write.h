@@ -37,6 +37,7 @@ struct aorta_kineto_about {
     pid_t thread;               /* that launched the work; 0: the calling one */
     int64_t clock_offset_ns;    /* added to the device clock gives ns since 1970 (aorta_kineto_clock_offset) */
     bool shapes, memory, flops; /* record_shapes, profile_memory, with_flops */
+    bool steps_apart; /* steps are iterations measured one by one: the time between them is that of the recording */
 };
 
 /* What lies between the device clock (CLOCK_MONOTONIC) and the time of day, to some ten nanoseconds. Take it once for

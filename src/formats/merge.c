@@ -106,6 +106,9 @@ static void put_head(const struct merging *m, struct aorta_text *out) {
     int64_t base = m->count ? m->ranks[0].trace->base_ns : INT64_MIN;
     aorta_text_puts(out, "{\n\"schemaVersion\": 1,\n\"displayTimeUnit\": \"ms\",\n");
     if (base != INT64_MIN) aorta_text_printf(out, "\"baseTimeNanoseconds\": %" PRId64 ",\n", base);
+    bool apart = m->count > 0;
+    for (size_t i = 0; i < m->count; i++) apart &= m->ranks[i].trace->steps_by == AORTA_STEPS_APART;
+    if (apart) aorta_text_puts(out, "\"aorta\": {\"steps_apart\": true},\n");
     aorta_text_puts(out, "\"traceEvents\": [");
 }
 

@@ -43,7 +43,8 @@ static aorta_status begin_file(struct recording *recording, const char *tracer) 
                                        .device = *aorta_device_get_info(run->device),
                                        .names = recording->names,
                                        .name_count = recording->name_count,
-                                       .tracer = tracer};
+                                       .tracer = tracer,
+                                       .steps_apart = true};
     if (run->world) {
         about.backend = aorta_comm_backend(run->world);
         about.simulated = aorta_comm_simulated(run->world);

@@ -1,6 +1,6 @@
 /* Where a rank's time is cut. On the device a step reaches from the first start of what was launched within its range
- * on the host to the first start of the next step's; the last one to the end of what was launched in it. What runs
- * across a cut counts on each side with the part that lies there, so that windows add up to the whole. */
+ * on the host to the first start of the next step's; the last one to the end of what was launched in it, as does each
+ * one where steps are iterations measured one by one: what lies between those is left out. What runs across a cut counts on each side with the part that lies there, so that windows add up to the whole. */
 #include "timeline/analysis_parts.h"
 
 #include <stdlib.h>
@@ -49,6 +49,17 @@ static void add_window(struct aorta_trace_rank *rank, int64_t number, int64_t st
             (struct aorta_trace_window){.number = number, .start_ns = start_ns, .end_ns = end_ns};
 }
 
+/* Iterations measured one by one. */
+static void place_iterations(struct aorta_trace_rank *rank, const struct reach *reaches) {
+    int64_t at_ns = INT64_MIN;
+    for (size_t i = 0; i < rank->trace->step_count; i++) {
+        if (reaches[i].first_start_ns == INT64_MAX) continue; /* nothing of it ran */
+        const int64_t start_ns = reaches[i].first_start_ns > at_ns ? reaches[i].first_start_ns : at_ns;
+        add_window(rank, rank->trace->steps[i].number, start_ns, reaches[i].last_end_ns + 1);
+        at_ns = reaches[i].last_end_ns + 1;
+    }
+}
+
 static void place_windows(struct aorta_trace_rank *rank, const struct reach *reaches, int64_t first_ns,
                           int64_t last_ns) {
     const struct aorta_trace *trace = rank->trace;
@@ -82,7 +93,10 @@ static aorta_status cut(struct aorta_trace_rank *rank) {
     for (size_t i = 0; i < rank->work_count; i++)
         if (rank->work[i].end_ns > last_ns) last_ns = rank->work[i].end_ns;
     measure_reaches(rank, reaches);
-    if (rank->work_count) place_windows(rank, reaches, rank->work[0].start_ns, last_ns);
+    if (trace->steps_by == AORTA_STEPS_APART)
+        place_iterations(rank, reaches);
+    else if (rank->work_count)
+        place_windows(rank, reaches, rank->work[0].start_ns, last_ns);
     free(reaches);
     return NULL;
 }
@@ -186,10 +200,11 @@ aorta_status aorta_trace_windows_cut(struct aorta_trace_rank *rank,
                                      const struct aorta_trace_analysis_options *options) {
     AORTA_TRY(cut(rank));
     merge_windows(rank);
-    if (!options->all_steps && !options->step_count) return NULL;
+    const bool all = !options->all_steps && !options->step_count;
+    if (all && rank->trace->steps_by != AORTA_STEPS_APART) return NULL;
     size_t remaining = 0;
     for (size_t i = 0; i < rank->window_count; i++)
-        if (chosen(&rank->windows[i], options)) rank->windows[remaining++] = rank->windows[i];
+        if (all || chosen(&rank->windows[i], options)) rank->windows[remaining++] = rank->windows[i];
     rank->window_count = remaining;
     return keep_work(rank);
 }

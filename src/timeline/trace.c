@@ -36,7 +36,7 @@ const char *aorta_trace_format_name(enum aorta_trace_format format) {
 
 const char *aorta_step_source_name(enum aorta_step_source source) {
     static const char *const names[AORTA_STEP_SOURCE_COUNT] = {"profiler", "range", "optimizer", "engine",
-                                                               "repetition"};
+                                                               "repetition", "iterations"};
     return names[source];
 }
 

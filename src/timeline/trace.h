@@ -119,9 +119,10 @@ enum aorta_step_source {
     AORTA_STEPS_BY_OPTIMIZER,  /* the end of the optimizer's range */
     AORTA_STEPS_BY_ENGINE,     /* ranges of an inference engine */
     AORTA_STEPS_BY_REPETITION, /* the order of the kernels (infer.c) */
+    AORTA_STEPS_APART,         /* iterations measured one by one: the time between them belongs to none */
     AORTA_STEP_SOURCE_COUNT
 };
-const char *aorta_step_source_name(enum aorta_step_source source); /* "profiler", "range", … */
+const char *aorta_step_source_name(enum aorta_step_source source); /* "profiler", "range", … "iterations" */
 
 /* ProfilerStep#N, or what else begins a step. */
 struct aorta_trace_step {

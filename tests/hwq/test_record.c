@@ -10,6 +10,7 @@
 #include "hwq/run.h"
 #include "kineto/layout.h"
 #include "ops/ops.h"
+#include "timeline/analysis.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -137,6 +138,18 @@ static bool holds(const char *path, const char *text) {
     return found;
 }
 
+/* The recording's own time between iterations belongs to none of them. */
+static void check_analysis(const struct rig *rig) {
+    struct aorta_trace_analysis analysis;
+    check_ok(aorta_trace_analyze(&rig->traces, NULL, &analysis));
+    const struct aorta_trace_rank *rank = &analysis.ranks[0];
+    int64_t span_ns = 0;
+    assert_int_equal(rank->window_count, ITERATIONS);
+    for (size_t i = 0; i < rank->window_count; i++) span_ns += rank->windows[i].overlap.span_ns;
+    assert_int_equal(rank->figures.span_ns, span_ns);
+    aorta_trace_analysis_free(&analysis);
+}
+
 /* ---- tests ---- */
 
 static void on_the_cpu(void **state) {
@@ -154,6 +167,7 @@ static void on_the_cpu(void **state) {
         /* A replay's launches are one, and not known one by one. */
         assert_int_equal(trace->warnings[AORTA_REASON_NO_LAUNCH].count, rig.run.graph ? (int)trace->work_count : 0);
         assert_true(holds(trace->path, "\"stream 3 compute hwq 3\""));
+        check_analysis(&rig);
         close_rig(&rig);
     }
 }
