@@ -29,7 +29,8 @@ static const struct aorta_choice levels[] = {{"normal", AORTA_PRIORITY_NORMAL},
                                              {"all", LEVEL_ALL},
                                              {0}};
 static const struct aorta_option rows[] = {
-    {"device", AORTA_OPTION_STRING, AT(device), "auto", .argument = "DEVICE", .help = AORTA_CLI_DEVICE_HELP},
+    {"device", AORTA_OPTION_STRING, AT(device), "auto", .letter = 'd', .argument = "DEVICE",
+     .help = AORTA_CLI_DEVICE_HELP},
     {"streams", AORTA_OPTION_INT, AT(streams), "16", .limits = &stream_limits, .letter = 's',
      .help = "number of compute streams"},
     {"copy-streams", AORTA_OPTION_INT, AT(copy_streams), "2", .limits = &stream_limits,

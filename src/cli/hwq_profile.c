@@ -25,7 +25,8 @@ struct arguments {
 
 #define AT(field) offsetof(struct arguments, field)
 static const struct aorta_option rows[] = {
-    {"device", AORTA_OPTION_STRING, AT(device), "auto", .argument = "DEVICE", .help = AORTA_CLI_DEVICE_HELP},
+    {"device", AORTA_OPTION_STRING, AT(device), "auto", .letter = 'd', .argument = "DEVICE",
+     .help = AORTA_CLI_DEVICE_HELP},
     {"trace", AORTA_OPTION_STRING_LIST, AT(traces), "null", .nullable = true, .argument = "PATH",
      .help = "run nothing, read this recording: a file or directory of rocprofv3, aorta trace run or PyTorch; repeat "
              "it for several"},

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -37,7 +38,9 @@ static void report_operation(const struct aorta_beacon_state *state) {
     }
     int64_t until_ns = state->ended ? state->ended_ns : aorta_clock_ns();
     double ago_s = (double)(until_ns - state->reported_ns) * 1e-9;
-    fprintf(stderr, "; last operation, begun %.1f s before: %s", ago_s, state->text);
+    /* What ended can be a script around the rank, which went on until it was ended with the others. */
+    fprintf(stderr, "; last operation, begun %.1f s %s: %s", fabs(ago_s), ago_s < 0 ? "after that" : "before",
+            state->text);
 }
 
 /* It ended by itself, as the user had asked: what it was doing by then explains nothing. */

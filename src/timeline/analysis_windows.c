@@ -1,6 +1,7 @@
 /* Where a rank's time is cut. On the device a step reaches from the first start of what was launched within its range
  * on the host to the first start of the next step's; the last one to the end of what was launched in it, as does each
- * one where steps are iterations measured one by one: what lies between those is left out. What runs across a cut counts on each side with the part that lies there, so that windows add up to the whole. */
+ * one where steps are iterations measured one by one: what lies between those is left out. What runs across a cut
+ * counts on each side with the part that lies there, so that windows add up to the whole. */
 #include "timeline/analysis_parts.h"
 
 #include <stdlib.h>

@@ -35,8 +35,8 @@ const char *aorta_trace_format_name(enum aorta_trace_format format) {
 }
 
 const char *aorta_step_source_name(enum aorta_step_source source) {
-    static const char *const names[AORTA_STEP_SOURCE_COUNT] = {"profiler", "range", "optimizer", "engine",
-                                                               "repetition", "iterations"};
+    static const char *const names[AORTA_STEP_SOURCE_COUNT] = {"profiler", "range",      "optimizer",
+                                                               "engine",   "repetition", "iterations"};
     return names[source];
 }
 
