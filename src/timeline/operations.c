@@ -62,8 +62,9 @@ struct name {
 static int compare_name(const void *key, const void *item) {
     const struct name *name = key;
     const struct row *row = item;
-    int order = strncmp(name->text, row->name, name->length);
-    return order ? order : -(row->name[name->length] != '\0');
+    const size_t length = strlen(row->name);
+    int order = memcmp(name->text, row->name, name->length < length ? name->length : length); /* it may hold zeros */
+    return order ? order : (name->length > length) - (name->length < length);
 }
 
 static const struct row *find_row(const char *text, size_t length) {

@@ -170,6 +170,8 @@ static void each_operation_is_found(void **state) {
     }
     assert_false(aorta_operation_wanted("aten::mm_like", 13));
     assert_false(aorta_operation_wanted("aten::m", 7));
+    static const char zeros[] = "aten::mm\0and zeros in it, further than the name is long";
+    assert_false(aorta_operation_wanted(zeros, sizeof zeros - 1));
     assert_true(aorta_operation_wanted("aten::mm and more", 8));
     assert_true(aorta_operation_wanted("aten::convolution_overrideable", 30));
 }
