@@ -20,6 +20,7 @@
 #define INTERRUPT_GRACE_S 30.0
 /* Beyond the ranks' own timeout: those that wait report it first, in more detail. */
 #define STOPPED_SLACK_NS (2 * (int64_t)STATE_NS)
+#define KILL_NS 2000000000  /* between two rounds of SIGKILL */
 #define STOPPED_GRACE_S 1.0 /* the others wait for it, and do nothing else */
 
 /* ---- starting ---- */
@@ -132,21 +133,27 @@ static bool signal_rank(const struct job *job, int rank) {
     return true;
 }
 
-/* Ranks that start later get the signal then. False: a rank has not started yet. */
-static bool signal_missed_ranks(struct job *job) {
-    bool all_notified = true;
+/* Ranks that start later get the signal then. How many got it now. */
+static int signal_missed_ranks(struct job *job) {
+    int count = 0;
     for (int rank = 0; rank < job->options->ranks; rank++) {
-        job->notified[rank] = job->notified[rank] || signal_rank(job, rank);
-        all_notified = all_notified && job->notified[rank];
+        if (job->notified[rank] || !signal_rank(job, rank)) continue;
+        job->notified[rank] = true;
+        count++;
     }
-    return all_notified;
+    return count;
 }
 
-static void signal_ranks(struct job *job, int signal) {
+/* False: a rank has not started yet. */
+static bool signal_ranks(struct job *job, int signal) {
     job->signal = signal;
     memset(job->notified, 0, (size_t)job->options->ranks * sizeof *job->notified);
-    /* Wrappers ignore this once they run; before that, and for mpirun, it ends the start itself. */
-    if (!signal_missed_ranks(job)) signal_children(job, signal);
+    return signal_missed_ranks(job) == job->options->ranks;
+}
+
+/* Wrappers ignore the signal once they run; before that, and for mpirun, it ends the start itself. */
+static void signal_start(struct job *job, int signal) {
+    if (!signal_ranks(job, signal)) signal_children(job, signal);
 }
 
 static bool any_left(const struct job *job) {
@@ -165,21 +172,28 @@ static void reap(struct job *job) {
     }
 }
 
+/* The ranks alone: mpirun, ended while it starts the others, would lose what those that failed have printed. */
 static void end_job(struct job *job, int signal, double grace_s) {
-    if (signal) signal_ranks(job, signal);
+    if (signal) (void)signal_ranks(job, signal);
     job->kill_at_ns = aorta_clock_ns() + (int64_t)(grace_s * 1e9);
 }
 
 /* First the ranks, so that mpirun can clean up after them; the next time its children as well. */
 static void kill_job(struct job *job) {
-    signal_ranks(job, SIGKILL);
+    (void)signal_ranks(job, SIGKILL);
     if (job->kills++) signal_children(job, SIGKILL);
-    job->kill_at_ns = aorta_clock_ns() + 2000000000;
+    job->kill_at_ns = aorta_clock_ns() + KILL_NS;
+}
+
+/* As long as ranks go on to start, mpirun has more time. */
+static void signal_late_ranks(struct job *job) {
+    if (!signal_missed_ranks(job) || !job->kills) return;
+    job->kill_at_ns = aorta_clock_ns() + KILL_NS;
 }
 
 static void on_signal(struct job *job, int signal) {
     if (signal == SIGCHLD) return;
-    signal_ranks(job, signal);
+    signal_start(job, signal);
     if (!job->signals) job->signal_ns = aorta_clock_ns();
     if (++job->signals == 2) end_job(job, SIGTERM, job->options->grace_s);
 }
@@ -267,7 +281,7 @@ static void watch(struct job *job) {
         int signal = sigtimedwait(&job->watched, NULL, &pause);
         if (signal > 0) on_signal(job, signal);
         reap(job);
-        if (job->signal) (void)signal_missed_ranks(job);
+        if (job->signal) signal_late_ranks(job);
         if (!job->kill_at_ns && aorta_clock_ns() > state_ns + STATE_NS) {
             check_stopped(job);
             state_ns = aorta_clock_ns();

@@ -167,6 +167,33 @@ static void test_late_wrapper(void **state) {
     if (run.seconds > 5) fail_msg("the other rank ran on, %.1f s:\n%s", run.seconds, run.text);
 }
 
+/* An mpirun that passes on what its ranks print once all have ended, and starts them slowly, as on a busy machine. */
+static void test_failure_while_mpirun_starts(void **state) {
+    static const char slow_mpirun[] = "#!/bin/sh\nranks=$2 rank=0\nshift 2\nwhile [ $rank -lt $ranks ]; do\n"
+                                      "OMPI_COMM_WORLD_RANK=$rank \"$@\" 2>>\"$0.said\" & rank=$((rank+1)); sleep 0.3; "
+                                      "done\nwait\ncat \"$0.said\" >&2\n";
+    char directory[] = "/tmp/aorta-launch-test-XXXXXX", program[64], path[4096];
+    const char *former = getenv("PATH");
+    char *before = strdup(former ? former : "");
+    struct run run;
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    snprintf(program, sizeof program, "%s/mpirun.openmpi", directory);
+    snprintf(path, sizeof path, "%s:%s", directory, before);
+    FILE *file = fopen(program, "w");
+    assert_true(file && fputs(slow_mpirun, file) >= 0 && fchmod(fileno(file), 0700) == 0 && fclose(file) == 0);
+    setenv("PATH", path, 1);
+    setenv("LAUNCH_HELPER_GRACE", "0.1", 1);
+    launch(&run, WORDS("run", "9", "always", "0", "/bin/sh", "-c", "echo rank $RANK is out of luck >&2; exit 3"));
+    unsetenv("LAUNCH_HELPER_GRACE");
+    setenv("PATH", before, 1);
+    free(before);
+    unlink(program);
+    unlink(strcat(program, ".said"));
+    rmdir(directory);
+    expect(&run, 3, WORDS("rank 0 is out of luck\n", "aorta launch: rank 0 ended with exit status 3"));
+}
+
 static void test_timeout(void **state) {
     (void)state;
     struct run run;
@@ -470,6 +497,7 @@ int main(void) {
         cmocka_unit_test(test_kill),
         cmocka_unit_test(test_failure_at_the_start),
         cmocka_unit_test(test_late_wrapper),
+        cmocka_unit_test(test_failure_while_mpirun_starts),
         cmocka_unit_test(test_timeout),
         cmocka_unit_test(test_interrupt),
         cmocka_unit_test(test_second_interrupt),
