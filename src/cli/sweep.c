@@ -14,7 +14,7 @@ struct sweep_values {
     int search, objective;
     int64_t points, repeats, steps, ranks, seed;
     double timeout_s;
-    bool resume, no_trace, dry_run, json;
+    bool resume, no_baseline, no_trace, dry_run, json;
 };
 
 #define AT(field) offsetof(struct sweep_values, field)
@@ -70,6 +70,8 @@ static const struct aorta_option options[] = {
      .help = "a trial that takes longer is ended and counts as hung; 0: never"},
     {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seeds, .argument = "N",
      .help = "of the order of the trials and of what is drawn"},
+    {"no-baseline", AORTA_OPTION_BOOL, AT(no_baseline), "false",
+     .help = "do not run what the best combination is compared with: no knob set"},
     {"no-trace", AORTA_OPTION_BOOL, AT(no_trace), "false",
      .help = "run COMMAND without aorta trace run; it writes its figures itself (docs/sweep.md)"},
     {"compare", AORTA_OPTION_STRING_LIST, AT(compare), "null", .nullable = true, .argument = "DIR", .several = true,
@@ -140,6 +142,7 @@ static aorta_status make_job(const struct sweep_values *values, char **command, 
     for (size_t i = 0; i < values->environment.count; i++)
         AORTA_TRY(aorta_sweep_space_add(space, values->environment.items[i], true, arena));
     if (values->suggest) AORTA_TRY(add_suggested(values, job, arena));
+    job->plan.baseline = !values->no_baseline && aorta_sweep_has_baseline(job);
     return aorta_sweep_check(job);
 }
 
@@ -151,8 +154,9 @@ static aorta_status print_plan(const struct aorta_sweep_job *job, struct aorta_a
     char **words;
     AORTA_TRY(aorta_sweep_choose(&job->plan, &none, &next, &more));
     AORTA_TRY(aorta_sweep_command(job, &next, "DIR/trials/0000", arena, &words));
-    aorta_text_printf(&text, "%s of %s; the first is ", aorta_counted(aorta_sweep_planned(&job->plan), "trial").text,
-                      aorta_counted(aorta_sweep_cells(&job->plan.space), "combination").text);
+    aorta_text_printf(&text, "%s of %s%s; the first is ", aorta_counted(aorta_sweep_planned(&job->plan), "trial").text,
+                      aorta_counted(aorta_sweep_cells(&job->plan.space), "combination").text,
+                      job->plan.baseline ? " and the baseline" : "");
     aorta_sweep_point_text(&job->plan.space, next.cell, &text);
     aorta_text_puts(&text, "\n ");
     for (; *words; words++) aorta_text_printf(&text, " %s", *words);

@@ -51,9 +51,9 @@ static void add_train(struct words *words, const struct aorta_sweep_job *job, co
     add(words, "--override");
     for (size_t i = 0; i < job->override_count; i++) add(words, job->overrides[i]);
     for (int i = 0; i < space->count; i++) {
-        if (space->knobs[i].environment) continue;
-        add(words,
-            aorta_arena_printf(words->arena, "%s=%s", space->knobs[i].name, aorta_sweep_value(space, next->cell, i)));
+        const char *value = aorta_sweep_value(space, next->cell, i);
+        if (!space->knobs[i].environment && value)
+            add(words, aorta_arena_printf(words->arena, "%s=%s", space->knobs[i].name, value));
     }
     if (next->steps) add(words, aorta_arena_printf(words->arena, "training.max_steps=%lld", (long long)next->steps));
     add(words, aorta_arena_printf(words->arena, "training.output_dir=%s/out", directory));
@@ -68,8 +68,8 @@ static void add_hwq(struct words *words, const struct aorta_sweep_job *job, cons
     add_all(words, (const char *const[]){job->self, "hwq", "run", job->workload, NULL});
     for (int i = 0; i < space->count; i++) {
         const char *value = aorta_sweep_value(space, next->cell, i);
+        if (space->knobs[i].environment || !value || !strcmp(value, "false")) continue;
         bool flag = !strcmp(value, "true");
-        if (space->knobs[i].environment || !strcmp(value, "false")) continue;
         add(words, aorta_arena_printf(words->arena, flag ? "--%s" : "--%s=%s", space->knobs[i].name, value));
     }
     if (next->steps) add(words, aorta_arena_printf(words->arena, "--iterations=%lld", (long long)next->steps));
@@ -192,6 +192,13 @@ static aorta_status check_name(const struct aorta_sweep_knob *knob) {
         if (!isalnum((unsigned char)*at) && *at != '_')
             return AORTA_ERROR(AORTA_USAGE, "--env %s: no name of a variable", knob->name);
     return NULL;
+}
+
+bool aorta_sweep_has_baseline(const struct aorta_sweep_job *job) {
+    const struct aorta_sweep_space *space = &job->plan.space;
+    for (int i = 0; job->target == AORTA_SWEEP_COMMAND && i < space->count; i++)
+        if (!space->knobs[i].environment && space->knobs[i].count > 1) return false;
+    return true;
 }
 
 aorta_status aorta_sweep_check(const struct aorta_sweep_job *job) {

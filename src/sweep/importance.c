@@ -34,7 +34,8 @@ static aorta_status fit_make(struct fit *fit, const struct aorta_sweep_plan *pla
         return AORTA_ERROR(AORTA_MEMORY, "no memory for the importance of knobs over %zu trials", trials->count);
     }
     for (size_t i = 0; i < trials->count; i++)
-        if (aorta_trial_has(&trials->items[i], plan->objective)) fit->trials[fit->count++] = &trials->items[i];
+        if (trials->items[i].cell != AORTA_SWEEP_BASELINE && aorta_trial_has(&trials->items[i], plan->objective))
+            fit->trials[fit->count++] = &trials->items[i];
     return NULL;
 }
 
@@ -202,6 +203,7 @@ static void measure_levels(const struct aorta_sweep_plan *plan, const struct aor
     for (size_t i = 0; i < trials->count; i++) {
         const struct aorta_trial *trial = &trials->items[i];
         const bool has = aorta_trial_has(trial, plan->objective);
+        if (trial->cell == AORTA_SWEEP_BASELINE) continue;
         for (int k = 0; k < plan->space.count; k++) {
             struct aorta_sweep_level *level = &importance->levels[k][aorta_sweep_level(&plan->space, trial->cell, k)];
             *(has ? &level->done : &level->failed) += 1;

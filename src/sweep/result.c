@@ -8,11 +8,17 @@
 /* ---- points ---- */
 
 static struct aorta_sweep_point *point_of(struct aorta_sweep_result *result, const struct aorta_trial *trial) {
+    if (trial->cell == AORTA_SWEEP_BASELINE) return &result->baseline;
     for (size_t i = 0; i < result->count; i++)
         if (result->points[i].cell == trial->cell && result->points[i].steps == trial->steps) return &result->points[i];
     struct aorta_sweep_point *point = &result->points[result->count++];
     *point = (struct aorta_sweep_point){.cell = trial->cell, .steps = trial->steps};
     return point;
+}
+
+static void set_cost(const struct aorta_sweep_plan *plan, struct aorta_sweep_point *point) {
+    const double figure = point->figures[plan->objective];
+    point->cost = aorta_sweep_objectives[plan->objective].higher_is_better ? -figure : figure;
 }
 
 static void collect(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials,
@@ -27,10 +33,9 @@ static void collect(const struct aorta_sweep_plan *plan, const struct aorta_tria
             point->figures[f] += (trial->figures[f] - point->figures[f]) / (point->runs + 1);
         point->runs++;
     }
-    const bool higher = aorta_sweep_objectives[plan->objective].higher_is_better;
+    set_cost(plan, &result->baseline);
     for (size_t i = 0; i < result->count; i++) {
-        double figure = result->points[i].figures[plan->objective];
-        result->points[i].cost = higher ? -figure : figure;
+        set_cost(plan, &result->points[i]);
         result->whole += result->points[i].steps == plan->steps;
     }
 }
@@ -71,7 +76,10 @@ aorta_status aorta_sweep_result_make(const struct aorta_sweep_plan *plan, const 
     if (!result->points) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu points", trials->count);
     collect(plan, trials, result);
     qsort(result->points, result->count, sizeof *result->points, better_first);
+    result->baseline.steps = plan->steps;
     result->best = choose_best(plan, result);
+    result->baseline_alike =
+        result->best && result->baseline.runs > 0 && is_alike(&result->importance, result->best, &result->baseline);
     for (size_t i = 0; result->best && i < result->whole; i++)
         result->alike +=
             &result->points[i] != result->best && is_alike(&result->importance, result->best, &result->points[i]);
@@ -118,10 +126,15 @@ static void put_best(const struct aorta_sweep_plan *plan, const struct aorta_swe
     aorta_sweep_point_text(&plan->space, best->cell, text);
     aorta_text_printf(text, "\n              %s %s (%s)", aorta_sweep_objectives[plan->objective].key,
                       aorta_brief(figure).text, aorta_counted(best->runs, "run").text);
-    put_difference(plan, figure, &result->points[result->whole / 2], "median", text);
+    if (result->baseline.runs)
+        put_difference(plan, figure, &result->baseline, "baseline", text);
+    else
+        put_difference(plan, figure, &result->points[result->whole / 2], "median", text);
     put_difference(plan, figure, &result->points[result->whole - 1], "worst", text);
-    if (result->alike)
-        aorta_text_printf(text, "; within its noise: %s", aorta_counted((long long)result->alike, "other point").text);
+    if (result->alike || result->baseline_alike)
+        aorta_text_printf(text, "; within its noise: %s%s%s", result->baseline_alike ? "the baseline" : "",
+                          result->alike && result->baseline_alike ? ", " : "",
+                          result->alike ? aorta_counted((long long)result->alike, "other point").text : "");
     aorta_text_puts(text, "\n");
 }
 
@@ -174,7 +187,9 @@ static void put_names(const struct aorta_sweep_plan *plan, const struct aorta_sw
     bool any = false;
     for (int i = 0; i < plan->space.count; i++) {
         const int k = order[i];
-        if (importance->counts[k] || (values_done(plan, importance, k) > 1) != measured) continue;
+        if (plan->space.knobs[k].count < 2 || importance->counts[k] ||
+            (values_done(plan, importance, k) > 1) != measured)
+            continue;
         aorta_text_printf(text, "%s%s", any ? ", " : before, plan->space.knobs[k].name);
         any = true;
     }

@@ -18,6 +18,8 @@ struct aorta_sweep_result {
     size_t count, whole;                  /* in all, of whole trials */
     const struct aorta_sweep_point *best; /* NULL: no trial has the figure. Of halving and TPE one of those repeated */
     size_t alike;                         /* others that chance may have put behind it */
+    struct aorta_sweep_point baseline;    /* 0 runs: none has the figure */
+    bool baseline_alike;                  /* chance may have put it behind the best one, or before it */
     int states[AORTA_TRIAL_STATE_COUNT];
     double seconds; /* of all trials */
     struct aorta_sweep_importance importance;

@@ -68,12 +68,27 @@ static void write_importance(struct aorta_json *json, const struct aorta_sweep_p
     aorta_json_array_end(json);
 }
 
-static void write_point(struct aorta_json *json, const struct aorta_sweep_plan *plan,
-                        const struct aorta_sweep_point *point) {
-    aorta_sweep_point_json(&plan->space, point->cell, json);
+static void write_figures(struct aorta_json *json, const struct aorta_sweep_point *point) {
     aorta_json_key_int(json, "steps", point->steps);
     aorta_json_key_int(json, "runs", point->runs);
     aorta_sweep_figures_json(point->figures, json);
+}
+
+static void write_point(struct aorta_json *json, const struct aorta_sweep_plan *plan,
+                        const struct aorta_sweep_point *point) {
+    aorta_sweep_point_json(&plan->space, point->cell, json);
+    write_figures(json, point);
+}
+
+static void write_baseline(struct aorta_json *json, const struct aorta_sweep_result *result) {
+    if (!result->baseline.runs) {
+        aorta_json_key_null(json, "baseline");
+        return;
+    }
+    aorta_json_key_object(json, "baseline");
+    write_figures(json, &result->baseline);
+    aorta_json_key_bool(json, "within_noise", result->baseline_alike);
+    aorta_json_object_end(json);
 }
 
 static void write_points(struct aorta_json *json, const struct aorta_sweep_plan *plan,
@@ -119,6 +134,7 @@ void aorta_sweep_result_json(const struct aorta_sweep_plan *plan, const char *ta
     aorta_json_object_end(&json);
     aorta_json_key_fixed(&json, "seconds", result->seconds, 3);
     write_points(&json, plan, result);
+    write_baseline(&json, result);
     write_importance(&json, plan, &result->importance);
     write_trials(&json, plan, trials);
     aorta_json_object_end(&json);

@@ -181,8 +181,8 @@ static int set_variables(const struct aorta_sweep_job *job, const struct aorta_s
     const struct aorta_sweep_space *space = &job->plan.space;
     int count = 0;
     for (int i = 0; i < space->count; i++) {
-        if (!space->knobs[i].environment) continue;
         const char *value = aorta_sweep_value(space, next->cell, i);
+        if (!space->knobs[i].environment || !value) continue;
         variables[count++] = (struct aorta_sweep_variable){space->knobs[i].name, strcmp(value, "unset") ? value : NULL};
     }
     variables[count++] = (struct aorta_sweep_variable){"AORTA_SWEEP_DIR", directory};

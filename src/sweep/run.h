@@ -31,6 +31,9 @@ struct aorta_sweep_job {
 /* The same text for the same sweep, whatever its knobs: "train config/base.yaml -n 2". */
 void aorta_sweep_target_text(const struct aorta_sweep_job *job, struct aorta_text *text);
 
+/* Whether something runs when no knob is set: a command has places for the values of its own knobs. */
+bool aorta_sweep_has_baseline(const struct aorta_sweep_job *job);
+
 /* What would fail in every trial: keys and values that no configuration takes, placeholders that nothing fills,
  * halving without steps. AORTA_USAGE, AORTA_CONFIG. */
 AORTA_MUST_USE aorta_status aorta_sweep_check(const struct aorta_sweep_job *job);

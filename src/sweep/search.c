@@ -109,12 +109,19 @@ static bool first_missing(const struct aorta_sweep_plan *plan, const struct aort
     return false;
 }
 
+static bool baseline_missing(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials, int repeat,
+                             struct aorta_sweep_next *next) {
+    static const int64_t baseline = AORTA_SWEEP_BASELINE;
+    return plan->baseline && first_missing(plan, trials, &baseline, 1, repeat, plan->steps, next);
+}
+
 /* Rounds over the points, each in an order of its own, so that what drifts is no knob's. */
 static bool next_repeat(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials, int64_t *cells,
                         int64_t count, int first, struct aorta_sweep_next *next) {
     for (int repeat = first; repeat < plan->repeats; repeat++) {
         struct draws draws = draws_of(plan, (uint64_t)repeat);
         if (repeat) shuffle(&draws, cells, count, count);
+        if (baseline_missing(plan, trials, repeat, next)) return true;
         if (first_missing(plan, trials, cells, count, repeat, plan->steps, next)) return true;
     }
     return false;
@@ -234,7 +241,8 @@ static int64_t propose(const struct aorta_sweep_plan *plan, const int64_t *cells
 static int64_t points_run(const struct aorta_trials *trials, int64_t *cells) {
     int64_t count = 0;
     for (size_t i = 0; i < trials->count; i++)
-        if (!trials->items[i].repeat) cells[count++] = trials->items[i].cell;
+        if (!trials->items[i].repeat && trials->items[i].cell != AORTA_SWEEP_BASELINE)
+            cells[count++] = trials->items[i].cell;
     return count;
 }
 
@@ -258,7 +266,8 @@ static bool next_of_tpe(const struct aorta_sweep_plan *plan, const struct aorta_
 aorta_status aorta_sweep_choose(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials,
                                 struct aorta_sweep_next *next, bool *more) {
     int64_t *cells, *run;
-    *more = false;
+    *more = baseline_missing(plan, trials, 0, next);
+    if (*more) return NULL;
     AORTA_TRY(sample(plan, point_count(plan), &cells));
     if (plan->method == AORTA_SWEEP_TPE) {
         run = calloc(trials->count + 1, sizeof *run);
@@ -274,8 +283,9 @@ aorta_status aorta_sweep_choose(const struct aorta_sweep_plan *plan, const struc
 }
 
 int64_t aorta_sweep_planned(const struct aorta_sweep_plan *plan) {
-    int64_t count = point_count(plan), sum = 0;
-    if (plan->method == AORTA_SWEEP_TPE) return count + (count < FINALISTS ? count : FINALISTS) * (plan->repeats - 1);
+    int64_t count = point_count(plan), sum = plan->baseline ? plan->repeats : 0;
+    if (plan->method == AORTA_SWEEP_TPE)
+        return sum + count + (count < FINALISTS ? count : FINALISTS) * (plan->repeats - 1);
     for (int left = plan->method == AORTA_SWEEP_HALVING ? rounds_of(plan) : 0; left > 0; left--) {
         sum += count;
         count = fewer(count);

@@ -97,10 +97,13 @@ int aorta_sweep_level(const struct aorta_sweep_space *space, int64_t cell, int k
 }
 
 const char *aorta_sweep_value(const struct aorta_sweep_space *space, int64_t cell, int knob) {
-    return space->knobs[knob].values[aorta_sweep_level(space, cell, knob)];
+    const struct aorta_sweep_knob *k = &space->knobs[knob];
+    if (cell == AORTA_SWEEP_BASELINE) return k->count == 1 ? k->values[0] : NULL;
+    return k->values[aorta_sweep_level(space, cell, knob)];
 }
 
 void aorta_sweep_point_text(const struct aorta_sweep_space *space, int64_t cell, struct aorta_text *text) {
-    for (int i = 0; i < space->count; i++)
+    if (cell == AORTA_SWEEP_BASELINE) aorta_text_puts(text, "baseline");
+    for (int i = 0; cell != AORTA_SWEEP_BASELINE && i < space->count; i++)
         aorta_text_printf(text, "%s%s=%s", i ? " " : "", space->knobs[i].name, aorta_sweep_value(space, cell, i));
 }

@@ -1,7 +1,8 @@
 /* A sweep: what its knobs may be, which trials it has run, and what these measured. docs/sweep.md has the files.
  *
  * A point is one value for each knob, a trial one run of a point. A point is named by its cell: the number whose digits
- * are the indices of the values, the last knob's first. */
+ * are the indices of the values, the last knob's first. The baseline is what runs when no knob is set
+ * that has several values. */
 #ifndef AORTA_SWEEP_SWEEP_H
 #define AORTA_SWEEP_SWEEP_H
 
@@ -13,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { AORTA_SWEEP_SCHEMA = 1, AORTA_SWEEP_MOST_KNOBS = 16, AORTA_SWEEP_MOST_VALUES = 64 };
+enum { AORTA_SWEEP_SCHEMA = 1, AORTA_SWEEP_MOST_KNOBS = 16, AORTA_SWEEP_MOST_VALUES = 64, AORTA_SWEEP_BASELINE = -1 };
 
 /* ---- knobs ---- */
 
@@ -35,10 +36,11 @@ struct aorta_sweep_space { /* zero-initialise; strings lie in the arena given to
 AORTA_MUST_USE aorta_status aorta_sweep_space_add(struct aorta_sweep_space *space, const char *text, bool environment,
                                                   struct aorta_arena *arena);
 int64_t aorta_sweep_cells(const struct aorta_sweep_space *space);
-/* The index of the knob's value at a point. */
+/* The index of the knob's value at a point, which is not the baseline. */
 int aorta_sweep_level(const struct aorta_sweep_space *space, int64_t cell, int knob);
+/* NULL: the baseline does not set it, as it has several values. */
 const char *aorta_sweep_value(const struct aorta_sweep_space *space, int64_t cell, int knob);
-/* "fsdp.forward_prefetch=true NCCL_PROTO=LL" */
+/* "fsdp.forward_prefetch=true NCCL_PROTO=LL", "baseline" */
 void aorta_sweep_point_text(const struct aorta_sweep_space *space, int64_t cell, struct aorta_text *text);
 
 /* ---- objectives ---- */
@@ -70,9 +72,9 @@ const char *aorta_trial_state_name(enum aorta_trial_state state);
 
 struct aorta_trial {
     int64_t number; /* from 0, in the order of their ends */
-    int64_t cell;
-    int repeat;    /* 0: the first run of its point with these steps */
-    int64_t steps; /* that it was to make; 0: as configured */
+    int64_t cell;   /* or AORTA_SWEEP_BASELINE */
+    int repeat;     /* 0: the first run of its point with these steps */
+    int64_t steps;  /* that it was to make; 0: as configured */
     enum aorta_trial_state state;
     int exit_code, signal;
     double seconds;
@@ -101,6 +103,7 @@ struct aorta_sweep_plan {
     enum aorta_sweep_objective objective;
     int64_t points; /* how many different points are tried; 0: grid: all, others: 20 */
     int repeats;    /* runs of a point, at least 1 */
+    bool baseline;  /* runs as often, first in each round */
     int64_t steps;  /* of a whole trial; 0: as configured. Halving needs it */
     uint64_t seed;
 };

@@ -70,6 +70,7 @@ void aorta_sweep_header(const struct aorta_sweep_plan *plan, const char *target,
     aorta_sweep_json_begin(plan, target, &json);
     aorta_json_key_int(&json, "points", plan->points);
     aorta_json_key_int(&json, "repeats", plan->repeats);
+    aorta_json_key_bool(&json, "baseline", plan->baseline);
     aorta_json_key_int(&json, "steps", plan->steps);
     aorta_json_key_int(&json, "seed", (int64_t)plan->seed);
     write_knobs(&plan->space, &json);
@@ -93,7 +94,10 @@ void aorta_sweep_trial_json(const struct aorta_sweep_plan *plan, const struct ao
                             struct aorta_json *json) {
     aorta_json_object(json);
     aorta_json_key_int(json, "trial", trial->number);
-    aorta_json_key_int(json, "cell", trial->cell);
+    if (trial->cell == AORTA_SWEEP_BASELINE)
+        aorta_json_key_null(json, "cell");
+    else
+        aorta_json_key_int(json, "cell", trial->cell);
     aorta_sweep_point_json(&plan->space, trial->cell, json);
     aorta_json_key_int(json, "repeat", trial->repeat);
     aorta_json_key_int(json, "steps", trial->steps);
@@ -168,6 +172,7 @@ static aorta_status read_header(const json_t *root, const char *path, struct aor
                                       .objective = (enum aorta_sweep_objective)objective,
                                       .points = json_integer_value(json_object_get(root, "points")),
                                       .repeats = (int)json_integer_value(json_object_get(root, "repeats")),
+                                      .baseline = json_is_true(json_object_get(root, "baseline")),
                                       .steps = json_integer_value(json_object_get(root, "steps")),
                                       .seed = (uint64_t)json_integer_value(json_object_get(root, "seed"))};
     *target = aorta_arena_strdup(arena, name);
@@ -190,8 +195,9 @@ static aorta_status read_trial(const json_t *root, const char *path, int line, c
                                 .seconds = json_number_value(json_object_get(root, "seconds"))};
     const json_t *cell = json_object_get(root, "cell");
     int state = name_index(json_object_get(root, "state"), states, AORTA_TRIAL_STATE_COUNT);
-    trial.cell = json_is_integer(cell) ? json_integer_value(cell) : -1;
-    if (trial.cell < 0 || trial.cell >= aorta_sweep_cells(&plan->space) || state < 0 || trial.repeat < 0)
+    const bool baseline = plan->baseline && json_is_null(cell);
+    trial.cell = json_is_integer(cell) ? json_integer_value(cell) : AORTA_SWEEP_BASELINE;
+    if ((!baseline && trial.cell < 0) || trial.cell >= aorta_sweep_cells(&plan->space) || state < 0 || trial.repeat < 0)
         return malformed(path, line, "is no trial of this sweep");
     trial.state = (enum aorta_trial_state)state;
     for (int i = 0; i < AORTA_SWEEP_OBJECTIVE_COUNT; i++) {

@@ -179,6 +179,10 @@ static void test_train(void **state) {
     json_t *root = json_load_file("out2/sweep.json", 0, NULL);
     assert_non_null(root);
     const json_t *figures = json_array_get(get(root, "trials"), 0);
+    assert_true(json_is_null(get(figures, "cell")));
+    assert_true(json_is_null(get(get(figures, "values"), "model.num_layers")));
+    assert_string_equal(json_string_value(get(get(figures, "values"), "OMP_NUM_THREADS")), "unset");
+    assert_int_equal(json_integer_value(get(get(root, "baseline"), "runs")), 1);
     assert_true(json_number_value(get(figures, "step_ms")) > 0);
     assert_true(json_number_value(get(figures, "throughput")) > 0);
     assert_true(json_number_value(get(figures, "exposed_comm_ms")) > 0);
@@ -201,7 +205,7 @@ static void test_suggest(void **state) {
         "fsdp.sharding_strategy=full_shard,shard_grad_op: slow");
     run("sweep --suggest first --config base.yaml --dry-run", 0,
         "dataloader.num_workers=1,2,4: data_wait, 20% of a step");
-    run("sweep --suggest first --config base.yaml --dry-run", 0, "12 trials of 6 combinations");
+    run("sweep --suggest first --config base.yaml --dry-run", 0, "14 trials of 6 combinations and the baseline");
     run("sweep --suggest first --dry-run -- true", 2, "no knob is known");
     snprintf(text, sizeof text, summary, "cuda");
     check_ok(aorta_file_replace("first/summary.json", text, strlen(text)));
@@ -228,11 +232,32 @@ static void test_compare(void **state) {
     run("sweep --compare driver0 out", 2, "have different knobs");
 }
 
+/* Without a knob the job takes 7 ms. A failed baseline is no sweep's failure. */
+static void test_baseline(void **state) {
+    (void)state;
+    static const char job[] = "--env X=5,9 --no-trace %s -- sh -c 'test ${X:-7} != %s && "
+                              "echo {\\\"step_ms\\\": ${X:-7}} >$AORTA_SWEEP_RESULT'";
+    char words[512], text[256];
+    snprintf(text, sizeof text, job, "", "none");
+    snprintf(words, sizeof words, "sweep -o base %s", text);
+    run(words, 0, "step_ms 5 (2 runs), 28.6% below the baseline (7), 44.4% below the worst (9)\n");
+    assert_int_equal(lines_of("base/trials.jsonl"), 1 + 6);
+    snprintf(words, sizeof words, "sweep -o base --resume %s", text);
+    run(words, 0, "below the baseline (7)");
+    assert_int_equal(lines_of("base/trials.jsonl"), 1 + 6);
+    snprintf(text, sizeof text, job, "", "7");
+    snprintf(words, sizeof words, "sweep -o failed %s", text);
+    run(words, 0, "5 trials: 4 done, 1 failed");
+    snprintf(text, sizeof text, job, "--no-baseline", "none");
+    snprintf(words, sizeof words, "sweep -o bare %s", text);
+    run(words, 0, "4 trials: 4 done");
+}
+
 static void test_hwq(void **state) {
     (void)state;
     run("sweep -o out3 --hwq tiny_kernel_stress --grid streams=1,2 device=cpu graph=false,true --repeats 1 --steps 3 "
         "--objective throughput",
-        0, "4 trials: 4 done");
+        0, "5 trials: 5 done");
 }
 
 static void test_wrong(void **state) {
@@ -251,7 +276,8 @@ static void test_wrong(void **state) {
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) run(wrong[i].words, 2, wrong[i].part);
     assert_int_not_equal(access("sweep", F_OK), 0);
-    run("sweep --dry-run --env A=1,2 --no-trace -- echo {steps}", 0, "4 trials of 2 combinations");
+    run("sweep --dry-run --env A=1,2 --no-trace -- echo {steps}", 0,
+        "6 trials of 2 combinations and the baseline; the first is baseline");
 }
 
 int main(void) {
@@ -261,6 +287,7 @@ int main(void) {
         cmocka_unit_test(test_train),
         cmocka_unit_test(test_suggest),
         cmocka_unit_test(test_compare),
+        cmocka_unit_test(test_baseline),
         cmocka_unit_test(test_hwq),
         cmocka_unit_test(test_wrong),
     };
