@@ -12,7 +12,8 @@ struct aorta_comm_call {
     enum aorta_dtype dtype;
     enum aorta_reduction reduction;
     int root;
-    size_t count; /* elements of all pieces */
+    size_t count;                               /* elements of all pieces; of unequal parts: of the larger buffer */
+    const size_t *send_counts, *receive_counts; /* all-to-all of unequal parts: elements by rank; else NULL */
     int piece_count;
     struct aorta_comm_piece pieces[AORTA_COMM_MAX_PIECES];
 };

@@ -33,8 +33,9 @@ static aorta_status local_enqueue(struct aorta_comm *comm, struct aorta_stream *
     (void)comm;
     for (int i = 0; i < call->piece_count; i++) {
         const struct aorta_comm_piece *piece = &call->pieces[i];
-        if (piece->send == piece->receive || piece->count == 0) continue; /* in place, broadcast, barrier */
-        AORTA_TRY(aorta_copy(stream, piece->receive, piece->send, piece->count * aorta_dtype_size(call->dtype)));
+        const size_t count = call->send_counts ? call->send_counts[0] : piece->count;
+        if (piece->send == piece->receive || count == 0) continue; /* in place, broadcast, barrier */
+        AORTA_TRY(aorta_copy(stream, piece->receive, piece->send, count * aorta_dtype_size(call->dtype)));
     }
     return NULL;
 }
@@ -205,8 +206,8 @@ const char *aorta_comm_note(const struct aorta_comm *comm) {
 
 /* Bytes of the larger buffer of one rank, as nccl-tests count. */
 static double larger_buffer(const struct aorta_comm_call *call, int size) {
-    bool blocks =
-        call->kind == AORTA_ALL_GATHER || call->kind == AORTA_REDUCE_SCATTER || call->kind == AORTA_ALL_TO_ALL;
+    bool blocks = call->kind == AORTA_ALL_GATHER || call->kind == AORTA_REDUCE_SCATTER ||
+                  (call->kind == AORTA_ALL_TO_ALL && !call->send_counts);
     return (double)call->count * (double)aorta_dtype_size(call->dtype) * (blocks ? size : 1);
 }
 
@@ -358,6 +359,38 @@ aorta_status aorta_all_to_all(struct aorta_comm *comm, struct aorta_stream *stre
 aorta_status aorta_barrier(struct aorta_comm *comm, struct aorta_stream *stream) {
     struct aorta_comm_call call = {.kind = AORTA_BARRIER, .piece_count = 1};
     return enqueue(comm, stream, &call);
+}
+
+/* Elements of all parts. AORTA_USAGE: more than memory can hold. */
+static aorta_status sum_counts(const struct aorta_comm *comm, const size_t *counts, size_t *sum) {
+    *sum = 0;
+    for (int i = 0; i < comm->size; i++) {
+        if (counts[i] > SIZE_MAX / 16 - *sum)
+            return AORTA_ERROR(AORTA_USAGE, "all_to_all: %zu elements for rank %d are more than memory can hold",
+                               counts[i], i);
+        *sum += counts[i];
+    }
+    return NULL;
+}
+
+aorta_status aorta_all_to_all_parts(struct aorta_comm *comm, struct aorta_stream *stream, const void *send,
+                                    const size_t *send_counts, void *receive, const size_t *receive_counts,
+                                    enum aorta_dtype dtype) {
+    struct aorta_comm_call call = whole(AORTA_ALL_TO_ALL, send, receive, 0, dtype);
+    size_t sent, received;
+    AORTA_TRY(sum_counts(comm, send_counts, &sent));
+    AORTA_TRY(sum_counts(comm, receive_counts, &received));
+    if ((sent && !send) || (received && !receive))
+        return AORTA_ERROR(AORTA_USAGE, "all_to_all: a buffer of %zu elements is NULL",
+                           sent && !send ? sent : received);
+    if (overlap(send, sent * aorta_dtype_size(dtype), receive, received * aorta_dtype_size(dtype)))
+        return AORTA_ERROR(AORTA_USAGE, "all_to_all: the send and receive buffers overlap");
+    if (send_counts[comm->rank] != receive_counts[comm->rank])
+        return AORTA_ERROR(AORTA_USAGE, "all_to_all: rank %d sends itself %zu elements and expects %zu", comm->rank,
+                           send_counts[comm->rank], receive_counts[comm->rank]);
+    call.send_counts = send_counts, call.receive_counts = receive_counts;
+    call.count = sent > received ? sent : received;
+    return comm->backend->enqueue(comm, stream, &call);
 }
 
 static aorta_status enqueue_pieces(struct aorta_comm *comm, struct aorta_stream *stream, struct aorta_comm_call *call,

@@ -101,6 +101,12 @@ AORTA_MUST_USE aorta_status aorta_broadcast(struct aorta_comm *comm, struct aort
 /* receive block i = rank i's send block `rank`; blocks of `count` elements. */
 AORTA_MUST_USE aorta_status aorta_all_to_all(struct aorta_comm *comm, struct aorta_stream *stream, const void *send,
                                              void *receive, size_t count, enum aorta_dtype dtype);
+/* Parts of unequal size: rank i gets the i-th part of `send`, of send_counts[i] elements, and its part for this rank
+ * becomes the i-th of `receive`; parts lie one behind the other. What a rank sends another is what that one expects.
+ * Both arrays, of one count a rank, stay as they are until the collective has run. */
+AORTA_MUST_USE aorta_status aorta_all_to_all_parts(struct aorta_comm *comm, struct aorta_stream *stream,
+                                                   const void *send, const size_t *send_counts, void *receive,
+                                                   const size_t *receive_counts, enum aorta_dtype dtype);
 AORTA_MUST_USE aorta_status aorta_barrier(struct aorta_comm *comm, struct aorta_stream *stream);
 
 /* Device memory that all ranks of the groups reach in each other's: collectives between such memory, at the same places

@@ -261,16 +261,31 @@ static aorta_status run_broadcast(struct mpi_group *group, const struct aorta_co
     return wait_all(group);
 }
 
+/* The part of an all-to-all's buffer that is for a rank, or from it; `block` bytes each where they are equal. */
+struct part_place {
+    size_t start, bytes;
+};
+
+static struct part_place part_of(const size_t *counts, enum aorta_dtype dtype, size_t block, int rank) {
+    if (!counts) return (struct part_place){(size_t)rank * block, block};
+    size_t before = 0;
+    for (int i = 0; i < rank; i++) before += counts[i];
+    return (struct part_place){before * aorta_dtype_size(dtype), counts[rank] * aorta_dtype_size(dtype)};
+}
+
 static aorta_status run_all_to_all(struct mpi_group *group, const struct aorta_comm_call *call, size_t bytes) {
     const char *send = call->pieces->send;
     char *receive = call->pieces->receive;
     for (int step = 1; step < group->size; step++) {
         int to = peer_at(group, step), from = peer_at(group, group->size - step);
-        AORTA_TRY(receive_parts(group, receive + (size_t)from * bytes, bytes, MESSAGE_BYTES, from, TAG_EXCHANGE));
-        AORTA_TRY(send_parts(group, send + (size_t)to * bytes, bytes, MESSAGE_BYTES, to, TAG_EXCHANGE));
+        const struct part_place in = part_of(call->receive_counts, call->dtype, bytes, from);
+        const struct part_place out = part_of(call->send_counts, call->dtype, bytes, to);
+        AORTA_TRY(receive_parts(group, receive + in.start, in.bytes, MESSAGE_BYTES, from, TAG_EXCHANGE));
+        AORTA_TRY(send_parts(group, send + out.start, out.bytes, MESSAGE_BYTES, to, TAG_EXCHANGE));
     }
-    size_t own = (size_t)group->rank * bytes;
-    memcpy(receive + own, send + own, bytes);
+    const struct part_place in = part_of(call->receive_counts, call->dtype, bytes, group->rank);
+    const struct part_place out = part_of(call->send_counts, call->dtype, bytes, group->rank);
+    if (in.bytes) memcpy(receive + in.start, send + out.start, in.bytes);
     return wait_all(group);
 }
 

@@ -45,16 +45,18 @@ static int broadcast(const struct nccl_api *api, const struct nccl_group *group,
 /* One send and one receive for each rank, which NCCL runs as one kernel. */
 static int all_to_all(const struct nccl_api *api, const struct nccl_group *group, const struct aorta_comm_call *call,
                       const struct aorta_comm_piece *piece, void *stream) {
-    const size_t block = piece->count * aorta_dtype_size(call->dtype);
+    const size_t element = aorta_dtype_size(call->dtype);
     const int type = types[call->dtype];
+    const char *send = piece->send;
+    char *receive = piece->receive;
     int result = api->group_start();
     if (result != NCCL_SUCCESS) return result;
     for (int peer = 0; peer < group->size && fine(result); peer++) {
-        result =
-            api->send((const char *)piece->send + (size_t)peer * block, piece->count, type, peer, group->comm, stream);
-        if (!fine(result)) break;
-        result =
-            api->receive((char *)piece->receive + (size_t)peer * block, piece->count, type, peer, group->comm, stream);
+        const size_t out = call->send_counts ? call->send_counts[peer] : piece->count;
+        const size_t in = call->receive_counts ? call->receive_counts[peer] : piece->count;
+        if (out) result = api->send(send, out, type, peer, group->comm, stream);
+        if (fine(result) && in) result = api->receive(receive, in, type, peer, group->comm, stream);
+        send += out * element, receive += in * element;
     }
     int ended = api->group_end();
     return fine(result) ? ended : result;

@@ -362,7 +362,9 @@ struct job {
     struct comm *comm;
     const char *to[MOST_RANKS];
     char *from[MOST_RANKS];
-    size_t bytes;
+    size_t bytes; /* of each block; of sends and receives: of the largest */
+    bool unequal; /* sends and receives: each has a size of its own */
+    size_t to_bytes[MOST_RANKS], from_bytes[MOST_RANKS];
     /* For reductions the blocks are received in memory of their own and reduced into `out`. Jobs are stored, for
      * graphs; that memory is not, or long runs would not fit. */
     void *out;
@@ -395,20 +397,44 @@ static bool barrier(struct comm *comm) {
     return !atomic_load(&comm->aborted);
 }
 
+/* The largest block of any rank: how long all take part. False once the communicator is aborted. */
+static bool agree_on_largest(const struct job *job, size_t *largest) {
+    struct comm *comm = job->comm;
+    *largest = job->bytes;
+    if (!job->unequal) return true;
+    memcpy(comm->segment->slots[comm->rank], &job->bytes, sizeof job->bytes);
+    if (!barrier(comm)) return false;
+    for (int peer = 0; peer < comm->size; peer++) {
+        size_t theirs;
+        memcpy(&theirs, comm->segment->slots[peer], sizeof theirs);
+        if (theirs > *largest) *largest = theirs;
+    }
+    return barrier(comm);
+}
+
+/* What of a block of `bytes` lies in the piece at `at`. */
+static size_t rest_of(size_t bytes, size_t at, size_t piece) {
+    if (at >= bytes) return 0;
+    return bytes - at < piece ? bytes - at : piece;
+}
+
 /* False once the communicator is aborted. */
 static bool exchange(const struct job *job, char *const from[]) {
     struct comm *comm = job->comm;
     const size_t piece = SLOT_BYTES / (size_t)comm->size / 16 * 16;
-    if (atomic_load(&comm->aborted)) return false;
-    for (size_t at = 0; at < job->bytes; at += piece) {
-        size_t length = job->bytes - at < piece ? job->bytes - at : piece;
+    size_t largest;
+    if (atomic_load(&comm->aborted) || !agree_on_largest(job, &largest)) return false;
+    for (size_t at = 0; at < largest; at += piece) {
         for (int peer = 0; peer < comm->size; peer++) {
             if (job->to[peer])
-                memcpy(comm->segment->slots[comm->rank] + (size_t)peer * piece, job->to[peer] + at, length);
+                memcpy(comm->segment->slots[comm->rank] + (size_t)peer * piece, job->to[peer] + at,
+                       rest_of(job->unequal ? job->to_bytes[peer] : job->bytes, at, piece));
         }
         if (!barrier(comm)) return false;
         for (int peer = 0; peer < comm->size; peer++) {
-            if (from[peer]) memcpy(from[peer] + at, comm->segment->slots[peer] + (size_t)comm->rank * piece, length);
+            if (from[peer])
+                memcpy(from[peer] + at, comm->segment->slots[peer] + (size_t)comm->rank * piece,
+                       rest_of(job->unequal ? job->from_bytes[peer] : job->bytes, at, piece));
         }
         if (!barrier(comm)) return false;
     }
@@ -545,7 +571,9 @@ int ncclBroadcast(const void *send, void *receive, size_t count, int type, int r
 static int join_exchange(struct comm *comm, size_t bytes, void *stream) {
     if (!fits_group(comm, stream) || (group.first && !group.exchange)) return INVALID_USAGE;
     if (!group.exchange) add_to_group(group.exchange = make_job(comm, bytes), stream);
-    return group.exchange->bytes == bytes ? NCCL_SUCCESS : INVALID_USAGE;
+    group.exchange->unequal = true;
+    if (group.exchange->bytes < bytes) group.exchange->bytes = bytes;
+    return NCCL_SUCCESS;
 }
 
 EXPORT int ncclGroupStart(void);
@@ -559,7 +587,9 @@ EXPORT int ncclSend(const void *send, size_t count, int type, int peer, void *co
 int ncclSend(const void *send, size_t count, int type, int peer, void *comm, void *stream) {
     ENTER();
     int result = join_exchange(comm, count * size_of(type), stream);
-    if (!result) group.exchange->to[peer] = send;
+    if (result) return result;
+    group.exchange->to[peer] = send;
+    group.exchange->to_bytes[peer] = count * size_of(type);
     return result;
 }
 
@@ -567,7 +597,9 @@ EXPORT int ncclRecv(void *receive, size_t count, int type, int peer, void *comm,
 int ncclRecv(void *receive, size_t count, int type, int peer, void *comm, void *stream) {
     ENTER();
     int result = join_exchange(comm, count * size_of(type), stream);
-    if (!result) group.exchange->from[peer] = receive;
+    if (result) return result;
+    group.exchange->from[peer] = receive;
+    group.exchange->from_bytes[peer] = count * size_of(type);
     return result;
 }
 

@@ -9,12 +9,13 @@ static const size_t counts[] = {0, 1, 3, 1000, 70001};
 static const enum aorta_dtype all_types[] = {AORTA_F32, AORTA_F16, AORTA_BF16, AORTA_I64, AORTA_I32, AORTA_U8};
 #define REDUCED_TYPES 5 /* all of them but uint8 */
 
-static int all_ranks[64];
+enum { RANKS = 64 };
+static int all_ranks[RANKS];
 
 typedef void body_function(struct suite *suite, size_t count, enum aorta_dtype dtype, bool in_place);
 
 static void over_sizes(struct suite *suite, body_function *body, int types) {
-    for (int i = 0; i < 64; i++) all_ranks[i] = i;
+    for (int i = 0; i < RANKS; i++) all_ranks[i] = i;
     for (int type = 0; type < types; type++) {
         for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
             body(suite, counts[i], all_types[type], false);
@@ -126,6 +127,34 @@ static void all_to_all(struct suite *suite, size_t count, enum aorta_dtype dtype
     suite_free(suite, send);
 }
 
+/* Elements that one rank sends another: some pairs exchange nothing. */
+static size_t part_of(size_t count, int from, int to) {
+    return (from + 2 * to) % 3 == 1 ? 0 : count * (size_t)(1 + from) + (size_t)to;
+}
+
+static void all_to_all_parts(struct suite *suite, size_t count, enum aorta_dtype dtype, bool in_place) {
+    if (in_place) return; /* it has no such form */
+    size_t out[RANKS], in[RANKS], sent = 0, received = 0, at = 0;
+    for (int i = 0; i < suite->size; i++) {
+        out[i] = part_of(count, suite->rank, i), in[i] = part_of(count, i, suite->rank);
+        sent += out[i], received += in[i];
+    }
+    void *send = suite_buffer(suite, sent, dtype), *receive = suite_buffer(suite, received, dtype);
+    suite_fill(suite, send, 0, sent, dtype, suite->rank);
+    check_ok(aorta_all_to_all_parts(suite->world, suite->stream, send, out, receive, in, dtype));
+    suite_finish(suite, suite->stream);
+    for (int from = 0; from < suite->size; from++) {
+        size_t before = 0;
+        for (int to = 0; to < suite->rank; to++) before += part_of(count, from, to);
+        for (size_t i = 0; i < in[from]; i++)
+            suite_expect(suite, receive, at + i, dtype, suite_value(from, before + i, dtype), "parts");
+        at += in[from];
+    }
+    suite_expect(suite, receive, received, dtype, 111, "parts, behind the end");
+    suite_free(suite, receive);
+    suite_free(suite, send);
+}
+
 static void test_all_reduce(void **state) {
     over_sizes(*state, all_reduce, REDUCED_TYPES);
 }
@@ -144,6 +173,25 @@ static void test_broadcast(void **state) {
 
 static void test_all_to_all(void **state) {
     over_sizes(*state, all_to_all, REDUCED_TYPES + 1);
+}
+
+static void test_all_to_all_parts(void **state) {
+    over_sizes(*state, all_to_all_parts, REDUCED_TYPES + 1);
+}
+
+static void test_parts_refused(void **state) {
+    struct suite *suite = *state;
+    size_t out[RANKS] = {0}, in[RANKS] = {0};
+    void *buffer = suite_buffer(suite, 8, AORTA_F32);
+    out[suite->rank] = 2, in[suite->rank] = 3;
+    check_fails(aorta_all_to_all_parts(suite->world, suite->stream, buffer, out, (float *)buffer + 4, in, AORTA_F32),
+                AORTA_USAGE, "sends itself 2 elements and expects 3");
+    in[suite->rank] = 2;
+    check_fails(aorta_all_to_all_parts(suite->world, suite->stream, buffer, out, (float *)buffer + 1, in, AORTA_F32),
+                AORTA_USAGE, "overlap");
+    check_fails(aorta_all_to_all_parts(suite->world, suite->stream, NULL, out, buffer, in, AORTA_F32), AORTA_USAGE,
+                "a buffer of 2 elements is NULL");
+    suite_free(suite, buffer);
 }
 
 /* What comm.h promises of sums on host memory; a GPU's library has its own order and rounding. */
@@ -285,6 +333,8 @@ int main(void) {
         cmocka_unit_test(test_all_gather),
         cmocka_unit_test(test_broadcast),
         cmocka_unit_test(test_all_to_all),
+        cmocka_unit_test(test_all_to_all_parts),
+        cmocka_unit_test(test_parts_refused),
         cmocka_unit_test(test_rounds_once),
         cmocka_unit_test(test_rounds_once_fp16),
         cmocka_unit_test(test_order_of_sums),
