@@ -14,15 +14,6 @@ static bool communicates(const char *command) {
     return strcmp(command, "train") == 0 || strcmp(command, "hwq") == 0;
 }
 
-/* What torchrun set would be taken for the contract of the new ranks. */
-static void forget_torchrun(void) {
-    static const char *const names[] = {
-        "RANK",        "WORLD_SIZE",  "LOCAL_RANK",          "LOCAL_WORLD_SIZE",
-        "GROUP_RANK",  "MASTER_ADDR", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE",
-        "MASTER_PORT", NULL};
-    for (size_t i = 0; names[i]; i++) unsetenv(names[i]);
-}
-
 static aorta_status become_launch(int ranks, int argc, char **argv) {
     char self[PATH_MAX], number[16];
     char launch[] = "launch", n[] = "-n", dashes[] = "--";
@@ -38,7 +29,6 @@ static aorta_status become_launch(int ranks, int argc, char **argv) {
         "note: torchrun starts no MPI, which collectives on the CPU device need: its rank 0 starts the %d ranks again "
         "through aorta launch, the others end\n",
         ranks);
-    forget_torchrun();
     execv(self, command);
     aorta_status status = AORTA_ERROR(AORTA_IO, "%s: %s", self, strerror(errno));
     free(command);

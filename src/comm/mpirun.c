@@ -33,8 +33,8 @@ static const struct setting root_settings[] = {
 };
 
 static const char *const foreign_prefixes[] = {
-    "OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess_", "PMIX_",       "PMI_",
-    "SLURM_PROCID",     "SLURM_STEP",     "RANK=",         "LOCAL_RANK=", "AORTA_STATE_DIR=",
+    "OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess_", "PMIX_",       "PMI_",          "SLURM_PROCID",
+    "SLURM_STEP",       "RANK=",          "LOCAL_RANK=",   "GROUP_RANK=", "TORCHELASTIC_", "AORTA_STATE_DIR=",
 };
 
 static void apply(const struct setting *settings, size_t count) {
