@@ -184,7 +184,7 @@ static void close_bench(struct bench *bench) {
     aorta_comm_close(bench->second);
     aorta_comm_close(bench->world);
     aorta_device_close(bench->device);
-    aorta_status_free(aorta_comm_shutdown(60)); /* the measurements are printed */
+    aorta_status_free(aorta_comm_shutdown(NULL, 60)); /* the measurements are printed */
 }
 
 static aorta_status run(struct bench *bench, enum aorta_device_kind kind, size_t largest) {

@@ -211,9 +211,10 @@ void hwq_session_close(struct hwq_session *session, aorta_status failure) {
         aorta_log(&session->log, AORTA_LOG_ERROR, "%s", aorta_status_message(failure));
         aorta_comm_abort(session->world, aorta_code_exit(aorta_status_code(failure)));
     }
+    const bool met = session->world != NULL;
     aorta_comm_close(session->world);
     aorta_device_close(session->device);
-    aorta_status left = failure ? NULL : aorta_comm_shutdown(session->timeout_s);
+    aorta_status left = failure ? NULL : aorta_comm_shutdown(met ? &session->ranks : NULL, session->timeout_s);
     if (!left) return;
     aorta_log(&session->log, AORTA_LOG_ERROR, "%s", aorta_status_message(left));
     aorta_comm_abort(NULL, aorta_code_exit(aorta_status_code(left)));

@@ -102,6 +102,7 @@ static aorta_status train(const struct train_values *values, const struct aorta_
     const bool with_report = run.record && !values->no_report && (!status || outcome.steps > 0);
     const struct aorta_train_finish finish = {.directory = outcome.moved ? outcome.moved : o->training.output_dir,
                                               .log = &log,
+                                              .ranks = ranks,
                                               .timeout_s = o->distributed.timeout_s,
                                               .rank_0 = ranks->rank == 0,
                                               .report = with_report && ranks->rank == 0};

@@ -4,13 +4,14 @@
 #define AORTA_CLI_TRAIN_FINISH_H
 
 #include "base/log.h"
-#include "base/status.h"
+#include "comm/ranks.h"
 
 #include <stdbool.h>
 
 struct aorta_train_finish {
     const char *directory; /* of the run's files */
     const struct aorta_log *log;
+    const struct aorta_ranks *ranks;
     double timeout_s;
     bool rank_0, report; /* this rank says what happens; it makes the report */
 };

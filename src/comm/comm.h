@@ -57,15 +57,17 @@ AORTA_MUST_USE aorta_status aorta_comm_split(struct aorta_comm *parent, const in
                                              struct aorta_comm **comm);
 /* Ends a group; collective over its members. All queued work must have finished. NULL is fine. */
 void aorta_comm_close(struct aorta_comm *comm);
-/* Leaves MPI if this process joined it; called by all ranks, once, after the last close, on the way to a successful
- * end: mpirun takes a rank that ends without it for a failed one. Waits for the other ranks, so never call it after a
- * failure (aorta_comm_abort is for that). No group can be opened afterwards. AORTA_TIMEOUT when a rank gives no sign of
- * life for timeout_s; then aorta_comm_abort is what is left. */
-AORTA_MUST_USE aorta_status aorta_comm_shutdown(double timeout_s);
+/* Leaves the other ranks; called by all, once, after the last close, on the way to a successful end: mpirun takes a
+ * rank that ends without it for a failed one. Waits for the other ranks, so never call it after a failure
+ * (aorta_comm_abort is for that). No group can be opened afterwards. `met`: the ranks, where a group of all was opened;
+ * NULL: none was. AORTA_TIMEOUT or AORTA_COMM when a rank gives no sign of life for timeout_s; then aorta_comm_abort is
+ * what is left. */
+AORTA_MUST_USE aorta_status aorta_comm_shutdown(const struct aorta_ranks *met, double timeout_s);
 /* The same in two halves: between them a rank may take as long as it needs for what it does alone, and a thread of it
- * says to the others that it is alive. The second half has the failures of both. NULL is fine: MPI was never joined. */
+ * says to the others that it is alive. The second half has the failures of both. NULL is fine: there are no others. */
 struct aorta_comm_leave;
-AORTA_MUST_USE aorta_status aorta_comm_leave_begin(double timeout_s, struct aorta_comm_leave **leave);
+AORTA_MUST_USE aorta_status aorta_comm_leave_begin(const struct aorta_ranks *met, double timeout_s,
+                                                   struct aorta_comm_leave **leave);
 AORTA_MUST_USE aorta_status aorta_comm_leave_end(struct aorta_comm_leave *leave);
 /* Ends this process and, where MPI joins them, all ranks, at once, with this exit code. `comm` may be NULL. */
 _Noreturn void aorta_comm_abort(struct aorta_comm *comm, int exit_code);

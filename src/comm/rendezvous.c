@@ -356,11 +356,10 @@ static aorta_status ask(struct aorta_rendezvous *r, struct wire_message *questio
     aorta_status status = NULL;
     if (r->lost == 0 || !wire_send(r->fd, question, value) ||
         !receive_answer(r->fd, answer, answer_value, deadline(question->timeout_s + GRACE_S))) {
+        const bool silent = r->lost != 0 && errno == ETIMEDOUT;
         r->lost = 0;
-        status = AORTA_ERROR(AORTA_COMM,
-                             "rendezvous: rank 0 at %s is gone: its process has ended or its host cannot be "
-                             "reached",
-                             r->place);
+        status = AORTA_ERROR(AORTA_COMM, "rendezvous: rank 0 at %s %s or its host cannot be reached", r->place,
+                             silent ? "does not answer: its process is stopped" : "is gone: its process has ended");
     } else if (answer->kind == WIRE_FAILED) {
         status = as_status(answer, answer_value);
     }

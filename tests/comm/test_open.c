@@ -74,7 +74,7 @@ static void test_mpi_version(void **state) {
 static void test_close_nothing(void **state) {
     (void)state;
     aorta_comm_close(NULL);
-    check_ok(aorta_comm_shutdown(60)); /* MPI was never joined */
+    check_ok(aorta_comm_shutdown(NULL, 60)); /* MPI was never joined */
 }
 
 int main(void) {

@@ -107,11 +107,22 @@ static void test_under_mpirun(void **state) {
 /* ---- under the launcher ---- */
 
 /* On a GPU the ranks meet at rank 0's store and join no MPI. What ends the job: the store, NCCL's calls, the watchdog;
- * in the last phases the launcher, since no rank waits any more. */
+ * in the last phases the last meeting. */
 static struct job on_gpu(const char *name, const char *phase, const char *word, const char *more) {
     return (struct job){.name = name,
                         .arguments = {"run", "2", "never", "0", LAUNCH_HELPER, "rank", "stop", phase},
                         .words = {word, more}};
+}
+
+/* As torchrun starts ranks: nobody looks for stopped ones, and when one ends with a failure the others are killed. The
+ * rank that is stopped is in the background. */
+static struct job by_torchrun(const char *name, const char *phase, const char *port, const char *word) {
+    static const char script[] =
+        "export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$1; stopped=$(($2 / 10)); "
+        "RANK=$stopped LOCAL_RANK=$stopped " LAUNCH_HELPER " rank stop $2 & "
+        "other=$((1 - stopped)); RANK=$other LOCAL_RANK=$other " LAUNCH_HELPER " rank stop $2; code=$?; "
+        "kill -KILL $!; exit $code";
+    return (struct job){.name = name, .arguments = {"-c", script, "torchrun", port, phase}, .words = {word}};
 }
 
 /* No rank waits for what is stopped. */
@@ -124,7 +135,7 @@ static struct job by_shell(const char *name, const char *through, const char *co
 static void test_under_the_launcher(void **state) {
     (void)state;
     const char first[] = "aorta launch: rank 0 ended with exit status 1";
-    const char ended[] = ") was stopped (SIGSTOP, or a debugger) for ";
+    const char stopped[] = ") was stopped (SIGSTOP, or a debugger)"; /* for so long, or the others waited for it */
     struct job gpu[] = {
         on_gpu("start of rank 1", "10", "these ranks of 2 did not connect", first),
         on_gpu("start of rank 0", "0", "rank 1 found no rank 0 of this run", NULL),
@@ -132,8 +143,8 @@ static void test_under_the_launcher(void **state) {
         on_gpu("collective", "12", "last collective queued: all_reduce #1 of 2 ranks, 4000 bytes", first),
         on_gpu("close of rank 1", "13", "aorta launch: rank 1 (process ", NULL),
         on_gpu("close of rank 0", "3", "aorta launch: rank 0 (process ", NULL),
-        on_gpu("end", "14", "aorta launch: rank 1 (process ", ended),
-        on_gpu("rank 0 alone", "5", "aorta launch: rank 0 (process ", ended),
+        on_gpu("end", "14", "aorta launch: rank 1 (process ", stopped),
+        on_gpu("rank 0 alone", "5", "aorta launch: rank 0 (process ", stopped),
     };
 #define WAITS LAUNCH_HELPER " rank timeout; "
 #define RANK_1 WAITS "if test $RANK = 1; then "
@@ -148,11 +159,22 @@ static void test_under_the_launcher(void **state) {
     };
     setenv("AORTA_LIBRARY_PATH", FAKE_LIBRARIES, 1);
     setenv("AORTA_CACHE_DIR", FAKE_CACHE, 1);
+    struct job torchrun[] = {
+        by_torchrun("close of rank 1 under torchrun", "13", "21170", "at the end of the run: "),
+        by_torchrun("close of rank 0 under torchrun", "3", "21180", "at the end of the run: "),
+        by_torchrun("end of rank 1 under torchrun", "14", "21190", "these ranks of 2 did not connect to 127.0.0.1"),
+        by_torchrun("end of rank 0 under torchrun", "4", "21200", "rank 1 found no rank 0 of this run"),
+        by_torchrun("rank 0 alone under torchrun", "5", "21210", "at the end of the run: "),
+        by_torchrun("rank 1 alone under torchrun", "15", "21220",
+                    "at the end of the run: rank 0 waited 3.0 s for rank 1"),
+    };
     setenv("LAUNCH_HELPER_GPU", "1", 1);
     start_all(LAUNCH_HELPER, gpu, COUNT(gpu));
+    start_all("/bin/sh", torchrun, COUNT(torchrun));
     unsetenv("LAUNCH_HELPER_GPU");
     start_all(LAUNCH_HELPER, others, COUNT(others));
     end_all(gpu, COUNT(gpu));
+    end_all(torchrun, COUNT(torchrun));
     end_all(others, COUNT(others));
 }
 

@@ -71,7 +71,7 @@ static void test_ranks_run_as_many_iterations(void **state) {
     aorta_hwq_result_free(&result);
     aorta_comm_close(world);
     aorta_device_close(device);
-    check_ok(aorta_comm_shutdown(60));
+    check_ok(aorta_comm_shutdown(&run.ranks, 60));
 }
 
 int main(void) {

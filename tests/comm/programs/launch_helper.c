@@ -141,7 +141,7 @@ static int action_reduce(int rank, int chosen) {
     aorta_stream_destroy(stream);
     aorta_comm_close(comm);
     aorta_device_close(options.device);
-    return report(aorta_comm_shutdown(60));
+    return report(aorta_comm_shutdown(&options.ranks, 60));
 }
 
 /* A rank that gives up while another is inside a collective. */
@@ -195,7 +195,7 @@ static aorta_status run_phases(const struct stop *stop, struct aorta_comm_option
     *comm = NULL;
     stop_at(stop, END);
     struct aorta_comm_leave *leave;
-    AORTA_TRY(aorta_comm_leave_begin(options->timeout_s, &leave));
+    AORTA_TRY(aorta_comm_leave_begin(&options->ranks, options->timeout_s, &leave));
     usleep(stop->own ? 300000 : 100000); /* the other one knows that it is alive */
     stop_at(stop, ALONE);
     if (!stop->own || stop->phase != ALONE) usleep(200000);

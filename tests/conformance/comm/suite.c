@@ -244,8 +244,9 @@ int suite_teardown(void **state) {
     aorta_comm_close(suite->world);
     struct aorta_memory_info memory = aorta_device_memory(suite->device);
     aorta_device_close(suite->device);
+    const struct aorta_ranks ranks = suite_options(suite).ranks;
     free(suite);
-    check_ok(aorta_comm_shutdown(60));
+    check_ok(aorta_comm_shutdown(&ranks, 60));
     if (!memory.allocated && !memory.pinned) return 0;
     print_error("%llu bytes and %llu pinned bytes were not freed\n", (unsigned long long)memory.allocated,
                 (unsigned long long)memory.pinned);
