@@ -1,14 +1,14 @@
 // Charts of ECharts in the colours of the page; each is made when it comes into view, and for print.
 import * as echarts from "echarts/core";
-import { BarChart, HeatmapChart, LineChart, ScatterChart } from "echarts/charts";
-import { AriaComponent, DataZoomComponent, GridComponent, LegendComponent, MarkLineComponent, TooltipComponent,
-  VisualMapComponent } from "echarts/components";
+import { BarChart, HeatmapChart, LineChart, ParallelChart, ScatterChart } from "echarts/charts";
+import { AriaComponent, DataZoomComponent, GridComponent, LegendComponent, MarkLineComponent, ParallelComponent,
+  TooltipComponent, VisualMapComponent } from "echarts/components";
 import { SVGRenderer } from "echarts/renderers";
 import { brief, element } from "./words.js";
 import { colour, dark, onTheme, palette } from "./theme.js";
 
-echarts.use([BarChart, HeatmapChart, LineChart, ScatterChart, AriaComponent, DataZoomComponent, GridComponent,
-  LegendComponent, MarkLineComponent, TooltipComponent, VisualMapComponent, SVGRenderer]);
+echarts.use([BarChart, HeatmapChart, LineChart, ParallelChart, ScatterChart, AriaComponent, DataZoomComponent, GridComponent,
+  LegendComponent, MarkLineComponent, ParallelComponent, TooltipComponent, VisualMapComponent, SVGRenderer]);
 
 const waiting = new Set();
 const observer = new IntersectionObserver((entries) => {
@@ -16,14 +16,21 @@ const observer = new IntersectionObserver((entries) => {
 }, { rootMargin: "400px" });
 
 const axis = (given) => ({
-  nameTextStyle: { color: colour("quiet") }, nameGap: 26, nameLocation: "middle",
+  nameGap: 26, nameLocation: "middle",
   axisLabel: { color: colour("quiet"), formatter: given.type === "value" || given.type === "log" ? (value) => brief(value) : undefined, hideOverlap: true },
   axisLine: { show: given.type !== "value", lineStyle: { color: colour("line") } }, axisTick: { show: false },
   splitLine: { show: given.type !== "category", lineStyle: { color: colour("line"), opacity: 0.6 } }, ...given,
+  nameTextStyle: { color: colour("quiet"), ...given.nameTextStyle },
   ...(given.axisLabel ? { axisLabel: { color: colour("quiet"), hideOverlap: true, ...given.axisLabel } } : {}),
 });
 
-// What all charts share; `option` has xAxis, yAxis, series, and says whether one can zoom along x.
+// The axes: of parallel coordinates one for each dimension, else x and y.
+const axesOf = (option) => (option.parallelAxis ? { parallel: option.parallel, parallelAxis: option.parallelAxis.map((one) => ({
+  nameTextStyle: { color: colour("text") }, axisLabel: { color: colour("text"), backgroundColor: colour("paper"), padding: [1, 3], formatter: one.type === "value" ? (value) => brief(value) : undefined }, z: 5,
+  axisLine: { lineStyle: { color: colour("quiet") } }, ...one })) }
+  : { grid: option.grid, xAxis: axis(option.xAxis), yAxis: Array.isArray(option.yAxis) ? option.yAxis.map(axis) : axis(option.yAxis) });
+
+// What all charts share; `option` has its axes and series, and says whether one can zoom along x.
 function whole(option) {
   const series = [option.series].flat();
   const many = option.legend || series.filter((one) => one.name).length > 1;
@@ -35,10 +42,10 @@ function whole(option) {
       // Text of files goes through ECharts's own escaping; formatters of our own return elements.
       ...option.tooltip },
     legend: many ? { type: "scroll", top: 0, textStyle: { color: colour("text") }, pageTextStyle: { color: colour("text") }, ...option.legend } : undefined,
-    grid: { left: 56, right: 24, top: many ? 40 : 20, bottom: option.zoom ? 76 : 46, ...option.grid },
     dataZoom: option.zoom ? [{ type: "inside", zoomOnMouseWheel: "ctrl" }, { type: "slider", height: 20, bottom: 8, borderColor: colour("line"),
       textStyle: { color: colour("quiet") } }] : undefined,
-    visualMap: option.visualMap, xAxis: axis(option.xAxis), yAxis: Array.isArray(option.yAxis) ? option.yAxis.map(axis) : axis(option.yAxis),
+    visualMap: option.visualMap,
+    ...axesOf({ ...option, grid: { left: 56, right: 24, top: many ? 40 : 20, bottom: option.zoom ? 76 : 46, ...option.grid } }),
     series: series.map((one) => (one.type === "line" ? { showSymbol: one.data.length < 3, lineStyle: { width: 1.4 }, sampling: "lttb", ...one } : one)),
   };
 }

@@ -1,10 +1,11 @@
 // The page of a result. Its data lies in the document; nothing is requested.
 import { element } from "./words.js";
 import { runPage } from "./run.js";
+import { sweepComparisonPage, sweepPage } from "./sweep.js";
 import { startTheme, toggleTheme } from "./theme.js";
 import { tracePage } from "./trace.js";
 
-const pages = { runs: runPage, trace: tracePage };
+const pages = { runs: runPage, trace: tracePage, sweep: sweepPage, sweep_comparison: sweepComparisonPage };
 
 function start() {
   startTheme();

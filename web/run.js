@@ -1,5 +1,5 @@
 // The page of runs: one, or several side by side.
-import { brief, element, known, ms, percent, spaced } from "./words.js";
+import { brief, change, element, known, ms, percent, spaced } from "./words.js";
 import { bandwidth, figures, losses, note, pair, roofline, section, sizesTable, stack } from "./sections.js";
 import { chart } from "./charts.js";
 import { table } from "./tables.js";
@@ -108,8 +108,6 @@ function configuration(runs) {
 }
 
 // ---- several ----
-
-const change = (value, before) => (known(value) && known(before) && before !== 0 ? (value - before) / Math.abs(before) : NaN);
 
 function comparison(data, labels) {
   const { results } = data, pairs = data.comparisons ?? [];

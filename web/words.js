@@ -27,6 +27,9 @@ export function brief(value) {
 export const ms = (value) => (known(value) ? `${brief(value)} ms` : "–");
 export const percent = (share) => (known(share) ? `${brief(100 * share)}%` : "–");
 
+// The relative change; NaN where there is none to speak of.
+export const change = (value, before) => (known(value) && known(before) && before !== 0 ? (value - before) / Math.abs(before) : NaN);
+
 const scaled = (value, factor, units) => {
   let unit = 0;
   while (value >= factor && unit + 1 < units.length) { value /= factor; unit++; }

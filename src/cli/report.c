@@ -69,9 +69,8 @@ static aorta_status make_inputs(const struct report_arguments *arguments, struct
 
 static aorta_status report(const struct report_arguments *arguments, struct aorta_report_input *inputs) {
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
-    if (arguments->html) AORTA_TRY(aorta_page_check(arguments->html));
+    AORTA_TRY(aorta_page_prepare(arguments->html));
     AORTA_TRY(make_inputs(arguments, inputs));
-    AORTA_TRY(aorta_file_prepare(arguments->html, "--html"));
     AORTA_TRY(aorta_directory_check_writable(arguments->output, "--output"));
     const struct aorta_report_options options = {
         .inputs = inputs,

@@ -1,6 +1,8 @@
 /* aorta sweep: trials of train, hwq or any command over the values of knobs. */
 #include "base/directory_lock.h"
+#include "base/files.h"
 #include "cli/cli.h"
+#include "report/page.h"
 #include "sweep/compare.h"
 #include "sweep/suggest.h"
 
@@ -9,7 +11,7 @@
 #include <string.h>
 
 struct sweep_values {
-    const char *config, *workload, *output, *suggest;
+    const char *config, *workload, *output, *suggest, *read, *by, *html;
     struct aorta_string_list overrides, grid, environment, compare;
     int search, objective;
     int64_t points, repeats, steps, ranks, seed;
@@ -75,7 +77,13 @@ static const struct aorta_option options[] = {
     {"no-trace", AORTA_OPTION_BOOL, AT(no_trace), "false",
      .help = "run COMMAND without aorta trace run; it writes its figures itself (docs/sweep.md)"},
     {"compare", AORTA_OPTION_STRING_LIST, AT(compare), "null", .nullable = true, .argument = "DIR", .several = true,
-     .help = "run nothing, and compare the sweeps in two directories"},
+     .help = "run nothing, and compare the sweeps in two directories, or of one directory with --by"},
+    {"by", AORTA_OPTION_STRING, AT(by), "null", .nullable = true, .argument = "KNOB[=A,B]",
+     .help = "with --compare and one directory: compare its trials with two values of a knob, point by point"},
+    {"read", AORTA_OPTION_STRING, AT(read), "null", .nullable = true, .argument = "DIR",
+     .help = "run nothing, and print the summary of the sweep in a directory"},
+    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT",
+     .help = "the page's file; default: index.html in --output, none with --compare and --read"},
     {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false",
      .help = "print how many trials it is and the first one's command"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print sweep.json instead of the summary"},
@@ -85,7 +93,9 @@ static const struct aorta_option options[] = {
 static const struct aorta_cli_syntax syntax = {
     .usage =
         "aorta sweep [--config FILE] --grid KEY=A,B --env VAR=A,B [--search METHOD --trials N] [-n RANKS] [-o DIR] "
-        "[--resume] [-- COMMAND [ARGUMENT …]]\naorta sweep --compare DIR DIR [--json]",
+        "[--resume] [-- COMMAND [ARGUMENT …]]\naorta sweep --compare DIR DIR [--html OUT] [--json]\naorta sweep "
+        "--compare DIR --by "
+        "KNOB[=A,B] [--html OUT] [--json]\naorta sweep --read DIR [--html OUT] [--json]",
     .about = "Runs aorta train, aorta hwq or a command with the values of some knobs, one trial after the other, and "
              "says which knobs change the objective by more than noise does, and what the best values are. A trial "
              "that fails or hangs is recorded, and the next one runs.",
@@ -93,7 +103,8 @@ static const struct aorta_cli_syntax syntax = {
     .option_count = sizeof options / sizeof *options,
     .operands = true,
     .command = true,
-    .footer = "DIR receives trials.jsonl, sweep.json, best.yaml (for aorta train --config), best.env (for a shell) and "
+    .footer = "DIR receives trials.jsonl, sweep.json, index.html, best.yaml (for aorta train --config), best.env (for "
+              "a shell) and "
               "trials/NNNN with the log of each. It can be stopped at any time; --resume goes on.",
 };
 
@@ -164,36 +175,57 @@ static aorta_status print_plan(const struct aorta_sweep_job *job, struct aorta_a
     return aorta_cli_print_text(&text);
 }
 
-static aorta_status conclude(const struct aorta_sweep_job *job, const struct aorta_trials *trials, bool as_json) {
+static aorta_status write_page(const char *kind, const struct aorta_text *results, const struct aorta_text parts[2],
+                               const char *path) {
+    const struct aorta_page_results page = {kind, parts ? "AORTA: two sweeps" : "AORTA: sweep", results, parts,
+                                            parts ? 2 : 0};
+    return aorta_page_write(&page, path);
+}
+
+/* index.html is written where this build has pages. */
+static aorta_status write_own_page(const struct sweep_values *values, const char *output,
+                                   const struct aorta_text *results) {
+    if (!values->html && !aorta_page_available()) return NULL;
+    char *path = values->html ? strdup(values->html) : aorta_path_join(output, "index.html");
+    aorta_status status =
+        path ? write_page("sweep", results, NULL, path) : AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+    free(path);
+    return status;
+}
+
+static aorta_status conclude(const struct aorta_sweep_job *job, const struct aorta_trials *trials,
+                             const struct sweep_values *values) {
     struct aorta_sweep_result result;
-    struct aorta_text target = {0}, text = {0};
+    struct aorta_text target = {0}, text = {0}, json = {0};
     AORTA_TRY(aorta_sweep_result_make(&job->plan, trials, &result));
     aorta_status status = aorta_sweep_result_write(job, &result, trials);
     aorta_sweep_target_text(job, &target);
     if (!status) status = aorta_text_check(&target);
     if (!status) {
-        if (as_json)
-            aorta_sweep_result_json(&job->plan, target.data, &result, trials, &text);
-        else
-            aorta_sweep_result_text(&job->plan, target.data, &result, &text);
-        if (!as_json) aorta_text_printf(&text, "  files       %s\n", job->output);
-        status = aorta_cli_print_text(&text);
+        aorta_sweep_result_json(&job->plan, target.data, &result, trials, &json);
+        aorta_sweep_result_text(&job->plan, target.data, &result, &text);
+        aorta_text_printf(&text, "  files       %s\n", job->output);
+        status = aorta_text_check(values->json ? &json : &text);
+        if (!status) status = write_own_page(values, job->output, &json);
+        if (!status) status = aorta_cli_print_beside(values->html, values->json ? json.data : text.data);
     }
     if (!status && !result.best && trials->count)
         status = AORTA_ERROR(AORTA_DEVICE, "no trial measured %s; %s/trials has their logs",
                              aorta_sweep_objectives[job->plan.objective].key, job->output);
     aorta_text_free(&target);
+    aorta_text_free(&text);
+    aorta_text_free(&json);
     aorta_sweep_result_free(&result);
     return status;
 }
 
-static aorta_status run_job(const struct aorta_sweep_job *job, bool as_json) {
+static aorta_status run_job(const struct aorta_sweep_job *job, const struct sweep_values *values) {
     struct aorta_directory_lock *lock;
     struct aorta_trials trials = {0};
     int interrupted = 0;
     AORTA_TRY(aorta_directory_lock(job->output, "--output", &lock));
     aorta_status status = aorta_sweep_run(job, &trials, &interrupted);
-    if (!status && trials.count) status = conclude(job, &trials, as_json);
+    if (!status && trials.count) status = conclude(job, &trials, values);
     if (!status && interrupted)
         status = AORTA_ERROR(AORTA_INTERRUPTED, "interrupted by %s after %s; --resume goes on", strsignal(interrupted),
                              aorta_counted((long long)trials.count, "trial").text);
@@ -202,18 +234,60 @@ static aorta_status run_job(const struct aorta_sweep_job *job, bool as_json) {
     return status;
 }
 
+/* What a sweep found, from its directory. */
+static aorta_status read_sweep(const struct sweep_values *values) {
+    struct aorta_sweep_side side = {0};
+    struct aorta_text text = {0}, json = {0};
+    AORTA_TRY(aorta_page_prepare(values->html));
+    aorta_status status = aorta_sweep_side_open(values->read, &side);
+    if (!status) {
+        aorta_sweep_result_json(&side.plan, side.target, &side.result, &side.trials, &json);
+        aorta_sweep_result_text(&side.plan, side.target, &side.result, &text);
+        status = values->html ? write_page("sweep", &json, NULL, values->html) : NULL;
+    }
+    if (!status) status = aorta_text_check(values->json ? &json : &text);
+    if (!status) status = aorta_cli_print_beside(values->html, values->json ? json.data : text.data);
+    aorta_text_free(&text);
+    aorta_text_free(&json);
+    aorta_sweep_side_close(&side);
+    return status;
+}
+
+static aorta_status write_comparison(const struct sweep_values *values, const struct aorta_sweep_side sides[2],
+                                     const struct aorta_sweep_comparison *comparison) {
+    struct aorta_text json = {0}, text = {0}, parts[2] = {0};
+    aorta_sweep_compare_json(sides, comparison, &json);
+    aorta_sweep_compare_text(sides, comparison, &text);
+    for (int i = 0; i < 2; i++)
+        aorta_sweep_result_json(&sides[i].plan, sides[i].target, &sides[i].result, &sides[i].trials, &parts[i]);
+    aorta_status status = values->html ? write_page("sweep_comparison", &json, parts, values->html) : NULL;
+    if (!status) status = aorta_text_check(values->json ? &json : &text);
+    if (!status) status = aorta_cli_print_beside(values->html, values->json ? json.data : text.data);
+    for (int i = 0; i < 2; i++) aorta_text_free(&parts[i]);
+    aorta_text_free(&text);
+    aorta_text_free(&json);
+    return status;
+}
+
+/* Two directories, or one and the knob that divides it. */
 static aorta_status compare(const struct sweep_values *values) {
-    struct aorta_sweep_side sides[2] = {0};
+    struct aorta_sweep_side whole = {0}, sides[2] = {0};
     struct aorta_sweep_comparison comparison = {0};
-    struct aorta_text text = {0};
-    if (values->compare.count != 2) return AORTA_ERROR(AORTA_USAGE, "--compare takes two directories of sweeps");
+    if (values->by && values->compare.count != 1)
+        return AORTA_ERROR(AORTA_USAGE, "--by goes with one directory, as --compare DIR --by %s", values->by);
+    if (!values->by && values->compare.count != 2)
+        return AORTA_ERROR(AORTA_USAGE, "--compare takes two directories of sweeps, or one and --by");
+    AORTA_TRY(aorta_page_prepare(values->html));
     aorta_status status = NULL;
-    for (int i = 0; i < 2 && !status; i++) status = aorta_sweep_side_open(values->compare.items[i], &sides[i]);
+    for (int i = 0; i < 2 && !status && !values->by; i++)
+        status = aorta_sweep_side_open(values->compare.items[i], &sides[i]);
+    if (values->by) status = aorta_sweep_side_open(values->compare.items[0], &whole);
+    if (!status && values->by) status = aorta_sweep_side_halves(&whole, values->by, sides);
     if (!status) status = aorta_sweep_compare(sides, &comparison);
-    if (!status) (values->json ? aorta_sweep_compare_json : aorta_sweep_compare_text)(sides, &comparison, &text);
-    if (!status) status = aorta_cli_print_text(&text);
+    if (!status) status = write_comparison(values, sides, &comparison);
     free(comparison.common);
     for (int i = 0; i < 2; i++) aorta_sweep_side_close(&sides[i]);
+    aorta_sweep_side_close(&whole);
     return status;
 }
 
@@ -222,9 +296,10 @@ static aorta_status run(const struct sweep_values *values, char **command) {
     struct aorta_arena arena = {0};
     struct aorta_sweep_job job;
     AORTA_TRY(aorta_cli_self(self));
+    AORTA_TRY(aorta_page_prepare(values->html));
     aorta_status status = make_job(values, command, &arena, &job);
     job.self = self;
-    if (!status) status = values->dry_run ? print_plan(&job, &arena) : run_job(&job, values->json);
+    if (!status) status = values->dry_run ? print_plan(&job, &arena) : run_job(&job, values);
     aorta_arena_free(&arena);
     return status;
 }
@@ -234,7 +309,10 @@ aorta_status aorta_cli_sweep(int argc, char **argv) {
     struct aorta_cli_line line = {0};
     AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &values, &line));
     aorta_status status = NULL;
-    if (!line.help) status = values.compare.count ? compare(&values) : run(&values, line.operands);
+    if (!line.help)
+        status = values.compare.count ? compare(&values)
+                 : values.read        ? read_sweep(&values)
+                                      : run(&values, line.operands);
     aorta_cli_free(&line);
     return status;
 }

@@ -1,4 +1,5 @@
 #include "report/page.h"
+#include "base/files.h"
 
 #include <string.h>
 
@@ -15,6 +16,12 @@ const char *aorta_page_missing(void) {
 
 aorta_status aorta_page_check(const char *path) {
     return aorta_page_available() ? NULL : AORTA_ERROR(AORTA_UNSUPPORTED, "--html %s: %s", path, aorta_page_missing());
+}
+
+aorta_status aorta_page_prepare(const char *path) {
+    if (!path) return NULL;
+    AORTA_TRY(aorta_page_check(path));
+    return aorta_file_prepare(path, "--html");
 }
 
 /* A "<" within JSON can only stand in a string: escaped, no text of a file can end the script element. */
@@ -62,4 +69,29 @@ aorta_status aorta_page_make(const char *title, const struct aorta_text *data, s
     put_json(out, data->data);
     aorta_text_puts(out, second + strlen(data_mark));
     return aorta_text_check(out);
+}
+
+aorta_status aorta_page_write(const struct aorta_page_results *page, const char *path) {
+    struct aorta_text data = {0}, out = {0};
+    struct aorta_json json;
+    bool failed = page->results->failed;
+    aorta_json_begin(&json, &data, 0);
+    aorta_json_object(&json);
+    aorta_json_key_int(&json, "schema_version", 1);
+    aorta_json_key_string(&json, "kind", page->kind);
+    aorta_json_key(&json, "results");
+    aorta_json_text(&json, page->results->data ? page->results->data : "null");
+    aorta_json_key_array(&json, "parts");
+    for (size_t i = 0; i < page->part_count; i++) {
+        aorta_json_text(&json, page->parts[i].data ? page->parts[i].data : "null");
+        failed |= page->parts[i].failed;
+    }
+    aorta_json_array_end(&json);
+    aorta_json_object_end(&json);
+    data.failed |= failed;
+    aorta_status status = aorta_page_make(page->title, &data, &out);
+    if (!status) status = aorta_file_replace(path, out.data, out.length);
+    aorta_text_free(&data);
+    aorta_text_free(&out);
+    return status;
 }

@@ -14,11 +14,23 @@ bool aorta_page_available(void);
 const char *aorta_page_missing(void);
 /* AORTA_UNSUPPORTED with that sentence and the file that was asked for, where there is no page. */
 AORTA_MUST_USE aorta_status aorta_page_check(const char *path);
+/* The same, and makes the file's directory, before there is anything to lose. NULL: no page is wanted. AORTA_CONFIG. */
+AORTA_MUST_USE aorta_status aorta_page_prepare(const char *path);
 
 /* Key and value of "headline": the verdict's. */
 void aorta_page_headline(const struct aorta_verdict *verdict, struct aorta_json *json);
 
 /* The page around `data`, one JSON object. AORTA_UNSUPPORTED, AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_page_make(const char *title, const struct aorta_text *data, struct aorta_text *out);
+
+/* The page of results that a command also prints as JSON. */
+struct aorta_page_results {
+    const char *kind, *title;         /* kind: the row of web/main.js that shows it */
+    const struct aorta_text *results; /* one JSON value */
+    const struct aorta_text *parts;   /* what the page shows beside it, JSON values; may be NULL */
+    size_t part_count;
+};
+/* Writes the page to `path`. AORTA_UNSUPPORTED, AORTA_MEMORY, AORTA_IO. */
+AORTA_MUST_USE aorta_status aorta_page_write(const struct aorta_page_results *page, const char *path);
 
 #endif

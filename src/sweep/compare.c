@@ -15,6 +15,71 @@ aorta_status aorta_sweep_side_open(const char *directory, struct aorta_sweep_sid
     return status ? status : aorta_sweep_result_make(&side->plan, &side->trials, &side->result);
 }
 
+/* ---- the halves of one sweep ---- */
+
+static void leave_out(struct aorta_sweep_space *space, int knob) {
+    space->count--;
+    for (int i = knob; i < space->count; i++) space->knobs[i] = space->knobs[i + 1];
+}
+
+/* The cell without the knob's digit. */
+static int64_t cell_without(const struct aorta_sweep_space *space, int64_t cell, int knob) {
+    int64_t below = 1;
+    for (int i = knob + 1; i < space->count; i++) below *= space->knobs[i].count;
+    return cell / (below * space->knobs[knob].count) * below + cell % below;
+}
+
+static aorta_status make_half(const struct aorta_sweep_side *whole, int knob, int value,
+                              struct aorta_sweep_side *half) {
+    const struct aorta_sweep_space *space = &whole->plan.space;
+    half->plan = whole->plan;
+    half->target = whole->target;
+    half->directory =
+        aorta_arena_printf(&half->arena, "%s=%s", space->knobs[knob].name, space->knobs[knob].values[value]);
+    if (!half->directory) return AORTA_ERROR(AORTA_MEMORY, "no memory for a name");
+    leave_out(&half->plan.space, knob);
+    for (size_t i = 0; i < whole->trials.count; i++) {
+        struct aorta_trial trial = whole->trials.items[i];
+        if (trial.cell == AORTA_SWEEP_BASELINE || aorta_sweep_level(space, trial.cell, knob) != value) continue;
+        trial.cell = cell_without(space, trial.cell, knob);
+        AORTA_TRY(aorta_trials_add(&half->trials, &trial));
+    }
+    return aorta_sweep_result_make(&half->plan, &half->trials, &half->result);
+}
+
+static int value_named(const struct aorta_sweep_knob *knob, const char *name, size_t length) {
+    for (int i = 0; i < knob->count; i++)
+        if (strlen(knob->values[i]) == length && !strncmp(knob->values[i], name, length)) return i;
+    return -1;
+}
+
+/* "A,B"; values may have commas, so each comma is tried. */
+static bool two_values(const struct aorta_sweep_knob *knob, const char *text, int values[2]) {
+    for (const char *comma = strchr(text, ','); comma; comma = strchr(comma + 1, ',')) {
+        values[0] = value_named(knob, text, (size_t)(comma - text));
+        values[1] = value_named(knob, comma + 1, strlen(comma + 1));
+        if (values[0] >= 0 && values[1] >= 0 && values[0] != values[1]) return true;
+    }
+    return false;
+}
+
+aorta_status aorta_sweep_side_halves(const struct aorta_sweep_side *whole, const char *by,
+                                     struct aorta_sweep_side halves[2]) {
+    const struct aorta_sweep_space *space = &whole->plan.space;
+    const size_t length = strcspn(by, "=");
+    int knob = 0, values[2] = {0, 1};
+    for (int side = 0; side < 2; side++) halves[side] = (struct aorta_sweep_side){0};
+    while (knob < space->count &&
+           (strlen(space->knobs[knob].name) != length || strncmp(space->knobs[knob].name, by, length) != 0))
+        knob++;
+    if (knob == space->count) return AORTA_ERROR(AORTA_USAGE, "--by %s: %s has no such knob", by, whole->directory);
+    if (by[length] ? !two_values(&space->knobs[knob], by + length + 1, values) : space->knobs[knob].count != 2)
+        return AORTA_ERROR(AORTA_USAGE, "--by %s: give two values of the knob, as --by NAME=A,B", by);
+    if (space->count == 1) return AORTA_ERROR(AORTA_USAGE, "--by %s: %s has no other knob", by, whole->directory);
+    for (int side = 0; side < 2; side++) AORTA_TRY(make_half(whole, knob, values[side], &halves[side]));
+    return NULL;
+}
+
 void aorta_sweep_side_close(struct aorta_sweep_side *side) {
     aorta_sweep_result_free(&side->result);
     aorta_trials_free(&side->trials);
@@ -40,11 +105,10 @@ static aorta_status check_sides(const struct aorta_sweep_side sides[2]) {
     return NULL;
 }
 
-static bool same_values(const struct aorta_sweep_side sides[2], int64_t first, int64_t second) {
+static bool same_values(const struct aorta_sweep_side sides[2], const int *knobs, int64_t first, int64_t second) {
     const struct aorta_sweep_space *a = &sides[0].plan.space, *b = &sides[1].plan.space;
     for (int i = 0; i < a->count; i++)
-        if (strcmp(aorta_sweep_value(a, first, i), aorta_sweep_value(b, second, same_knob(b, &a->knobs[i]))))
-            return false;
+        if (strcmp(aorta_sweep_value(a, first, i), aorta_sweep_value(b, second, knobs[i])) != 0) return false;
     return true;
 }
 
@@ -54,151 +118,63 @@ static int larger_first(const void *left, const void *right) {
     return first > second ? -1 : first < second;
 }
 
-static void sum_up(enum aorta_sweep_objective objective, struct aorta_sweep_comparison *comparison) {
-    const double count = (double)comparison->count;
-    double mean = 0, squares = 0;
-    comparison->p = NAN;
-    for (size_t i = 0; i < comparison->count; i++)
-        for (int side = 0; side < 2; side++)
-            comparison->mean[side] += comparison->common[i].points[side]->figures[objective] / count;
-    if (comparison->count < 2) return;
-    mean = comparison->mean[1] - comparison->mean[0];
-    for (size_t i = 0; i < comparison->count; i++) {
-        const struct aorta_sweep_common *common = &comparison->common[i];
-        squares += pow(common->points[1]->figures[objective] - common->points[0]->figures[objective] - mean, 2);
+/* Noise of each sweep's own; the degrees of freedom are Welch's. */
+static double point_p(const struct aorta_sweep_side sides[2], const struct aorta_sweep_common *common) {
+    const enum aorta_sweep_objective objective = sides[0].plan.objective;
+    const double off = common->points[1]->figures[objective] - common->points[0]->figures[objective];
+    double variance = 0, parts = 0;
+    for (int side = 0; side < 2; side++) {
+        const struct aorta_sweep_importance *importance = &sides[side].result.importance;
+        const double part = importance->noise * importance->noise / common->points[side]->runs;
+        variance += part;
+        parts += part * part / importance->freedom;
     }
-    const double variance = squares / (count - 1) / count;
-    comparison->p = variance > 0 ? aorta_variance_ratio_p(mean * mean / variance, 1, count - 1) : mean == 0;
+    if (isnan(variance)) return NAN;
+    return variance > 0 ? aorta_variance_ratio_p(off * off / variance, 1, variance * variance / parts) : off == 0;
+}
+
+static void sum_up(enum aorta_sweep_objective figure, struct aorta_sweep_comparison *comparison) {
+    struct aorta_sweep_difference *sum = &comparison->figures[figure];
+    double change = 0, squares = 0;
+    *sum = (struct aorta_sweep_difference){.mean = {NAN, NAN}, .p = NAN};
+    for (size_t i = 0; i < comparison->count; i++) {
+        const double a = comparison->common[i].points[0]->figures[figure];
+        const double b = comparison->common[i].points[1]->figures[figure];
+        if (isnan(a) || isnan(b)) continue;
+        if (!sum->points++) sum->mean[0] = sum->mean[1] = 0;
+        sum->mean[0] += (a - sum->mean[0]) / (double)sum->points;
+        sum->mean[1] += (b - sum->mean[1]) / (double)sum->points;
+        /* Welford's sum of squares of the differences. */
+        const double before = b - a - change;
+        change += before / (double)sum->points;
+        squares += before * (b - a - change);
+    }
+    if (sum->points < 2) return;
+    const double freedom = (double)sum->points - 1, variance = squares / freedom / (double)sum->points;
+    sum->p = variance > 0 ? aorta_variance_ratio_p(change * change / variance, 1, freedom) : change == 0;
 }
 
 aorta_status aorta_sweep_compare(const struct aorta_sweep_side sides[2], struct aorta_sweep_comparison *comparison) {
     const enum aorta_sweep_objective objective = sides[0].plan.objective;
     *comparison = (struct aorta_sweep_comparison){0};
     AORTA_TRY(check_sides(sides));
+    for (int i = 0; i < sides[0].plan.space.count; i++)
+        comparison->knobs[i] = same_knob(&sides[1].plan.space, &sides[0].plan.space.knobs[i]);
     comparison->common = calloc(sides[0].result.whole + 1, sizeof *comparison->common);
     if (!comparison->common) return AORTA_ERROR(AORTA_MEMORY, "no memory for the points of two sweeps");
     for (size_t i = 0; i < sides[0].result.whole; i++)
         for (size_t j = 0; j < sides[1].result.whole; j++) {
             const struct aorta_sweep_point *a = &sides[0].result.points[i], *b = &sides[1].result.points[j];
-            if (!same_values(sides, a->cell, b->cell)) continue;
+            if (!same_values(sides, comparison->knobs, a->cell, b->cell)) continue;
             const double first = a->figures[objective], second = b->figures[objective];
-            comparison->common[comparison->count++] =
-                (struct aorta_sweep_common){{a, b}, first != 0 ? (second - first) / fabs(first) : NAN};
+            struct aorta_sweep_common *common = &comparison->common[comparison->count++];
+            *common =
+                (struct aorta_sweep_common){{a, b}, first != 0 ? (second - first) / fabs(first) : NAN, NAN, false};
+            common->p = point_p(sides, common);
         }
+    for (size_t i = 0; i < comparison->count; i++)
+        comparison->common[i].counts = comparison->common[i].p < aorta_significance / (double)comparison->count;
     qsort(comparison->common, comparison->count, sizeof *comparison->common, larger_first);
-    sum_up(objective, comparison);
+    for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++) sum_up((enum aorta_sweep_objective)f, comparison);
     return NULL;
-}
-
-/* ---- text ---- */
-
-static void put_change(double first, double second, struct aorta_text *text) {
-    aorta_text_printf(text, "%s, then %s", aorta_brief(first).text, aorta_brief(second).text);
-    if (first != 0) aorta_text_printf(text, " (%+.1f%%)", 100 * (second - first) / fabs(first));
-}
-
-static void put_sides_best(const struct aorta_sweep_side *side, const char *head, struct aorta_text *text) {
-    aorta_text_printf(text, "  %-11s ", head);
-    if (side->result.best) {
-        aorta_sweep_point_text(&side->plan.space, side->result.best->cell, text);
-        aorta_text_printf(text, ": %s\n", aorta_brief(side->result.best->figures[side->plan.objective]).text);
-    } else {
-        aorta_text_puts(text, "none\n");
-    }
-}
-
-void aorta_sweep_compare_text(const struct aorta_sweep_side sides[2], const struct aorta_sweep_comparison *comparison,
-                              struct aorta_text *text) {
-    enum { SHOWN = 3 };
-    const enum aorta_sweep_objective objective = sides[0].plan.objective;
-    aorta_text_printf(text, "%s of %s and %s, %s in common: ", aorta_sweep_objectives[objective].key,
-                      sides[0].directory, sides[1].directory,
-                      aorta_counted((long long)comparison->count, "point").text);
-    if (!comparison->count) {
-        aorta_text_puts(text, "nothing to compare\n");
-        return;
-    }
-    put_change(comparison->mean[0], comparison->mean[1], text);
-    if (!isnan(comparison->p))
-        aorta_text_printf(text, ", %s (p = %.2g)",
-                          comparison->p < aorta_significance ? "significant" : "within the noise", comparison->p);
-    aorta_text_puts(text, "\n");
-    put_sides_best(&sides[0], "best before", text);
-    put_sides_best(&sides[1], "best after", text);
-    for (size_t i = 0; i < comparison->count && i < SHOWN; i++) {
-        const struct aorta_sweep_common *common = &comparison->common[i];
-        aorta_text_printf(text, "  %-11s ", i ? "" : "most change");
-        aorta_sweep_point_text(&sides[0].plan.space, common->points[0]->cell, text);
-        aorta_text_puts(text, ": ");
-        put_change(common->points[0]->figures[objective], common->points[1]->figures[objective], text);
-        aorta_text_puts(text, "\n");
-    }
-    for (int k = 0; k < sides[0].plan.space.count; k++) {
-        const int other = same_knob(&sides[1].plan.space, &sides[0].plan.space.knobs[k]);
-        const struct aorta_sweep_importance *before = &sides[0].result.importance, *after = &sides[1].result.importance;
-        aorta_text_printf(text, "  %-11s %s %.0f%%%s, then %.0f%%%s\n", k ? "" : "importance",
-                          sides[0].plan.space.knobs[k].name, 100 * before->total[k],
-                          before->counts[k] ? "" : " (noise)", 100 * after->total[other],
-                          after->counts[other] ? "" : " (noise)");
-    }
-}
-
-/* ---- JSON ---- */
-
-static void write_side(struct aorta_json *json, const struct aorta_sweep_side *side) {
-    aorta_json_object(json);
-    aorta_json_key_string(json, "directory", side->directory);
-    aorta_json_key_string(json, "target", side->target);
-    aorta_json_key_double(json, "noise_std", side->result.importance.noise);
-    aorta_json_key_array(json, "knobs");
-    for (int k = 0; k < side->plan.space.count; k++) {
-        aorta_json_object(json);
-        aorta_json_key_string(json, "name", side->plan.space.knobs[k].name);
-        aorta_json_key_double(json, "importance", side->result.importance.total[k]);
-        aorta_json_key_bool(json, "beats_noise", side->result.importance.counts[k]);
-        aorta_json_object_end(json);
-    }
-    aorta_json_array_end(json);
-    if (side->result.best) {
-        aorta_json_key_object(json, "best");
-        aorta_sweep_point_json(&side->plan.space, side->result.best->cell, json);
-        aorta_sweep_figures_json(side->result.best->figures, json);
-        aorta_json_object_end(json);
-    } else {
-        aorta_json_key_null(json, "best");
-    }
-    aorta_json_object_end(json);
-}
-
-void aorta_sweep_compare_json(const struct aorta_sweep_side sides[2], const struct aorta_sweep_comparison *comparison,
-                              struct aorta_text *text) {
-    const enum aorta_sweep_objective objective = sides[0].plan.objective;
-    struct aorta_json json;
-    aorta_json_begin(&json, text, 2);
-    aorta_json_object(&json);
-    aorta_json_key_int(&json, "schema_version", AORTA_SWEEP_SCHEMA);
-    aorta_json_key_string(&json, "kind", "sweep_comparison");
-    aorta_json_key_string(&json, "objective", aorta_sweep_objectives[objective].key);
-    aorta_json_key_bool(&json, "higher_is_better", aorta_sweep_objectives[objective].higher_is_better);
-    aorta_json_key_array(&json, "sweeps");
-    for (int side = 0; side < 2; side++) write_side(&json, &sides[side]);
-    aorta_json_array_end(&json);
-    aorta_json_key_array(&json, "mean");
-    for (int side = 0; side < 2; side++) aorta_json_double(&json, comparison->count ? comparison->mean[side] : NAN);
-    aorta_json_array_end(&json);
-    aorta_json_key_double(&json, "p_value", comparison->p);
-    aorta_json_key_array(&json, "points");
-    for (size_t i = 0; i < comparison->count; i++) {
-        const struct aorta_sweep_common *common = &comparison->common[i];
-        aorta_json_object(&json);
-        aorta_sweep_point_json(&sides[0].plan.space, common->points[0]->cell, &json);
-        aorta_json_key_array(&json, "figures");
-        for (int side = 0; side < 2; side++) aorta_json_double(&json, common->points[side]->figures[objective]);
-        aorta_json_array_end(&json);
-        aorta_json_key_double(&json, "change", common->change);
-        aorta_json_object_end(&json);
-    }
-    aorta_json_array_end(&json);
-    aorta_json_object_end(&json);
-    aorta_text_puts(text, "\n");
 }

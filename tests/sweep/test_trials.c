@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "check.h"
 #include "folder.h"
+#include "report/page.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -227,6 +228,9 @@ static void test_compare(void **state) {
     }
     run("sweep --compare driver0 driver1", 0, "8 points in common: 25, then 29.4 (+17.5%), significant");
     run("sweep --compare driver0 driver0", 0, "25, then 25 (+0.0%), within the noise (p = 1)");
+    run("sweep --compare driver0 driver1", 0,
+        "What differs most: step_ms is 29.4 in driver1 and 25 in driver0 (+18%, worse)");
+    run("sweep --compare driver0 driver0", 0, "No figure of driver0 differs from driver0 beyond the noise.");
     run("sweep --compare driver0 driver1 --json", 0, "\"kind\": \"sweep_comparison\"");
     run("sweep --compare driver0", 2, "takes two directories");
     run("sweep --compare driver0 out", 2, "have different knobs");
@@ -251,6 +255,66 @@ static void test_baseline(void **state) {
     snprintf(text, sizeof text, job, "--no-baseline", "none");
     snprintf(words, sizeof words, "sweep -o bare %s", text);
     run(words, 0, "4 trials: 4 done");
+}
+
+/* The halves of one sweep: q takes 5 ms longer than p, but for a=4, and noise of 1 ms. */
+static void test_halves(void **state) {
+    (void)state;
+    run("sweep -o both --grid a=1,2,3,4 --env V=p,q,r --no-trace -- sh -c "
+        "'test ${V}{a} = q4 && d=0 || d=5; test $V = q || d=0; "
+        "echo \"{\\\"step_ms\\\": $(({a} * 10 + d + AORTA_SWEEP_REPEAT))}\" >$AORTA_SWEEP_RESULT'",
+        0, "24 trials: 24 done");
+    run("sweep --read both", 0, "24 trials: 24 done");
+    run("sweep --compare both --by V=p,q", 0, "V=p and V=q, 4 points in common: 25.5, then 29.2");
+    run("sweep --compare both --by V=q,p", 0, "best before a=1: 15.5");
+    run("sweep --compare both --by V=p,q", 0, "a=1: 10.5, then 15.5 (+47.6%)\n");
+    run("sweep --compare both --by V=p,r", 0, "No figure of V=r differs from V=p beyond the noise.");
+    run("sweep --compare both --by V", 2, "give two values of the knob");
+    run("sweep --compare both --by V=p,s", 2, "give two values of the knob");
+    run("sweep --compare both --by W", 2, "has no such knob");
+    run("sweep --compare both both --by V", 2, "goes with one directory");
+    run("sweep --compare both --by V=p,q --json", 0, "");
+    json_t *root = json_load_file("output", 0, NULL);
+    assert_non_null(root);
+    const json_t *points = get(root, "points"), *point;
+    size_t i, counted = 0;
+    assert_int_equal(json_array_size(points), 4);
+    json_array_foreach(points, i, point) {
+        const bool same = !strcmp(json_string_value(get(get(point, "values"), "a")), "4");
+        assert_int_equal(json_is_true(get(point, "counts")), !same);
+        assert_true(same ? json_number_value(get(point, "p_value")) == 1
+                         : json_number_value(get(point, "p_value")) < 0.01);
+        counted += json_is_true(get(point, "counts"));
+    }
+    assert_int_equal(counted, 3);
+    assert_int_equal(json_integer_value(get(get(get(root, "figures"), "throughput"), "points")), 0);
+    assert_int_equal(json_integer_value(get(get(get(root, "figures"), "step_ms"), "points")), 4);
+    json_decref(root);
+}
+
+/* The page is written where this build has pages, and carries the results. */
+static void test_pages(void **state) {
+    (void)state;
+    static const struct {
+        const char *words, *part;
+    } pages[] = {{"--read driver0", "\"kind\": \"sweep\""},
+                 {"--compare driver0 driver1", "\"kind\": \"sweep_comparison\""},
+                 {"--compare both --by V=p,q", "V=p"}};
+    if (!aorta_page_available()) {
+        run("sweep --read driver0 --html page.html", 1, "page.html: this build writes no pages");
+        return;
+    }
+    assert_int_equal(access("driver0/index.html", R_OK), 0);
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+        char words[128], *page;
+        size_t length;
+        snprintf(words, sizeof words, "sweep %s --html page.html", pages[i].words);
+        run(words, 0, "");
+        check_ok(aorta_file_read("page.html", &page, &length));
+        assert_non_null(strstr(page, pages[i].part));
+        free(page);
+        unlink("page.html");
+    }
 }
 
 static void test_hwq(void **state) {
@@ -288,6 +352,8 @@ int main(void) {
         cmocka_unit_test(test_suggest),
         cmocka_unit_test(test_compare),
         cmocka_unit_test(test_baseline),
+        cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_pages),
         cmocka_unit_test(test_hwq),
         cmocka_unit_test(test_wrong),
     };

@@ -29,6 +29,29 @@ async function charts({ page }) {
   }
 }
 
+// The pointer over a mark brings its figures; a slider moves what is shown.
+async function pointer({ page }) {
+  for (const box of await page.$$(".chart")) {
+    const title = await box.getAttribute("aria-label");
+    await box.scrollIntoViewIfNeeded();
+    const marks = await box.$$eval("svg path, svg polyline, svg circle", (all) => all.map((one) => {
+      const { fill, stroke } = getComputedStyle(one), at = one.getBoundingClientRect();
+      const coloured = (text) => { const parts = (text.match(/[\d.]+/g) ?? []).map(Number); return parts.length >= 3 && Math.max(...parts.slice(0, 3)) - Math.min(...parts.slice(0, 3)) > 60; };
+      const line = fill === "none" && one.getTotalLength ? one.getPointAtLength(one.getTotalLength() / 3).matrixTransform(one.getScreenCTM()) : null;
+      return (coloured(fill) || coloured(stroke)) && (at.width > 0 || at.height > 0) ? { x: line?.x ?? at.x + at.width / 2, y: line?.y ?? at.y + at.height / 2 } : null;
+    }).filter(Boolean));
+    let words = "";
+    for (const mark of marks.reverse().slice(0, 60)) {
+      await page.mouse.move(mark.x + 1, mark.y);
+      await page.mouse.move(mark.x, mark.y);
+      words = await box.evaluate((one) => [...one.querySelectorAll(":scope > div")].filter((part) => part.style.visibility !== "hidden" && part.style.opacity !== "0").map((part) => part.textContent).join(""));
+      if (/\d/.test(words)) break;
+    }
+    assert.match(words, /\d/, `${title}: the pointer finds nothing`);
+    await page.mouse.move(2, 2);
+  }
+}
+
 async function drawing({ page }) {
   const canvas = await page.$("canvas.timeline");
   if (!canvas) return;
@@ -97,6 +120,7 @@ for (const path of process.argv.slice(2)) {
     await drawing(opened);
     await opened.showAll();
     await charts(opened);
+    await pointer(opened);
     await tables(opened);
     await themes(opened);
     assert.equal(await opened.page.$$eval("a[href^='#']", (all) => all.filter((one) => !document.getElementById(decodeURIComponent(one.hash.slice(1)))).length), 0, "a link leads nowhere");

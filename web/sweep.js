@@ -1,0 +1,287 @@
+// The pages of `aorta sweep`: one sweep, and two of the same knobs side by side.
+import { brief, change, duration, element, known, percent, spaced } from "./words.js";
+import { figures, note, pair, section } from "./sections.js";
+import { chart, tip } from "./charts.js";
+import { palette } from "./theme.js";
+import { table } from "./tables.js";
+
+const FIGURES = ["step_ms", "overlap_ratio", "exposed_comm_ms", "throughput"];
+const unitOf = (key) => (key.endsWith("_ms") ? "ms" : "");
+const withUnit = (value, key) => (known(value) ? `${brief(value)}${unitOf(key) ? ` ${unitOf(key)}` : ""}` : "–");
+// From good to bad, for all eyes and both themes.
+const GOOD_TO_BAD = ["#0072b2", "#56b4e9", "#9a9a9a", "#e69f00", "#d55e00"];
+const shades = (higher) => (higher ? [...GOOD_TO_BAD].reverse() : GOOD_TO_BAD);
+
+const pointText = (values) => Object.entries(values).map(([name, value]) => `${name}=${value}`).join(" ");
+// The baseline sets no knob that has several values.
+const isBaseline = (trial) => trial.cell === null;
+const trialText = (trial) => (isBaseline(trial) ? "baseline" : pointText(trial.values));
+const samePoint = (a, b) => Object.keys(a).every((name) => a[name] === b[name]);
+// Points that ran with all steps; halving also has others.
+const wholePoints = (sweep) => sweep.points.filter((point) => point.steps === sweep.steps && known(point[sweep.objective]));
+const byImportance = (knobs) => [...knobs].sort((a, b) => (b.importance ?? 0) - (a.importance ?? 0));
+const valueAxis = (key) => ({ type: "value", name: `${key}${unitOf(key) ? ", ms" : ""}`, nameLocation: "end", nameGap: 8, nameTextStyle: { align: "left" }, scale: true });
+
+const median = (values) => {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted.length ? sorted[sorted.length >> 1] : NaN;
+};
+
+function headline(sweep) {
+  if (!sweep.best) return `No trial measured ${sweep.objective}.`;
+  const all = wholePoints(sweep).map((point) => point[sweep.objective]), best = sweep.best[sweep.objective];
+  const by = change(best, sweep.baseline?.[sweep.objective] ?? median(all)), strong = byImportance(sweep.knobs).filter((knob) => knob.beats_noise);
+  const worth = strong.slice(0, 2).map((knob) => `${knob.name} (${percent(Math.min(1, knob.importance))} of the variance)`).join(" and ");
+  return `Best: ${pointText(sweep.best.values)}, ${sweep.objective} ${brief(best)}` +
+    `${known(by) && by !== 0 ? `, ${percent(Math.abs(by))} ${by < 0 ? "below" : "above"} the ${sweep.baseline ? "baseline" : "median"}${sweep.baseline?.within_noise ? ", which is within the noise" : ""}` : ""}. ` +
+    (strong.length ? `What matters: ${worth}.` : "No knob changes it by more than the noise.");
+}
+
+// ---- importance ----
+
+// rows: [{ name, alone, together }] as shares.
+function importanceOf(sweep, label = "") {
+  const knobs = byImportance(sweep.knobs).filter((knob) => known(knob.importance));
+  if (!knobs.length) return null;
+  const alone = (knob) => Math.max(0, knob.alone.share ?? 0);
+  return chart(`${label}Importance: share of the variance that a knob explains`, () => ({
+    tooltip: { trigger: "axis", axisPointer: { type: "shadow" }, valueFormatter: percent },
+    xAxis: { type: "value", name: "share of the variance", axisLabel: { formatter: (value) => percent(value) } },
+    yAxis: { type: "category", inverse: true, data: knobs.map((knob) => `${knob.name}${knob.beats_noise ? "" : " (noise)"}`), axisLabel: { width: 190, overflow: "truncate" } },
+    grid: { left: 210 }, legend: {},
+    series: [{ type: "bar", name: "alone", stack: "all", barMaxWidth: 30, data: knobs.map(alone) },
+      { type: "bar", name: "with other knobs", stack: "all", barMaxWidth: 30, data: knobs.map((knob) => Math.max(0, knob.importance - alone(knob))) }],
+  }), 140 + 34 * Math.min(16, knobs.length));
+}
+
+const knobsTable = (sweep) => table("Knobs", [
+  { title: "knob", value: (knob) => knob.name }, { title: "is", value: (knob) => (knob.environment ? "variable" : "key") },
+  { title: "importance", value: (knob) => knob.importance, show: (knob) => percent(knob.importance) },
+  { title: "against the noise", value: (knob) => (knob.beats_noise ? "more than noise" : "within the noise"), class: (knob) => (knob.beats_noise ? "better" : "") },
+  { title: "alone", value: (knob) => knob.alone.share, show: (knob) => percent(knob.alone.share) },
+  { title: "p", value: (knob) => knob.alone.p_value },
+  { title: "best value", value: (knob) => bestValue(sweep, knob)?.value },
+  { title: "failures", value: (knob) => knob.values.reduce((sum, row) => sum + row.failures, 0) },
+], sweep.knobs);
+
+const bestValue = (sweep, knob) => knob.values.filter((row) => known(row.mean))
+  .sort((a, b) => (sweep.higher_is_better ? b.mean - a.mean : a.mean - b.mean))[0];
+
+const pairsTable = (sweep) => (sweep.interactions.length ? table("Pairs of knobs", [
+  { title: "knobs", value: (row) => row.knobs.join(" × ") }, { title: "share", value: (row) => row.share, show: (row) => percent(row.share) },
+  { title: "p", value: (row) => row.p_value }, { title: "against the noise", value: (row) => (row.counts ? "more than noise" : "within the noise") }], sweep.interactions) : null);
+
+// ---- what each value gives ----
+
+function valuesOf(sweep, knob) {
+  const names = knob.values.map((row) => row.value);
+  const done = sweep.trials.filter((trial) => !isBaseline(trial) && known(trial[sweep.objective]) && trial.steps === sweep.steps);
+  if (!done.length) return null;
+  return chart(`${knob.name}${knob.beats_noise ? "" : ": within the noise"}`, () => ({
+    tooltip: { trigger: "item", formatter: ({ data, seriesName }) => tip(`${knob.name}=${names[data.value?.[0] ?? data[0]]}`,
+      `${seriesName}: ${withUnit(data.value?.[1] ?? data[1], sweep.objective)}`, ...(data.trial ? [`trial ${data.trial.trial}: ${trialText(data.trial)}`] : [])) },
+    xAxis: { type: "category", data: names }, yAxis: valueAxis(sweep.objective),
+    series: [{ type: "scatter", name: "trials", symbolSize: 7, itemStyle: { color: palette[5], opacity: 0.55 },
+      data: done.map((trial) => ({ value: [names.indexOf(trial.values[knob.name]), trial[sweep.objective]], trial })) },
+    { type: "line", name: "mean", symbolSize: 9, showSymbol: true, itemStyle: { color: palette[3] }, lineStyle: { color: palette[3], width: knob.beats_noise ? 2 : 1, type: knob.beats_noise ? "solid" : "dashed" },
+      data: knob.values.map((row, i) => [i, row.mean]).filter(([, mean]) => known(mean)) }],
+  }), 260);
+}
+
+// ---- parallel coordinates ----
+
+// sweeps: [{ sweep, name }]; one line a point.
+function parallel(sweeps) {
+  const { objective, higher_is_better: higher, knobs } = sweeps[0].sweep, several = sweeps.length > 1;
+  const values = knobs.map((knob) => [...new Set([...knob.values.map((row) => row.value), ...sweeps.flatMap(({ sweep }) => sweep.points.map((point) => point.values[knob.name]))])]);
+  const rows = ({ sweep }) => wholePoints(sweep).map((point) => ({ value: [...knobs.map((knob) => point.values[knob.name]), point[objective]], point }));
+  const all = sweeps.flatMap((one) => rows(one).map((row) => row.value[knobs.length]));
+  if (all.length < 2) return null;
+  return chart("Parallel coordinates: a line is a point; drag along an axis to choose", () => ({
+    parallel: { left: 50, right: 70, top: several ? 60 : 46, bottom: 30 },
+    parallelAxis: [...knobs.map((knob, i) => ({ dim: i, name: knob.name, type: "category", data: values[i] })),
+      { dim: knobs.length, name: objective, type: "value", scale: true, inverse: !higher }],
+    tooltip: { trigger: "item", formatter: ({ data, seriesName }) => tip(withUnit(data.value[knobs.length], objective), pointText(data.point.values),
+      several ? seriesName : `${data.point.runs} runs`) },
+    legend: several ? {} : undefined,
+    visualMap: several ? undefined : { show: false, dimension: knobs.length, min: Math.min(...all), max: Math.max(...all), inRange: { color: shades(higher) } },
+    series: sweeps.map((one, i) => ({ type: "parallel", name: one.name, lineStyle: { width: 2, opacity: 0.75, ...(several ? { color: palette[[0, 3][i]] } : {}) },
+      emphasis: { lineStyle: { width: 4, opacity: 1 } }, data: rows(one) })),
+  }), 380);
+}
+
+// ---- the matrix of two knobs ----
+
+const mean = (values) => (values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : NaN);
+
+// value(x, y): of a cell, NaN: none; shows how the colours go.
+function heat(title, xs, ys, names, value, show, colours, symmetric) {
+  const cells = xs.flatMap((x, i) => ys.map((y, j) => [i, j, value(x, y)])).filter((cell) => known(cell[2]));
+  if (!cells.length) return null;
+  const numbers = cells.map((cell) => cell[2]), most = Math.max(...numbers.map(Math.abs), 1e-9);
+  const low = symmetric ? -most : Math.min(...numbers), high = symmetric ? most : Math.max(...numbers);
+  return { xAxis: { type: "category", data: xs, name: names[0], splitArea: { show: true } }, yAxis: { type: "category", data: ys, name: names[1], nameLocation: "end", nameGap: 10, nameTextStyle: { align: "left" } },
+    grid: { left: 80, top: 36, right: 30, bottom: 84 },
+    visualMap: { min: low, max: high > low ? high : low + 1, calculable: false, orient: "horizontal", left: "center", bottom: 0, itemHeight: 150,
+      inRange: { color: colours }, formatter: show, textStyle: { color: "#888888" } },
+    tooltip: { trigger: "item", formatter: ({ data }) => tip(show(data[2]), `${names[0]}=${xs[data[0]]}`, `${names[1]}=${ys[data[1]]}`) },
+    series: [{ type: "heatmap", data: cells, label: { show: cells.length <= 150, formatter: ({ data }) => show(data[2]), fontSize: 13, fontWeight: 600, color: "#ffffff", textBorderColor: "#222222", textBorderWidth: 2 } }] };
+}
+
+// charts(x, y): the options of one or several charts, for the two knobs that are chosen.
+function matrix(knobs, titles, options) {
+  const names = byImportance(knobs).map((knob) => knob.name);
+  if (names.length < 2) return [];
+  const chosen = { x: names[0], y: names[1] };
+  const made = titles.map((title, i) => chart(title, () => options(chosen.x, chosen.y)[i] ?? { xAxis: { type: "category", data: [] }, yAxis: { type: "value" }, series: [] }, 340));
+  const choose = (side) => {
+    const choice = element("select", { "aria-label": `knob of the ${side} axis` }, ...names.map((name) => element("option", { value: name }, name)));
+    choice.value = chosen[side];
+    choice.addEventListener("change", () => {
+      chosen[side] = choice.value;
+      for (const one of made) one.refill();
+    });
+    return choice;
+  };
+  return [element("div", { class: "controls" }, "across", choose("x"), "up", choose("y"),
+    element("span", { class: "quiet" }, "Means over the values of the other knobs.")), made.length > 1 ? pair(...made) : made[0]];
+}
+
+const valuesNamed = (sweep, name) => sweep.knobs.find((knob) => knob.name === name).values.map((row) => row.value);
+const cellOf = (sweep, names, points = wholePoints(sweep)) => {
+  return (x, y) => mean(points.filter((point) => point.values[names[0]] === x && point.values[names[1]] === y).map((point) => point[sweep.objective]));
+};
+
+// ---- history and tables ----
+
+function history(sweep) {
+  const trials = sweep.trials.filter((trial) => known(trial[sweep.objective])), failed = sweep.trials.filter((trial) => !known(trial[sweep.objective]));
+  if (!trials.length) return null;
+  const better = (a, b) => (sweep.higher_is_better ? a > b : a < b);
+  let best = null;
+  const line = trials.filter((trial) => trial.steps === sweep.steps && !isBaseline(trial)).map((trial) => {
+    if (best === null || better(trial[sweep.objective], best)) best = trial[sweep.objective];
+    return [trial.trial, best];
+  });
+  const worst = trials.reduce((value, trial) => (better(value, trial[sweep.objective]) ? trial[sweep.objective] : value), trials[0][sweep.objective]);
+  const explain = ({ data, seriesName }) => (data.trial ? tip(`trial ${data.trial.trial}, ${spaced(data.trial.state)}`, known(data.trial[sweep.objective]) ? withUnit(data.trial[sweep.objective], sweep.objective) : data.trial.reason ?? "",
+    trialText(data.trial), duration(1e9 * data.trial.seconds)) : tip(seriesName, withUnit(data[1], sweep.objective)));
+  const item = (trial, value) => ({ value: [trial.trial, value], trial });
+  return chart("Trials in the order of their ends", () => ({
+    zoom: true, tooltip: { trigger: "item", formatter: explain }, xAxis: { type: "value", min: 0, max: "dataMax", minInterval: 1 }, yAxis: valueAxis(sweep.objective), legend: {},
+    series: [{ type: "scatter", name: "trials", symbolSize: 8, itemStyle: { color: palette[0] }, data: trials.filter((trial) => !isBaseline(trial)).map((trial) => item(trial, trial[sweep.objective])) },
+      { type: "line", name: "best so far", step: "end", showSymbol: false, sampling: undefined, itemStyle: { color: palette[2] }, lineStyle: { color: palette[2], width: 2 }, data: line },
+      ...(sweep.baseline ? [{ type: "scatter", name: "baseline", symbolSize: 8, itemStyle: { color: palette[4] }, data: trials.filter(isBaseline).map((trial) => item(trial, trial[sweep.objective])) }] : []),
+      ...(failed.length ? [{ type: "scatter", name: "without the figure", symbol: "triangle", symbolSize: 11, itemStyle: { color: palette[3] }, data: failed.map((trial) => item(trial, worst)) }] : [])],
+  }));
+}
+
+const numberOf = (text) => (text && Number.isFinite(Number(text)) ? Number(text) : text);
+const knobColumns = (sweep) => sweep.knobs.map((knob) => ({ title: knob.name, value: (row) => numberOf(row.values[knob.name]), show: (row) => row.values[knob.name] ?? "–" }));
+const figureColumns = (sweep) => FIGURES.filter((key) => sweep.points.some((point) => known(point[key]))).map((key) => ({ title: spaced(key), value: (row) => row[key] }));
+
+function pointsTable(sweep) {
+  const best = sweep.best?.[sweep.objective];
+  return table("Points, the best first", [...knobColumns(sweep), ...figureColumns(sweep), { title: "against the best", value: (row) => change(row[sweep.objective], best),
+    show: (row) => { const by = change(row[sweep.objective], best); return known(by) ? `${by > 0 ? "+" : ""}${brief(100 * by)}%` : "–"; } },
+  { title: "runs", value: (row) => row.runs }, ...(sweep.points.some((point) => point.steps !== sweep.steps) ? [{ title: "steps", value: (row) => row.steps }] : [])], sweep.points);
+}
+
+const trialsTable = (sweep) => table("Trials", [{ title: "trial", value: (row) => row.trial, show: (row) => `${row.trial}${isBaseline(row) ? " (baseline)" : ""}` }, ...knobColumns(sweep), { title: "run", value: (row) => row.repeat },
+  { title: "state", value: (row) => spaced(row.state), class: (row) => (row.state === "done" ? "" : "worse") }, ...figureColumns(sweep),
+  { title: "seconds", value: (row) => row.seconds }, { title: "reason", value: (row) => row.reason }], sweep.trials);
+
+const settings = (sweep) => note(`${spaced(sweep.search)} search, ${sweep.repeats} runs of a point${sweep.steps ? `, ${sweep.steps} steps a trial` : ""}, seed ${sweep.seed}. ` +
+  `The noise is the standard deviation of ${sweep.noise.from === "repeats" ? `runs of one point (${sweep.noise.degrees_of_freedom} degrees of freedom)` : "what no knob explains alone, as nothing was repeated"}.`);
+
+export function sweepPage(data) {
+  const sweep = data.results, all = wholePoints(sweep).map((point) => point[sweep.objective]), best = sweep.best?.[sweep.objective];
+  const states = Object.entries(sweep.states).filter(([, count]) => count > 0).map(([state, count]) => `${count} ${spaced(state)}`).join(", ");
+  const worst = all.length ? (sweep.higher_is_better ? Math.min(...all) : Math.max(...all)) : NaN;
+  return {
+    title: `Sweep of ${sweep.target}`,
+    subtitle: `${sweep.objective} (${sweep.higher_is_better ? "large" : "small"} is good), ${states}, ${duration(1e9 * sweep.seconds)}`,
+    sections: [
+      section("verdict", "Verdict", element("p", { class: "headline" }, headline(sweep)), figures([
+        [`${sweep.objective}, best`, withUnit(best, sweep.objective)], ["baseline: no knob set", withUnit(sweep.baseline?.[sweep.objective], sweep.objective)], ["median of the points", withUnit(median(all), sweep.objective)], ["worst", withUnit(worst, sweep.objective)],
+        ["noise", withUnit(sweep.noise.std, sweep.objective)], ["points", String(all.length)],
+        ["others within the noise of the best", sweep.best ? String(sweep.best.points_alike) : "–"]]), settings(sweep)),
+      section("importance", "What each knob is worth", importanceOf(sweep), knobsTable(sweep), pairsTable(sweep)),
+      section("values", "What each value gives", pair(...byImportance(sweep.knobs).map((knob) => valuesOf(sweep, knob)))),
+      section("parallel", "All points", parallel([{ sweep, name: "points" }]), pointsTable(sweep)),
+      all.length ? section("matrix", "Two knobs", ...matrix(sweep.knobs, [`${spaced(sweep.objective)} of two knobs`], (x, y) => [heat("", valuesNamed(sweep, x), valuesNamed(sweep, y), [x, y], cellOf(sweep, [x, y]),
+        (value) => brief(value), shades(sweep.higher_is_better))])) : null,
+      section("history", "Trials", history(sweep), trialsTable(sweep)),
+    ],
+  };
+}
+
+// ---- two sweeps ----
+
+const sign = (by) => (known(by) ? `${by > 0 ? "+" : ""}${brief(100 * by)}%` : "–");
+
+function figuresTable(results, labels) {
+  const rows = FIGURES.map((key) => ({ key, ...results.figures[key] })).filter((row) => row.points > 0);
+  const better = (row) => (row.p_value < 0.05 ? (row.higher_is_better === row.mean[1] > row.mean[0] ? "better" : "worse") : "");
+  return table("Means over the common points", [{ title: "figure", value: (row) => row.key }, ...labels.map((label, i) => ({ title: label, value: (row) => row.mean[i] })),
+    { title: "change", value: (row) => change(row.mean[1], row.mean[0]), show: (row) => sign(change(row.mean[1], row.mean[0])), class: better },
+    { title: "is", value: (row) => (known(row.p_value) ? better(row) || "within the noise" : "not known"), class: better }, { title: "p", value: (row) => row.p_value },
+    { title: "points", value: (row) => row.points }], rows);
+}
+
+function sideBySide(results, labels) {
+  const rows = results.points, objective = results.objective;
+  if (!rows.length) return null;
+  const name = (row) => Object.values(row.values).join(", ");
+  return chart(`${objective} of each configuration (${Object.keys(rows[0].values).join(", ")}), the largest change first`, () => ({
+    tooltip: { trigger: "axis", axisPointer: { type: "shadow" } }, xAxis: { type: "category", data: rows.map(name), axisLabel: { rotate: rows.length > 6 ? 30 : 0, interval: 0 } },
+    yAxis: { ...valueAxis(objective), scale: false }, grid: { bottom: rows.length > 6 ? 90 : 46 }, legend: {}, zoom: false,
+    series: labels.map((label, i) => ({ type: "bar", name: label, itemStyle: { color: palette[[0, 1][i]] }, data: rows.map((row) => row.figures[i]) })),
+  }), 360);
+}
+
+function comparedTable(results, labels, sweeps) {
+  const better = (row) => (row.counts ? (results.higher_is_better === row.change > 0 ? "better" : "worse") : "");
+  const figure = (row, i, key) => sweeps[i].points.find((point) => point.steps === sweeps[i].steps && samePoint(row.values, point.values))?.[key];
+  const others = FIGURES.filter((key) => key !== results.objective && sweeps.every((sweep) => sweep.points.some((point) => known(point[key]))));
+  return table("Configurations, the largest change first", [...knobColumns(sweeps[0]),
+    ...labels.map((label, i) => ({ title: `${results.objective}, ${label}`, value: (row) => row.figures[i] })),
+    { title: "change", value: (row) => row.change, show: (row) => sign(row.change), class: better },
+    { title: "is", value: (row) => (known(row.p_value) ? better(row) || "within the noise" : "not known"), class: better, tip: (row) => (known(row.p_value) ? `p = ${brief(row.p_value)}` : "no point was repeated") },
+    ...others.map((key) => ({ title: `${spaced(key)}, change`, value: (row) => change(figure(row, 1, key), figure(row, 0, key)),
+      show: (row) => sign(change(figure(row, 1, key), figure(row, 0, key))), tip: (row) => `${brief(figure(row, 0, key))}, then ${brief(figure(row, 1, key))}` }))], results.points);
+}
+
+function whatDiffers(labels, sweeps) {
+  const facts = (sweep) => ({ target: sweep.target, search: sweep.search, steps: sweep.steps, repeats: sweep.repeats, seed: sweep.seed, trials: sweep.trials.length,
+    failures: sweep.trials.filter((trial) => trial.state !== "done").length, "noise, std": sweep.noise.std, best: sweep.best ? pointText(sweep.best.values) : null,
+    "best figure": sweep.best?.[sweep.objective] });
+  const all = sweeps.map(facts), text = (value) => (known(value) ? brief(value) : value ?? "–");
+  return table("The two sweeps", [{ title: "", value: (key) => key }, ...labels.map((label, i) => ({ title: label, value: (key) => text(all[i][key]) })),
+    { title: "differs", value: (key) => (all[0][key] === all[1][key] ? "" : "yes") }], Object.keys(all[0]));
+}
+
+export function sweepComparisonPage(data) {
+  const { results, parts: sweeps } = data, labels = results.sweeps.map((one) => one.directory);
+  const { objective, higher_is_better: higher } = results, counted = results.points.filter((row) => row.counts);
+  const worse = counted.filter((row) => higher === row.change < 0).length;
+  const common = (sweep) => wholePoints(sweep).filter((point) => results.points.some((row) => samePoint(row.values, point.values)));
+  const cells = (x, y) => sweeps.map((sweep) => cellOf(sweep, [x, y], common(sweep)));
+  return {
+    title: labels.join(", "), subtitle: `two sweeps of ${sweeps[0].target}: ${results.points.length} points in common, ${objective}`,
+    sections: [
+      section("comparison", "Comparison", element("p", { class: "headline" }, results.largest_change), figures([
+        [`${objective}, ${labels[0]}`, withUnit(results.mean[0], objective)], [`${objective}, ${labels[1]}`, withUnit(results.mean[1], objective)],
+        ["change of the mean", sign(change(results.mean[1], results.mean[0]))], ["points that are worse", String(worse)], ["better", String(counted.length - worse)],
+        ["within the noise", String(results.points.length - counted.length)]]), figuresTable(results, labels), sideBySide(results, labels), comparedTable(results, labels, sweeps)),
+      section("matrix", "Two knobs", ...matrix(sweeps[0].knobs, [...labels, `Change, ${labels[1]} against ${labels[0]}`], (x, y) => {
+        const xs = valuesNamed(sweeps[0], x), ys = valuesNamed(sweeps[0], y), [before, after] = cells(x, y);
+        return [heat("", xs, ys, [x, y], before, (value) => brief(value), shades(higher)), heat("", xs, ys, [x, y], after, (value) => brief(value), shades(higher)),
+          heat("", xs, ys, [x, y], (a, b) => change(after(a, b), before(a, b)), sign, shades(higher), true)];
+      })),
+      section("parallel", "All points", parallel(sweeps.map((sweep, i) => ({ sweep, name: labels[i] })))),
+      section("importance", "What each knob is worth", pair(...sweeps.map((sweep, i) => importanceOf(sweep, `${labels[i]}: `))), ...sweeps.map((sweep, i) => element("div", {}, element("h3", {}, labels[i]), knobsTable(sweep)))),
+      section("configuration", "What differs", whatDiffers(labels, sweeps)),
+    ],
+  };
+}
