@@ -84,8 +84,9 @@ struct aorta_cli_syntax {
 
 struct aorta_cli_line {
     int operand_count;
-    char **operands; /* within argv, borrowed */
-    bool help;       /* --help was asked for and has been printed: the command returns NULL at once */
+    char **operands;   /* within argv, borrowed */
+    const bool *given; /* of each option: it was on the line */
+    bool help;         /* --help was asked for and has been printed: the command returns NULL at once */
     struct aorta_arena arena;
 };
 

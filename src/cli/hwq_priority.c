@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "cli/hwq.h"
 #include "cli/hwq_workload.h"
+#include "hwq/sweep.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,20 +31,44 @@ static bool has_collectives(int group) {
     return false;
 }
 
-/* --streams, limited to the workload's range. */
-static int64_t streams_for(const struct hwq_values *values, const struct aorta_hwq_workload *w) {
-    if (!values->streams.items) return w->recommended_streams;
-    const int64_t wanted = values->streams.items[0];
-    return wanted < w->min_streams ? w->min_streams : wanted > w->max_streams ? w->max_streams : wanted;
+/* What a workload of the group runs on. */
+struct counts {
+    int64_t items[AORTA_HWQ_MAX_STREAMS]; /* ascending */
+    size_t count;
+};
+
+static int ascending(const void *left, const void *right) {
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
 }
 
-static aorta_status write_result(const struct hwq_values *values, const struct aorta_hwq_result *result) {
+/* Those of --streams that the workload serves; the nearest one where it serves none. */
+static struct counts counts_for(const struct hwq_values *values, const struct aorta_hwq_workload *w) {
+    static const int64_t usual[] = {1, 2, 4, 8, 16};
+    const struct aorta_int_list all = {usual, sizeof usual / sizeof *usual};
+    const struct aorta_int_list *list = values->streams.items ? &values->streams : &all;
+    struct counts counts = {.count = 0};
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i] >= w->min_streams && list->items[i] <= w->max_streams)
+            counts.items[counts.count++] = list->items[i];
+    qsort(counts.items, counts.count, sizeof *counts.items, ascending);
+    if (!counts.count) counts.items[counts.count++] = list->items[0] < w->min_streams ? w->min_streams : w->max_streams;
+    return counts;
+}
+
+/* One count: its result. Several: a sweep. */
+static aorta_status write_results(const struct hwq_values *values, const struct aorta_hwq_result *results,
+                                  size_t count) {
     char name[96];
-    if (!values->output) return NULL;
-    snprintf(name, sizeof name, "%s_streams%d.json", result->workload_name, result->stream_count);
+    if (!values->output || !count) return NULL;
+    if (values->streams.count == 1)
+        snprintf(name, sizeof name, "%s_streams%d.json", results->workload_name, results->stream_count);
+    else
+        snprintf(name, sizeof name, "%s_sweep.json", results->workload_name);
     char *path = aorta_path_join(values->output, name);
     if (!path) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a path");
-    aorta_status status = aorta_hwq_result_write(result, path);
+    aorta_status status = values->streams.count == 1 ? aorta_hwq_result_write(results, path)
+                                                     : aorta_hwq_sweep_write(results, count, path);
     free(path);
     return status;
 }
@@ -74,23 +99,34 @@ static void add_row(struct aorta_text *table, const struct aorta_hwq_result *res
 
 static aorta_status run_one(struct hwq_session *session, struct hwq_values *values,
                             const struct aorta_hwq_workload *w) {
+    const struct counts counts = counts_for(values, w);
     struct aorta_arena arena = {0};
-    struct aorta_hwq_result result = {0};
-    aorta_status status = hwq_values_default(w, values, &arena);
-    if (!status) status = hwq_run_one(session, values, w, streams_for(values, w), &result);
-    if (!status && session->ranks.rank == 0) status = write_result(values, &result);
-    if (!status) add_row(session->table, &result);
-    const bool ended = result.verified != NULL;
-    aorta_hwq_result_free(&result);
+    struct aorta_hwq_result *results = calloc(counts.count, sizeof *results);
+    if (!results) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu results", counts.count);
+    size_t done = 0, good = 0;
+    aorta_status status = hwq_values_default(session, w, values, &arena);
+    while (!status && done < counts.count) {
+        status = hwq_run_one(session, values, w, counts.items[done], &results[done]);
+        done++;
+        if (!status) good = done;
+    }
+    for (size_t i = 0; i < good; i++) add_row(session->table, &results[i]);
+    /* What ran before a failure counts. */
+    if (session->ranks.rank == 0) status = aorta_status_join(status, write_results(values, results, good));
+    const bool ended = !done || results[done - 1].verified;
+    for (size_t i = 0; i < done; i++) aorta_hwq_result_free(&results[i]);
+    free(results);
     aorta_arena_free(&arena);
     return end_if_others_wait(session, w, status, ended);
 }
 
+/* On one count: that of --streams, else the recommended one. */
 static aorta_status record_one(struct hwq_session *session, struct hwq_values *values,
                                const struct aorta_hwq_workload *w) {
+    const int64_t streams = values->streams.count == 1 ? counts_for(values, w).items[0] : w->recommended_streams;
     struct aorta_arena arena = {0};
-    aorta_status status = hwq_values_default(w, values, &arena);
-    if (!status) status = hwq_record_one(session, values, w, streams_for(values, w), w->name);
+    aorta_status status = hwq_values_default(session, w, values, &arena);
+    if (!status) status = hwq_record_one(session, values, w, streams, w->name);
     aorta_arena_free(&arena);
     return end_if_others_wait(session, w, status, false);
 }
@@ -134,6 +170,7 @@ static aorta_status each_of_group(struct hwq_session *session, struct hwq_values
 static aorta_status run_group(struct hwq_session *session, struct hwq_values *values, int group) {
     struct aorta_text table = {0};
     session->table = &table;
+    session->brief = values->streams.count != 1;
     aorta_status status = each_of_group(session, values, group, run_one, "ran");
     aorta_text_free(&table);
     session->table = NULL;
@@ -153,6 +190,7 @@ static aorta_status open_and_run(struct hwq_values *values, int group) {
 static aorta_status check_and_run(struct hwq_values *values, const char *name, int group) {
     struct aorta_directory_lock *lock = NULL;
     struct aorta_ranks ranks;
+    AORTA_TRY(hwq_check_streams(values));
     AORTA_TRY(hwq_check(values, "run-priority", name, has_collectives(group)));
     AORTA_TRY(aorta_ranks_detect(&ranks));
     if (values->output && ranks.rank == 0) AORTA_TRY(aorta_directory_lock(values->output, "--output", &lock));
@@ -171,12 +209,11 @@ aorta_status aorta_cli_hwq_run_priority(int argc, char **argv) {
             return AORTA_ERROR(AORTA_USAGE, "aorta hwq run-priority: the group comes first: P0, P1, P2, P3 or all");
         AORTA_TRY(find_group(argv[1], &group));
     }
-    AORTA_TRY(
-        hwq_values_parse("run-priority P0|P1|P2|P3|all",
-                         "Runs the workloads of a group at their default sizes (--set changes them). After a "
-                         "failure the next workload runs; failed ones are listed at the end. --streams is limited "
-                         "to each workload's range.",
-                         NULL, true, help ? argc : argc - 1, help ? argv : argv + 1, &values, &line));
+    AORTA_TRY(hwq_values_parse("run-priority P0|P1|P2|P3|all",
+                               "Runs the workloads of a group at their default sizes (--set changes them). After a "
+                               "failure the next workload runs; failed ones are listed at the end. --streams is a list "
+                               "(default: 1,2,4,8,16), of which each workload runs on those that it serves.",
+                               NULL, true, help ? argc : argc - 1, help ? argv : argv + 1, &values, &line));
     aorta_status status = line.help ? NULL : check_and_run(&values, argv[1], group);
     aorta_cli_free(&line);
     return status;

@@ -143,19 +143,6 @@ static aorta_status name_first(const char *command) {
                        command, command);
 }
 
-static aorta_status write_sweep(const char *path, const struct aorta_hwq_result *results, size_t count,
-                                const struct aorta_hwq_scaling *scaling) {
-    struct aorta_text text = {0};
-    struct aorta_json json;
-    aorta_json_begin(&json, &text, 2);
-    aorta_hwq_sweep_json(results, count, scaling, &json);
-    aorta_text_puts(&text, "\n");
-    aorta_status status = aorta_text_check(&text);
-    if (!status) status = aorta_file_replace(path, text.data, text.length);
-    aorta_text_free(&text);
-    return status;
-}
-
 static aorta_status conclude(const struct hwq_values *values, const struct aorta_hwq_result *results, size_t count,
                              bool sweep) {
     struct aorta_hwq_scaling scaling;
@@ -165,7 +152,7 @@ static aorta_status conclude(const struct hwq_values *values, const struct aorta
     aorta_hwq_sweep_text(results, count, &scaling, &text);
     aorta_status status = aorta_text_check(&text);
     if (!status && !values->quiet) status = aorta_cli_print(text.data);
-    if (!status && values->output) status = write_sweep(values->output, results, count, &scaling);
+    if (!status && values->output) status = aorta_hwq_sweep_write(results, count, values->output);
     aorta_text_free(&text);
     aorta_hwq_scaling_free(&scaling);
     return status;
@@ -207,12 +194,14 @@ static aorta_status record_counts(struct hwq_session *session, const struct hwq_
     return NULL;
 }
 
-static aorta_status run_counts(const struct hwq_values *values, const struct aorta_hwq_workload *w,
-                               const int64_t *counts, size_t count, bool sweep) {
+static aorta_status run_counts(struct hwq_values *values, const struct aorta_hwq_workload *w, const int64_t *counts,
+                               size_t count, bool sweep) {
     struct hwq_session session;
     struct aorta_hwq_result *results = calloc(count, sizeof *results);
     if (!results) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu results", count);
+    struct aorta_arena arena = {0};
     aorta_status status = hwq_session_open(values, &session);
+    if (!status) status = hwq_values_fit(&session, w, values, &arena);
     size_t done = 0, good = 0;
     session.brief = sweep;
     while (!status && done < count) {
@@ -226,6 +215,7 @@ static aorta_status run_counts(const struct hwq_values *values, const struct aor
     if (!status && values->profile) status = record_counts(&session, values, w, counts, count, sweep);
     for (size_t i = 0; i < done; i++) aorta_hwq_result_free(&results[i]);
     free(results);
+    aorta_arena_free(&arena);
     hwq_session_close(&session, status);
     return status;
 }
@@ -236,8 +226,6 @@ static aorta_status choose_counts(const struct hwq_values *values, const struct 
     counts[0] = w->recommended_streams;
     *count = sweep ? usual_counts(w, counts) : 1;
     if (!values->streams.items) return NULL;
-    if (values->streams.count == 0 || values->streams.count > AORTA_HWQ_MAX_STREAMS)
-        return AORTA_ERROR(AORTA_USAGE, "--streams: 1 to %d numbers are expected", AORTA_HWQ_MAX_STREAMS);
     *count = values->streams.count;
     memcpy(counts, values->streams.items, *count * sizeof *counts);
     qsort(counts, *count, sizeof *counts, compare_counts);
@@ -267,9 +255,10 @@ static aorta_status leave_out(const struct aorta_hwq_workload *w, int64_t counts
     return status;
 }
 
-static aorta_status check_and_run(const struct hwq_values *values, const struct aorta_hwq_workload *w, bool sweep) {
+static aorta_status check_and_run(struct hwq_values *values, const struct aorta_hwq_workload *w, bool sweep) {
     int64_t counts[AORTA_HWQ_MAX_STREAMS];
     size_t count;
+    AORTA_TRY(hwq_check_streams(values));
     AORTA_TRY(choose_counts(values, w, sweep, counts, &count));
     if (sweep) AORTA_TRY(leave_out(w, counts, &count));
     AORTA_TRY(check_counts(values, w, counts, count));

@@ -1,6 +1,7 @@
 #include "cli/hwq_workload.h"
 #include "base/files.h"
 #include "base/progress.h"
+#include "device/gpu.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +17,8 @@ static const struct aorta_choice sync_modes[] = {
 static const struct aorta_option common[] = {
     {"streams", AORTA_OPTION_INT_LIST, AT(streams), "null", .nullable = true, .limits = &stream_limits, .letter = 's',
      .argument = "N[,N…]",
-     .help = "number of streams; default: the workload's recommendation; for sweep a list, default: powers of two "
-             "within its range"},
+     .help = "number of streams; default: the workload's recommendation; for sweep and run-priority a list, default: "
+             "powers of two within its range, 1,2,4,8,16"},
     {"iterations", AORTA_OPTION_INT, AT(iterations), "100", .limits = &iteration_limits, .letter = 'i',
      .help = "measured iterations"},
     {"warmup", AORTA_OPTION_INT, AT(warmup), "10", .limits = &warmup_limits, .letter = 'w',
@@ -31,9 +32,11 @@ static const struct aorta_option common[] = {
      .help = "start the device when an iteration is queued, so that only the device is timed"},
     {"verify", AORTA_OPTION_BOOL, AT(verify), "false",
      .help = "compare the results with a plain computation in double precision; exit code 1 when they differ"},
+    {"full-size", AORTA_OPTION_BOOL, AT(full_size), "false",
+     .help = "the published sizes also on the CPU device, which takes sizes that end in seconds where none are given"},
     {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seed_limits, .help = "random seed of the inputs"},
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
-     .help = "file for the result as JSON (run-priority: a directory)"},
+     .help = "file for the result as JSON (run-priority: a directory, created if needed)"},
     {"stamps", AORTA_OPTION_STRING, AT(stamps), "null", .nullable = true, .argument = "FILE",
      .help = "file for the start and end of every stamped kernel, as JSON (run only)"},
     {"profile", AORTA_OPTION_BOOL, AT(profile), "false", .letter = 'p',
@@ -56,12 +59,12 @@ static const struct aorta_option set_rows[] = {
      .help = "options of single workloads, as in hetero_kernels.size=1024 tiny_kernel_stress.chains=10"},
 };
 #undef AT
-enum { COMMON = sizeof common / sizeof *common, MOST_OWN = 32 };
+enum { COMMON = sizeof common / sizeof *common };
 
 /* The workload's own options: dashes on the command line, underscores in the key. */
 static aorta_status add_own_rows(const struct aorta_hwq_workload *w, struct aorta_option *rows,
                                  struct aorta_arena *arena) {
-    if (w->option_count > MOST_OWN || w->option_bytes > AORTA_HWQ_OPTION_BYTES)
+    if (w->option_count > HWQ_MOST_OWN || w->option_bytes > AORTA_HWQ_OPTION_BYTES)
         return AORTA_ERROR(AORTA_INTERNAL, "%s has too many options", w->name);
     for (size_t i = 0; i < w->option_count; i++) {
         char *key = aorta_arena_strdup(arena, w->options[i].key);
@@ -78,7 +81,7 @@ static aorta_status add_own_rows(const struct aorta_hwq_workload *w, struct aort
 aorta_status hwq_values_parse(const char *command, const char *about, const struct aorta_hwq_workload *workload,
                               bool many, int argc, char **argv, struct hwq_values *values,
                               struct aorta_cli_line *line) {
-    struct aorta_option rows[COMMON + MOST_OWN] = {0};
+    struct aorta_option rows[COMMON + HWQ_MOST_OWN] = {0};
     struct aorta_arena keys = {0};
     char usage[256];
     memcpy(rows, common, sizeof common);
@@ -94,6 +97,8 @@ aorta_status hwq_values_parse(const char *command, const char *about, const stru
     };
     *values = (struct hwq_values){.device = NULL};
     if (!status) status = aorta_cli_parse(&syntax, argc, argv, values, line);
+    for (size_t i = 0; !status && workload && i < workload->option_count; i++)
+        values->own_given[i] = line->given[COMMON + i];
     aorta_arena_free(&keys);
     return status;
 }
@@ -103,7 +108,7 @@ aorta_status hwq_values_parse(const char *command, const char *about, const stru
 /* Dashes stand for underscores, as on the command line of a workload. */
 static const struct aorta_option *find_option(const struct aorta_hwq_workload *w, const char *key,
                                               const char **nearest) {
-    const char *keys[MOST_OWN];
+    const char *keys[HWQ_MOST_OWN];
     char wanted[64];
     snprintf(wanted, sizeof wanted, "%s", key);
     for (char *at = wanted; *at; at++)
@@ -148,11 +153,44 @@ static aorta_status store_word(const char *word, const struct aorta_hwq_workload
     return status ? status : does_not_fit(word, option);
 }
 
-aorta_status hwq_values_default(const struct aorta_hwq_workload *workload, struct hwq_values *values,
-                                struct aorta_arena *arena) {
+/* One setting of `on_cpu`, unless the user chose another. */
+static aorta_status fit(const struct aorta_hwq_workload *workload, const struct aorta_hwq_size *setting,
+                        struct hwq_values *values, struct aorta_arena *arena, struct aorta_text *changed) {
+    const struct aorta_scalar scalar = {setting->value, false};
+    const char *nearest;
+    const struct aorta_option *option = find_option(workload, setting->key, &nearest);
+    if (!option) return AORTA_ERROR(AORTA_INTERNAL, "%s has no option \"%s\"", workload->name, setting->key);
+    if (values->own_given[option - workload->options]) return NULL;
+    aorta_status status = NULL;
+    if (!aorta_option_store(option, &scalar, 1, false, values->own, arena, &status) && !status)
+        status = AORTA_ERROR(AORTA_INTERNAL, "%s: %s cannot be %s", workload->name, setting->key, setting->value);
+    aorta_text_printf(changed, "%s%s %s instead of %s", changed->length ? ", " : "", setting->key, setting->value,
+                      option->fallback);
+    return status;
+}
+
+aorta_status hwq_values_fit(const struct hwq_session *session, const struct aorta_hwq_workload *workload,
+                            struct hwq_values *values, struct aorta_arena *arena) {
+    struct aorta_text changed = {0};
+    aorta_status status = NULL;
+    if (values->full_size || aorta_device_is_gpu(session->device)) return NULL;
+    for (const struct aorta_hwq_size *at = workload->on_cpu; at && at->key && !status; at++)
+        status = fit(workload, at, values, arena, &changed);
+    if (!status) status = aorta_text_check(&changed);
+    if (!status && changed.length && session->ranks.rank == 0)
+        aorta_log(&session->log, AORTA_LOG_INFO, "%s: sizes for a CPU (%s); --full-size takes the published ones",
+                  workload->name, changed.data);
+    aorta_text_free(&changed);
+    return status;
+}
+
+aorta_status hwq_values_default(const struct hwq_session *session, const struct aorta_hwq_workload *workload,
+                                struct hwq_values *values, struct aorta_arena *arena) {
     memset(values->own, 0, sizeof values->own);
+    memset(values->own_given, 0, sizeof values->own_given);
     for (size_t i = 0; i < workload->option_count; i++)
         AORTA_TRY(aorta_option_store_default(&workload->options[i], values->own, arena));
+    AORTA_TRY(hwq_values_fit(session, workload, values, arena));
     for (size_t i = 0; i < values->set.count; i++)
         AORTA_TRY(store_word(values->set.items[i], workload, values->own, arena));
     return NULL;
@@ -174,12 +212,18 @@ static const char *profile_directory(const struct hwq_values *values) {
     return values->profile_dir ? values->profile_dir : "hwq_profile";
 }
 
+aorta_status hwq_check_streams(const struct hwq_values *values) {
+    if (!values->streams.items || (values->streams.count && values->streams.count <= AORTA_HWQ_MAX_STREAMS))
+        return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "--streams: 1 to %d numbers are expected", AORTA_HWQ_MAX_STREAMS);
+}
+
 aorta_status hwq_check(const struct hwq_values *values, const char *command, const char *what, bool collectives) {
     const bool run = strcmp(command, "run") == 0, sweep = strcmp(command, "sweep") == 0;
     if (values->gate && values->sync != AORTA_HWQ_PER_ITERATION)
         return AORTA_ERROR(AORTA_USAGE, "--gate holds one iteration at a time: it needs --sync-mode per_iteration");
-    if (!sweep && values->streams.items && values->streams.count != 1)
-        return AORTA_ERROR(AORTA_USAGE, "--streams: aorta hwq %s takes one number; aorta hwq sweep a list", command);
+    if (run && values->streams.items && values->streams.count != 1)
+        return AORTA_ERROR(AORTA_USAGE, "--streams: aorta hwq run takes one number; sweep and run-priority a list");
     if (!run && values->stamps)
         return AORTA_ERROR(AORTA_USAGE, "--stamps %s: it keeps the stamps of one run; aorta hwq %s makes several",
                            values->stamps, command);

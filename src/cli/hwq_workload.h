@@ -6,15 +6,18 @@
 #include "cli/device_option.h"
 #include "hwq/run.h"
 
+enum { HWQ_MOST_OWN = 32 };
+
 struct hwq_values {
     struct aorta_int_list streams; /* items NULL: as many as are recommended */
     struct aorta_string_list set;  /* run-priority: "WORKLOAD.OPTION=VALUE" */
     int64_t iterations, warmup, seed;
     int sync;
-    bool graph, gate, verify, quiet, profile;
+    bool graph, gate, verify, quiet, profile, full_size;
     const char *output, *stamps, *device, *backend, *profile_dir;
     double timeout_s;
     _Alignas(16) unsigned char own[AORTA_HWQ_OPTION_BYTES]; /* the workload's */
+    bool own_given[HWQ_MOST_OWN];                           /* of its options: on the command line */
 };
 
 struct hwq_session {
@@ -32,13 +35,20 @@ struct hwq_session {
 AORTA_MUST_USE aorta_status hwq_values_parse(const char *command, const char *about,
                                              const struct aorta_hwq_workload *workload, bool many, int argc,
                                              char **argv, struct hwq_values *values, struct aorta_cli_line *line);
+/* AORTA_USAGE: --streams has too many numbers, or none. */
+AORTA_MUST_USE aorta_status hwq_check_streams(const struct hwq_values *values);
 /* Before anything runs: AORTA_USAGE for options that contradict each other or the command ("run", "sweep",
  * "run-priority"), AORTA_CONFIG for files that cannot be written; creates the directories of files. `what` runs;
  * `collectives`: it has any. */
 AORTA_MUST_USE aorta_status hwq_check(const struct hwq_values *values, const char *command, const char *what,
                                       bool collectives);
-/* The workload's options: their defaults, then --set. */
-AORTA_MUST_USE aorta_status hwq_values_default(const struct aorta_hwq_workload *workload, struct hwq_values *values,
+/* On the CPU device, without --full-size: sizes of the workload that the user did not choose become those that end in
+ * seconds there, and the log says so. */
+AORTA_MUST_USE aorta_status hwq_values_fit(const struct hwq_session *session, const struct aorta_hwq_workload *workload,
+                                           struct hwq_values *values, struct aorta_arena *arena);
+/* The workload's options: their defaults, fitted to the device, then --set. */
+AORTA_MUST_USE aorta_status hwq_values_default(const struct hwq_session *session,
+                                               const struct aorta_hwq_workload *workload, struct hwq_values *values,
                                                struct aorta_arena *arena);
 AORTA_MUST_USE aorta_status hwq_session_open(const struct hwq_values *values, struct hwq_session *session);
 /* After a failure of one of several ranks, which the others may wait for in a collective: prints its message, ends

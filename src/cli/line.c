@@ -209,6 +209,7 @@ static aorta_status prepare(struct reader *reader) {
     reader->given = aorta_arena_alloc(arena, syntax->option_count * sizeof *reader->given + 1);
     reader->line->operands = aorta_arena_alloc(arena, ((size_t)reader->argc + 1) * sizeof *reader->line->operands);
     if (!reader->given || !reader->line->operands) return no_memory();
+    reader->line->given = reader->given;
     for (size_t i = 0; i < syntax->option_count; i++) {
         AORTA_TRY(aorta_option_store_default(&syntax->options[i], reader->values, arena));
     }

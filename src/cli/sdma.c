@@ -36,6 +36,7 @@ static const struct aorta_option rows[] = {
     {"iterations", AORTA_OPTION_INT, AT(iterations), "20", .limits = &count_limits,
      .help = "measured runs of each kind"},
     {"warmup", AORTA_OPTION_INT, AT(warmup), "3", .limits = &warmup_limits, .help = "runs before the measured ones"},
+    {"cold-iters", AORTA_OPTION_INT, AT(warmup), "3", .limits = &warmup_limits, .help = "the same as --warmup"},
     {"direction", AORTA_OPTION_CHOICE, AT(direction), "d2h", .choices = directions, .argument = "DIRECTION",
      .help = "direction of the copy; host memory is pinned, p2p copies to another device"},
     {"peer", AORTA_OPTION_INT, AT(peer), "null", .nullable = true, .when_null = -1, .limits = &peer_limits,

@@ -74,6 +74,7 @@ int aorta_bounded(void (*function)(void *argument), void *argument, size_t bytes
 
 aorta_status aorta_bounded_late(const char *name, int rank, int size, double timeout_s) {
     return AORTA_ERROR(AORTA_TIMEOUT,
-                       "%s: rank %d of %d waited %.1f s for its peers; is a rank dead or late? (distributed.timeout_s)",
+                       "%s: rank %d of %d waited %.1f s for its peers; is a rank dead or late? (distributed.timeout_s, "
+                       "aorta hwq: --timeout-s)",
                        name, rank, size, timeout_s);
 }

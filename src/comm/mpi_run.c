@@ -323,6 +323,6 @@ aorta_status mpi_run(struct mpi_group *group, const struct aorta_comm_call *call
     aorta_status_free(status);
     return AORTA_ERROR(AORTA_TIMEOUT,
                        "%s: rank %d waited %.1f s for its peers; is a rank dead or late? "
-                       "(distributed.timeout_s)",
+                       "(distributed.timeout_s, aorta hwq: --timeout-s)",
                        text, group->rank, waited_s);
 }

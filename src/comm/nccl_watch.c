@@ -65,8 +65,10 @@ static aorta_status find_hang(struct watch *watch, int64_t now_ns) {
     const struct nccl_domain *domain = watch->domain;
     bool waits = is_blocked(watch, now_ns);
     if (!waits || !domain->last[0]) return NULL; /* no collective was ever queued: it waits for something else */
-    return AORTA_ERROR(AORTA_TIMEOUT, "waited %.1f s for the device; is a rank dead or late? (distributed.timeout_s)",
-                       (double)(now_ns - watch->moved_ns) * 1e-9);
+    return AORTA_ERROR(
+        AORTA_TIMEOUT,
+        "waited %.1f s for the device; is a rank dead or late? (distributed.timeout_s, aorta hwq: --timeout-s)",
+        (double)(now_ns - watch->moved_ns) * 1e-9);
 }
 
 /* ---- abandoning the domain ---- */

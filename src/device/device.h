@@ -40,12 +40,13 @@ struct aorta_device_info {
     int64_t timestamp_tick; /* ns between two distinguishable timestamps, at best */
 };
 
-struct aorta_memory_info { /* bytes, of this device object */
-    uint64_t allocated;    /* handed out now */
-    uint64_t peak;         /* most that was handed out at once, since creation or the last reset */
-    uint64_t reserved;     /* taken from the system, in use or cached */
-    uint64_t pinned;       /* page-locked host memory handed out now */
-    uint64_t free;         /* what could still be handed out; what the system has of it may be 100 ms old */
+struct aorta_memory_info {  /* bytes, of this device object */
+    uint64_t allocated;     /* handed out now */
+    uint64_t peak;          /* most that was handed out at once, since creation or the last reset */
+    uint64_t reserved;      /* taken from the system, in use or cached */
+    uint64_t peak_reserved; /* most of that, since creation or the last reset of the peak */
+    uint64_t pinned;        /* page-locked host memory handed out now */
+    uint64_t free;          /* what could still be handed out; what the system has of it may be 100 ms old */
 };
 
 const char *aorta_device_kind_name(enum aorta_device_kind kind); /* "cpu", "cuda", "hip" */

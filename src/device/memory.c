@@ -42,7 +42,7 @@ struct aorta_memory {
     struct block *cached; /* freed blocks, oldest first */
     size_t cached_count, cached_size;
     uint64_t cached_bytes, most_cached; /* now, and the bound on it */
-    uint64_t allocated, peak, reserved, pinned, limit;
+    uint64_t allocated, peak, reserved, peak_reserved, pinned, limit;
     uint64_t system_free; /* what the system had left when it was last asked */
     int64_t asked_ns;     /* by the device clock; 0: never */
 };
@@ -219,6 +219,11 @@ void aorta_memory_destroy(struct aorta_memory *memory) {
     free(memory);
 }
 
+static void add_reserved(struct aorta_memory *memory, size_t bytes) {
+    memory->reserved += bytes;
+    if (memory->reserved > memory->peak_reserved) memory->peak_reserved = memory->reserved;
+}
+
 static void add_live(struct aorta_memory *memory, struct block block) {
     place(memory, block);
     memory->live_count++;
@@ -249,7 +254,7 @@ static aorta_status obtain(struct aorta_memory *memory, size_t bytes, struct blo
         AORTA_TRY(device->backend->memory_get(device, bytes, &block->memory));
     }
     block->bytes = block->memory ? bytes : 0;
-    memory->reserved += block->bytes;
+    add_reserved(memory, block->bytes);
     return NULL;
 }
 
@@ -287,7 +292,7 @@ aorta_status aorta_device_adopt(struct aorta_device *device, void *adopted, size
         status = full(memory, "device", what, bytes);
     } else {
         if (memory->limit) trim(memory, memory->limit - memory->allocated - bytes);
-        memory->reserved += bytes;
+        add_reserved(memory, bytes);
         add_live(memory, block);
     }
     pthread_mutex_unlock(&memory->lock);
@@ -346,6 +351,7 @@ struct aorta_memory_info aorta_device_memory(struct aorta_device *device) {
         .allocated = memory->allocated,
         .peak = memory->peak,
         .reserved = memory->reserved,
+        .peak_reserved = memory->peak_reserved,
         .pinned = memory->pinned,
         .free = left(memory, FREE_AGE_NS),
     };
@@ -356,6 +362,7 @@ struct aorta_memory_info aorta_device_memory(struct aorta_device *device) {
 void aorta_device_reset_peak(struct aorta_device *device) {
     pthread_mutex_lock(&device->memory->lock);
     device->memory->peak = device->memory->allocated;
+    device->memory->peak_reserved = device->memory->reserved;
     pthread_mutex_unlock(&device->memory->lock);
 }
 

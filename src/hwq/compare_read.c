@@ -71,11 +71,21 @@ static const char *copy_printable(struct aorta_arena *arena, const char *text) {
     return copy;
 }
 
+/* 8 and 8.0 are one setting. */
+static char *text_of(const json_t *value) {
+    const double number = json_number_value(value);
+    char text[32];
+    if (json_is_string(value)) return strdup(json_string_value(value));
+    if (!json_is_real(value) || number != rint(number) || fabs(number) > 1e15)
+        return json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
+    snprintf(text, sizeof text, "%.0f", number);
+    return strdup(text);
+}
+
 static void add_setting(struct settings *settings, const char *key, const json_t *value) {
     settings->too_many |= settings->count == MOST_SETTINGS; /* comparing them takes time with their square */
     if (settings->too_many) return;
-    char *text = json_is_string(value) ? strdup(json_string_value(value))
-                                       : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
+    char *text = text_of(value);
     struct aorta_hwq_setting *items = aorta_arena_grow(settings->arena, settings->items, settings->count,
                                                        &settings->capacity, sizeof *settings->items);
     if (items) settings->items = items;

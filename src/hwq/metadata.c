@@ -12,15 +12,15 @@ static aorta_status add_config(const struct aorta_hwq_run *run, const struct aor
     const struct aorta_device_info *info = aorta_device_get_info(hwq->device);
     char device[64];
     snprintf(device, sizeof device, "%s:%d", aorta_device_kind_name(info->kind), info->index);
-    AORTA_TRY(aorta_hwq_metadata_number(result, "config", "stream_count", hwq->stream_count));
-    AORTA_TRY(aorta_hwq_metadata_number(result, "config", "warmup_iterations", (double)run->warmup));
-    AORTA_TRY(aorta_hwq_metadata_number(result, "config", "measurement_iterations", (double)run->iterations));
+    AORTA_TRY(aorta_hwq_metadata_int(result, "config", "stream_count", hwq->stream_count));
+    AORTA_TRY(aorta_hwq_metadata_int(result, "config", "warmup_iterations", run->warmup));
+    AORTA_TRY(aorta_hwq_metadata_int(result, "config", "measurement_iterations", run->iterations));
     AORTA_TRY(aorta_hwq_metadata_string(result, "config", "sync_mode", aorta_hwq_sync_name(run->sync)));
     AORTA_TRY(aorta_hwq_metadata_string(result, "config", "device", device));
     AORTA_TRY(aorta_hwq_metadata_bool(result, "config", "graph", run->graph));
     AORTA_TRY(aorta_hwq_metadata_bool(result, "config", "gate", run->gate));
-    AORTA_TRY(aorta_hwq_metadata_number(result, "config", "seed", (double)run->seed));
-    AORTA_TRY(aorta_hwq_metadata_number(result, "config", "world_size", run->ranks.world_size));
+    AORTA_TRY(aorta_hwq_metadata_int(result, "config", "seed", run->seed));
+    AORTA_TRY(aorta_hwq_metadata_int(result, "config", "world_size", run->ranks.world_size));
     if (!run->world) return NULL;
     return aorta_hwq_metadata_string(result, "config", "backend", aorta_comm_backend(run->world));
 }
@@ -29,12 +29,12 @@ static aorta_status add_device(const struct aorta_hwq *hwq, struct aorta_hwq_res
     const struct aorta_device_info *info = aorta_device_get_info(hwq->device);
     AORTA_TRY(aorta_hwq_metadata_string(result, "device_info", "name", info->name));
     AORTA_TRY(aorta_hwq_metadata_string(result, "device_info", "isa", info->isa));
-    AORTA_TRY(aorta_hwq_metadata_number(result, "device_info", "device_index", info->index));
+    AORTA_TRY(aorta_hwq_metadata_int(result, "device_info", "device_index", info->index));
     AORTA_TRY(
         aorta_hwq_metadata_number(result, "device_info", "total_memory_gb", (double)info->memory_bytes / (1 << 30)));
-    AORTA_TRY(aorta_hwq_metadata_number(result, "device_info", "multi_processor_count", info->multiprocessors));
+    AORTA_TRY(aorta_hwq_metadata_int(result, "device_info", "multi_processor_count", info->multiprocessors));
     AORTA_TRY(aorta_hwq_metadata_bool(result, "device_info", "is_rocm", info->kind == AORTA_DEVICE_HIP));
-    AORTA_TRY(aorta_hwq_metadata_number(result, "device_info", "timestamp_tick_ns", (double)info->timestamp_tick));
+    AORTA_TRY(aorta_hwq_metadata_int(result, "device_info", "timestamp_tick_ns", info->timestamp_tick));
     if (!aorta_device_is_gpu(hwq->device)) return NULL;
     struct aorta_gpu_inventory inventory;
     aorta_status none = aorta_gpu_inventory_take(info->kind, &inventory);
@@ -69,7 +69,7 @@ static aorta_status add_option(struct aorta_hwq_result *result, const struct aor
     if (option->type == AORTA_OPTION_DOUBLE)
         return aorta_hwq_metadata_number(result, section, option->key, *(const double *)value);
     if (option->type == AORTA_OPTION_INT)
-        return aorta_hwq_metadata_number(result, section, option->key, (double)*(const int64_t *)value);
+        return aorta_hwq_metadata_int(result, section, option->key, *(const int64_t *)value);
     if (option->type == AORTA_OPTION_STRING)
         return aorta_hwq_metadata_string(result, section, option->key, *(const char *const *)value);
     if (option->type != AORTA_OPTION_CHOICE)
@@ -77,7 +77,7 @@ static aorta_status add_option(struct aorta_hwq_result *result, const struct aor
     for (const struct aorta_choice *choice = option->choices; choice->name; choice++)
         if (choice->value == *(const int *)value)
             return aorta_hwq_metadata_string(result, section, option->key, choice->name);
-    return aorta_hwq_metadata_number(result, section, option->key, *(const int *)value);
+    return aorta_hwq_metadata_int(result, section, option->key, *(const int *)value);
 }
 
 aorta_status aorta_hwq_metadata_fill(const struct aorta_hwq_run *run, const struct aorta_hwq *hwq,

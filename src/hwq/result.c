@@ -103,6 +103,15 @@ aorta_status aorta_hwq_metadata_number(struct aorta_hwq_result *result, const ch
     return status;
 }
 
+aorta_status aorta_hwq_metadata_int(struct aorta_hwq_result *result, const char *section, const char *key,
+                                    int64_t value) {
+    struct aorta_text text = {0};
+    aorta_text_printf(&text, "%lld", (long long)value);
+    aorta_status status = add_fact(result, section, key, &text);
+    aorta_text_free(&text);
+    return status;
+}
+
 aorta_status aorta_hwq_metadata_bool(struct aorta_hwq_result *result, const char *section, const char *key,
                                      bool value) {
     struct aorta_text text = {0};

@@ -65,7 +65,7 @@ struct aorta_hwq_limit {
 const char *aorta_hwq_limit_name(enum aorta_hwq_limit_by by); /* "launches"; NULL for unknown */
 
 struct aorta_hwq_memory { /* bytes of device memory */
-    uint64_t peak, allocated, reserved;
+    uint64_t peak, allocated, reserved, peak_reserved;
 };
 
 /* A figure beyond the common ones: "tiny_alone_p50" 0.004 "ms". */
@@ -94,7 +94,8 @@ struct aorta_hwq_result {
     double total_time_ms;
     double *iteration_times_ms; /* raw, in order */
     size_t iteration_count;
-    double *host_launch_ms; /* raw: what queueing each iteration took on the host; NULL: not measured */
+    double *per_stream_times_ms; /* [stream_count] work of each stream in a stamped iteration, mean; NULL: no stamps */
+    double *host_launch_ms;      /* raw: what queueing each iteration took on the host; NULL: not measured */
     struct aorta_hwq_switch switch_latency;
     struct aorta_hwq_limit limit;
     struct aorta_clocks clocks; /* while iterations were timed */
@@ -132,6 +133,8 @@ AORTA_MUST_USE aorta_status aorta_hwq_metadata_string(struct aorta_hwq_result *r
                                                       const char *key, const char *value); /* NULL: null */
 AORTA_MUST_USE aorta_status aorta_hwq_metadata_number(struct aorta_hwq_result *result, const char *section,
                                                       const char *key, double value);
+AORTA_MUST_USE aorta_status aorta_hwq_metadata_int(struct aorta_hwq_result *result, const char *section,
+                                                   const char *key, int64_t value);
 AORTA_MUST_USE aorta_status aorta_hwq_metadata_bool(struct aorta_hwq_result *result, const char *section,
                                                     const char *key, bool value);
 

@@ -88,6 +88,7 @@ static void write_memory(const struct aorta_hwq_result *result, struct aorta_jso
     const bool known = !result->memory_reason;
     aorta_json_key_object(json, "memory");
     aorta_json_key_double(json, "peak_allocated_gb", known ? (double)memory->peak / gib : NAN);
+    aorta_json_key_double(json, "peak_reserved_gb", known ? (double)memory->peak_reserved / gib : NAN);
     aorta_json_key_double(json, "final_allocated_gb", known ? (double)memory->allocated / gib : NAN);
     aorta_json_key_double(json, "final_reserved_gb", known ? (double)memory->reserved / gib : NAN);
     aorta_json_key_string(json, "reason", result->memory_reason);
@@ -146,6 +147,10 @@ void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_j
     write_latency(&result->latency_ms, json);
     aorta_json_key_double(json, "total_time_ms", result->total_time_ms);
     write_times("iteration_times_ms", result->iteration_times_ms, result->iteration_count, json);
+    if (result->per_stream_times_ms)
+        write_times("per_stream_times_ms", result->per_stream_times_ms, (size_t)result->stream_count, json);
+    else
+        aorta_json_key_null(json, "per_stream_times_ms");
     if (result->host_launch_ms) write_times("host_launch_ms", result->host_launch_ms, result->iteration_count, json);
     write_switch(&result->switch_latency, json);
     aorta_json_key(json, "limit");

@@ -140,7 +140,7 @@ static aorta_status measure_times(const struct aorta_hwq_run *run, struct aorta_
     const double seconds = result->total_time_ms * 1e-3 * (double)ran / (double)plan->iterations;
     result->throughput = amount / seconds;
     const struct aorta_memory_info memory = aorta_device_memory(hwq->device);
-    result->memory = (struct aorta_hwq_memory){memory.peak, memory.allocated, memory.reserved};
+    result->memory = (struct aorta_hwq_memory){memory.peak, memory.allocated, memory.reserved, memory.peak_reserved};
     return NULL;
 }
 
@@ -166,12 +166,17 @@ struct stamped {
     struct aorta_hwq_stamps_file *file; /* may be NULL */
     struct aorta_hwq_gaps gaps;
     struct aorta_hwq_busy busy;
-    size_t unstamped;
+    double streams_ns[AORTA_HWQ_MAX_STREAMS]; /* work of each, over all iterations */
+    size_t unstamped, iterations;
 };
 
 static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
     struct stamped *stamped = user;
     stamped->unstamped += spans->unstamped;
+    stamped->iterations++;
+    for (size_t i = 0; i < spans->count; i++)
+        if (spans->items[i].kind != AORTA_SPAN_HOST)
+            stamped->streams_ns[spans->items[i].stream] += (double)(spans->items[i].end_ns - spans->items[i].start_ns);
     if (stamped->file) AORTA_TRY(aorta_hwq_stamps_file_add(stamped->file, AORTA_HWQ_STAMPS_WORKLOAD, spans));
     AORTA_TRY(aorta_hwq_busy_add(&stamped->busy, spans));
     return aorta_hwq_gaps_add(&stamped->gaps, spans);
@@ -184,6 +189,16 @@ static void set_gap(const struct aorta_hwq_samples *samples, double probe_ms, si
     *ms = own ? 1e-6 * aorta_hwq_samples_median(samples) : probe_ms;
     *count = own ? samples->count : probe_samples;
     *source = !*count ? NULL : own ? "workload" : "probe";
+}
+
+static aorta_status store_streams(const struct stamped *stamped, struct aorta_hwq_result *result) {
+    if (stamped->unstamped || !stamped->iterations) return NULL;
+    const size_t count = (size_t)result->stream_count;
+    result->per_stream_times_ms = aorta_arena_alloc(&result->arena, count * sizeof(double));
+    if (!result->per_stream_times_ms) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the times of streams");
+    for (size_t i = 0; i < count; i++)
+        result->per_stream_times_ms[i] = 1e-6 * stamped->streams_ns[i] / (double)stamped->iterations;
+    return NULL;
 }
 
 static struct aorta_hwq_host_gaps host_gaps(const struct aorta_hwq_gaps *gaps) {
@@ -222,6 +237,7 @@ static aorta_status measure_gaps(const struct aorta_hwq_run *run, struct aorta_h
     found->host = host_gaps(&stamped.gaps);
     found->clock = "kernel";
     if (stamped.unstamped && !found->reason) found->reason = "kernels left no stamp: they did not run";
+    if (!status) status = store_streams(&stamped, result);
     result->limit = aorta_hwq_limit_find(&stamped.busy, result, run->gate);
     aorta_hwq_gaps_free(&stamped.gaps);
     aorta_hwq_busy_free(&stamped.busy);

@@ -141,6 +141,8 @@ void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_json *json) {
     write_times(json, "gemm_together_ms", &result->gemm_together, result->gemm_together_ms);
     write_times(json, "copy_together_ms", &result->copy_together, result->copy_together_ms);
     aorta_json_key_string(json, "copy_together_source", result->polled ? "host polling an event" : "timestamp");
+    aorta_json_key_double(json, "sequential_ms", result->times[AORTA_SDMA_SERIAL].p50);
+    aorta_json_key_double(json, "overlapped_ms", result->times[AORTA_SDMA_TOGETHER].p50);
     aorta_json_key_double(json, "ideal_ms", result->ideal_ms);
     aorta_json_key_double(json, "savings_percent", 100 * result->saved);
     aorta_json_key_double(json, "share_of_ideal", result->share_of_ideal);

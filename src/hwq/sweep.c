@@ -1,4 +1,5 @@
 #include "hwq/sweep.h"
+#include "base/files.h"
 #include "base/lines.h"
 #include "hwq/limit.h"
 
@@ -113,4 +114,19 @@ void aorta_hwq_sweep_json(const struct aorta_hwq_result *results, size_t count, 
     aorta_json_key_int(json, "peak_stream_count", scaling->peak_streams);
     aorta_json_object_end(json);
     aorta_json_object_end(json);
+}
+
+aorta_status aorta_hwq_sweep_write(const struct aorta_hwq_result *results, size_t count, const char *path) {
+    struct aorta_hwq_scaling scaling;
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    AORTA_TRY(aorta_hwq_scaling_make(results, count, &scaling));
+    aorta_json_begin(&json, &text, 2);
+    aorta_hwq_sweep_json(results, count, &scaling, &json);
+    aorta_text_puts(&text, "\n");
+    aorta_status status = aorta_text_check(&text);
+    if (!status) status = aorta_file_replace(path, text.data, text.length);
+    aorta_text_free(&text);
+    aorta_hwq_scaling_free(&scaling);
+    return status;
 }

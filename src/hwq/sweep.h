@@ -18,5 +18,8 @@ void aorta_hwq_sweep_text(const struct aorta_hwq_result *results, size_t count, 
                           struct aorta_text *out);
 void aorta_hwq_sweep_json(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,
                           struct aorta_json *json);
+/* That JSON as a file. */
+AORTA_MUST_USE aorta_status aorta_hwq_sweep_write(const struct aorta_hwq_result *results, size_t count,
+                                                  const char *path);
 
 #endif

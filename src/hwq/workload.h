@@ -91,6 +91,11 @@ struct aorta_hwq_check {
     bool no_part; /* this rank has no part in the workload: nothing to compare */
 };
 
+/* An option of a workload and its value, as on a command line. */
+struct aorta_hwq_size {
+    const char *key, *value; /* key NULL ends a list */
+};
+
 struct aorta_hwq_workload {
     const char *name;    /* "hetero_kernels" */
     const char *summary; /* what it stresses, one sentence without its full stop: "large GEMMs delay tiny kernels" */
@@ -98,11 +103,12 @@ struct aorta_hwq_workload {
     enum aorta_hwq_category category;
     enum aorta_hwq_sensitivity sensitivity;
     int min_streams, max_streams, recommended_streams;
-    const char *unit;                   /* of throughput: "GFLOPS", "tokens/s" */
-    bool collectives;                   /* uses `world`; several ranks make sense */
-    bool independent;                   /* streams exchange nothing: they need no join between iterations */
-    const struct aorta_option *options; /* its own: sizes and so on; offsets within its options struct */
-    size_t option_count, option_bytes;  /* bytes of that struct, AORTA_HWQ_OPTION_BYTES at most */
+    const char *unit;                    /* of throughput: "GFLOPS", "tokens/s" */
+    bool collectives;                    /* uses `world`; several ranks make sense */
+    bool independent;                    /* streams exchange nothing: they need no join between iterations */
+    const struct aorta_option *options;  /* its own: sizes and so on; offsets within its options struct */
+    size_t option_count, option_bytes;   /* bytes of that struct, AORTA_HWQ_OPTION_BYTES at most */
+    const struct aorta_hwq_size *on_cpu; /* sizes with which 100 iterations take seconds on a CPU; NULL: as they are */
     const char *try_next; /* what a user could try to learn more, one sentence: "--interleave batched" and so on */
     /* Optional: that sentence where it depends on the run's settings and figures; NULL: none. */
     const char *(*try_of)(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result);

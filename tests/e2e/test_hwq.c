@@ -154,7 +154,7 @@ static double result_of(const char *folder, const char *name) {
 
 static void run_p0(const char *folder, int exit_code, const char *part) {
     char words[1024];
-    snprintf(words, sizeof words, "hwq run-priority P0 --iterations 3 --device cpu --verify -o %s/%s " SMALL_P0,
+    snprintf(words, sizeof words, "hwq run-priority P0 -s 8 --iterations 3 --device cpu --verify -o %s/%s " SMALL_P0,
              e2e_workspace(), folder);
     expect(words, exit_code, part);
 }
@@ -164,8 +164,80 @@ static void test_a_group_runs(void **state) {
     run_p0("well", 0, "3 of 3 workloads ran well");
     run_p0("well", 0, "switch us  limit     verified\nhetero_kernels ");
     assert_true(result_of("well", "hetero_kernels_streams8.json") > 0.0);
-    assert_true(result_of("well", "tiny_kernel_stress_streams16.json") > 0.0);
-    assert_true(result_of("well", "large_gemm_only_streams4.json") > 0.0);
+    assert_true(result_of("well", "tiny_kernel_stress_streams8.json") > 0.0);
+    assert_true(result_of("well", "large_gemm_only_streams8.json") > 0.0);
+}
+
+static json_t *load(const char *name) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", e2e_workspace(), name);
+    json_t *root = json_load_file(path, 0, NULL);
+    if (!root) fail_msg("%s is no JSON", path);
+    return root;
+}
+
+static void expect_counts(const char *name, const char *counts) {
+    json_t *sweep = load(name);
+    char *text = json_dumps(json_object_get(json_object_get(sweep, "analysis"), "stream_counts"), JSON_COMPACT);
+    assert_string_equal(text, counts);
+    free(text);
+    json_decref(sweep);
+}
+
+/* Each workload on those counts that it serves; one that serves none on the nearest. */
+static void test_a_group_sweeps(void **state) {
+    char words[1024];
+    (void)state;
+    snprintf(words, sizeof words, "hwq run-priority P0 -i 2 -w 0 -d cpu -o %s/usual " SMALL_P0, e2e_workspace());
+    expect(words, 0, "3 of 3 workloads ran well");
+    expect_counts("usual/tiny_kernel_stress_sweep.json", "[1,2,4,8,16]");
+    expect_counts("usual/hetero_kernels_sweep.json", "[2,4,8,16]");
+    snprintf(words, sizeof words, "hwq run-priority P0 --streams 32,20 -i 2 -w 0 -d cpu -o %s/many " SMALL_P0,
+             e2e_workspace());
+    expect(words, 0, "3 of 3 workloads ran well");
+    expect_counts("many/hetero_kernels_sweep.json", "[20,32]");
+    expect_counts("many/large_gemm_only_sweep.json", "[16]");
+}
+
+static json_int_t config_of(const char *name, const char *key) {
+    json_t *result = load(name);
+    const json_t *value = json_object_get(json_object_get(json_object_get(result, "metadata"), "workload_config"), key);
+    assert_true(json_is_integer(value));
+    const json_int_t number = json_integer_value(value);
+    json_decref(result);
+    return number;
+}
+
+/* A CPU takes sizes of its own, unless they are given or the published ones are asked for. */
+static void test_sizes_of_a_cpu(void **state) {
+    char words[1024];
+    (void)state;
+    snprintf(words, sizeof words, "hwq run graph_subgraphs -i 1 -w 0 -d cpu --in 64 -o %s/small.json", e2e_workspace());
+    expect(words, 0, "sizes for a CPU (hidden 512 instead of 2048, out 128 instead of 512); --full-size");
+    assert_int_equal(config_of("small.json", "in"), 64);
+    assert_int_equal(config_of("small.json", "hidden"), 512);
+    snprintf(words, sizeof words, "hwq run graph_subgraphs -i 1 -w 0 -d cpu --full-size -o %s/full.json",
+             e2e_workspace());
+    expect(words, 0, "throughput");
+    assert_int_equal(config_of("full.json", "hidden"), 2048);
+}
+
+static void test_keys_of_the_original(void **state) {
+    char words[1024];
+    (void)state;
+    snprintf(words, sizeof words, "hwq run hetero_kernels -s 3 -i 2 -w 0 -d cpu --size 64 -o %s/keys.json",
+             e2e_workspace());
+    expect(words, 0, "throughput");
+    json_t *result = load("keys.json"), *times = json_object_get(result, "per_stream_times_ms");
+    const json_t *memory = json_object_get(result, "memory");
+    assert_int_equal(json_array_size(times), 3);
+    for (size_t i = 0; i < 3; i++) assert_true(json_number_value(json_array_get(times, i)) > 0);
+    assert_true(json_number_value(json_object_get(memory, "peak_reserved_gb")) >=
+                json_number_value(json_object_get(memory, "final_reserved_gb")));
+    assert_true(json_number_value(json_object_get(memory, "final_reserved_gb")) > 0);
+    assert_true(
+        json_is_integer(json_object_get(json_object_get(json_object_get(result, "metadata"), "config"), "seed")));
+    json_decref(result);
 }
 
 static void test_a_directory_belongs_to_one_job(void **state) {
@@ -203,8 +275,8 @@ static void test_a_group_goes_on_after_a_failure(void **state) {
     run_p0("broken", 1, "continuing with the next workload");
     run_p0("broken", 1, "2 of 3 workloads ran well");
     run_p0("broken", 1, "1 of 3 workloads failed: hetero_kernels");
-    assert_true(result_of("broken", "tiny_kernel_stress_streams16.json") > 0.0);
-    assert_true(result_of("broken", "large_gemm_only_streams4.json") > 0.0);
+    assert_true(result_of("broken", "tiny_kernel_stress_streams8.json") > 0.0);
+    assert_true(result_of("broken", "large_gemm_only_streams8.json") > 0.0);
 }
 
 /* The other rank waits in a collective: it must not do so until the timeout of 180 s. */
@@ -249,7 +321,7 @@ static void test_mistakes_are_named(void **state) {
     expect("hwq run comms_compute_overlap --process-groups [0,1 --device cpu", 2, "--process-groups");
     expect("hwq run comms_compute_overlap --comm-size much --device cpu", 2, "--comm-size \"much\"");
     expect("hwq run-priority P9", 2, "is not a group");
-    expect("hwq run-priority P0 --streams 4,8 --device cpu --iterations 1", 2, "run-priority takes one number");
+    expect("hwq run large_gemm_only --streams 4,8 --device cpu --iterations 1", 2, "hwq run takes one number");
     expect("hwq run-priority P0 --set size=3", 2, "WORKLOAD.OPTION=VALUE is expected");
     expect("hwq run-priority P0 --set hetero_kernel.size=3", 2, "did you mean \"hetero_kernels\"");
     expect("hwq run-priority P0 --set hetero_kernels.sise=3", 2, "did you mean \"size\"");
@@ -266,6 +338,9 @@ int main(void) {
         cmocka_unit_test(test_collectives_alone),
         cmocka_unit_test(test_groups_may_overlap),
         cmocka_unit_test(test_a_group_runs),
+        cmocka_unit_test(test_a_group_sweeps),
+        cmocka_unit_test(test_sizes_of_a_cpu),
+        cmocka_unit_test(test_keys_of_the_original),
         cmocka_unit_test(test_a_directory_belongs_to_one_job),
         cmocka_unit_test(test_a_backend_is_for_those_that_have_collectives),
         cmocka_unit_test(test_a_group_goes_on_after_a_failure),

@@ -294,6 +294,8 @@ static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct options, positions, "512", aorta_hwq_sizes, "positions of each"),
 };
 
+static const struct aorta_hwq_size on_cpu[] = {{"width", "128"}, {"hidden", "512"}, {"positions", "64"}, {0}};
+
 const struct aorta_hwq_workload aorta_hwq_activation_ckpt = {
     .name = "activation_ckpt",
     .summary = "recomputation runs beside the gradient of the next segment, if their streams do not share a queue",
@@ -307,6 +309,7 @@ const struct aorta_hwq_workload aorta_hwq_activation_ckpt = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
+    .on_cpu = on_cpu,
     .try_next = "--every 1 and 4: memory against time; a small --batch lets the recomputation hide",
     .check = check,
     .role = role,

@@ -305,6 +305,9 @@ static const struct aorta_option rows[] = {
      .help = "convolutions may round their operands to TF32, as PyTorch's do; --tf32=false: they stay in fp32"},
 };
 
+static const struct aorta_hwq_size on_cpu[] = {
+    {"images", "4"}, {"pixels", "32"}, {"chunk", "2"}, {"channels", "16"}, {0}};
+
 const struct aorta_hwq_workload aorta_hwq_async_dataload = {
     .name = "async_dataload",
     .summary = "copies from the host and their preparation have to stay ahead of the network",
@@ -318,6 +321,7 @@ const struct aorta_hwq_workload aorta_hwq_async_dataload = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
+    .on_cpu = on_cpu,
     .try_next =
         "--chunk 2 and 32: finer stages overlap better, coarser ones launch less; --channels 8 lets copies limit",
     .check = check,

@@ -354,6 +354,8 @@ static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hw
     return aorta_device_is_gpu(run->device) ? "NCCL_MAX_CTAS=8 gives products more multiprocessors" : NULL;
 }
 
+static const struct aorta_hwq_size on_cpu[] = {{"mm_dim", "192"}, {"comm_size", "1M"}, {0}};
+
 const struct aorta_hwq_workload aorta_hwq_comms_compute_overlap = {
     .name = "comms_compute_overlap",
     .summary = "a collective and products share multiprocessors and memory: what each costs the other",
@@ -368,6 +370,7 @@ const struct aorta_hwq_workload aorta_hwq_comms_compute_overlap = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct overlap_options),
+    .on_cpu = on_cpu,
     .try_of = try_of,
     .check = check,
     .priority = priority,

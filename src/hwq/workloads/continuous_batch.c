@@ -311,6 +311,9 @@ static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct options, window, "2048", aorta_hwq_sizes, "positions of a sequence in a cache"),
 };
 
+static const struct aorta_hwq_size on_cpu[] = {
+    {"width", "256"}, {"layers", "4"}, {"positions", "64"}, {"window", "256"}, {0}};
+
 const struct aorta_hwq_workload aorta_hwq_continuous_batch = {
     .name = "continuous_batch",
     .summary = "decoding, which reads memory, has to get its share beside prefill, which fills the multiprocessors",
@@ -324,6 +327,7 @@ const struct aorta_hwq_workload aorta_hwq_continuous_batch = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
+    .on_cpu = on_cpu,
     .try_next = "--window 8192 makes decoding heavier, --positions 2048 prefill: the time of both together shows how "
                 "they share",
     .check = check,

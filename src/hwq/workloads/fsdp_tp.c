@@ -586,6 +586,8 @@ static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hw
     return o->tensor == 1 ? "--tensor 2: ranks then share each layer's products, and exchange what these give" : NULL;
 }
 
+static const struct aorta_hwq_size on_cpu[] = {{"width", "128"}, {"batch", "2"}, {"positions", "64"}, {0}};
+
 const struct aorta_hwq_workload aorta_hwq_fsdp_tp = {
     .name = "fsdp_tp",
     .summary = "gathers, reductions and exchanges have to overlap with the blocks that compute",
@@ -600,6 +602,7 @@ const struct aorta_hwq_workload aorta_hwq_fsdp_tp = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct fsdp_options),
+    .on_cpu = on_cpu,
     .try_of = try_of,
     .check = check,
     .role = role,

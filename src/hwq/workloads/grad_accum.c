@@ -305,6 +305,8 @@ static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct options, classes, "1000", aorta_hwq_sizes, "classes, the width of the output"),
 };
 
+static const struct aorta_hwq_size on_cpu[] = {{"in", "256"}, {"hidden", "512"}, {0}};
+
 const struct aorta_hwq_workload aorta_hwq_grad_accum = {
     .name = "grad_accum",
     .summary = "reductions of finished gradients run beside micro-batches that are still computing",
@@ -319,6 +321,7 @@ const struct aorta_hwq_workload aorta_hwq_grad_accum = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
+    .on_cpu = on_cpu,
     .try_next = "with --streams 2 all micro-batches share a stream: the difference is the gain of parallel streams",
     .role = role,
     .setup = setup,

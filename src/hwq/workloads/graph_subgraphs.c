@@ -116,6 +116,8 @@ static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct options, out, "512", aorta_hwq_sizes, "width of the output"),
 };
 
+static const struct aorta_hwq_size on_cpu[] = {{"in", "256"}, {"hidden", "512"}, {"out", "128"}, {0}};
+
 const struct aorta_hwq_workload aorta_hwq_graph_subgraphs = {
     .name = "graph_subgraphs",
     .summary = "chains of small products run in parallel only where their streams do not share queues",
@@ -129,6 +131,7 @@ const struct aorta_hwq_workload aorta_hwq_graph_subgraphs = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
+    .on_cpu = on_cpu,
     .try_next = "compare 4, 8 and 16 streams: more than one stream for each subgraph (--graphs) gains nothing",
     .setup = setup,
     .iterate = iterate,

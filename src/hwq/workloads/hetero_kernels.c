@@ -248,6 +248,8 @@ static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hw
     return "--interleave batched shows the worst order; aorta hwq map shows which streams share a queue";
 }
 
+static const struct aorta_hwq_size on_cpu[] = {{"size", "512"}, {0}};
+
 const struct aorta_hwq_workload aorta_hwq_hetero_kernels = {
     .name = "hetero_kernels",
     .summary = "large products delay tiny kernels on other streams: the convoy effect",
@@ -262,6 +264,7 @@ const struct aorta_hwq_workload aorta_hwq_hetero_kernels = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
+    .on_cpu = on_cpu,
     .try_of = try_of,
     .role = role,
     .setup = setup,

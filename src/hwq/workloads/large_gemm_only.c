@@ -57,6 +57,8 @@ static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct options, size, "8192", aorta_hwq_sizes, "rows and columns of the matrices"),
 };
 
+static const struct aorta_hwq_size on_cpu[] = {{"size", "384"}, {0}};
+
 const struct aorta_hwq_workload aorta_hwq_large_gemm_only = {
     .name = "large_gemm_only",
     .summary = "one large fp32 product a stream: each fills the device, so more streams should change nothing",
@@ -71,6 +73,7 @@ const struct aorta_hwq_workload aorta_hwq_large_gemm_only = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
+    .on_cpu = on_cpu,
     .try_next = "--size 2048: products that do not fill the device gain from parallel streams",
     .setup = setup,
     .iterate = iterate,

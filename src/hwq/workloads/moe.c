@@ -313,6 +313,8 @@ static const struct aorta_option rows[] = {
      .help = "rows that an expert takes, as a multiple of its fair share; choices beyond are dropped"},
 };
 
+static const struct aorta_hwq_size on_cpu[] = {{"width", "128"}, {"hidden", "512"}, {"positions", "128"}, {0}};
+
 const struct aorta_hwq_workload aorta_hwq_moe = {
     .name = "moe",
     .summary = "many experts' products, each on its own stream, between two all-to-alls that depend on all of them",
@@ -327,6 +329,7 @@ const struct aorta_hwq_workload aorta_hwq_moe = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
+    .on_cpu = on_cpu,
     .try_next =
         "--capacity 1 shows what padding costs; fewer --hidden make the experts small enough for queues to matter",
     .check = check,

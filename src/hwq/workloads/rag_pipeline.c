@@ -415,6 +415,9 @@ static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct options, vocab, "32000", aorta_hwq_sizes, "different tokens"),
 };
 
+static const struct aorta_hwq_size on_cpu[] = {
+    {"width", "192"}, {"embedding", "64"}, {"vocab", "2000"}, {"queries", "4"}, {0}};
+
 const struct aorta_hwq_workload aorta_hwq_rag_pipeline = {
     .name = "rag_pipeline",
     .summary = "a pipeline of short and long stages: short ones wait where they share a queue with the generator",
@@ -428,6 +431,7 @@ const struct aorta_hwq_workload aorta_hwq_rag_pipeline = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
+    .on_cpu = on_cpu,
     .try_next = "compare 4 and 12 streams: one group of queries, or three that share the device",
     .check = check,
     .role = role,

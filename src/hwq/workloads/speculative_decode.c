@@ -446,6 +446,9 @@ static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct options, requests, "0", request_counts, "requests at a time; 0: one for each drafting stream"),
 };
 
+static const struct aorta_hwq_size on_cpu[] = {{"draft_width", "64"}, {"draft_layers", "2"}, {"main_width", "256"},
+                                               {"main_layers", "4"},  {"vocab", "2000"},     {0}};
+
 const struct aorta_hwq_workload aorta_hwq_speculative_decode = {
     .name = "speculative_decode",
     .summary = "long chains of tiny kernels across streams: each switch adds to the latency",
@@ -459,6 +462,7 @@ const struct aorta_hwq_workload aorta_hwq_speculative_decode = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
+    .on_cpu = on_cpu,
     .try_next =
         "--graph, as the host's launches dominate; --drafted 2 and 8, as the accepted share falls with the length",
     .check = check,

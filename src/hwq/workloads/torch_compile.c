@@ -199,6 +199,8 @@ static const struct aorta_option rows[] = {
      .help = "regions are graphs captured beforehand; --compiled=false: their operations are queued one by one"},
 };
 
+static const struct aorta_hwq_size on_cpu[] = {{"width", "128"}, {"positions", "64"}, {0}};
+
 const struct aorta_hwq_workload aorta_hwq_torch_compile = {
     .name = "torch_compile",
     .summary = "graphs of regions on several streams: those without a dependency should not wait for each other",
@@ -212,6 +214,7 @@ const struct aorta_hwq_workload aorta_hwq_torch_compile = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
+    .on_cpu = on_cpu,
     .try_next = "--compiled=false shows what the regions' graphs save; with small --positions launches matter more",
     .role = role,
     .setup = setup,

@@ -370,6 +370,8 @@ static const struct aorta_option rows[] = {
                   "threads of the optimizer; 0: one for each processor, 16 at most"),
 };
 
+static const struct aorta_hwq_size on_cpu[] = {{"width", "512"}, {0}};
+
 const struct aorta_hwq_workload aorta_hwq_zero_offload = {
     .name = "zero_offload",
     .summary = "copies both ways and the host's optimizer run beside the layers; the slowest of the three limits",
@@ -383,6 +385,7 @@ const struct aorta_hwq_workload aorta_hwq_zero_offload = {
     .options = rows,
     .option_count = sizeof rows / sizeof *rows,
     .option_bytes = sizeof(struct options),
+    .on_cpu = on_cpu,
     .try_next =
         "--threads 1 and more show the optimizer's cost; with --width 1024 copies matter more, and aorta sdma measures "
         "them alone",

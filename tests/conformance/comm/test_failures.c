@@ -79,7 +79,7 @@ static void late(void **state) {
     assert_true(seconds(&scene) > 1 && seconds(&scene) < 4);
     assert_non_null(status);
     assert_non_null(strstr(aorta_status_message(status), "rank 0, last collective queued: all_reduce #2 of 2 ranks"));
-    check_fails(status, AORTA_TIMEOUT, "is a rank dead or late? (distributed.timeout_s)");
+    check_fails(status, AORTA_TIMEOUT, "is a rank dead or late? (distributed.timeout_s");
     check_fails(reduce(&scene), AORTA_TIMEOUT, "last collective queued"); /* it stays failed */
     close_scene(&scene);
 }
