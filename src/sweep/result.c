@@ -196,6 +196,21 @@ static void put_names(const struct aorta_sweep_plan *plan, const struct aorta_sw
     if (any) aorta_text_puts(text, end);
 }
 
+/* "87% of the variance, 81% only together with distributed.mode" */
+static void put_share(const struct aorta_sweep_plan *plan, const struct aorta_sweep_importance *importance, int knob,
+                      struct aorta_text *text) {
+    const struct aorta_sweep_effect *strongest = NULL;
+    for (int i = 0; i < importance->pair_count; i++) {
+        const struct aorta_sweep_effect *pair = &importance->pairs[i];
+        if (!pair->counts || (pair->knobs[0] != knob && pair->knobs[1] != knob)) continue;
+        if (!strongest || pair->share > strongest->share) strongest = pair;
+    }
+    aorta_text_printf(text, "%.0f%% of the variance", 100 * fmin(importance->total[knob], 1));
+    if (!strongest || strongest->share < 0.01) return;
+    const int other = strongest->knobs[strongest->knobs[0] == knob];
+    aorta_text_printf(text, ", %.0f%% only together with %s", 100 * strongest->share, plan->space.knobs[other].name);
+}
+
 static void put_knobs(const struct aorta_sweep_plan *plan, const struct aorta_sweep_importance *importance,
                       struct aorta_text *text) {
     enum { SHOWN = 4 };
@@ -204,8 +219,8 @@ static void put_knobs(const struct aorta_sweep_plan *plan, const struct aorta_sw
     for (int i = 0; i < plan->space.count && shown < SHOWN; i++) {
         const int k = order[i];
         if (!importance->counts[k]) continue;
-        aorta_text_printf(text, "  %-11s %s %.0f%% of the variance", shown++ ? "" : "knobs", plan->space.knobs[k].name,
-                          100 * fmin(importance->total[k], 1));
+        aorta_text_printf(text, "  %-11s %s ", shown++ ? "" : "knobs", plan->space.knobs[k].name);
+        put_share(plan, importance, k, text);
         put_levels(plan, importance, k, text);
         aorta_text_puts(text, "\n");
     }

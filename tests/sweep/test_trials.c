@@ -252,6 +252,9 @@ static void test_baseline(void **state) {
     snprintf(text, sizeof text, job, "", "7");
     snprintf(words, sizeof words, "sweep -o failed %s", text);
     run(words, 0, "5 trials: 4 done, 1 failed");
+    run("sweep -o pair --grid a=1,2 b=1,2 --no-trace -- sh -c "
+        "'echo {\\\"step_ms\\\": $(( {a} == {b} ? 10 : 20 ))} >$AORTA_SWEEP_RESULT'",
+        0, "b 100% of the variance, 100% only together with a; 1 15, 2 15");
     snprintf(text, sizeof text, job, "--no-baseline", "none");
     snprintf(words, sizeof words, "sweep -o bare %s", text);
     run(words, 0, "4 trials: 4 done");
