@@ -2,6 +2,7 @@
 #include "train/context.h"
 
 #include "device/gpu.h"
+#include "train/stress.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -140,7 +141,7 @@ static size_t ranges_per_step(const struct aorta_train_context *context) {
     size_t layers = (size_t)context->options->model.num_layers;
     size_t more_pieces = (size_t)context->options->workload.gemm_chunks - 1;
     return 256 + micro_batches * (64 + layers * 48 + more_pieces * (layers + 1) * 12) +
-           (size_t)aorta_model_parameter_count(context->model) * 4;
+           (size_t)aorta_model_parameter_count(context->model) * 4 + aorta_stress_ranges(context->options);
 }
 
 static aorta_status open_state(struct aorta_train_context *context) {

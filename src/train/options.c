@@ -20,6 +20,10 @@ static const struct aorta_range_limits workers = {.min = 0, .max = 256};
 static const struct aorta_range_limits ahead = {.min = 1, .max = 1024};
 static const struct aorta_range_limits cap = {.min = 0, .max = 1, .above_min = true};
 static const struct aorta_range_limits chunks = {.min = 1, .max = 1024};
+static const struct aorta_range_limits more_streams = {.min = 0, .max = 16};
+static const struct aorta_range_limits levels_of_stress = {.min = 1, .max = 10};
+static const struct aorta_range_limits waves = {.min = 1, .max = 3};
+static const struct aorta_range_limits matrix = {.min = 1, .max = 32768};
 static const struct aorta_range_limits stream_count = {.min = 1, .max = AORTA_ROLE_COUNT};
 
 static const struct aorta_choice levels[] = {{"DEBUG", AORTA_LOG_DEBUG},
@@ -98,6 +102,23 @@ static const struct aorta_option table_rows[] = {
     {"training.inject", AORTA_OPTION_STRING_LIST, AT(training.inject), "[]",
      .help = "causes of lost time to plant, each NAME:PARAMETER=VALUE,…, to see what the verdict says of them; "
              "docs/train.md lists them. Losses stay the same"},
+    {"training.inject_allreduce_copies", AORTA_OPTION_BOOL, AT(training.inject_allreduce_copies), "false",
+     .help =
+         "after the update, on the optimizer's stream: all-reduces of 4 MiB with copies on the device, to the host and "
+         "back between them; the host waits for each copy to it unless the step is captured. Losses stay the same"},
+    {"training.allreduce_stress_level", AORTA_OPTION_INT, AT(training.allreduce_stress_level), "1",
+     .limits = &levels_of_stress, .help = "how often a step does that; three all-reduces and four copies each time"},
+    {"training.additional_compute_streams", AORTA_OPTION_INT, AT(training.additional_compute_streams), "0",
+     .limits = &more_streams,
+     .help = "streams that run products of their own beside the model, with compute's priority. Losses stay the same"},
+    {"training.lightweight_ops_per_stream", AORTA_OPTION_INT, AT(training.lightweight_ops_per_stream), "3",
+     .limits = &small_count, .help = "products on each of them in a wave"},
+    {"training.lightweight_op_size", AORTA_OPTION_INT, AT(training.lightweight_op_size), "1024", .limits = &matrix,
+     .help = "rows and columns of the products' matrices, fp32"},
+    {"training.lightweight_op_waves", AORTA_OPTION_INT, AT(training.lightweight_op_waves), "3", .limits = &waves,
+     .help = "launched before the forward pass; 2: also between forward and backward; 3: also after backward"},
+    {"training.use_useful_lightweight_ops", AORTA_OPTION_BOOL, AT(training.use_useful_lightweight_ops), "false",
+     .help = "sums of squares of the batch's dense features instead of products"},
 
     {"optimizer.name", AORTA_OPTION_CHOICE, AT(optimizer.name), "adamw", .choices = optimizers,
      .help = "AdamW (decoupled weight decay) is the only optimizer"},
@@ -251,6 +272,9 @@ static const struct aorta_option table_rows[] = {
     {"streams.count", AORTA_OPTION_INT, AT(streams.count), "4", .limits = &stream_count,
      .help = "4: each role has its own stream; 3: reducescatter shares allreduce's; 2: all roles but compute share "
              "one; 1: all work is on one"},
+    {"streams.high_priority", AORTA_OPTION_STRING_LIST, AT(streams.high_priority), "null", .nullable = true,
+     .help = "roles whose streams have high priority, of compute, allreduce, reducescatter, aux and communication (the "
+             "two before); the others are normal unless streams.priorities says so. null: streams.priorities alone"},
     {"streams.priorities.compute", AORTA_OPTION_CHOICE, AT(streams.priorities[AORTA_ROLE_COMPUTE]), "normal",
      .choices = priorities, .help = "of the stream of forward, backward and loss"},
     {"streams.priorities.allreduce", AORTA_OPTION_CHOICE, AT(streams.priorities[AORTA_ROLE_ALLREDUCE]), "high",
@@ -298,15 +322,7 @@ static const struct aorta_option table_rows[] = {
 /* Keys of the original Python toolkit. */
 static const struct aorta_option_alias aliases[] = {{"distributed.timeout", "distributed.timeout_s"}};
 static const struct aorta_option_absent ignored[] = {
-    {"training.inject_allreduce_copies",
-     "all-reduces and copies are added by training.inject, slow_collective and copy"},
-    {"training.allreduce_stress_level", "see training.inject"},
-    {"training.additional_compute_streams", "no work runs beside the model's"},
-    {"training.lightweight_ops_per_stream", "see training.additional_compute_streams"},
-    {"training.lightweight_op_size", "see training.additional_compute_streams"},
-    {"training.lightweight_op_duration_ms", "see training.additional_compute_streams"},
-    {"training.use_useful_lightweight_ops", "see training.additional_compute_streams"},
-    {"training.lightweight_op_waves", "see training.additional_compute_streams"},
+    {"training.lightweight_op_duration_ms", "training.lightweight_ops_per_stream decides"},
     {"distributed.broadcast_buffers", "the model has no buffers"},
     {"distributed.overlap_grad_reduce", "distributed.enable_overlap decides"},
     {"distributed.overlap_param_gather", "distributed.enable_overlap decides"},
@@ -314,7 +330,6 @@ static const struct aorta_option_absent ignored[] = {
     {"distributed.use_reentrant_communication", "there is no autograd here"},
     {"profiling.profile_freq", "profiling.repeat and record_every decide"},
     {"streams.num_streams", "streams.count decides: one stream for each of four roles"},
-    {"streams.high_priority", "streams.priorities decides; communication is high by default"},
     {"streams.stream_assignments", "the names are those of streams in a recording; streams.assignment decides"},
     {"tracelens", "aorta trace analyze reads the traces"},
     {"torch_titan", "no checkpoints are written"},
@@ -552,6 +567,43 @@ aorta_status aorta_train_options_check_gpu(const struct aorta_train_options *opt
         (long long)((model->model_dim + most_head_dim - 1) / most_head_dim));
 }
 
+/* ---- streams.high_priority ---- */
+
+static const char *const priority_keys[AORTA_ROLE_COUNT] = {
+    "streams.priorities.compute", "streams.priorities.allreduce", "streams.priorities.reducescatter",
+    "streams.priorities.aux"};
+
+static aorta_status raise_named(struct aorta_train_options *options, const char *name) {
+    const struct {
+        const char *name;
+        enum aorta_role first, last;
+    } known[] = {{"compute", AORTA_ROLE_COMPUTE, AORTA_ROLE_COMPUTE},
+                 {"allreduce", AORTA_ROLE_ALLREDUCE, AORTA_ROLE_ALLREDUCE},
+                 {"reducescatter", AORTA_ROLE_REDUCESCATTER, AORTA_ROLE_REDUCESCATTER},
+                 {"communication", AORTA_ROLE_ALLREDUCE, AORTA_ROLE_REDUCESCATTER},
+                 {"aux", AORTA_ROLE_AUX, AORTA_ROLE_AUX}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(known[i].name, name) != 0) continue;
+        for (int role = (int)known[i].first; role <= (int)known[i].last; role++)
+            options->streams.priorities[role] = AORTA_PRIORITY_HIGH;
+        return NULL;
+    }
+    return aorta_config_error(&options->config, "streams.high_priority",
+                              "no stream is called \"%s\"; there are compute, allreduce, reducescatter, communication "
+                              "and aux",
+                              name);
+}
+
+static aorta_status set_priorities(struct aorta_train_options *options) {
+    const struct aorta_string_list *list = &options->streams.high_priority;
+    if (!list->items) return NULL;
+    for (int role = 0; role < AORTA_ROLE_COUNT; role++)
+        if (aorta_config_origin(&options->config, priority_keys[role])->kind == AORTA_FROM_DEFAULT)
+            options->streams.priorities[role] = AORTA_PRIORITY_NORMAL;
+    for (size_t i = 0; i < list->count; i++) AORTA_TRY(raise_named(options, list->items[i]));
+    return NULL;
+}
+
 /* Everything that does not depend on the number of ranks. */
 static aorta_status check_alone(const struct aorta_train_options *options) {
     struct aorta_injected injected;
@@ -574,7 +626,8 @@ aorta_status aorta_train_options_load(const char *path, const char *const *overr
                                       struct aorta_train_options *options) {
     *options = (struct aorta_train_options){0};
     AORTA_TRY(aorta_config_load(&aorta_train_option_table, path, overrides, override_count, options, &options->config));
-    aorta_status status = check_alone(options);
+    aorta_status status = set_priorities(options);
+    if (!status) status = check_alone(options);
     if (status) aorta_train_options_free(options);
     return status;
 }

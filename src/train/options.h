@@ -28,6 +28,10 @@ struct aorta_training_options {
     struct aorta_int_list dump_steps; /* items NULL: all */
     const char *init_from;            /* NULL: random */
     struct aorta_string_list inject;  /* causes of lost time to plant (inject.h) */
+    /* Work beside the model's (stress.h). */
+    bool inject_allreduce_copies, use_useful_lightweight_ops;
+    int64_t allreduce_stress_level, additional_compute_streams;
+    int64_t lightweight_ops_per_stream, lightweight_op_size, lightweight_op_waves;
 };
 
 struct aorta_optimizer_options {
@@ -92,7 +96,8 @@ struct aorta_stream_assignment {
 };
 
 struct aorta_streams_options {
-    int64_t count; /* streams that really exist, 1 to 4: see aorta_train_stream_of */
+    int64_t count;                          /* streams that really exist, 1 to 4: see aorta_train_stream_of */
+    struct aorta_string_list high_priority; /* items NULL: not given; it is in `priorities` */
     enum aorta_priority priorities[AORTA_ROLE_COUNT];
     struct aorta_stream_assignment assignment;
 };

@@ -2,6 +2,7 @@
 #include "train/step.h"
 
 #include "train/copies.h"
+#include "train/stress.h"
 
 #include <stdlib.h>
 
@@ -15,6 +16,7 @@ struct aorta_step {
     struct aorta_strategy *strategy;
     struct aorta_optimizer_memory memory;
     struct aorta_copies *copies;       /* NULL: workload.async_wait is off */
+    struct aorta_stress *stress;       /* NULL: no work beside the model's */
     struct control *control;           /* device memory */
     struct aorta_event *begin;         /* compute has set up the step */
     struct aorta_event *state_updated; /* on the optimizer's stream: the step's state is final */
@@ -28,6 +30,7 @@ static aorta_status build(struct aorta_step *step) {
     AORTA_TRY(aorta_device_alloc(device, sizeof *step->control, "norm and stop flag", &memory));
     step->control = memory;
     AORTA_TRY(aorta_copies_create(step->context, &step->copies));
+    AORTA_TRY(aorta_stress_create(step->context, &step->stress));
     AORTA_TRY(aorta_event_create_untimed(device, &step->begin));
     AORTA_TRY(aorta_event_create_untimed(device, &step->state_updated));
     AORTA_TRY(aorta_event_create_untimed(device, &step->root_updated));
@@ -60,6 +63,7 @@ void aorta_step_destroy(struct aorta_step *step) {
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (events[i]) aorta_event_destroy(events[i]);
     aorta_copies_destroy(step->copies);
+    aorta_stress_destroy(step->stress);
     aorta_device_free(step->context->device, step->control);
     free(step);
 }
@@ -242,11 +246,15 @@ aorta_status aorta_step_gradients(struct aorta_step *step, const struct aorta_ba
         struct aorta_pass pass = pass_of(step, micro);
         struct aorta_batch batch = aorta_batch_at(layout, input, micro);
         struct aorta_unit_view root;
+        const int64_t dense = layout->rows * layout->dense_columns;
         AORTA_TRY(s->table->micro_begin(s, micro));
+        AORTA_TRY(aorta_stress_launch(step->stress, AORTA_WAVE_FORWARD, &batch, dense));
         AORTA_TRY(forward(step, &pass, &batch, &root));
         if (micro == 0) AORTA_TRY(aorta_inject_after_forward(step->context));
         if (hook && micro == layout->micro_batches - 1) AORTA_TRY(hook->call(hook->user));
+        AORTA_TRY(aorta_stress_launch(step->stress, AORTA_WAVE_BACKWARD, &batch, dense));
         AORTA_TRY(backward(step, &pass, &batch, &root));
+        AORTA_TRY(aorta_stress_launch(step->stress, AORTA_WAVE_REDUCE, &batch, dense));
     }
     return square_sums(step, stop);
 }
@@ -366,7 +374,7 @@ static aorta_status join(struct aorta_step *step) {
     for (int i = 0; i < AORTA_ROLE_COUNT; i++)
         if (c->own_streams[i])
             AORTA_TRY(aorta_train_follow(aorta_train_compute(c), c->own_streams[i], step->joined[i]));
-    return NULL;
+    return aorta_stress_join(step->stress);
 }
 
 /* What the host reads is copied beside the updates, on a stream that has nothing more to do; else after them. */
@@ -388,6 +396,7 @@ static aorta_status report(struct aorta_step *step, struct aorta_step_result *re
 aorta_status aorta_step_optimize(struct aorta_step *step, struct aorta_step_result *result) {
     AORTA_TRY(sum_control(step));
     AORTA_TRY(update(step));
+    AORTA_TRY(aorta_stress_reduce(step->stress));
     AORTA_TRY(report(step, result));
     return join(step);
 }

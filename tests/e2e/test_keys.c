@@ -113,6 +113,28 @@ static double bytes_of_copies(const struct e2e_run *run) {
     return e2e_number(e2e_range(steady(run), (struct e2e_filter){.function = "copy_output"}, 0), "metadata.bytes");
 }
 
+/* Work beside the model's. */
+static double products_beside(const struct e2e_run *run) {
+    return count_of(run, "lightweight_products");
+}
+
+static double statistics_beside(const struct e2e_run *run) {
+    return count_of(run, "batch_statistics");
+}
+
+static double flops_beside(const struct e2e_run *run) {
+    return e2e_number(e2e_range(steady(run), (struct e2e_filter){.function = "lightweight_products"}, 0),
+                      "metadata.flops");
+}
+
+static double injected_all_reduces(const struct e2e_run *run) {
+    return e2e_count(steady(run), (struct e2e_filter){.function = "all_reduce", .tag = "inject_allreduce_copies"});
+}
+
+static double copies_to_host(const struct e2e_run *run) {
+    return count_of(run, "copy_to_host");
+}
+
 static double batch(const struct e2e_run *run) {
     return e2e_number(steady(run), "samples_per_s") * e2e_number(steady(run), "step_ms") / 1e3;
 }
@@ -224,6 +246,9 @@ enum relation {
 #define TWO "training.batch_size=2 training.gradient_accumulation=2 "
 
 /* 3 layers and the root unit: 2·3 + 1 gathers, 3 + 2 reductions. */
+#define STRESS "training.inject_allreduce_copies=true"
+#define LIGHT "training.additional_compute_streams=1 training.lightweight_op_size=16"
+
 static const struct row {
     const char *key;
     int ranks;
@@ -287,6 +312,60 @@ static const struct row {
     {"training.seed", 1, "", "", "training.seed=0", loss, SAME, {0}},
     {"training.mixed_precision", 2, "", "training.mixed_precision=bf16", "", gather_bytes, TWICE, {0}},
     {"training.mixed_precision", 2, "", "training.mixed_precision=fp16", "", gather_bytes, TWICE, {0}},
+
+    {"training.inject_allreduce_copies", 2, "", "", STRESS, injected_all_reduces, EXACT, {0, 3}},
+    {"training.inject_allreduce_copies", 2, "", "", STRESS, copies_to_host, EXACT, {0, 1}},
+    {"training.inject_allreduce_copies", 2, "", "", STRESS, loss, SAME, {0}},
+    {"training.allreduce_stress_level",
+     2,
+     STRESS,
+     "",
+     "training.allreduce_stress_level=2",
+     injected_all_reduces,
+     EXACT,
+     {3, 6}},
+    {"training.additional_compute_streams",
+     1,
+     LIGHT,
+     "",
+     "training.additional_compute_streams=3",
+     products_beside,
+     EXACT,
+     {3, 9}},
+    {"training.additional_compute_streams",
+     1,
+     LIGHT,
+     "",
+     "training.additional_compute_streams=3",
+     queues,
+     EXACT,
+     {3, 5}},
+    {"training.additional_compute_streams", 1, "", "", LIGHT, loss, SAME, {0}},
+    {"training.lightweight_ops_per_stream",
+     1,
+     LIGHT,
+     "",
+     "training.lightweight_ops_per_stream=6",
+     flops_beside,
+     TWICE,
+     {0}},
+    {"training.lightweight_op_size",
+     1,
+     LIGHT,
+     "",
+     "training.lightweight_op_size=32",
+     flops_beside,
+     EXACT,
+     {3 * 2 * 16 * 16 * 16, 3 * 2 * 32 * 32 * 32}},
+    {"training.lightweight_op_waves", 1, LIGHT, "", "training.lightweight_op_waves=1", products_beside, EXACT, {3, 1}},
+    {"training.use_useful_lightweight_ops",
+     1,
+     LIGHT,
+     "",
+     "training.use_useful_lightweight_ops=true",
+     statistics_beside,
+     EXACT,
+     {0, 3}},
 
     {"optimizer.name", 1, "", "", "optimizer.name=adamw", loss, SAME, {0}},
 
@@ -654,6 +733,7 @@ static const struct {
     {"fsdp.symmetric_memory", "test_gpu.c"},
     {"distributed.timeout_s", "test_interrupt.c"},
     {"streams.priorities.", "test_order.c"},
+    {"streams.high_priority", "test_order.c"},
     {"streams.assignment.", "test_assignment"},
     {"workload.occupancy_cap", "test_scenarios.c"},
     {"device.allow_tf32", "test_bad_input.c: refused on the CPU device; tests/gpu/scenarios.py on GPUs"},

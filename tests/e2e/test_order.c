@@ -314,6 +314,11 @@ static void test_priorities(void **state) {
     /* A shared stream, named after its first role, has the highest priority of all its roles. */
     assert_int_equal(niceness_with("streams.count=2 streams.priorities.allreduce=low", "allreduce"),
                      niceness_with("streams.count=2", "allreduce"));
+    /* The original's list: what it does not name is normal. */
+    const int compute = niceness_with("streams.high_priority=[compute]", "compute");
+    assert_int_equal(compute, niceness_with("streams.priorities.compute=high", "compute"));
+    assert_int_equal(niceness_with("streams.high_priority=[compute]", "aux"),
+                     niceness_with("streams.priorities.aux=normal", "aux"));
 }
 
 /* ---- the records themselves ---- */

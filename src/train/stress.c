@@ -1,0 +1,238 @@
+#include "train/stress.h"
+
+#include "base/clock.h"
+#include "ops/ops.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { REDUCED = 1 << 20 }; /* elements of an all-reduce, 4 MiB */
+
+/* One more stream of compute. */
+struct beside {
+    struct aorta_stream *stream;
+    struct aorta_event *joined;
+    float *result;
+};
+
+struct aorta_stress {
+    const struct aorta_train_context *context;
+    struct beside *streams;
+    int stream_count;
+    struct aorta_event *launched; /* on compute */
+    float *operands;              /* two matrices, which all streams read */
+    float *first, *second, *host; /* of the all-reduces; host: pinned */
+};
+
+static const struct aorta_training_options *options_of(const struct aorta_stress *stress) {
+    return &stress->context->options->training;
+}
+
+size_t aorta_stress_ranges(const struct aorta_train_options *options) {
+    const struct aorta_training_options *o = &options->training;
+    size_t waves = (size_t)(o->additional_compute_streams * o->lightweight_op_waves * o->gradient_accumulation);
+    return waves + (o->inject_allreduce_copies ? (size_t)o->allreduce_stress_level * 8 : 0);
+}
+
+/* ---- life ---- */
+
+static aorta_status alloc_floats(const struct aorta_stress *stress, int64_t count, float **floats) {
+    void *memory;
+    AORTA_TRY(
+        aorta_device_alloc(stress->context->device, (size_t)count * sizeof **floats, "work beside the model", &memory));
+    *floats = memory;
+    return NULL;
+}
+
+/* Values that no product makes large; not zeros, which cost a GPU less power. */
+static aorta_status fill_operands(struct aorta_stress *stress) {
+    const int64_t size = options_of(stress)->lightweight_op_size, count = 2 * size * size;
+    struct aorta_stream *compute = aorta_train_compute(stress->context);
+    float *values = malloc((size_t)count * sizeof *values);
+    if (!values) return AORTA_ERROR(AORTA_MEMORY, "no memory for matrices of %lld rows", (long long)size);
+    for (int64_t i = 0; i < count; i++) values[i] = (float)((uint32_t)i * 2654435761u >> 8) * 0x1p-24f - 0.5f;
+    aorta_status status = aorta_copy(compute, stress->operands, values, (size_t)count * sizeof *values);
+    status = aorta_status_join(status, aorta_stream_synchronize(compute));
+    free(values);
+    return status;
+}
+
+static aorta_status build_stream(struct aorta_stress *stress, struct beside *beside) {
+    const struct aorta_train_context *c = stress->context;
+    const int64_t size = options_of(stress)->lightweight_op_size;
+    AORTA_TRY(aorta_stream_create(c->device, "lightweight", c->options->streams.priorities[AORTA_ROLE_COMPUTE],
+                                  &beside->stream));
+    AORTA_TRY(aorta_ops_prepare(beside->stream));
+    AORTA_TRY(aorta_event_create_untimed(c->device, &beside->joined));
+    return alloc_floats(stress, size * size, &beside->result);
+}
+
+static aorta_status build_streams(struct aorta_stress *stress) {
+    const struct aorta_training_options *o = options_of(stress);
+    stress->streams = calloc((size_t)o->additional_compute_streams, sizeof *stress->streams);
+    if (!stress->streams) return AORTA_ERROR(AORTA_MEMORY, "no memory for more streams");
+    stress->stream_count = (int)o->additional_compute_streams;
+    AORTA_TRY(aorta_event_create_untimed(stress->context->device, &stress->launched));
+    AORTA_TRY(alloc_floats(stress, 2 * o->lightweight_op_size * o->lightweight_op_size, &stress->operands));
+    AORTA_TRY(fill_operands(stress));
+    for (int i = 0; i < stress->stream_count; i++) AORTA_TRY(build_stream(stress, &stress->streams[i]));
+    return NULL;
+}
+
+static aorta_status build_reduces(struct aorta_stress *stress) {
+    struct aorta_stream *compute = aorta_train_compute(stress->context);
+    void *host;
+    AORTA_TRY(aorta_pinned_alloc(stress->context->device, REDUCED * sizeof(float), "work beside the model", &host));
+    stress->host = host;
+    AORTA_TRY(alloc_floats(stress, REDUCED, &stress->first));
+    AORTA_TRY(alloc_floats(stress, REDUCED, &stress->second));
+    AORTA_TRY(aorta_fill(compute, stress->first, AORTA_F32, REDUCED, 0)); /* sums of it stay as they are */
+    return aorta_stream_synchronize(compute);
+}
+
+aorta_status aorta_stress_create(const struct aorta_train_context *context, struct aorta_stress **out) {
+    const struct aorta_training_options *o = &context->options->training;
+    *out = NULL;
+    if (!o->additional_compute_streams && !o->inject_allreduce_copies) return NULL;
+    struct aorta_stress *stress = calloc(1, sizeof *stress);
+    if (!stress) return AORTA_ERROR(AORTA_MEMORY, "no memory for work beside the model");
+    stress->context = context;
+    aorta_status status = o->additional_compute_streams ? build_streams(stress) : NULL;
+    if (!status && o->inject_allreduce_copies) status = build_reduces(stress);
+    if (status) {
+        aorta_stress_destroy(stress);
+        return status;
+    }
+    *out = stress;
+    return NULL;
+}
+
+void aorta_stress_destroy(struct aorta_stress *stress) {
+    if (!stress) return;
+    struct aorta_device *device = stress->context->device;
+    for (int i = 0; i < stress->stream_count; i++) {
+        struct beside *beside = &stress->streams[i];
+        if (beside->stream) aorta_status_free(aorta_stream_synchronize(beside->stream)); /* reported when it happened */
+        aorta_stream_destroy(beside->stream);
+        if (beside->joined) aorta_event_destroy(beside->joined);
+        aorta_device_free(device, beside->result);
+    }
+    if (stress->launched) aorta_event_destroy(stress->launched);
+    aorta_device_free(device, stress->operands);
+    aorta_device_free(device, stress->first);
+    aorta_device_free(device, stress->second);
+    aorta_pinned_free(device, stress->host);
+    free(stress->streams);
+    free(stress);
+}
+
+/* ---- products on streams of their own ---- */
+
+static aorta_status run_products(const struct aorta_stress *stress, const struct beside *beside) {
+    const int64_t size = options_of(stress)->lightweight_op_size;
+    const struct aorta_linear shape = {.dtype = AORTA_F32, .rows = size, .in = size, .out = size};
+    for (int64_t i = 0; i < options_of(stress)->lightweight_ops_per_stream; i++)
+        AORTA_TRY(aorta_linear_forward(beside->stream, shape, stress->operands, stress->operands + size * size, NULL,
+                                       beside->result));
+    return NULL;
+}
+
+/* A statistic of the batch: the sum of the squares of its dense features. */
+static aorta_status run_statistics(const struct aorta_stress *stress, const struct beside *beside,
+                                   const struct aorta_batch *batch, int64_t count) {
+    for (int64_t i = 0; i < options_of(stress)->lightweight_ops_per_stream; i++) {
+        AORTA_TRY(aorta_fill(beside->stream, beside->result, AORTA_F32, 1, 0));
+        AORTA_TRY(aorta_square_sum(beside->stream, batch->dense, count, beside->result));
+    }
+    return NULL;
+}
+
+static aorta_status launch(const struct aorta_stress *stress, const struct beside *beside, const char *tag,
+                           const struct aorta_batch *batch, int64_t dense_count) {
+    const struct aorta_training_options *o = options_of(stress);
+    const int64_t size = o->lightweight_op_size, operations = o->lightweight_ops_per_stream;
+    const bool useful = o->use_useful_lightweight_ops;
+    const int64_t each = useful ? 2 * dense_count : 2 * size * size * size;
+    const struct aorta_range_info info = {.tag = tag,
+                                          .function = useful ? "batch_statistics" : "lightweight_products",
+                                          .role = AORTA_ROLE_COMPUTE,
+                                          .kind = AORTA_RANGE_COMPUTE,
+                                          .layer = -1,
+                                          .flops = (double)each * (double)operations,
+                                          .dtype = AORTA_F32};
+    struct aorta_recorder *recorder = stress->context->recorder;
+    int range;
+    AORTA_TRY(aorta_stream_wait(beside->stream, stress->launched));
+    AORTA_TRY(aorta_range_begin(recorder, beside->stream, &info, &range));
+    AORTA_TRY(useful ? run_statistics(stress, beside, batch, dense_count) : run_products(stress, beside));
+    return aorta_range_end(recorder, beside->stream, range);
+}
+
+aorta_status aorta_stress_launch(struct aorta_stress *stress, enum aorta_stress_wave wave,
+                                 const struct aorta_batch *batch, int64_t dense_count) {
+    static const char *const tags[AORTA_WAVE_COUNT] = {"before forward", "before backward", "after backward"};
+    if (!stress || !stress->stream_count || (int64_t)wave >= options_of(stress)->lightweight_op_waves) return NULL;
+    AORTA_TRY(aorta_event_record(stress->launched, aorta_train_compute(stress->context)));
+    for (int i = 0; i < stress->stream_count; i++)
+        AORTA_TRY(launch(stress, &stress->streams[i], tags[wave], batch, dense_count));
+    return NULL;
+}
+
+aorta_status aorta_stress_join(struct aorta_stress *stress) {
+    for (int i = 0; stress && i < stress->stream_count; i++)
+        AORTA_TRY(aorta_train_follow(aorta_train_compute(stress->context), stress->streams[i].stream,
+                                     stress->streams[i].joined));
+    return NULL;
+}
+
+/* ---- all-reduces and copies ---- */
+
+static aorta_status all_reduce(const struct aorta_stress *stress, float *values) {
+    const struct aorta_train_collective collective = {.kind = AORTA_ALL_REDUCE,
+                                                      .flow = AORTA_FLOW_OPTIMIZER,
+                                                      .comm = stress->context->control,
+                                                      .tag = "inject_allreduce_copies",
+                                                      .layer = -1,
+                                                      .send = values,
+                                                      .receive = values,
+                                                      .count = REDUCED,
+                                                      .dtype = AORTA_F32};
+    return aorta_train_collect(stress->context, &collective);
+}
+
+static aorta_status copy(const struct aorta_stress *stress, const char *function, float *to, const float *from) {
+    const struct aorta_train_context *c = stress->context;
+    const size_t bytes = REDUCED * sizeof *to;
+    int range;
+    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COPY, "inject_allreduce_copies", function,
+                                (int64_t)bytes, &range));
+    AORTA_TRY(aorta_copy(aorta_train_stream(c, AORTA_FLOW_OPTIMIZER), to, from, bytes));
+    return aorta_train_end(c, AORTA_FLOW_OPTIMIZER, range);
+}
+
+static aorta_status wait_for_copy(const struct aorta_stress *stress) {
+    const struct aorta_train_context *c = stress->context;
+    struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_OPTIMIZER);
+    if (aorta_stream_capturing(stream)) return NULL;
+    const int64_t start_ns = aorta_clock_ns();
+    AORTA_TRY(aorta_stream_synchronize(stream));
+    return aorta_recorder_host(c->recorder, AORTA_HOST_SYNC, start_ns, aorta_clock_ns());
+}
+
+/* Reduced on the device, copied there, reduced again, to the host and back, reduced again. */
+static aorta_status reduce_and_copy(const struct aorta_stress *stress) {
+    AORTA_TRY(all_reduce(stress, stress->first));
+    AORTA_TRY(copy(stress, "copy_on_device", stress->second, stress->first));
+    AORTA_TRY(all_reduce(stress, stress->second));
+    AORTA_TRY(copy(stress, "copy_to_host", stress->host, stress->second));
+    AORTA_TRY(wait_for_copy(stress));
+    AORTA_TRY(copy(stress, "copy_from_host", stress->second, stress->host));
+    AORTA_TRY(all_reduce(stress, stress->second));
+    return copy(stress, "copy_on_device", stress->first, stress->second);
+}
+
+aorta_status aorta_stress_reduce(struct aorta_stress *stress) {
+    if (!stress || !stress->first) return NULL;
+    for (int64_t i = 0; i < options_of(stress)->allreduce_stress_level; i++) AORTA_TRY(reduce_and_copy(stress));
+    return NULL;
+}
