@@ -339,7 +339,7 @@ static const struct row {
      "training.additional_compute_streams=3",
      queues,
      EXACT,
-     {3, 5}},
+     {4, 6}},
     {"training.additional_compute_streams", 1, "", "", LIGHT, loss, SAME, {0}},
     {"training.lightweight_ops_per_stream",
      1,
