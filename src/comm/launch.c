@@ -20,7 +20,7 @@
 #define INTERRUPT_GRACE_S 30.0
 /* Beyond the ranks' own timeout: those that wait report it first, in more detail. */
 #define STOPPED_SLACK_NS (2 * (int64_t)STATE_NS)
-#define KILL_NS 2000000000  /* between two rounds of SIGKILL */
+#define KILL_NS 10000000000 /* from the ranks' SIGKILL to that of mpirun, which takes some seconds to clean up */
 #define STOPPED_GRACE_S 1.0 /* the others wait for it, and do nothing else */
 
 /* ---- starting ---- */

@@ -160,14 +160,6 @@ static void release(struct aorta_comm_leave *leave) {
     free(leave);
 }
 
-static void join_group(struct aorta_comm_leave *leave, const struct mpi_api *api) {
-    leave->group = (struct mpi_group){.api = *api, .mpi = api->world, .timeout_s = leave->timeout_s};
-    leave->group.sends.api = leave->group.receives.api = &leave->group.api;
-    api->Comm_set_errhandler(api->world, api->errors_return);
-    api->Comm_rank(api->world, &leave->group.rank);
-    api->Comm_size(api->world, &leave->group.size);
-}
-
 aorta_status aorta_comm_leave_begin(const struct aorta_ranks *met, double timeout_s, struct aorta_comm_leave **leave) {
     *leave = NULL;
     struct mpi_api api;
@@ -177,19 +169,17 @@ aorta_status aorta_comm_leave_begin(const struct aorta_ranks *met, double timeou
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the end of the ranks");
     made->over_mpi = over_mpi;
     made->timeout_s = timeout_s;
-    if (over_mpi)
-        join_group(made, &api);
-    else
-        made->ranks = *met;
+    if (met) made->ranks = *met;
+    aorta_status status = over_mpi ? mpi_group_begin(&made->group, &api, api.world, timeout_s) : NULL;
     pthread_mutex_init(&made->lock, NULL);
     aorta_cond_init(&made->wake);
-    int error = aorta_thread_start(&made->thread, stay, made);
-    if (error) {
+    int error = status ? 0 : aorta_thread_start(&made->thread, stay, made);
+    if (error) status = AORTA_ERROR(AORTA_IO, "no thread for the end of the ranks: %s", strerror(error));
+    if (status)
         release(made);
-        return AORTA_ERROR(AORTA_IO, "no thread for the end of the ranks: %s", strerror(error));
-    }
-    *leave = made;
-    return NULL;
+    else
+        *leave = made;
+    return aorta_annotate(status, "at the end of the run");
 }
 
 /* Open MPI unloads its parts in MPI_Finalize, and then the blocks they leave behind look like ours: builds

@@ -181,30 +181,35 @@ static void free_communicator(const struct mpi_group *group) {
     aorta_status_free(mpi_bounded(release, &call, "MPI_Comm_free", group->rank, group->size, group->timeout_s));
 }
 
+aorta_status mpi_group_begin(struct mpi_group *group, const struct mpi_api *api, MPI_Comm mpi, double timeout_s) {
+    *group = (struct mpi_group){.api = *api, .mpi = mpi, .timeout_s = timeout_s};
+    group->sends.api = group->receives.api = &group->api;
+    AORTA_TRY(mpi_check(api, api->Comm_set_errhandler(mpi, api->errors_return), "MPI_Comm_set_errhandler"));
+    AORTA_TRY(mpi_check(api, api->Comm_rank(mpi, &group->rank), "MPI_Comm_rank"));
+    return mpi_check(api, api->Comm_size(mpi, &group->size), "MPI_Comm_size");
+}
+
+static aorta_status open_beacon(struct mpi_group *group) {
+    int world_rank;
+    AORTA_TRY(mpi_check(&group->api, group->api.Comm_rank(group->api.world, &world_rank), "MPI_Comm_rank"));
+    return aorta_beacon_open(world_rank, &group->beacon);
+}
+
 /* Takes over `mpi`, also on failure. */
 static aorta_status make_group(const struct mpi_api *api, MPI_Comm mpi, double timeout_s, struct aorta_comm *comm) {
-    struct mpi_group *group = calloc(1, sizeof *group);
-    if (!group) {
+    struct mpi_group *group = malloc(sizeof *group);
+    aorta_status status = group ? mpi_group_begin(group, api, mpi, timeout_s)
+                                : AORTA_ERROR(AORTA_MEMORY, "out of memory for a group of ranks");
+    if (!status) status = open_beacon(group);
+    if (status) {
         api->Comm_free(&mpi);
-        return AORTA_ERROR(AORTA_MEMORY, "out of memory for a group of ranks");
+        free(group);
+        return status;
     }
-    group->api = *api;
-    group->sends.api = group->receives.api = &group->api;
-    group->mpi = mpi;
-    group->timeout_s = timeout_s;
-    api->Comm_set_errhandler(mpi, api->errors_return);
-    api->Comm_rank(mpi, &group->rank);
-    api->Comm_size(mpi, &group->size);
     comm->rank = group->rank;
     comm->size = group->size;
     comm->state = group;
-    int world_rank = 0;
-    api->Comm_rank(api->world, &world_rank);
-    aorta_status status = aorta_beacon_open(world_rank, &group->beacon);
-    if (!status) return NULL;
-    api->Comm_free(&mpi);
-    free(group);
-    return status;
+    return NULL;
 }
 
 static aorta_status mpi_open(const struct aorta_comm_options *options, struct aorta_comm *comm) {

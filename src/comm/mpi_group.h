@@ -56,6 +56,9 @@ aorta_status mpi_run(struct mpi_group *group, const struct aorta_comm_call *call
 /* Whether this process has started MPI and not ended it. */
 bool mpi_joined(const struct mpi_api *api);
 
+/* A group of the ranks of `mpi`, without a beacon. After a failure it holds nothing. */
+aorta_status mpi_group_begin(struct mpi_group *group, const struct mpi_api *api, MPI_Comm mpi, double timeout_s);
+
 /* A call of MPI that waits for other ranks without end, and what it gives. */
 struct mpi_call {
     const struct mpi_api *api;

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -39,8 +40,10 @@ static void back_off(int64_t idle_ns) {
 aorta_status mpi_check(const struct mpi_api *api, int error, const char *function) {
     if (error == MPI_SUCCESS) return NULL;
     char text[MPI_MAX_ERROR_STRING];
-    int length = 0;
-    if (api->Error_string(error, text, &length) != MPI_SUCCESS) length = 0;
+    int length;
+    /* Before MPI_Init and after MPI_Finalize MPI ends the process that asks. */
+    if (!mpi_joined(api) || api->Error_string(error, text, &length) != MPI_SUCCESS)
+        length = snprintf(text, sizeof text, "it failed");
     return AORTA_ERROR(AORTA_COMM, "%s: %.*s (error %d)", function, length, text, error);
 }
 

@@ -167,11 +167,12 @@ static void test_late_wrapper(void **state) {
     if (run.seconds > 5) fail_msg("the other rank ran on, %.1f s:\n%s", run.seconds, run.text);
 }
 
-/* An mpirun that passes on what its ranks print once all have ended, and starts them slowly, as on a busy machine. */
+/* An mpirun that passes on what its ranks print once all have ended, and starts and ends slowly, as on a busy machine.
+ */
 static void test_failure_while_mpirun_starts(void **state) {
     static const char slow_mpirun[] = "#!/bin/sh\nranks=$2 rank=0\nshift 2\nwhile [ $rank -lt $ranks ]; do\n"
                                       "OMPI_COMM_WORLD_RANK=$rank \"$@\" 2>>\"$0.said\" & rank=$((rank+1)); sleep 0.3; "
-                                      "done\nwait\ncat \"$0.said\" >&2\n";
+                                      "done\nwait\nsleep 2.5\ncat \"$0.said\" >&2\n";
     char directory[] = "/tmp/aorta-launch-test-XXXXXX", program[64], path[4096];
     const char *former = getenv("PATH");
     char *before = strdup(former ? former : "");

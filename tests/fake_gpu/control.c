@@ -1,5 +1,6 @@
 /* What tests ask of the fake libcuda: calls that fail, and another machine. */
 #include "fake_gpu/cuda.h"
+#include "strike.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -10,30 +11,25 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-    char symbol[64], failed[64];
-    int nth, code, lasting, calls, devices, version, fill_rate;
+    struct strike strike;
+    int devices, version, fill_rate;
 } control = {.devices = 1, .version = 13000};
 
 static void set_failure(const char *symbol, int nth, int code, int lasting) {
     pthread_mutex_lock(&lock);
-    snprintf(control.symbol, sizeof control.symbol, "%s", symbol ? symbol : "");
-    control.failed[0] = '\0';
-    control.nth = nth;
-    control.code = code;
-    control.lasting = lasting;
-    control.calls = 0;
+    strike_set(&control.strike, symbol, nth, code, lasting);
     pthread_mutex_unlock(&lock);
 }
 
 static int count_calls(void) {
     pthread_mutex_lock(&lock);
-    int calls = control.calls;
+    int calls = control.strike.calls;
     pthread_mutex_unlock(&lock);
     return calls;
 }
 
 static const char *last_failed(void) {
-    return control.failed;
+    return control.strike.failed;
 }
 
 static void set_devices(int count) {
@@ -60,31 +56,15 @@ int fake_version(void) {
     return control.version;
 }
 
-/* FAKE_GPU_STRIKE=symbol:nth:code[:lasting], for programs that tests cannot call; of several ranks only
- * FAKE_GPU_STRIKE_RANK. */
 static void read_environment(void) {
-    const char *strike = getenv("FAKE_GPU_STRIKE"), *only = getenv("FAKE_GPU_STRIKE_RANK"), *rank = getenv("RANK");
-    char symbol[64];
-    int nth, code, lasting = 0;
-    if (!strike || (only && rank && strcmp(only, rank) != 0)) return;
-    if (sscanf(strike, "%63[^:]:%d:%d:%d", symbol, &nth, &code, &lasting) >= 3)
-        set_failure(symbol, nth, code, lasting);
-    else
-        fprintf(stderr, "fake GPU: FAKE_GPU_STRIKE=%s says nothing\n", strike);
+    strike_read(&control.strike, "FAKE_GPU_STRIKE");
 }
 
 int fake_check(const char *symbol) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    int code = 0;
     pthread_once(&once, read_environment);
     pthread_mutex_lock(&lock);
-    bool any = strcmp(control.symbol, "*") == 0;
-    if (any) control.calls++;
-    if (!any && strcmp(control.symbol, symbol) == 0) control.calls++, any = true;
-    if (any && control.nth && (control.calls == control.nth || (control.lasting && control.calls > control.nth))) {
-        code = control.code;
-        snprintf(control.failed, sizeof control.failed, "%s", symbol);
-    }
+    int code = strike_check(&control.strike, symbol);
     pthread_mutex_unlock(&lock);
     return code;
 }

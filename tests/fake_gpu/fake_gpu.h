@@ -5,7 +5,7 @@
  * Kernels are run by name: the program under test exports `fake_kernel_NAME`, a struct fake_kernel (link it with
  * ENABLE_EXPORTS). A source that does not contain the kernel's name does not have it. A program that cannot be linked
  * so may set FAKE_GPU_KERNELS=ignore: its kernels do nothing then (spin and nap are always there); and
- * FAKE_GPU_STRIKE=symbol:nth:code[:lasting], for one rank with FAKE_GPU_STRIKE_RANK, for what strike() does.
+ * FAKE_GPU_STRIKE (tests/strike.h), for what strike() does.
  * FAKE_GPU_QUEUES makes streams share hardware queues (queues.h). */
 #ifndef AORTA_TESTS_FAKE_GPU_H
 #define AORTA_TESTS_FAKE_GPU_H

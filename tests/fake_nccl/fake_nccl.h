@@ -1,7 +1,8 @@
 /* An NCCL without GPUs, for the fake libcuda of tests/fake_gpu: its collectives run as host calls on the fake streams,
  * in stream order, over shared memory between the processes of one host, and wait for their peers as NCCL's kernels do.
  * It answers "in progress" wherever NCCL may. With FAKE_NCCL_NO_WINDOWS it registers none, as NCCL where GPUs do not
- * reach each other. Tests point AORTA_LIBRARY_PATH at the folders of both. */
+ * reach each other. FAKE_NCCL_STRIKE (tests/strike.h) has a call fail. Tests point AORTA_LIBRARY_PATH at the folders of
+ * both. */
 #ifndef AORTA_TESTS_FAKE_NCCL_H
 #define AORTA_TESTS_FAKE_NCCL_H
 

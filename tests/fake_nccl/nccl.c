@@ -4,6 +4,7 @@
 
 #include "comm/nccl_api.h"
 #include "comm/reduce.h"
+#include "strike.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -26,16 +27,13 @@ enum { MOST_RANKS = 16, MOST_SPLITS = 64, SLOT_BYTES = 1 << 16 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-    char symbol[64];
-    int nth, code, calls, async_error, aborted, ids, kernels, windows;
+    struct strike strike;
+    int async_error, aborted, ids, kernels, windows;
 } control;
 
 static void set_failure(const char *symbol, int nth, int code) {
     pthread_mutex_lock(&lock);
-    snprintf(control.symbol, sizeof control.symbol, "%s", symbol ? symbol : "");
-    control.nth = nth;
-    control.code = code;
-    control.calls = 0;
+    strike_set(&control.strike, symbol, nth, code, 0);
     pthread_mutex_unlock(&lock);
 }
 
@@ -70,10 +68,15 @@ EXPORT extern const struct fake_nccl_control fake_nccl_control;
 const struct fake_nccl_control fake_nccl_control = {set_failure, set_async_error, count_aborted, count_kernels,
                                                     count_windows};
 
+static void read_environment(void) {
+    strike_read(&control.strike, "FAKE_NCCL_STRIKE");
+}
+
 static int check(const char *symbol) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_environment);
     pthread_mutex_lock(&lock);
-    bool fails = !strcmp(control.symbol, symbol) && ++control.calls == control.nth;
-    int code = fails ? control.code : 0;
+    int code = strike_check(&control.strike, symbol);
     pthread_mutex_unlock(&lock);
     return code;
 }

@@ -1,6 +1,7 @@
 """The faults. Each takes a Bench, does one attempt and returns what happened in a few words, or raises Wrong."""
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -38,7 +39,9 @@ class Bench:
     def __init__(self, aorta, tests, root, seed, every):
         self.aorta, self.tests, self.root, self.every = aorta, tests, root, every
         self.random = random.Random(seed)
-        self.counts = {}
+        self.counts, self.last_past = {}, {}
+        self.done = set()  # faults of which --every is through
+        self.harmful, self.harmless = set(), set()  # calls that failed: whether it changed anything
         self.spans_s = {}
         self.folder = None
 
@@ -48,12 +51,21 @@ class Bench:
         with open(os.path.join(self.folder, "tiny.yaml"), "w", encoding="utf-8") as file:
             file.write(CONFIG)
 
-    def next(self, name, most):
-        """1, 2, … most, and again; by chance where not every one is asked for."""
+    def next(self, name, most, ranks=1):
+        """A number and a rank: by chance up to `most`; with --every one after the other, 1, 2, … on each rank."""
         if not self.every:
-            return self.random.randint(1, most)
-        self.counts[name] = self.counts.get(name, 0) % most + 1
-        return self.counts[name]
+            return self.random.randint(1, most), self.random.randrange(ranks)
+        count = self.counts.get(name, 0)
+        self.counts[name] = count + 1
+        return count // ranks + 1, count % ranks
+
+    def past(self, name):
+        """A run has no Nth call. Two in a row, and all of --every are done."""
+        count = self.counts.get(name, 0)
+        if self.every and self.last_past.get(name) == count - 1:
+            self.done.add(name)
+        self.last_past[name] = count
+        return "past the last call"
 
     def train(self, ranks, words="", out="out", before=None, environment=None, limit_s=None):
         command = [self.aorta, "launch", "-n", str(ranks), "--"] if ranks > 1 else []
@@ -184,40 +196,61 @@ def kill_workload(bench):
     return f"exit {code}" + (", says which rank" if code else "")
 
 
-def device_call(bench):
-    """The Nth call of the CUDA driver fails, of one rank or of one of two."""
-    number = bench.next("device_call", 1500)
-    ranks = bench.random.choice([1, 1, 2])
-    code_of_cuda = bench.random.choice([2, 700, 719, 999])  # out of memory, illegal address, launch failed, unknown
-    environment = bench.fake_gpu({"FAKE_GPU_STRIKE": f"*:{number}:{code_of_cuda}", "FAKE_GPU_STRIKE_RANK": str(ranks - 1)})
-    job = bench.train(ranks, "device.kind=cuda training.max_steps=4", environment=environment)
+def struck(bench, kind, ranks, words, environment):
+    """The run of a program of which one call fails, and what came of it."""
+    job = bench.train(ranks, words, environment=environment)
     code = job.wait()
     job.check_left()
-    check_lines(bench.out(), reported_steps(job.output()))
-    if code not in (0, 1):
-        raise Wrong(f"call {number}: exit {code}: {job.output()[-300:]!r}")
+    text = job.output()
+    check_lines(bench.out(), reported_steps(text))
+    called = re.search(r"strike: (\w+)", text)
+    if code not in (0, 1) or (code and not called):
+        raise Wrong(f"{environment}: exit {code}: {text[-300:]!r}")
     job.check_words(*(SAID if code else ()))
-    return "exit 1, names call and error" if code else "not reached, or without effect on the result"
+    if not called:
+        return bench.past(kind)
+    if code == 0:
+        bench.harmless.add(called.group(1))
+        return "a call whose failure changes nothing"
+    bench.harmful.add(called.group(1))
+    return "exit 1, names what failed"
+
+
+def device_call(bench):
+    """The Nth call of the CUDA driver fails: out of memory, illegal address, launch failed, unknown."""
+    number, _ = bench.next("device_call", 1500, 1)
+    code = bench.random.choice([2, 700, 719, 999])
+    return struck(bench, "device_call", 1, "device.kind=cuda training.max_steps=2",
+                  bench.fake_gpu({"FAKE_GPU_STRIKE": f"*:{number}:{code}"}))
+
+
+def device_call_of_two(bench):
+    """The same with collectives, on one of two ranks."""
+    number, rank = bench.next("device_call_of_two", 1500, 2)
+    code = bench.random.choice([2, 700, 719, 999])
+    return struck(bench, "device_call_of_two", 2, "device.kind=cuda training.max_steps=2",
+                  bench.fake_gpu({"FAKE_GPU_STRIKE": f"*:{number}:{code}", "FAKE_GPU_STRIKE_RANK": str(rank)}))
+
+
+def nccl_call(bench):
+    """The Nth call of NCCL fails on one of two ranks: CUDA error, system error, internal error, remote error."""
+    number, rank = bench.next("nccl_call", 120, 2)
+    code = bench.random.choice([1, 2, 3, 6])
+    return struck(bench, "nccl_call", 2, "device.kind=cuda training.max_steps=2",
+                  bench.fake_gpu({"FAKE_NCCL_STRIKE": f"*:{number}:{code}", "FAKE_NCCL_STRIKE_RANK": str(rank)}))
 
 
 def mpi_call(bench):
     """The Nth call of Open MPI fails on one of two ranks."""
-    number = bench.next("mpi_call", 400)
-    environment = {"LD_PRELOAD": os.path.join(bench.tests, "torture", "libmpi_strike.so"), "MPI_STRIKE": str(number),
-                   "MPI_STRIKE_RANK": str(bench.random.randint(0, 1))}
-    job = bench.train(2, "training.max_steps=4", environment=environment)
-    code = job.wait()
-    job.check_left()
-    check_lines(bench.out(), reported_steps(job.output()))
-    if code == 0 and "strikes" in job.output():
-        return "a call whose failure changes nothing"
-    job.check_words(*(SAID if code else ()))
-    return f"exit {code}, names the call" if code else "not reached"
+    number, rank = bench.next("mpi_call", 400, 2)
+    return struck(bench, "mpi_call", 2, "training.max_steps=2",
+                  {"LD_PRELOAD": os.path.join(bench.tests, "torture", "libmpi_strike.so"), "MPI_STRIKE": f"*:{number}:16",
+                   "MPI_STRIKE_RANK": str(rank)})
 
 
 def full_disk(bench):
     """A file system of N bytes (as root), or no file above N bytes."""
-    size = bench.next("full_disk", 160) * 1024
+    size = bench.next("full_disk", 160)[0] * 1024
     directory = bench.out("disk")
     os.makedirs(directory)
     mounted = os.geteuid() == 0 and subprocess.run(
@@ -236,7 +269,9 @@ def full_disk(bench):
         job.check_words(*(SAID if code else ()))
         if code == 0 and "Written:" not in job.output():
             raise Wrong("exit 0, and not all was written")
-        return "all fits" if code == 0 else f"exit {code}, names the file"
+        if code == 0:
+            return bench.past("full_disk")
+        return f"exit {code}, names the file"
     finally:
         if mounted:
             subprocess.run(["umount", "-l", directory], check=False)
@@ -306,5 +341,5 @@ def clock_jumps(bench):
     return "runs to its end, lines whole"
 
 
-FAULTS = [kill_rank, stop_rank, slow_rank, kill_launcher, interrupt, kill_workload, device_call, device_call, mpi_call,
-          full_disk, removed_directory, two_jobs, clock_jumps]
+FAULTS = [kill_rank, stop_rank, slow_rank, kill_launcher, interrupt, kill_workload, device_call, device_call_of_two, nccl_call,
+          mpi_call, full_disk, removed_directory, two_jobs, clock_jumps]

@@ -100,7 +100,11 @@ class Job:
 
     def segments(self):
         """Shared memory that came since the start and that nobody has mapped."""
-        return [name for name in shared_memory() if name not in self.shared and not mapped(name) and os.path.exists(name)]
+        left = [name for name in shared_memory() if name not in self.shared and not mapped(name) and os.path.exists(name)]
+        for name in left:
+            if "aorta-fake-nccl" in name:  # of the tests' library, where a communicator never was complete
+                os.unlink(name)
+        return [name for name in left if "aorta-fake-nccl" not in name]
 
     def check_words(self, *parts):
         """Something was said, nothing of it raw, and one of `parts` with it."""

@@ -1,25 +1,29 @@
-/* Preloaded: Open MPI, in which one call fails. MPI_STRIKE=N is the call, counted over all functions of
- * src/comm/mpi.def; MPI_STRIKE_RANK the rank. The program asks dlsym for these functions, so dlsym is where they are
+/* Preloaded: Open MPI, in which a call of the functions of src/comm/mpi.def fails: MPI_STRIKE (tests/strike.h). The
+ * program asks dlsym for these functions, so dlsym is where they are
  * exchanged. All arguments are integers and pointers, so that one type serves all. */
-#include <dlfcn.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "strike.h"
 
-enum { ERROR_OTHER = 16 };
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
 
 typedef int function(intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t, intptr_t);
 typedef void *symbol_function(void *, const char *);
 
-static int strikes(const char *name) {
-    static atomic_int calls;
-    const char *nth = getenv("MPI_STRIKE"), *wanted = getenv("MPI_STRIKE_RANK"), *rank = getenv("OMPI_COMM_WORLD_RANK");
-    if (!nth || !wanted || !rank || atoi(wanted) != atoi(rank)) return 0;
-    if (atomic_fetch_add(&calls, 1) + 1 != atoi(nth)) return 0;
-    fprintf(stderr, "MPI_STRIKE strikes %s\n", name);
-    return 1;
+static struct strike strike;
+
+static void read_environment(void) {
+    strike_read(&strike, "MPI_STRIKE");
+}
+
+static int check(const char *name) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_once(&once, read_environment);
+    pthread_mutex_lock(&lock);
+    int code = strike_check(&strike, name);
+    pthread_mutex_unlock(&lock);
+    return code;
 }
 
 #define HANDLE(member, type, symbol)
@@ -27,7 +31,8 @@ static int strikes(const char *name) {
     static function *real_##name;                                                                                      \
     static int strike_##name(intptr_t a, intptr_t b, intptr_t c, intptr_t d, intptr_t e, intptr_t f, intptr_t g,       \
                              intptr_t h, intptr_t i) {                                                                 \
-        return strikes("MPI_" #name) ? ERROR_OTHER : real_##name(a, b, c, d, e, f, g, h, i);                           \
+        int code = check("MPI_" #name);                                                                                \
+        return code ? code : real_##name(a, b, c, d, e, f, g, h, i);                                                   \
     }
 #include "comm/mpi.def"
 #undef FUNCTION

@@ -6,7 +6,8 @@
 
 After each attempt: the job has ended in time, its exit code says whether it is whole, a sentence says why not, all lines of
 metrics are whole and none that was reported is missing, no process, file or shared memory is left, and nothing was printed
-raw. Attempts take turns; `--every` takes the Nth call, N = 1, 2, …, instead of calls by chance (with --hours the default).
+raw. Attempts take turns; `--every` takes the Nth call, N = 1, 2, …, instead of calls by chance (with --hours the default),
+until a run has no Nth call.
 What is wrong is printed with the command that repeats it, and its folder stays. Exit status 1 then.
 """
 import argparse
@@ -28,7 +29,8 @@ TITLES = {
     "kill_rank": "a rank is killed, at any moment", "stop_rank": "a rank is stopped for good, at any moment",
     "slow_rank": "a rank stands still for less than the timeout", "kill_launcher": "the launcher is killed",
     "interrupt": "Ctrl-C or SIGTERM, once or twice", "kill_workload": "a rank of an hwq workload is killed or stopped",
-    "device_call": "the Nth call of the CUDA driver fails", "mpi_call": "the Nth call of Open MPI fails",
+    "device_call": "the Nth call of the CUDA driver fails", "device_call_of_two": "the same, with collectives, on one of two ranks",
+    "nccl_call": "the Nth call of NCCL fails on one of two ranks", "mpi_call": "the Nth call of Open MPI fails on one of two ranks",
     "full_disk": "a disk of N KiB", "removed_directory": "the output directory is removed", "two_jobs": "two jobs in one directory",
     "clock_jumps": "the time of day jumps by hours", "mutated_input": "a mutated file (JSONL, trace, result, YAML)",
     "hostile_name": "hostile names of files and labels",
@@ -82,7 +84,9 @@ def main():
     number = arguments.attempt or 0
     print(f"torture: seed {arguments.seed}, folders in {root}", flush=True)
     while time.monotonic() - begin < budget or number < (arguments.attempt or 0) + 1:
-        fault = chosen[number % len(chosen)]
+        if not (left := [fault for fault in chosen if fault.__name__ not in bench.done]):
+            break
+        fault = left[number % len(left)]
         happened, wrong = run_attempt(bench, fault, number, arguments.seed)
         results[fault.__name__].append(happened)
         if wrong:
@@ -95,6 +99,10 @@ def main():
         if arguments.attempt is not None:
             break
     text = table(results, failures, time.monotonic() - begin, arguments.seed)
+    if bench.harmless:
+        text += f"\nCalls whose failure changed nothing, at least once: {', '.join(sorted(bench.harmless))}.\n"
+    if bench.harmful:
+        text += f"\nCalls whose failure ended the run, at least once: {', '.join(sorted(bench.harmful))}.\n"
     print(text)
     if arguments.markdown:
         with open(arguments.markdown, "w", encoding="utf-8") as file:
