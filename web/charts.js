@@ -61,7 +61,7 @@ export function chart(title, make, height = 320) {
     observer.unobserve(box);
     drawn = echarts.init(box, null, { renderer: "svg" });
     fill();
-    new ResizeObserver(() => drawn.resize()).observe(box);
+    new ResizeObserver(() => { if (box.clientWidth) drawn.resize(); }).observe(box); // 0 while a page is photographed
   };
   waiting.add(box);
   observer.observe(box);

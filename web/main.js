@@ -1,11 +1,16 @@
 // The page of a result. Its data lies in the document; nothing is requested.
 import { element } from "./words.js";
+import { hwqComparisonPage, hwqMapPage, hwqPage } from "./hwq.js";
 import { runPage } from "./run.js";
+import { sdmaPage } from "./sdma.js";
 import { sweepComparisonPage, sweepPage } from "./sweep.js";
 import { startTheme, toggleTheme } from "./theme.js";
 import { tracePage } from "./trace.js";
+import { whatifPage } from "./whatif.js";
 
-const pages = { runs: runPage, trace: tracePage, sweep: sweepPage, sweep_comparison: sweepComparisonPage };
+// By the kind of the data.
+const pages = { runs: runPage, trace: tracePage, sweep: sweepPage, sweep_comparison: sweepComparisonPage, hwq: hwqPage,
+  hwq_comparison: hwqComparisonPage, hwq_map: hwqMapPage, whatif: whatifPage, sdma: sdmaPage };
 
 function start() {
   startTheme();

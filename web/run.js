@@ -1,6 +1,6 @@
 // The page of runs: one, or several side by side.
 import { brief, change, element, known, ms, percent, spaced } from "./words.js";
-import { bandwidth, figures, losses, note, pair, roofline, section, sizesTable, stack } from "./sections.js";
+import { bandwidth, figures, flatten, histogram, lines, losses, note, pair, roofline, section, settingsTables, sign, sizesTable, stack } from "./sections.js";
 import { chart } from "./charts.js";
 import { table } from "./tables.js";
 import { timeline } from "./timeline.js";
@@ -16,27 +16,12 @@ const titleOf = (key) => titles[key] ?? spaced(key);
 // A figure over the steps, a line for each rank of each run.
 function overSteps(runs, key) {
   const several = runs.length > 1;
-  const lines = runs.flatMap((run) => run.ranks.filter((rank) => rank[key]).map((rank) => ({
-    type: "line", name: `${several ? `${run.label}, ` : ""}rank ${rank.rank}`, data: rank[key].map((value, i) => [rank.step[i], value]) })));
-  if (!lines.length) return null;
-  return chart(titleOf(key), () => ({ zoom: true, xAxis: { type: "value", name: "", min: "dataMin", max: "dataMax" },
-    yAxis: { type: "value", name: unitOf(key), nameLocation: "end", nameGap: 8, scale: key !== "overlap_ratio" }, series: lines }));
+  return lines(titleOf(key), unitOf(key), runs.flatMap((run) => run.ranks.filter((rank) => rank[key]).map((rank) => ({
+    name: `${several ? `${run.label}, ` : ""}rank ${rank.rank}`, data: rank[key].map((value, i) => [rank.step[i], value]) }))),
+  { yAxis: { scale: key !== "overlap_ratio" } });
 }
 
-function histogram(runs, key, bins = 40) {
-  const all = runs.map((run) => run.ranks.flatMap((rank) => rank[key] ?? []).filter(known));
-  const flat = all.flat().sort((a, b) => a - b);
-  if (flat.length < 4) return null;
-  const low = flat[0], high = flat[Math.min(flat.length - 1, Math.ceil(flat.length * 0.99))], width = (high - low) / bins || 1;
-  const series = runs.map((run, i) => {
-    const counts = new Array(bins).fill(0);
-    for (const value of all[i]) counts[Math.min(bins - 1, Math.max(0, Math.floor((value - low) / width)))]++;
-    return { type: "bar", name: run.label, data: counts, barCategoryGap: "4%", barGap: "-100%", itemStyle: { opacity: runs.length > 1 ? 0.6 : 1 } };
-  });
-  return chart(`${titleOf(key)}: distribution (the last bar has all above it)`, () => ({
-    xAxis: { type: "category", name: unitOf(key), data: series[0].data.map((_, i) => brief(low + (i + 0.5) * width)) },
-    yAxis: { type: "value", name: "iterations", nameLocation: "end", nameGap: 8 }, series }));
-}
+const spread = (runs, key) => histogram(titleOf(key), unitOf(key), runs.map((run) => ({ name: run.label, values: run.ranks.flatMap((rank) => rank[key] ?? []) })));
 
 function verdictOf(label, result, run, several) {
   const first = result.ranks?.[0]?.roofline;
@@ -88,8 +73,6 @@ function collectivesOf(label, result, run, several) {
     bandwidth(points(run), "Bandwidth against size (with waiting for other ranks)")), sizesTable(points(run))];
 }
 
-const flatten = (value, key = "") => (value && typeof value === "object" && !Array.isArray(value)
-  ? Object.entries(value).flatMap(([name, inner]) => flatten(inner, key ? `${key}.${name}` : name)) : [[key, JSON.stringify(value)]]);
 const configurationOf = (run) => {
   try { return new Map(flatten(JSON.parse(run.configuration))); } catch { return null; }
 };
@@ -97,14 +80,7 @@ const configurationOf = (run) => {
 function configuration(runs) {
   const all = runs.map(configurationOf);
   if (!all.some(Boolean)) return [note("The run directories hold no config.json.")];
-  const keys = [...new Set(all.flatMap((one) => [...(one?.keys() ?? [])]))];
-  const differs = (key) => all.some((one) => one?.get(key) !== all[0]?.get(key));
-  const columns = [{ title: "key", value: (key) => key }, ...runs.map((run, i) => ({ title: run.label, value: (key) => all[i]?.get(key) ?? "" }))];
-  const different = keys.filter(differs);
-  return [
-    runs.length > 1 ? (different.length ? table("What differs", columns, different) : note("The configurations are the same.")) : null,
-    table("Configuration", columns, keys),
-  ];
+  return settingsTables("Configuration", runs.map((run) => run.label), all);
 }
 
 // ---- several ----
@@ -121,7 +97,7 @@ function comparison(data, labels) {
       ...(i ? [{ title: `against ${labels[0]}`, value: (row) => change(row.cells[i], row.cells[0]),
         class: (row) => { const one = verdictOf(row.key, i); return one?.significant ? (one.higher_is_better === one.delta > 0 ? "better" : "worse") : ""; },
         show: (row) => { const one = verdictOf(row.key, i), by = change(row.cells[i], row.cells[0]);
-          return known(by) ? `${by > 0 ? "+" : ""}${brief(100 * by)}%, ${one?.significant === true ? (one.higher_is_better === one.delta > 0 ? "better" : "worse")
+          return known(by) ? `${sign(by)}, ${one?.significant === true ? (one.higher_is_better === one.delta > 0 ? "better" : "worse")
             : one?.significant === false ? "within the noise" : "not known"}` : "–"; },
         tip: (row) => { const one = verdictOf(row.key, i); return one ? `p = ${brief(one.p_value)}; difference ${brief(one.ci?.[0])} to ${brief(one.ci?.[1])}` : undefined; } }] : []),
     ])];
@@ -154,7 +130,7 @@ export function runPage(data) {
         ? [several ? element("h3", {}, label) : null, timeline(data.timelines[i])] : [note(`${label}: no ranges were recorded.`)]))),
       section("steps", "Over the steps", stride > 1 ? note(`Each point is the mean of ${stride} iterations.`) : null,
         overSteps(data.runs, "step_ms"), pair(overSteps(data.runs, "exposed_comm_ms"), overSteps(data.runs, "overlap_ratio")),
-        pair(overSteps(data.runs, "compute_ms"), overSteps(data.runs, "loss")), pair(histogram(data.runs, "step_ms"), histogram(data.runs, "exposed_comm_ms"))),
+        pair(overSteps(data.runs, "compute_ms"), overSteps(data.runs, "loss")), pair(spread(data.runs, "step_ms"), spread(data.runs, "exposed_comm_ms"))),
       section("causes", "Where a step goes", ...each((label, result) => [result.verdict ? stack(several ? label : "Causes by rank",
         result.ranks.map((rank) => ({ name: `rank ${rank.rank}`, parts: rank.causes_ms ?? {} }))) : null])),
       section("collectives", "Collectives", ...each(collectivesOf)),

@@ -36,6 +36,72 @@ export function losses(verdict, prefix) {
   }));
 }
 
+// A relative change as "+12.3%".
+export const sign = (by) => (known(by) ? `${by > 0 ? "+" : ""}${brief(100 * by)}%` : "–");
+
+// The option of a matrix of colours. value(x, y): of a cell, NaN: none; show(value): its text; colours from low to high,
+// of `symmetric` around 0.
+export function heat({ xs, ys, names, value, show, colours, symmetric }) {
+  const cells = xs.flatMap((x, i) => ys.map((y, j) => [i, j, value(x, y)])).filter((cell) => known(cell[2]));
+  if (!cells.length) return null;
+  const numbers = cells.map((cell) => cell[2]), most = Math.max(...numbers.map(Math.abs), 1e-9);
+  const low = symmetric ? -most : Math.min(...numbers), high = symmetric ? most : Math.max(...numbers);
+  return { xAxis: { type: "category", data: xs, name: names[0] }, yAxis: { type: "category", data: ys, name: names[1], nameLocation: "end", nameGap: 10, nameTextStyle: { align: "left" } },
+    grid: { left: 80, top: 36, right: 30, bottom: 84 },
+    visualMap: { min: low, max: high > low ? high : low + 1, calculable: false, orient: "horizontal", left: "center", bottom: 0, itemHeight: 150, inRange: { color: colours } },
+    tooltip: { trigger: "item", formatter: ({ data }) => tip(show(data[2], xs[data[0]], ys[data[1]]), `${names[0]}: ${xs[data[0]]}`, `${names[1]}: ${ys[data[1]]}`) },
+    series: [{ type: "heatmap", data: cells, label: { show: cells.length <= 150, formatter: ({ data }) => show(data[2], xs[data[0]], ys[data[1]]),
+      fontSize: 13, fontWeight: 600, color: "#ffffff", textBorderColor: "#222222", textBorderWidth: 2 } }] };
+}
+
+// A figure over a number that grows. rows: [{ name, data: [[x, y], …] }].
+export function lines(title, unit, rows, option = {}) {
+  const drawn = rows.filter((row) => row.data.some(([, y]) => known(y)));
+  if (!drawn.length) return null;
+  return chart(title, () => ({ zoom: true, xAxis: { type: "value", min: "dataMin", max: "dataMax", minInterval: 1, ...option.xAxis },
+    yAxis: { type: "value", name: unit, nameLocation: "end", nameGap: 8, ...option.yAxis }, series: drawn.map((row) => ({ type: "line", ...row })) }));
+}
+
+// How often values lie where. rows: [{ name, values }]; the last bar has all above it.
+export function histogram(title, unit, rows, bins = 40) {
+  const flat = rows.flatMap((row) => row.values).filter(known).sort((a, b) => a - b);
+  if (flat.length < 4) return null;
+  const low = flat[0], high = flat[Math.min(flat.length - 1, Math.ceil(flat.length * 0.99))], width = (high - low) / bins || 1;
+  const series = rows.map((row) => {
+    const counts = new Array(bins).fill(0);
+    for (const value of row.values) if (known(value)) counts[Math.min(bins - 1, Math.max(0, Math.floor((value - low) / width)))]++;
+    return { type: "bar", name: row.name, data: counts, barCategoryGap: "4%", barGap: "-100%", itemStyle: { opacity: rows.length > 1 ? 0.6 : 1 } };
+  });
+  return chart(`${title}: distribution (the last bar has all above it)`, () => ({
+    xAxis: { type: "category", name: unit, data: series[0].data.map((_, i) => brief(low + (i + 0.5) * width)) },
+    yAxis: { type: "value", name: "iterations", nameLocation: "end", nameGap: 8 }, series }));
+}
+
+// The share of iterations that take no longer. rows: [{ name, values }], in ms.
+export function cumulative(title, rows) {
+  const drawn = rows.filter((row) => row.values.length > 3);
+  if (!drawn.length) return null;
+  const data = (values) => {
+    const sorted = [...values].filter(known).sort((a, b) => a - b), each = Math.max(1, Math.floor(sorted.length / 500));
+    return sorted.map((value, i) => [value, (i + 1) / sorted.length]).filter((_, i) => i % each === 0 || i === sorted.length - 1);
+  };
+  return chart(`${title}: share of iterations that take no longer`, () => ({
+    tooltip: { trigger: "item", formatter: ({ data: point, seriesName }) => tip(seriesName, `${percent(point[1])} take at most ${ms(point[0])}`) },
+    zoom: true, xAxis: { type: "log", min: "dataMin", max: "dataMax", minorSplitLine: { show: false } }, yAxis: { type: "value", max: 1, name: "share", nameLocation: "end", nameGap: 8, axisLabel: { formatter: (value) => percent(value) } },
+    series: drawn.map((row) => ({ type: "line", name: row.name, step: "end", showSymbol: true, symbolSize: 4, sampling: undefined, data: data(row.values) })) }));
+}
+
+// Keys and texts of nested objects, as a table: what differs between them first.
+export const flatten = (value, key = "") => (value && typeof value === "object" && !Array.isArray(value)
+  ? Object.entries(value).flatMap(([name, inner]) => flatten(inner, key ? `${key}.${name}` : name)) : [[key, JSON.stringify(value)]]);
+// maps: of each label a Map, or null.
+export function settingsTables(caption, labels, maps) {
+  const keys = [...new Set(maps.flatMap((one) => [...(one?.keys() ?? [])]))], differs = (key) => maps.some((one) => one?.get(key) !== maps[0]?.get(key));
+  const columns = [{ title: "key", value: (key) => key }, ...labels.map((label, i) => ({ title: label, value: (key) => maps[i]?.get(key) ?? "" }))];
+  const different = keys.filter(differs);
+  return [labels.length > 1 ? (different.length ? table("What differs", columns, different) : note("Nothing differs.")) : null, table(caption, columns, keys)];
+}
+
 // ---- roofline ----
 
 const classRows = (roofline) => Object.entries(roofline?.classes ?? {}).map(([name, row]) => ({ name, ...row }));

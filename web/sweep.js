@@ -1,6 +1,6 @@
 // The pages of `aorta sweep`: one sweep, and two of the same knobs side by side.
 import { brief, change, duration, element, known, percent, spaced } from "./words.js";
-import { figures, note, pair, section } from "./sections.js";
+import { figures, heat, note, pair, section, sign } from "./sections.js";
 import { chart, tip } from "./charts.js";
 import { palette } from "./theme.js";
 import { table } from "./tables.js";
@@ -114,20 +114,6 @@ function parallel(sweeps) {
 
 const mean = (values) => (values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : NaN);
 
-// value(x, y): of a cell, NaN: none; shows how the colours go.
-function heat(title, xs, ys, names, value, show, colours, symmetric) {
-  const cells = xs.flatMap((x, i) => ys.map((y, j) => [i, j, value(x, y)])).filter((cell) => known(cell[2]));
-  if (!cells.length) return null;
-  const numbers = cells.map((cell) => cell[2]), most = Math.max(...numbers.map(Math.abs), 1e-9);
-  const low = symmetric ? -most : Math.min(...numbers), high = symmetric ? most : Math.max(...numbers);
-  return { xAxis: { type: "category", data: xs, name: names[0], splitArea: { show: true } }, yAxis: { type: "category", data: ys, name: names[1], nameLocation: "end", nameGap: 10, nameTextStyle: { align: "left" } },
-    grid: { left: 80, top: 36, right: 30, bottom: 84 },
-    visualMap: { min: low, max: high > low ? high : low + 1, calculable: false, orient: "horizontal", left: "center", bottom: 0, itemHeight: 150,
-      inRange: { color: colours }, formatter: show, textStyle: { color: "#888888" } },
-    tooltip: { trigger: "item", formatter: ({ data }) => tip(show(data[2]), `${names[0]}=${xs[data[0]]}`, `${names[1]}=${ys[data[1]]}`) },
-    series: [{ type: "heatmap", data: cells, label: { show: cells.length <= 150, formatter: ({ data }) => show(data[2]), fontSize: 13, fontWeight: 600, color: "#ffffff", textBorderColor: "#222222", textBorderWidth: 2 } }] };
-}
-
 // charts(x, y): the options of one or several charts, for the two knobs that are chosen.
 function matrix(knobs, titles, options) {
   const names = byImportance(knobs).map((knob) => knob.name);
@@ -183,7 +169,7 @@ const figureColumns = (sweep) => FIGURES.filter((key) => sweep.points.some((poin
 function pointsTable(sweep) {
   const best = sweep.best?.[sweep.objective];
   return table("Points, the best first", [...knobColumns(sweep), ...figureColumns(sweep), { title: "against the best", value: (row) => change(row[sweep.objective], best),
-    show: (row) => { const by = change(row[sweep.objective], best); return known(by) ? `${by > 0 ? "+" : ""}${brief(100 * by)}%` : "–"; } },
+    show: (row) => sign(change(row[sweep.objective], best)) },
   { title: "runs", value: (row) => row.runs }, ...(sweep.points.some((point) => point.steps !== sweep.steps) ? [{ title: "steps", value: (row) => row.steps }] : [])], sweep.points);
 }
 
@@ -209,16 +195,14 @@ export function sweepPage(data) {
       section("importance", "What each knob is worth", importanceOf(sweep), knobsTable(sweep), pairsTable(sweep)),
       section("values", "What each value gives", pair(...byImportance(sweep.knobs).map((knob) => valuesOf(sweep, knob)))),
       section("parallel", "All points", parallel([{ sweep, name: "points" }]), pointsTable(sweep)),
-      all.length ? section("matrix", "Two knobs", ...matrix(sweep.knobs, [`${spaced(sweep.objective)} of two knobs`], (x, y) => [heat("", valuesNamed(sweep, x), valuesNamed(sweep, y), [x, y], cellOf(sweep, [x, y]),
-        (value) => brief(value), shades(sweep.higher_is_better))])) : null,
+      all.length ? section("matrix", "Two knobs", ...matrix(sweep.knobs, [`${spaced(sweep.objective)} of two knobs`], (x, y) => [heat({ xs: valuesNamed(sweep, x), ys: valuesNamed(sweep, y), names: [x, y],
+        value: cellOf(sweep, [x, y]), show: brief, colours: shades(sweep.higher_is_better) })])) : null,
       section("history", "Trials", history(sweep), trialsTable(sweep)),
     ],
   };
 }
 
 // ---- two sweeps ----
-
-const sign = (by) => (known(by) ? `${by > 0 ? "+" : ""}${brief(100 * by)}%` : "–");
 
 function figuresTable(results, labels) {
   const rows = FIGURES.map((key) => ({ key, ...results.figures[key] })).filter((row) => row.points > 0);
@@ -276,8 +260,9 @@ export function sweepComparisonPage(data) {
         ["within the noise", String(results.points.length - counted.length)]]), figuresTable(results, labels), sideBySide(results, labels), comparedTable(results, labels, sweeps)),
       section("matrix", "Two knobs", ...matrix(sweeps[0].knobs, [...labels, `Change, ${labels[1]} against ${labels[0]}`], (x, y) => {
         const xs = valuesNamed(sweeps[0], x), ys = valuesNamed(sweeps[0], y), [before, after] = cells(x, y);
-        return [heat("", xs, ys, [x, y], before, (value) => brief(value), shades(higher)), heat("", xs, ys, [x, y], after, (value) => brief(value), shades(higher)),
-          heat("", xs, ys, [x, y], (a, b) => change(after(a, b), before(a, b)), sign, shades(higher), true)];
+        const both = { xs, ys, names: [x, y], show: brief, colours: shades(higher) };
+        return [heat({ ...both, value: before }), heat({ ...both, value: after }),
+          heat({ ...both, value: (a, b) => change(after(a, b), before(a, b)), show: sign, symmetric: true })];
       })),
       section("parallel", "All points", parallel(sweeps.map((sweep, i) => ({ sweep, name: labels[i] })))),
       section("importance", "What each knob is worth", pair(...sweeps.map((sweep, i) => importanceOf(sweep, `${labels[i]}: `))), ...sweeps.map((sweep, i) => element("div", {}, element("h3", {}, labels[i]), knobsTable(sweep)))),

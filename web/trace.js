@@ -1,6 +1,6 @@
 // The page of recordings: `aorta trace analyze --html`.
 import { brief, bytes, element, known, ms, percent, shortName, spaced } from "./words.js";
-import { bandwidth, figures, losses, note, pair, roofline, section, sizesTable, stack } from "./sections.js";
+import { bandwidth, figures, lines, losses, note, pair, roofline, section, sizesTable, stack } from "./sections.js";
 import { chart } from "./charts.js";
 import { table } from "./tables.js";
 import { timeline } from "./timeline.js";
@@ -13,12 +13,8 @@ const nameColumn = (title, key) => ({ title, value: (row) => row[key], show: (ro
 const plain = (title, key) => ({ title, value: (row) => row[key] });
 const share = (title, key) => ({ title, value: (row) => row[key], show: (row) => percent(row[key]) });
 
-function overSteps(ranks, key, title, unit) {
-  const lines = ranks.filter((rank) => rank.steps.length > 1).map((rank) => ({ type: "line", name: rankName(rank),
-    data: rank.steps.map((step) => [step.step, step[key]]) }));
-  return lines.length ? chart(title, () => ({ zoom: true, xAxis: { type: "value", min: "dataMin", max: "dataMax", minInterval: 1 },
-    yAxis: { type: "value", name: unit, nameLocation: "end", nameGap: 8 }, series: lines })) : null;
-}
+const overSteps = (ranks, key, title, unit) => lines(title, unit, ranks.filter((rank) => rank.steps.length > 1)
+  .map((rank) => ({ name: rankName(rank), data: rank.steps.map((step) => [step.step, step[key]]) })));
 
 function gemmChart(rows, roofline) {
   const drawn = rows.filter((row) => row.tflops_p50 > 0).sort((a, b) => b.total_ms - a.total_ms).slice(0, 20);

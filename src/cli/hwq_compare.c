@@ -1,9 +1,11 @@
 /* aorta hwq compare: two results, sweeps or groups side by side. */
+#include "base/files.h"
 #include "cli/hwq.h"
 #include "hwq/compare.h"
+#include "report/page.h"
 
 struct compare_arguments {
-    const char *baseline, *test;
+    const char *baseline, *test, *html;
     double threshold, between_runs, confidence;
     int64_t resamples, seed;
     bool json;
@@ -32,12 +34,14 @@ static const struct aorta_option rows[] = {
      .help = "how often the iterations are drawn again"},
     {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seed_limits,
      .help = "of the draws: the same seed gives the same intervals"},
+    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT",
+     .help = "file for a page with both side by side (docs/page.md)"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print one JSON object instead of the table"},
 };
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta hwq compare --baseline FILE --test FILE [--threshold X]",
+    .usage = "aorta hwq compare --baseline FILE --test FILE [--threshold X] [--html OUT]",
     .about = "Pairs results by workload and number of streams and compares the raw times of their iterations. A change "
              "counts only where its whole interval is beyond the threshold.",
     .options = rows,
@@ -45,16 +49,34 @@ static const struct aorta_cli_syntax syntax = {
     .footer = "Exit codes: 0 no regression, 1 a regression, 2 wrong arguments or files.",
 };
 
-static aorta_status print(const struct aorta_hwq_comparison *comparison, bool as_json) {
-    struct aorta_text text = {0};
+static aorta_status write_page(const struct aorta_hwq_comparison *comparison, const struct aorta_text *results,
+                               const char *path) {
+    struct aorta_text parts[2] = {0};
+    const struct aorta_hwq_measurements *const sides[2] = {comparison->baseline, comparison->test};
+    const struct aorta_page_results page = {"hwq_comparison", "AORTA: hwq compare", results, parts, 2};
     struct aorta_json json;
-    aorta_json_begin(&json, &text, 2);
-    if (as_json)
-        aorta_hwq_comparison_json(comparison, &json);
-    else
-        aorta_hwq_comparison_text(comparison, &text);
-    if (as_json) aorta_text_puts(&text, "\n");
-    return aorta_cli_print_text(&text);
+    for (int i = 0; i < 2; i++) {
+        aorta_json_begin(&json, &parts[i], 0);
+        aorta_hwq_measurements_json(sides[i], &json);
+    }
+    aorta_status status = aorta_page_write(&page, path);
+    for (int i = 0; i < 2; i++) aorta_text_free(&parts[i]);
+    return status;
+}
+
+static aorta_status show(const struct aorta_hwq_comparison *comparison, const struct compare_arguments *arguments) {
+    struct aorta_text text = {0}, object = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &object, 2);
+    aorta_hwq_comparison_json(comparison, &json);
+    aorta_text_puts(&object, "\n");
+    aorta_hwq_comparison_text(comparison, &text);
+    aorta_status status = aorta_status_join(aorta_text_check(&text), aorta_text_check(&object));
+    if (!status && arguments->html) status = write_page(comparison, &object, arguments->html);
+    if (!status) status = aorta_cli_print_beside(arguments->html, arguments->json ? object.data : text.data);
+    aorta_text_free(&text);
+    aorta_text_free(&object);
+    return status;
 }
 
 static aorta_status check_regressions(const struct aorta_hwq_comparison *comparison) {
@@ -72,12 +94,15 @@ static aorta_status compare(const struct compare_arguments *arguments) {
                                                                        .seed = (uint64_t)arguments->seed}};
     struct aorta_hwq_measurements baseline, test;
     struct aorta_hwq_comparison comparison;
+    if (arguments->html) AORTA_TRY(aorta_file_check_apart(arguments->html, "--html", arguments->baseline));
+    if (arguments->html) AORTA_TRY(aorta_file_check_apart(arguments->html, "--html", arguments->test));
+    AORTA_TRY(aorta_page_prepare(arguments->html));
     AORTA_TRY(aorta_annotate(aorta_hwq_measurements_open(arguments->baseline, &baseline), "--baseline"));
     aorta_status status = aorta_annotate(aorta_hwq_measurements_open(arguments->test, &test), "--test");
     if (!status) {
         status = aorta_hwq_comparison_make(&baseline, &test, &options, &comparison);
         if (!status) {
-            status = print(&comparison, arguments->json);
+            status = show(&comparison, arguments);
             if (!status) status = check_regressions(&comparison);
             aorta_hwq_comparison_free(&comparison);
         }

@@ -6,6 +6,7 @@
 #include "device/gpu.h"
 #include "hwq/map.h"
 #include "report/gnuplot.h"
+#include "report/page.h"
 #include "report/plot_matrix.h"
 
 #include <string.h>
@@ -13,7 +14,7 @@
 enum { LEVEL_ALL = 3 };
 
 struct map_arguments {
-    const char *device, *output, *plot;
+    const char *device, *output, *plot, *html;
     int64_t streams, copy_streams, comm_streams, repeats, copy_mb;
     int priority;
     bool all_pairs, json;
@@ -50,11 +51,14 @@ static const struct aorta_option rows[] = {
      .help = "write the JSON object to this file as well"},
     {"plot", AORTA_OPTION_STRING, AT(plot), "null", .nullable = true, .argument = "FILE",
      .help = "draw the matrix to this PNG file (needs gnuplot)"},
+    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT",
+     .help = "file for a page of the map (docs/page.md)"},
 };
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta hwq map [--streams N] [--priority LEVEL] [--device DEVICE] [--output FILE] [--plot FILE]",
+    .usage =
+        "aorta hwq map [--streams N] [--priority LEVEL] [--device DEVICE] [--output FILE] [--plot FILE] [--html OUT]",
     .about =
         "Finds which streams share a hardware queue: a long kernel runs on one stream with work queued after it; does "
         "a short kernel on another stream start before it ends? Times are the device's own, and every probe is "
@@ -108,9 +112,15 @@ static aorta_status emit(const struct map_arguments *arguments, const struct aor
     aorta_map_json(map, copies, device, &json);
     aorta_text_puts(&object, "\n");
     aorta_status status = aorta_status_join(aorta_text_check(&words), aorta_text_check(&object));
-    if (!status) status = aorta_cli_print_beside(arguments->output, arguments->json ? object.data : words.data);
+    if (!status)
+        status = aorta_cli_print_beside(arguments->html ? arguments->html : arguments->output,
+                                        arguments->json ? object.data : words.data);
     if (!status && arguments->output) status = aorta_file_replace(arguments->output, object.data, object.length);
     if (!status && arguments->plot) status = draw(map, device, arguments->plot);
+    if (!status && arguments->html)
+        status = aorta_page_write(
+            &(struct aorta_page_results){.kind = "hwq_map", .title = "AORTA: hardware queues", .results = &object},
+            arguments->html);
     aorta_text_free(&words);
     aorta_text_free(&object);
     return status;
@@ -167,6 +177,7 @@ static aorta_status run(const struct map_arguments *arguments) {
     struct aorta_comm *comm = NULL;
     AORTA_TRY(aorta_file_prepare(arguments->output, "--output"));
     AORTA_TRY(aorta_file_prepare(arguments->plot, "--plot"));
+    AORTA_TRY(aorta_page_prepare(arguments->html));
     AORTA_TRY(aorta_cli_open_device(arguments->device, 0, &log, &device));
     aorta_status status = arguments->comm_streams ? open_comm(device, &comm) : NULL;
     if (!status) status = measure(arguments, device, comm);

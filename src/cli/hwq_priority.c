@@ -4,6 +4,7 @@
 #include "cli/hwq.h"
 #include "cli/hwq_workload.h"
 #include "hwq/sweep.h"
+#include "report/page.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +98,22 @@ static void add_row(struct aorta_text *table, const struct aorta_hwq_result *res
                       result->verified ? result->verified : "-");
 }
 
+/* One more of the page's. */
+static void add_result(struct aorta_text *results, const struct aorta_hwq_result *result) {
+    struct aorta_json json;
+    aorta_text_puts(results, results->length ? "," : "{\"results\":[");
+    aorta_json_begin(&json, results, 0);
+    aorta_hwq_result_json(result, &json);
+}
+
+static aorta_status write_page(const struct hwq_values *values, struct aorta_text *results) {
+    if (!values->html || !results->length) return NULL;
+    aorta_text_puts(results, "]}");
+    return aorta_page_write(
+        &(struct aorta_page_results){.kind = "hwq", .title = "AORTA: hwq run-priority", .results = results},
+        values->html);
+}
+
 static aorta_status run_one(struct hwq_session *session, struct hwq_values *values,
                             const struct aorta_hwq_workload *w) {
     const struct counts counts = counts_for(values, w);
@@ -110,7 +127,10 @@ static aorta_status run_one(struct hwq_session *session, struct hwq_values *valu
         done++;
         if (!status) good = done;
     }
-    for (size_t i = 0; i < good; i++) add_row(session->table, &results[i]);
+    for (size_t i = 0; i < good; i++) {
+        add_row(session->table, &results[i]);
+        add_result(session->results, &results[i]);
+    }
     /* What ran before a failure counts. */
     if (session->ranks.rank == 0) status = aorta_status_join(status, write_results(values, results, good));
     const bool ended = !done || results[done - 1].verified;
@@ -168,11 +188,14 @@ static aorta_status each_of_group(struct hwq_session *session, struct hwq_values
 
 /* Recordings come after all measurements: a tracer's library stays in the process. */
 static aorta_status run_group(struct hwq_session *session, struct hwq_values *values, int group) {
-    struct aorta_text table = {0};
+    struct aorta_text table = {0}, results = {0};
     session->table = &table;
     session->brief = values->streams.count != 1;
+    session->results = &results;
     aorta_status status = each_of_group(session, values, group, run_one, "ran");
+    if (session->ranks.rank == 0) status = aorta_status_join(status, write_page(values, &results));
     aorta_text_free(&table);
+    aorta_text_free(&results);
     session->table = NULL;
     if (!values->profile) return status;
     aorta_status recorded = each_of_group(session, values, group, record_one, "were recorded");

@@ -4,6 +4,7 @@
 #include "cli/hwq_workload.h"
 #include "config/config.h"
 #include "hwq/sweep.h"
+#include "report/page.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -143,16 +144,39 @@ static aorta_status name_first(const char *command) {
                        command, command);
 }
 
+/* `scaling`: of a sweep, else NULL. */
+static aorta_status write_page(const struct aorta_hwq_result *results, size_t count,
+                               const struct aorta_hwq_scaling *scaling, const char *path) {
+    struct aorta_text text = {0}, title = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &text, 0);
+    if (scaling)
+        aorta_hwq_sweep_json(results, count, scaling, &json);
+    else
+        aorta_hwq_result_json(results, &json);
+    aorta_text_printf(&title, "AORTA: %s", results->workload_name);
+    const struct aorta_page_results page = {.kind = "hwq", .title = title.data, .results = &text};
+    aorta_status status = aorta_text_check(&title);
+    if (!status) status = aorta_page_write(&page, path);
+    aorta_text_free(&title);
+    aorta_text_free(&text);
+    return status;
+}
+
 static aorta_status conclude(const struct hwq_values *values, const struct aorta_hwq_result *results, size_t count,
                              bool sweep) {
     struct aorta_hwq_scaling scaling;
     struct aorta_text text = {0};
-    if (!sweep) return values->output ? aorta_hwq_result_write(results, values->output) : NULL;
+    if (!sweep) {
+        if (values->output) AORTA_TRY(aorta_hwq_result_write(results, values->output));
+        return values->html ? write_page(results, 1, NULL, values->html) : NULL;
+    }
     AORTA_TRY(aorta_hwq_scaling_make(results, count, &scaling));
     aorta_hwq_sweep_text(results, count, &scaling, &text);
     aorta_status status = aorta_text_check(&text);
     if (!status && !values->quiet) status = aorta_cli_print(text.data);
     if (!status && values->output) status = aorta_hwq_sweep_write(results, count, values->output);
+    if (!status && values->html) status = write_page(results, count, &scaling, values->html);
     aorta_text_free(&text);
     aorta_hwq_scaling_free(&scaling);
     return status;

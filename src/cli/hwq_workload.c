@@ -2,6 +2,7 @@
 #include "base/files.h"
 #include "base/progress.h"
 #include "device/gpu.h"
+#include "report/page.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,8 @@ static const struct aorta_option common[] = {
     {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seed_limits, .help = "random seed of the inputs"},
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
      .help = "file for the result as JSON (run-priority: a directory, created if needed)"},
+    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT",
+     .help = "file for a page of the results (docs/page.md)"},
     {"stamps", AORTA_OPTION_STRING, AT(stamps), "null", .nullable = true, .argument = "FILE",
      .help = "file for the start and end of every stamped kernel, as JSON (run only)"},
     {"profile", AORTA_OPTION_BOOL, AT(profile), "false", .letter = 'p',
@@ -233,8 +236,11 @@ aorta_status hwq_check(const struct hwq_values *values, const char *command, con
         return AORTA_ERROR(AORTA_USAGE, "--profile-dir %s: nothing is recorded without --profile", values->profile_dir);
     if (values->output && aorta_file_is_standard_output(values->output) && !values->quiet)
         return AORTA_ERROR(AORTA_USAGE, "--output %s: the table goes there too; add --quiet", values->output);
+    if (values->html && aorta_file_is_standard_output(values->html) && !values->quiet)
+        return AORTA_ERROR(AORTA_USAGE, "--html %s: the table goes there too; add --quiet", values->html);
     AORTA_TRY(check_set(values));
     if (values->profile) AORTA_TRY(aorta_directory_check_writable(profile_directory(values), "--profile-dir"));
+    AORTA_TRY(aorta_page_prepare(values->html));
     AORTA_TRY(aorta_file_prepare(values->stamps, "--stamps"));
     if (run || sweep) return aorta_file_prepare(values->output, "--output");
     return values->output ? aorta_directory_make(values->output) : NULL;

@@ -14,7 +14,7 @@ struct hwq_values {
     int64_t iterations, warmup, seed;
     int sync;
     bool graph, gate, verify, quiet, profile, full_size;
-    const char *output, *stamps, *device, *backend, *profile_dir;
+    const char *output, *html, *stamps, *device, *backend, *profile_dir;
     double timeout_s;
     _Alignas(16) unsigned char own[AORTA_HWQ_OPTION_BYTES]; /* the workload's */
     bool own_given[HWQ_MOST_OWN];                           /* of its options: on the command line */
@@ -25,9 +25,10 @@ struct hwq_session {
     struct aorta_ranks ranks;
     struct aorta_comm *world; /* opened when the first workload wants it */
     struct aorta_log log;
-    double timeout_s;         /* how long ranks wait for each other */
-    struct aorta_text *table; /* of run-priority, a row for each workload; else NULL */
-    bool brief;               /* no report of each run: a table of all follows */
+    double timeout_s;           /* how long ranks wait for each other */
+    struct aorta_text *table;   /* of run-priority, a row for each workload; else NULL */
+    struct aorta_text *results; /* of run-priority, for the page */
+    bool brief;                 /* no report of each run: a table of all follows */
 };
 
 /* Reads the words after the workload's name or the group. `workload` NULL: without options of its own; `many`: the

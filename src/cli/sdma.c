@@ -4,9 +4,10 @@
 #include "cli/cli.h"
 #include "cli/device_option.h"
 #include "device/gpu.h"
+#include "report/page.h"
 
 struct sdma_arguments {
-    const char *device;
+    const char *device, *html;
     int64_t matrix_size, copy_mb, iterations, warmup, peer;
     int direction, dtype;
     bool json;
@@ -43,12 +44,14 @@ static const struct aorta_option rows[] = {
      .help = "p2p: number of the other device; default: the next one"},
     {"dtype", AORTA_OPTION_CHOICE, AT(dtype), "fp32", .choices = types, .argument = "TYPE",
      .help = "element type of the matrices"},
+    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT",
+     .help = "file for a page of the figures (docs/page.md)"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print one JSON object, with every sample, instead of text"},
 };
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta sdma [--direction d2h|h2d|d2d|p2p] [--matrix-size N] [--copy-mb N] [--iterations N]",
+    .usage = "aorta sdma [--direction d2h|h2d|d2d|p2p] [--matrix-size N] [--copy-mb N] [--iterations N] [--html OUT]",
     .about =
         "Runs a matrix product on one stream and an asynchronous copy on another of high priority: each alone, one "
         "after the other, and together. Reports how much of the shorter one is hidden, and how both slow down.",
@@ -74,16 +77,21 @@ static aorta_status open_peer(const struct sdma_arguments *arguments, const stru
     return aorta_device_open(info->kind, index, peer);
 }
 
-static aorta_status print(const struct aorta_sdma *result, bool as_json) {
-    struct aorta_text text = {0};
+static aorta_status print(const struct aorta_sdma *result, const struct sdma_arguments *arguments) {
+    struct aorta_text text = {0}, object = {0};
     struct aorta_json json;
-    aorta_json_begin(&json, &text, 2);
-    if (as_json)
-        aorta_sdma_json(result, &json);
-    else
-        aorta_sdma_text(result, &text);
-    if (as_json) aorta_text_puts(&text, "\n");
-    return aorta_cli_print_text(&text);
+    aorta_json_begin(&json, &object, 2);
+    aorta_sdma_json(result, &json);
+    aorta_text_puts(&object, "\n");
+    aorta_sdma_text(result, &text);
+    aorta_status status = aorta_status_join(aorta_text_check(&text), aorta_text_check(&object));
+    if (!status && arguments->html)
+        status = aorta_page_write(
+            &(struct aorta_page_results){.kind = "sdma", .title = "AORTA: sdma", .results = &object}, arguments->html);
+    if (!status) status = aorta_cli_print_beside(arguments->html, arguments->json ? object.data : text.data);
+    aorta_text_free(&text);
+    aorta_text_free(&object);
+    return status;
 }
 
 static aorta_status measure(const struct sdma_arguments *arguments, struct aorta_device *device,
@@ -102,7 +110,7 @@ static aorta_status measure(const struct sdma_arguments *arguments, struct aorta
     aorta_progress_begin(&progress, stderr, "sdma", "iterations", arguments->iterations);
     AORTA_TRY(aorta_sdma_run(&options, &result));
     aorta_progress_end(&progress);
-    aorta_status status = print(&result, arguments->json);
+    aorta_status status = print(&result, arguments);
     aorta_sdma_free(&result);
     return status;
 }
@@ -110,6 +118,7 @@ static aorta_status measure(const struct sdma_arguments *arguments, struct aorta
 static aorta_status run(const struct sdma_arguments *arguments) {
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     struct aorta_device *device, *peer = NULL;
+    AORTA_TRY(aorta_page_prepare(arguments->html));
     AORTA_TRY(aorta_cli_open_device(arguments->device, 0, &log, &device));
     aorta_status status = NULL;
     if (arguments->direction == AORTA_SDMA_P2P)

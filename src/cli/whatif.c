@@ -3,6 +3,7 @@
 #include "base/lines.h"
 #include "cli/cli.h"
 #include "formats/inputs.h"
+#include "report/page.h"
 #include "report/summary.h"
 #include "verdict/gains.h"
 
@@ -11,7 +12,7 @@
 #include <string.h>
 
 struct whatif_arguments {
-    const char *ranks, *bandwidth, *latency, *compute, *copies, *step_range;
+    const char *ranks, *bandwidth, *latency, *compute, *copies, *step_range, *html;
     struct aorta_string_list without;
     int64_t ranks_per_node;
     bool json;
@@ -37,13 +38,15 @@ static const struct aorta_option rows[] = {
      .help = "without this cause of the verdict (host_launch, host_sync, …); repeat it for several"},
     {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
      .help = "of traces: a step begins with each range whose name matches, as in aorta trace analyze"},
+    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT",
+     .help = "file for a page of the figures (docs/page.md)"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all figures as JSON"},
 };
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta whatif FILE|DIR|RUN [--ranks 8,64,1024] [--bandwidth 400G] [--latency 5us] [--ranks-per-node 8] "
-             "[--compute 2x] [--copies 2x] [--without CAUSE …] [--json]",
+             "[--compute 2x] [--copies 2x] [--without CAUSE …] [--html OUT] [--json]",
     .about = "Replays the recorded step with other resources: more ranks, other links, faster kernels, without a "
              "cause. Takes traces as aorta trace analyze does, or the directory of a run of aorta train. Prints what "
              "it assumes.",
@@ -256,13 +259,19 @@ static aorta_status fill(struct whatif_page *page, const struct request *request
     return find_stop(page);
 }
 
-static aorta_status print(const struct whatif_page *page, bool json) {
-    struct aorta_text text = {0};
-    if (json)
-        whatif_json(page, &text);
-    else
-        whatif_text(page, aorta_terminal_width(stdout), &text);
-    return aorta_cli_print_text(&text);
+static aorta_status print(const struct whatif_page *page, const struct whatif_arguments *arguments) {
+    struct aorta_text text = {0}, json = {0};
+    whatif_json(page, &json);
+    whatif_text(page, aorta_terminal_width(stdout), &text);
+    aorta_status status = aorta_status_join(aorta_text_check(&text), aorta_text_check(&json));
+    if (!status && arguments->html)
+        status =
+            aorta_page_write(&(struct aorta_page_results){.kind = "whatif", .title = "AORTA: whatif", .results = &json},
+                             arguments->html);
+    if (!status) status = aorta_cli_print_beside(arguments->html, arguments->json ? json.data : text.data);
+    aorta_text_free(&text);
+    aorta_text_free(&json);
+    return status;
 }
 
 static aorta_status replay(const struct aorta_graph *graph, const struct aorta_whatif_collectives *collectives,
@@ -279,7 +288,7 @@ static aorta_status replay(const struct aorta_graph *graph, const struct aorta_w
                                .rows = calloc(request->rank_count + DOUBLINGS, sizeof *page.rows)};
     if (!page.rows) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu rows", request->rank_count);
     aorta_status status = fill(&page, request);
-    if (!status) status = print(&page, arguments->json);
+    if (!status) status = print(&page, arguments);
     free(page.rows);
     return status;
 }
@@ -310,6 +319,7 @@ static aorta_status open_traces(const struct aorta_cli_line *line, const struct 
     struct aorta_trace_analysis analysis;
     aorta_status status =
         aorta_trace_open_inputs((const char *const *)line->operands, (size_t)line->operand_count, &reading, &list);
+    if (!status) status = aorta_trace_check_output(&list, task->arguments->html, "--html");
     if (!status) status = aorta_trace_analyze(&list, NULL, &analysis);
     if (!status) {
         status = replay_trace(&analysis, task);
@@ -359,6 +369,7 @@ static aorta_status run(const struct aorta_cli_line *line, const struct whatif_a
         return AORTA_ERROR(AORTA_USAGE, "no trace and no run directory is named; usage: %s", syntax.usage);
     struct request request = {0};
     struct task task = {arguments, &request};
+    AORTA_TRY(aorta_page_prepare(arguments->html));
     aorta_status status = read_request(arguments, &request);
     bool own = line->operand_count == 1 && aorta_run_is_directory(line->operands[0]);
     if (!status) status = own ? open_run(line->operands[0], &task) : open_traces(line, &task);

@@ -100,6 +100,8 @@ void aorta_hwq_comparison_free(struct aorta_hwq_comparison *comparison);
 
 void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, struct aorta_text *text);
 void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, struct aorta_json *json);
+/* An array: workload, streams, file, runs, raw times and settings of each. */
+void aorta_hwq_measurements_json(const struct aorta_hwq_measurements *measurements, struct aorta_json *json);
 
 /* `ratio` with its interval widened by `between_runs` for so many runs on each side. */
 struct aorta_ratio aorta_hwq_widen(struct aorta_ratio ratio, const struct aorta_hwq_comparison_options *options,

@@ -1,6 +1,7 @@
 /* A comparison as a table and as JSON. */
 #include "hwq/compare.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +28,31 @@ static void say_pair(const struct aorta_hwq_compared *pair, int width, struct ao
     aorta_text_puts(text, "\n");
 }
 
+/* What changed most for sure, of all pairs. */
+static void say_largest(const struct aorta_hwq_comparison *comparison, struct aorta_text *text) {
+    const struct aorta_hwq_compared *largest = NULL;
+    double farthest = 0;
+    for (size_t i = 0; i < comparison->pair_count; i++) {
+        const struct aorta_hwq_compared *pair = &comparison->pairs[i];
+        const double far = fabs(log(pair->widened.value));
+        if (pair->change != AORTA_HWQ_REGRESSION && pair->change != AORTA_HWQ_IMPROVEMENT) continue;
+        if (far <= farthest) continue;
+        farthest = far;
+        largest = pair;
+    }
+    if (!largest) {
+        aorta_text_printf(text, "No iteration time of %s differs from %s by more than %g%% for sure.",
+                          comparison->test->path, comparison->baseline->path, 100 * comparison->options.threshold);
+        return;
+    }
+    aorta_text_printf(text, "What differs most: %s on %s takes %s ms an iteration in %s and %s ms in %s (%+.*f%%, %s).",
+                      largest->baseline->workload, aorta_counted(largest->baseline->streams, "stream").text,
+                      aorta_brief(largest->p50_ms[1]).text, comparison->test->path,
+                      aorta_brief(largest->p50_ms[0]).text, comparison->baseline->path,
+                      fabs(percent(largest->widened.value)) < 10 ? 1 : 0, percent(largest->widened.value),
+                      largest->change == AORTA_HWQ_REGRESSION ? "worse" : "better");
+}
+
 void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, struct aorta_text *text) {
     int width = (int)strlen("workload");
     for (size_t i = 0; i < comparison->pair_count; i++) {
@@ -41,6 +67,8 @@ void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, st
     aorta_text_puts(text, "\n");
     for (size_t i = 0; i < comparison->warning_count; i++)
         aorta_text_printf(text, "warning: %s\n", comparison->warnings[i]);
+    say_largest(comparison, text);
+    aorta_text_puts(text, "\n");
     const size_t *changes = comparison->changes;
     aorta_text_printf(text, "%zu compared: %s, %s, %zu unchanged, %zu uncertain ", comparison->pair_count,
                       aorta_counted((long long)changes[AORTA_HWQ_REGRESSION], "regression").text,
@@ -102,6 +130,11 @@ void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, st
     aorta_json_key_string(json, "kind", "hwq_comparison");
     aorta_json_key_string(json, "baseline", comparison->baseline->path);
     aorta_json_key_string(json, "test", comparison->test->path);
+    struct aorta_text largest = {0};
+    say_largest(comparison, &largest);
+    aorta_json_key_string(json, "largest_change", largest.data);
+    json->out->failed |= largest.failed;
+    aorta_text_free(&largest);
     aorta_json_key_double(json, "threshold", comparison->options.threshold);
     aorta_json_key_double(json, "between_runs", comparison->options.between_runs);
     aorta_json_key_double(json, "confidence", comparison->options.bootstrap.confidence);
@@ -118,4 +151,27 @@ void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, st
     for (size_t i = 0; i < comparison->warning_count; i++) aorta_json_string(json, comparison->warnings[i]);
     aorta_json_array_end(json);
     aorta_json_object_end(json);
+}
+
+void aorta_hwq_measurements_json(const struct aorta_hwq_measurements *measurements, struct aorta_json *json) {
+    aorta_json_array(json);
+    for (size_t i = 0; i < measurements->count; i++) {
+        const struct aorta_hwq_measurement *item = &measurements->items[i];
+        aorta_json_object(json);
+        aorta_json_key_string(json, "workload", item->workload);
+        aorta_json_key_int(json, "stream_count", item->streams);
+        aorta_json_key_string(json, "file", item->file);
+        aorta_json_key_int(json, "runs", item->runs);
+        aorta_json_key_bool(json, "simulated", item->simulated);
+        aorta_json_key_double(json, "clock_mhz", item->clock_mhz);
+        aorta_json_key_array(json, "times_ms");
+        for (size_t j = 0; j < item->count; j++) aorta_json_fixed(json, item->times_ms[j], 6);
+        aorta_json_array_end(json);
+        aorta_json_key_object(json, "settings");
+        for (size_t j = 0; j < item->setting_count; j++)
+            aorta_json_key_string(json, item->settings[j].key, item->settings[j].value);
+        aorta_json_object_end(json);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
 }

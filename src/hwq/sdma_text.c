@@ -155,6 +155,13 @@ void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_json *json) {
         aorta_json_bool(json, result->direct);
     else
         aorta_json_null(json);
+    struct aorta_text verdict = {0};
+    say_verdict(result, &verdict);
+    for (char *at = verdict.data; at && *at; at++)
+        if (*at == '\n') *at = at[1] ? ' ' : '\0';
+    aorta_json_key_string(json, "verdict", verdict.data);
+    json->out->failed |= verdict.failed;
+    aorta_text_free(&verdict);
     aorta_json_key_int(json, "verified_bytes", (int64_t)result->verified);
     aorta_json_key_double(json, "gemm_error_of_allowed", result->gemm_error);
     aorta_json_object_end(json);

@@ -1,6 +1,7 @@
 /* aorta hwq as a user runs it, on the CPU device. */
 #include "base/files.h"
 #include "check.h"
+#include "report/page.h"
 #include "run.h"
 
 #include <fcntl.h>
@@ -36,6 +37,43 @@ static void test_a_run_explains_itself_and_leaves_a_file(void **state) {
     expect("hwq run hetero_kernels --size 32 --streams 4 --iterations 3 --gate --graph --device cpu", 0,
            "convoy_factor");
     expect("hwq run comms_compute_overlap --mm-dim 16 --comm-size 1K --iterations 3 --device cpu", 0, "simulated");
+}
+
+/* A command makes the page of its kind; without pages in the build it says so before anything runs. */
+static void expect_page(const char *words, const char *kind) {
+    char line[1200], path[512], wanted[64], *page;
+    size_t length;
+    snprintf(path, sizeof path, "%s/%s.html", e2e_workspace(), kind);
+    snprintf(line, sizeof line, "%s --html %s", words, path);
+    if (!aorta_page_available()) {
+        expect(line, 1, "this build writes no pages");
+        return;
+    }
+    expect(line, 0, "");
+    check_ok(aorta_file_read(path, &page, &length));
+    snprintf(wanted, sizeof wanted, "\"kind\": \"%s\"", kind);
+    assert_non_null(strstr(page, wanted));
+    free(page);
+}
+
+static void test_pages(void **state) {
+    (void)state;
+    char words[512];
+    const char *at = e2e_workspace();
+    const char *tiny = "tiny_kernel_stress --chains 3 --iterations 4 --device cpu";
+    snprintf(words, sizeof words, "hwq run %s --verify -q", tiny);
+    expect_page(words, "hwq");
+    snprintf(words, sizeof words, "hwq sweep %s --streams 1,2 -o %s/swept.json", tiny, at);
+    expect_page(words, "hwq");
+    snprintf(words, sizeof words, "hwq compare --baseline %s/swept.json --test %s/swept.json --resamples 100", at, at);
+    expect_page(words, "hwq_comparison");
+    expect("hwq map --streams 2 --copy-mb 0 --device cpu --html /proc/x/y.html", aorta_page_available() ? 2 : 1,
+           "html");
+    expect_page("hwq map --streams 2 --copy-streams 0 --comm-streams 0 --copy-mb 1 --device cpu", "hwq_map");
+    expect_page("sdma --device cpu --matrix-size 32 --copy-mb 1 --iterations 3", "sdma");
+    snprintf(words, sizeof words, "hwq compare --baseline %s/swept.json --test %s/swept.json --html %s/swept.json", at,
+             at, at);
+    expect(words, 2, "is one of the files to read");
 }
 
 /* Where a sentence is cut into lines depends on its figures. */
@@ -332,6 +370,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_list_shows_the_workloads),
         cmocka_unit_test(test_a_run_explains_itself_and_leaves_a_file),
+        cmocka_unit_test(test_pages),
         cmocka_unit_test(test_advice_is_for_what_is_left),
         cmocka_unit_test(test_a_sweep_shows_scaling),
         cmocka_unit_test(test_ranks_really_communicate),
