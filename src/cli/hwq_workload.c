@@ -2,6 +2,7 @@
 #include "base/files.h"
 #include "base/progress.h"
 #include "device/gpu.h"
+#include "measure/tracer.h"
 #include "report/page.h"
 
 #include <stdlib.h>
@@ -253,6 +254,7 @@ aorta_status hwq_session_open(const struct hwq_values *values, struct hwq_sessio
                                     .timeout_s = values->timeout_s};
     AORTA_TRY(aorta_ranks_detect(&session->ranks));
     if (session->ranks.world_size > 1) session->log.rank = session->ranks.rank;
+    if (values->profile) aorta_tracer_prepare();
     return aorta_cli_open_device(values->device, session->ranks.local_rank, &session->log, &session->device);
 }
 

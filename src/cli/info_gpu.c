@@ -6,12 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct aorta_library_description rocprofiler_library = {
-    .purpose = "recording with rocprofv3",
-    .names = (const char *const[]){"librocprofiler-sdk.so.1", "librocprofiler-sdk.so.0", "librocprofiler-sdk.so", NULL},
-    .install = "apt install rocprofiler-sdk (from AMD's repository)",
-};
-
 /* Libraries beside the driver, and what is lost without each. */
 static const struct library {
     const char *name;
@@ -23,7 +17,7 @@ static const struct library {
      {"CUPTI", &aorta_cupti_library, "times come from ranges only, not from kernels"}},
     {{"hipBLASLt", &aorta_blas_hip.library, "training on the GPU cannot run"},
      {"RCCL", &aorta_rccl_library, "ranks cannot use a GPU each"},
-     {"rocprofiler-sdk", &rocprofiler_library, "times come from ranges only, not from kernels"}},
+     {"rocprofiler-sdk", &aorta_rocprofiler_library, "times come from ranges only, not from kernels"}},
 };
 
 static const enum aorta_device_kind kinds[INFO_GPU_KINDS] = {AORTA_DEVICE_CUDA, AORTA_DEVICE_HIP};

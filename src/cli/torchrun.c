@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 #include "comm/ranks.h"
 #include "device/gpu.h"
+#include "measure/tracer.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -43,6 +44,7 @@ aorta_status aorta_cli_under_torchrun(int argc, char **argv, bool *done) {
     if (!getenv("TORCHELASTIC_RUN_ID") || !communicates(argv[1])) return NULL;
     AORTA_TRY(aorta_ranks_detect(&ranks));
     if (ranks.mpi || ranks.world_size == 1 || ranks.local_world_size != ranks.world_size) return NULL;
+    aorta_tracer_prepare(); /* looking for devices begins HIP */
     AORTA_TRY(aorta_device_best_kind(&kind, &count));
     if (kind != AORTA_DEVICE_CPU) return NULL;
     *done = true;

@@ -29,11 +29,11 @@ static const struct aorta_option options[] = {
      .help = "add temperature, power, clocks, memory in use and load of the GPU (NVML, ROCm SMI) to each iteration's "
              "metrics; null with a reason on a CPU"},
     {"kernel-timing", AORTA_OPTION_BOOL, AT(kernel_timing), "false",
-     .help =
-         "take device times from CUPTI's kernel records, and add the records to each iteration (source kernel beside "
-         "range); fails where CUPTI is not available. Default: records where CUPTI is available"},
+     .help = "take device times from kernel records (CUPTI, rocprofiler-sdk), and add the records to each iteration "
+             "(source "
+             "kernel beside range); fails where these are not available. Default: records where they are"},
     {"no-kernel-timing", AORTA_OPTION_BOOL, AT(no_kernel_timing), "false",
-     .help = "measure with timestamps around operations, as on GPUs without CUPTI: upper bounds"},
+     .help = "measure with timestamps around operations, as on GPUs without records: upper bounds"},
     {"no-record", AORTA_OPTION_BOOL, AT(no_record), "false",
      .help = "record no ranges, and so no report: to measure what recording costs"},
     {"no-report", AORTA_OPTION_BOOL, AT(no_report), "false",

@@ -34,8 +34,23 @@ struct aorta_tracer {
     bool running;
 };
 
+static const struct aorta_tracer_backend *const backends[] = {
+    [AORTA_DEVICE_CUDA] = &aorta_tracer_cupti,
+    [AORTA_DEVICE_HIP] = &aorta_tracer_rocprofiler,
+};
+
 static const struct aorta_tracer_backend *backend_of(enum aorta_device_kind kind) {
-    return kind == AORTA_DEVICE_CUDA ? &aorta_tracer_cupti : NULL;
+    return kind < sizeof backends / sizeof backends[0] ? backends[kind] : NULL;
+}
+
+void aorta_tracer_prepare(void) {
+    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++)
+        if (backends[i] && backends[i]->prepare) backends[i]->prepare();
+}
+
+bool aorta_tracer_labels(enum aorta_device_kind kind) {
+    const struct aorta_tracer_backend *backend = backend_of(kind);
+    return backend && backend->label;
 }
 
 bool aorta_tracer_exists(enum aorta_device_kind kind) {
@@ -43,15 +58,9 @@ bool aorta_tracer_exists(enum aorta_device_kind kind) {
 }
 
 aorta_status aorta_tracer_check(enum aorta_device_kind kind) {
-    if (kind == AORTA_DEVICE_CPU)
-        return AORTA_ERROR(AORTA_CONFIG, "the kernel tracer needs a GPU: on the CPU device the ranges are the "
-                                         "operations themselves; run without --kernel-timing");
-    if (!backend_of(kind))
-        return AORTA_ERROR(AORTA_UNSUPPORTED,
-                           "there is no kernel tracer for %s devices yet; run without "
-                           "--kernel-timing, or under rocprofv3",
-                           aorta_device_kind_name(kind));
-    return NULL;
+    if (backend_of(kind)) return NULL;
+    return AORTA_ERROR(AORTA_CONFIG, "the kernel tracer needs a GPU: on the CPU device the ranges are the operations "
+                                     "themselves; run without --kernel-timing");
 }
 
 static void call_driver(void *device) {
@@ -167,8 +176,11 @@ aorta_status aorta_tracer_receive(struct aorta_tracer *tracer, const struct aort
 
 static aorta_status fetch(struct aorta_tracer *tracer, bool all) {
     AORTA_TRY(tracer->backend->fetch(tracer->state, all, tracer));
-    /* Libraries deliver in the order of launches, so that with a record all that ended before it began has come. */
-    int64_t complete_ns = all ? aorta_clock_ns() : tracer->latest_start_ns;
+    /* Libraries deliver in the order of launches, more or less, so that with a record all that ended before it began
+     * has come. */
+    int64_t complete_ns = tracer->latest_start_ns;
+    if (complete_ns > INT64_MIN) complete_ns -= tracer->backend->disorder_ns;
+    if (all) complete_ns = aorta_clock_ns();
     if (complete_ns > tracer->complete_ns) tracer->complete_ns = complete_ns;
     return NULL;
 }
@@ -274,7 +286,7 @@ uint32_t aorta_tracer_launches(struct aorta_tracer *tracer) {
 }
 
 void aorta_tracer_label(struct aorta_tracer *tracer, uint64_t label) {
-    tracer->backend->label(tracer->state, label);
+    if (tracer->backend->label) tracer->backend->label(tracer->state, label);
 }
 
 struct aorta_tracer_facts aorta_tracer_get_facts(struct aorta_tracer *tracer) {

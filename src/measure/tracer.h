@@ -1,5 +1,5 @@
-/* The kernel tracer: records of the device's work. The vendor's profiler library (CUPTI; the interface also fits
- * rocprofiler-sdk) records start and end of every kernel, copy and fill, whoever launched it.
+/* The kernel tracer: records of the device's work. The vendor's profiler library (CUPTI, rocprofiler-sdk)
+ * records start and end of every kernel, copy and fill, whoever launched it.
  *
  * Records arrive late: only when everything launched around them has finished too. So a step's records are taken once
  * aorta_tracer_reached says so (metrics_lines.h writes the lines of finished steps after that).
@@ -40,13 +40,19 @@ struct aorta_tracer_facts {
 
 struct aorta_tracer;
 
+/* Called before the first use of a device by a process that may open a tracer: rocprofiler-sdk has to be there when HIP
+ * begins. What fails is reported by aorta_tracer_open. */
+void aorta_tracer_prepare(void);
+
 /* Whether a device of this kind can be traced at all, without opening anything. AORTA_CONFIG for the CPU device: its
  * ranges are the operations. */
 AORTA_MUST_USE aorta_status aorta_tracer_check(enum aorta_device_kind kind);
 
 bool aorta_tracer_exists(enum aorta_device_kind kind); /* the same, yes or no */
+bool aorta_tracer_labels(
+    enum aorta_device_kind kind); /* whether the work of a captured graph's nodes has their label */
 
-extern const struct aorta_library_description aorta_cupti_library; /* that it loads on CUDA devices */
+extern const struct aorta_library_description aorta_cupti_library, aorta_rocprofiler_library; /* CUDA's, HIP's */
 
 /* Opens the library and starts tracing; before graphs are captured, so that the library knows their nodes.
  * AORTA_CONFIG: a CPU device; AORTA_UNSUPPORTED: the library is missing, too old or refused, with what to do about it;

@@ -11,6 +11,8 @@ struct aorta_tracer_call {
 };
 
 struct aorta_tracer_backend {
+    int64_t disorder_ns;   /* records of work so much earlier may still follow one; 0: in the order of launches */
+    void (*prepare)(void); /* what has to be before the first use of a device; NULL: nothing */
     /* Loads the library and prepares it; nothing is recorded yet. Fills library and path of *facts (strings live as
      * long as the state). */
     aorta_status (*open)(const struct aorta_tracer_call *call, void **state, struct aorta_tracer_facts *facts);
@@ -21,11 +23,11 @@ struct aorta_tracer_backend {
     aorta_status (*fetch)(void *state, bool all, struct aorta_tracer *tracer);
     int64_t (*dropped)(void *state);                  /* records known to be lost since open */
     uint32_t (*launches)(void *state);                /* the number of now */
-    void (*label)(void *state, uint64_t label);       /* of nodes from now on */
+    void (*label)(void *state, uint64_t label);       /* of nodes from now on; NULL: nodes are not known */
     uint64_t (*label_of)(void *state, uint64_t node); /* 0: none */
 };
 
-extern const struct aorta_tracer_backend aorta_tracer_cupti;
+extern const struct aorta_tracer_backend aorta_tracer_cupti, aorta_tracer_rocprofiler;
 
 /* Called by fetch for each record; record->name may be short-lived. */
 AORTA_MUST_USE aorta_status aorta_tracer_receive(struct aorta_tracer *tracer, const struct aorta_trace_record *record);

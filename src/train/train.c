@@ -213,6 +213,11 @@ static bool wants_records(const struct trainer *t) {
     return aorta_tracer_exists(aorta_device_get_info(t->context.device)->kind);
 }
 
+/* Before the device is known. */
+static bool may_record(const struct trainer *t) {
+    return t->run->kernel_timing != AORTA_KERNEL_TIMING_OFF || options_of(t)->profiling.enabled;
+}
+
 static void warn_of_no_tracer(const struct trainer *t, aorta_status reason) {
     const bool files = options_of(t)->profiling.enabled;
     if (t->context.ranks.rank == 0)
@@ -223,12 +228,23 @@ static void warn_of_no_tracer(const struct trainer *t, aorta_status reason) {
     aorta_status_free(reason);
 }
 
+/* A range's work within a captured step is known by its nodes. */
+static aorta_status check_captured(const struct trainer *t) {
+    const enum aorta_device_kind kind = aorta_device_get_info(t->context.device)->kind;
+    if (!captures_steps(t) || !aorta_tracer_exists(kind) || aorta_tracer_labels(kind)) return NULL;
+    return AORTA_ERROR(AORTA_UNSUPPORTED,
+                       "kernel tracing on %s: records do not say which node of a captured step they are "
+                       "of; compile.enabled=false records kernels",
+                       aorta_device_kind_name(kind));
+}
+
 /* Kernels are recorded for the figures or for trace files; on a CPU the ranges are the operations. */
 static aorta_status open_tracer(struct trainer *t) {
     bool gpu = aorta_device_get_info(t->context.device)->kind != AORTA_DEVICE_CPU;
     t->by_records = wants_records(t);
     if (!t->by_records && !(options_of(t)->profiling.enabled && gpu)) return NULL;
-    aorta_status status = aorta_tracer_open(t->context.device, &t->tracer);
+    aorta_status status = check_captured(t);
+    if (!status) status = aorta_tracer_open(t->context.device, &t->tracer);
     if (status) {
         enum aorta_code code = aorta_status_code(status);
         if (t->run->kernel_timing == AORTA_KERNEL_TIMING_ON) return status;
@@ -281,6 +297,7 @@ static aorta_status set_up(struct trainer *t) {
     const struct aorta_train_options *o = options_of(t);
     int world = t->run->ranks.world_size, rank = t->run->ranks.rank;
     AORTA_TRY(aorta_beacon_open(rank, &t->beacon)); /* first: it reports what fails from here on */
+    if (may_record(t)) aorta_tracer_prepare();
     AORTA_TRY(aorta_train_context_open(&t->context, o, &t->run->ranks, t->run->log));
     log_without_effect(t);
     AORTA_TRY(open_tracer(t));

@@ -130,6 +130,26 @@ static void test_times_come_from_records(void **state) {
     }
 }
 
+/* On HIP from rocprofiler-sdk, which numbers no nodes: steps that are captured have timestamps. */
+static void test_times_come_from_rocprofiler(void **state) {
+    (void)state;
+    static const char hip[] = HIP_FORWARDER ":" FAKES;
+    struct e2e_run run;
+    setenv("AORTA_LIBRARY_PATH", HIP_FORWARDER ":" FAKES ":" FAKE_ROCPROFILER, 1);
+    e2e_train_well(&run, 1, STEPS, "device.kind=hip");
+    for (size_t step = 1; step < STEPS; step++) assert_true(check_records(e2e_line(&run, 0, step)) > 20);
+    assert_string_equal(json_string_value(e2e_get(e2e_line(&run, 0, 0), "device")), "hip");
+    e2e_free(&run);
+    e2e_train_well(&run, 1, STEPS, "device.kind=hip compile.enabled=true");
+    assert_null(json_object_get(e2e_line(&run, 0, 2), "kernel_profile"));
+    e2e_expect_output(&run, 0, "records do not say which node of a captured step they are of");
+    e2e_free(&run);
+    setenv("AORTA_LIBRARY_PATH", hip, 1);
+    e2e_train(&run, 1, "device.kind=hip --kernel-timing");
+    e2e_expect_output(&run, 1, "kernel tracing (rocprofiler-sdk)");
+    e2e_free(&run);
+}
+
 /* Records are taken unless some steps are not recorded, or somebody else records. Without them the ranges are measured
  * by timestamps. */
 static void test_when_kernels_are_recorded(void **state) {
@@ -498,6 +518,7 @@ int main(void) {
         cmocka_unit_test_setup(test_first_run_reports_compiling, begin),
         cmocka_unit_test_setup(test_runs, begin),
         cmocka_unit_test_setup(test_times_come_from_records, begin),
+        cmocka_unit_test_setup(test_times_come_from_rocprofiler, begin),
         cmocka_unit_test_setup(test_when_kernels_are_recorded, begin),
         cmocka_unit_test_setup(test_what_cannot_be_captured_runs_eagerly, begin),
         cmocka_unit_test_setup(test_a_step_ends_with_its_copies, begin),

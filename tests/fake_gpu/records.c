@@ -34,6 +34,7 @@ static _Thread_local struct fake_nodes *capturing; /* what this thread captures 
 
 static const struct fake_cupti *find(void) {
     void *library = dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD);
+    if (!library) library = dlopen("librocprofiler-sdk.so.1", RTLD_NOW | RTLD_NOLOAD); /* under the HIP forwarder */
     void *symbol = library ? dlsym(library, "fake_cupti") : NULL;
     const struct fake_cupti *(*get)(void);
     memcpy(&get, &symbol, sizeof get);

@@ -1,0 +1,434 @@
+/* Kernel records of AMD GPUs through rocprofiler-sdk's buffered tracing.
+ *
+ * The library is configured once, for as long as the process lives, and before HIP begins, as it replaces HIP's
+ * functions then. A tracer starts and stops what was configured. Two facts come from the thread that launches: the
+ * launch's number, which the library asks for and gives back with the record, and the stream that HIP works on. Neither
+ * nodes of graphs nor hardware queues beyond HSA's are known. */
+#include "base/clock.h"
+#include "base/intern.h"
+#include "device/gpu.h"
+#include "measure/rocprofiler_abi.h"
+#include "measure/tracer_backend.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    BUFFER_BYTES = 1 << 20,
+    WATERMARK_BYTES = 64 << 10, /* from there on the library hands records out by itself */
+    RECORD_LIMIT = 1 << 18,     /* that nobody fetched */
+    KERNEL_LIMIT = 1 << 20,     /* numbers of kernels whose names are stored */
+    DISORDER_NS = 10000000,     /* records of finished work come in any order */
+    SETTLE_NS = 5000000,        /* between two looks whether the last ones have come */
+    STREAM_DEPTH = 8,           /* HIP functions within each other */
+    CLOCK_READINGS = 5
+};
+
+struct rocprofiler {
+    struct aorta_rocprofiler_api api;
+    struct aorta_library library;
+    char version[48]; /* "rocprofiler-sdk 1.0.0" */
+    uint64_t names_context, context, buffer;
+    struct aorta_rocprofiler_tool tool;
+    uint32_t refusal; /* of a function within the configuration */
+    const char *refused;
+    bool open;
+    _Atomic uint32_t launches;
+    pthread_mutex_t lock; /* of the following */
+    struct aorta_intern names;
+    const char **kernels; /* by the library's number of the kernel */
+    size_t kernel_count;
+    struct aorta_trace_record *records; /* in the library's time */
+    size_t count, capacity;
+    int64_t dropped;
+};
+
+/* The library keeps pointers to it until the process ends, and serves one configuration in a process. */
+static struct rocprofiler process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static pthread_once_t prepared = PTHREAD_ONCE_INIT;
+static struct {
+    enum aorta_code code;
+    char message[768];
+} failure; /* of the preparation; message "": none */
+
+/* The streams of HIP functions that this thread is in. */
+static _Thread_local struct {
+    uint32_t streams[STREAM_DEPTH];
+    int depth;
+} inside;
+
+/* ---- the library ---- */
+
+#define ROW(member, symbol)                                                                                            \
+    { "rocprofiler_" symbol, offsetof(struct aorta_rocprofiler_api, member), true }
+static const struct aorta_symbol symbols[] = {
+    ROW(get_version, "get_version"),
+    ROW(get_timestamp, "get_timestamp"),
+    ROW(status_string, "get_status_string"),
+    ROW(force_configure, "force_configure"),
+    ROW(create_context, "create_context"),
+    ROW(start_context, "start_context"),
+    ROW(stop_context, "stop_context"),
+    ROW(create_buffer, "create_buffer"),
+    ROW(flush_buffer, "flush_buffer"),
+    ROW(configure_buffer, "configure_buffer_tracing_service"),
+    ROW(configure_callback, "configure_callback_tracing_service"),
+    ROW(configure_request, "configure_external_correlation_id_request_service"),
+};
+#undef ROW
+
+static const char *const names[] = {"librocprofiler-sdk.so.1", "librocprofiler-sdk.so", NULL};
+
+const struct aorta_library_description aorta_rocprofiler_library = {
+    .purpose = "kernel tracing (rocprofiler-sdk)",
+    .names = names,
+    .symbols = symbols,
+    .symbol_count = sizeof symbols / sizeof symbols[0],
+    .install = "it is part of ROCm 7.0 and later (package rocprofiler-sdk); set LD_LIBRARY_PATH to its folder, e.g. "
+               "/opt/rocm/lib",
+};
+
+static aorta_status refused(const char *call, uint32_t result) {
+    const char *reason = process.api.status_string(result);
+    return AORTA_ERROR(AORTA_UNSUPPORTED, "kernel tracing: %s (%s) refused: %s (%u)%s", call, process.library.path,
+                       reason ? reason : "unknown status", result,
+                       result == AORTA_ROCPROFILER_CONFIGURATION_LOCKED
+                           ? ": another profiler has rocprofiler-sdk in this process; run without it, or without "
+                             "--kernel-timing"
+                           : "");
+}
+
+static aorta_status check(const char *call, uint32_t result) {
+    return result == AORTA_ROCPROFILER_SUCCESS ? NULL : refused(call, result);
+}
+
+/* ---- what the library says, on its threads and on those that launch ---- */
+
+/* Names are given once, when the code is loaded. */
+static void on_symbol(const struct aorta_rocprofiler_symbol *symbol) {
+    if (symbol->kernel >= KERNEL_LIMIT || !symbol->name) return;
+    pthread_mutex_lock(&process.lock);
+    if (symbol->kernel >= process.kernel_count) {
+        const size_t count = 2 * symbol->kernel + 64;
+        const char **kernels = realloc(process.kernels, count * sizeof *kernels);
+        if (kernels) {
+            memset(kernels + process.kernel_count, 0, (count - process.kernel_count) * sizeof *kernels);
+            process.kernels = kernels;
+            process.kernel_count = count;
+        }
+    }
+    if (symbol->kernel < process.kernel_count)
+        process.kernels[symbol->kernel] = aorta_intern(&process.names, symbol->name);
+    pthread_mutex_unlock(&process.lock);
+}
+
+static void on_stream(const struct aorta_rocprofiler_callback *event) {
+    const struct aorta_rocprofiler_stream *stream = event->payload;
+    if (event->phase == AORTA_ROCPROFILER_PHASE_ENTER && inside.depth++ < STREAM_DEPTH)
+        inside.streams[inside.depth - 1] = (uint32_t)stream->stream;
+    else if (event->phase == AORTA_ROCPROFILER_PHASE_EXIT && inside.depth > 0)
+        inside.depth--;
+}
+
+static void on_event(struct aorta_rocprofiler_callback event, uint64_t *between, void *user) {
+    (void)between, (void)user;
+    if (event.kind == AORTA_ROCPROFILER_CALLBACK_CODE_OBJECT && event.operation == AORTA_ROCPROFILER_KERNEL_SYMBOL &&
+        event.phase == AORTA_ROCPROFILER_PHASE_ENTER)
+        on_symbol(event.payload);
+    else if (event.kind == AORTA_ROCPROFILER_CALLBACK_HIP_STREAM && event.operation == AORTA_ROCPROFILER_STREAM_SET)
+        on_stream(&event);
+}
+
+/* On the thread that launches: the record will have the stream above the number. */
+static int on_request(uint64_t thread, uint64_t context, uint32_t kind, int32_t operation, uint64_t internal,
+                      uint64_t *external, void *user) {
+    (void)thread, (void)context, (void)kind, (void)operation, (void)internal, (void)user;
+    const int depth = inside.depth < STREAM_DEPTH ? inside.depth : STREAM_DEPTH;
+    const uint64_t stream = depth ? inside.streams[depth - 1] : 0;
+    *external = stream << 32 | (atomic_fetch_add(&process.launches, 1) + 1);
+    return 0;
+}
+
+static struct aorta_trace_record *add_record(void) {
+    if (process.count == process.capacity) {
+        const size_t capacity = process.capacity ? 2 * process.capacity : 4096;
+        struct aorta_trace_record *records =
+            capacity > RECORD_LIMIT ? NULL : realloc(process.records, capacity * sizeof *records);
+        if (!records) {
+            process.dropped++;
+            return NULL;
+        }
+        process.records = records;
+        process.capacity = capacity;
+    }
+    struct aorta_trace_record *record = &process.records[process.count++];
+    memset(record, 0, sizeof *record);
+    return record;
+}
+
+static void add_dispatch(const struct aorta_rocprofiler_dispatch *dispatch) {
+    struct aorta_trace_record *record = add_record();
+    if (!record) return;
+    record->kind = AORTA_TRACE_KERNEL;
+    record->name = dispatch->kernel < process.kernel_count ? process.kernels[dispatch->kernel] : NULL;
+    record->start_ns = (int64_t)dispatch->start;
+    record->end_ns = (int64_t)dispatch->end;
+    record->stream = (uint32_t)(dispatch->external >> 32);
+    record->device = (uint32_t)dispatch->agent;
+    record->correlation = (uint32_t)dispatch->external;
+    record->shared_bytes = dispatch->group_bytes;
+    record->channel = (uint32_t)dispatch->queue;
+    record->channel_type = 1; /* compute */
+    for (int i = 0; i < 3; i++) {
+        const uint32_t group = dispatch->workgroup[i];
+        record->block[i] = group;
+        record->grid[i] = group ? dispatch->grid[i] / group + (dispatch->grid[i] % group != 0) : 0;
+    }
+}
+
+static void add_copy(const struct aorta_rocprofiler_copy *copy) {
+    static const char *const kinds[] = {"copy", "copy host to host", "copy host to device", "copy device to host",
+                                        "copy device to device"};
+    enum { KINDS = sizeof kinds / sizeof kinds[0], DEVICE_TO_HOST = 3 };
+    struct aorta_trace_record *record = add_record();
+    if (!record) return;
+    record->kind = AORTA_TRACE_COPY;
+    record->name = kinds[copy->operation < KINDS ? copy->operation : 0];
+    record->start_ns = (int64_t)copy->start;
+    record->end_ns = (int64_t)copy->end;
+    record->stream = (uint32_t)(copy->external >> 32);
+    record->device = (uint32_t)(copy->operation == DEVICE_TO_HOST ? copy->source_agent : copy->target_agent);
+    record->correlation = (uint32_t)copy->external;
+    record->bytes = (int64_t)copy->bytes;
+}
+
+static void on_records(uint64_t context, uint64_t buffer, struct aorta_rocprofiler_header **headers, size_t count,
+                       void *user, uint64_t dropped) {
+    (void)context, (void)buffer, (void)user;
+    pthread_mutex_lock(&process.lock);
+    process.dropped += (int64_t)dropped;
+    for (size_t i = 0; i < count; i++) {
+        if (headers[i]->category != AORTA_ROCPROFILER_CATEGORY_TRACING) continue;
+        if (headers[i]->kind == AORTA_ROCPROFILER_BUFFER_KERNEL_DISPATCH) add_dispatch(headers[i]->payload);
+        if (headers[i]->kind == AORTA_ROCPROFILER_BUFFER_MEMORY_COPY) add_copy(headers[i]->payload);
+    }
+    pthread_mutex_unlock(&process.lock);
+}
+
+/* ---- the configuration ---- */
+
+/* The first refusal is remembered; the library calls this from force_configure. */
+static bool take(const char *call, uint32_t result) {
+    if (result == AORTA_ROCPROFILER_SUCCESS) return true;
+    process.refused = call;
+    process.refusal = result;
+    return false;
+}
+
+static bool configure_names(struct rocprofiler *p) {
+    static const int32_t symbol = AORTA_ROCPROFILER_KERNEL_SYMBOL, set = AORTA_ROCPROFILER_STREAM_SET;
+    const struct aorta_rocprofiler_api *api = &p->api;
+    return take("rocprofiler_create_context", api->create_context(&p->names_context)) &&
+           take("code objects", api->configure_callback(p->names_context, AORTA_ROCPROFILER_CALLBACK_CODE_OBJECT,
+                                                        &symbol, 1, on_event, NULL)) &&
+           take("streams", api->configure_callback(p->names_context, AORTA_ROCPROFILER_CALLBACK_HIP_STREAM, &set, 1,
+                                                   on_event, NULL)) &&
+           take("rocprofiler_start_context", api->start_context(p->names_context));
+}
+
+static bool configure_records(struct rocprofiler *p) {
+    static const uint32_t requests[] = {AORTA_ROCPROFILER_REQUEST_MEMORY_COPY,
+                                        AORTA_ROCPROFILER_REQUEST_KERNEL_DISPATCH};
+    const struct aorta_rocprofiler_api *api = &p->api;
+    return take("rocprofiler_create_context", api->create_context(&p->context)) &&
+           take("rocprofiler_create_buffer",
+                api->create_buffer(p->context, BUFFER_BYTES, WATERMARK_BYTES, AORTA_ROCPROFILER_POLICY_LOSSLESS,
+                                   on_records, NULL, &p->buffer)) &&
+           take("kernels",
+                api->configure_buffer(p->context, AORTA_ROCPROFILER_BUFFER_KERNEL_DISPATCH, NULL, 0, p->buffer)) &&
+           take("copies",
+                api->configure_buffer(p->context, AORTA_ROCPROFILER_BUFFER_MEMORY_COPY, NULL, 0, p->buffer)) &&
+           take("numbers of launches", api->configure_request(p->context, requests, 2, on_request, NULL));
+}
+
+/* -1: the library is to forget what was made. Names come from the start on, records while a tracer runs. */
+static int initialise(void (*finalize)(void), void *user) {
+    (void)finalize;
+    return configure_names(user) && configure_records(user) ? 0 : -1;
+}
+
+static struct aorta_rocprofiler_tool *configure(uint32_t version, const char *text, uint32_t priority, void *client) {
+    (void)version, (void)text, (void)priority, (void)client;
+    process.tool = (struct aorta_rocprofiler_tool){sizeof process.tool, initialise, NULL, &process};
+    return &process.tool;
+}
+
+static bool hip_has_begun(void) {
+    static const char *const libraries[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"};
+    for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++)
+        if (dlopen(libraries[i], RTLD_NOW | RTLD_NOLOAD)) return true;
+    return false;
+}
+
+static aorta_status check_version(void) {
+    uint32_t major = 0, minor = 0, patch = 0;
+    AORTA_TRY(check("rocprofiler_get_version", process.api.get_version(&major, &minor, &patch)));
+    const uint32_t version = 10000 * major + 100 * minor + patch;
+    snprintf(process.version, sizeof process.version, "rocprofiler-sdk %u.%u.%u", major, minor, patch);
+    if (version < AORTA_ROCPROFILER_OLDEST)
+        return AORTA_ERROR(AORTA_UNSUPPORTED,
+                           "kernel tracing: %s is too old (%s); that of ROCm 7.0 or later is needed (%s)",
+                           process.library.path, process.version, aorta_rocprofiler_library.install);
+    if (version < AORTA_ROCPROFILER_STARTS_LATE && hip_has_begun())
+        return AORTA_ERROR(AORTA_UNSUPPORTED,
+                           "kernel tracing: HIP had begun before %s (%s) was configured, which that version cannot do",
+                           process.library.path, process.version);
+    return NULL;
+}
+
+static aorta_status try_prepare(void) {
+    AORTA_TRY(aorta_library_open(&aorta_rocprofiler_library, &process.api, &process.library));
+    AORTA_TRY(check_version());
+    AORTA_TRY(check("rocprofiler_force_configure", process.api.force_configure(configure)));
+    if (process.refused) return refused(process.refused, process.refusal);
+    if (process.context) return NULL;
+    return AORTA_ERROR(AORTA_UNSUPPORTED, "kernel tracing: %s configured nothing", process.library.path);
+}
+
+static void prepare_once(void) {
+    aorta_status status = try_prepare();
+    if (!status) return;
+    failure.code = aorta_status_code(status);
+    snprintf(failure.message, sizeof failure.message, "%s", aorta_status_message(status));
+    aorta_status_free(status);
+}
+
+static void rocprofiler_prepare(void) {
+    pthread_once(&prepared, prepare_once);
+}
+
+/* ---- a tracer ---- */
+
+/* The library's clock differs from the device clock of device.h by what the shortest of some readings says. */
+static int64_t clock_difference(void) {
+    int64_t best_ns = INT64_MAX, difference = 0;
+    for (int i = 0; i < CLOCK_READINGS; i++) {
+        uint64_t theirs = 0;
+        const int64_t before = aorta_clock_ns();
+        if (process.api.get_timestamp(&theirs) != AORTA_ROCPROFILER_SUCCESS) continue;
+        const int64_t took_ns = aorta_clock_ns() - before;
+        if (took_ns >= best_ns) continue;
+        best_ns = took_ns;
+        difference = before + took_ns / 2 - (int64_t)theirs;
+    }
+    return difference;
+}
+
+static aorta_status hand_over(struct aorta_tracer *tracer, bool *any) {
+    const int64_t difference = clock_difference();
+    aorta_status status = NULL;
+    pthread_mutex_lock(&process.lock);
+    *any = process.count > 0;
+    for (size_t i = 0; !status && i < process.count; i++) {
+        struct aorta_trace_record *record = &process.records[i];
+        if (record->start_ns <= 0 || record->end_ns < record->start_ns) {
+            process.dropped++;
+            continue;
+        }
+        record->start_ns += difference;
+        record->end_ns += difference;
+        status = aorta_tracer_receive(tracer, record);
+    }
+    process.count = 0;
+    pthread_mutex_unlock(&process.lock);
+    return status;
+}
+
+static aorta_status flush_and_hand_over(struct aorta_tracer *tracer, bool *any) {
+    AORTA_TRY(check("rocprofiler_flush_buffer", process.api.flush_buffer(process.buffer)));
+    return hand_over(tracer, any);
+}
+
+/* The library learns of the end of work on a thread of its own, some time after the device is idle. */
+static aorta_status rocprofiler_fetch(void *state, bool all, struct aorta_tracer *tracer) {
+    (void)state;
+    bool any;
+    AORTA_TRY(hand_over(tracer, &any));
+    if (!all) return any ? NULL : flush_and_hand_over(tracer, &any);
+    do {
+        const struct timespec pause = {.tv_nsec = SETTLE_NS};
+        nanosleep(&pause, NULL);
+        AORTA_TRY(flush_and_hand_over(tracer, &any));
+    } while (any);
+    return NULL;
+}
+
+static int64_t rocprofiler_dropped(void *state) {
+    (void)state;
+    pthread_mutex_lock(&process.lock);
+    const int64_t dropped = process.dropped;
+    pthread_mutex_unlock(&process.lock);
+    return dropped;
+}
+
+static uint32_t rocprofiler_launches(void *state) {
+    (void)state;
+    return atomic_load(&process.launches);
+}
+
+static aorta_status rocprofiler_start(void *state) {
+    (void)state;
+    return check("rocprofiler_start_context", process.api.start_context(process.context));
+}
+
+static aorta_status rocprofiler_stop(void *state) {
+    (void)state;
+    return check("rocprofiler_stop_context", process.api.stop_context(process.context));
+}
+
+static void forget_records(void) {
+    pthread_mutex_lock(&process.lock);
+    free(process.records);
+    process.records = NULL;
+    process.count = process.capacity = 0;
+    process.dropped = 0;
+    pthread_mutex_unlock(&process.lock);
+}
+
+static aorta_status rocprofiler_open(const struct aorta_tracer_call *call, void **state,
+                                     struct aorta_tracer_facts *facts) {
+    (void)call;
+    rocprofiler_prepare();
+    if (failure.message[0]) return AORTA_ERROR(failure.code, "%s", failure.message);
+    if (process.open) return AORTA_ERROR(AORTA_USAGE, "this process has a kernel tracer already; close it first");
+    process.open = true;
+    facts->library = process.version;
+    facts->path = process.library.path;
+    *state = &process;
+    return NULL;
+}
+
+static void rocprofiler_close(void *state) {
+    (void)state;
+    process.api.flush_buffer(process.buffer); /* what comes later would be taken for the next tracer's */
+    forget_records();
+    process.open = false;
+}
+
+const struct aorta_tracer_backend aorta_tracer_rocprofiler = {
+    .disorder_ns = DISORDER_NS,
+    .prepare = rocprofiler_prepare,
+    .open = rocprofiler_open,
+    .close = rocprofiler_close,
+    .start = rocprofiler_start,
+    .stop = rocprofiler_stop,
+    .fetch = rocprofiler_fetch,
+    .dropped = rocprofiler_dropped,
+    .launches = rocprofiler_launches,
+};
