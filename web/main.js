@@ -5,11 +5,11 @@ import { runPage } from "./run.js";
 import { sdmaPage } from "./sdma.js";
 import { sweepComparisonPage, sweepPage } from "./sweep.js";
 import { startTheme, toggleTheme } from "./theme.js";
-import { tracePage } from "./trace.js";
+import { traceComparisonPage, tracePage } from "./trace.js";
 import { whatifPage } from "./whatif.js";
 
 // By the kind of the data.
-const pages = { runs: runPage, trace: tracePage, sweep: sweepPage, sweep_comparison: sweepComparisonPage, hwq: hwqPage,
+const pages = { runs: runPage, trace: tracePage, trace_comparison: traceComparisonPage, sweep: sweepPage, sweep_comparison: sweepComparisonPage, hwq: hwqPage,
   hwq_comparison: hwqComparisonPage, hwq_map: hwqMapPage, whatif: whatifPage, sdma: sdmaPage };
 
 function start() {

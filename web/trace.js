@@ -1,7 +1,7 @@
-// The page of recordings: `aorta trace analyze --html`.
+// The pages of recordings: `aorta trace analyze --html`, and `compare --html`.
 import { brief, bytes, element, known, ms, percent, shortName, spaced } from "./words.js";
-import { bandwidth, figures, lines, losses, note, pair, roofline, section, sizesTable, stack } from "./sections.js";
-import { chart } from "./charts.js";
+import { bandwidth, figures, lines, losses, note, pair, roofline, section, settingsTables, sign, sizesTable, stack } from "./sections.js";
+import { chart, tip } from "./charts.js";
 import { table } from "./tables.js";
 import { timeline } from "./timeline.js";
 
@@ -108,6 +108,75 @@ export function tracePage(data) {
       section("configuration", "Files and environment", table("Files", [plain("rank", "rank"), plain("file", "file"), plain("format", "format"),
         plain("device", "device_name"), plain("span ms", "span_ms"), { title: "clock shift", value: (row) => row.clock?.shift_ns },
         plain("steps by", "steps_by")], ranks), warnings.length ? table("Notes of the reader", [...rankColumn(ranks), plain("note", "text"), plain("count", "count")], warnings) : null),
+    ],
+  };
+}
+
+// ---- several recordings ----
+
+const SECTIONS = { timeline: "Timeline", kernels: "Kernels and copies", gemms: "Matrix products by shape", collectives: "Collectives" };
+// Of a row's test: more than chance, or not known to be.
+const beyond = (value) => value.p === null || value.p < 0.05;
+const chance = (value) => (value.p === null ? value.p_reason ?? "not known" : `p = ${brief(value.p)}${beyond(value) ? "" : ": within the noise"}`);
+
+function comparedTable(key, rows, labels) {
+  const cell = (value) => (value.present ? ms(value.ms) : "–");
+  return rows.length ? table(`${SECTIONS[key]}, ms`, [{ title: key === "timeline" ? "figure" : "name", value: (row) => row.name, show: (row) => shortName(row.name), tip: (row) => row.name },
+    { title: labels[0], value: (row) => (row.base.present ? row.base.ms : null), show: (row) => cell(row.base) },
+    ...labels.slice(1).flatMap((label, i) => [{ title: label, value: (row) => (row.tests[i].present ? row.tests[i].ms : null), show: (row) => cell(row.tests[i]) },
+      { title: "change, ms", value: (row) => row.tests[i].change_ms, show: (row) => `${row.tests[i].change_ms > 0 ? "+" : ""}${brief(row.tests[i].change_ms)}`, tip: (row) => chance(row.tests[i]) },
+      { title: "change", value: (row) => row.tests[i].percent, show: (row) => (known(row.tests[i].percent) ? sign(row.tests[i].percent / 100) : row.tests[i].present && !row.base.present ? "new" : "–") },
+      { title: "p", value: (row) => row.tests[i].p, tip: (row) => chance(row.tests[i]) }]),
+    ...(key === "timeline" ? [] : [{ title: `count, ${labels[0]}`, value: (row) => row.base.count }, ...labels.slice(1).map((label, i) => ({ title: `count, ${label}`, value: (row) => row.tests[i].count }))])], rows) : null;
+}
+
+// What takes longer and what less, the largest change below the title.
+function changeChart(key, rows, labels, per) {
+  const most = (row) => Math.max(...row.tests.map((value) => Math.abs(value.change_ms)));
+  const drawn = rows.filter((row) => most(row) > 0).sort((a, b) => most(b) - most(a)).slice(0, 14);
+  if (!drawn.length) return null;
+  return chart(`${SECTIONS[key]}: what changed most`, () => ({
+    tooltip: { trigger: "item", formatter: ({ data, seriesName }) => tip(`${data.row.name}`, `${seriesName}: ${data.value > 0 ? "+" : ""}${ms(data.value)} (${ms(data.row.base.ms)} before)`, chance(data.test)) },
+    grid: { left: 250 }, legend: {}, xAxis: { type: "value", name: `ms per ${per}, against ${labels[0]}` },
+    yAxis: { type: "category", inverse: true, data: drawn.map((row) => shortName(row.name)), axisLabel: { width: 235, overflow: "truncate" } },
+    series: labels.slice(1).map((label, i) => ({ type: "bar", name: label, barMaxWidth: 24, data: drawn.map((row) => ({ value: row.tests[i].change_ms, row, test: row.tests[i],
+      itemStyle: { opacity: beyond(row.tests[i]) ? 1 : 0.4 } })) })) }), 120 + 30 * drawn.length);
+}
+
+const environment = (one) => {
+  const [rank] = one.results.ranks;
+  return new Map(Object.entries({ ranks: one.results.ranks.length, device: rank?.device_name, format: rank?.format, "steps of rank 0": rank?.steps.length, "steps by": rank?.steps_by,
+    streams: rank?.streams.length, "hardware queues": rank?.queues.length, "collective kernels": rank?.collective_sizes?.reduce((sum, row) => sum + row.count, 0),
+    "channels of collectives": [...new Set((rank?.collective_sizes ?? []).map((row) => row.channels).filter(known))].join(", ") }).map(([key, value]) => [key, value ?? ""]));
+};
+
+// Files of one folder are named without it.
+function shortLabels(labels) {
+  const parts = labels.map((label) => label.split("/"));
+  let same = 0;
+  while (parts.every((part) => same + 1 < part.length && part[same] === parts[0][same])) same++;
+  return parts.map((part) => part.slice(same).join("/"));
+}
+
+export function traceComparisonPage(data) {
+  const { results, recordings } = data, labels = shortLabels(recordings.map((one) => one.label));
+  const sum = (one, key) => one.results.ranks.reduce((total, rank) => total + (rank[key] ?? 0), 0) / one.results.ranks.length;
+  const steps = [results.base, ...results.tests].map((one) => one.steps ?? 1);
+  const part = (one, i, keys) => Object.fromEntries(Object.entries(keys).map(([name, value]) => [name, value(one) / steps[i]]));
+  const unsure = results.timeline[0]?.tests[0]?.p_reason;
+  return {
+    title: labels.join(", "), subtitle: `${labels.length} recordings side by side, in ms per ${results.per}`,
+    sections: [
+      section("comparison", "Comparison", ...results.tests.map((test) => element("p", { class: "headline" }, test.largest_change)), unsure ? note(`No p: ${unsure}.`) : null,
+        changeChart("timeline", results.timeline, labels, results.per), comparedTable("timeline", results.timeline, labels),
+        stack(`Devices: work and idle time, ms per ${results.per}`, recordings.map((one, i) => ({ name: labels[i], parts: part(one, i, {
+          compute: (all) => sum(all, "compute_ms") - sum(all, "overlap_ms"), "hidden communication": (all) => sum(all, "overlap_ms"), "exposed communication": (all) => sum(all, "exposed_comm_ms"),
+          "exposed copies": (all) => sum(all, "exposed_copy_ms"), idle: (all) => sum(all, "idle_ms") }) })), "ms")),
+      ...["kernels", "gemms", "collectives"].map((key) => section(key, SECTIONS[key], changeChart(key, results[key], labels, results.per), comparedTable(key, results[key], labels))),
+      section("verdict", "Verdict of each", ...recordings.flatMap((one, i) => [element("h3", {}, labels[i]), one.headline ? element("p", { class: "headline" }, one.headline) : null,
+        one.results.verdict ? losses(one.results.verdict, `loss-${i}-`) : null])),
+      section("timeline", "Streams and hosts over time", ...recordings.flatMap((one, i) => [element("h3", {}, labels[i]), data.timelines[i].lanes.length ? timeline(data.timelines[i]) : note("No device work.")])),
+      section("configuration", "What differs", ...settingsTables("Recordings", labels, recordings.map(environment))),
     ],
   };
 }

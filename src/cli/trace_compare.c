@@ -1,8 +1,10 @@
 /* aorta trace compare: recordings side by side. */
+#include "base/files.h"
 #include "base/lines.h"
 #include "cli/cli.h"
 #include "formats/inputs.h"
 #include "formats/open.h"
+#include "report/page.h"
 #include "report/trace_report.h"
 
 #include <math.h>
@@ -11,6 +13,7 @@
 
 struct compare_arguments {
     double threshold;
+    const char *html;
     struct aorta_string_list patterns;
     bool json, recover;
 };
@@ -22,6 +25,8 @@ static const struct aorta_option rows[] = {
      .argument = "X",
      .help = "exit 1 if a test's step takes more than this share longer than the base's (0.05: 5%) and, where steps "
              "are known, p < 0.05"},
+    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT",
+     .help = "file for a page with all of them side by side (docs/page.md)"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all rows as JSON"},
     {"recover", AORTA_OPTION_BOOL, AT(recover), "false",
      .help = "take the events before the place where a file breaks off, instead of failing"},
@@ -31,7 +36,7 @@ static const struct aorta_option rows[] = {
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta trace compare BASE TEST [TEST …] [--threshold X] [--json] [--recover]",
+    .usage = "aorta trace compare BASE TEST [TEST …] [--threshold X] [--html OUT] [--json] [--recover]",
     .about = "Sets recordings side by side: what changed in the timeline, in kernels, matrix products and collectives, "
              "in ms per step and rank, the largest change first, and whether it is more than chance. Each recording is "
              "a trace or a folder with the traces of all ranks.",
@@ -48,12 +53,22 @@ struct recordings {
     size_t count; /* of those that are analysed */
 };
 
-static aorta_status read_one(struct recordings *r, const char *path, const struct aorta_trace_options *options) {
+static aorta_status read_one(struct recordings *r, const char *path, const struct aorta_trace_options *options,
+                             const char *html) {
     size_t i = r->count;
     AORTA_TRY(aorta_trace_open_inputs(&path, 1, options, &r->lists[i]));
+    AORTA_TRY(aorta_trace_check_output(&r->lists[i], html, "--html"));
     AORTA_TRY(aorta_annotate(aorta_trace_analyze(&r->lists[i], NULL, &r->analyses[i]), "%s", path));
     r->inputs[r->count++] = (struct aorta_trace_compare_input){path, &r->analyses[i]};
     return NULL;
+}
+
+static aorta_status write_page(const struct aorta_trace_comparison *comparison, double threshold, const char *path) {
+    struct aorta_text page = {0};
+    aorta_status status = aorta_trace_comparison_html(comparison, threshold, &page);
+    if (!status) status = aorta_file_replace(path, page.data, page.length);
+    aorta_text_free(&page);
+    return status;
 }
 
 static aorta_status show(const struct compare_arguments *arguments, const struct recordings *r) {
@@ -67,7 +82,8 @@ static aorta_status show(const struct compare_arguments *arguments, const struct
         aorta_trace_comparison_text(&comparison, threshold, aorta_terminal_width(stdout), &text);
     }
     aorta_status status = aorta_text_check(&text);
-    if (!status) status = aorta_cli_print(text.data);
+    if (!status && arguments->html) status = write_page(&comparison, threshold, arguments->html);
+    if (!status) status = aorta_cli_print_beside(arguments->html, text.data);
     for (size_t i = 1; i < r->count && !status && !isnan(threshold); i++)
         if (aorta_trace_regressed(&comparison, i, threshold))
             status =
@@ -81,6 +97,7 @@ static aorta_status show(const struct compare_arguments *arguments, const struct
 static aorta_status compare(const struct compare_arguments *arguments, const struct aorta_cli_line *line) {
     size_t count = (size_t)line->operand_count;
     if (count < 2) return AORTA_ERROR(AORTA_USAGE, "give a base and at least one test to compare with it");
+    AORTA_TRY(aorta_page_prepare(arguments->html));
     struct recordings r = {calloc(count, sizeof *r.lists), calloc(count, sizeof *r.analyses),
                            calloc(count, sizeof *r.inputs), 0};
     struct aorta_kernel_patterns *patterns = NULL;
@@ -88,7 +105,7 @@ static aorta_status compare(const struct compare_arguments *arguments, const str
                               ? aorta_cli_comm_patterns(&arguments->patterns, &patterns)
                               : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recordings", count);
     const struct aorta_trace_options options = {.recover = arguments->recover, .patterns = patterns};
-    for (size_t i = 0; i < count && !status; i++) status = read_one(&r, line->operands[i], &options);
+    for (size_t i = 0; i < count && !status; i++) status = read_one(&r, line->operands[i], &options, arguments->html);
     if (!status) status = show(arguments, &r);
     for (size_t i = 0; i < r.count; i++) aorta_trace_analysis_free(&r.analyses[i]);
     for (size_t i = 0; i < count && r.lists; i++) aorta_trace_list_free(&r.lists[i]);

@@ -1,6 +1,7 @@
 /* The comparison of runs as text and as JSON. */
 #include "base/json.h"
 #include "base/lines.h"
+#include "base/statistics.h"
 #include "report/trace_report.h"
 
 #include <math.h>
@@ -66,6 +67,33 @@ static void put_section(const struct aorta_trace_comparison *c, enum aorta_trace
     if (left_out) aorta_text_printf(out, "  … and %zu that changed less (--json has all)\n", left_out);
 }
 
+/* The figure of the timeline that changed most, beyond chance where that is known. */
+static void put_largest(const struct aorta_trace_comparison *c, size_t input, struct aorta_text *out) {
+    const struct aorta_trace_compare_row *largest = NULL;
+    const char *base = c->inputs[0].label, *test = c->inputs[input].label;
+    double farthest = 0;
+    for (size_t i = 0; i < c->row_count; i++) {
+        const struct aorta_trace_compared *value = &c->rows[i].values[input];
+        const double far = fabs(value->change_ms);
+        if (c->rows[i].section != AORTA_SECTION_TIMELINE || value->p >= aorta_significance) continue;
+        if (far < 0.01 * c->rows[0].values[0].ms || far <= farthest) continue;
+        farthest = far;
+        largest = &c->rows[i];
+    }
+    if (!largest) {
+        aorta_text_printf(out, "No figure of %s differs from %s beyond the noise and 1%% of a %s.", test, base,
+                          c->stepped ? "step" : "recording");
+        return;
+    }
+    const struct aorta_trace_compared *value = &largest->values[input];
+    aorta_text_printf(out, "What differs most: %s is %s ms in %s and %s ms in %s (%s%s ms", largest->name,
+                      aorta_brief(value->ms).text, test, aorta_brief(largest->values[0].ms).text, base,
+                      value->change_ms < 0 ? "" : "+", aorta_brief(value->change_ms).text);
+    if (!isnan(value->percent) && fabs(value->percent) < 1000)
+        aorta_text_printf(out, ", %+.*f%%", fabs(value->percent) < 10 ? 1 : 0, value->percent);
+    aorta_text_printf(out, ")%s.", isnan(value->p) ? ", which may be chance" : "");
+}
+
 void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, double threshold, int width,
                                  struct aorta_text *out) {
     const int columns = width ? NAME_WIDTH : 0;
@@ -73,6 +101,10 @@ void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, double 
         aorta_text_printf(out, "%s%s: %s", i ? "test " : "base ", c->inputs[i].label,
                           aorta_counted((long long)c->inputs[i].analysis->rank_count, "rank").text);
         if (c->stepped) aorta_text_printf(out, ", %s", aorta_counted((long long)c->steps[i], "step").text);
+        aorta_text_puts(out, "\n");
+    }
+    for (size_t i = 1; i < c->input_count; i++) {
+        put_largest(c, i, out);
         aorta_text_puts(out, "\n");
     }
     aorta_text_printf(out, "ms per %s and rank", c->stepped ? "step" : "recording");
@@ -139,6 +171,13 @@ static void put_json_input(struct aorta_json *json, const struct aorta_trace_com
         aorta_json_key_int(json, "steps", (int64_t)c->steps[i]);
     } else {
         aorta_json_key_null(json, "steps");
+    }
+    if (i) {
+        struct aorta_text largest = {0};
+        put_largest(c, i, &largest);
+        aorta_json_key_string(json, "largest_change", largest.data);
+        json->out->failed |= largest.failed;
+        aorta_text_free(&largest);
     }
     if (i && !isnan(threshold)) aorta_json_key_bool(json, "regression", aorta_trace_regressed(c, i, threshold));
     aorta_json_object_end(json);

@@ -1,7 +1,9 @@
-/* The page of `aorta trace analyze --html`: its JSON, and lanes of streams and of the threads that launch. */
+/* The pages of `aorta trace analyze --html` and `compare --html`: their JSON, and lanes of streams and of the threads
+ * that launch. */
 #include "report/page.h"
 #include "report/page_lanes.h"
 #include "report/trace_report.h"
+#include "verdict/trace_verdict.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,26 +93,80 @@ static aorta_status gather(const struct aorta_trace_analysis *analysis, struct a
     return NULL;
 }
 
-aorta_status aorta_trace_report_html(const struct aorta_trace_report *report, struct aorta_text *out) {
-    struct aorta_text data = {0}, results = {0};
+static aorta_status write_timeline(const struct aorta_trace_analysis *analysis, size_t most, struct aorta_json *json) {
     struct aorta_page_lanes lanes = {0};
-    struct aorta_json json;
-    aorta_status status = gather(report->analysis, &lanes);
+    aorta_status status = gather(analysis, &lanes);
+    if (!status) status = aorta_page_lanes_write(&lanes, most, json);
+    aorta_page_lanes_free(&lanes);
+    return status;
+}
+
+/* Keys and values of "headline" and "results". */
+static aorta_status write_results(const struct aorta_trace_report *report, struct aorta_json *json) {
+    struct aorta_text results = {0};
+    aorta_page_headline(report->verdict, json);
     aorta_trace_report_json(report, 0, &results);
-    if (!status) status = aorta_text_check(&results);
-    aorta_json_begin(&json, &data, 0);
-    aorta_json_object(&json);
-    aorta_json_key_int(&json, "schema_version", 1);
-    aorta_json_key_string(&json, "kind", "trace");
-    aorta_page_headline(report->verdict, &json);
-    aorta_json_key(&json, "results");
-    aorta_json_text(&json, results.data ? results.data : "null");
+    aorta_status status = aorta_text_check(&results);
+    aorta_json_key(json, "results");
+    aorta_json_text(json, results.data ? results.data : "null");
+    aorta_text_free(&results);
+    return status;
+}
+
+static void begin(const char *kind, struct aorta_text *data, struct aorta_json *json) {
+    aorta_json_begin(json, data, 0);
+    aorta_json_object(json);
+    aorta_json_key_int(json, "schema_version", 1);
+    aorta_json_key_string(json, "kind", kind);
+}
+
+aorta_status aorta_trace_report_html(const struct aorta_trace_report *report, struct aorta_text *out) {
+    struct aorta_text data = {0};
+    struct aorta_json json;
+    begin("trace", &data, &json);
+    aorta_status status = write_results(report, &json);
     aorta_json_key_array(&json, "timelines");
-    if (!status) status = aorta_page_lanes_write(&lanes, AORTA_PAGE_SPANS, &json);
+    if (!status) status = write_timeline(report->analysis, AORTA_PAGE_SPANS, &json);
     aorta_json_array_end(&json);
     aorta_json_object_end(&json);
     if (!status) status = aorta_page_make("AORTA: recording", &data, out);
-    aorta_page_lanes_free(&lanes);
+    aorta_text_free(&data);
+    return status;
+}
+
+/* ---- several recordings ---- */
+
+static aorta_status write_recording(const struct aorta_trace_compare_input *input, struct aorta_json *json) {
+    struct aorta_verdict verdict;
+    AORTA_TRY(aorta_trace_verdict(input->analysis, &verdict));
+    aorta_json_object(json);
+    aorta_json_key_string(json, "label", input->label);
+    aorta_status status = write_results(&(struct aorta_trace_report){input->analysis, &verdict}, json);
+    aorta_json_object_end(json);
+    aorta_verdict_free(&verdict);
+    return status;
+}
+
+aorta_status aorta_trace_comparison_html(const struct aorta_trace_comparison *comparison, double threshold,
+                                         struct aorta_text *out) {
+    struct aorta_text data = {0}, results = {0};
+    struct aorta_json json;
+    aorta_status status = NULL;
+    aorta_trace_comparison_json(comparison, threshold, &results);
+    begin("trace_comparison", &data, &json);
+    aorta_json_key(&json, "results");
+    aorta_json_text(&json, results.data ? results.data : "null");
+    data.failed |= results.failed;
+    aorta_json_key_array(&json, "recordings");
+    for (size_t i = 0; i < comparison->input_count && !status; i++)
+        status = write_recording(&comparison->inputs[i], &json);
+    aorta_json_array_end(&json);
+    aorta_json_key_array(&json, "timelines");
+    for (size_t i = 0; i < comparison->input_count && !status; i++)
+        status = write_timeline(comparison->inputs[i].analysis, AORTA_PAGE_SPANS / comparison->input_count, &json);
+    aorta_json_array_end(&json);
+    aorta_json_object_end(&json);
+    if (!status) status = aorta_page_make("AORTA: recordings side by side", &data, out);
     aorta_text_free(&results);
     aorta_text_free(&data);
     return status;

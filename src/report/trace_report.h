@@ -1,4 +1,4 @@
-/* An analysis of traces with its verdict, as text, JSON or a page; a comparison of several, as text or JSON. */
+/* An analysis of traces with its verdict, as text, JSON or a page; a comparison of several as well. */
 #ifndef AORTA_REPORT_TRACE_REPORT_H
 #define AORTA_REPORT_TRACE_REPORT_H
 
@@ -26,5 +26,8 @@ void aorta_trace_comparison_text(const struct aorta_trace_comparison *comparison
                                  struct aorta_text *out);
 void aorta_trace_comparison_json(const struct aorta_trace_comparison *comparison, double threshold,
                                  struct aorta_text *out);
+/* One page with all recordings; makes the verdict of each. AORTA_MEMORY, and what a verdict fails with. */
+AORTA_MUST_USE aorta_status aorta_trace_comparison_html(const struct aorta_trace_comparison *comparison,
+                                                        double threshold, struct aorta_text *out);
 
 #endif

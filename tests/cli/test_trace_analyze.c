@@ -13,9 +13,9 @@
 
 enum { OUTPUT_BYTES = 1 << 20 };
 
-static char *run(const char *words, int *exit_code) {
+static char *run_command(const char *subcommand, const char *words, int *exit_code) {
     char command[4096];
-    snprintf(command, sizeof command, "%s trace analyze %s 2>&1", AORTA_PROGRAM, words);
+    snprintf(command, sizeof command, "%s trace %s %s 2>&1", AORTA_PROGRAM, subcommand, words);
     FILE *pipe = popen(command, "r");
     char *output = malloc(OUTPUT_BYTES);
     assert_non_null(pipe);
@@ -25,6 +25,10 @@ static char *run(const char *words, int *exit_code) {
     assert_true(WIFEXITED(status));
     *exit_code = WEXITSTATUS(status);
     return output;
+}
+
+static char *run(const char *words, int *exit_code) {
+    return run_command("analyze", words, exit_code);
 }
 
 /* ---- what it prints ---- */
@@ -250,41 +254,67 @@ static char *read_all(const char *path) {
     return text;
 }
 
-/* The page holds the figures as JSON, and its policy forbids every request. A build without pages says so. */
-static void the_page_stands_alone(void **state) {
-    (void)state;
+/* The data of the page that a subcommand makes of two ranks, whose policy forbids every request. NULL: this build has
+ * no pages, and says so. */
+static json_t *page_of(const char *subcommand) {
     static const char mark[] = "id=\"data\">", policy[] = "content=\"default-src 'none';";
     char path[] = "/tmp/aorta-analyze-XXXXXX", words[1024];
     int exit_code, file = mkstemp(path);
     assert_true(file >= 0);
     close(file);
     snprintf(words, sizeof words, "--html %s " WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz", path);
-    char *output = run(words, &exit_code);
-    if (!aorta_page_available()) {
-        assert_int_equal(exit_code, 1);
-        assert_non_null(strstr(output, "this build writes no pages"));
-        free(output);
-        remove(path);
-        return;
-    }
+    char *output = run_command(subcommand, words, &exit_code);
+    assert_int_equal(exit_code, !aorta_page_available());
+    if (exit_code) assert_non_null(strstr(output, "this build writes no pages"));
     free(output);
-    assert_int_equal(exit_code, 0);
+    json_t *root = NULL;
     char *page = read_all(path);
-    assert_non_null(strstr(page, policy));
-    assert_null(strstr(page, "<link"));
-    char *figures = strstr(page, mark);
-    assert_non_null(figures);
-    figures += strlen(mark);
-    *strstr(figures, "</script>") = '\0';
-    assert_null(strchr(figures, '<'));
-    json_t *root = json_loads(figures, 0, NULL);
+    if (!exit_code) {
+        assert_non_null(strstr(page, policy));
+        assert_null(strstr(page, "<link"));
+        char *figures = strstr(page, mark);
+        assert_non_null(figures);
+        figures += strlen(mark);
+        *strstr(figures, "</script>") = '\0';
+        assert_null(strchr(figures, '<'));
+        root = json_loads(figures, 0, NULL);
+        assert_non_null(root);
+    }
+    free(page);
+    remove(path);
+    return root;
+}
+
+static void the_page_stands_alone(void **state) {
+    (void)state;
+    json_t *root = page_of("analyze");
+    if (!root) return;
     assert_int_equal(json_array_size(json_object_get(json_object_get(root, "results"), "ranks")), 2);
     const json_t *timeline = json_array_get(json_object_get(root, "timelines"), 0);
     assert_true(json_array_size(json_object_get(timeline, "lanes")) > 4);
     assert_string_equal(json_string_value(json_object_get(root, "kind")), "trace");
     json_decref(root);
-    free(page);
-    remove(path);
+}
+
+/* Recordings side by side: what changed, and verdict, figures and timeline of each. */
+static void recordings_have_a_page(void **state) {
+    (void)state;
+    json_t *root = page_of("compare");
+    if (!root) return;
+    const json_t *test = json_array_get(json_object_get(json_object_get(root, "results"), "tests"), 0);
+    const json_t *recordings = json_object_get(root, "recordings"), *timelines = json_object_get(root, "timelines");
+    assert_string_equal(json_string_value(json_object_get(root, "kind")), "trace_comparison");
+    assert_memory_equal(json_string_value(json_object_get(test, "largest_change")),
+                        "What differs most: communication is 285 ms in ", 46);
+    assert_int_equal(json_array_size(recordings), 2);
+    assert_int_equal(json_array_size(timelines), 2);
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *recording = json_array_get(recordings, i);
+        assert_non_null(json_string_value(json_object_get(recording, "headline")));
+        assert_int_equal(json_array_size(json_object_get(json_object_get(recording, "results"), "ranks")), 1);
+        assert_true(json_array_size(json_object_get(json_array_get(timelines, i), "lanes")) > 2);
+    }
+    json_decref(root);
 }
 
 int main(void) {
@@ -298,6 +328,7 @@ int main(void) {
         cmocka_unit_test(ranks_of_a_folder_are_found),
         cmocka_unit_test(broken_files_are_named_or_recovered),
         cmocka_unit_test(the_page_stands_alone),
+        cmocka_unit_test(recordings_have_a_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
