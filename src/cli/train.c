@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "cli/train_finish.h"
+#include "sparse/sparse.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -66,9 +67,14 @@ static aorta_status check_files(const struct aorta_train_options *o) {
 }
 
 static void say_begin(const struct aorta_train_options *o, const struct aorta_ranks *ranks,
-                      const struct aorta_log *log) {
+                      const struct aorta_train_workload *workload, const struct aorta_log *log) {
     static const char *const precisions[] = {"fp32", "bf16", "fp16", "tf32"};
     if (ranks->rank != 0) return;
+    if (workload) {
+        aorta_log(log, AORTA_LOG_INFO, "%s, %s, metrics in %s", aorta_counted(ranks->world_size, "rank").text,
+                  workload->table->name, o->training.output_dir);
+        return;
+    }
     int64_t samples = o->training.batch_size * o->training.gradient_accumulation;
     aorta_log(log, AORTA_LOG_INFO, "%s, batch %lld x %lld positions a rank, %s, metrics in %s",
               aorta_counted(ranks->world_size, "rank").text, (long long)samples, (long long)o->dataset.sequence_length,
@@ -76,11 +82,13 @@ static void say_begin(const struct aorta_train_options *o, const struct aorta_ra
 }
 
 static aorta_status train(const struct train_values *values, const struct aorta_train_options *o,
-                          const struct aorta_ranks *ranks, struct aorta_directory_lock **lock) {
+                          const struct aorta_ranks *ranks, struct aorta_train_workload *workload,
+                          struct aorta_directory_lock **lock) {
     struct aorta_log log = {.level = values->quiet && o->logging.level < AORTA_LOG_WARNING ? AORTA_LOG_WARNING
                                                                                            : o->logging.level,
                             .rank = ranks->world_size > 1 ? ranks->rank : -1};
     struct aorta_train_run run = {.options = o,
+                                  .workload = workload,
                                   .ranks = *ranks,
                                   .log = &log,
                                   .lock = lock,
@@ -92,7 +100,7 @@ static aorta_status train(const struct train_values *values, const struct aorta_
                                   .device_metrics = values->device_metrics,
                                   .rocm_metrics = values->rocm_metrics};
     struct aorta_train_outcome outcome;
-    say_begin(o, ranks, &log);
+    say_begin(o, ranks, workload, &log);
     aorta_train_finish_prepare();
     aorta_status status = aorta_train(&run, &outcome);
     if (status && aorta_status_code(status) != AORTA_INTERRUPTED) {
@@ -133,23 +141,48 @@ static aorta_status check_together(const struct train_values *values, const stru
                                     "are recorded beside the ranges of every step");
 }
 
-static aorta_status load_and_train(const struct train_values *values, const struct aorta_ranks *ranks) {
-    struct aorta_train_options o;
+/* The options are loaded and checked. */
+static aorta_status lock_and_train(const struct train_values *values, const struct aorta_train_options *o,
+                                   const struct aorta_ranks *ranks, struct aorta_train_workload *workload) {
     struct aorta_directory_lock *lock = NULL;
+    AORTA_TRY(check_together(values, &o->profiling));
+    AORTA_TRY(check_files(o));
+    if (ranks->rank == 0) AORTA_TRY(aorta_directory_lock(o->training.output_dir, "training.output_dir", &lock));
+    aorta_status status = train(values, o, ranks, workload, &lock);
+    aorta_directory_unlock(lock);
+    return status;
+}
+
+static aorta_status train_transformer(const struct train_values *values, const struct aorta_ranks *ranks) {
+    struct aorta_train_options o;
+    AORTA_TRY(aorta_train_options_load(values->config, values->overrides.items, values->overrides.count, &o));
+    if (!o.fsdp.hybrid_shard_gpus_per_node) o.fsdp.hybrid_shard_gpus_per_node = ranks->local_world_size;
+    aorta_status status = aorta_train_options_check(&o, ranks->world_size);
+    if (!status) status = lock_and_train(values, &o, ranks, NULL);
+    aorta_train_options_free(&o);
+    return status;
+}
+
+static aorta_status train_sparse(const struct train_values *values, const struct aorta_ranks *ranks) {
+    struct aorta_sparse_options o;
+    struct aorta_train_workload *workload = NULL;
+    AORTA_TRY(aorta_sparse_options_load(values->config, values->overrides.items, values->overrides.count, &o));
+    aorta_status status = aorta_injections_check(&o.train, ranks->world_size);
+    if (!status) status = aorta_sparse_create(&o, ranks, &workload);
+    if (!status) status = lock_and_train(values, &o.train, ranks, workload);
+    aorta_sparse_destroy(workload);
+    aorta_sparse_options_free(&o);
+    return status;
+}
+
+static aorta_status load_and_train(const struct train_values *values, const struct aorta_ranks *ranks) {
     AORTA_TRY(check_values(values));
     if (!values->config && !values->overrides.count)
         return AORTA_ERROR(AORTA_USAGE, "which configuration? --config FILE is needed: config/quickstart.yaml runs "
                                         "without a GPU, config/default.yaml is the benchmark; config/ has more");
-    AORTA_TRY(aorta_train_options_load(values->config, values->overrides.items, values->overrides.count, &o));
-    aorta_status status = check_together(values, &o.profiling);
-    if (!status && !o.fsdp.hybrid_shard_gpus_per_node) o.fsdp.hybrid_shard_gpus_per_node = ranks->local_world_size;
-    if (!status) status = aorta_train_options_check(&o, ranks->world_size);
-    if (!status) status = check_files(&o);
-    if (!status && ranks->rank == 0) status = aorta_directory_lock(o.training.output_dir, "training.output_dir", &lock);
-    if (!status) status = train(values, &o, ranks, &lock);
-    aorta_directory_unlock(lock);
-    aorta_train_options_free(&o);
-    return status;
+    if (aorta_sparse_is_asked_for(values->config, values->overrides.items, values->overrides.count))
+        return train_sparse(values, ranks);
+    return train_transformer(values, ranks);
 }
 
 static aorta_status run(int argc, char **argv, const struct aorta_ranks *ranks) {

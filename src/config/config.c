@@ -202,6 +202,22 @@ static int given_before(const struct pass *pass, size_t row) {
     return !pass->override && origin->kind == AORTA_FROM_FILE ? origin->line : 0;
 }
 
+/* Lists and maps become one scalar: JSON. */
+static void apply_tree(struct pass *pass, const struct aorta_option *row, const yaml_node_t *value) {
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &text, 0);
+    const bool fits = value->type == YAML_SEQUENCE_NODE && aorta_yaml_to_json(pass->document, value, &json);
+    if (!fits)
+        report_wrong(pass, row, value);
+    else if (text.failed)
+        pass->status = AORTA_ERROR(AORTA_MEMORY, "out of memory for the value of %s", row->key);
+    else
+        aorta_option_store(row, &(struct aorta_scalar){text.data, false}, 1, false, pass->config->values,
+                           &pass->config->arena, &pass->status);
+    aorta_text_free(&text);
+}
+
 static void apply_row(struct pass *pass, const struct aorta_option *row, const yaml_node_t *key,
                       const yaml_node_t *value) {
     struct aorta_config *config = pass->config;
@@ -214,6 +230,10 @@ static void apply_row(struct pass *pass, const struct aorta_option *row, const y
     }
     config->origins[index] =
         (struct aorta_origin){pass->override ? AORTA_FROM_OVERRIDE : AORTA_FROM_FILE, line_of(key), pass->override};
+    if (row->type == AORTA_OPTION_TREE) {
+        apply_tree(pass, row, value);
+        return;
+    }
     struct aorta_scalar *scalars;
     size_t count;
     bool list;

@@ -164,6 +164,16 @@ static void write_string_list(const struct aorta_option *row, const void *place,
     aorta_json_array_end(json);
 }
 
+static void write_tree(const struct aorta_option *row, const void *place, struct aorta_json *json) {
+    const char *value;
+    memcpy(&value, place, sizeof value);
+    if (value)
+        aorta_json_text(json, value);
+    else
+        aorta_json_null(json);
+    (void)row;
+}
+
 static void write_empty_map(const struct aorta_option *row, const void *place, struct aorta_json *json) {
     aorta_json_object(json);
     aorta_json_object_end(json);
@@ -177,7 +187,7 @@ static void (*const writers[AORTA_OPTION_TYPE_COUNT])(const struct aorta_option 
     [AORTA_OPTION_DOUBLE] = write_double,       [AORTA_OPTION_STRING] = write_string,
     [AORTA_OPTION_CHOICE] = write_choice,       [AORTA_OPTION_DOUBLES_2] = write_doubles_2,
     [AORTA_OPTION_INT_LIST] = write_int_list,   [AORTA_OPTION_STRING_LIST] = write_string_list,
-    [AORTA_OPTION_EMPTY_MAP] = write_empty_map,
+    [AORTA_OPTION_EMPTY_MAP] = write_empty_map, [AORTA_OPTION_TREE] = write_tree,
 };
 
 enum { LONGEST_SECTION = 128 };

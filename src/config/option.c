@@ -219,6 +219,15 @@ static bool store_string_list(const struct target *target) {
     return true;
 }
 
+/* The reader makes one scalar of it, which is JSON. */
+static bool store_tree(const struct target *target) {
+    if (!is_single(target)) return false;
+    const char *text = aorta_arena_strdup(target->arena, target->scalars[0].text);
+    if (!text) out_of_memory(target);
+    memcpy(target->place, &text, sizeof text);
+    return true;
+}
+
 /* The reader has seen to it that {} never comes here: whatever does is wrong. */
 static bool store_empty_map(const struct target *target) {
     (void)target;
@@ -275,6 +284,7 @@ static const struct {
     [AORTA_OPTION_INT_LIST] = {store_int_list, null_list},
     [AORTA_OPTION_STRING_LIST] = {store_string_list, null_list},
     [AORTA_OPTION_EMPTY_MAP] = {store_empty_map, null_nothing},
+    [AORTA_OPTION_TREE] = {store_tree, null_string},
 };
 
 bool aorta_option_store(const struct aorta_option *option, const struct aorta_scalar *scalars, size_t count, bool list,
@@ -360,6 +370,9 @@ static void describe_type(const struct aorta_option *option, struct aorta_text *
         return;
     case AORTA_OPTION_EMPTY_MAP:
         aorta_text_puts(text, "{}");
+        return;
+    case AORTA_OPTION_TREE:
+        aorta_text_puts(text, "a list");
         return;
     default:
         aorta_text_puts(text, "text");

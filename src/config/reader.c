@@ -5,6 +5,8 @@
 #include <jansson.h>
 #include <string.h>
 
+enum { LARGEST_TREE = 1 << 20 }; /* aliases can make a small file a large tree */
+
 /* ---- parsing ---- */
 
 static void name_place(struct aorta_text *text, const char *place, bool in_file, yaml_mark_t mark) {
@@ -151,6 +153,53 @@ bool aorta_yaml_scalars(yaml_document_t *document, const yaml_node_t *node, stru
     for (size_t i = 0; i < *count; i++) {
         if (!read_scalar(yaml_document_get_node(document, items[i]), arena, &(*scalars)[i])) return false;
     }
+    return true;
+}
+
+static bool scalar_to_json(const yaml_node_t *node, struct aorta_json *json) {
+    const char *text = (const char *)node->data.scalar.value;
+    int64_t integer;
+    double number;
+    bool truth;
+    if (strcmp((const char *)node->tag, YAML_STR_TAG) != 0 || strlen(text) != node->data.scalar.length) return false;
+    if (node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
+        aorta_json_string(json, text);
+    else if (aorta_scalar_is_null(text))
+        aorta_json_null(json);
+    else if (aorta_scalar_int(text, &integer))
+        aorta_json_int(json, integer);
+    else if (aorta_scalar_double(text, &number))
+        aorta_json_double(json, number);
+    else if (aorta_scalar_bool(text, &truth))
+        aorta_json_bool(json, truth);
+    else
+        aorta_json_string(json, text);
+    return true;
+}
+
+static bool map_to_json(yaml_document_t *document, const yaml_node_t *node, struct aorta_json *json) {
+    aorta_json_object(json);
+    for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++) {
+        const yaml_node_t *key = yaml_document_get_node(document, pair->key);
+        if (key->type != YAML_SCALAR_NODE) return false;
+        aorta_json_key(json, (const char *)key->data.scalar.value);
+        if (!aorta_yaml_to_json(document, yaml_document_get_node(document, pair->value), json)) return false;
+    }
+    aorta_json_object_end(json);
+    return true;
+}
+
+/* No deeper than check_extent allows; but an alias within its own list or map has no end. */
+bool aorta_yaml_to_json(yaml_document_t *document, const yaml_node_t *node, struct aorta_json *json) {
+    enum { DEEPEST = 64 };
+    if (node->type == YAML_SCALAR_NODE) return scalar_to_json(node, json);
+    if (json->depth > DEEPEST || json->out->length > LARGEST_TREE || json->out->failed) return false;
+    if (node->type == YAML_MAPPING_NODE) return map_to_json(document, node, json);
+    aorta_json_array(json);
+    const yaml_node_item_t *items = node->data.sequence.items.start;
+    for (const yaml_node_item_t *item = items; item < node->data.sequence.items.top; item++)
+        if (!aorta_yaml_to_json(document, yaml_document_get_node(document, *item), json)) return false;
+    aorta_json_array_end(json);
     return true;
 }
 

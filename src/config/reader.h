@@ -2,6 +2,7 @@
 #ifndef AORTA_CONFIG_READER_H
 #define AORTA_CONFIG_READER_H
 
+#include "base/json.h"
 #include "config/option.h"
 
 #include <yaml.h>
@@ -18,6 +19,10 @@ AORTA_MUST_USE aorta_status aorta_json_check(const char *bytes, size_t length, c
  * else. */
 bool aorta_yaml_scalars(yaml_document_t *document, const yaml_node_t *node, struct aorta_arena *arena,
                         struct aorta_scalar **scalars, size_t *count, bool *list);
+
+/* Lists and maps in each other as JSON: plain words that are numbers, truth values or null become these. False when it
+ * holds a tag, or a key that is no name. */
+bool aorta_yaml_to_json(yaml_document_t *document, const yaml_node_t *node, struct aorta_json *json);
 
 /* "eight", `"8"`, "a list", "a section" for messages, shortened, without control characters. */
 void aorta_yaml_describe(yaml_document_t *document, const yaml_node_t *node, struct aorta_text *text);

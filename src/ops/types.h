@@ -358,4 +358,95 @@ struct aorta_fill_args {
     float value;
 };
 
+/* ---- jagged features: cells [features, batch] of lists of ids, the lists one behind the other ---- */
+
+/* What one rank serves of a feature: ids in [first_row, first_row + rows), which count from there. */
+struct aorta_jagged_part {
+    int64_t first_row, rows;
+    int64_t feature;
+};
+
+struct aorta_jagged_offsets_args {
+    int64_t count;
+    const int32_t *lengths;
+    int64_t *offsets; /* [count + 1] */
+};
+
+struct aorta_jagged_split_args {
+    int64_t batch, parts;
+    const struct aorta_jagged_part *part;
+    const int64_t *offsets, *ids; /* of the features */
+    const float *weights;
+    int32_t *lengths; /* [parts, batch] */
+    const int64_t *part_offsets;
+    int64_t *part_ids;
+    float *part_weights;
+};
+
+/* A feature of a table that is looked up here, and where its pooled columns lie in a row. */
+struct aorta_pool_slot {
+    float *table;    /* [rows, columns] */
+    float *state;    /* [rows]: sum of mean squares of row-wise Adagrad; NULL: plain gradient descent */
+    float *gradient; /* [rows, columns]: the sum goes here and the table is left as it is; NULL: it is updated */
+    int64_t rows, columns;
+    int64_t base; /* number of the first row among those of all tables */
+    int64_t column;
+};
+
+/* Lists [sources, slots, batch]; pooled rows [sources, batch, width]. */
+struct aorta_pool {
+    int64_t sources, slots, batch, width;
+};
+
+struct aorta_pool_args {
+    struct aorta_pool shape;
+    const struct aorta_pool_slot *slot;
+    const int64_t *offsets, *ids;
+    const float *weights; /* NULL: all 1 */
+    float *pooled;        /* backward: its gradient, which is read */
+    struct aorta_pool_order *order;
+    float lr, eps;
+};
+
+/* Ids of a batch sorted by table row, those of a row as they lie in the batch. */
+struct aorta_pool_order {
+    int64_t capacity;    /* ids that there is memory for */
+    uint32_t *rows[2];   /* sorted in the first */
+    uint32_t *places[2]; /* the id's place in the batch */
+    uint32_t *cells;     /* by place: the list it is in */
+};
+
+struct aorta_rows_args {
+    int64_t rows, columns;
+    float *table, *state;
+    const float *gradient;
+    float lr, eps;
+};
+
+/* Columns of rows [batch, width] that are sums of columns of other rows, which lie in one buffer. */
+struct aorta_columns_piece {
+    int64_t before; /* columns of all rows of buffer that lie before those of this piece: [batch, before] */
+    int64_t stride; /* columns of its rows */
+    int64_t column; /* place in its row */
+};
+struct aorta_columns_block {
+    int64_t to, columns;   /* place in the row */
+    int64_t first, pieces; /* of the list of pieces; they are added in order */
+};
+struct aorta_columns {
+    int64_t batch, width, blocks;
+};
+struct aorta_columns_args {
+    struct aorta_columns shape;
+    const struct aorta_columns_block *block;
+    const struct aorta_columns_piece *piece;
+    float *row, *buffer;
+};
+
+struct aorta_gate_args {
+    int64_t count;
+    const float *z, *d, *dy;
+    float *y, *dz, *dd;
+};
+
 #endif

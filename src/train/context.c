@@ -3,6 +3,7 @@
 
 #include "device/gpu.h"
 #include "train/stress.h"
+#include "train/workload.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,10 +44,22 @@ static void log_compiling(const struct aorta_train_context *context) {
               info.cache[0] ? "; later runs find them in " : "; ", info.cache[0] ? info.cache : info.note);
 }
 
-static aorta_status open_device(struct aorta_train_context *context) {
-    struct aorta_device_warning warning = {0};
-    AORTA_TRY(open_device_asked(context, &warning));
-    if (warning.text[0]) aorta_log(context->log, AORTA_LOG_WARNING, "%s", warning.text);
+static aorta_status configure_ops(const struct aorta_train_context *context) {
+    struct aorta_ops_settings settings = aorta_ops_default_settings;
+    settings.allow_tf32 =
+        context->options->device.allow_tf32 || context->options->training.mixed_precision == AORTA_PRECISION_TF32;
+    return aorta_ops_configure(context->device, &settings);
+}
+
+static aorta_status prepare_workload(const struct aorta_train_context *context) {
+    AORTA_TRY(context->workload->table->prepare(context->workload, context->device, context->log, context->ranks.rank));
+    if (!aorta_device_is_gpu(context->device))
+        return aorta_train_options_check_cpu(context->options, context->ranks.world_size);
+    log_compiling(context);
+    return configure_ops(context);
+}
+
+static aorta_status prepare_transformer(const struct aorta_train_context *context) {
     if (!aorta_device_is_gpu(context->device))
         return aorta_train_options_check_cpu(context->options, context->ranks.world_size);
     const struct aorta_ops_limits limits = aorta_ops_limits(context->device);
@@ -54,10 +67,14 @@ static aorta_status open_device(struct aorta_train_context *context) {
     log_compiling(context);
     const struct aorta_model_options *model = &context->options->model;
     aorta_ops_expect_transformer(context->device, context->dtype, model->model_dim / model->num_heads);
-    struct aorta_ops_settings settings = aorta_ops_default_settings;
-    settings.allow_tf32 =
-        context->options->device.allow_tf32 || context->options->training.mixed_precision == AORTA_PRECISION_TF32;
-    return aorta_ops_configure(context->device, &settings);
+    return configure_ops(context);
+}
+
+static aorta_status open_device(struct aorta_train_context *context) {
+    struct aorta_device_warning warning = {0};
+    AORTA_TRY(open_device_asked(context, &warning));
+    if (warning.text[0]) aorta_log(context->log, AORTA_LOG_WARNING, "%s", warning.text);
+    return context->workload ? prepare_workload(context) : prepare_transformer(context);
 }
 
 /* A stream has the highest priority of the roles it serves. */
@@ -137,6 +154,7 @@ static aorta_status build_model(struct aorta_train_context *context) {
 /* Generous: a layer records some 25 ranges in a micro-batch, the rest of a step a few dozen and the buckets. A layer
  * has 12 matrix products, the root unit 11. */
 static size_t ranges_per_step(const struct aorta_train_context *context) {
+    if (context->workload) return context->workload->table->ranges_per_step(context->workload);
     size_t micro_batches = (size_t)context->options->training.gradient_accumulation;
     size_t layers = (size_t)context->options->model.num_layers;
     size_t more_pieces = (size_t)context->options->workload.gemm_chunks - 1;
@@ -162,16 +180,17 @@ static aorta_status open_all(struct aorta_train_context *context) {
     AORTA_TRY(open_streams(context));
     AORTA_TRY(aorta_ops_prepare(aorta_train_compute(context))); /* the stream of all matrix products */
     AORTA_TRY(open_groups(context));
-    AORTA_TRY(build_model(context));
+    if (!context->workload) AORTA_TRY(build_model(context));
     AORTA_TRY(aorta_recorder_create(context->device, 2, ranges_per_step(context), &context->recorder));
     AORTA_TRY(aorta_injections_open(context));
     return open_state(context);
 }
 
 aorta_status aorta_train_context_open(struct aorta_train_context *context, const struct aorta_train_options *options,
-                                      const struct aorta_ranks *ranks, const struct aorta_log *log) {
+                                      const struct aorta_ranks *ranks, const struct aorta_log *log,
+                                      struct aorta_train_workload *workload) {
     memset(context, 0, sizeof *context);
-    context->options = options, context->log = log, context->ranks = *ranks;
+    context->options = options, context->log = log, context->ranks = *ranks, context->workload = workload;
     context->dtype = dtype_of(options->training.mixed_precision);
     return open_all(context);
 }
@@ -215,14 +234,28 @@ static aorta_status queue_collective(const struct aorta_train_collective *c, str
     case AORTA_BROADCAST:
         return aorta_broadcast(c->comm, stream, c->receive, c->count, c->dtype, 0);
     case AORTA_ALL_TO_ALL:
+        if (c->send_counts)
+            return aorta_all_to_all_parts(c->comm, stream, c->send, c->send_counts, c->receive, c->receive_counts,
+                                          c->dtype);
         return aorta_all_to_all(c->comm, stream, c->send, c->receive, c->count, c->dtype);
     default:
         return aorta_barrier(c->comm, stream);
     }
 }
 
+static size_t sum_of(const size_t *counts, int size) {
+    size_t sum = 0;
+    for (int i = 0; i < size; i++) sum += counts[i];
+    return sum;
+}
+
 /* The larger buffer of one rank, as nccl-tests count. */
 static int64_t bytes_of(const struct aorta_train_collective *c) {
+    if (c->send_counts) {
+        const size_t sent = sum_of(c->send_counts, aorta_comm_size(c->comm));
+        const size_t received = sum_of(c->receive_counts, aorta_comm_size(c->comm));
+        return (int64_t)((sent > received ? sent : received) * aorta_dtype_size(c->dtype));
+    }
     bool per_rank = c->kind == AORTA_ALL_GATHER || c->kind == AORTA_REDUCE_SCATTER || c->kind == AORTA_ALL_TO_ALL;
     size_t count = c->count;
     for (int i = 0; i < c->piece_count; i++) count += c->pieces[i].count;

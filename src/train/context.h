@@ -33,15 +33,17 @@ struct aorta_train_context {
     struct aorta_comm *control; /* all ranks, its own communicator: norm and stop flag */
     struct aorta_recorder *recorder;
     struct aorta_model *model;
-    struct aorta_step_state *state;  /* device memory */
-    struct aorta_injected *injected; /* what training.inject plants; NULL: nothing */
+    struct aorta_step_state *state;        /* device memory */
+    struct aorta_injected *injected;       /* what training.inject plants; NULL: nothing */
+    struct aorta_train_workload *workload; /* trained instead of the transformer; NULL: none. Borrowed */
 };
 
-/* Opens the device, the streams and the group of all ranks, and builds model, recorder and state. Close it on failure
- * as well; by then the other ranks may wait for this one. */
+/* Opens the device, the streams and the group of all ranks, and builds model, recorder and state; with a workload
+ * (NULL: none) there is no model. Close it on failure as well; by then the other ranks may wait for this one. */
 AORTA_MUST_USE aorta_status aorta_train_context_open(struct aorta_train_context *context,
                                                      const struct aorta_train_options *options,
-                                                     const struct aorta_ranks *ranks, const struct aorta_log *log);
+                                                     const struct aorta_ranks *ranks, const struct aorta_log *log,
+                                                     struct aorta_train_workload *workload);
 void aorta_train_context_close(struct aorta_train_context *context);
 
 /* The group of all ranks again, with its own communicator. */
@@ -70,6 +72,7 @@ struct aorta_train_collective {
     size_t count;                          /* as comm.h counts for this kind */
     const struct aorta_comm_piece *pieces; /* all-gather, reduce-scatter: these instead of one buffer; NULL: one */
     int piece_count;
+    const size_t *send_counts, *receive_counts; /* all-to-all: parts of unequal size; NULL: equal ones */
     enum aorta_dtype dtype;
 };
 AORTA_MUST_USE aorta_status aorta_train_collect(const struct aorta_train_context *context,

@@ -604,15 +604,19 @@ static aorta_status set_priorities(struct aorta_train_options *options) {
     return NULL;
 }
 
-/* Everything that does not depend on the number of ranks. */
-static aorta_status check_alone(const struct aorta_train_options *options) {
+aorta_status aorta_train_options_check_shared(const struct aorta_train_options *options) {
     struct aorta_injected injected;
     AORTA_TRY(aorta_injections_read(options, -1, &injected));
+    AORTA_TRY(check_texts(options));
+    return check_profiling(options);
+}
+
+/* Everything that does not depend on the number of ranks. */
+static aorta_status check_alone(const struct aorta_train_options *options) {
+    AORTA_TRY(aorta_train_options_check_shared(options));
     if (options->device.kind == AORTA_TRAIN_CPU) AORTA_TRY(aorta_train_options_check_cpu(options, 1));
     AORTA_TRY(check_optimizer(options));
     AORTA_TRY(check_dynamic(options));
-    AORTA_TRY(check_texts(options));
-    AORTA_TRY(check_profiling(options));
     AORTA_TRY(check_heads(options));
     AORTA_TRY(check_vocabulary(options));
     AORTA_TRY(check_equal(options, "dataset.num_dense_features", options->dataset.num_dense_features,

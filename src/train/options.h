@@ -150,6 +150,9 @@ void aorta_train_options_page(struct aorta_text *text);
 AORTA_MUST_USE aorta_status aorta_train_options_load(const char *path, const char *const *overrides,
                                                      size_t override_count, struct aorta_train_options *options);
 
+/* The checks of keys that other workloads have as well: texts, profiling, training.inject. */
+AORTA_MUST_USE aorta_status aorta_train_options_check_shared(const struct aorta_train_options *options);
+
 /* The checks that need the number of ranks: samples for one step on every rank, rows for every shard, groups of hybrid
  * sharding. AORTA_CONFIG names the key, its place and a remedy. */
 AORTA_MUST_USE aorta_status aorta_train_options_check(const struct aorta_train_options *options, int world_size);

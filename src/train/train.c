@@ -16,6 +16,7 @@
 #include "train/step.h"
 #include "train/tracing.h"
 #include "train/weights.h"
+#include "train/workload.h"
 
 #include <errno.h>
 #include <math.h>
@@ -57,7 +58,7 @@ struct trainer {
     struct aorta_event *done[SLOTS]; /* theirs */
     struct aorta_stream *report;     /* after each step, beside the next: its timestamp; NULL: compute's */
     struct aorta_event *reached;     /* the end of the step, for `report` */
-    int64_t total_steps;
+    int64_t total_steps, per_epoch;
     int64_t queued;       /* steps that have been queued whole */
     int64_t collected;    /* steps whose line has been written */
     int64_t last_done_ns; /* device time at which the step collected last was done */
@@ -267,7 +268,11 @@ static aorta_status open_report(struct trainer *t) {
 
 static void log_without_effect(const struct trainer *t) {
     struct aorta_text keys = {0};
-    aorta_train_options_without_effect(options_of(t), &keys);
+    struct aorta_train_workload *workload = t->run->workload;
+    if (workload)
+        workload->table->without_effect(workload, &keys);
+    else
+        aorta_train_options_without_effect(options_of(t), &keys);
     if (keys.length && t->run->ranks.rank == 0)
         aorta_log(t->run->log, AORTA_LOG_INFO, "accepted for compatibility, without effect: %s", keys.data);
     aorta_text_free(&keys);
@@ -293,29 +298,48 @@ static aorta_status create_strategy(const struct aorta_train_context *context, s
     return status;
 }
 
-static aorta_status set_up(struct trainer *t) {
-    const struct aorta_train_options *o = options_of(t);
-    int world = t->run->ranks.world_size, rank = t->run->ranks.rank;
-    AORTA_TRY(aorta_beacon_open(rank, &t->beacon)); /* first: it reports what fails from here on */
-    if (may_record(t)) aorta_tracer_prepare();
-    AORTA_TRY(aorta_train_context_open(&t->context, o, &t->run->ranks, t->run->log));
-    log_without_effect(t);
-    AORTA_TRY(open_tracer(t));
-    AORTA_TRY(aorta_readings_open(t->run, &t->context, &t->readings));
-    AORTA_TRY(open_report(t));
-    AORTA_TRY(create_strategy(&t->context, &t->strategy));
-    AORTA_TRY(aorta_weights_initialise(&t->context, t->strategy));
-    AORTA_TRY(aorta_step_create(&t->context, t->strategy, &t->step));
-    AORTA_TRY(aorta_dataset_create(o, rank, world, &t->dataset));
-    t->total_steps = aorta_dataset_steps_per_epoch(t->dataset) * o->training.epochs;
-    if (o->training.max_steps > 0) t->total_steps = smaller(t->total_steps, o->training.max_steps);
-    aorta_readings_expect(&t->readings, t->total_steps);
+static aorta_status make_flights(struct trainer *t) {
     for (int i = 0; i < SLOTS; i++) {
         AORTA_TRY(make_flight(t, &t->flights[i]));
         t->done[i] = t->flights[i].done;
     }
+    return NULL;
+}
+
+static aorta_status open_transformer(struct trainer *t) {
+    const struct aorta_train_options *o = options_of(t);
+    AORTA_TRY(create_strategy(&t->context, &t->strategy));
+    AORTA_TRY(aorta_weights_initialise(&t->context, t->strategy));
+    AORTA_TRY(aorta_step_create(&t->context, t->strategy, &t->step));
+    AORTA_TRY(aorta_dataset_create(o, t->run->ranks.rank, t->run->ranks.world_size, &t->dataset));
+    t->per_epoch = aorta_dataset_steps_per_epoch(t->dataset);
+    t->total_steps = t->per_epoch * o->training.epochs;
+    if (o->training.max_steps > 0) t->total_steps = smaller(t->total_steps, o->training.max_steps);
+    AORTA_TRY(make_flights(t));
     AORTA_TRY(aorta_input_create(&t->context, t->dataset, t->total_steps, t->done, &t->input));
     for (int i = 0; i < SLOTS; i++) t->flights[i].input = aorta_input_memory(t->input, i);
+    return NULL;
+}
+
+static aorta_status open_workload(struct trainer *t) {
+    struct aorta_train_workload *workload = t->run->workload;
+    AORTA_TRY(workload->table->open(workload, &t->context));
+    t->total_steps = workload->table->steps(workload);
+    t->per_epoch = workload->table->steps_per_epoch(workload);
+    return make_flights(t);
+}
+
+static aorta_status set_up(struct trainer *t) {
+    const struct aorta_train_options *o = options_of(t);
+    AORTA_TRY(aorta_beacon_open(t->run->ranks.rank, &t->beacon)); /* first: it reports what fails from here on */
+    if (may_record(t)) aorta_tracer_prepare();
+    AORTA_TRY(aorta_train_context_open(&t->context, o, &t->run->ranks, t->run->log, t->run->workload));
+    log_without_effect(t);
+    AORTA_TRY(open_tracer(t));
+    AORTA_TRY(aorta_readings_open(t->run, &t->context, &t->readings));
+    AORTA_TRY(open_report(t));
+    AORTA_TRY(t->run->workload ? open_workload(t) : open_transformer(t));
+    aorta_readings_expect(&t->readings, t->total_steps);
     AORTA_TRY(open_output(t));
     t->peaks.gbytes_per_s = NAN;
     return t->run->record ? aorta_train_measure_peaks(&t->context, &t->peaks) : NULL;
@@ -347,6 +371,7 @@ static aorta_status tear_down(struct trainer *t) {
         for (int i = 0; i < SLOTS; i++) end_flight(t, &t->flights[i]);
     aorta_step_destroy(t->step);
     if (t->strategy) t->strategy->table->destroy(t->strategy);
+    if (t->run->workload) t->run->workload->table->close(t->run->workload);
     aorta_readings_close(&t->readings);
     aorta_train_context_close(&t->context);
     aorta_beacon_close(t->beacon);
@@ -458,7 +483,7 @@ static aorta_status queue_captured(struct trainer *t, struct flight *flight, int
 /* The step is done when its timestamps are written, those of the copy of the next input, queued beside it, too. */
 static aorta_status end_step(struct trainer *t, struct flight *flight, int64_t step) {
     const struct aorta_train_context *c = &t->context;
-    if (aorta_input_queued(t->input) > step + 1)
+    if (t->input && aorta_input_queued(t->input) > step + 1)
         AORTA_TRY(aorta_input_wait(t->input, step + 1, aorta_train_compute(c)));
     if (t->report) AORTA_TRY(aorta_train_follow(t->report, aorta_train_compute(c), t->reached));
     AORTA_TRY(aorta_event_record(flight->done, t->report ? t->report : aorta_train_compute(c)));
@@ -466,28 +491,30 @@ static aorta_status end_step(struct trainer *t, struct flight *flight, int64_t s
     return NULL;
 }
 
+static aorta_status queue_planned(struct trainer *t, struct flight *flight, int64_t step, enum plan plan) {
+    struct aorta_step_hook hook = {prefetch_input, t};
+    AORTA_TRY(ensure_input(t, step));
+    switch (plan) {
+    case PLAN_DUMP:
+        return queue_with_dump(t, flight, step);
+    case PLAN_CAPTURE:
+        return queue_captured(t, flight, step, &hook);
+    case PLAN_REPLAY:
+        return launch_graph(t, flight);
+    default:
+        return queue_eagerly(t, flight, &hook);
+    }
+}
+
 static aorta_status queue_step(struct trainer *t, int64_t step, enum plan plan) {
     struct flight *flight = flight_of(t, step);
-    struct aorta_step_hook hook = {prefetch_input, t};
+    struct aorta_train_workload *workload = t->run->workload;
     *flight->stop = t->signal ? 1.0f : 0.0f;
     aorta_beacon_step(t->beacon, step);
     aorta_readings_step(&t->readings, step);
     AORTA_TRY(aorta_inject_before_step(&t->context));
-    AORTA_TRY(ensure_input(t, step));
-    switch (plan) {
-    case PLAN_EAGER:
-        AORTA_TRY(queue_eagerly(t, flight, &hook));
-        break;
-    case PLAN_DUMP:
-        AORTA_TRY(queue_with_dump(t, flight, step));
-        break;
-    case PLAN_CAPTURE:
-        AORTA_TRY(queue_captured(t, flight, step, &hook));
-        break;
-    case PLAN_REPLAY:
-        AORTA_TRY(launch_graph(t, flight));
-        break;
-    }
+    AORTA_TRY(workload ? workload->table->queue(workload, step, flight->stop, flight->result)
+                       : queue_planned(t, flight, step, plan));
     AORTA_TRY(end_step(t, flight, step));
     return aorta_inject_after_step(&t->context);
 }
@@ -498,14 +525,15 @@ static aorta_status write_line(struct trainer *t, int64_t step, double step_ms) 
     const struct flight *flight = flight_of(t, step);
     const struct aorta_step_state *state = &flight->result->state;
     const struct aorta_train_options *o = options_of(t);
-    int64_t per_epoch = aorta_dataset_steps_per_epoch(t->dataset);
     struct aorta_memory_info memory = aorta_device_memory(t->context.device);
-    double samples = (double)(o->training.batch_size * o->training.gradient_accumulation);
+    const struct aorta_train_workload *workload = t->run->workload;
+    double samples = workload ? (double)workload->table->samples(workload, step)
+                              : (double)(o->training.batch_size * o->training.gradient_accumulation);
     struct aorta_step_metrics metrics = {
         .rank = t->context.ranks.rank,
         .world_size = t->context.ranks.world_size,
-        .epoch = step / per_epoch,
-        .step = step % per_epoch,
+        .epoch = step / t->per_epoch,
+        .step = step % t->per_epoch,
         .global_step = step,
         .loss = state->loss,
         .grad_norm = state->grad_norm,
@@ -576,7 +604,9 @@ static aorta_status collect(struct trainer *t) {
     double step_ms;
     AORTA_TRY(await_oldest(t));
     AORTA_TRY(step_time(t, flight, &step_ms));
-    aorta_input_release(t->input);
+    if (t->input) aorta_input_release(t->input);
+    struct aorta_train_workload *workload = t->run->workload;
+    if (workload) AORTA_TRY(workload->table->finished(workload, step, flight->result));
     AORTA_TRY(write_line(t, step, step_ms));
     AORTA_TRY(notice_removal(t));
     print_step(t, step, step_ms);
@@ -624,7 +654,7 @@ static aorta_status begin_recording(struct trainer *t, int64_t step, enum plan p
 /* The device is idle then, and what it did has been fetched. */
 static aorta_status stop_watching(struct trainer *t) {
     while (t->collected < t->queued) AORTA_TRY(collect(t));
-    AORTA_TRY(aorta_input_synchronize(t->input));
+    if (t->input) AORTA_TRY(aorta_input_synchronize(t->input));
     AORTA_TRY(aorta_tracer_flush(t->tracer, true));
     for (int i = 0; i < SLOTS; i++) drop_graph(&t->flights[i].graphs[true]); /* captured without timestamps */
     t->watching = false;

@@ -12,7 +12,28 @@ const char aorta_advice_larger[] = "a larger", aorta_advice_smaller[] = "a small
 static const char no_gpu_links[] = "";
 static const char not_compute[] = "a stream that is not compute's";
 
+/* The sparse pipeline's keys are others; its rows go before those of any program. */
+#define LARGER_BATCH .key = "ModelSelectionConfig.batch_size", .value = aorta_advice_larger
+#define SPARSE_PIPELINE                                                                                                \
+    .key = "PipelineConfig.pipeline", .value = "sparse",                                                               \
+    .unless = "PipelineConfig.pipeline=fused PipelineConfig.pipeline=semi PipelineConfig.pipeline=prefetch"
+
 static const struct aorta_advice_row rows[] = {
+    {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_SPARSE, LARGER_BATCH, .text = "more work for each launch"},
+    {AORTA_CAUSE_LAUNCH_LATENCY, ANY, AORTA_SPARSE, LARGER_BATCH, .text = "fewer, larger operations"},
+    {AORTA_CAUSE_HOST_SYNC, ANY, AORTA_SPARSE, SPARSE_PIPELINE,
+     .text = "the host waits for numbers of ids while the device works on the batch before"},
+    {AORTA_CAUSE_HOST_SYNC, ANY, AORTA_SPARSE, LARGER_BATCH, .text = "the host has to run ahead less"},
+    {AORTA_CAUSE_COPY, ANY, AORTA_SPARSE, SPARSE_PIPELINE, .text = "batches are copied beside the steps before"},
+    {AORTA_CAUSE_COPY, ANY, AORTA_SPARSE, LARGER_BATCH, .text = "more compute for each copy"},
+    {AORTA_CAUSE_SERIALIZED_STREAMS, ANY, AORTA_SPARSE, .key = "streams.count", .value = "4",
+     .text = "give each role a stream of its own"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_TO_ALL, AORTA_SPARSE, SPARSE_PIPELINE,
+     .text = "exchange the ids of the next batch beside this one"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_TO_ALL, AORTA_SPARSE, .key = "RunOptions.sharding_type",
+     .value = aorta_advice_another, .text = "rows and ids of other parts travel"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, ANY, AORTA_SPARSE, LARGER_BATCH, .text = "more compute for each exchange"},
+    {AORTA_CAUSE_COMPUTE, ANY, AORTA_SPARSE, .text = "faster kernels, or more ranks with processors of their own"},
     {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS, .circumstances = AORTA_NOT_EXPLAINED,
      .text = "record the host's launches too (rocprofv3 --sys-trace, PyTorch's ProfilerActivity.CPU, aorta trace "
              "run --record all), so that the causes of idle time can be separated"},
@@ -232,9 +253,13 @@ static bool pointless(const struct aorta_settings *settings, bool simulated, con
     return any_in_force(settings, row->unless);
 }
 
-static bool concerns(const struct aorta_advice_row *row, const struct aorta_verdict *verdict,
+static enum aorta_advised program_of(const struct aorta_verdict *verdict, const struct aorta_settings *settings) {
+    if (verdict->recorded) return AORTA_OTHERS;
+    return settings && value_of(settings, "PipelineConfig.pipeline") ? AORTA_SPARSE : AORTA_OURS;
+}
+
+static bool concerns(const struct aorta_advice_row *row, enum aorta_advised program,
                      const struct aorta_finding *finding) {
-    const enum aorta_advised program = verdict->recorded ? AORTA_OTHERS : AORTA_OURS;
     return row->cause == finding->cause && (row->collective == ANY || row->collective == (int)finding->collective) &&
            (row->program == AORTA_EITHER || row->program == program) &&
            (row->circumstances & finding->circumstances) == row->circumstances;
@@ -269,11 +294,12 @@ static void put_text(struct aorta_text *text, const char *advice, int rank) {
 static aorta_status advise(const struct aorta_verdict *verdict, struct aorta_finding *finding,
                            const struct aorta_settings *settings) {
     struct aorta_text text = {0};
+    const enum aorta_advised program = program_of(verdict, settings);
     bool fits = false; /* a key would help, if it were not set already */
     int shown = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && shown < SHOWN; i++) {
         const struct aorta_advice_row *row = &rows[i];
-        if (!concerns(row, verdict, finding)) continue;
+        if (!concerns(row, program, finding)) continue;
         if (!row->key) {
             if (!fits) put_text(&text, row->text, finding->rank);
             break;

@@ -14,8 +14,8 @@ struct aorta_settings {
     size_t count;
 };
 
-/* Whose program it is. */
-enum aorta_advised { AORTA_EITHER, AORTA_OURS, AORTA_OTHERS };
+/* Whose program it is: aorta train with the transformer, or with the sparse model; another one. */
+enum aorta_advised { AORTA_EITHER, AORTA_OURS, AORTA_SPARSE, AORTA_OTHERS };
 
 /* Stand for a value where the best is not known, only where to look for it. */
 extern const char aorta_advice_larger[], aorta_advice_smaller[], aorta_advice_another[];

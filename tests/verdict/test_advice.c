@@ -48,7 +48,8 @@ static const char *general_text(enum aorta_cause cause) {
     size_t count;
     const struct aorta_advice_row *rows = aorta_advice_rows(&count);
     for (size_t i = 0; i < count; i++)
-        if (rows[i].cause == cause && !rows[i].key && !rows[i].circumstances && rows[i].program != AORTA_OTHERS)
+        if (rows[i].cause == cause && !rows[i].key && !rows[i].circumstances && rows[i].program != AORTA_OTHERS &&
+            rows[i].program != AORTA_SPARSE)
             return rows[i].text;
     return "";
 }

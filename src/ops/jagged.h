@@ -1,0 +1,44 @@
+/* Operations of sparse features: lists of ids of varying length, tables of rows, pooled sums. Numbers are fp32, ids
+ * int64. "Feature" is a list for each sample of the batch; a rank gets the lists of its parts from all ranks (sources).
+ *
+ * Sums have a fixed order: that of the batch. Failures are those of ops.h; an id outside of its table is AORTA_DEVICE.
+ * There are no GPU versions yet. */
+#ifndef AORTA_OPS_JAGGED_H
+#define AORTA_OPS_JAGGED_H
+
+#include "ops/ops.h"
+
+/* offsets[i] = sum of lengths before i; offsets[count] = all. */
+AORTA_MUST_USE aorta_status aorta_jagged_offsets(struct aorta_stream *stream, int64_t count, const int32_t *lengths,
+                                                 int64_t *offsets);
+/* How many ids of each list belong to each part; then the ids themselves (minus first_row), with their weights where
+ * `weights` is not NULL. part_offsets are those of the lengths that the first made. */
+AORTA_MUST_USE aorta_status aorta_jagged_count(struct aorta_stream *stream, const struct aorta_jagged_split_args *args);
+AORTA_MUST_USE aorta_status aorta_jagged_split(struct aorta_stream *stream, const struct aorta_jagged_split_args *args);
+
+/* pooled [sources, batch, width] = weighted sums of table rows; empty lists make zeros. */
+AORTA_MUST_USE aorta_status aorta_pool_forward(struct aorta_stream *stream, const struct aorta_pool_args *args);
+/* Fills *order (host memory, copied by the call) for `count` ids, which the lists hold in all. */
+AORTA_MUST_USE aorta_status aorta_pool_sort(struct aorta_stream *stream, const struct aorta_pool_args *args,
+                                            int64_t count);
+/* For each row that occurs: the gradient is summed over its ids, and applied (row-wise Adagrad: state += mean of the
+ * squares, row −= lr · gradient / (√state + eps); plain: row −= lr · gradient) or written where the slot asks for that.
+ * Mudigere et al., "Software-Hardware Co-design for Fast and Scalable Training of Deep Learning Recommendation
+ * Models" (ISCA 2022), section 4.1. */
+AORTA_MUST_USE aorta_status aorta_pool_update(struct aorta_stream *stream, const struct aorta_pool_args *args,
+                                              int64_t count);
+/* The same update of all rows of a table from a gradient [rows, columns]. */
+AORTA_MUST_USE aorta_status aorta_rows_update(struct aorta_stream *stream, const struct aorta_rows_args *args);
+
+/* row [batch, width]: each block is the sum of its pieces of `buffer`; and back: each piece gets a copy of its block.
+ */
+AORTA_MUST_USE aorta_status aorta_columns_gather(struct aorta_stream *stream, const struct aorta_columns_args *args);
+AORTA_MUST_USE aorta_status aorta_columns_scatter(struct aorta_stream *stream, const struct aorta_columns_args *args);
+
+/* y = z · (1 + d); backward dz = dy · (1 + d), dd = dy · z. */
+AORTA_MUST_USE aorta_status aorta_gate_forward(struct aorta_stream *stream, int64_t count, const float *z,
+                                               const float *d, float *y);
+AORTA_MUST_USE aorta_status aorta_gate_backward(struct aorta_stream *stream, int64_t count, const float *z,
+                                                const float *d, const float *dy, float *dz, float *dd);
+
+#endif

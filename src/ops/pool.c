@@ -1,0 +1,251 @@
+/* Pooled rows of tables, their gradients, and how pooled columns of several ranks make one row. */
+#include "ops/jagged.h"
+
+#include "ops/check.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- lookups ---- */
+
+static aorta_status out_of_table(int64_t id, const struct aorta_pool_slot *slot, int64_t number) {
+    return AORTA_ERROR(AORTA_DEVICE, "pool_forward: id %lld of slot %lld is not in [0, %lld)", (long long)id,
+                       (long long)number, (long long)slot->rows);
+}
+
+static aorta_status run_forward(const void *args) {
+    const struct aorta_pool_args *a = args;
+    const struct aorta_pool *s = &a->shape;
+    for (int64_t cell = 0; cell < s->sources * s->slots * s->batch; cell++) {
+        const int64_t source = cell / (s->slots * s->batch), number = cell / s->batch % s->slots;
+        const struct aorta_pool_slot *slot = &a->slot[number];
+        float *to = a->pooled + (source * s->batch + cell % s->batch) * s->width + slot->column;
+        memset(to, 0, (size_t)slot->columns * sizeof(float));
+        for (int64_t i = a->offsets[cell]; i < a->offsets[cell + 1]; i++) {
+            if (a->ids[i] < 0 || a->ids[i] >= slot->rows) return out_of_table(a->ids[i], slot, number);
+            const float *row = slot->table + a->ids[i] * slot->columns, weight = a->weights ? a->weights[i] : 1.0f;
+            for (int64_t c = 0; c < slot->columns; c++) to[c] += weight * row[c];
+        }
+    }
+    return NULL;
+}
+
+/* ---- order ---- */
+
+struct sort_args {
+    struct aorta_pool_args pool;
+    struct aorta_pool_order order;
+    int64_t count;
+};
+
+enum { DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };
+
+static void sort_by_digit(const struct sort_args *a, int shift, int from) {
+    int64_t starts[DIGITS + 1] = {0};
+    const uint32_t *rows = a->order.rows[from], *places = a->order.places[from];
+    for (int64_t i = 0; i < a->count; i++) starts[(rows[i] >> shift & (DIGITS - 1)) + 1]++;
+    for (int d = 0; d < DIGITS; d++) starts[d + 1] += starts[d];
+    for (int64_t i = 0; i < a->count; i++) {
+        const int64_t to = starts[rows[i] >> shift & (DIGITS - 1)]++;
+        a->order.rows[1 - from][to] = rows[i];
+        a->order.places[1 - from][to] = places[i];
+    }
+}
+
+/* Four passes, so that the sorted pairs end where they began. */
+static aorta_status run_sort(const void *args) {
+    const struct sort_args *a = args;
+    const struct aorta_pool *s = &a->pool.shape;
+    for (int64_t cell = 0; cell < s->sources * s->slots * s->batch; cell++) {
+        const struct aorta_pool_slot *slot = &a->pool.slot[cell / s->batch % s->slots];
+        for (int64_t i = a->pool.offsets[cell]; i < a->pool.offsets[cell + 1]; i++) {
+            a->order.rows[0][i] = (uint32_t)(slot->base + a->pool.ids[i]);
+            a->order.places[0][i] = (uint32_t)i;
+            a->order.cells[i] = (uint32_t)cell;
+        }
+    }
+    for (int pass = 0; pass < 4; pass++) sort_by_digit(a, pass * DIGIT_BITS, pass % 2);
+    return NULL;
+}
+
+/* ---- updates ---- */
+
+static void apply(float *row, float *state, const float *gradient, int64_t columns, float lr, float eps) {
+    float factor = lr;
+    if (state) {
+        double squares = 0;
+        for (int64_t c = 0; c < columns; c++) squares += (double)gradient[c] * gradient[c];
+        *state += (float)(squares / (double)columns);
+        factor = lr / (sqrtf(*state) + eps);
+    }
+    for (int64_t c = 0; c < columns; c++) row[c] -= factor * gradient[c];
+}
+
+enum { WIDEST = 4096 };
+
+/* The gradient of the row of sorted ids [first, end). */
+static void sum_row(const struct sort_args *a, const struct aorta_pool_slot *slot, int64_t first, int64_t end,
+                    float *sum) {
+    const struct aorta_pool *s = &a->pool.shape;
+    memset(sum, 0, (size_t)slot->columns * sizeof *sum);
+    for (int64_t i = first; i < end; i++) {
+        const uint32_t place = a->order.places[0][i], cell = a->order.cells[place];
+        const int64_t source = cell / (s->slots * s->batch);
+        const struct aorta_pool_slot *own = &a->pool.slot[cell / s->batch % s->slots]; /* features share tables */
+        const float *gradient = a->pool.pooled + (source * s->batch + cell % s->batch) * s->width + own->column;
+        const float weight = a->pool.weights ? a->pool.weights[place] : 1.0f;
+        for (int64_t c = 0; c < slot->columns; c++) sum[c] += weight * gradient[c];
+    }
+}
+
+static aorta_status run_update(const void *args) {
+    const struct sort_args *a = args;
+    const struct aorta_pool *s = &a->pool.shape;
+    float sum[WIDEST];
+    for (int64_t first = 0, end; first < a->count; first = end) {
+        for (end = first + 1; end < a->count && a->order.rows[0][end] == a->order.rows[0][first];) end++;
+        const uint32_t cell = a->order.cells[a->order.places[0][first]];
+        const struct aorta_pool_slot *slot = &a->pool.slot[cell / s->batch % s->slots];
+        const int64_t row = a->order.rows[0][first] - slot->base;
+        sum_row(a, slot, first, end, sum);
+        if (slot->gradient)
+            memcpy(slot->gradient + row * slot->columns, sum, (size_t)slot->columns * sizeof *sum);
+        else
+            apply(slot->table + row * slot->columns, slot->state ? slot->state + row : NULL, sum, slot->columns,
+                  a->pool.lr, a->pool.eps);
+    }
+    return NULL;
+}
+
+static aorta_status run_rows(const void *args) {
+    const struct aorta_rows_args *a = args;
+    for (int64_t row = 0; row < a->rows; row++)
+        apply(a->table + row * a->columns, a->state ? a->state + row : NULL, a->gradient + row * a->columns, a->columns,
+              a->lr, a->eps);
+    return NULL;
+}
+
+/* ---- columns ---- */
+
+static int64_t place_of(const struct aorta_columns_args *a, const struct aorta_columns_piece *piece, int64_t row) {
+    return piece->before * a->shape.batch + row * piece->stride + piece->column;
+}
+
+static aorta_status run_gather(const void *args) {
+    const struct aorta_columns_args *a = args;
+    for (int64_t b = 0; b < a->shape.batch; b++) {
+        for (int64_t i = 0; i < a->shape.blocks; i++) {
+            const struct aorta_columns_block *block = &a->block[i];
+            float *to = a->row + b * a->shape.width + block->to;
+            for (int64_t p = 0; p < block->pieces; p++) {
+                const struct aorta_columns_piece *piece = &a->piece[block->first + p];
+                const float *from = a->buffer + place_of(a, piece, b);
+                for (int64_t c = 0; c < block->columns; c++) to[c] = p ? to[c] + from[c] : from[c];
+            }
+        }
+    }
+    return NULL;
+}
+
+static aorta_status run_scatter(const void *args) {
+    const struct aorta_columns_args *a = args;
+    for (int64_t b = 0; b < a->shape.batch; b++) {
+        for (int64_t i = 0; i < a->shape.blocks; i++) {
+            const struct aorta_columns_block *block = &a->block[i];
+            const float *from = a->row + b * a->shape.width + block->to;
+            for (int64_t p = 0; p < block->pieces; p++) {
+                const struct aorta_columns_piece *piece = &a->piece[block->first + p];
+                memcpy(a->buffer + place_of(a, piece, b), from, (size_t)block->columns * sizeof *from);
+            }
+        }
+    }
+    return NULL;
+}
+
+/* ---- the interaction of dense part and pooled rows ---- */
+
+static aorta_status run_gate_forward(const void *args) {
+    const struct aorta_gate_args *a = args;
+    for (int64_t i = 0; i < a->count; i++) a->y[i] = a->z[i] * (1.0f + a->d[i]);
+    return NULL;
+}
+
+static aorta_status run_gate_backward(const void *args) {
+    const struct aorta_gate_args *a = args;
+    for (int64_t i = 0; i < a->count; i++) {
+        a->dz[i] = a->dy[i] * (1.0f + a->d[i]);
+        a->dd[i] = a->dy[i] * a->z[i];
+    }
+    return NULL;
+}
+
+/* ---- public ---- */
+
+static const struct aorta_kernel forward_kernel = {.name = "pool_forward", .cpu = run_forward};
+static const struct aorta_kernel sort_kernel = {.name = "pool_sort", .cpu = run_sort};
+static const struct aorta_kernel update_kernel = {.name = "pool_update", .cpu = run_update};
+static const struct aorta_kernel rows_kernel = {.name = "rows_update", .cpu = run_rows};
+static const struct aorta_kernel gather_kernel = {.name = "columns_gather", .cpu = run_gather};
+static const struct aorta_kernel scatter_kernel = {.name = "columns_scatter", .cpu = run_scatter};
+static const struct aorta_kernel gate_kernel = {.name = "gate_forward", .cpu = run_gate_forward};
+static const struct aorta_kernel gate_backward_kernel = {.name = "gate_backward", .cpu = run_gate_backward};
+
+static aorta_status check_pool(const char *operation, const struct aorta_pool_args *args) {
+    AORTA_TRY(aorta_check_size(operation, "sources", args->shape.sources, 1));
+    AORTA_TRY(aorta_check_size(operation, "slots", args->shape.slots, 0));
+    AORTA_TRY(aorta_check_size(operation, "batch", args->shape.batch, 1));
+    if (args->shape.slots == 0) return NULL;
+    return aorta_check_pointers(operation, AORTA_POINTERS({"slot", args->slot}, {"offsets", args->offsets},
+                                                          {"ids", args->ids}, {"pooled", args->pooled}));
+}
+
+aorta_status aorta_pool_forward(struct aorta_stream *stream, const struct aorta_pool_args *args) {
+    AORTA_TRY(check_pool(forward_kernel.name, args));
+    return args->shape.slots ? aorta_launch(stream, &forward_kernel, args, sizeof *args) : NULL;
+}
+
+static aorta_status launch_ordered(struct aorta_stream *stream, const struct aorta_kernel *kernel,
+                                   const struct aorta_pool_args *args, int64_t count) {
+    AORTA_TRY(check_pool(kernel->name, args));
+    if (count > args->order->capacity)
+        return AORTA_ERROR(AORTA_INTERNAL, "%s: %lld ids, where there is memory for %lld", kernel->name,
+                           (long long)count, (long long)args->order->capacity);
+    const struct sort_args sort = {*args, *args->order, count};
+    return count ? aorta_launch(stream, kernel, &sort, sizeof sort) : NULL;
+}
+
+aorta_status aorta_pool_sort(struct aorta_stream *stream, const struct aorta_pool_args *args, int64_t count) {
+    return launch_ordered(stream, &sort_kernel, args, count);
+}
+
+aorta_status aorta_pool_update(struct aorta_stream *stream, const struct aorta_pool_args *args, int64_t count) {
+    return launch_ordered(stream, &update_kernel, args, count);
+}
+
+aorta_status aorta_rows_update(struct aorta_stream *stream, const struct aorta_rows_args *args) {
+    AORTA_TRY(
+        aorta_check_pointers(rows_kernel.name, AORTA_POINTERS({"table", args->table}, {"gradient", args->gradient})));
+    return args->rows ? aorta_launch(stream, &rows_kernel, args, sizeof *args) : NULL;
+}
+
+aorta_status aorta_columns_gather(struct aorta_stream *stream, const struct aorta_columns_args *args) {
+    return args->shape.blocks ? aorta_launch(stream, &gather_kernel, args, sizeof *args) : NULL;
+}
+
+aorta_status aorta_columns_scatter(struct aorta_stream *stream, const struct aorta_columns_args *args) {
+    return args->shape.blocks ? aorta_launch(stream, &scatter_kernel, args, sizeof *args) : NULL;
+}
+
+aorta_status aorta_gate_forward(struct aorta_stream *stream, int64_t count, const float *z, const float *d, float *y) {
+    const struct aorta_gate_args args = {.count = count, .z = z, .d = d, .y = y};
+    AORTA_TRY(aorta_check_pointers(gate_kernel.name, AORTA_POINTERS({"z", z}, {"d", d}, {"y", y})));
+    return count ? aorta_launch(stream, &gate_kernel, &args, sizeof args) : NULL;
+}
+
+aorta_status aorta_gate_backward(struct aorta_stream *stream, int64_t count, const float *z, const float *d,
+                                 const float *dy, float *dz, float *dd) {
+    const struct aorta_gate_args args = {.count = count, .z = z, .d = d, .dy = dy, .dz = dz, .dd = dd};
+    AORTA_TRY(aorta_check_pointers(gate_backward_kernel.name,
+                                   AORTA_POINTERS({"z", z}, {"d", d}, {"dy", dy}, {"dz", dz}, {"dd", dd})));
+    return count ? aorta_launch(stream, &gate_backward_kernel, &args, sizeof args) : NULL;
+}

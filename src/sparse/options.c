@@ -1,0 +1,311 @@
+#include "sparse/options.h"
+
+#include "base/files.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- limits and choices ---- */
+
+static const struct aorta_range_limits counts_or_none = {.min = 0, .max = 1e5};
+static const struct aorta_range_limits extent = {.min = 1, .max = 1e6};
+static const struct aorta_range_limits columns = {.min = 1, .max = 4096};
+static const struct aorta_range_limits pooling = {.min = 0, .max = 1000};
+static const struct aorta_range_limits at_least_0 = {.min = 0, .max = 1e9};
+static const struct aorta_range_limits above_0 = {.min = 0, .max = 1, .above_min = true};
+static const struct aorta_range_limits ranks = {.min = 1, .max = 1024};
+
+static const struct aorta_choice shardings[] = {{"table_wise", AORTA_TABLE_WISE},
+                                                {"row_wise", AORTA_ROW_WISE},
+                                                {"column_wise", AORTA_COLUMN_WISE},
+                                                {"table_row_wise", AORTA_TABLE_ROW_WISE},
+                                                {"table_column_wise", AORTA_TABLE_COLUMN_WISE},
+                                                {"data_parallel", AORTA_DATA_PARALLEL},
+                                                {0}};
+static const struct aorta_choice kernels[] = {
+    {"fused", AORTA_KERNEL_FUSED},         {"dense", AORTA_KERNEL_DENSE},
+    {"fused_uvm", AORTA_KERNEL_FUSED_UVM}, {"fused_uvm_caching", AORTA_KERNEL_FUSED_UVM_CACHING},
+    {"quant_uvm", AORTA_KERNEL_QUANT_UVM}, {0}};
+static const struct aorta_choice optimizers[] = {
+    {"EXACT_ROWWISE_ADAGRAD", AORTA_SPARSE_ROWWISE_ADAGRAD}, {"EXACT_SGD", AORTA_SPARSE_SGD}, {0}};
+static const struct aorta_choice pipelines[] = {
+    {"base", AORTA_PIPELINE_BASE}, {"sparse", AORTA_PIPELINE_SPARSE},     {"fused", AORTA_PIPELINE_FUSED},
+    {"semi", AORTA_PIPELINE_SEMI}, {"prefetch", AORTA_PIPELINE_PREFETCH}, {0}};
+static const struct aorta_choice dense_optimizers[] = {{"SGD", 0}, {0}};
+static const struct aorta_choice input_types[] = {{"kjt", 0}, {0}};
+static const struct aorta_choice models[] = {{"test_sparse_nn", 0}, {0}};
+
+/* ---- rows ---- */
+
+#define AT(member) offsetof(struct aorta_sparse_options, member)
+
+static const struct aorta_option own_rows[] = {
+    {"RunOptions.world_size", AORTA_OPTION_INT, AT(run.world_size), "2", .limits = &ranks,
+     .help =
+         "ranks that the file is made for; the launcher decides how many there are, and another number is reported"},
+    {"RunOptions.num_batches", AORTA_OPTION_INT, AT(run.num_batches), "10", .limits = &extent,
+     .help = "batches that are made before the first step; there are as many steps, unless training.max_steps says "
+             "otherwise: then the batches come again"},
+    {"RunOptions.sharding_type", AORTA_OPTION_CHOICE, AT(run.sharding), "table_wise", .choices = shardings,
+     .help = "how tables are divided among ranks: whole tables, rows, columns, rows or columns among the ranks of one "
+             "host, or every table on every rank"},
+    {"RunOptions.compute_kernel", AORTA_OPTION_CHOICE, AT(run.kernel), "fused", .choices = kernels,
+     .help = "fused: the optimizer updates rows as their gradients are summed; dense: gradients of whole tables are "
+             "made first, and all rows updated from these"},
+    {"RunOptions.sparse_optimizer", AORTA_OPTION_CHOICE, AT(run.optimizer), "EXACT_ROWWISE_ADAGRAD",
+     .choices = optimizers, .help = "optimizer of the tables; a column shard has a sum of squares of its own"},
+    {"RunOptions.sparse_lr", AORTA_OPTION_DOUBLE, AT(run.sparse_lr), "0.1", .limits = &at_least_0,
+     .help = "its learning rate"},
+    {"RunOptions.sparse_eps", AORTA_OPTION_DOUBLE, AT(run.sparse_eps), "1e-8", .limits = &above_0,
+     .help = "added to the root of the sum of squares"},
+    {"RunOptions.dense_optimizer", AORTA_OPTION_CHOICE, AT(run.dense_optimizer), "SGD", .choices = dense_optimizers,
+     .help = "optimizer of the dense layers"},
+    {"RunOptions.dense_lr", AORTA_OPTION_DOUBLE, AT(run.dense_lr), "0.1", .limits = &at_least_0,
+     .help = "its learning rate"},
+    {"RunOptions.profile_dir", AORTA_OPTION_STRING, AT(run.profile_dir), "null", .nullable = true,
+     .help = "results go into the folder RunOptions.name below it, unless training.output_dir is given; null: into "
+             "training.output_dir"},
+    {"RunOptions.name", AORTA_OPTION_STRING, AT(run.name), "sparse", .help = "see RunOptions.profile_dir"},
+    {"RunOptions.input_type", AORTA_OPTION_CHOICE, AT(run.input_type), "kjt", .choices = input_types,
+     .help = "lists of ids are jagged tensors by feature"},
+    {"RunOptions.local_world_size", AORTA_OPTION_INT, AT(run.local_world_size), "null", .nullable = true,
+     .limits = &ranks, .help = "ranks of a host, for table_row_wise and table_column_wise; null: as the launcher says"},
+    {"RunOptions.reduce_on_cpu", AORTA_OPTION_BOOL, AT(run.reduce_on_cpu), "true",
+     .help = "on a CPU at most 8 made features of each kind, 64 samples, 1000 rows, 64 columns and layers of 64, and "
+             "the run says so; false: the sizes of the file"},
+
+    {"PipelineConfig.pipeline", AORTA_OPTION_CHOICE, AT(pipeline), "base", .choices = pipelines,
+     .help = "what runs beside what; losses are the same"},
+
+    {"ModelSelectionConfig.model_name", AORTA_OPTION_CHOICE, AT(model.model_name), "test_sparse_nn", .choices = models,
+     .help = "the one model"},
+    {"ModelSelectionConfig.batch_size", AORTA_OPTION_INT, AT(model.batch_size), "8192", .limits = &extent,
+     .help = "samples of a batch on one rank"},
+    {"ModelSelectionConfig.batch_sizes", AORTA_OPTION_INT_LIST, AT(model.batch_sizes), "null", .nullable = true,
+     .limits = &extent, .help = "samples of each of the batches, as many as RunOptions.num_batches"},
+    {"ModelSelectionConfig.num_float_features", AORTA_OPTION_INT, AT(model.num_float_features), "10",
+     .limits = &columns, .help = "dense features"},
+    {"ModelSelectionConfig.feature_pooling_avg", AORTA_OPTION_INT, AT(model.feature_pooling_avg), "10",
+     .limits = &pooling, .help = "ids of a list: the whole part of |N(this, 1)|"},
+    {"ModelSelectionConfig.dense_arch_layer_sizes", AORTA_OPTION_INT_LIST, AT(model.dense_layers), "[512, 1024]",
+     .limits = &columns, .help = "widths of the layers on the dense features"},
+    {"ModelSelectionConfig.over_arch_layer_sizes", AORTA_OPTION_INT_LIST, AT(model.over_layers), "[1024, 512]",
+     .limits = &columns, .help = "widths of the layers after the interaction; one of width 1 follows them"},
+
+    {"EmbeddingTablesConfig.num_unweighted_features", AORTA_OPTION_INT, AT(tables.unweighted), "100",
+     .limits = &counts_or_none, .help = "tables of one feature without weights, of max(i + 1, 100) * 1000 rows"},
+    {"EmbeddingTablesConfig.num_weighted_features", AORTA_OPTION_INT, AT(tables.weighted), "100",
+     .limits = &counts_or_none, .help = "the same with a weight for each id"},
+    {"EmbeddingTablesConfig.embedding_feature_dim", AORTA_OPTION_INT, AT(tables.dim), "128", .limits = &columns,
+     .help = "columns of these tables"},
+    {"EmbeddingTablesConfig.additional_tables", AORTA_OPTION_TREE, AT(tables.additional), "[]",
+     .help = "lists of further tables (name, embedding_dim, num_embeddings, feature_names): the second list is "
+             "weighted, the others are not"},
+};
+
+#undef AT
+
+static const struct aorta_option_absent own_ignored[] = {
+    {"RunOptions.export_stacks", "there are no Python stacks"},
+    {"RunOptions.planner_type", "one planner serves: the largest part goes to the rank with least"},
+    {"RunOptions.pooling_factors", "see RunOptions.planner_type"},
+    {"RunOptions.num_poolings", "see RunOptions.planner_type"},
+    {"RunOptions.num_benchmarks", "training.max_steps decides"},
+    {"RunOptions.num_profiles", "profiling.* decides"},
+    {"RunOptions.debug_mode", "there is no Python debugger"},
+    {"PipelineConfig.emb_lookup_stream", "the pipeline decides"},
+    {"PipelineConfig.apply_jit", "there is no Python to compile"},
+    {"ModelSelectionConfig.use_offsets", "lengths are sent, offsets made where they are needed"},
+    {"ModelSelectionConfig.dev_str", "device.kind decides"},
+    {"ModelSelectionConfig.long_kjt_indices", "ids have 64 bits"},
+    {"ModelSelectionConfig.long_kjt_offsets", "offsets have 64 bits"},
+    {"ModelSelectionConfig.long_kjt_lengths", "lengths have 32 bits"},
+    {"ModelSelectionConfig.pin_memory", "batches are in pinned memory"},
+};
+
+/* Sections of the ranking transformer. */
+static const struct aorta_option_absent own_absent[] = {
+    {"dataset", "the sparse pipeline has ModelSelectionConfig and EmbeddingTablesConfig"},
+    {"model", "the sparse pipeline has ModelSelectionConfig"},
+    {"optimizer", "the sparse pipeline has RunOptions.dense_optimizer and sparse_optimizer"},
+    {"scheduler", "the sparse pipeline has constant learning rates, RunOptions.dense_lr and sparse_lr"},
+    {"fsdp", "the sparse pipeline has RunOptions.sharding_type"},
+    {"dataloader", "the sparse pipeline makes its batches before the first step"},
+    {"compile", "steps of the sparse pipeline are not captured: sizes differ from batch to batch"},
+    {"workload", "not part of the sparse pipeline"},
+};
+
+static const struct aorta_option_alias own_aliases[] = {{"RunOptions.profile", "RunOptions.profile_dir"},
+                                                        {"distributed.timeout", "distributed.timeout_s"}};
+
+enum { OWN_ROWS = sizeof own_rows / sizeof *own_rows };
+
+const struct aorta_option_table aorta_sparse_option_table = {.rows = own_rows, .count = OWN_ROWS};
+
+/* ---- the rows of `aorta train` that have a meaning here ---- */
+
+static bool is_shared(const char *key) {
+    static const char *const shared[] = {
+        "logging.",      "training.max_steps", "training.log_interval", "training.output_dir",
+        "training.seed", "training.inject",    "distributed.backend",   "distributed.timeout_s",
+        "profiling.",    "streams.count",      "streams.priorities.",   "device."};
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+        if (strncmp(key, shared[i], strlen(shared[i])) == 0) return true;
+    return false;
+}
+
+static aorta_status make_table(struct aorta_sparse_options *options) {
+    const struct aorta_option_table *train = &aorta_train_option_table;
+    struct aorta_option *rows = calloc(train->count + OWN_ROWS, sizeof *rows);
+    if (!rows) return AORTA_ERROR(AORTA_MEMORY, "the table of options did not fit in memory");
+    memcpy(rows, own_rows, sizeof own_rows);
+    size_t count = OWN_ROWS;
+    for (size_t i = 0; i < train->count; i++)
+        if (is_shared(train->rows[i].key)) rows[count++] = train->rows[i];
+    options->table = (struct aorta_option_table){
+        .rows = rows,
+        .count = count,
+        .absent = own_absent,
+        .absent_count = sizeof own_absent / sizeof *own_absent,
+        .ignored = own_ignored,
+        .ignored_count = sizeof own_ignored / sizeof *own_ignored,
+        .aliases = own_aliases,
+        .alias_count = sizeof own_aliases / sizeof *own_aliases,
+    };
+    return NULL;
+}
+
+/* What the shared parts of the trainer read and no key here sets. */
+static aorta_status set_the_others(struct aorta_sparse_options *options) {
+    const struct aorta_option_table *train = &aorta_train_option_table;
+    for (size_t i = 0; i < train->count; i++)
+        if (!is_shared(train->rows[i].key))
+            AORTA_TRY(aorta_option_store_default(&train->rows[i], &options->train, &options->train.config.arena));
+    options->train.training.mixed_precision = AORTA_PRECISION_NONE;
+    options->train.optimizer.lr = options->run.dense_lr;
+    return NULL;
+}
+
+/* ---- which model a file asks for ---- */
+
+static const char *const sections[] = {"RunOptions", "PipelineConfig", "ModelSelectionConfig", "EmbeddingTablesConfig"};
+enum { SECTIONS = sizeof sections / sizeof *sections };
+
+/* The line begins with the word, perhaps in quotes (JSON), and nothing of a longer word follows. */
+static bool begins_section(const char *line, const char *section) {
+    line += strspn(line, " \t{\"'");
+    const size_t length = strlen(section);
+    return strncmp(line, section, length) == 0 && strchr(":\"' \t", line[length]) != NULL && line[length];
+}
+
+static bool has_section(const char *text) {
+    for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+        for (int i = 0; i < SECTIONS; i++)
+            if (begins_section(line, sections[i])) return true;
+    return false;
+}
+
+bool aorta_sparse_is_asked_for(const char *path, const char *const *overrides, size_t override_count) {
+    for (size_t i = 0; i < override_count; i++)
+        for (int s = 0; s < SECTIONS; s++)
+            if (strncmp(overrides[i], sections[s], strlen(sections[s])) == 0) return true;
+    char *bytes;
+    size_t length;
+    if (!path) return false;
+    aorta_status status = aorta_file_read_small(path, 1 << 20, &bytes, &length);
+    if (status) {
+        aorta_status_free(status);
+        return false;
+    }
+    char *text = strndup(bytes, length);
+    free(bytes);
+    const bool found = text && has_section(text);
+    free(text);
+    return found;
+}
+
+/* ---- loading ---- */
+
+static aorta_status refuse(const struct aorta_sparse_options *options, const char *key, const char *what) {
+    return aorta_config_error(&options->train.config, key, "%s is not possible yet; %s", what,
+                              strcmp(key, "RunOptions.compute_kernel") == 0 ? "fused and dense are"
+                                                                            : "base and sparse are");
+}
+
+static const char *name_of(const struct aorta_choice *choices, int value) {
+    while (choices->value != value) choices++;
+    return choices->name;
+}
+
+static aorta_status check_possible(const struct aorta_sparse_options *options) {
+    const enum aorta_sparse_kernel kernel = options->run.kernel;
+    const enum aorta_sparse_pipeline pipeline = options->pipeline;
+    if (kernel != AORTA_KERNEL_FUSED && kernel != AORTA_KERNEL_DENSE)
+        return refuse(options, "RunOptions.compute_kernel", name_of(kernels, kernel));
+    if (pipeline != AORTA_PIPELINE_BASE && pipeline != AORTA_PIPELINE_SPARSE)
+        return refuse(options, "PipelineConfig.pipeline", name_of(pipelines, pipeline));
+    return NULL;
+}
+
+static aorta_status check_lists(const struct aorta_sparse_options *options) {
+    const struct aorta_sparse_model *model = &options->model;
+    const struct aorta_config *config = &options->train.config;
+    if (model->batch_sizes.items && (int64_t)model->batch_sizes.count != options->run.num_batches)
+        return aorta_config_error(config, "ModelSelectionConfig.batch_sizes",
+                                  "%zu sizes for %lld batches (RunOptions.num_batches); give one for each",
+                                  model->batch_sizes.count, (long long)options->run.num_batches);
+    if (!model->dense_layers.count)
+        return aorta_config_error(config, "ModelSelectionConfig.dense_arch_layer_sizes",
+                                  "at least one width is needed");
+    return NULL;
+}
+
+static aorta_status check(const struct aorta_sparse_options *options) {
+    AORTA_TRY(aorta_train_options_check_shared(&options->train));
+    AORTA_TRY(check_lists(options));
+    return check_possible(options);
+}
+
+/* training.output_dir as a key of its own goes before. */
+static aorta_status choose_output(struct aorta_sparse_options *options) {
+    const bool given = aorta_config_origin(&options->train.config, "training.output_dir")->kind != AORTA_FROM_DEFAULT;
+    if (given || !options->run.profile_dir) return NULL;
+    if (!*options->run.name || strchr(options->run.name, '/'))
+        return aorta_config_error(&options->train.config, "RunOptions.name", "a name without \"/\" is needed");
+    options->output_dir = aorta_path_join(options->run.profile_dir, options->run.name);
+    if (!options->output_dir) return AORTA_ERROR(AORTA_MEMORY, "a file name did not fit in memory");
+    options->train.training.output_dir = options->output_dir;
+    return NULL;
+}
+
+aorta_status aorta_sparse_options_load(const char *path, const char *const *overrides, size_t override_count,
+                                       struct aorta_sparse_options *options) {
+    *options = (struct aorta_sparse_options){0};
+    AORTA_TRY(make_table(options));
+    aorta_status status =
+        aorta_config_load(&options->table, path, overrides, override_count, options, &options->train.config);
+    if (!status) status = set_the_others(options);
+    if (!status) status = check(options);
+    if (!status) status = choose_output(options);
+    if (status) aorta_sparse_options_free(options);
+    return status;
+}
+
+void aorta_sparse_options_free(struct aorta_sparse_options *options) {
+    aorta_config_free(&options->train.config);
+    free((void *)options->table.rows);
+    free(options->output_dir);
+    *options = (struct aorta_sparse_options){0};
+}
+
+void aorta_sparse_options_without_effect(const struct aorta_sparse_options *options, struct aorta_text *text) {
+    for (size_t i = 0; i < options->table.ignored_count; i++)
+        if (options->train.config.ignored[i])
+            aorta_text_printf(text, "%s%s", text->length ? ", " : "", own_ignored[i].prefix);
+}
+
+int64_t aorta_sparse_batch_size(const struct aorta_sparse_options *options, int64_t number) {
+    const struct aorta_int_list *sizes = &options->model.batch_sizes;
+    return sizes->items ? sizes->items[number % (int64_t)sizes->count] : options->model.batch_size;
+}

@@ -1,0 +1,496 @@
+/* One step of the sparse model, and what runs beside what.
+ *
+ * base: a batch's copy, id exchange, lookups, row exchange, dense part, gradients and updates, one after the other.
+ * sparse: the copy of the batch after the next, and the id exchange of the next one, run beside forward and backward;
+ *   within a step the row exchange runs beside the layers on the dense features, the gradients' beside the gradients of
+ *   these layers.
+ *
+ * Every stream waits for the beginning of a step, and compute for all of them at its end: so memory that one step has
+ * used is free in the next. */
+#include "sparse/sparse.h"
+
+#include "base/clock.h"
+#include "device/gpu.h"
+#include "sparse/dense.h"
+#include "sparse/exchange.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { INPUTS = 3 }; /* a step's batch, the next one and the one after */
+
+struct sparse {
+    struct aorta_train_workload workload; /* first */
+    struct aorta_sparse_options *options;
+    struct aorta_ranks ranks;
+    struct aorta_sparse_tables tables;
+    struct aorta_sparse_maker maker;
+    const struct aorta_train_context *context;                    /* NULL: not open */
+    struct aorta_comm *id;                                        /* all ranks, for ids */
+    struct aorta_sparse_exchange *exchanges[AORTA_SPARSE_GROUPS]; /* NULL: the group has no features */
+    struct aorta_sparse_dense *dense;
+    struct aorta_sparse_layout *layouts; /* of each batch */
+    void **batches;                      /* pinned */
+    char *inputs[INPUTS];                /* on the device */
+    float *pooled, *pooled_gradient;
+    struct aorta_event *begun, *copied[INPUTS], *summed, *reduced, *joined[AORTA_ROLE_COUNT];
+    int64_t most_samples;
+    int64_t copied_count, sent_count; /* batches whose copy is queued; whose ids are */
+};
+
+static struct sparse *sparse_of(const struct aorta_train_workload *workload) {
+    return (struct sparse *)workload;
+}
+
+static int64_t batch_of(const struct sparse *s, int64_t step) {
+    return step % s->options->run.num_batches;
+}
+
+static int64_t steps(const struct aorta_train_workload *workload) {
+    const struct aorta_sparse_options *o = sparse_of(workload)->options;
+    return o->train.training.max_steps > 0 ? o->train.training.max_steps : o->run.num_batches;
+}
+
+static int64_t steps_per_epoch(const struct aorta_train_workload *workload) {
+    return sparse_of(workload)->options->run.num_batches;
+}
+
+static int64_t samples(const struct aorta_train_workload *workload, int64_t step) {
+    const struct sparse *s = sparse_of(workload);
+    return aorta_sparse_batch_size(s->options, batch_of(s, step));
+}
+
+/* ---- sizes on a CPU ---- */
+
+enum { CPU_FEATURES = 8, CPU_SAMPLES = 64, CPU_ROWS = 1000, CPU_COLUMNS = 64 };
+
+static bool reduce(int64_t *value, int64_t most) {
+    const bool reduced = *value > most;
+    if (reduced) *value = most;
+    return reduced;
+}
+
+/* The largest becomes `most`, the others as much less. */
+static bool reduce_list(struct aorta_sparse_options *o, struct aorta_int_list *list, int64_t most, bool in_proportion) {
+    int64_t largest = 0;
+    for (size_t i = 0; i < list->count; i++)
+        if (list->items[i] > largest) largest = list->items[i];
+    if (largest <= most) return false;
+    int64_t *items = aorta_arena_alloc(&o->train.config.arena, list->count * sizeof *items);
+    if (!items) return false; /* it runs with the sizes given */
+    for (size_t i = 0; i < list->count; i++) {
+        items[i] = list->items[i];
+        if (in_proportion)
+            items[i] = items[i] * most / largest > 0 ? items[i] * most / largest : 1;
+        else
+            reduce(&items[i], most);
+    }
+    list->items = items;
+    return true;
+}
+
+static void reduce_sizes(struct aorta_sparse_options *o, const struct aorta_log *log, int rank) {
+    bool reduced = false;
+    reduced |= reduce(&o->tables.unweighted, CPU_FEATURES);
+    reduced |= reduce(&o->tables.weighted, CPU_FEATURES);
+    reduced |= reduce(&o->tables.dim, CPU_COLUMNS);
+    reduced |= reduce(&o->model.batch_size, CPU_SAMPLES);
+    reduced |= reduce_list(o, &o->model.batch_sizes, CPU_SAMPLES, true);
+    reduced |= reduce_list(o, &o->model.dense_layers, CPU_COLUMNS, false);
+    reduced |= reduce_list(o, &o->model.over_layers, CPU_COLUMNS, false);
+    o->tables.most_rows = CPU_ROWS, o->tables.most_columns = CPU_COLUMNS;
+    if (rank != 0) return;
+    aorta_log(
+        log, reduced ? AORTA_LOG_WARNING : AORTA_LOG_INFO,
+        "on a CPU sizes are reduced: at most %d made features of each kind, %d samples, %d rows and %d columns of "
+        "a table, layers of %d; RunOptions.reduce_on_cpu=false runs those of the configuration",
+        CPU_FEATURES, CPU_SAMPLES, CPU_ROWS, CPU_COLUMNS, CPU_COLUMNS);
+}
+
+static aorta_status prepare(struct aorta_train_workload *workload, struct aorta_device *device,
+                            const struct aorta_log *log, int rank) {
+    struct sparse *s = sparse_of(workload);
+    if (aorta_device_is_gpu(device))
+        return AORTA_ERROR(AORTA_UNSUPPORTED,
+                           "the sparse pipeline has no kernels for GPUs yet; set device.kind to cpu");
+    if (s->options->run.world_size != s->ranks.world_size && rank == 0)
+        aorta_log(
+            log, AORTA_LOG_WARNING,
+            "the configuration is made for %s (RunOptions.world_size), and there %s: aorta launch -n %lld -- aorta "
+            "train … starts as many",
+            aorta_counted(s->options->run.world_size, "rank").text,
+            s->ranks.world_size == 1 ? "is one" : aorta_counted(s->ranks.world_size, "rank").text,
+            (long long)s->options->run.world_size);
+    if (s->options->run.reduce_on_cpu) reduce_sizes(s->options, log, rank);
+    AORTA_TRY(aorta_sparse_tables_make(s->options, &s->tables));
+    aorta_sparse_maker_begin(&s->maker, s->options, &s->tables, s->ranks.world_size);
+    return NULL;
+}
+
+static size_t ranges_per_step(struct aorta_train_workload *workload) {
+    (void)workload;
+    return 256;
+}
+
+/* ---- batches ---- */
+
+static aorta_status no_memory(void) {
+    return AORTA_ERROR(AORTA_MEMORY, "the sparse pipeline did not fit in host memory");
+}
+
+static aorta_status make_batches(struct sparse *s) {
+    const int64_t count = s->options->run.num_batches;
+    s->layouts = calloc((size_t)count, sizeof *s->layouts);
+    s->batches = calloc((size_t)count, sizeof *s->batches);
+    if (!s->layouts || !s->batches) return no_memory();
+    size_t most = 0;
+    for (int64_t i = 0; i < count; i++) {
+        struct aorta_sparse_layout *layout = &s->layouts[i];
+        AORTA_TRY(aorta_sparse_batch_layout(&s->maker, i, s->ranks.rank, layout));
+        AORTA_TRY(aorta_pinned_alloc(s->context->device, layout->bytes, "a batch", &s->batches[i]));
+        aorta_sparse_batch_fill(&s->maker, i, s->ranks.rank, layout, s->batches[i]);
+        if (layout->bytes > most) most = layout->bytes;
+        if (layout->samples > s->most_samples) s->most_samples = layout->samples;
+    }
+    for (int i = 0; i < INPUTS; i++) {
+        void *memory;
+        AORTA_TRY(aorta_device_alloc(s->context->device, most, "a batch", &memory));
+        s->inputs[i] = memory;
+    }
+    return NULL;
+}
+
+static struct aorta_sparse_input input_of(const struct sparse *s, int64_t step, int group) {
+    const struct aorta_sparse_layout *layout = &s->layouts[batch_of(s, step)];
+    const struct aorta_sparse_lists *lists = &layout->groups[group];
+    const char *memory = s->inputs[step % INPUTS];
+    return (struct aorta_sparse_input){.samples = layout->samples,
+                                       .lengths = (const int32_t *)(memory + lists->lengths_at),
+                                       .ids = (const int64_t *)(memory + lists->ids_at),
+                                       .weights = (const float *)(memory + lists->weights_at)};
+}
+
+static aorta_status copy_batch(struct sparse *s, int64_t step) {
+    const struct aorta_sparse_layout *layout = &s->layouts[batch_of(s, step)];
+    struct aorta_stream *stream = aorta_train_stream(s->context, AORTA_FLOW_PREFETCH);
+    int range;
+    AORTA_TRY(aorta_train_begin(s->context, AORTA_FLOW_PREFETCH, AORTA_RANGE_COPY, "batch", "copy_input",
+                                (int64_t)layout->bytes, &range));
+    AORTA_TRY(aorta_copy(stream, s->inputs[step % INPUTS], s->batches[batch_of(s, step)], layout->bytes));
+    AORTA_TRY(aorta_train_end(s->context, AORTA_FLOW_PREFETCH, range));
+    s->copied_count++;
+    return aorta_event_record(s->copied[step % INPUTS], stream);
+}
+
+/* ---- set-up ---- */
+
+/* How many ids every batch brings decides how much memory they need. */
+static aorta_status count_batches(struct sparse *s) {
+    struct aorta_stream *id = aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER);
+    aorta_recorder_enable(s->context->recorder, false); /* the trainer enables it for each step */
+    for (int64_t step = 0; step < s->options->run.num_batches; step++) {
+        AORTA_TRY(copy_batch(s, step));
+        AORTA_TRY(aorta_stream_wait(id, s->copied[step % INPUTS]));
+        for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
+            const struct aorta_sparse_input input = input_of(s, step, g);
+            if (!s->exchanges[g]) continue;
+            AORTA_TRY(aorta_sparse_exchange_count(s->exchanges[g], 0, &input));
+            AORTA_TRY(aorta_sparse_exchange_await(s->exchanges[g], 0));
+        }
+        AORTA_TRY(aorta_stream_synchronize(id));
+    }
+    s->copied_count = 0;
+    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++)
+        if (s->exchanges[g]) AORTA_TRY(aorta_sparse_exchange_reserve(s->exchanges[g]));
+    return NULL;
+}
+
+static aorta_status make_events(struct sparse *s) {
+    struct aorta_device *device = s->context->device;
+    AORTA_TRY(aorta_event_create_untimed(device, &s->begun));
+    AORTA_TRY(aorta_event_create_untimed(device, &s->summed));
+    AORTA_TRY(aorta_event_create_untimed(device, &s->reduced));
+    for (int i = 0; i < INPUTS; i++) AORTA_TRY(aorta_event_create_untimed(device, &s->copied[i]));
+    for (int i = 0; i < AORTA_ROLE_COUNT; i++) AORTA_TRY(aorta_event_create_untimed(device, &s->joined[i]));
+    return NULL;
+}
+
+static aorta_status make_exchanges(struct sparse *s) {
+    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
+        const struct aorta_sparse_exchange_settings settings = {s->context, s->options, &s->tables,
+                                                                g,          s->id,      s->most_samples};
+        if (s->tables.groups[g].feature_count == 0) continue;
+        AORTA_TRY(aorta_sparse_exchange_create(&settings, &s->exchanges[g]));
+    }
+    return NULL;
+}
+
+static aorta_status take_rows(struct sparse *s) {
+    const size_t bytes = (size_t)(s->most_samples * s->tables.columns) * sizeof(float);
+    void *memory;
+    AORTA_TRY(aorta_device_alloc(s->context->device, bytes, "pooled features", &memory));
+    s->pooled = memory;
+    AORTA_TRY(aorta_device_alloc(s->context->device, bytes, "gradients of pooled features", &memory));
+    s->pooled_gradient = memory;
+    return NULL;
+}
+
+static void report_sizes(const struct sparse *s) {
+    int64_t bytes = 0, tables = 0;
+    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
+        tables += s->tables.groups[g].table_count;
+        if (s->exchanges[g]) bytes += aorta_sparse_exchange_bytes(s->exchanges[g]);
+    }
+    aorta_log(s->context->log, AORTA_LOG_INFO, "%s, %.1f MiB of them on rank 0; batches of up to %lld samples",
+              aorta_counted(tables, "table").text, (double)bytes / 1048576, (long long)s->most_samples);
+}
+
+static aorta_status open(struct aorta_train_workload *workload, const struct aorta_train_context *context) {
+    struct sparse *s = sparse_of(workload);
+    s->context = context;
+    AORTA_TRY(aorta_train_duplicate_world(context, &s->id));
+    AORTA_TRY(make_events(s));
+    AORTA_TRY(make_batches(s));
+    AORTA_TRY(make_exchanges(s));
+    AORTA_TRY(aorta_sparse_dense_create(context, s->options, s->tables.columns, s->most_samples, &s->dense));
+    AORTA_TRY(take_rows(s));
+    AORTA_TRY(count_batches(s));
+    if (context->ranks.rank == 0) report_sizes(s);
+    return NULL;
+}
+
+static void close(struct aorta_train_workload *workload) {
+    struct sparse *s = sparse_of(workload);
+    if (s->context) {
+        struct aorta_device *device = s->context->device;
+        for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) aorta_sparse_exchange_destroy(s->exchanges[g]);
+        aorta_sparse_dense_destroy(s->dense);
+        aorta_device_free(device, s->pooled);
+        aorta_device_free(device, s->pooled_gradient);
+        for (int i = 0; i < INPUTS; i++) aorta_device_free(device, s->inputs[i]);
+        for (int64_t i = 0; s->batches && i < s->options->run.num_batches; i++)
+            aorta_pinned_free(device, s->batches[i]);
+        for (int i = 0; i < INPUTS; i++)
+            if (s->copied[i]) aorta_event_destroy(s->copied[i]);
+        for (int i = 0; i < AORTA_ROLE_COUNT; i++)
+            if (s->joined[i]) aorta_event_destroy(s->joined[i]);
+        struct aorta_event *events[] = {s->begun, s->summed, s->reduced};
+        for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+            if (events[i]) aorta_event_destroy(events[i]);
+        aorta_comm_close(s->id);
+    }
+    free(s->batches), free(s->layouts);
+    aorta_sparse_tables_free(&s->tables);
+    s->context = NULL, s->batches = NULL, s->layouts = NULL;
+}
+
+/* ---- a step ---- */
+
+static aorta_status begin(struct sparse *s) {
+    const struct aorta_train_context *c = s->context;
+    struct aorta_stream *compute = aorta_train_compute(c);
+    AORTA_TRY(aorta_step_begin(compute, c->state, (struct aorta_schedule){.lr = (float)s->options->run.dense_lr}));
+    AORTA_TRY(aorta_event_record(s->begun, compute));
+    for (int i = 0; i < AORTA_ROLE_COUNT; i++)
+        if (c->own_streams[i] && c->own_streams[i] != compute)
+            AORTA_TRY(aorta_stream_wait(c->own_streams[i], s->begun));
+    return NULL;
+}
+
+/* Lengths of a batch that is on its way to the device. */
+static aorta_status send_lengths(struct sparse *s, int64_t step) {
+    AORTA_TRY(aorta_stream_wait(aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER), s->copied[step % INPUTS]));
+    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
+        const struct aorta_sparse_input input = input_of(s, step, g);
+        if (s->exchanges[g])
+            AORTA_TRY(aorta_sparse_exchange_count(s->exchanges[g], (int)(step % AORTA_SPARSE_SLOTS), &input));
+    }
+    return NULL;
+}
+
+/* The host waits for the numbers of ids, which exchanges of unequal parts need. */
+static aorta_status send_ids(struct sparse *s, int64_t step) {
+    const int slot = (int)(step % AORTA_SPARSE_SLOTS);
+    const int64_t start = aorta_clock_ns();
+    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++)
+        if (s->exchanges[g]) AORTA_TRY(aorta_sparse_exchange_await(s->exchanges[g], slot));
+    AORTA_TRY(aorta_recorder_host(s->context->recorder, AORTA_HOST_SYNC, start, aorta_clock_ns()));
+    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
+        const struct aorta_sparse_input input = input_of(s, step, g);
+        if (s->exchanges[g]) AORTA_TRY(aorta_sparse_exchange_ids(s->exchanges[g], slot, &input));
+    }
+    s->sent_count++;
+    return NULL;
+}
+
+static struct aorta_sparse_pass pass_of(const struct sparse *s, int64_t step) {
+    const struct aorta_sparse_layout *layout = &s->layouts[batch_of(s, step)];
+    const char *memory = s->inputs[step % INPUTS];
+    return (struct aorta_sparse_pass){.samples = layout->samples,
+                                      .features = (const float *)(memory + layout->dense),
+                                      .labels = (const float *)(memory + layout->labels),
+                                      .pooled = s->pooled,
+                                      .pooled_gradient = s->pooled_gradient};
+}
+
+typedef aorta_status exchange_function(struct aorta_sparse_exchange *exchange, int slot);
+
+static aorta_status for_each_group(struct sparse *s, int64_t step, exchange_function *function) {
+    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++)
+        if (s->exchanges[g]) AORTA_TRY(function(s->exchanges[g], (int)(step % AORTA_SPARSE_SLOTS)));
+    return NULL;
+}
+
+static aorta_status gather_rows(struct sparse *s, int64_t step) {
+    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++)
+        if (s->exchanges[g])
+            AORTA_TRY(aorta_sparse_exchange_gather(s->exchanges[g], (int)(step % AORTA_SPARSE_SLOTS), s->pooled));
+    return NULL;
+}
+
+static aorta_status return_gradients(struct sparse *s, int64_t step) {
+    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++)
+        if (s->exchanges[g])
+            AORTA_TRY(
+                aorta_sparse_exchange_return(s->exchanges[g], (int)(step % AORTA_SPARSE_SLOTS), s->pooled_gradient));
+    return NULL;
+}
+
+/* Dense gradients and stop flags of all ranks, summed beside compute. */
+static aorta_status sum_gradients(struct sparse *s, const float *stop) {
+    const struct aorta_train_context *c = s->context;
+    struct aorta_stream *compute = aorta_train_compute(c), *sums = aorta_train_stream(c, AORTA_FLOW_ALL_REDUCE);
+    int64_t count;
+    float *gradients = aorta_sparse_dense_gradients(s->dense, &count);
+    AORTA_TRY(aorta_copy(compute, &gradients[count - 1], stop, sizeof *stop));
+    AORTA_TRY(aorta_train_follow(sums, compute, s->summed));
+    const struct aorta_train_collective collective = {.kind = AORTA_ALL_REDUCE,
+                                                      .flow = AORTA_FLOW_ALL_REDUCE,
+                                                      .comm = c->world,
+                                                      .tag = "dense gradients",
+                                                      .layer = -1,
+                                                      .send = gradients,
+                                                      .receive = gradients,
+                                                      .count = (size_t)count,
+                                                      .dtype = AORTA_F32};
+    if (aorta_comm_size(c->world) > 1) AORTA_TRY(aorta_train_collect(c, &collective));
+    return aorta_event_record(s->reduced, sums);
+}
+
+static aorta_status update_dense(struct sparse *s, struct aorta_step_result *result) {
+    const struct aorta_train_context *c = s->context;
+    struct aorta_stream *compute = aorta_train_compute(c);
+    int64_t count;
+    const float *gradients = aorta_sparse_dense_gradients(s->dense, &count);
+    AORTA_TRY(aorta_stream_wait(compute, s->reduced));
+    AORTA_TRY(aorta_sparse_dense_update(s->dense));
+    AORTA_TRY(aorta_copy(compute, &result->state, c->state, sizeof result->state));
+    AORTA_TRY(aorta_copy(compute, &result->stop, &gradients[count - 1], sizeof result->stop));
+    return aorta_step_end(compute, c->state);
+}
+
+static aorta_status join(struct sparse *s) {
+    const struct aorta_train_context *c = s->context;
+    for (int i = 0; i < AORTA_ROLE_COUNT; i++)
+        if (c->own_streams[i]) AORTA_TRY(aorta_train_follow(aorta_train_compute(c), c->own_streams[i], s->joined[i]));
+    return NULL;
+}
+
+/* A batch that no step before has brought on its way. */
+static aorta_status bring(struct sparse *s, int64_t step) {
+    if (s->copied_count <= step) AORTA_TRY(copy_batch(s, step));
+    if (s->sent_count > step) return NULL;
+    AORTA_TRY(send_lengths(s, step));
+    return send_ids(s, step);
+}
+
+static aorta_status queue_base(struct sparse *s, int64_t step, const float *stop) {
+    const struct aorta_sparse_pass pass = pass_of(s, step);
+    AORTA_TRY(bring(s, step));
+    AORTA_TRY(for_each_group(s, step, aorta_sparse_exchange_lookup));
+    AORTA_TRY(for_each_group(s, step, aorta_sparse_exchange_rows));
+    AORTA_TRY(gather_rows(s, step));
+    AORTA_TRY(aorta_sparse_dense_bottom(s->dense, &pass));
+    AORTA_TRY(aorta_sparse_dense_top(s->dense, &pass));
+    AORTA_TRY(aorta_inject_after_forward(s->context));
+    AORTA_TRY(return_gradients(s, step));
+    AORTA_TRY(for_each_group(s, step, aorta_sparse_exchange_update));
+    AORTA_TRY(aorta_sparse_dense_backward(s->dense, &pass));
+    return sum_gradients(s, stop);
+}
+
+static aorta_status queue_sparse(struct sparse *s, int64_t step, const float *stop) {
+    const struct aorta_sparse_pass pass = pass_of(s, step);
+    const int64_t total = steps(&s->workload);
+    const bool next = step + 1 < total;
+    AORTA_TRY(bring(s, step));
+    if (next && s->copied_count <= step + 1) AORTA_TRY(copy_batch(s, step + 1));
+    if (next) AORTA_TRY(send_lengths(s, step + 1));
+    if (step + 2 < total) AORTA_TRY(copy_batch(s, step + 2));
+    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
+        if (!s->exchanges[g]) continue;
+        AORTA_TRY(aorta_sparse_exchange_lookup(s->exchanges[g], (int)(step % AORTA_SPARSE_SLOTS)));
+        AORTA_TRY(aorta_sparse_exchange_rows(s->exchanges[g], (int)(step % AORTA_SPARSE_SLOTS)));
+    }
+    AORTA_TRY(aorta_sparse_dense_bottom(s->dense, &pass));
+    AORTA_TRY(gather_rows(s, step));
+    AORTA_TRY(aorta_sparse_dense_top(s->dense, &pass));
+    AORTA_TRY(aorta_inject_after_forward(s->context));
+    AORTA_TRY(return_gradients(s, step));
+    AORTA_TRY(aorta_sparse_dense_backward(s->dense, &pass));
+    AORTA_TRY(sum_gradients(s, stop));
+    AORTA_TRY(for_each_group(s, step, aorta_sparse_exchange_update));
+    return next ? send_ids(s, step + 1) : NULL;
+}
+
+static aorta_status queue(struct aorta_train_workload *workload, int64_t step, const float *stop,
+                          struct aorta_step_result *result) {
+    struct sparse *s = sparse_of(workload);
+    AORTA_TRY(begin(s));
+    AORTA_TRY(aorta_inject_before_forward(s->context));
+    AORTA_TRY(s->options->pipeline == AORTA_PIPELINE_BASE ? queue_base(s, step, stop) : queue_sparse(s, step, stop));
+    AORTA_TRY(update_dense(s, result));
+    return join(s);
+}
+
+static aorta_status finished(struct aorta_train_workload *workload, int64_t step,
+                             const struct aorta_step_result *result) {
+    (void)workload;
+    if (result->state.finite) return NULL;
+    return AORTA_ERROR(AORTA_CONFIG,
+                       "step %lld: a gradient is not finite; lower RunOptions.dense_lr or RunOptions.sparse_lr",
+                       (long long)step);
+}
+
+static void without_effect(const struct aorta_train_workload *workload, struct aorta_text *text) {
+    aorta_sparse_options_without_effect(sparse_of(workload)->options, text);
+}
+
+static const struct aorta_train_workload_table table = {
+    .name = "sparse pipeline",
+    .prepare = prepare,
+    .ranges_per_step = ranges_per_step,
+    .open = open,
+    .close = close,
+    .steps = steps,
+    .steps_per_epoch = steps_per_epoch,
+    .samples = samples,
+    .queue = queue,
+    .finished = finished,
+    .without_effect = without_effect,
+};
+
+aorta_status aorta_sparse_create(struct aorta_sparse_options *options, const struct aorta_ranks *ranks,
+                                 struct aorta_train_workload **workload) {
+    *workload = NULL;
+    struct sparse *s = calloc(1, sizeof *s);
+    if (!s) return no_memory();
+    s->workload.table = &table;
+    s->options = options, s->ranks = *ranks;
+    *workload = &s->workload;
+    return NULL;
+}
+
+void aorta_sparse_destroy(struct aorta_train_workload *workload) {
+    free(workload);
+}
