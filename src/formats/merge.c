@@ -240,7 +240,7 @@ aorta_status aorta_trace_merge(const char *const *paths, size_t count, const cha
         status = aorta_text_check(report);
     }
     for (size_t i = 0; i < m.count && m.written; i++) {
-        free(m.written[i].threads.items);
+        aorta_merge_threads_free(&m.written[i].threads);
         aorta_text_free(&m.written[i].members);
         aorta_text_free(&m.written[i].scratch);
     }

@@ -1,6 +1,5 @@
 /* A Kineto file's events, passed through: process, thread, time and ids are written anew, all else as it stands. */
 #include "formats/merge_parts.h"
-#include "timeline/texts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,36 +11,52 @@ static const int64_t exact_in_double = INT64_C(1) << 53; /* viewers keep numbers
 
 /* ---- shared with merge_model.c ---- */
 
+static aorta_status no_memory(const struct merge_threads *threads) {
+    return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu threads", threads->count + 1);
+}
+
+/* Its own where that is positive and free, else the next above all that were given out. */
+static aorta_status choose_number(struct merge_threads *threads, int64_t wanted, int64_t *number) {
+    enum { FIRST = 1000000 }; /* above those of streams */
+    const size_t before = threads->taken.count;
+    if (threads->highest < FIRST) threads->highest = FIRST;
+    *number = wanted;
+    if (wanted > 0 && aorta_trace_texts_add(&threads->taken, (const char *)&wanted, sizeof wanted) == UINT32_MAX)
+        return no_memory(threads);
+    if (threads->taken.count == before) {
+        *number = threads->highest < INT64_MAX ? threads->highest + 1 : (int64_t)threads->count;
+        if (aorta_trace_texts_add(&threads->taken, (const char *)number, sizeof *number) == UINT32_MAX)
+            return no_memory(threads);
+    }
+    if (*number > threads->highest) threads->highest = *number;
+    return NULL;
+}
+
 aorta_status aorta_merge_thread(struct merge_threads *threads, uint64_t key, int64_t wanted, int64_t *number,
                                 bool *added) {
-    *added = false;
-    if (threads->last < threads->count && threads->items[threads->last].key == key) {
-        *number = threads->items[threads->last].number;
+    const uint32_t place = aorta_trace_texts_add(&threads->keys, (const char *)&key, sizeof key);
+    if (place == UINT32_MAX) return no_memory(threads);
+    *added = place == threads->count;
+    if (!*added) {
+        *number = threads->numbers[place];
         return NULL;
-    }
-    int64_t highest = 1000000; /* numbers given out begin above those of streams */
-    bool free_number = wanted > 0;
-    for (size_t i = 0; i < threads->count; i++) {
-        if (threads->items[i].key == key) {
-            threads->last = i;
-            *number = threads->items[i].number;
-            return NULL;
-        }
-        if (threads->items[i].number == wanted) free_number = false;
-        if (threads->items[i].number > highest) highest = threads->items[i].number;
     }
     if (threads->count == threads->capacity) {
         size_t capacity = threads->capacity ? threads->capacity * 2 : 32;
-        struct merge_thread *items = realloc(threads->items, capacity * sizeof *items);
-        if (!items) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu threads", capacity);
-        threads->items = items;
+        int64_t *numbers = realloc(threads->numbers, capacity * sizeof *numbers);
+        if (!numbers) return no_memory(threads);
+        threads->numbers = numbers;
         threads->capacity = capacity;
     }
-    *number = free_number ? wanted : highest < INT64_MAX ? highest + 1 : (int64_t)threads->count;
-    threads->last = threads->count;
-    threads->items[threads->count++] = (struct merge_thread){key, *number};
-    *added = true;
+    AORTA_TRY(choose_number(threads, wanted, number));
+    threads->numbers[threads->count++] = *number;
     return NULL;
+}
+
+void aorta_merge_threads_free(struct merge_threads *threads) {
+    aorta_trace_texts_free(&threads->keys);
+    aorta_trace_texts_free(&threads->taken);
+    free(threads->numbers);
 }
 
 void aorta_merge_event(struct merge_rank *rank) {

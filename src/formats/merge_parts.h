@@ -6,6 +6,7 @@
 #include "formats/json_stream.h"
 #include "formats/merge.h"
 #include "formats/open.h"
+#include "timeline/texts.h"
 
 /* ---- the file that is written ---- */
 struct aorta_merge_sink;
@@ -21,18 +22,16 @@ void aorta_merge_sink_discard(struct aorta_merge_sink *sink); /* NULL is fine */
 /* ---- threads of a rank ----
  * A rank's processes (host, GPU 0, …) become one: their threads get numbers that differ. A thread keeps its number
  * where that is positive and free. */
-struct merge_thread {
-    uint64_t key; /* hash of process and thread */
-    int64_t number;
-};
-struct merge_threads { /* zero-initialise; items ends with free */
-    struct merge_thread *items;
+struct merge_threads {                    /* zero-initialise */
+    struct aorta_trace_texts keys, taken; /* the bytes of each key, and of each number */
+    int64_t *numbers;                     /* by the number of the key */
     size_t count, capacity;
-    size_t last; /* found last */
+    int64_t highest;
 };
-/* `wanted` <= 0: no wish. *added: it was not known before. */
+/* `key`: a hash of process and thread. `wanted` <= 0: no wish. *added: it was not known before. */
 AORTA_MUST_USE aorta_status aorta_merge_thread(struct merge_threads *threads, uint64_t key, int64_t wanted,
                                                int64_t *number, bool *added);
+void aorta_merge_threads_free(struct merge_threads *threads);
 
 /* ---- values ----
  * Copies a value as valid JSON (merge_copy.c). False: it is none, and what was written before it came out must go. */

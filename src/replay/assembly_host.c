@@ -24,6 +24,12 @@ struct thread {
     uint32_t last_call;  /* whose point that is */
 };
 
+/* A thread that records nothing for long after its last call. */
+struct silence {
+    int64_t since_ns;
+    uint32_t thread, call;
+};
+
 struct host {
     struct aorta_assembly *assembly;
     const struct aorta_replay_host *rows;
@@ -39,6 +45,8 @@ struct host {
     uint32_t *cursor; /* of each of these: place in launched[] */
     uint32_t **dirty; /* likewise: the last span of each stream that was launched since the device was waited for */
     int64_t pause_ns, usual_gap_ns;
+    struct silence *silent; /* a heap: the latest first, of equal ones the first thread; some are over */
+    size_t silent_count;
 };
 
 /* ---- what a call waits for ---- */
@@ -231,27 +239,52 @@ static void end_until(struct host *host, struct thread *thread, int64_t time_ns)
         end_call(host, thread);
 }
 
+static bool is_before(const struct silence *a, const struct silence *b) {
+    return a->since_ns != b->since_ns ? a->since_ns > b->since_ns : a->thread < b->thread;
+}
+
+static void add_silence(struct host *host, struct silence silence) {
+    struct silence *heap = host->silent;
+    size_t at = host->silent_count++;
+    for (; at && is_before(&silence, &heap[(at - 1) / 2]); at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
+    heap[at] = silence;
+}
+
+static void drop_silence(struct host *host) {
+    struct silence *heap = host->silent, last = heap[--host->silent_count];
+    size_t at = 0;
+    for (size_t child; (child = 2 * at + 1) < host->silent_count; at = child) {
+        if (child + 1 < host->silent_count && is_before(&heap[child + 1], &heap[child])) child++;
+        if (!is_before(&heap[child], &last)) break;
+        heap[at] = heap[child];
+    }
+    heap[at] = last;
+}
+
+/* After a call of this thread, up to its next one. */
+static void note_silence(struct host *host, uint32_t number) {
+    const struct thread *thread = &host->threads[number];
+    if (thread->open != AORTA_GRAPH_NONE) return;
+    const int64_t since_ns = host->assembly->graph->time_ns[thread->last_point];
+    const uint32_t next = host->next[thread->last_call];
+    if (next != AORTA_GRAPH_NONE && host->rows->calls[next].start_ns - since_ns < QUIET_NS) return;
+    add_silence(host, (struct silence){since_ns, number, thread->last_call});
+}
+
 /* The thread that fell silent last before this call began, within the call's own thread's silence; NULL: none. */
 static const struct thread *handed_over_by(struct host *host, const struct thread *thread, uint32_t call) {
     const int64_t *time_ns = host->assembly->graph->time_ns;
     const struct aorta_replay_call *calls = host->rows->calls;
-    const struct thread *latest = NULL;
     int64_t latest_ns = thread->last_point == AORTA_GRAPH_NONE ? INT64_MIN : time_ns[thread->last_point];
     int64_t start_ns = calls[call].start_ns;
     if (latest_ns != INT64_MIN && start_ns - latest_ns < QUIET_NS) return NULL;
-    for (uint32_t i = 0; i < host->rows->thread_count; i++) {
-        struct thread *other = &host->threads[i];
-        if (other == thread || other->last_point == AORTA_GRAPH_NONE) continue;
-        end_until(host, other, start_ns);
-        if (other->open != AORTA_GRAPH_NONE) continue;
-        int64_t silent_ns = time_ns[other->last_point];
-        uint32_t next = host->next[other->last_call];
-        if (next != AORTA_GRAPH_NONE && calls[next].start_ns - silent_ns < QUIET_NS) continue;
-        if (silent_ns <= latest_ns) continue;
-        latest_ns = silent_ns;
-        latest = other;
+    while (host->silent_count) {
+        const struct silence *latest = &host->silent[0];
+        const struct thread *other = &host->threads[latest->thread];
+        if (other != thread && other->last_call == latest->call) return latest->since_ns > latest_ns ? other : NULL;
+        drop_silence(host); /* it has gone on, or goes on now */
     }
-    return latest;
+    return NULL;
 }
 
 static void begin_call(struct host *host, uint32_t call) {
@@ -341,10 +374,11 @@ static aorta_status host_make(struct host *host) {
     host->threads = malloc(((size_t)host->rows->thread_count + 1) * sizeof *host->threads);
     host->around = malloc(calls * sizeof *host->around);
     host->next = malloc(calls * sizeof *host->next);
+    host->silent = malloc(calls * sizeof *host->silent);
     host->rank = malloc(ranks * sizeof *host->rank);
     host->cursor = calloc(ranks, sizeof *host->cursor);
     host->dirty = calloc(ranks, sizeof *host->dirty);
-    if (!host->threads || !host->around || !host->next || !host->rank || !host->cursor || !host->dirty)
+    if (!host->threads || !host->around || !host->next || !host->silent || !host->rank || !host->cursor || !host->dirty)
         return AORTA_ERROR(AORTA_MEMORY, "no memory for %u calls", host->rows->call_count);
     for (uint32_t i = 0; i < host->rows->thread_count; i++)
         host->threads[i] = (struct thread){AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE};
@@ -364,6 +398,7 @@ static void host_free(struct host *host) {
     free(host->threads);
     free(host->around);
     free(host->next);
+    free(host->silent);
     free(host->rank);
     free(host->cursor);
     free(host->begun_ns);
@@ -393,6 +428,7 @@ aorta_status aorta_assemble_host(struct aorta_assembly *assembly, uint32_t index
             begin_call(&host, i);
             end_until(&host, &host.threads[host.rows->calls[i].thread],
                       host.next[i] == AORTA_GRAPH_NONE ? INT64_MAX : host.rows->calls[host.next[i]].start_ns);
+            note_silence(&host, host.rows->calls[i].thread);
             count_launches(&host, i);
         }
         for (uint32_t i = 0; i < host.rows->thread_count; i++) end_until(&host, &host.threads[i], INT64_MAX);

@@ -1,24 +1,31 @@
 /* Collectives of all ranks: their process groups, who took part in the same one, who was waited for (align.h). */
 #include "timeline/analysis_parts.h"
+#include "timeline/texts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- process groups of all ranks ---- */
 
-static bool same_ranks(const struct aorta_trace_world_group *world, const struct aorta_trace_group *group) {
-    if (world->rank_count != group->rank_count) return false;
-    return !group->rank_count || memcmp(world->ranks, group->ranks, group->rank_count * sizeof *group->ranks) == 0;
+/* Of name and ranks, in order of arrival; AORTA_TRACE_NONE when memory is exhausted. */
+static uint32_t number_group(struct aorta_trace_texts *known, const char *name, const struct aorta_trace_group *group) {
+    const size_t length = strlen(name) + 1, bytes = group->rank_count * sizeof *group->ranks;
+    char *key = malloc(length + bytes);
+    if (!key) return AORTA_TRACE_NONE;
+    memcpy(key, name, length);
+    if (bytes) memcpy(key + length, group->ranks, bytes);
+    const uint32_t number = aorta_trace_texts_add(known, key, length + bytes);
+    free(key);
+    return number;
 }
 
-static aorta_status world_group(struct aorta_trace_analysis *analysis, const struct aorta_trace *trace,
-                                const struct aorta_trace_group *group, uint32_t *number) {
+static aorta_status world_group(struct aorta_trace_analysis *analysis, struct aorta_trace_texts *known,
+                                const struct aorta_trace *trace, const struct aorta_trace_group *group,
+                                uint32_t *number) {
     const char *name = aorta_trace_text(trace, group->name);
-    for (size_t i = 0; i < analysis->group_count; i++) {
-        if (strcmp(analysis->groups[i].name, name) != 0 || !same_ranks(&analysis->groups[i], group)) continue;
-        *number = (uint32_t)i;
-        return NULL;
-    }
+    *number = number_group(known, name, group);
+    if (*number == AORTA_TRACE_NONE) return AORTA_ERROR(AORTA_MEMORY, "no memory for a process group");
+    if (*number < analysis->group_count) return NULL;
     size_t count = analysis->group_count + 1;
     struct aorta_trace_world_group *groups = realloc(analysis->groups, count * sizeof *groups);
     if (!groups) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu process groups", count);
@@ -33,7 +40,6 @@ static aorta_status world_group(struct aorta_trace_analysis *analysis, const str
     };
     analysis->groups = groups;
     analysis->group_count = count;
-    *number = (uint32_t)(count - 1);
     return NULL;
 }
 
@@ -45,12 +51,12 @@ struct facts {
     uint32_t *groups; /* world group of each of the trace's */
 };
 
-static aorta_status facts_make(struct aorta_trace_analysis *analysis, const struct aorta_trace *trace,
-                               struct facts *facts) {
+static aorta_status facts_make(struct aorta_trace_analysis *analysis, struct aorta_trace_texts *known,
+                               const struct aorta_trace *trace, struct facts *facts) {
     *facts = (struct facts){.trace = trace, .groups = malloc((trace->group_count + 1) * sizeof *facts->groups)};
     if (!facts->groups) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu process groups", trace->group_count);
     for (size_t i = 0; i < trace->group_count; i++)
-        AORTA_TRY(world_group(analysis, trace, &trace->groups[i], &facts->groups[i]));
+        AORTA_TRY(world_group(analysis, known, trace, &trace->groups[i], &facts->groups[i]));
     return NULL;
 }
 
@@ -89,11 +95,12 @@ static size_t count_collectives(const struct aorta_trace_rank *rank) {
     return count;
 }
 
-static aorta_status collect_parts(struct aorta_trace_analysis *analysis, size_t rank, struct aorta_trace_parts *parts) {
+static aorta_status collect_parts(struct aorta_trace_analysis *analysis, struct aorta_trace_texts *known, size_t rank,
+                                  struct aorta_trace_parts *parts) {
     const struct aorta_trace_rank *one = &analysis->ranks[rank];
     struct facts facts = {0};
     struct aorta_trace_step_map map = {0};
-    aorta_status status = facts_make(analysis, one->trace, &facts);
+    aorta_status status = facts_make(analysis, known, one->trace, &facts);
     if (!status) status = aorta_trace_step_map_make(one, &map);
     for (size_t i = 0; !status && i < one->work_count; i++) {
         if (!aorta_trace_is_collective(&one->work[i])) continue;
@@ -183,10 +190,14 @@ aorta_status aorta_trace_parts_make(struct aorta_trace_analysis *analysis, struc
     parts->items = malloc((limit + 1) * sizeof *parts->items);
     parts->first = calloc(analysis->rank_count + 1, sizeof *parts->first);
     if (!parts->items || !parts->first) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu collectives", limit);
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        AORTA_TRY(collect_parts(analysis, i, parts));
+    struct aorta_trace_texts known = {0}; /* groups, by what number_group makes of them */
+    aorta_status status = NULL;
+    for (size_t i = 0; i < analysis->rank_count && !status; i++) {
+        status = collect_parts(analysis, &known, i, parts);
         parts->first[i + 1] = parts->count;
     }
+    aorta_trace_texts_free(&known);
+    AORTA_TRY(status);
     AORTA_TRY(align_ranks(analysis));
     return link_parts(analysis, parts);
 }

@@ -112,6 +112,9 @@ void aorta_trace_builder_destroy(struct aorta_trace_builder *builder) {
     free_keys(&builder->queues);
     free_keys(&builder->threads);
     free_keys(&builder->shape_keys);
+    free_keys(&builder->step_keys);
+    free_keys(&builder->group_keys);
+    free_keys(&builder->rank_lists);
     free(builder->meanings);
     aorta_trace_free(builder->trace);
     free(builder);
@@ -203,9 +206,16 @@ static int by_rank(const void *left, const void *right) {
     return (*a > *b) - (*a < *b);
 }
 
+/* The same number for the same ranks; 0 for none, -1 where they are not known. */
+static int64_t number_list(struct aorta_trace_builder *builder, const int32_t *ranks, size_t count) {
+    int64_t number = 0;
+    for (size_t i = 0; ranks && i < count; i++)
+        number = (int64_t)aorta_trace_add_key(builder, &builder->rank_lists, number, ranks[i], 0) + 1;
+    return ranks ? number : -1;
+}
+
 uint32_t aorta_trace_builder_group(struct aorta_trace_builder *builder, uint32_t name, uint32_t description,
                                    int32_t size, const int32_t *ranks, size_t rank_count) {
-    const struct aorta_trace_group *groups = builder->groups.items;
     int32_t *copy = NULL;
     if (ranks) {
         copy = malloc((rank_count + 1) * sizeof *copy);
@@ -216,20 +226,15 @@ uint32_t aorta_trace_builder_group(struct aorta_trace_builder *builder, uint32_t
         memcpy(copy, ranks, rank_count * sizeof *copy);
         qsort(copy, rank_count, sizeof *copy, by_rank);
     }
-    for (size_t i = 0; i < builder->groups.count; i++) {
-        const struct aorta_trace_group *g = &groups[i];
-        if (g->name != name || g->description != description || g->size != size || !g->ranks != !copy) continue;
-        if (copy && (g->rank_count != rank_count || memcmp(g->ranks, copy, rank_count * sizeof *copy) != 0)) continue;
+    const int64_t list = number_list(builder, copy, rank_count), names = (int64_t)((uint64_t)name << 32 | description);
+    const uint32_t number = aorta_trace_add_key(builder, &builder->group_keys, names, size, list);
+    const bool known = number < builder->groups.count;
+    struct aorta_trace_group *group = known ? NULL : aorta_trace_rows_add(builder, &builder->groups, sizeof *group);
+    if (group)
+        *group = (struct aorta_trace_group){name, description, size, copy, copy ? rank_count : 0};
+    else
         free(copy);
-        return (uint32_t)i;
-    }
-    struct aorta_trace_group *group = aorta_trace_rows_add(builder, &builder->groups, sizeof *group);
-    if (!group) {
-        free(copy);
-        return AORTA_TRACE_NONE;
-    }
-    *group = (struct aorta_trace_group){name, description, size, copy, copy ? rank_count : 0};
-    return (uint32_t)builder->groups.count - 1;
+    return builder->failed ? AORTA_TRACE_NONE : number;
 }
 
 /* ---- rows ---- */
@@ -326,9 +331,8 @@ static bool waits_for_data(const char *name) {
 }
 
 static struct aorta_trace_step *find_step(struct aorta_trace_builder *builder, int64_t number) {
-    struct aorta_trace_step *steps = builder->steps.items;
-    for (size_t i = builder->steps.count; i-- > 0;) /* mostly the last */
-        if (steps[i].number == number) return &steps[i];
+    const uint32_t row = aorta_trace_add_key(builder, &builder->step_keys, number, 0, 0);
+    if (row < builder->steps.count) return (struct aorta_trace_step *)builder->steps.items + row;
     struct aorta_trace_step *step = aorta_trace_rows_add(builder, &builder->steps, sizeof *step);
     if (step) *step = (struct aorta_trace_step){number, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN};
     return step;

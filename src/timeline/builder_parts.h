@@ -51,7 +51,8 @@ struct aorta_trace_builder {
     struct trace_rows collectives;   /* of the work, in order of arrival */
     struct trace_rows request_facts; /* struct aorta_trace_collective of the requests */
     struct trace_rows shapes, groups, devices, thread_names;
-    struct trace_keys streams, queues, threads, shape_keys;
+    struct trace_keys streams, queues, threads, shape_keys, step_keys, group_keys;
+    struct trace_keys rank_lists;   /* of groups: the list before and one more rank */
     struct trace_meaning *meanings; /* by text */
     size_t meaning_count;
 };

@@ -148,80 +148,101 @@ static aorta_status merge_segments(const struct cells *cells, struct aorta_overl
 
 /* ---- which collective is to blame for exposed communication ---- */
 
-/* Whether collective `a` rather than `b` ended a wait that ended at `end_ns`. */
-static bool ends_wait_before(const struct aorta_range *a, const struct aorta_range *b, int64_t end_ns) {
-    bool a_within = a->end_ns <= end_ns, b_within = b->end_ns <= end_ns;
-    if (a_within != b_within) return a_within;
-    return a_within ? a->end_ns > b->end_ns : a->end_ns < b->end_ns;
-}
-
-/* The collectives that run at a time that only moves on: as many as there are streams, not as many as there are ranges.
- */
+/* The collectives that run at a time that only moves on, in the order of their ends. Of those that have begun a tree of
+ * counts (Fenwick) knows how many end before another, so that thousands at a time take no more than a few. */
 struct active {
     const struct aorta_profile *profile;
-    uint32_t *queue; /* collectives by start; from `next` on not yet begun */
-    size_t next, total;
-    uint32_t *now;
-    size_t count;
+    struct mark *begins, *ends; /* [total], by time; equal ends: the first range last */
+    uint32_t *place;            /* of each range in `ends` */
+    uint32_t *counts;           /* [total + 1]: the tree */
+    size_t next, total;         /* begins from `next` on have not begun */
 };
 
-struct begin {
-    int64_t start_ns;
+struct mark {
+    int64_t time_ns;
     uint32_t range;
 };
 
 static int begin_order(const void *left, const void *right) {
-    const struct begin *a = left, *b = right;
-    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
+    const struct mark *a = left, *b = right;
+    if (a->time_ns != b->time_ns) return a->time_ns < b->time_ns ? -1 : 1;
     return (a->range > b->range) - (a->range < b->range);
+}
+
+static int end_order(const void *left, const void *right) {
+    const struct mark *a = left, *b = right;
+    if (a->time_ns != b->time_ns) return a->time_ns < b->time_ns ? -1 : 1;
+    return (a->range < b->range) - (a->range > b->range);
 }
 
 static aorta_status active_begin(const struct aorta_profile *profile, struct active *active) {
     *active = (struct active){.profile = profile};
     size_t limit = profile->range_count + 1;
-    struct begin *order = malloc(limit * sizeof *order);
-    active->queue = malloc(limit * sizeof *active->queue);
-    active->now = malloc(limit * sizeof *active->now);
-    if (!order || !active->queue || !active->now) {
-        free(order);
+    active->begins = malloc(limit * sizeof *active->begins);
+    active->ends = malloc(limit * sizeof *active->ends);
+    active->place = malloc(limit * sizeof *active->place);
+    active->counts = calloc(limit, sizeof *active->counts);
+    if (!active->begins || !active->ends || !active->place || !active->counts)
         return AORTA_ERROR(AORTA_MEMORY, "no memory to order %zu ranges", profile->range_count);
+    for (size_t i = 0; i < profile->range_count; i++) {
+        const struct aorta_range *range = &profile->ranges[i];
+        if (range->info.kind != AORTA_RANGE_COLLECTIVE) continue;
+        active->begins[active->total] = (struct mark){range->start_ns, (uint32_t)i};
+        active->ends[active->total++] = (struct mark){range->end_ns, (uint32_t)i};
     }
-    for (size_t i = 0; i < profile->range_count; i++)
-        if (profile->ranges[i].info.kind == AORTA_RANGE_COLLECTIVE)
-            order[active->total++] = (struct begin){profile->ranges[i].start_ns, (uint32_t)i};
-    qsort(order, active->total, sizeof *order, begin_order);
-    for (size_t i = 0; i < active->total; i++) active->queue[i] = order[i].range;
-    free(order);
+    qsort(active->begins, active->total, sizeof *active->begins, begin_order);
+    qsort(active->ends, active->total, sizeof *active->ends, end_order);
+    for (size_t i = 0; i < active->total; i++) active->place[active->ends[i].range] = (uint32_t)i;
     return NULL;
 }
 
 static void active_move(struct active *active, int64_t time_ns) {
-    const struct aorta_range *ranges = active->profile->ranges;
-    size_t count = 0;
-    for (size_t i = 0; i < active->count; i++)
-        if (ranges[active->now[i]].end_ns > time_ns) active->now[count++] = active->now[i];
-    active->count = count;
-    for (; active->next < active->total && ranges[active->queue[active->next]].start_ns <= time_ns; active->next++) {
-        uint32_t range = active->queue[active->next];
-        if (ranges[range].end_ns > time_ns) active->now[active->count++] = range;
-    }
+    for (; active->next < active->total && active->begins[active->next].time_ns <= time_ns; active->next++)
+        for (size_t i = active->place[active->begins[active->next].range] + 1; i <= active->total; i += i & -i)
+            active->counts[i]++;
 }
 
 static void active_free(struct active *active) {
-    free(active->queue);
-    free(active->now);
+    free(active->begins);
+    free(active->ends);
+    free(active->place);
+    free(active->counts);
 }
 
-static size_t collective_to_blame(const struct active *active, int64_t wait_end_ns) {
-    const struct aorta_range *ranges = active->profile->ranges;
-    size_t best = active->now[0];
-    for (size_t i = 1; i < active->count; i++) {
-        size_t other = active->now[i];
-        bool before = ends_wait_before(&ranges[other], &ranges[best], wait_end_ns);
-        bool after = ends_wait_before(&ranges[best], &ranges[other], wait_end_ns);
-        if (before || (!after && other < best)) best = other;
+/* How many have begun of those that end at this time or before. */
+static size_t begun_until(const struct active *active, int64_t end_ns) {
+    size_t low = 0, high = active->total, count = 0;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (active->ends[middle].time_ns <= end_ns)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return best;
+    for (size_t i = low; i; i -= i & -i) count += active->counts[i];
+    return count;
+}
+
+/* That of which `before` others that have begun end before. */
+static const struct mark *begun_at(const struct active *active, size_t before) {
+    size_t at = 0, step = 1;
+    while (2 * step <= active->total) step *= 2;
+    for (; step; step /= 2) {
+        if (at + step > active->total || active->counts[at + step] > before) continue;
+        at += step;
+        before -= active->counts[at];
+    }
+    return &active->ends[at];
+}
+
+/* Of those that run, the last that ends within the wait; where none does, the first that ends. Of equal ones the first
+ * range. */
+static size_t collective_to_blame(const struct active *active, int64_t time_ns, int64_t wait_end_ns) {
+    const size_t within = begun_until(active, wait_end_ns);
+    const struct mark *last = within ? begun_at(active, within - 1) : NULL;
+    if (last && last->time_ns > time_ns) return last->range;
+    const int64_t first_ns = begun_at(active, within)->time_ns;
+    return begun_at(active, begun_until(active, first_ns) - 1)->range;
 }
 
 static bool cell_exposed(const struct cell *cell) {
@@ -251,7 +272,7 @@ static aorta_status blame_collectives(const struct aorta_profile *profile, const
         if (end <= i)
             for (end = i + 1; end < cells->count && cell_exposed(&cells->items[end]);) end++;
         active_move(&active, cell->start_ns);
-        size_t range = collective_to_blame(&active, cells->items[end - 1].end_ns);
+        size_t range = collective_to_blame(&active, cell->start_ns, cells->items[end - 1].end_ns);
         overlap->kind[profile->ranges[range].info.collective].blamed_ns += cell->end_ns - cell->start_ns;
         add_exposed(overlap, cell, range);
     }

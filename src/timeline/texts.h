@@ -1,4 +1,4 @@
-/* Numbered texts, each stored once; for this folder. */
+/* Numbered texts, each stored once: any bytes. */
 #ifndef AORTA_TIMELINE_TEXTS_H
 #define AORTA_TIMELINE_TEXTS_H
 

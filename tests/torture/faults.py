@@ -1,4 +1,6 @@
 """The faults. Each takes a Bench, does one attempt and returns what happened in a few words, or raises Wrong."""
+import glob
+import json
 import os
 import random
 import re
@@ -22,7 +24,13 @@ STRATEGIES = [
     (3, "fsdp.sharding_strategy=shard_grad_op"),
     (2, "profiling.enabled=true workload.async_wait=true"),
 ]
-SHARED = ["comms_compute_overlap", "moe", "fsdp_tp", "grad_accum"]  # workloads of hwq with collectives
+DISTRIBUTED = [  # workloads of hwq with collectives
+    "comms_compute_overlap --mm-dim 64 --comm-size 64K --iterations 200",
+    "moe --iterations 3 --warmup 1",
+    "fsdp_tp --blocks 2 --width 16 --heads 2 --batch 4 --positions 8 --streams 4 --iterations 200",
+    "fsdp_tp --blocks 2 --width 16 --heads 2 --batch 4 --positions 8 --streams 4 --iterations 200 --tensor 2",
+    "grad_accum --in 64 --hidden 64 --classes 16 --iterations 100",
+]
 SAID = ("aorta: ", "aorta launch: ")
 
 CONFIG = """training: {batch_size: 4, mixed_precision: none, max_steps: 60, grad_clip_norm: 1.0, epochs: 100, log_interval: 5}
@@ -175,12 +183,18 @@ def interrupt(bench):
 
 def kill_workload(bench):
     """A rank of a distributed workload of hwq."""
-    name = bench.random.choice(SHARED)
+    name = bench.random.choice(DISTRIBUTED)
     result = bench.out("result.json")
-    command = [bench.aorta, "launch", "-n", "2", "--", bench.aorta, "hwq", "run", name, "--device", "cpu", "--iterations",
-               "2", "--warmup", "1", "--timeout-s", str(TIMEOUT_S), "-o", result]
+    command = [bench.aorta, "launch", "-n", "2", "--", bench.aorta, "hwq", "run", *name.split(), "--device", "cpu",
+               "--timeout-s", str(TIMEOUT_S), "-o", result]
+    if name not in bench.spans_s:
+        clean = Job(bench.folder, command, 150)
+        if clean.wait():
+            raise Wrong(f"{name}: without a fault: {clean.output()[-300:]!r}")
+        bench.spans_s[name] = clean.elapsed()
+        os.unlink(result)
     job = Job(bench.folder, command, 150 + TIMEOUT_S + BOUND_S)
-    time.sleep(bench.random.uniform(0, 3))
+    time.sleep(bench.random.uniform(0, 1.05 * bench.spans_s[name]))
     found = job.ranks("hwq")
     pid = found[bench.random.choice(sorted(found))] if found else None
     number = bench.random.choice([signal.SIGKILL, signal.SIGSTOP])
@@ -194,6 +208,38 @@ def kill_workload(bench):
     if code and not hit:
         raise Wrong(f"{name}: exit {code} without a fault: {job.output()[-300:]!r}")
     return f"exit {code}" + (", says which rank" if code else "")
+
+
+def trace_run(bench):
+    """`aorta trace run`, its program or one of that one's children is killed, ended or stopped for a while."""
+    tests = bench.tests
+    recorder = next(path for path in glob.glob(f"{tests}/fake_cupti/libcupti.so*"))
+    environment = {"LD_LIBRARY_PATH": f"{tests}/fake_gpu/cuda", "FAKE_CUPTI": recorder}
+    script = f"for i in 1 2 3 4; do {tests}/record/program ranks 2; {tests}/record/program layers 100; done"
+    job = Job(bench.folder, [bench.aorta, "trace", "run", "-o", "rec", "--", "/bin/sh", "-c", script], BOUND_S, environment)
+    time.sleep(bench.random.uniform(0, 2))
+    found = [pid for pid in job.processes() if pid != job.process.pid]
+    ours = bench.random.random() < 0.4 or not found
+    pid = job.process.pid if ours else bench.random.choice(found)
+    number = bench.random.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
+    hit = send(pid, number)
+    if number == signal.SIGSTOP:
+        time.sleep(bench.random.uniform(0, 1))
+        send(pid, signal.SIGCONT)
+    code = job.wait()
+    killed = ours and hit and code == 137
+    job.check_left(may_leave_files=killed)
+    job.check_words(*(() if killed else ("aorta trace run: ", "Verdict: ")))
+    if killed or not os.path.exists(bench.out("rec/analysis.json")):
+        again = subprocess.run([bench.aorta, "trace", "analyze", "--recover", bench.out("rec")], capture_output=True, check=False)
+        if again.returncode not in (0, 2) or (again.returncode and not again.stderr.startswith(b"aorta: ")):
+            raise Wrong(f"the recording, read again: exit {again.returncode}: {again.stderr[-300:]!r}")
+    else:
+        json.loads(read(bench.out("rec/analysis.json")))
+    if not killed and os.path.exists(bench.out("rec/.aorta.lock")):
+        raise Wrong("the lock is left")
+    what = "trace run" if ours else "its program"
+    return f"{what} {'is stopped for a while' if number == signal.SIGSTOP else 'ends'}: what was recorded is analysed"
 
 
 def struck(bench, kind, ranks, words, environment):
@@ -341,5 +387,5 @@ def clock_jumps(bench):
     return "runs to its end, lines whole"
 
 
-FAULTS = [kill_rank, stop_rank, slow_rank, kill_launcher, interrupt, kill_workload, device_call, device_call_of_two, nccl_call,
+FAULTS = [kill_rank, stop_rank, slow_rank, kill_launcher, interrupt, kill_workload, trace_run, device_call, device_call_of_two, nccl_call,
           mpi_call, full_disk, removed_directory, two_jobs, clock_jumps]
