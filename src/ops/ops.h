@@ -300,6 +300,22 @@ AORTA_MUST_USE aorta_status aorta_square_sum(struct aorta_stream *stream, const 
 AORTA_MUST_USE aorta_status aorta_adamw_step(struct aorta_stream *stream, struct aorta_adamw args, float *parameter,
                                              const float *gradient, float *m, float *v, void *copy);
 
+/* Shampoo with blocked preconditioners, grafted to Adam, as Anil et al., "Scalable Second Order Optimization for Deep
+ * Learning", and Shi et al., "A Distributed Data-Parallel PyTorch Implementation of the Distributed Shampoo Optimizer".
+ * Of a block G with g = grad_factor · G: L ← β2·L + (1 − β2)·g·gᵀ, R ← β2·R + (1 − β2)·gᵀ·g, m and v as Adam's;
+ * direction = s · L̂^(−1/4) · m̂ · R̂^(−1/4) with s such that the block's norm is that of Adam's step m̂ / (√v̂ + eps); of
+ * a vector L̂^(−1/2) · m̂. Hats are bias-corrected; an inverse root is of the factor with 1e-6 of its largest eigenvalue
+ * added to its diagonal. gradient, m, v, direction [rows, columns]; factors, roots [2, AORTA_SHAMPOO_FACTOR] for each
+ * block, row by row, zeroed before the first call. Factors are double: with
+ * 1e-6 of the largest eigenvalue, fp32 would show in the smallest. */
+AORTA_MUST_USE aorta_status aorta_shampoo_direction(struct aorta_stream *stream, struct aorta_shampoo shape,
+                                                    const float *gradient, float *m, float *v, double *factors,
+                                                    float *roots, float *direction);
+int64_t aorta_shampoo_blocks(int64_t rows, int64_t columns);
+/* p −= lr·wd·p + lr·direction; `copy` as aorta_adamw_step. */
+AORTA_MUST_USE aorta_status aorta_descent_step(struct aorta_stream *stream, struct aorta_descent shape,
+                                               float *parameter, const float *direction, void *copy);
+
 /* ---- casts, fills, sums ---- */
 
 /* to[count] = scale · from[count], rounded to nearest even. Types fp32, fp16, bf16; same type and scale 1: a copy. */

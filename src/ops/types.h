@@ -141,6 +141,23 @@ struct aorta_adamw {
     enum aorta_dtype copy_dtype;          /* type of `copy` */
 };
 
+/* Shampoo: a matrix [rows, columns] in blocks of so many rows and columns, or a vector of `rows` elements (columns 1).
+ * A block of a matrix has two factors, one of a vector one. */
+enum { AORTA_SHAMPOO_BLOCK = 32, AORTA_SHAMPOO_FACTOR = AORTA_SHAMPOO_BLOCK * AORTA_SHAMPOO_BLOCK };
+struct aorta_shampoo {
+    int64_t rows, columns;
+    float beta1, beta2, eps;
+    int64_t frequency; /* updates from one computation of the roots to the next; the first update computes them */
+    const struct aorta_step_state *state; /* grad_factor, bias corrections, updates; nothing is written when !finite */
+};
+
+struct aorta_descent {
+    int64_t count;
+    float weight_decay;
+    const struct aorta_step_state *state; /* lr; the parameter stays when !finite */
+    enum aorta_dtype copy_dtype;
+};
+
 /* ---- arguments: what the public functions give to the functions that run on the stream; copied by aorta_launch ----
  */
 
@@ -340,6 +357,20 @@ struct aorta_adamw_args {
     struct aorta_adamw shape;
     float *parameter, *m, *v;
     const float *gradient;
+    void *copy;
+};
+
+struct aorta_shampoo_args {
+    struct aorta_shampoo shape;
+    const float *gradient;
+    double *factors;
+    float *m, *v, *roots, *direction;
+};
+
+struct aorta_descent_args {
+    struct aorta_descent shape;
+    float *parameter;
+    const float *direction;
     void *copy;
 };
 
