@@ -22,7 +22,7 @@ static const struct aorta_range_limits cap = {.min = 0, .max = 1, .above_min = t
 static const struct aorta_range_limits chunks = {.min = 1, .max = 1024};
 static const struct aorta_range_limits more_streams = {.min = 0, .max = 16};
 static const struct aorta_range_limits levels_of_stress = {.min = 1, .max = 10};
-static const struct aorta_range_limits waves = {.min = 1, .max = 3};
+static const struct aorta_range_limits waves = {.min = 1, .max = 1000};
 static const struct aorta_range_limits matrix = {.min = 1, .max = 32768};
 static const struct aorta_range_limits stream_count = {.min = 1, .max = AORTA_ROLE_COUNT};
 
@@ -36,7 +36,8 @@ static const struct aorta_choice precisions[] = {{"bf16", AORTA_PRECISION_BF16},
                                                  {"none", AORTA_PRECISION_NONE}, {"no", AORTA_PRECISION_NONE},
                                                  {"fp32", AORTA_PRECISION_NONE}, {"float32", AORTA_PRECISION_NONE},
                                                  {"tf32", AORTA_PRECISION_TF32}, {0}};
-static const struct aorta_choice optimizers[] = {{"adamw", 0}, {0}};
+static const struct aorta_choice optimizers[] = {
+    {"adamw", AORTA_OPTIMIZER_ADAMW}, {"shampoo", AORTA_OPTIMIZER_SHAMPOO}, {0}};
 static const struct aorta_choice shardings[] = {{"full_shard", AORTA_FULL_SHARD},
                                                 {"shard_grad_op", AORTA_SHARD_GRAD_OP},
                                                 {"no_shard", AORTA_NO_SHARD},
@@ -116,12 +117,16 @@ static const struct aorta_option table_rows[] = {
     {"training.lightweight_op_size", AORTA_OPTION_INT, AT(training.lightweight_op_size), "1024", .limits = &matrix,
      .help = "rows and columns of the products' matrices, fp32"},
     {"training.lightweight_op_waves", AORTA_OPTION_INT, AT(training.lightweight_op_waves), "3", .limits = &waves,
-     .help = "launched before the forward pass; 2: also between forward and backward; 3: also after backward"},
+     .help = "launched before the forward pass; 2: also between forward and backward; 3 or more: also after backward"},
     {"training.use_useful_lightweight_ops", AORTA_OPTION_BOOL, AT(training.use_useful_lightweight_ops), "false",
      .help = "sums of squares of the batch's dense features instead of products"},
 
     {"optimizer.name", AORTA_OPTION_CHOICE, AT(optimizer.name), "adamw", .choices = optimizers,
-     .help = "AdamW (decoupled weight decay) is the only optimizer"},
+     .help =
+         "adamw: AdamW (decoupled weight decay); shampoo: Shampoo with preconditioners of 32 x 32 for blocks of what a "
+         "rank holds, grafted to Adam, with the same decay; many small kernels"},
+    {"optimizer.precondition_frequency", AORTA_OPTION_INT, AT(optimizer.precondition_frequency), "10", .limits = &steps,
+     .help = "shampoo: updates from one computation of the inverse roots to the next; the first computes them"},
     {"optimizer.lr", AORTA_OPTION_DOUBLE, AT(optimizer.lr), "2e-4", .limits = &at_least_0,
      .help = "learning rate at the end of the warm-up"},
     {"optimizer.weight_decay", AORTA_OPTION_DOUBLE, AT(optimizer.weight_decay), "1e-2", .limits = &at_least_0,
@@ -345,8 +350,7 @@ const struct aorta_option_table aorta_train_option_table = {
 };
 
 /* Keys of PyTorch's configurations that are accepted and change nothing here. */
-static const char *const compatible[] = {"optimizer.name", "compile.mode", "compile.dynamic", "compile.options",
-                                         "profiling.with_stack"};
+static const char *const compatible[] = {"compile.mode", "compile.dynamic", "compile.options", "profiling.with_stack"};
 enum { COMPATIBLE = sizeof compatible / sizeof *compatible };
 
 void aorta_train_options_without_effect(const struct aorta_train_options *options, struct aorta_text *text) {

@@ -34,8 +34,10 @@ struct aorta_training_options {
     int64_t lightweight_ops_per_stream, lightweight_op_size, lightweight_op_waves;
 };
 
+enum aorta_optimizer { AORTA_OPTIMIZER_ADAMW, AORTA_OPTIMIZER_SHAMPOO };
 struct aorta_optimizer_options {
-    int name; /* 0: AdamW, the only one */
+    enum aorta_optimizer name;
+    int64_t precondition_frequency; /* shampoo */
     double lr, weight_decay, betas[2], eps;
 };
 

@@ -162,9 +162,10 @@ static int64_t size_of(const struct replicated *r, int parameter) {
     return p->rows * p->columns;
 }
 
-static void owned(struct aorta_strategy *strategy, int parameter, int64_t *first, int64_t *count) {
+static void owned(struct aorta_strategy *strategy, int parameter, int64_t *first, int64_t *count, int64_t *place) {
     *first = 0;
     *count = size_of(self(strategy), parameter);
+    *place = self(strategy)->offsets[parameter];
 }
 
 static aorta_status import(struct aorta_strategy *strategy, int parameter, int64_t first, int64_t count,

@@ -94,15 +94,16 @@ static aorta_status make_schedule(struct sharded *s) {
 
 /* ---- import and export ---- */
 
-static void owned(struct aorta_strategy *strategy, int parameter, int64_t *first, int64_t *count) {
+static void owned(struct aorta_strategy *strategy, int parameter, int64_t *first, int64_t *count, int64_t *place) {
     struct sharded *s = self(strategy);
     const struct aorta_parameter *p = aorta_model_parameter(s->context->model, parameter);
     const struct aorta_layout *layout = &s->layouts[p->unit];
     struct aorta_layout_run run;
-    *first = *count = 0;
+    *first = *count = *place = 0;
     if (!aorta_layout_run_of(layout, p->slot, aorta_comm_rank(s->gather_comm), &run)) return;
     *first = run.full_offset - layout->parameters[p->slot].full_offset;
     *count = run.count;
+    *place = s->bases[p->unit] + run.shard_offset;
 }
 
 /* The unit's shard as it is gathered, in the context's dtype. */

@@ -2,6 +2,7 @@
 #include "train/step.h"
 
 #include "train/copies.h"
+#include "train/shampoo.h"
 #include "train/stress.h"
 
 #include <stdlib.h>
@@ -15,11 +16,12 @@ struct aorta_step {
     const struct aorta_train_context *context;
     struct aorta_strategy *strategy;
     struct aorta_optimizer_memory memory;
-    struct aorta_copies *copies;       /* NULL: workload.async_wait is off */
-    struct aorta_stress *stress;       /* NULL: no work beside the model's */
-    struct control *control;           /* device memory */
-    struct aorta_event *begin;         /* compute has set up the step */
-    struct aorta_event *state_updated; /* on the optimizer's stream: the step's state is final */
+    struct aorta_copies *copies;         /* NULL: workload.async_wait is off */
+    struct aorta_shampoo_state *shampoo; /* NULL: AdamW */
+    struct aorta_stress *stress;         /* NULL: no work beside the model's */
+    struct control *control;             /* device memory */
+    struct aorta_event *begin;           /* compute has set up the step */
+    struct aorta_event *state_updated;   /* on the optimizer's stream: the step's state is final */
     struct aorta_event *root_updated, *layers_updated;
     struct aorta_event *joined[AORTA_ROLE_COUNT];
 };
@@ -31,6 +33,7 @@ static aorta_status build(struct aorta_step *step) {
     step->control = memory;
     AORTA_TRY(aorta_copies_create(step->context, &step->copies));
     AORTA_TRY(aorta_stress_create(step->context, &step->stress));
+    AORTA_TRY(aorta_shampoo_create(step->context, step->strategy, &step->shampoo));
     AORTA_TRY(aorta_event_create_untimed(device, &step->begin));
     AORTA_TRY(aorta_event_create_untimed(device, &step->state_updated));
     AORTA_TRY(aorta_event_create_untimed(device, &step->root_updated));
@@ -64,6 +67,7 @@ void aorta_step_destroy(struct aorta_step *step) {
         if (events[i]) aorta_event_destroy(events[i]);
     aorta_copies_destroy(step->copies);
     aorta_stress_destroy(step->stress);
+    aorta_shampoo_destroy(step->shampoo);
     aorta_device_free(step->context->device, step->control);
     free(step);
 }
@@ -304,7 +308,7 @@ static aorta_status update_state(struct aorta_step *step, struct aorta_stream *s
 }
 
 /* Of elements [first, first + count). */
-static aorta_status adamw(struct aorta_step *step, struct aorta_stream *stream, int64_t first, int64_t count) {
+static aorta_status descend(struct aorta_step *step, struct aorta_stream *stream, int64_t first, int64_t count) {
     const struct aorta_train_context *c = step->context;
     const struct aorta_optimizer_options *o = &c->options->optimizer;
     const struct aorta_optimizer_memory *m = &step->memory;
@@ -316,6 +320,7 @@ static aorta_status adamw(struct aorta_step *step, struct aorta_stream *stream, 
                                .state = c->state,
                                .copy_dtype = c->dtype};
     void *copy = first ? m->root_copy : m->copy; /* updates begin with the layers or with the root unit */
+    if (step->shampoo) return aorta_shampoo_apply(step->shampoo, stream, first, count, copy);
     return aorta_adamw_step(stream, args, m->parameters + first, m->gradients + first, m->m + first, m->v + first,
                             copy);
 }
@@ -326,30 +331,50 @@ static int64_t adamw_bytes(const struct aorta_train_context *context, int64_t co
     return count * (7 * (int64_t)sizeof(float) + copy);
 }
 
+static const char *update_name(const struct aorta_step *step) {
+    return step->shampoo ? "shampoo_step" : "adamw_step";
+}
+
+/* Clipping and the loss scale, then Shampoo's directions, which all parameters need. */
+static aorta_status shampoo(struct aorta_step *step) {
+    const struct aorta_train_context *c = step->context;
+    const int64_t bytes = step->memory.count * 6 * (int64_t)sizeof(float); /* gradient, moments, direction */
+    int range;
+    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COMPUTE, "optimizer", "shampoo_direction", bytes,
+                                &range));
+    AORTA_TRY(aorta_shampoo_compute(step->shampoo));
+    AORTA_TRY(aorta_train_end(c, AORTA_FLOW_OPTIMIZER, range));
+    return aorta_shampoo_gather(step->shampoo);
+}
+
 /* On the optimizer's stream. */
 static aorta_status clip_and_update(struct aorta_step *step, const char *tag, int64_t first, int64_t count) {
     const struct aorta_train_context *c = step->context;
     struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_OPTIMIZER);
     int range;
-    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COMPUTE, tag, "adamw_step", adamw_bytes(c, count),
-                                &range));
-    AORTA_TRY(update_state(step, stream));
+    if (step->shampoo) {
+        AORTA_TRY(update_state(step, stream));
+        AORTA_TRY(shampoo(step));
+    }
+    AORTA_TRY(aorta_train_begin(c, AORTA_FLOW_OPTIMIZER, AORTA_RANGE_COMPUTE, tag, update_name(step),
+                                adamw_bytes(c, count), &range));
+    if (!step->shampoo) AORTA_TRY(update_state(step, stream));
     AORTA_TRY(aorta_event_record(step->state_updated, stream));
-    AORTA_TRY(adamw(step, stream, first, count));
+    AORTA_TRY(descend(step, stream, first, count));
     return aorta_train_end(c, AORTA_FLOW_OPTIMIZER, range);
 }
 
 static aorta_status update_layers(struct aorta_step *step, enum aorta_role role) {
     const struct aorta_train_context *c = step->context;
     struct aorta_range_info info = {.tag = "layers",
-                                    .function = "adamw_step",
+                                    .function = update_name(step),
                                     .role = role,
                                     .kind = AORTA_RANGE_COMPUTE,
                                     .layer = -1,
                                     .bytes = adamw_bytes(c, step->memory.layers)};
     int range;
     AORTA_TRY(aorta_range_begin(c->recorder, c->streams[role], &info, &range));
-    AORTA_TRY(adamw(step, c->streams[role], 0, step->memory.layers));
+    AORTA_TRY(descend(step, c->streams[role], 0, step->memory.layers));
     return aorta_range_end(c->recorder, c->streams[role], range);
 }
 

@@ -39,8 +39,9 @@ struct aorta_strategy_table {
     struct aorta_optimizer_memory (*memory)(struct aorta_strategy *strategy);
     /* The strategy's memory that the model may use too, by unit (aorta_model_take_memory). NULL: none. */
     const struct aorta_place *(*reuse)(struct aorta_strategy *strategy);
-    /* Elements [first, first + count) of a parameter that this rank owns. */
-    void (*owned)(struct aorta_strategy *strategy, int parameter, int64_t *first, int64_t *count);
+    /* Elements [first, first + count) of a parameter that this rank owns; *place: where they begin in the optimizer's
+     * memory. */
+    void (*owned)(struct aorta_strategy *strategy, int parameter, int64_t *first, int64_t *count, int64_t *place);
     /* Takes the values of [first, first + count) of those elements from device memory; queued on compute. */
     aorta_status (*import)(struct aorta_strategy *strategy, int parameter, int64_t first, int64_t count,
                            const float *values);

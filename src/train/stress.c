@@ -30,7 +30,7 @@ static const struct aorta_training_options *options_of(const struct aorta_stress
 
 size_t aorta_stress_ranges(const struct aorta_train_options *options) {
     const struct aorta_training_options *o = &options->training;
-    size_t waves = (size_t)(o->additional_compute_streams * o->lightweight_op_waves * o->gradient_accumulation);
+    size_t waves = (size_t)(o->additional_compute_streams * AORTA_WAVE_COUNT * o->gradient_accumulation);
     return waves + (o->inject_allreduce_copies ? (size_t)o->allreduce_stress_level * 8 : 0);
 }
 

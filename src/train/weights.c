@@ -87,8 +87,8 @@ static aorta_status initialise_piece(const struct source *source, struct aorta_s
     const bool all_alone = fsdp->param_init_device == AORTA_INIT_META || !fsdp->sync_module_states;
     if (all_alone || c->ranks.rank == 0) AORTA_TRY(make_values(source, parameter, first, count, device));
     if (!all_alone) AORTA_TRY(aorta_broadcast(c->world, aorta_train_compute(c), device, (size_t)count, AORTA_F32, 0));
-    int64_t owned_first, owned_count;
-    strategy->table->owned(strategy, parameter, &owned_first, &owned_count);
+    int64_t owned_first, owned_count, place;
+    strategy->table->owned(strategy, parameter, &owned_first, &owned_count, &place);
     const int64_t from = owned_first > first ? owned_first : first;
     const int64_t owned_end = owned_first + owned_count, end = owned_end < first + count ? owned_end : first + count;
     if (from < end) AORTA_TRY(strategy->table->import(strategy, parameter, from, end - from, device + (from - first)));
@@ -99,9 +99,9 @@ static aorta_status initialise_parameter(const struct source *source, struct aor
                                          float *device) {
     const struct aorta_train_context *c = source->context;
     const struct aorta_parameter *p = aorta_model_parameter(c->model, parameter);
-    int64_t first = 0, count = p->rows * p->columns;
+    int64_t first = 0, count = p->rows * p->columns, place;
     if (c->options->fsdp.param_init_device == AORTA_INIT_META)
-        strategy->table->owned(strategy, parameter, &first, &count);
+        strategy->table->owned(strategy, parameter, &first, &count, &place);
     const int64_t piece = c->options->fsdp.param_init_device == AORTA_INIT_DEVICE ? count : PIECE;
     for (int64_t at = first; at < first + count; at += piece) {
         const int64_t rest = first + count - at;
