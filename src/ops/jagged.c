@@ -2,6 +2,8 @@
 #include "ops/jagged.h"
 
 #include "ops/check.h"
+#include "ops/gpu/gpu.h"
+#include "ops/gpu/workspace.h"
 
 static aorta_status run_offsets(const void *args) {
     const struct aorta_jagged_offsets_args *a = args;
@@ -49,9 +51,38 @@ static aorta_status run_split(const void *args) {
     return NULL;
 }
 
-static const struct aorta_kernel offsets_kernel = {.name = "jagged_offsets", .cpu = run_offsets};
-static const struct aorta_kernel count_kernel = {.name = "jagged_count", .cpu = run_count};
-static const struct aorta_kernel split_kernel = {.name = "jagged_split", .cpu = run_split};
+static aorta_status offsets_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_jagged_offsets_args *a = args;
+    const int64_t tiles = aorta_ops_blocks(a->count, AORTA_JAGGED_THREADS * AORTA_JAGGED_ITEMS);
+    struct aorta_ops_workspace workspace;
+    AORTA_TRY(aorta_ops_workspace(stream, (size_t)tiles * sizeof(int64_t), &workspace));
+    const struct aorta_gpu_offsets_args gpu = {*a, workspace.memory, tiles};
+    const struct aorta_gpu_grid grid = aorta_ops_grid(tiles, AORTA_JAGGED_THREADS);
+    if (tiles) AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_jagged_tiles, grid, &gpu, sizeof gpu));
+    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_jagged_starts, aorta_ops_grid(1, AORTA_JAGGED_THREADS), &gpu,
+                                sizeof gpu));
+    return tiles ? aorta_ops_gpu_run(stream, AORTA_ENTRY_jagged_offsets, grid, &gpu, sizeof gpu) : NULL;
+}
+
+static aorta_status split_lists(struct aorta_stream *stream, enum aorta_ops_entry entry, const void *args) {
+    const struct aorta_jagged_split_args *a = args;
+    const struct aorta_gpu_grid grid = {
+        .blocks = {aorta_ops_blocks(a->batch, AORTA_JAGGED_THREADS), (uint32_t)a->parts},
+        .threads = {AORTA_JAGGED_THREADS}};
+    return aorta_ops_gpu_run(stream, entry, grid, a, sizeof *a);
+}
+
+static aorta_status count_gpu(struct aorta_stream *stream, const void *args) {
+    return split_lists(stream, AORTA_ENTRY_jagged_count, args);
+}
+
+static aorta_status split_gpu(struct aorta_stream *stream, const void *args) {
+    return split_lists(stream, AORTA_ENTRY_jagged_split, args);
+}
+
+static const struct aorta_kernel offsets_kernel = {"jagged_offsets", run_offsets, offsets_gpu};
+static const struct aorta_kernel count_kernel = {"jagged_count", run_count, count_gpu};
+static const struct aorta_kernel split_kernel = {"jagged_split", run_split, split_gpu};
 
 aorta_status aorta_jagged_offsets(struct aorta_stream *stream, int64_t count, const int32_t *lengths,
                                   int64_t *offsets) {

@@ -2,6 +2,8 @@
 #include "ops/jagged.h"
 
 #include "ops/check.h"
+#include "ops/gpu/gpu.h"
+#include "ops/gpu/workspace.h"
 
 #include <math.h>
 #include <string.h>
@@ -40,7 +42,8 @@ struct sort_args {
 
 enum { DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };
 
-static void sort_by_digit(const struct sort_args *a, int shift, int from) {
+static void sort_by_digit(const struct sort_args *a, int pass) {
+    const int shift = pass * DIGIT_BITS, from = pass % 2;
     int64_t starts[DIGITS + 1] = {0};
     const uint32_t *rows = a->order.rows[from], *places = a->order.places[from];
     for (int64_t i = 0; i < a->count; i++) starts[(rows[i] >> shift & (DIGITS - 1)) + 1]++;
@@ -52,7 +55,6 @@ static void sort_by_digit(const struct sort_args *a, int shift, int from) {
     }
 }
 
-/* Four passes, so that the sorted pairs end where they began. */
 static aorta_status run_sort(const void *args) {
     const struct sort_args *a = args;
     const struct aorta_pool *s = &a->pool.shape;
@@ -64,7 +66,7 @@ static aorta_status run_sort(const void *args) {
             a->order.cells[i] = (uint32_t)cell;
         }
     }
-    for (int pass = 0; pass < 4; pass++) sort_by_digit(a, pass * DIGIT_BITS, pass % 2);
+    for (int pass = 0; pass < (int)a->order.passes; pass++) sort_by_digit(a, pass);
     return NULL;
 }
 
@@ -89,7 +91,7 @@ static void sum_row(const struct sort_args *a, const struct aorta_pool_slot *slo
     const struct aorta_pool *s = &a->pool.shape;
     memset(sum, 0, (size_t)slot->columns * sizeof *sum);
     for (int64_t i = first; i < end; i++) {
-        const uint32_t place = a->order.places[0][i], cell = a->order.cells[place];
+        const uint32_t place = a->order.places[a->order.passes % 2][i], cell = a->order.cells[place];
         const int64_t source = cell / (s->slots * s->batch);
         const struct aorta_pool_slot *own = &a->pool.slot[cell / s->batch % s->slots]; /* features share tables */
         const float *gradient = a->pool.pooled + (source * s->batch + cell % s->batch) * s->width + own->column;
@@ -101,12 +103,13 @@ static void sum_row(const struct sort_args *a, const struct aorta_pool_slot *slo
 static aorta_status run_update(const void *args) {
     const struct sort_args *a = args;
     const struct aorta_pool *s = &a->pool.shape;
+    const uint32_t *rows = a->order.rows[a->order.passes % 2], *places = a->order.places[a->order.passes % 2];
     float sum[WIDEST];
     for (int64_t first = 0, end; first < a->count; first = end) {
-        for (end = first + 1; end < a->count && a->order.rows[0][end] == a->order.rows[0][first];) end++;
-        const uint32_t cell = a->order.cells[a->order.places[0][first]];
+        for (end = first + 1; end < a->count && rows[end] == rows[first];) end++;
+        const uint32_t cell = a->order.cells[places[first]];
         const struct aorta_pool_slot *slot = &a->pool.slot[cell / s->batch % s->slots];
-        const int64_t row = a->order.rows[0][first] - slot->base;
+        const int64_t row = rows[first] - slot->base;
         sum_row(a, slot, first, end, sum);
         if (slot->gradient)
             memcpy(slot->gradient + row * slot->columns, sum, (size_t)slot->columns * sizeof *sum);
@@ -179,16 +182,135 @@ static aorta_status run_gate_backward(const void *args) {
     return NULL;
 }
 
+/* ---- on a GPU ---- */
+
+static aorta_status check_fault(void *user) {
+    struct aorta_gpu_fault *fault = user;
+    if (!__atomic_load_n(&fault->found, __ATOMIC_ACQUIRE)) return NULL;
+    const struct aorta_gpu_fault met = *fault;
+    fault->found = 0;
+    __atomic_store_n(&fault->claimed, 0, __ATOMIC_RELEASE);
+    return AORTA_ERROR(AORTA_DEVICE, "pool_forward: id %lld of slot %lld is not in [0, %lld)", (long long)met.id,
+                       (long long)met.row, (long long)met.vocab);
+}
+
+static int64_t lists_of(const struct aorta_pool *s) {
+    return s->sources * s->slots * s->batch;
+}
+
+/* 32 threads for each of `count`. */
+static struct aorta_gpu_grid lane_grid(int64_t count, int64_t more) {
+    return (struct aorta_gpu_grid){.blocks = {aorta_ops_blocks(count, AORTA_GATHER_ROWS), (uint32_t)more},
+                                   .threads = {AORTA_GATHER_LANES, AORTA_GATHER_ROWS}};
+}
+
+static aorta_status forward_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_pool_args *a = args;
+    struct aorta_ops_workspace workspace;
+    AORTA_TRY(aorta_ops_workspace(stream, 0, &workspace));
+    const struct aorta_gpu_pool_args gpu = {.op = *a, .fault = workspace.fault};
+    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_pool_forward, lane_grid(lists_of(&a->shape), 1), &gpu, sizeof gpu));
+    return aorta_gpu_note(stream, check_fault, workspace.fault);
+}
+
+static aorta_status sort_pass(struct aorta_stream *stream, const struct aorta_gpu_sort_args *args) {
+    const struct aorta_gpu_grid grid = aorta_ops_grid(args->blocks, AORTA_SORT_THREADS);
+    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_count, grid, args, sizeof *args));
+    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_scan,
+                                aorta_ops_grid(AORTA_SORT_DIGITS / AORTA_SCAN_DIGITS, AORTA_SORT_THREADS), args,
+                                sizeof *args));
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_sort_move, grid, args, sizeof *args);
+}
+
+static aorta_status sort_gpu(struct aorta_stream *stream, const void *args) {
+    const struct sort_args *a = args;
+    const int64_t blocks = aorta_ops_blocks(a->count, AORTA_SORT_THREADS * AORTA_SORT_ITEMS);
+    const size_t histogram = (size_t)(blocks * AORTA_SORT_DIGITS) * sizeof(uint32_t);
+    const struct aorta_gpu_pool_args keys = {.op = a->pool, .order = a->order, .count = a->count};
+    struct aorta_ops_workspace workspace;
+    AORTA_TRY(aorta_ops_workspace(stream, histogram + AORTA_SORT_DIGITS * sizeof(uint32_t), &workspace));
+    AORTA_TRY(aorta_ops_gpu_run(
+        stream, AORTA_ENTRY_pool_keys,
+        aorta_ops_grid(aorta_ops_blocks(lists_of(&a->pool.shape), AORTA_JAGGED_THREADS), AORTA_JAGGED_THREADS), &keys,
+        sizeof keys));
+    for (int pass = 0; pass < (int)a->order.passes; pass++) {
+        const struct aorta_gpu_sort_args sort = {.keys = a->order.rows[pass % 2],
+                                                 .values = a->order.places[pass % 2],
+                                                 .keys_out = a->order.rows[1 - pass % 2],
+                                                 .values_out = a->order.places[1 - pass % 2],
+                                                 .histogram = workspace.memory,
+                                                 .totals = (uint32_t *)((char *)workspace.memory + histogram),
+                                                 .count = a->count,
+                                                 .blocks = blocks,
+                                                 .shift = pass * DIGIT_BITS};
+        AORTA_TRY(sort_pass(stream, &sort));
+    }
+    return NULL;
+}
+
+static aorta_status check_widest(int64_t columns) {
+    if (columns <= AORTA_POOL_WIDEST) return NULL;
+    return AORTA_ERROR(AORTA_UNSUPPORTED,
+                       "rows of %lld columns on one rank; kernels on a GPU update at most %d: divide tables by columns",
+                       (long long)columns, AORTA_POOL_WIDEST);
+}
+
+static aorta_status update_gpu(struct aorta_stream *stream, const void *args) {
+    const struct sort_args *a = args;
+    const struct aorta_gpu_pool_args gpu = {.op = a->pool, .order = a->order, .count = a->count};
+    const bool wide = a->pool.shape.widest > 128;
+    AORTA_TRY(check_widest(a->pool.shape.widest));
+    return aorta_ops_gpu_run(stream, wide ? AORTA_ENTRY_pool_update_wide : AORTA_ENTRY_pool_update,
+                             lane_grid(a->count, 1), &gpu, sizeof gpu);
+}
+
+static aorta_status rows_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_rows_args *a = args;
+    AORTA_TRY(check_widest(a->columns));
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_rows_update, lane_grid(a->rows, 1), a, sizeof *a);
+}
+
+static aorta_status columns_gpu(struct aorta_stream *stream, enum aorta_ops_entry entry, const void *args) {
+    const struct aorta_columns_args *a = args;
+    const struct aorta_gpu_grid grid = {
+        .blocks = {(uint32_t)a->shape.blocks, aorta_ops_blocks(a->shape.batch, AORTA_GATHER_ROWS)},
+        .threads = {AORTA_GATHER_LANES, AORTA_GATHER_ROWS}};
+    return aorta_ops_gpu_run(stream, entry, grid, a, sizeof *a);
+}
+
+static aorta_status gather_gpu(struct aorta_stream *stream, const void *args) {
+    return columns_gpu(stream, AORTA_ENTRY_columns_gather, args);
+}
+
+static aorta_status scatter_gpu(struct aorta_stream *stream, const void *args) {
+    return columns_gpu(stream, AORTA_ENTRY_columns_scatter, args);
+}
+
+static aorta_status gate_gpu(struct aorta_stream *stream, enum aorta_ops_entry entry, const void *args) {
+    const struct aorta_gate_args *a = args;
+    const struct aorta_gpu_grid grid =
+        aorta_ops_grid(aorta_ops_blocks(a->count, AORTA_JAGGED_THREADS), AORTA_JAGGED_THREADS);
+    return aorta_ops_gpu_run(stream, entry, grid, a, sizeof *a);
+}
+
+static aorta_status gate_forward_gpu(struct aorta_stream *stream, const void *args) {
+    return gate_gpu(stream, AORTA_ENTRY_gate_forward, args);
+}
+
+static aorta_status gate_backward_gpu(struct aorta_stream *stream, const void *args) {
+    return gate_gpu(stream, AORTA_ENTRY_gate_backward, args);
+}
+
 /* ---- public ---- */
 
-static const struct aorta_kernel forward_kernel = {.name = "pool_forward", .cpu = run_forward};
-static const struct aorta_kernel sort_kernel = {.name = "pool_sort", .cpu = run_sort};
-static const struct aorta_kernel update_kernel = {.name = "pool_update", .cpu = run_update};
-static const struct aorta_kernel rows_kernel = {.name = "rows_update", .cpu = run_rows};
-static const struct aorta_kernel gather_kernel = {.name = "columns_gather", .cpu = run_gather};
-static const struct aorta_kernel scatter_kernel = {.name = "columns_scatter", .cpu = run_scatter};
-static const struct aorta_kernel gate_kernel = {.name = "gate_forward", .cpu = run_gate_forward};
-static const struct aorta_kernel gate_backward_kernel = {.name = "gate_backward", .cpu = run_gate_backward};
+static const struct aorta_kernel forward_kernel = {"pool_forward", run_forward, forward_gpu};
+static const struct aorta_kernel sort_kernel = {"pool_sort", run_sort, sort_gpu};
+static const struct aorta_kernel update_kernel = {"pool_update", run_update, update_gpu};
+static const struct aorta_kernel rows_kernel = {"rows_update", run_rows, rows_gpu};
+static const struct aorta_kernel gather_kernel = {"columns_gather", run_gather, gather_gpu};
+static const struct aorta_kernel scatter_kernel = {"columns_scatter", run_scatter, scatter_gpu};
+static const struct aorta_kernel gate_kernel = {"gate_forward", run_gate_forward, gate_forward_gpu};
+static const struct aorta_kernel gate_backward_kernel = {"gate_backward", run_gate_backward, gate_backward_gpu};
 
 static aorta_status check_pool(const char *operation, const struct aorta_pool_args *args) {
     AORTA_TRY(aorta_check_size(operation, "sources", args->shape.sources, 1));

@@ -395,6 +395,7 @@ struct aorta_fill_args {
 struct aorta_jagged_part {
     int64_t first_row, rows;
     int64_t feature;
+    int64_t whole; /* 1: these are all rows of the table */
 };
 
 struct aorta_jagged_offsets_args {
@@ -427,6 +428,7 @@ struct aorta_pool_slot {
 /* Lists [sources, slots, batch]; pooled rows [sources, batch, width]. */
 struct aorta_pool {
     int64_t sources, slots, batch, width;
+    int64_t widest; /* columns of any slot */
 };
 
 struct aorta_pool_args {
@@ -442,7 +444,8 @@ struct aorta_pool_args {
 /* Ids of a batch sorted by table row, those of a row as they lie in the batch. */
 struct aorta_pool_order {
     int64_t capacity;    /* ids that there is memory for */
-    uint32_t *rows[2];   /* sorted in the first */
+    int64_t passes;      /* bytes of the largest row number */
+    uint32_t *rows[2];   /* sorted in the one of number passes mod 2 */
     uint32_t *places[2]; /* the id's place in the batch */
     uint32_t *cells;     /* by place: the list it is in */
 };

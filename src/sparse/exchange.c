@@ -19,6 +19,7 @@ struct flight {
     /* [6, owners]: lengths sent and received, ids sent and received, elements of pooled rows sent and received */
     size_t *counts;
     struct aorta_event *counted, *arrived;
+    bool sorted; /* the ids are, or will be, before the step that updates with them */
 };
 
 struct aorta_sparse_exchange {
@@ -28,7 +29,7 @@ struct aorta_sparse_exchange {
     struct aorta_comm *comm, *id_comm; /* NULL: this rank owns all that it needs */
     int me, owners, parts;             /* this rank among the owners; its parts */
     const struct aorta_sparse_part *own;
-    int64_t width; /* columns that it serves */
+    int64_t width, widest; /* columns that it serves; of the widest part */
     const char *tag;
     /* device memory */
     struct aorta_jagged_part *split;
@@ -102,6 +103,7 @@ static aorta_status place_tables(struct aorta_sparse_exchange *x) {
         }
         slot->base = x->rows;
         x->rows += part->rows;
+        if (part->columns > x->widest) x->widest = part->columns;
         x->elements += part->rows * ((part->columns + 3) / 4 * 4);
     }
     if (x->rows > UINT32_MAX)
@@ -186,7 +188,8 @@ static aorta_status make_split(struct aorta_sparse_exchange *x) {
     if (!split) return no_memory();
     for (int p = 0; p < x->plan.part_count; p++) {
         const struct aorta_sparse_part *part = &x->plan.parts[p];
-        split[p] = (struct aorta_jagged_part){part->first_row, part->rows, part->feature};
+        const struct aorta_sparse_table *table = &x->group->tables[x->group->features[part->feature].table];
+        split[p] = (struct aorta_jagged_part){part->first_row, part->rows, part->feature, part->rows == table->rows};
     }
     aorta_status status =
         send_table(x, split, (size_t)x->plan.part_count, sizeof *split, "parts of features", &x->split);
@@ -295,6 +298,7 @@ aorta_status aorta_sparse_exchange_reserve(struct aorta_sparse_exchange *x) {
         }
         AORTA_TRY(take(x, ids, sizeof *f->order.cells, "lists of ids", &f->order.cells));
         f->order.capacity = (int64_t)ids;
+        while (f->order.passes < 4 && x->rows >> (8 * f->order.passes)) f->order.passes++;
         if (!x->group->weighted) continue;
         AORTA_TRY(take(x, sent, sizeof *f->sent_weights, "weights to send", &f->sent_weights));
         AORTA_TRY(take(x, ids, sizeof *f->weights, "weights", &f->weights));
@@ -472,7 +476,7 @@ aorta_status aorta_sparse_exchange_count(struct aorta_sparse_exchange *x, int sl
     struct flight *f = &x->flights[slot];
     struct aorta_stream *stream = aorta_train_stream(x->s.context, AORTA_FLOW_REDUCE_SCATTER);
     int range;
-    f->samples = input->samples;
+    f->samples = input->samples, f->sorted = false;
     count_lists(x, f);
     const struct aorta_jagged_split_args split = split_of(x, f, input);
     AORTA_TRY(begin(x, id_role(x), "count_ids", 0, &range));
@@ -524,7 +528,7 @@ aorta_status aorta_sparse_exchange_ids(struct aorta_sparse_exchange *x, int slot
 
 static struct aorta_pool_args pool_of(struct aorta_sparse_exchange *x, struct flight *f) {
     const struct aorta_sparse_run *run = &x->s.options->run;
-    return (struct aorta_pool_args){.shape = {x->owners, x->parts, f->samples, x->width},
+    return (struct aorta_pool_args){.shape = {x->owners, x->parts, f->samples, x->width, x->widest},
                                     .slot = x->slots,
                                     .offsets = f->own_offsets,
                                     .ids = f->ids,
@@ -552,14 +556,14 @@ static int64_t lookup_bytes(const struct aorta_sparse_exchange *x, const struct 
            lists * (columns * (int64_t)sizeof(float) + (int64_t)sizeof(int64_t));
 }
 
-aorta_status aorta_sparse_exchange_lookup(struct aorta_sparse_exchange *x, int slot) {
+aorta_status aorta_sparse_exchange_lookup(struct aorta_sparse_exchange *x, int slot, enum aorta_role role) {
     struct flight *f = &x->flights[slot];
     const struct aorta_pool_args pool = pool_of(x, f);
     int range;
-    AORTA_TRY(aorta_stream_wait(compute_of(x), f->arrived));
-    AORTA_TRY(begin(x, AORTA_ROLE_COMPUTE, "embedding_lookup", lookup_bytes(x, f), &range));
-    AORTA_TRY(aorta_pool_forward(compute_of(x), &pool));
-    return finish(x, AORTA_ROLE_COMPUTE, range);
+    AORTA_TRY(aorta_stream_wait(x->s.context->streams[role], f->arrived));
+    AORTA_TRY(begin(x, role, "embedding_lookup", lookup_bytes(x, f), &range));
+    AORTA_TRY(aorta_pool_forward(x->s.context->streams[role], &pool));
+    return finish(x, role, range);
 }
 
 static struct aorta_columns_args columns_of(const struct aorta_sparse_exchange *x, const struct flight *f, float *row) {
@@ -576,13 +580,13 @@ static int64_t row_bytes(const struct aorta_sparse_exchange *x, const struct fli
     return 2 * columns * f->samples * (int64_t)sizeof(float);
 }
 
-aorta_status aorta_sparse_exchange_rows(struct aorta_sparse_exchange *x, int slot) {
+aorta_status aorta_sparse_exchange_rows(struct aorta_sparse_exchange *x, int slot, enum aorta_role role) {
     struct flight *f = &x->flights[slot];
     struct aorta_stream *rows = aorta_train_stream(x->s.context, AORTA_FLOW_ALL_REDUCE);
     count_rows(x, f);
     const struct parcel parcel = {x->comm,     AORTA_FLOW_ALL_REDUCE, "pooled rows",      x->pooled,
                                   x->received, counts_of(x, f, 4),    counts_of(x, f, 5), AORTA_F32};
-    AORTA_TRY(aorta_train_follow(rows, compute_of(x), x->looked_up));
+    AORTA_TRY(aorta_train_follow(rows, x->s.context->streams[role], x->looked_up));
     AORTA_TRY(deliver(x, &parcel));
     return aorta_event_record(x->collected, rows);
 }
@@ -615,7 +619,7 @@ aorta_status aorta_sparse_exchange_return(struct aorta_sparse_exchange *x, int s
 /* ---- updates ---- */
 
 /* The same table on every rank: its gradient is the sum of theirs. */
-static aorta_status sum_gradients(struct aorta_sparse_exchange *x) {
+static aorta_status sum_gradients(struct aorta_sparse_exchange *x, struct aorta_stream *stream) {
     if (x->s.options->run.sharding != AORTA_DATA_PARALLEL || aorta_comm_size(x->s.context->world) == 1) return NULL;
     struct aorta_stream *rows = aorta_train_stream(x->s.context, AORTA_FLOW_ALL_REDUCE);
     const struct aorta_train_collective collective = {.kind = AORTA_ALL_REDUCE,
@@ -627,14 +631,14 @@ static aorta_status sum_gradients(struct aorta_sparse_exchange *x) {
                                                       .receive = x->gradient,
                                                       .count = (size_t)x->elements,
                                                       .dtype = AORTA_F32};
-    AORTA_TRY(aorta_train_follow(rows, compute_of(x), x->ready));
+    AORTA_TRY(aorta_train_follow(rows, stream, x->ready));
     AORTA_TRY(aorta_train_collect(x->s.context, &collective));
-    return aorta_train_follow(compute_of(x), rows, x->collected);
+    return aorta_train_follow(stream, rows, x->returned);
 }
 
-static aorta_status update_rows(struct aorta_sparse_exchange *x) {
+static aorta_status update_rows(struct aorta_sparse_exchange *x, enum aorta_role role) {
     int range;
-    AORTA_TRY(begin(x, AORTA_ROLE_COMPUTE, "update_tables", 3 * x->elements * (int64_t)sizeof(float), &range));
+    AORTA_TRY(begin(x, role, "update_tables", 3 * x->elements * (int64_t)sizeof(float), &range));
     for (int p = 0; p < x->parts; p++) {
         const struct aorta_pool_slot *slot = &x->host_slots[p];
         if (slot_of_table(x, p) != p) continue;
@@ -645,28 +649,37 @@ static aorta_status update_rows(struct aorta_sparse_exchange *x) {
                                              .gradient = slot->gradient,
                                              .lr = (float)x->s.options->run.sparse_lr,
                                              .eps = (float)x->s.options->run.sparse_eps};
-        AORTA_TRY(aorta_rows_update(compute_of(x), &rows));
+        AORTA_TRY(aorta_rows_update(x->s.context->streams[role], &rows));
     }
-    return finish(x, AORTA_ROLE_COMPUTE, range);
+    return finish(x, role, range);
 }
 
-aorta_status aorta_sparse_exchange_update(struct aorta_sparse_exchange *x, int slot) {
+aorta_status aorta_sparse_exchange_sort(struct aorta_sparse_exchange *x, int slot, enum aorta_role role) {
     struct flight *f = &x->flights[slot];
     const struct aorta_pool_args pool = pool_of(x, f);
     const int64_t ids = f->bounds[x->owners];
     int range;
-    AORTA_TRY(aorta_stream_wait(compute_of(x), x->returned));
-    AORTA_TRY(begin(x, AORTA_ROLE_COMPUTE, "sort_ids", ids * 4 * (int64_t)sizeof(uint32_t), &range));
-    AORTA_TRY(aorta_pool_sort(compute_of(x), &pool, ids));
-    AORTA_TRY(finish(x, AORTA_ROLE_COMPUTE, range));
-    AORTA_TRY(begin(x, AORTA_ROLE_COMPUTE, "embedding_update", 3 * lookup_bytes(x, f), &range));
-    if (x->gradient)
-        AORTA_TRY(aorta_fill_bytes(compute_of(x), x->gradient, 0, (size_t)x->elements * sizeof *x->gradient));
-    AORTA_TRY(aorta_pool_update(compute_of(x), &pool, ids));
-    AORTA_TRY(finish(x, AORTA_ROLE_COMPUTE, range));
+    AORTA_TRY(aorta_stream_wait(x->s.context->streams[role], f->arrived));
+    AORTA_TRY(begin(x, role, "sort_ids", ids * 4 * (int64_t)sizeof(uint32_t), &range));
+    AORTA_TRY(aorta_pool_sort(x->s.context->streams[role], &pool, ids));
+    f->sorted = true;
+    return finish(x, role, range);
+}
+
+aorta_status aorta_sparse_exchange_update(struct aorta_sparse_exchange *x, int slot, enum aorta_role role) {
+    struct flight *f = &x->flights[slot];
+    struct aorta_stream *stream = x->s.context->streams[role];
+    const struct aorta_pool_args pool = pool_of(x, f);
+    int range;
+    AORTA_TRY(aorta_stream_wait(stream, x->returned));
+    if (!f->sorted) AORTA_TRY(aorta_sparse_exchange_sort(x, slot, role));
+    AORTA_TRY(begin(x, role, "embedding_update", 3 * lookup_bytes(x, f), &range));
+    if (x->gradient) AORTA_TRY(aorta_fill_bytes(stream, x->gradient, 0, (size_t)x->elements * sizeof *x->gradient));
+    AORTA_TRY(aorta_pool_update(stream, &pool, f->bounds[x->owners]));
+    AORTA_TRY(finish(x, role, range));
     if (!x->gradient) return NULL;
-    AORTA_TRY(sum_gradients(x));
-    return update_rows(x);
+    AORTA_TRY(sum_gradients(x, stream));
+    return update_rows(x, role);
 }
 
 /* ---- questions ---- */

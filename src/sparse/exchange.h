@@ -1,8 +1,8 @@
 /* One group's tables on this rank, and what travels between the ranks for it: lengths and ids to the owners of rows,
  * pooled rows back, their gradients to the owners again, which update their rows.
  *
- * The id exchange is ordered on the stream of AORTA_FLOW_REDUCE_SCATTER, that of rows on AORTA_FLOW_ALL_REDUCE's,
- * lookups and updates on compute. Two batches are in flight, in slots 0 and 1. */
+ * The id exchange is ordered on the stream of AORTA_FLOW_REDUCE_SCATTER, that of rows on AORTA_FLOW_ALL_REDUCE's.
+ * Two batches are in flight, in slots 0 and 1. */
 #ifndef AORTA_SPARSE_EXCHANGE_H
 #define AORTA_SPARSE_EXCHANGE_H
 
@@ -47,16 +47,23 @@ AORTA_MUST_USE aorta_status aorta_sparse_exchange_await(struct aorta_sparse_exch
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_ids(struct aorta_sparse_exchange *exchange, int slot,
                                                       const struct aorta_sparse_input *input);
 
-/* Lookups on compute; the pooled rows to the ranks of their samples; into columns of `pooled` [samples, all columns],
- * which compute writes. */
-AORTA_MUST_USE aorta_status aorta_sparse_exchange_lookup(struct aorta_sparse_exchange *exchange, int slot);
-AORTA_MUST_USE aorta_status aorta_sparse_exchange_rows(struct aorta_sparse_exchange *exchange, int slot);
+/* Lookups, on the stream of `role`; the pooled rows to the ranks of their samples; into columns of `pooled` [samples,
+ * all columns], which compute writes. */
+AORTA_MUST_USE aorta_status aorta_sparse_exchange_lookup(struct aorta_sparse_exchange *exchange, int slot,
+                                                         enum aorta_role role);
+AORTA_MUST_USE aorta_status aorta_sparse_exchange_rows(struct aorta_sparse_exchange *exchange, int slot,
+                                                       enum aorta_role role);
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_gather(struct aorta_sparse_exchange *exchange, int slot,
                                                          float *pooled);
-/* Gradients of pooled rows, which compute has made, to the owners; the update of the tables, on compute. */
+/* Gradients of pooled rows, which compute has made, to the owners. */
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_return(struct aorta_sparse_exchange *exchange, int slot,
                                                          const float *pooled_gradient);
-AORTA_MUST_USE aorta_status aorta_sparse_exchange_update(struct aorta_sparse_exchange *exchange, int slot);
+/* The batch's ids by table row, ahead of the step that updates with them: that one waits for this stream. */
+AORTA_MUST_USE aorta_status aorta_sparse_exchange_sort(struct aorta_sparse_exchange *exchange, int slot,
+                                                       enum aorta_role role);
+/* The update of the tables, with sorting where it was not done ahead. */
+AORTA_MUST_USE aorta_status aorta_sparse_exchange_update(struct aorta_sparse_exchange *exchange, int slot,
+                                                         enum aorta_role role);
 
 /* Of the tables on this rank, with what the optimizer needs. */
 int64_t aorta_sparse_exchange_bytes(const struct aorta_sparse_exchange *exchange);

@@ -227,12 +227,6 @@ bool aorta_sparse_is_asked_for(const char *path, const char *const *overrides, s
 
 /* ---- loading ---- */
 
-static aorta_status refuse(const struct aorta_sparse_options *options, const char *key, const char *what) {
-    return aorta_config_error(&options->train.config, key, "%s is not possible yet; %s", what,
-                              strcmp(key, "RunOptions.compute_kernel") == 0 ? "fused and dense are"
-                                                                            : "base and sparse are");
-}
-
 static const char *name_of(const struct aorta_choice *choices, int value) {
     while (choices->value != value) choices++;
     return choices->name;
@@ -240,12 +234,9 @@ static const char *name_of(const struct aorta_choice *choices, int value) {
 
 static aorta_status check_possible(const struct aorta_sparse_options *options) {
     const enum aorta_sparse_kernel kernel = options->run.kernel;
-    const enum aorta_sparse_pipeline pipeline = options->pipeline;
-    if (kernel != AORTA_KERNEL_FUSED && kernel != AORTA_KERNEL_DENSE)
-        return refuse(options, "RunOptions.compute_kernel", name_of(kernels, kernel));
-    if (pipeline != AORTA_PIPELINE_BASE && pipeline != AORTA_PIPELINE_SPARSE)
-        return refuse(options, "PipelineConfig.pipeline", name_of(pipelines, pipeline));
-    return NULL;
+    if (kernel == AORTA_KERNEL_FUSED || kernel == AORTA_KERNEL_DENSE) return NULL;
+    return aorta_config_error(&options->train.config, "RunOptions.compute_kernel",
+                              "%s is not possible yet; fused and dense are", name_of(kernels, kernel));
 }
 
 static aorta_status check_lists(const struct aorta_sparse_options *options) {

@@ -4,6 +4,10 @@
  * sparse: the copy of the batch after the next, and the id exchange of the next one, run beside forward and backward;
  *   within a step the row exchange runs beside the layers on the dense features, the gradients' beside the gradients of
  *   these layers.
+ * fused: as sparse, and lookups run on the stream of the id exchange, beside the layers on the dense features.
+ * semi: as fused, and updates run there too: what the next batch looks up is looked up, and on its way, as soon as the
+ *   tables are updated, beside the rest of backward and the sum of its gradients.
+ * prefetch: as sparse, and the ids of the next batch are sorted for their update while this batch is computed.
  *
  * Every stream waits for the beginning of a step, and compute for all of them at its end: so memory that one step has
  * used is free in the next. */
@@ -35,7 +39,7 @@ struct sparse {
     float *pooled, *pooled_gradient;
     struct aorta_event *begun, *copied[INPUTS], *summed, *reduced, *joined[AORTA_ROLE_COUNT];
     int64_t most_samples;
-    int64_t copied_count, sent_count; /* batches whose copy is queued; whose ids are */
+    int64_t copied_count, sent_count, looked_up_count; /* batches whose copy is queued; ids; rows */
 };
 
 static struct sparse *sparse_of(const struct aorta_train_workload *workload) {
@@ -110,9 +114,6 @@ static void reduce_sizes(struct aorta_sparse_options *o, const struct aorta_log 
 static aorta_status prepare(struct aorta_train_workload *workload, struct aorta_device *device,
                             const struct aorta_log *log, int rank) {
     struct sparse *s = sparse_of(workload);
-    if (aorta_device_is_gpu(device))
-        return AORTA_ERROR(AORTA_UNSUPPORTED,
-                           "the sparse pipeline has no kernels for GPUs yet; set device.kind to cpu");
     if (s->options->run.world_size != s->ranks.world_size && rank == 0)
         aorta_log(
             log, AORTA_LOG_WARNING,
@@ -121,7 +122,7 @@ static aorta_status prepare(struct aorta_train_workload *workload, struct aorta_
             aorta_counted(s->options->run.world_size, "rank").text,
             s->ranks.world_size == 1 ? "is one" : aorta_counted(s->ranks.world_size, "rank").text,
             (long long)s->options->run.world_size);
-    if (s->options->run.reduce_on_cpu) reduce_sizes(s->options, log, rank);
+    if (s->options->run.reduce_on_cpu && !aorta_device_is_gpu(device)) reduce_sizes(s->options, log, rank);
     AORTA_TRY(aorta_sparse_tables_make(s->options, &s->tables));
     aorta_sparse_maker_begin(&s->maker, s->options, &s->tables, s->ranks.world_size);
     return NULL;
@@ -297,20 +298,23 @@ static aorta_status begin(struct sparse *s) {
     return NULL;
 }
 
+static int slot_of(int64_t step) {
+    return (int)(step % AORTA_SPARSE_SLOTS);
+}
+
 /* Lengths of a batch that is on its way to the device. */
 static aorta_status send_lengths(struct sparse *s, int64_t step) {
     AORTA_TRY(aorta_stream_wait(aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER), s->copied[step % INPUTS]));
     for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
         const struct aorta_sparse_input input = input_of(s, step, g);
-        if (s->exchanges[g])
-            AORTA_TRY(aorta_sparse_exchange_count(s->exchanges[g], (int)(step % AORTA_SPARSE_SLOTS), &input));
+        if (s->exchanges[g]) AORTA_TRY(aorta_sparse_exchange_count(s->exchanges[g], slot_of(step), &input));
     }
     return NULL;
 }
 
 /* The host waits for the numbers of ids, which exchanges of unequal parts need. */
 static aorta_status send_ids(struct sparse *s, int64_t step) {
-    const int slot = (int)(step % AORTA_SPARSE_SLOTS);
+    const int slot = slot_of(step);
     const int64_t start = aorta_clock_ns();
     for (int g = 0; g < AORTA_SPARSE_GROUPS; g++)
         if (s->exchanges[g]) AORTA_TRY(aorta_sparse_exchange_await(s->exchanges[g], slot));
@@ -333,26 +337,44 @@ static struct aorta_sparse_pass pass_of(const struct sparse *s, int64_t step) {
                                       .pooled_gradient = s->pooled_gradient};
 }
 
-typedef aorta_status exchange_function(struct aorta_sparse_exchange *exchange, int slot);
+static enum aorta_role id_role(const struct sparse *s) {
+    return s->context->flows[AORTA_FLOW_REDUCE_SCATTER];
+}
 
-static aorta_status for_each_group(struct sparse *s, int64_t step, exchange_function *function) {
+/* Lookups on the stream of `role`, and the rows on their way. */
+static aorta_status send_rows(struct sparse *s, int64_t step, enum aorta_role role) {
+    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
+        if (!s->exchanges[g]) continue;
+        AORTA_TRY(aorta_sparse_exchange_lookup(s->exchanges[g], slot_of(step), role));
+        AORTA_TRY(aorta_sparse_exchange_rows(s->exchanges[g], slot_of(step), role));
+    }
+    s->looked_up_count++;
+    return NULL;
+}
+
+static aorta_status update_tables(struct sparse *s, int64_t step, enum aorta_role role) {
     for (int g = 0; g < AORTA_SPARSE_GROUPS; g++)
-        if (s->exchanges[g]) AORTA_TRY(function(s->exchanges[g], (int)(step % AORTA_SPARSE_SLOTS)));
+        if (s->exchanges[g]) AORTA_TRY(aorta_sparse_exchange_update(s->exchanges[g], slot_of(step), role));
+    return NULL;
+}
+
+static aorta_status sort_ids(struct sparse *s, int64_t step) {
+    const enum aorta_role role = s->context->flows[AORTA_FLOW_PREFETCH];
+    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++)
+        if (s->exchanges[g]) AORTA_TRY(aorta_sparse_exchange_sort(s->exchanges[g], slot_of(step), role));
     return NULL;
 }
 
 static aorta_status gather_rows(struct sparse *s, int64_t step) {
     for (int g = 0; g < AORTA_SPARSE_GROUPS; g++)
-        if (s->exchanges[g])
-            AORTA_TRY(aorta_sparse_exchange_gather(s->exchanges[g], (int)(step % AORTA_SPARSE_SLOTS), s->pooled));
+        if (s->exchanges[g]) AORTA_TRY(aorta_sparse_exchange_gather(s->exchanges[g], slot_of(step), s->pooled));
     return NULL;
 }
 
 static aorta_status return_gradients(struct sparse *s, int64_t step) {
     for (int g = 0; g < AORTA_SPARSE_GROUPS; g++)
         if (s->exchanges[g])
-            AORTA_TRY(
-                aorta_sparse_exchange_return(s->exchanges[g], (int)(step % AORTA_SPARSE_SLOTS), s->pooled_gradient));
+            AORTA_TRY(aorta_sparse_exchange_return(s->exchanges[g], slot_of(step), s->pooled_gradient));
     return NULL;
 }
 
@@ -407,48 +429,78 @@ static aorta_status bring(struct sparse *s, int64_t step) {
 static aorta_status queue_base(struct sparse *s, int64_t step, const float *stop) {
     const struct aorta_sparse_pass pass = pass_of(s, step);
     AORTA_TRY(bring(s, step));
-    AORTA_TRY(for_each_group(s, step, aorta_sparse_exchange_lookup));
-    AORTA_TRY(for_each_group(s, step, aorta_sparse_exchange_rows));
+    AORTA_TRY(send_rows(s, step, AORTA_ROLE_COMPUTE));
     AORTA_TRY(gather_rows(s, step));
     AORTA_TRY(aorta_sparse_dense_bottom(s->dense, &pass));
     AORTA_TRY(aorta_sparse_dense_top(s->dense, &pass));
     AORTA_TRY(aorta_inject_after_forward(s->context));
     AORTA_TRY(return_gradients(s, step));
-    AORTA_TRY(for_each_group(s, step, aorta_sparse_exchange_update));
+    AORTA_TRY(update_tables(s, step, AORTA_ROLE_COMPUTE));
     AORTA_TRY(aorta_sparse_dense_backward(s->dense, &pass));
     return sum_gradients(s, stop);
 }
 
+/* Copies and lengths of the batches after this one. */
+static aorta_status begin_next(struct sparse *s, int64_t step) {
+    const int64_t total = steps(&s->workload);
+    if (step + 1 < total && s->copied_count <= step + 1) AORTA_TRY(copy_batch(s, step + 1));
+    if (step + 1 < total) AORTA_TRY(send_lengths(s, step + 1));
+    return step + 2 < total ? copy_batch(s, step + 2) : NULL;
+}
+
+/* Up to the gradients of the pooled rows, which are on their way to the owners. */
+static aorta_status forward_and_back(struct sparse *s, int64_t step, const struct aorta_sparse_pass *pass) {
+    AORTA_TRY(aorta_sparse_dense_bottom(s->dense, pass));
+    AORTA_TRY(gather_rows(s, step));
+    AORTA_TRY(aorta_sparse_dense_top(s->dense, pass));
+    AORTA_TRY(aorta_inject_after_forward(s->context));
+    return return_gradients(s, step);
+}
+
+/* Also for fused and prefetch. */
 static aorta_status queue_sparse(struct sparse *s, int64_t step, const float *stop) {
     const struct aorta_sparse_pass pass = pass_of(s, step);
-    const int64_t total = steps(&s->workload);
-    const bool next = step + 1 < total;
+    const bool next = step + 1 < steps(&s->workload), fused = s->options->pipeline == AORTA_PIPELINE_FUSED;
     AORTA_TRY(bring(s, step));
-    if (next && s->copied_count <= step + 1) AORTA_TRY(copy_batch(s, step + 1));
-    if (next) AORTA_TRY(send_lengths(s, step + 1));
-    if (step + 2 < total) AORTA_TRY(copy_batch(s, step + 2));
-    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
-        if (!s->exchanges[g]) continue;
-        AORTA_TRY(aorta_sparse_exchange_lookup(s->exchanges[g], (int)(step % AORTA_SPARSE_SLOTS)));
-        AORTA_TRY(aorta_sparse_exchange_rows(s->exchanges[g], (int)(step % AORTA_SPARSE_SLOTS)));
-    }
-    AORTA_TRY(aorta_sparse_dense_bottom(s->dense, &pass));
-    AORTA_TRY(gather_rows(s, step));
-    AORTA_TRY(aorta_sparse_dense_top(s->dense, &pass));
-    AORTA_TRY(aorta_inject_after_forward(s->context));
-    AORTA_TRY(return_gradients(s, step));
+    AORTA_TRY(send_rows(s, step, fused ? id_role(s) : AORTA_ROLE_COMPUTE));
+    AORTA_TRY(begin_next(s, step));
+    AORTA_TRY(forward_and_back(s, step, &pass));
     AORTA_TRY(aorta_sparse_dense_backward(s->dense, &pass));
     AORTA_TRY(sum_gradients(s, stop));
-    AORTA_TRY(for_each_group(s, step, aorta_sparse_exchange_update));
-    return next ? send_ids(s, step + 1) : NULL;
+    AORTA_TRY(update_tables(s, step, AORTA_ROLE_COMPUTE));
+    if (!next) return NULL;
+    AORTA_TRY(send_ids(s, step + 1));
+    return s->options->pipeline == AORTA_PIPELINE_PREFETCH ? sort_ids(s, step + 1) : NULL;
 }
+
+static aorta_status queue_semi(struct sparse *s, int64_t step, const float *stop) {
+    const struct aorta_sparse_pass pass = pass_of(s, step);
+    const bool next = step + 1 < steps(&s->workload);
+    AORTA_TRY(bring(s, step));
+    if (s->looked_up_count <= step) AORTA_TRY(send_rows(s, step, id_role(s)));
+    AORTA_TRY(begin_next(s, step));
+    AORTA_TRY(forward_and_back(s, step, &pass));
+    AORTA_TRY(aorta_sparse_dense_backward(s->dense, &pass));
+    AORTA_TRY(sum_gradients(s, stop));
+    if (next) AORTA_TRY(send_ids(s, step + 1));
+    AORTA_TRY(update_tables(s, step, id_role(s)));
+    return next ? send_rows(s, step + 1, id_role(s)) : NULL;
+}
+
+typedef aorta_status queue_function(struct sparse *s, int64_t step, const float *stop);
+
+static queue_function *const pipelines[] = {[AORTA_PIPELINE_BASE] = queue_base,
+                                            [AORTA_PIPELINE_SPARSE] = queue_sparse,
+                                            [AORTA_PIPELINE_FUSED] = queue_sparse,
+                                            [AORTA_PIPELINE_SEMI] = queue_semi,
+                                            [AORTA_PIPELINE_PREFETCH] = queue_sparse};
 
 static aorta_status queue(struct aorta_train_workload *workload, int64_t step, const float *stop,
                           struct aorta_step_result *result) {
     struct sparse *s = sparse_of(workload);
     AORTA_TRY(begin(s));
     AORTA_TRY(aorta_inject_before_forward(s->context));
-    AORTA_TRY(s->options->pipeline == AORTA_PIPELINE_BASE ? queue_base(s, step, stop) : queue_sparse(s, step, stop));
+    AORTA_TRY(pipelines[s->options->pipeline](s, step, stop));
     AORTA_TRY(update_dense(s, result));
     return join(s);
 }

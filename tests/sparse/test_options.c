@@ -84,7 +84,7 @@ static void test_refused(void **state) {
         const char *override, *message;
     } wrong[] = {
         {"RunOptions.compute_kernel=quant_uvm", "quant_uvm is not possible yet; fused and dense are"},
-        {"PipelineConfig.pipeline=semi", "semi is not possible yet; base and sparse are"},
+        {"PipelineConfig.pipeline=fast", "expected one of base, sparse, fused, semi, prefetch"},
         {"RunOptions.sharding_type=grid", "expected one of table_wise, row_wise, column_wise"},
         {"ModelSelectionConfig.batch_sizes=[1, 2]", "2 sizes for 10 batches (RunOptions.num_batches)"},
         {"ModelSelectionConfig.dense_arch_layer_sizes=[]", "at least one width is needed"},

@@ -141,6 +141,27 @@ struct aorta_gpu_gather_args {
     float *head, *tail; /* [ranges, dim] */
 };
 
+/* ---- lists of ids ---- */
+
+enum {
+    AORTA_JAGGED_THREADS = 256,
+    AORTA_JAGGED_ITEMS = 16, /* lengths of a thread */
+    AORTA_POOL_WIDEST = 512, /* columns of a row that is updated */
+};
+
+struct aorta_gpu_offsets_args {
+    struct aorta_jagged_offsets_args op;
+    int64_t *tiles; /* [tile_count]: sums, then where each begins */
+    int64_t tile_count;
+};
+
+struct aorta_gpu_pool_args {
+    struct aorta_pool_args op;
+    struct aorta_pool_order order;
+    int64_t count;
+    struct aorta_gpu_fault *fault;
+};
+
 /* ---- matrix products ---- */
 
 /* c [m, n] = a·b + bias, or += without bias; element (i, j) of a lies at i·a_row + j·a_column. One or several products,

@@ -1,5 +1,6 @@
 /* Every sharding, kernel, optimizer and pipeline of the sparse model gives the losses and gradient norms of a plain
- * version in double precision, to 1e-5. Runs as one rank or several: each compares its own losses. */
+ * version in double precision, to 1e-5. Runs as one rank or several: each compares its own losses. The
+ * device is that of AORTA_TEST_DEVICE. */
 #include "check.h"
 #include "folder.h"
 #include "reference.h"
@@ -34,38 +35,45 @@ static const char *const common[] = {
     "EmbeddingTablesConfig.num_unweighted_features=0",
     "EmbeddingTablesConfig.num_weighted_features=0",
     ADDITIONAL,
-    "device.kind=cpu",
     "training.max_steps=7",
     "logging.level=ERROR",
 };
-enum { COMMON = sizeof common / sizeof *common, OWN = 5 };
+enum { COMMON = sizeof common / sizeof *common, OWN = 5, FEW = -1 };
 
 struct example {
-    int ranks; /* 0: any number */
+    int ranks; /* 0: any number; FEW: 1 or 2 */
     const char *words[OWN];
 };
 
 #define SHARDING "RunOptions.sharding_type="
-#define SPARSE "PipelineConfig.pipeline=sparse"
+#define PIPELINE "PipelineConfig.pipeline="
 static const struct example examples[] = {
     {0, {SHARDING "table_wise"}},
-    {0, {SHARDING "row_wise"}},
+    {FEW, {SHARDING "row_wise"}},
     {0, {SHARDING "column_wise"}},
-    {0, {SHARDING "data_parallel"}},
-    {0, {SHARDING "table_row_wise"}},
-    {0, {SHARDING "table_column_wise"}},
+    {FEW, {SHARDING "data_parallel"}},
+    {FEW, {SHARDING "table_row_wise"}},
+    {FEW, {SHARDING "table_column_wise"}},
     {4, {SHARDING "table_row_wise", "RunOptions.local_world_size=2"}},
     {4, {SHARDING "table_column_wise", "RunOptions.local_world_size=2"}},
-    {0, {SHARDING "table_wise", SPARSE}},
-    {0, {SHARDING "row_wise", SPARSE}},
-    {0, {SHARDING "column_wise", SPARSE}},
-    {0, {SHARDING "data_parallel", SPARSE}},
-    {0, {SHARDING "row_wise", SPARSE, "RunOptions.compute_kernel=dense"}},
-    {0, {SHARDING "column_wise", "RunOptions.compute_kernel=dense"}},
-    {0, {SHARDING "row_wise", SPARSE, "RunOptions.sparse_optimizer=EXACT_SGD"}},
-    {0, {SHARDING "data_parallel", SPARSE, "RunOptions.sparse_optimizer=EXACT_SGD"}},
-    {0, {SHARDING "row_wise", SPARSE, "streams.count=1"}},
-    {0, {SHARDING "table_wise", SPARSE, "streams.count=2", "training.seed=5"}},
+    {FEW, {SHARDING "table_wise", PIPELINE "sparse"}},
+    {0, {SHARDING "row_wise", PIPELINE "sparse"}},
+    {FEW, {SHARDING "column_wise", PIPELINE "sparse"}},
+    {0, {SHARDING "data_parallel", PIPELINE "sparse"}},
+    {FEW, {SHARDING "table_wise", PIPELINE "fused"}},
+    {FEW, {SHARDING "row_wise", PIPELINE "fused"}},
+    {FEW, {SHARDING "data_parallel", PIPELINE "fused"}},
+    {FEW, {SHARDING "table_wise", PIPELINE "semi"}},
+    {0, {SHARDING "row_wise", PIPELINE "semi"}},
+    {FEW, {SHARDING "column_wise", PIPELINE "semi", "RunOptions.compute_kernel=dense"}},
+    {FEW, {SHARDING "data_parallel", PIPELINE "semi"}},
+    {FEW, {SHARDING "table_wise", PIPELINE "prefetch"}},
+    {FEW, {SHARDING "table_row_wise", PIPELINE "prefetch"}},
+    {FEW, {SHARDING "row_wise", PIPELINE "sparse", "RunOptions.compute_kernel=dense"}},
+    {FEW, {SHARDING "row_wise", PIPELINE "sparse", "RunOptions.sparse_optimizer=EXACT_SGD"}},
+    {FEW, {SHARDING "data_parallel", PIPELINE "sparse", "RunOptions.sparse_optimizer=EXACT_SGD"}},
+    {FEW, {SHARDING "row_wise", PIPELINE "semi", "streams.count=1"}},
+    {FEW, {SHARDING "table_wise", PIPELINE "prefetch", "streams.count=2", "training.seed=5"}},
 };
 
 struct lines {
@@ -136,8 +144,8 @@ static void compare(const struct aorta_sparse_options *o, const struct aorta_ran
 }
 
 static void run_example(const struct aorta_ranks *ranks, const struct example *example, const char *folder) {
-    const char *overrides[COMMON + OWN + 1];
-    char output[64], name[256] = "";
+    const char *overrides[COMMON + OWN + 2], *kind = getenv("AORTA_TEST_DEVICE");
+    char output[64], device[64], name[256] = "";
     size_t count = 0;
     for (; count < COMMON; count++) overrides[count] = common[count];
     for (int i = 0; i < OWN && example->words[i]; i++) {
@@ -145,7 +153,9 @@ static void run_example(const struct aorta_ranks *ranks, const struct example *e
         strcat(strcat(name, i ? " " : ""), example->words[i]);
     }
     snprintf(output, sizeof output, "training.output_dir=%s", folder);
+    snprintf(device, sizeof device, "device.kind=%s", kind ? kind : "cpu");
     overrides[count++] = output;
+    overrides[count++] = device;
     struct aorta_sparse_options options;
     struct aorta_train_workload *workload;
     check_ok(aorta_sparse_options_load(NULL, overrides, count, &options));
@@ -163,6 +173,10 @@ static void run_example(const struct aorta_ranks *ranks, const struct example *e
     aorta_sparse_options_free(&options);
 }
 
+static bool is_for(const struct example *example, int ranks) {
+    return example->ranks == FEW ? ranks <= 2 : !example->ranks || example->ranks == ranks;
+}
+
 static void test_pipelines(void **state) {
     struct aorta_ranks ranks;
     char folder[FOLDER_PATH]; /* each rank has one: only its own lines are read */
@@ -170,7 +184,7 @@ static void test_pipelines(void **state) {
     check_ok(aorta_ranks_detect(&ranks));
     folder_make(folder, "sparse");
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
-        if (!examples[i].ranks || examples[i].ranks == ranks.world_size) run_example(&ranks, &examples[i], folder);
+        if (is_for(&examples[i], ranks.world_size)) run_example(&ranks, &examples[i], folder);
     assert_int_equal(folder_remove(folder), 0);
     check_ok(aorta_comm_shutdown(&ranks, 60));
 }
