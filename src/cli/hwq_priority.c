@@ -196,7 +196,7 @@ static aorta_status run_group(struct hwq_session *session, struct hwq_values *va
     if (session->ranks.rank == 0) status = aorta_status_join(status, write_page(values, &results));
     aorta_text_free(&table);
     aorta_text_free(&results);
-    session->table = NULL;
+    session->table = session->results = NULL;
     if (!values->profile) return status;
     aorta_status recorded = each_of_group(session, values, group, record_one, "were recorded");
     return aorta_status_join(status, aorta_annotate(recorded, "--profile"));

@@ -271,9 +271,11 @@ static struct aorta_rocprofiler_tool *configure(uint32_t version, const char *te
 
 static bool hip_has_begun(void) {
     static const char *const libraries[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"};
-    for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++)
-        if (dlopen(libraries[i], RTLD_NOW | RTLD_NOLOAD)) return true;
-    return false;
+    void *found = NULL;
+    for (size_t i = 0; i < sizeof libraries / sizeof libraries[0] && !found; i++)
+        found = dlopen(libraries[i], RTLD_NOW | RTLD_NOLOAD);
+    if (found) dlclose(found); /* whoever loaded it has it still */
+    return found != NULL;
 }
 
 static aorta_status check_version(void) {

@@ -95,7 +95,7 @@ static void add_sets(struct fit *fit, bool (*same)(const struct aorta_trial *, c
         int first = i;
         for (int j = 0; j < fit->count; j++) {
             fit->column[j] = same(fit->trials[i], fit->trials[j]);
-            if (fit->column[j] > 0 && j < first) first = j;
+            if (j < first && fit->column[j] > 0) first = j;
         }
         if (first == i) add_column(fit);
     }

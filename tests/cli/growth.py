@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-SMALL, FACTOR, LIMIT = 3500, 4, 8
+SMALL, FACTOR, LIMIT = 2500, 4, 8
 START_S = 0.06  # of the program itself, twice
 
 

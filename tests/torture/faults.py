@@ -5,6 +5,7 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import threading
@@ -216,8 +217,15 @@ def trace_run(bench):
     recorder = next(path for path in glob.glob(f"{tests}/fake_cupti/libcupti.so*"))
     environment = {"LD_LIBRARY_PATH": f"{tests}/fake_gpu/cuda", "FAKE_CUPTI": recorder}
     script = f"for i in 1 2 3 4; do {tests}/record/program ranks 2; {tests}/record/program layers 100; done"
-    job = Job(bench.folder, [bench.aorta, "trace", "run", "-o", "rec", "--", "/bin/sh", "-c", script], BOUND_S, environment)
-    time.sleep(bench.random.uniform(0, 2))
+    command = [bench.aorta, "trace", "run", "-o", "rec", "--", "/bin/sh", "-c", script]
+    if "trace run" not in bench.spans_s:
+        clean = Job(bench.folder, command, BOUND_S, environment)
+        if clean.wait():
+            raise Wrong(f"without a fault: {clean.output()[-300:]!r}")
+        bench.spans_s["trace run"] = clean.elapsed()
+        remove(bench.out("rec"))
+    job = Job(bench.folder, command, BOUND_S, environment)
+    time.sleep(bench.random.uniform(0, bench.spans_s["trace run"]))
     found = [pid for pid in job.processes() if pid != job.process.pid]
     ours = bench.random.random() < 0.4 or not found
     pid = job.process.pid if ours else bench.random.choice(found)
@@ -227,7 +235,7 @@ def trace_run(bench):
         time.sleep(bench.random.uniform(0, 1))
         send(pid, signal.SIGCONT)
     code = job.wait()
-    killed = ours and hit and code == 137
+    killed = ours and hit and code in (137, 143)  # before it waits for signals it ends by one
     job.check_left(may_leave_files=killed)
     job.check_words(*(() if killed else ("aorta trace run: ", "Verdict: ")))
     if killed or not os.path.exists(bench.out("rec/analysis.json")):
@@ -238,8 +246,50 @@ def trace_run(bench):
         json.loads(read(bench.out("rec/analysis.json")))
     if not killed and os.path.exists(bench.out("rec/.aorta.lock")):
         raise Wrong("the lock is left")
-    what = "trace run" if ours else "its program"
-    return f"{what} {'is stopped for a while' if number == signal.SIGSTOP else 'ends'}: what was recorded is analysed"
+    if not hit or not code and number != signal.SIGSTOP and ours:
+        return "too late: ran to its end"
+    return ("stopped for a while" if number == signal.SIGSTOP else "killed or ended") + ": what was recorded is analysed"
+
+
+def make_hosts(name):
+    """Two network namespaces that one link connects; False: not permitted here."""
+    commands = [f"ip netns add {name}0", f"ip netns add {name}1", f"ip link add {name}v0 netns {name}0 type veth peer name {name}v1 netns {name}1",
+                *(f"ip -n {name}{i} {words}" for i in (0, 1)
+                  for words in ("link set lo up", f"addr add 10.77.0.{i + 1}/24 dev {name}v{i}", f"link set {name}v{i} up"))]
+    return all(subprocess.run(command.split(), capture_output=True, check=False).returncode == 0 for command in commands)
+
+
+def cut_link(bench):
+    """The link between the hosts of two ranks on GPUs is cut, for good or for a while."""
+    name = f"at{os.getpid() % 100000}"
+    try:
+        if not shutil.which("ip") or not make_hosts(name):
+            return "left out: network namespaces are not permitted"
+        for_good, moment = bench.random.random() < 0.7, bench.random.uniform(0, 4)
+        train = f"{bench.aorta} train --config tiny.yaml --override training.output_dir=out distributed.timeout_s={TIMEOUT_S} device.kind=cuda"
+        rank = "ip netns exec {0}{1} env RANK={1} LOCAL_RANK=0 {2}"
+        script = (f"export WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.77.0.1 MASTER_PORT=29500; {rank.format(name, 0, train)} & "
+                  f"{rank.format(name, 1, train)}; second=$?; wait $!; echo codes $? $second")
+        job = Job(bench.folder, ["/bin/sh", "-c", script], 2 * TIMEOUT_S + 20 + BOUND_S, bench.fake_gpu())
+        time.sleep(moment)
+        subprocess.run(["ip", "-n", f"{name}0", "link", "set", f"{name}v0", "down"], capture_output=True, check=False)
+        if not for_good:
+            time.sleep(bench.random.uniform(0, 0.3 * TIMEOUT_S))
+            subprocess.run(["ip", "-n", f"{name}0", "link", "set", f"{name}v0", "up"], capture_output=True, check=False)
+        job.wait()
+        job.check_left()
+        check_lines(bench.out(), reported_steps(job.output()))
+        codes = re.search(r"codes (\d+) (\d+)", job.output()).groups()
+        if not set(codes) <= {"0", "1"}:
+            raise Wrong(f"exits {codes}: {job.output()[-300:]!r}")
+        job.check_words(*(("aorta: ", "error: ") if "1" in codes else ()))
+        if not for_good and codes != ("0", "0"):
+            raise Wrong(f"cut for a while, and exits {codes}: {job.output()[-300:]!r}")
+        what = "for good" if for_good else "for a while"
+        return f"{what}: " + ("ran to its end" if codes == ("0", "0") else "exit 1, says which rank cannot be reached")
+    finally:
+        for i in (0, 1):
+            subprocess.run(["ip", "netns", "del", f"{name}{i}"], capture_output=True, check=False)
 
 
 def struck(bench, kind, ranks, words, environment):
@@ -387,5 +437,5 @@ def clock_jumps(bench):
     return "runs to its end, lines whole"
 
 
-FAULTS = [kill_rank, stop_rank, slow_rank, kill_launcher, interrupt, kill_workload, trace_run, device_call, device_call_of_two, nccl_call,
+FAULTS = [kill_rank, stop_rank, slow_rank, kill_launcher, interrupt, kill_workload, trace_run, cut_link, device_call, device_call_of_two, nccl_call,
           mpi_call, full_disk, removed_directory, two_jobs, clock_jumps]

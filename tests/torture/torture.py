@@ -30,6 +30,7 @@ TITLES = {
     "slow_rank": "a rank stands still for less than the timeout", "kill_launcher": "the launcher is killed",
     "interrupt": "Ctrl-C or SIGTERM, once or twice", "kill_workload": "a rank of an hwq workload is killed or stopped",
     "trace_run": "trace run or its program is killed, ended or stopped",
+    "cut_link": "the link between two hosts is cut, for good or for a while",
     "device_call": "the Nth call of the CUDA driver fails", "device_call_of_two": "the same, with collectives, on one of two ranks",
     "nccl_call": "the Nth call of NCCL fails on one of two ranks", "mpi_call": "the Nth call of Open MPI fails on one of two ranks",
     "full_disk": "a disk of N KiB", "removed_directory": "the output directory is removed", "two_jobs": "two jobs in one directory",
