@@ -54,7 +54,12 @@ function whole(option) {
 export function chart(title, make, height = 320) {
   const box = element("div", { class: "chart", style: { height: `${height}px` }, role: "img", "aria-label": title });
   let drawn = null;
-  const fill = () => drawn?.setOption(whole(make()), { notMerge: true });
+  const fill = () => {
+    if (!drawn) return;
+    const option = make();
+    box.dataset.zooms = option.zoom ? "yes" : "no";
+    drawn.setOption(whole(option), { notMerge: true });
+  };
   box.makeChart = () => {
     if (drawn || !box.clientWidth) return;
     waiting.delete(box);

@@ -115,7 +115,7 @@ const sizeOf = (row) => Math.abs(Math.log(row.judged.ratio));
 // The change of each pair with its interval; what lies beyond the threshold counts.
 function changes(results, pairName) {
   const rows = [...results.pairs].sort((a, b) => sizeOf(a) - sizeOf(b)).slice(-40);
-  const hue = { regression: palette[3], improvement: palette[2], unchanged: palette[0], uncertain: palette[7] };
+  const hue = { regression: palette[3], improvement: palette[2], unchanged: palette[0], uncertain: palette[1] };
   const reach = Math.max(2 * results.threshold, ...rows.map((row) => 1.3 * Math.min(Math.max(row.judged.high - 1, 1 - row.judged.low), 3 * Math.abs(row.judged.ratio - 1) + results.threshold)));
   const left = Math.min(280, 30 + 7 * Math.max(...rows.map((row) => pairName(row).length)));
   return chart("Change of the median, with its interval", () => ({

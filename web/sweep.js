@@ -98,8 +98,8 @@ function parallel(sweeps) {
   const all = sweeps.flatMap((one) => rows(one).map((row) => row.value[knobs.length]));
   if (all.length < 2) return null;
   return chart("Parallel coordinates: a line is a point; drag along an axis to choose", () => ({
-    parallel: { left: 50, right: 70, top: several ? 60 : 46, bottom: 30 },
-    parallelAxis: [...knobs.map((knob, i) => ({ dim: i, name: knob.name, type: "category", data: values[i] })),
+    parallel: { left: 100, right: 90, top: several ? 60 : 46, bottom: 30 },
+    parallelAxis: [...knobs.map((knob, i) => ({ dim: i, name: knob.name.length > 26 ? `…${knob.name.slice(-25)}` : knob.name, type: "category", data: values[i] })),
       { dim: knobs.length, name: objective, type: "value", scale: true, inverse: !higher }],
     tooltip: { trigger: "item", formatter: ({ data, seriesName }) => tip(withUnit(data.value[knobs.length], objective), pointText(data.point.values),
       several ? seriesName : `${data.point.runs} runs`) },

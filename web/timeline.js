@@ -7,17 +7,21 @@ const KIND_BITS = 16, LANE = 17, RANK_GAP = 6, AXIS = 30, LABELS = 150, OVERVIEW
 
 // The spans of a lane, as src/report/page_lanes.c writes them: seven bits a byte, in base64.
 function decode(text, count) {
-  const bytes = atob(text), start = new Float64Array(count), end = new Float64Array(count);
+  const letters = atob(text), bytes = new Uint8Array(letters.length), start = new Float64Array(count), end = new Float64Array(count);
   const name = new Uint32Array(count), kind = new Uint8Array(count), latest = new Float64Array(count);
   let at = 0, last = 0, most = 0;
+  for (let i = 0; i < bytes.length; i++) bytes[i] = letters.charCodeAt(i);
   const number = () => {
-    let value = 0, scale = 1;
-    for (;;) {
-      const byte = bytes.charCodeAt(at++);
-      value += (byte & 127) * scale;
-      if (byte < 128) return value;
-      scale *= 128;
+    let byte = bytes[at++], value = byte & 127;
+    for (let shift = 7; byte > 127 && shift < 28; shift += 7) {
+      byte = bytes[at++];
+      value |= (byte & 127) << shift;
     }
+    for (let scale = 2 ** 28; byte > 127; scale *= 128) { // beyond the integers that bits reach
+      byte = bytes[at++];
+      value += (byte & 127) * scale;
+    }
+    return value;
   };
   for (let i = 0; i < count; i++) {
     last += number();
@@ -80,7 +84,8 @@ export function timeline(data) {
 
   const drawLane = (pen, lane, y, height, x, from, to, left, right) => {
     const scale = (right - left) / (to - from), done = new Float64Array(KIND_BITS).fill(-1);
-    let drawn = 0;
+    let drawn = 0, filled = -1;
+    pen.globalAlpha = 1;
     for (let i = firstAbove(lane.latest, from); i < lane.count && lane.start[i] < to; i++) {
       const kind = lane.kind[i];
       const a = Math.max(left, x + (lane.start[i] - from) * scale), b = Math.min(right, x + (lane.end[i] - from) * scale);
@@ -88,12 +93,14 @@ export function timeline(data) {
       const begin = Math.max(a, done[kind]), wide = Math.max(b - begin, 0.8);
       done[kind] = begin + wide;
       const faded = view.found && !view.found.has(lane.name[i]);
-      pen.globalAlpha = faded ? 0.15 : 1;
-      pen.fillStyle = kinds[kind]?.[1] ?? "#888888";
+      if (view.found) pen.globalAlpha = faded ? 0.15 : 1;
+      if (kind !== filled) pen.fillStyle = kinds[kind]?.[1] ?? "#888888"; // setting it costs more than a rectangle
+      filled = kind;
       pen.fillRect(begin, y, wide - (b - a > 4 ? 0.6 : 0), height);
       drawn++;
       if (b - a > 46 && height > 10 && !faded) {
         pen.fillStyle = ["#e69f00", "#f0b090", "#56b4e9", "#a9a9a9", "#b0b0d0", "#cc79a7"].includes(pen.fillStyle) ? "#000000" : "#ffffff";
+        filled = -1;
         const text = shortName(names[lane.name[i] - 1] ?? "several");
         const fits = Math.floor((b - a - 6) / 6);
         pen.fillText(text.length > fits ? `${text.slice(0, Math.max(1, fits - 1))}…` : text, a + 3, y + height / 2);

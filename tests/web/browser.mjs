@@ -5,9 +5,14 @@ import { chromium } from "playwright-core";
 
 export const program = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
 
+let shared = null;
+export const quit = async () => (await shared)?.close();
+
+// One browser serves all pages, each in a context of its own.
 export async function open(path, { width = 1400, height = 900, scheme = "light" } = {}) {
-  const browser = await chromium.launch({ executablePath: program, args: ["--no-sandbox", "--disable-gpu"] });
-  const page = await browser.newPage({ viewport: { width, height }, colorScheme: scheme });
+  shared ??= chromium.launch({ executablePath: program, args: ["--no-sandbox", "--disable-gpu"] });
+  const context = await (await shared).newContext({ viewport: { width, height }, colorScheme: scheme });
+  const page = await context.newPage();
   const troubles = [], address = pathToFileURL(path).href;
   page.on("console", (message) => { if (["error", "warning"].includes(message.type())) troubles.push(`console: ${message.text()}`); });
   page.on("pageerror", (error) => troubles.push(`error: ${error.message}`));
@@ -28,5 +33,5 @@ export async function open(path, { width = 1400, height = 900, scheme = "light" 
     await page.evaluate(() => window.scrollTo(0, 0));
     await page.waitForTimeout(100);
   };
-  return { page, troubles, opened, showAll, close: () => browser.close() };
+  return { page, troubles, opened, showAll, close: () => context.close() };
 }

@@ -52,6 +52,24 @@ async function pointer({ page }) {
   }
 }
 
+// Ctrl and the wheel zoom along x: the numbers below the axis change.
+async function zooming({ page }) {
+  for (const box of (await page.$$(".chart[data-zooms=yes]")).slice(0, 2)) {
+    const title = await box.getAttribute("aria-label"), labels = () => box.$$eval("svg text", (all) => all.map((one) => one.textContent).join("|"));
+    await box.scrollIntoViewIfNeeded();
+    const before = await labels(), at = await box.boundingBox();
+    await page.mouse.move(at.x + at.width * 0.4, at.y + at.height * 0.4);
+    await page.keyboard.down("Control");
+    for (let i = 0; i < 12 && (await labels()) === before; i++) {
+      await page.mouse.wheel(0, -240);
+      await page.waitForTimeout(60);
+    }
+    await page.keyboard.up("Control");
+    assert.notEqual(await labels(), before, `${title}: the wheel does not zoom`);
+    await page.mouse.move(2, 2);
+  }
+}
+
 async function drawing({ page }) {
   const canvas = await page.$("canvas.timeline");
   if (!canvas) return;
@@ -121,6 +139,7 @@ for (const path of process.argv.slice(2)) {
     await opened.showAll();
     await charts(opened);
     await pointer(opened);
+    await zooming(opened);
     await tables(opened);
     await themes(opened);
     assert.equal(await opened.page.$$eval("a[href^='#']", (all) => all.filter((one) => !document.getElementById(decodeURIComponent(one.hash.slice(1)))).length), 0, "a link leads nowhere");
@@ -131,3 +150,4 @@ for (const path of process.argv.slice(2)) {
   }
   console.log(`${basename(path)}: opened in ${opened.opened} ms`);
 }
+await browser.quit();

@@ -1,6 +1,6 @@
 // Pictures of pages: node look.mjs FOLDER PAGE.html …   (light and dark, 1400 and 700 wide; whole pages)
 import { basename, join, resolve } from "node:path";
-import { open } from "./browser.mjs";
+import { open, quit } from "./browser.mjs";
 
 const [folder, ...pages] = process.argv.slice(2);
 for (const page of pages)
@@ -11,3 +11,4 @@ for (const page of pages)
     for (const trouble of browser.troubles) console.log(`${page}: ${trouble}`);
     await browser.close();
   }
+await quit();
