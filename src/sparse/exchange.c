@@ -55,6 +55,20 @@ static aorta_status take(struct aorta_sparse_exchange *x, size_t count, size_t e
     return NULL;
 }
 
+static bool in_host_memory(const struct aorta_sparse_exchange *x) {
+    return x->s.options->run.kernel == AORTA_KERNEL_FUSED_UVM;
+}
+
+/* In pinned host memory kernels of a GPU read and write rows over the link. */
+static aorta_status take_elements(struct aorta_sparse_exchange *x) {
+    const size_t count = x->elements ? (size_t)x->elements : 1;
+    void *memory;
+    if (!in_host_memory(x)) return take(x, count, sizeof(float), "embedding tables", &x->table);
+    AORTA_TRY(aorta_pinned_alloc(x->s.context->device, count * sizeof(float), "embedding tables", &memory));
+    x->table = memory;
+    return NULL;
+}
+
 static aorta_status no_memory(void) {
     return AORTA_ERROR(AORTA_MEMORY, "the tables of an exchange did not fit in host memory");
 }
@@ -114,7 +128,7 @@ static aorta_status place_tables(struct aorta_sparse_exchange *x) {
 
 static aorta_status take_tables(struct aorta_sparse_exchange *x) {
     AORTA_TRY(place_tables(x));
-    AORTA_TRY(take(x, (size_t)x->elements, sizeof(float), "embedding tables", &x->table));
+    AORTA_TRY(take_elements(x));
     if (x->s.options->run.optimizer == AORTA_SPARSE_ROWWISE_ADAGRAD) {
         AORTA_TRY(take(x, (size_t)x->rows, sizeof(float), "sums of squares of table rows", &x->state));
         AORTA_TRY(aorta_fill(compute_of(x), x->state, AORTA_F32, x->rows, 0));
@@ -368,8 +382,9 @@ void aorta_sparse_exchange_destroy(struct aorta_sparse_exchange *x) {
     if (!x) return;
     struct aorta_device *device = x->s.context->device;
     for (int i = 0; i < AORTA_SPARSE_SLOTS; i++) free_flight(x, &x->flights[i]);
-    void *memory[] = {x->split, x->slots,    x->blocks, x->pieces,  x->table,
+    void *memory[] = {x->split, x->slots,    x->blocks, x->pieces,  in_host_memory(x) ? NULL : x->table,
                       x->state, x->gradient, x->pooled, x->received};
+    if (in_host_memory(x)) aorta_pinned_free(device, x->table);
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) aorta_device_free(device, memory[i]);
     struct aorta_event *events[] = {x->looked_up, x->collected, x->ready, x->returned};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)

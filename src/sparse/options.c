@@ -52,7 +52,7 @@ static const struct aorta_option own_rows[] = {
              "host, or every table on every rank"},
     {"RunOptions.compute_kernel", AORTA_OPTION_CHOICE, AT(run.kernel), "fused", .choices = kernels,
      .help = "fused: the optimizer updates rows as their gradients are summed; dense: gradients of whole tables are "
-             "made first, and all rows updated from these"},
+             "made first, and all rows updated from these; fused_uvm: as fused, with tables in pinned host memory"},
     {"RunOptions.sparse_optimizer", AORTA_OPTION_CHOICE, AT(run.optimizer), "EXACT_ROWWISE_ADAGRAD",
      .choices = optimizers, .help = "optimizer of the tables; a column shard has a sum of squares of its own"},
     {"RunOptions.sparse_lr", AORTA_OPTION_DOUBLE, AT(run.sparse_lr), "0.1", .limits = &at_least_0,
@@ -234,9 +234,9 @@ static const char *name_of(const struct aorta_choice *choices, int value) {
 
 static aorta_status check_possible(const struct aorta_sparse_options *options) {
     const enum aorta_sparse_kernel kernel = options->run.kernel;
-    if (kernel == AORTA_KERNEL_FUSED || kernel == AORTA_KERNEL_DENSE) return NULL;
+    if (kernel == AORTA_KERNEL_FUSED || kernel == AORTA_KERNEL_DENSE || kernel == AORTA_KERNEL_FUSED_UVM) return NULL;
     return aorta_config_error(&options->train.config, "RunOptions.compute_kernel",
-                              "%s is not possible yet; fused and dense are", name_of(kernels, kernel));
+                              "%s is not possible yet; fused, dense and fused_uvm are", name_of(kernels, kernel));
 }
 
 static aorta_status check_lists(const struct aorta_sparse_options *options) {

@@ -83,7 +83,7 @@ static void test_refused(void **state) {
     static const struct {
         const char *override, *message;
     } wrong[] = {
-        {"RunOptions.compute_kernel=quant_uvm", "quant_uvm is not possible yet; fused and dense are"},
+        {"RunOptions.compute_kernel=quant_uvm", "quant_uvm is not possible yet; fused, dense and fused_uvm are"},
         {"PipelineConfig.pipeline=fast", "expected one of base, sparse, fused, semi, prefetch"},
         {"RunOptions.sharding_type=grid", "expected one of table_wise, row_wise, column_wise"},
         {"ModelSelectionConfig.batch_sizes=[1, 2]", "2 sizes for 10 batches (RunOptions.num_batches)"},

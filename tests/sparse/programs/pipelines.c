@@ -70,6 +70,7 @@ static const struct example examples[] = {
     {FEW, {SHARDING "table_wise", PIPELINE "prefetch"}},
     {FEW, {SHARDING "table_row_wise", PIPELINE "prefetch"}},
     {FEW, {SHARDING "row_wise", PIPELINE "sparse", "RunOptions.compute_kernel=dense"}},
+    {FEW, {SHARDING "row_wise", PIPELINE "prefetch", "RunOptions.compute_kernel=fused_uvm"}},
     {FEW, {SHARDING "row_wise", PIPELINE "sparse", "RunOptions.sparse_optimizer=EXACT_SGD"}},
     {FEW, {SHARDING "data_parallel", PIPELINE "sparse", "RunOptions.sparse_optimizer=EXACT_SGD"}},
     {FEW, {SHARDING "row_wise", PIPELINE "semi", "streams.count=1"}},
