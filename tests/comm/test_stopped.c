@@ -132,6 +132,12 @@ static struct job by_shell(const char *name, const char *through, const char *co
                         .words = {word, ") was stopped (SIGSTOP, or a debugger) for "}};
 }
 
+static void use_gpu(void) {
+    setenv("AORTA_LIBRARY_PATH", FAKE_LIBRARIES, 1);
+    setenv("AORTA_CACHE_DIR", FAKE_CACHE, 1);
+    setenv("LAUNCH_HELPER_GPU", "1", 1);
+}
+
 static void test_under_the_launcher(void **state) {
     (void)state;
     const char first[] = "aorta launch: rank 0 ended with exit status 1";
@@ -157,8 +163,16 @@ static void test_under_the_launcher(void **state) {
         by_shell("mpirun", "always", RANK_1 "kill -STOP $(ps -o ppid= -p $PPID); fi; exec sleep 1",
                  "aorta launch: mpirun (process "),
     };
-    setenv("AORTA_LIBRARY_PATH", FAKE_LIBRARIES, 1);
-    setenv("AORTA_CACHE_DIR", FAKE_CACHE, 1);
+    use_gpu();
+    start_all(LAUNCH_HELPER, gpu, COUNT(gpu));
+    unsetenv("LAUNCH_HELPER_GPU");
+    start_all(LAUNCH_HELPER, others, COUNT(others));
+    end_all(gpu, COUNT(gpu));
+    end_all(others, COUNT(others));
+}
+
+static void test_under_torchrun(void **state) {
+    (void)state;
     struct job torchrun[] = {
         by_torchrun("close of rank 1 under torchrun", "13", "21170", "at the end of the run: "),
         by_torchrun("close of rank 0 under torchrun", "3", "21180", "at the end of the run: "),
@@ -168,20 +182,17 @@ static void test_under_the_launcher(void **state) {
         by_torchrun("rank 1 alone under torchrun", "15", "21220",
                     "at the end of the run: rank 0 waited 3.0 s for rank 1"),
     };
-    setenv("LAUNCH_HELPER_GPU", "1", 1);
-    start_all(LAUNCH_HELPER, gpu, COUNT(gpu));
+    use_gpu();
     start_all("/bin/sh", torchrun, COUNT(torchrun));
     unsetenv("LAUNCH_HELPER_GPU");
-    start_all(LAUNCH_HELPER, others, COUNT(others));
-    end_all(gpu, COUNT(gpu));
     end_all(torchrun, COUNT(torchrun));
-    end_all(others, COUNT(others));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_under_mpirun),
         cmocka_unit_test(test_under_the_launcher),
+        cmocka_unit_test(test_under_torchrun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
