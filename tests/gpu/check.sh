@@ -28,7 +28,9 @@ check() { # name, command...
 
 export AORTA_TEST_DEVICE=cuda
 for test in streams events memory graphs captures; do check "device.$test" "$tests/test_${test}_device"; done
-for test in linear random norm sums gelu attention scores embedding cast flag spin step; do check "ops.$test" "$tests/test_${test}_ops"; done
+for test in linear random norm sums gelu attention scores embedding cast flag spin step jagged shampoo; do
+    check "ops.$test" "$tests/test_${test}_ops"
+done
 check tracer "$tests/test_tracer_gpu_measure"
 [ "$gpus" -gt 1 ] && for test in collectives groups order shared_memory; do
     AORTA_TEST_BACKEND=nccl check "comm.$test.$gpus" "$aorta" launch -n "$gpus" -- "$tests/test_${test}_comm_conformance"
@@ -42,6 +44,7 @@ check scenarios python3 "$tests/gpu/scenarios.py" --aorta "$aorta" --config "$tr
     --config "$tree/config/default.yaml" --ranks "$gpus"
 [ "$gpus" -gt 1 ] && check killed-rank python3 "$tests/gpu/killed_rank.py" --aorta "$aorta" \
     --config "$tree/config/default.yaml" --ranks "$gpus"
+[ -n "$quick" ] || check sparse python3 "$tests/gpu/sparse.py" "$logs/sparse-runs" --aorta "$aorta" --programs "$tests" --gpus "$gpus"
 check parity python3 "$tests/parity/live.py" --aorta "$aorta" --device cuda --ranks "$gpus"
 
 # HIP's rows of our tables, on CUDA's libraries.
