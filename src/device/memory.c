@@ -3,11 +3,14 @@
  * Freed blocks stay cached and are handed out again when a request fits closely; they go back to the system when the
  * limit or the system's memory is exhausted. Live blocks are found by address in a hash table, as a GPU's memory
  * cannot hold headers that the host reads. */
+#include "base/clock.h"
 #include "device/backend.h"
+#include "device/memory_events.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { ALIGNMENT = 256, FIRST_TABLE_SIZE = 256, BAD_FIT_DIVISOR = 8, CACHED_SHARE = 16, FREE_AGE_NS = 100000000 };
 
@@ -43,6 +46,8 @@ struct aorta_memory {
     size_t cached_count, cached_size;
     uint64_t cached_bytes, most_cached; /* now, and the bound on it */
     uint64_t allocated, peak, reserved, peak_reserved, pinned, limit;
+    struct aorta_memory_event *events; /* in order */
+    size_t event_count, event_capacity;
     uint64_t system_free; /* what the system had left when it was last asked */
     int64_t asked_ns;     /* by the device clock; 0: never */
 };
@@ -215,6 +220,7 @@ void aorta_memory_destroy(struct aorta_memory *memory) {
     }
     pthread_mutex_destroy(&memory->lock);
     free(memory->live);
+    free(memory->events);
     free(memory->cached);
     free(memory);
 }
@@ -222,6 +228,24 @@ void aorta_memory_destroy(struct aorta_memory *memory) {
 static void add_reserved(struct aorta_memory *memory, size_t bytes) {
     memory->reserved += bytes;
     if (memory->reserved > memory->peak_reserved) memory->peak_reserved = memory->reserved;
+}
+
+/* Of device memory. What finds no place is not recorded. */
+static void record_event(struct aorta_memory *memory, const struct block *block, int64_t bytes) {
+    enum { FIRST_EVENTS = 256, MOST_EVENTS = 65536 };
+    if (memory->event_count == memory->event_capacity) {
+        const size_t capacity = memory->event_capacity ? 2 * memory->event_capacity : FIRST_EVENTS;
+        struct aorta_memory_event *events =
+            capacity > MOST_EVENTS ? NULL : realloc(memory->events, capacity * sizeof *events);
+        if (!events) return;
+        memory->events = events;
+        memory->event_capacity = capacity;
+    }
+    memory->events[memory->event_count++] = (struct aorta_memory_event){.time_ns = aorta_clock_ns(),
+                                                                        .bytes = bytes,
+                                                                        .address = (uint64_t)(uintptr_t)block->memory,
+                                                                        .allocated = memory->allocated,
+                                                                        .reserved = memory->reserved};
 }
 
 static void add_live(struct aorta_memory *memory, struct block block) {
@@ -233,6 +257,7 @@ static void add_live(struct aorta_memory *memory, struct block block) {
     }
     memory->allocated += block.used;
     if (memory->allocated > memory->peak) memory->peak = memory->allocated;
+    record_event(memory, &block, (int64_t)block.used);
 }
 
 static bool within_limit(const struct aorta_memory *memory, size_t bytes) {
@@ -313,6 +338,7 @@ static void free_block(struct aorta_memory *memory, void *address) {
             memory->reserved -= block.bytes;
         else
             keep(memory, block);
+        record_event(memory, &block, -(int64_t)block.used);
     }
     pthread_mutex_unlock(&memory->lock);
     if (block.put) block.put(block.owner, block.memory); /* may take long */
@@ -357,6 +383,17 @@ struct aorta_memory_info aorta_device_memory(struct aorta_device *device) {
     };
     pthread_mutex_unlock(&memory->lock);
     return info;
+}
+
+size_t aorta_device_memory_events(struct aorta_device *device, size_t from, struct aorta_memory_event *events,
+                                  size_t capacity) {
+    struct aorta_memory *memory = device->memory;
+    pthread_mutex_lock(&memory->lock);
+    size_t count = from < memory->event_count ? memory->event_count - from : 0;
+    if (count > capacity) count = capacity;
+    if (count) memcpy(events, memory->events + from, count * sizeof *events);
+    pthread_mutex_unlock(&memory->lock);
+    return count;
 }
 
 void aorta_device_reset_peak(struct aorta_device *device) {

@@ -37,6 +37,8 @@ struct aorta_kineto_about {
     pid_t thread;               /* that launched the work; 0: the calling one */
     int64_t clock_offset_ns;    /* added to the device clock gives ns since 1970 (aorta_kineto_clock_offset) */
     bool shapes, memory, flops; /* record_shapes, profile_memory, with_flops */
+    struct aorta_device
+        *allocations; /* whose allocations the file has, with `memory`; NULL: none. Until it is closed */
     bool steps_apart; /* steps are iterations measured one by one: the time between them is that of the recording */
 };
 

@@ -1,4 +1,5 @@
 /* The events of a step: what the host launched, what the device did, arrows between them, annotations, counters. */
+#include "device/memory_events.h"
 #include "formats/kineto_write_parts.h"
 #include "measure/kernels.h"
 
@@ -523,12 +524,49 @@ static void begin_counter(struct scene *s, const char *name) {
                   .phase = "C", .name = name, .process = s->k->about.device.index, .start_ns = s->view->end_ns});
 }
 
-/* Counters for Perfetto, and the instant that TensorBoard's memory view is made from. */
-static void write_memory(struct scene *s) {
+/* What TensorBoard's memory view is made from. */
+static void write_memory_event(struct aorta_kineto *k, int64_t time_ns, int64_t bytes, uint64_t address,
+                               uint64_t allocated, uint64_t reserved) {
+    struct aorta_json *json = &k->json;
+    const bool cpu = k->about.device.kind == AORTA_DEVICE_CPU;
+    aorta_kineto_begin(k, &(struct aorta_kineto_event){.phase = "i",
+                                                       .category = "cpu_instant_event",
+                                                       .name = "[memory]",
+                                                       .process = getpid(),
+                                                       .thread = k->about.thread,
+                                                       .start_ns = time_ns});
+    aorta_json_key_int(json, "Total Reserved", (int64_t)reserved);
+    aorta_json_key_int(json, "Total Allocated", (int64_t)allocated);
+    aorta_json_key_int(json, "Bytes", bytes);
+    aorta_json_key_int(json, "Addr", (int64_t)address);
+    aorta_json_key_int(json, "Device Id", cpu ? -1 : k->about.device.index);
+    aorta_json_key_int(json, "Device Type", cpu ? 0 : 1);
+    aorta_kineto_end(k);
+}
+
+/* All of the device since it was opened: what a step uses was mostly allocated before the first one. */
+static aorta_status write_allocations(struct aorta_kineto *k) {
+    struct aorta_memory_event events[64];
+    size_t count;
+    if (!k->about.allocations) return NULL;
+    while ((count = aorta_device_memory_events(k->about.allocations, k->allocations, events,
+                                               sizeof events / sizeof *events))) {
+        for (size_t i = 0; i < count; i++)
+            write_memory_event(k, events[i].time_ns, events[i].bytes, events[i].address, events[i].allocated,
+                               events[i].reserved);
+        k->allocations += count;
+        AORTA_TRY(aorta_kineto_flush(k, false));
+    }
+    return NULL;
+}
+
+/* Counters for Perfetto, and the total at the end of the step where allocations are not known. */
+static aorta_status write_memory(struct scene *s) {
     const struct aorta_memory_info *memory = s->step->memory;
     struct aorta_kineto *k = s->k;
     struct aorta_json *json = &k->json;
-    if (!memory || !k->about.memory) return;
+    if (!memory || !k->about.memory) return NULL;
+    AORTA_TRY(write_allocations(k));
     begin_counter(s, "device memory (bytes)");
     aorta_json_key_int(json, "allocated", (int64_t)memory->allocated);
     aorta_json_key_int(json, "reserved", (int64_t)memory->reserved);
@@ -536,21 +574,11 @@ static void write_memory(struct scene *s) {
     begin_counter(s, "pinned memory (bytes)");
     aorta_json_key_int(json, "pinned", (int64_t)memory->pinned);
     aorta_kineto_end(k);
-    aorta_kineto_begin(k, &(struct aorta_kineto_event){.phase = "i",
-                                                       .category = "cpu_instant_event",
-                                                       .name = "[memory]",
-                                                       .process = getpid(),
-                                                       .thread = k->about.thread,
-                                                       .start_ns = s->view->end_ns});
-    bool cpu = k->about.device.kind == AORTA_DEVICE_CPU;
-    aorta_json_key_int(json, "Total Reserved", (int64_t)memory->reserved);
-    aorta_json_key_int(json, "Total Allocated", (int64_t)memory->allocated);
-    aorta_json_key_int(json, "Bytes", (int64_t)(memory->allocated - k->allocated));
-    aorta_json_key_int(json, "Addr", 0);
-    aorta_json_key_int(json, "Device Id", cpu ? -1 : k->about.device.index);
-    aorta_json_key_int(json, "Device Type", cpu ? 0 : 1);
-    aorta_kineto_end(k);
+    if (!k->about.allocations)
+        write_memory_event(k, s->view->end_ns, (int64_t)(memory->allocated - k->allocated), 0, memory->allocated,
+                           memory->reserved);
     k->allocated = memory->allocated;
+    return NULL;
 }
 
 static void write_reading(struct scene *s) {
@@ -597,7 +625,7 @@ static aorta_status write_scene(struct scene *s) {
     }
     annotate_ranges(s);
     annotate_step(s);
-    write_memory(s);
+    AORTA_TRY(write_memory(s));
     write_reading(s);
     return aorta_text_check(&k->text);
 }

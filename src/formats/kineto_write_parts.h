@@ -28,6 +28,7 @@ struct aorta_kineto {
     size_t stream_count;
     int64_t first_ns, last_ns; /* of all events; first > last: there are none */
     uint64_t allocated;        /* memory at the step before */
+    size_t allocations;        /* events of memory written so far */
     /* The host's part of the last step: it ends where the next one begins. */
     struct {
         bool open;

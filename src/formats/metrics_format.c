@@ -102,17 +102,24 @@ static void write_range(struct aorta_json *json, const struct aorta_range *range
     aorta_json_object_end(json);
 }
 
+static void write_marker(struct aorta_json *json, enum aorta_role role, const char *tag, int64_t after_ns) {
+    aorta_json_object(json);
+    aorta_json_key_string(json, "stream", aorta_role_name(role));
+    aorta_json_key_string(json, "tag", tag);
+    key_ms(json, "time_ms", after_ns);
+    aorta_json_key_object(json, "metadata");
+    aorta_json_object_end(json);
+    aorta_json_object_end(json);
+}
+
+/* Where the step and its parts begin, and its end. */
 static void write_markers(struct aorta_json *json, const struct aorta_profile *profile) {
     aorta_json_key_array(json, "markers");
-    for (size_t i = 0; i < profile->marker_count; i++) {
-        aorta_json_object(json);
-        aorta_json_key_string(json, "stream", aorta_role_name(profile->markers[i].role));
-        aorta_json_key_string(json, "tag", profile->markers[i].tag);
-        key_ms(json, "time_ms", profile->markers[i].time_ns - profile->start_ns);
-        aorta_json_key_object(json, "metadata");
-        aorta_json_object_end(json);
-        aorta_json_object_end(json);
-    }
+    if (profile->marker_count) write_marker(json, AORTA_ROLE_COMPUTE, "step", 0);
+    for (size_t i = 0; i < profile->marker_count; i++)
+        write_marker(json, profile->markers[i].role, profile->markers[i].tag,
+                     profile->markers[i].time_ns - profile->start_ns);
+    if (profile->marker_count) write_marker(json, AORTA_ROLE_COMPUTE, "end", profile->end_ns - profile->start_ns);
     aorta_json_array_end(json);
 }
 

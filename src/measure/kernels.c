@@ -363,6 +363,21 @@ static aorta_status copy_surroundings(struct aorta_profile *kernels, const struc
     return NULL;
 }
 
+/* Markers come with the number of their first range; without a kernel it has no time. */
+static void date_markers(struct join *join, const struct share *shares) {
+    struct aorta_profile *ranges = join->ranges, *kernels = join->kernels;
+    size_t left = 0;
+    for (size_t i = 0; i < ranges->marker_count; i++) {
+        struct aorta_marker marker = ranges->markers[i];
+        const size_t range = (size_t)marker.time_ns;
+        if (range >= ranges->range_count || !shares[range].kernels) continue;
+        marker.time_ns = ranges->ranges[range].start_ns;
+        ranges->markers[left] = kernels->markers[left] = marker;
+        left++;
+    }
+    ranges->marker_count = kernels->marker_count = left;
+}
+
 /* Ranges without a kernel are no part of the iteration: nothing ran, or its records were lost. */
 static void drop_empty_ranges(struct join *join, const struct share *shares) {
     struct aorta_profile *ranges = join->ranges;
@@ -409,6 +424,7 @@ aorta_status aorta_kernels_join(struct aorta_profile *kernels, const struct aort
     if (shares && join.range_of) {
         find_owners(&join, shares);
         apply(&join, shares);
+        date_markers(&join, shares);
         drop_empty_ranges(&join, shares);
         number_collectives(kernels);
     } else {

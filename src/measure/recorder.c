@@ -19,8 +19,11 @@ struct slot {
     size_t captured_count; /* ranges of a graph; those after them belong to one replay only */
     int64_t *stamps;       /* pinned: two of each range */
     struct aorta_range_launches *launches;
-    int *enclosing;                /* the range that was open when each began; -1: none */
-    int open;                      /* the innermost range now; -1: none */
+    int *enclosing;               /* the range that was open when each began; -1: none */
+    int open;                     /* the innermost range now; -1: none */
+    const char *begins;           /* what the next range is the first of; NULL: nothing */
+    struct aorta_marker *markers; /* of parts of the step; time_ns is the number of their first range */
+    size_t marker_count, captured_markers;
     uint64_t first_label;          /* of range 0; the others' follow */
     uint32_t after, until;         /* launches of the step: after + 1 to until */
     struct aorta_host_range *host; /* as many places as for ranges */
@@ -45,8 +48,9 @@ static aorta_status slot_init(struct aorta_recorder *recorder, struct slot *slot
     slot->launches = calloc(ranges, sizeof *slot->launches);
     slot->enclosing = calloc(ranges, sizeof *slot->enclosing);
     slot->host = calloc(ranges, sizeof *slot->host);
+    slot->markers = calloc(ranges, sizeof *slot->markers);
     slot->open = -1;
-    if (!slot->ranges || !slot->launches || !slot->enclosing || !slot->host)
+    if (!slot->ranges || !slot->launches || !slot->enclosing || !slot->host || !slot->markers)
         return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recorded ranges", ranges);
     void *stamps = NULL;
     AORTA_TRY(aorta_pinned_alloc(recorder->device, 2 * ranges * sizeof(int64_t), "profile timestamps", &stamps));
@@ -90,6 +94,7 @@ void aorta_recorder_destroy(struct aorta_recorder *recorder) {
         free(recorder->slots[i].launches);
         free(recorder->slots[i].enclosing);
         free(recorder->slots[i].host);
+        free(recorder->slots[i].markers);
         aorta_pinned_free(recorder->device, recorder->slots[i].stamps);
     }
     free(recorder->slots);
@@ -117,6 +122,7 @@ static struct slot *begin_step(struct aorta_recorder *recorder, int slot, int64_
     now->tracer = recorder->tracer;
     now->host_count = 0;
     now->open = -1;
+    now->begins = NULL;
     if (now->tracer) now->after = now->until = aorta_tracer_launches(now->tracer);
     return now;
 }
@@ -124,6 +130,7 @@ static struct slot *begin_step(struct aorta_recorder *recorder, int slot, int64_
 void aorta_recorder_step(struct aorta_recorder *recorder, int slot, int64_t index) {
     struct slot *now = begin_step(recorder, slot, index);
     now->range_count = now->captured_count = 0;
+    now->marker_count = now->captured_markers = 0;
     now->first_label = recorder->next_label;
     recorder->next_label += recorder->ranges_per_slot;
 }
@@ -131,6 +138,7 @@ void aorta_recorder_step(struct aorta_recorder *recorder, int slot, int64_t inde
 void aorta_recorder_captured(struct aorta_recorder *recorder) {
     struct slot *now = current_slot(recorder);
     now->captured_count = now->range_count;
+    now->captured_markers = now->marker_count;
     for (size_t i = 0; i < now->range_count; i++) now->ranges[i].graph = true;
 }
 
@@ -147,6 +155,7 @@ static void clear_stamps(const struct slot *slot, size_t range) {
 void aorta_recorder_replay(struct aorta_recorder *recorder, int slot, int64_t index) {
     struct slot *now = begin_step(recorder, slot, index);
     now->range_count = now->captured_count;
+    now->marker_count = now->captured_markers;
     for (size_t i = 0; i < now->range_count; i++) clear_stamps(now, i);
 }
 
@@ -198,6 +207,10 @@ aorta_status aorta_range_begin(struct aorta_recorder *recorder, struct aorta_str
         .sequence = info->kind == AORTA_RANGE_COLLECTIVE ? next_sequence(slot, info) : 0,
         .stream = stream_number(recorder, stream),
     };
+    if (slot->begins)
+        slot->markers[slot->marker_count++] =
+            (struct aorta_marker){.tag = slot->begins, .role = info->role, .time_ns = (int64_t)at};
+    slot->begins = NULL;
     clear_stamps(slot, at);
     slot->enclosing[at] = slot->open;
     slot->range_count++;
@@ -206,6 +219,10 @@ aorta_status aorta_range_begin(struct aorta_recorder *recorder, struct aorta_str
     label_nodes(slot);
     slot->launches[at].after = slot->launches[at].until = aorta_tracer_launches(slot->tracer);
     return NULL;
+}
+
+void aorta_recorder_begins(struct aorta_recorder *recorder, const char *part) {
+    current_slot(recorder)->begins = part;
 }
 
 aorta_status aorta_range_end(struct aorta_recorder *recorder, struct aorta_stream *stream, int range) {
@@ -250,6 +267,8 @@ static aorta_status read_ranges(const struct slot *slot, struct aorta_profile *p
         if (i == 0 || range->start_ns < profile->start_ns) profile->start_ns = range->start_ns;
         if (i == 0 || range->end_ns > profile->end_ns) profile->end_ns = range->end_ns;
     }
+    for (size_t i = 0; i < profile->marker_count; i++)
+        profile->markers[i].time_ns = profile->ranges[profile->markers[i].time_ns].start_ns;
     return NULL;
 }
 
@@ -267,9 +286,11 @@ aorta_status aorta_recorder_collect(struct aorta_recorder *recorder, int slot_in
         .range_count = slot->range_count,
         .host = copy_of(slot->host, slot->host_count, sizeof *slot->host),
         .host_count = slot->host_count,
+        .markers = copy_of(slot->markers, slot->marker_count, sizeof *slot->markers),
+        .marker_count = slot->marker_count,
     };
     aorta_status status = NULL;
-    if (!profile->ranges || !profile->host)
+    if (!profile->ranges || !profile->host || !profile->markers)
         status = AORTA_ERROR(AORTA_MEMORY, "no memory for the profile of iteration %lld", (long long)slot->index);
     if (!status && !slot->tracer) status = read_ranges(slot, profile);
     if (status) aorta_profile_free(profile);

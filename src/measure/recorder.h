@@ -36,6 +36,8 @@ void aorta_recorder_queued(struct aorta_recorder *recorder);
 AORTA_MUST_USE aorta_status aorta_range_begin(struct aorta_recorder *recorder, struct aorta_stream *stream,
                                               const struct aorta_range_info *info, int *range);
 AORTA_MUST_USE aorta_status aorta_range_end(struct aorta_recorder *recorder, struct aorta_stream *stream, int range);
+/* The next range is the first of a part of the step ("forward"; static), which a marker at its start names. */
+void aorta_recorder_begins(struct aorta_recorder *recorder, const char *part);
 /* What the host did, by its own clock; belongs to the slot being recorded. */
 AORTA_MUST_USE aorta_status aorta_recorder_host(struct aorta_recorder *recorder, enum aorta_host_kind kind,
                                                 int64_t start_ns, int64_t end_ns);

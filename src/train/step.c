@@ -173,6 +173,7 @@ static aorta_status forward(struct aorta_step *step, const struct aorta_pass *pa
     struct aorta_strategy *s = step->strategy;
     int layers = aorta_model_unit_count(model) - 1, range;
     AORTA_TRY(s->table->acquire(s, layers, AORTA_FORWARD, root));
+    aorta_recorder_begins(step->context->recorder, "forward");
     AORTA_TRY(begin_part(step, "root", "input_forward", -1, aorta_model_input_work(model, false), &range));
     AORTA_TRY(aorta_model_input_forward(model, pass, batch, root));
     AORTA_TRY(end_part(step, range));
@@ -185,6 +186,7 @@ static aorta_status backward(struct aorta_step *step, const struct aorta_pass *p
     struct aorta_model *model = step->context->model;
     struct aorta_strategy *s = step->strategy;
     int layers = aorta_model_unit_count(model) - 1, range;
+    aorta_recorder_begins(step->context->recorder, "backward");
     AORTA_TRY(begin_part(step, "root", "head", -1, aorta_model_head_work(model), &range));
     AORTA_TRY(aorta_model_head(model, pass, batch, root));
     AORTA_TRY(end_part(step, range));
@@ -352,6 +354,7 @@ static aorta_status clip_and_update(struct aorta_step *step, const char *tag, in
     const struct aorta_train_context *c = step->context;
     struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_OPTIMIZER);
     int range;
+    aorta_recorder_begins(c->recorder, "optimizer");
     if (step->shampoo) {
         AORTA_TRY(update_state(step, stream));
         AORTA_TRY(shampoo(step));

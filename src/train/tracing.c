@@ -28,6 +28,7 @@ static struct aorta_kineto_about describe(const struct aorta_train_context *cont
         .tracer = tracer ? aorta_tracer_get_facts(tracer).library : NULL,
         .shapes = o->record_shapes,
         .memory = o->profile_memory,
+        .allocations = o->profile_memory ? context->device : NULL,
         .flops = o->with_flops,
     };
     list_groups(context, &about);

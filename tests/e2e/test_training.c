@@ -113,6 +113,33 @@ static void check_optimizer(const struct optimizer *o, int ranks) {
     e2e_free(&run);
 }
 
+/* ---- markers ---- */
+
+/* The step, its parts in each micro-batch, and its end; in order. */
+static void check_markers(const char *words) {
+    static const char *const tags[] = {"step", "forward", "backward", "forward", "backward", "optimizer", "end"};
+    struct e2e_run run;
+    e2e_train_well(&run, 2, 4, words);
+    const json_t *markers = e2e_get(e2e_line(&run, 1, 3), "profile.markers");
+    double last = 0;
+    assert_int_equal(json_array_size(markers), sizeof tags / sizeof *tags);
+    for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
+        const json_t *marker = json_array_get(markers, i);
+        assert_string_equal(json_string_value(json_object_get(marker, "tag")), tags[i]);
+        assert_true(e2e_number(marker, "time_ms") >= last);
+        last = e2e_number(marker, "time_ms");
+    }
+    assert_true(fabs(last - e2e_number(e2e_line(&run, 1, 3), "profile.total_ms")) < 1e-3);
+    e2e_free(&run);
+}
+
+static void test_markers(void **state) {
+    (void)state;
+    check_markers("training.max_steps=4 training.batch_size=2 training.gradient_accumulation=2");
+    check_markers("training.max_steps=4 training.batch_size=2 training.gradient_accumulation=2 distributed.mode=ddp "
+                  "compile.enabled=true");
+}
+
 static void test_optimizer(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof optimizers / sizeof *optimizers; i++) check_optimizer(&optimizers[i], 1);
@@ -360,10 +387,11 @@ static void test_device_metrics(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_optimizer),          cmocka_unit_test(test_schedule),
-        cmocka_unit_test(test_sync_module_states), cmocka_unit_test(test_init_from),
-        cmocka_unit_test(test_dumped_files),       cmocka_unit_test(test_mixed_precision),
-        cmocka_unit_test(test_overflow),           cmocka_unit_test(test_device_metrics),
+        cmocka_unit_test(test_markers),         cmocka_unit_test(test_optimizer),
+        cmocka_unit_test(test_schedule),        cmocka_unit_test(test_sync_module_states),
+        cmocka_unit_test(test_init_from),       cmocka_unit_test(test_dumped_files),
+        cmocka_unit_test(test_mixed_precision), cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_device_metrics),
     };
     return cmocka_run_group_tests(tests, e2e_open, e2e_close);
 }
