@@ -185,11 +185,8 @@ static aorta_status run_gate_backward(const void *args) {
 /* ---- on a GPU ---- */
 
 static aorta_status check_fault(void *user) {
-    struct aorta_gpu_fault *fault = user;
-    if (!__atomic_load_n(&fault->found, __ATOMIC_ACQUIRE)) return NULL;
-    const struct aorta_gpu_fault met = *fault;
-    fault->found = 0;
-    __atomic_store_n(&fault->claimed, 0, __ATOMIC_RELEASE);
+    struct aorta_gpu_fault met;
+    if (!aorta_ops_take_fault(user, &met)) return NULL;
     return AORTA_ERROR(AORTA_DEVICE, "pool_forward: id %lld of slot %lld is not in [0, %lld)", (long long)met.id,
                        (long long)met.row, (long long)met.vocab);
 }

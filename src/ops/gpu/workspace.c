@@ -105,3 +105,11 @@ aorta_status aorta_ops_workspace_apart(struct aorta_stream *stream, int number, 
     pthread_mutex_unlock(&workspaces->lock);
     return status;
 }
+
+bool aorta_ops_take_fault(struct aorta_gpu_fault *fault, struct aorta_gpu_fault *met) {
+    if (!__atomic_load_n(&fault->found, __ATOMIC_ACQUIRE)) return false;
+    *met = *fault;
+    fault->found = 0;
+    __atomic_store_n(&fault->claimed, 0, __ATOMIC_RELEASE);
+    return true;
+}
