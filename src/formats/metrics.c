@@ -92,18 +92,19 @@ static int copy_lines(int from, off_t length, int to) {
     return 0;
 }
 
-/* A new file with the lines so far in this directory; false: it cannot be there. */
-static bool make_again(struct aorta_metrics_writer *writer, const char *directory) {
+/* A new file with the lines so far in this directory; 0, or errno: it cannot be there. */
+static int make_again(struct aorta_metrics_writer *writer, const char *directory) {
     char *path = aorta_path_join(directory, writer->name), *moved = strdup(directory);
     int file = path && moved ? open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644) : -1;
-    if (file < 0 || copy_lines(writer->file, writer->length, file)) {
+    int error = file < 0 ? errno : copy_lines(writer->file, writer->length, file);
+    if (error) {
         if (file >= 0) {
             unlink(path);
             close(file);
         }
         free(path);
         free(moved);
-        return false;
+        return error;
     }
     close(writer->file);
     free(writer->path);
@@ -113,7 +114,19 @@ static bool make_again(struct aorta_metrics_writer *writer, const char *director
         free(moved); /* removed once more; who asked has the first name */
     else
         atomic_store(&writer->moved, moved);
-    return true;
+    return 0;
+}
+
+/* What removed the file may still be at work, and take the new directory away before the file is in it. */
+static bool make_again_in_place(struct aorta_metrics_writer *writer) {
+    int error = ENOENT;
+    for (int attempt = 0; attempt < 100 && error == ENOENT; attempt++) {
+        aorta_status status = aorta_directory_make(writer->directory);
+        error = status ? ENOENT : make_again(writer, writer->directory);
+        aorta_status_free(status);
+        if (error == ENOENT) usleep(1000);
+    }
+    return error == 0;
 }
 
 static char *temporary_directory(void) {
@@ -127,12 +140,9 @@ static char *temporary_directory(void) {
 
 /* Where nothing can be made again the lines go on into the open file, and are lost with it: an error. */
 static aorta_status rescue(struct aorta_metrics_writer *writer) {
-    aorta_status status = aorta_directory_make(writer->directory);
-    bool made = !status && make_again(writer, writer->directory);
-    aorta_status_free(status);
-    if (made) return NULL;
+    if (make_again_in_place(writer)) return NULL;
     char *elsewhere = temporary_directory();
-    made = elsewhere && make_again(writer, elsewhere);
+    bool made = elsewhere && make_again(writer, elsewhere) == 0;
     free(elsewhere);
     if (made) return NULL;
     return AORTA_ERROR(AORTA_IO,

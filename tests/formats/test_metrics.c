@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,10 +165,42 @@ static void removed(void **state) {
     assert_int_equal(unlink(directory) | rmdir(root), 0);
 }
 
+static void *remove_again(void *directory) {
+    for (int tries = 0; tries < 20000; tries++) {
+        rmdir(directory);
+        if (tries % 100 == 0) usleep(100);
+    }
+    return NULL;
+}
+
+/* What removes the directory goes on while the file is made again: the lines do not end up elsewhere for that. */
+static void removed_again(void **state) {
+    (void)state;
+    char root[] = "/tmp/aorta_metrics_XXXXXX", directory[64], path[96];
+    assert_non_null(mkdtemp(root));
+    snprintf(directory, sizeof directory, "%s/out", root);
+    snprintf(path, sizeof path, "%s/rank_02_metrics.jsonl", directory);
+    struct aorta_metrics_writer *writer = NULL;
+    struct aorta_step_metrics metrics = {.world_size = 1, .loss_scale = NAN};
+    assert_int_equal(mkdir(directory, 0700), 0);
+    check_ok(aorta_metrics_open(directory, 2, &writer));
+    pthread_t remover;
+    assert_int_equal(pthread_create(&remover, NULL, remove_again, directory), 0);
+    for (size_t lines = 1; lines < 400; lines++) {
+        unlink(path);
+        check_ok(aorta_metrics_write(writer, &metrics));
+        assert_int_equal(access(path, F_OK), 0);
+    }
+    pthread_join(remover, NULL);
+    assert_string_equal(aorta_metrics_moved(writer), directory);
+    check_ok(aorta_metrics_close(writer));
+    assert_int_equal(unlink(path) | rmdir(directory) | rmdir(root), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_are_exact),    cmocka_unit_test(unwritable), cmocka_unit_test(full_disk),
-        cmocka_unit_test(only_regular_files), cmocka_unit_test(removed),
+        cmocka_unit_test(only_regular_files), cmocka_unit_test(removed),    cmocka_unit_test(removed_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
