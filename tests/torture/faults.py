@@ -45,8 +45,8 @@ dataloader: {num_workers: 1}
 class Bench:
     """Where attempts run: the program, the folder of test libraries, a source of chance."""
 
-    def __init__(self, aorta, tests, root, seed, every):
-        self.aorta, self.tests, self.root, self.every = aorta, tests, root, every
+    def __init__(self, aorta, tests, root, seed, every, first=1):
+        self.aorta, self.tests, self.root, self.every, self.first = aorta, tests, root, every, first
         self.random = random.Random(seed)
         self.counts, self.last_past = {}, {}
         self.done = set()  # faults of which --every is through
@@ -61,12 +61,12 @@ class Bench:
             file.write(CONFIG)
 
     def next(self, name, most, ranks=1):
-        """A number and a rank: by chance up to `most`; with --every one after the other, 1, 2, … on each rank."""
+        """A number and a rank: by chance up to `most`; with --every one after the other, from --first on, on each rank."""
         if not self.every:
             return self.random.randint(1, most), self.random.randrange(ranks)
         count = self.counts.get(name, 0)
         self.counts[name] = count + 1
-        return count // ranks + 1, count % ranks
+        return self.first + count // ranks, count % ranks
 
     def past(self, name):
         """A run has no Nth call. Two in a row, and all of --every are done."""

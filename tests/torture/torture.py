@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs the program under faults, at moments of chance, and checks that nothing is lost and nothing is left.
 
-    torture.py [--aorta build/release/aorta] [--minutes 5 | --hours 8] [--seed N] [--only FAULT ...] [--every] [--keep]
-               [--markdown FILE]
+    torture.py [--aorta build/release/aorta] [--minutes 5 | --hours 8] [--seed N] [--only FAULT ...]
+               [--every [--first N]] [--keep] [--markdown FILE]
 
 After each attempt: the job has ended in time, its exit code says whether it is whole, a sentence says why not, all lines of
 metrics are whole and none that was reported is missing, no process, file or shared memory is left, and nothing was printed
@@ -49,6 +49,7 @@ def parse():
     parser.add_argument("--attempt", type=int, help="this attempt alone, of the seed's")
     parser.add_argument("--only", nargs="*", choices=sorted(TITLES), default=sorted(TITLES))
     parser.add_argument("--every", action="store_true")
+    parser.add_argument("--first", type=int, default=1, metavar="N", help="with --every: begin with the Nth call")
     parser.add_argument("--keep", action="store_true", help="keep the folders of all attempts")
     parser.add_argument("--markdown", help="write the table to this file")
     return parser.parse_args()
@@ -79,7 +80,7 @@ def main():
     root = tempfile.mkdtemp(prefix="aorta-torture-")
     aorta = os.path.abspath(arguments.aorta)
     tests = os.path.abspath(arguments.tests or os.path.join(os.path.dirname(aorta), "tests"))
-    bench = faults.Bench(aorta, tests, root, arguments.seed, arguments.every or arguments.hours is not None)
+    bench = faults.Bench(aorta, tests, root, arguments.seed, arguments.every or arguments.hours is not None, arguments.first)
     chosen = [fault for fault in ALL if fault.__name__ in arguments.only]
     results, failures = collections.defaultdict(list), collections.Counter()
     begin, budget = time.monotonic(), (arguments.hours * 60 if arguments.hours else arguments.minutes) * 60
