@@ -16,11 +16,24 @@ AORTA_MUST_USE aorta_status aorta_jagged_offsets(struct aorta_stream *stream, in
 AORTA_MUST_USE aorta_status aorta_jagged_count(struct aorta_stream *stream, const struct aorta_jagged_split_args *args);
 AORTA_MUST_USE aorta_status aorta_jagged_split(struct aorta_stream *stream, const struct aorta_jagged_split_args *args);
 
+/* A row of 8 bits a column: a code for each, padded to a multiple of 4, then scale and offset (fp32), with
+ * value = offset + scale · code, offset the least value, scale a 255th of their range; a value gets the nearest code.
+ * As FBGEMM's fused 8-bit row-wise format, which does not pad. */
+int64_t aorta_row_bytes(int64_t columns, bool coded);
+void aorta_row_encode(const float *values, int64_t columns, unsigned char *row);
+
 /* pooled [sources, batch, width] = weighted sums of table rows; empty lists make zeros. */
 AORTA_MUST_USE aorta_status aorta_pool_forward(struct aorta_stream *stream, const struct aorta_pool_args *args);
 /* Fills *order (host memory, copied by the call) for `count` ids, which the lists hold in all. */
 AORTA_MUST_USE aorta_status aorta_pool_sort(struct aorta_stream *stream, const struct aorta_pool_args *args,
                                             int64_t count);
+/* Brings the rows of a sorted batch into args->cache; args->order has been filled. `batch` counts up by 1 from 2.
+ * Rows of this batch and of the one before are not removed, and a row that found no place in the one before is left in
+ * its table: so this can run while lookups and updates of the batch before do. The row that was used least recently
+ * makes way, and is written back. `before` is the order of the batch before, of before_count ids. */
+AORTA_MUST_USE aorta_status aorta_pool_cache(struct aorta_stream *stream, const struct aorta_pool_args *args,
+                                             int64_t count, const struct aorta_pool_order *before, int64_t before_count,
+                                             int64_t batch);
 /* For each row that occurs: the gradient is summed over its ids, and applied (row-wise Adagrad: state += mean of the
  * squares, row −= lr · gradient / (√state + eps); plain: row −= lr · gradient) or written where the slot asks for that.
  * Mudigere et al., "Software-Hardware Co-design for Fast and Scalable Training of Deep Learning Recommendation

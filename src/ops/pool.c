@@ -4,6 +4,7 @@
 #include "ops/check.h"
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/workspace.h"
+#include "ops/row_cache.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,9 +16,12 @@ static aorta_status out_of_table(int64_t id, const struct aorta_pool_slot *slot,
                        (long long)number, (long long)slot->rows);
 }
 
+enum { WIDEST = 4096 };
+
 static aorta_status run_forward(const void *args) {
     const struct aorta_pool_args *a = args;
     const struct aorta_pool *s = &a->shape;
+    float decoded[WIDEST];
     for (int64_t cell = 0; cell < s->sources * s->slots * s->batch; cell++) {
         const int64_t source = cell / (s->slots * s->batch), number = cell / s->batch % s->slots;
         const struct aorta_pool_slot *slot = &a->slot[number];
@@ -25,7 +29,8 @@ static aorta_status run_forward(const void *args) {
         memset(to, 0, (size_t)slot->columns * sizeof(float));
         for (int64_t i = a->offsets[cell]; i < a->offsets[cell + 1]; i++) {
             if (a->ids[i] < 0 || a->ids[i] >= slot->rows) return out_of_table(a->ids[i], slot, number);
-            const float *row = slot->table + a->ids[i] * slot->columns, weight = a->weights ? a->weights[i] : 1.0f;
+            const float *row = aorta_row_values(slot, aorta_row_at(&a->cache, slot, a->ids[i]), decoded);
+            const float weight = a->weights ? a->weights[i] : 1.0f;
             for (int64_t c = 0; c < slot->columns; c++) to[c] += weight * row[c];
         }
     }
@@ -34,15 +39,9 @@ static aorta_status run_forward(const void *args) {
 
 /* ---- order ---- */
 
-struct sort_args {
-    struct aorta_pool_args pool;
-    struct aorta_pool_order order;
-    int64_t count;
-};
-
 enum { DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };
 
-static void sort_by_digit(const struct sort_args *a, int pass) {
+static void sort_by_digit(const struct aorta_pool_sorted *a, int pass) {
     const int shift = pass * DIGIT_BITS, from = pass % 2;
     int64_t starts[DIGITS + 1] = {0};
     const uint32_t *rows = a->order.rows[from], *places = a->order.places[from];
@@ -56,7 +55,7 @@ static void sort_by_digit(const struct sort_args *a, int pass) {
 }
 
 static aorta_status run_sort(const void *args) {
-    const struct sort_args *a = args;
+    const struct aorta_pool_sorted *a = args;
     const struct aorta_pool *s = &a->pool.shape;
     for (int64_t cell = 0; cell < s->sources * s->slots * s->batch; cell++) {
         const struct aorta_pool_slot *slot = &a->pool.slot[cell / s->batch % s->slots];
@@ -72,7 +71,9 @@ static aorta_status run_sort(const void *args) {
 
 /* ---- updates ---- */
 
-static void apply(float *row, float *state, const float *gradient, int64_t columns, float lr, float eps) {
+/* `to` may be `row`. */
+static void apply(const float *row, float *to, float *state, const float *gradient, int64_t columns, float lr,
+                  float eps) {
     float factor = lr;
     if (state) {
         double squares = 0;
@@ -80,13 +81,11 @@ static void apply(float *row, float *state, const float *gradient, int64_t colum
         *state += (float)(squares / (double)columns);
         factor = lr / (sqrtf(*state) + eps);
     }
-    for (int64_t c = 0; c < columns; c++) row[c] -= factor * gradient[c];
+    for (int64_t c = 0; c < columns; c++) to[c] = row[c] - factor * gradient[c];
 }
 
-enum { WIDEST = 4096 };
-
 /* The gradient of the row of sorted ids [first, end). */
-static void sum_row(const struct sort_args *a, const struct aorta_pool_slot *slot, int64_t first, int64_t end,
+static void sum_row(const struct aorta_pool_sorted *a, const struct aorta_pool_slot *slot, int64_t first, int64_t end,
                     float *sum) {
     const struct aorta_pool *s = &a->pool.shape;
     memset(sum, 0, (size_t)slot->columns * sizeof *sum);
@@ -100,8 +99,21 @@ static void sum_row(const struct sort_args *a, const struct aorta_pool_slot *slo
     }
 }
 
+static void update_row(const struct aorta_pool_args *a, const struct aorta_pool_slot *slot, int64_t number,
+                       const float *gradient) {
+    unsigned char *row = aorta_row_at(&a->cache, slot, number);
+    float *state = slot->state ? slot->state + number : NULL, decoded[WIDEST];
+    const float *values = aorta_row_values(slot, row, decoded);
+    if (!slot->coded) {
+        apply(values, (float *)(void *)row, state, gradient, slot->columns, a->lr, a->eps);
+        return;
+    }
+    apply(values, decoded, state, gradient, slot->columns, a->lr, a->eps);
+    aorta_row_encode(decoded, slot->columns, row);
+}
+
 static aorta_status run_update(const void *args) {
-    const struct sort_args *a = args;
+    const struct aorta_pool_sorted *a = args;
     const struct aorta_pool *s = &a->pool.shape;
     const uint32_t *rows = a->order.rows[a->order.passes % 2], *places = a->order.places[a->order.passes % 2];
     float sum[WIDEST];
@@ -114,17 +126,23 @@ static aorta_status run_update(const void *args) {
         if (slot->gradient)
             memcpy(slot->gradient + row * slot->columns, sum, (size_t)slot->columns * sizeof *sum);
         else
-            apply(slot->table + row * slot->columns, slot->state ? slot->state + row : NULL, sum, slot->columns,
-                  a->pool.lr, a->pool.eps);
+            update_row(&a->pool, slot, row, sum);
     }
+    return NULL;
+}
+
+static aorta_status run_cache(const void *args) {
+    aorta_row_cache_fill(args);
     return NULL;
 }
 
 static aorta_status run_rows(const void *args) {
     const struct aorta_rows_args *a = args;
-    for (int64_t row = 0; row < a->rows; row++)
-        apply(a->table + row * a->columns, a->state ? a->state + row : NULL, a->gradient + row * a->columns, a->columns,
-              a->lr, a->eps);
+    for (int64_t number = 0; number < a->rows; number++) {
+        float *row = a->table + number * a->columns;
+        apply(row, row, a->state ? a->state + number : NULL, a->gradient + number * a->columns, a->columns, a->lr,
+              a->eps);
+    }
     return NULL;
 }
 
@@ -206,7 +224,8 @@ static aorta_status forward_gpu(struct aorta_stream *stream, const void *args) {
     struct aorta_ops_workspace workspace;
     AORTA_TRY(aorta_ops_workspace(stream, 0, &workspace));
     const struct aorta_gpu_pool_args gpu = {.op = *a, .fault = workspace.fault};
-    AORTA_TRY(aorta_ops_gpu_run(stream, AORTA_ENTRY_pool_forward, lane_grid(lists_of(&a->shape), 1), &gpu, sizeof gpu));
+    AORTA_TRY(aorta_ops_gpu_run(stream, a->cache.sets ? AORTA_ENTRY_pool_forward_cached : AORTA_ENTRY_pool_forward,
+                                lane_grid(lists_of(&a->shape), 1), &gpu, sizeof gpu));
     return aorta_gpu_note(stream, check_fault, workspace.fault);
 }
 
@@ -220,7 +239,7 @@ static aorta_status sort_pass(struct aorta_stream *stream, const struct aorta_gp
 }
 
 static aorta_status sort_gpu(struct aorta_stream *stream, const void *args) {
-    const struct sort_args *a = args;
+    const struct aorta_pool_sorted *a = args;
     const int64_t blocks = aorta_ops_blocks(a->count, AORTA_SORT_THREADS * AORTA_SORT_ITEMS);
     const size_t histogram = (size_t)(blocks * AORTA_SORT_DIGITS) * sizeof(uint32_t);
     const struct aorta_gpu_pool_args keys = {.op = a->pool, .order = a->order, .count = a->count};
@@ -253,12 +272,25 @@ static aorta_status check_widest(int64_t columns) {
 }
 
 static aorta_status update_gpu(struct aorta_stream *stream, const void *args) {
-    const struct sort_args *a = args;
+    const struct aorta_pool_sorted *a = args;
     const struct aorta_gpu_pool_args gpu = {.op = a->pool, .order = a->order, .count = a->count};
     const bool wide = a->pool.shape.widest > 128;
     AORTA_TRY(check_widest(a->pool.shape.widest));
-    return aorta_ops_gpu_run(stream, wide ? AORTA_ENTRY_pool_update_wide : AORTA_ENTRY_pool_update,
-                             lane_grid(a->count, 1), &gpu, sizeof gpu);
+    static const enum aorta_ops_entry entries[2][2] = {
+        {AORTA_ENTRY_pool_update, AORTA_ENTRY_pool_update_wide},
+        {AORTA_ENTRY_pool_update_cached, AORTA_ENTRY_pool_update_cached_wide}};
+    return aorta_ops_gpu_run(stream, entries[a->pool.cache.sets > 0][wide], lane_grid(a->count, 1), &gpu, sizeof gpu);
+}
+
+static aorta_status cache_gpu(struct aorta_stream *stream, const void *args) {
+    const struct aorta_pool_sorted *a = args;
+    const struct aorta_gpu_pool_args gpu = {.op = a->pool,
+                                            .order = a->order,
+                                            .count = a->count,
+                                            .before = a->before,
+                                            .before_count = a->before_count,
+                                            .batch = a->batch};
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_pool_cache, lane_grid(a->pool.cache.sets, 1), &gpu, sizeof gpu);
 }
 
 static aorta_status rows_gpu(struct aorta_stream *stream, const void *args) {
@@ -303,6 +335,7 @@ static aorta_status gate_backward_gpu(struct aorta_stream *stream, const void *a
 static const struct aorta_kernel forward_kernel = {"pool_forward", run_forward, forward_gpu};
 static const struct aorta_kernel sort_kernel = {"pool_sort", run_sort, sort_gpu};
 static const struct aorta_kernel update_kernel = {"pool_update", run_update, update_gpu};
+static const struct aorta_kernel cache_kernel = {"pool_cache", run_cache, cache_gpu};
 static const struct aorta_kernel rows_kernel = {"rows_update", run_rows, rows_gpu};
 static const struct aorta_kernel gather_kernel = {"columns_gather", run_gather, gather_gpu};
 static const struct aorta_kernel scatter_kernel = {"columns_scatter", run_scatter, scatter_gpu};
@@ -323,22 +356,36 @@ aorta_status aorta_pool_forward(struct aorta_stream *stream, const struct aorta_
     return args->shape.slots ? aorta_launch(stream, &forward_kernel, args, sizeof *args) : NULL;
 }
 
-static aorta_status launch_ordered(struct aorta_stream *stream, const struct aorta_kernel *kernel,
-                                   const struct aorta_pool_args *args, int64_t count) {
-    AORTA_TRY(check_pool(kernel->name, args));
-    if (count > args->order->capacity)
+static aorta_status launch_sorted(struct aorta_stream *stream, const struct aorta_kernel *kernel,
+                                  const struct aorta_pool_sorted *sorted) {
+    AORTA_TRY(check_pool(kernel->name, &sorted->pool));
+    if (sorted->count > sorted->order.capacity)
         return AORTA_ERROR(AORTA_INTERNAL, "%s: %lld ids, where there is memory for %lld", kernel->name,
-                           (long long)count, (long long)args->order->capacity);
-    const struct sort_args sort = {*args, *args->order, count};
-    return count ? aorta_launch(stream, kernel, &sort, sizeof sort) : NULL;
+                           (long long)sorted->count, (long long)sorted->order.capacity);
+    return sorted->count ? aorta_launch(stream, kernel, sorted, sizeof *sorted) : NULL;
 }
 
 aorta_status aorta_pool_sort(struct aorta_stream *stream, const struct aorta_pool_args *args, int64_t count) {
-    return launch_ordered(stream, &sort_kernel, args, count);
+    const struct aorta_pool_sorted sorted = {.pool = *args, .order = *args->order, .count = count};
+    return launch_sorted(stream, &sort_kernel, &sorted);
 }
 
 aorta_status aorta_pool_update(struct aorta_stream *stream, const struct aorta_pool_args *args, int64_t count) {
-    return launch_ordered(stream, &update_kernel, args, count);
+    const struct aorta_pool_sorted sorted = {.pool = *args, .order = *args->order, .count = count};
+    return launch_sorted(stream, &update_kernel, &sorted);
+}
+
+aorta_status aorta_pool_cache(struct aorta_stream *stream, const struct aorta_pool_args *args, int64_t count,
+                              const struct aorta_pool_order *before, int64_t before_count, int64_t batch) {
+    const struct aorta_pool_sorted sorted = {.pool = *args,
+                                             .order = *args->order,
+                                             .count = count,
+                                             .before = before->rows[before->passes % 2],
+                                             .before_count = before_count,
+                                             .batch = (uint32_t)batch};
+    AORTA_TRY(aorta_check_size(cache_kernel.name, "sets", args->cache.sets, 1));
+    AORTA_TRY(aorta_check_size(cache_kernel.name, "batch", batch, 2));
+    return launch_sorted(stream, &cache_kernel, &sorted);
 }
 
 aorta_status aorta_rows_update(struct aorta_stream *stream, const struct aorta_rows_args *args) {

@@ -417,13 +417,29 @@ struct aorta_jagged_split_args {
 
 /* A feature of a table that is looked up here, and where its pooled columns lie in a row. */
 struct aorta_pool_slot {
-    float *table;    /* [rows, columns] */
+    void *table;     /* [rows], row_bytes apart: fp32, or 8 bits a column (aorta_row_encode) */
     float *state;    /* [rows]: sum of mean squares of row-wise Adagrad; NULL: plain gradient descent */
     float *gradient; /* [rows, columns]: the sum goes here and the table is left as it is; NULL: it is updated */
-    int64_t rows, columns;
-    int64_t base; /* number of the first row among those of all tables */
+    int64_t rows, columns, row_bytes;
+    int64_t coded; /* 1: 8 bits a column; a GPU has these with a cache alone */
+    int64_t base;  /* number of the first row among those of all tables */
     int64_t column;
 };
+
+/* Rows of tables that are in host memory, cached on the device. Set s has AORTA_ROW_WAYS places for the rows
+ * [s · per_set, (s + 1) · per_set) of all tables. A row that is cached is newer than in its table. */
+enum { AORTA_ROW_WAYS = 32 };
+struct aorta_row_cache {
+    int64_t sets, per_set; /* sets 0: nothing is cached */
+    int64_t row_bytes;     /* of a place: those of the longest row */
+    uint32_t *rows;        /* [sets, ways]: 1 + the row's number; 0: free */
+    uint32_t *slots;       /* [sets, ways]: of its table */
+    uint32_t *used;        /* [sets, ways]: the last batch that has the row; 0: none */
+    unsigned char *values; /* [sets, ways, row_bytes] */
+    uint64_t *counts;      /* [AORTA_ROW_COUNTS]: are added to */
+};
+/* Rows of batches by what came of them: were cached, were brought, found no place; and rows that made way for them. */
+enum { AORTA_ROWS_CACHED, AORTA_ROWS_BROUGHT, AORTA_ROWS_WITHOUT_PLACE, AORTA_ROWS_WRITTEN_BACK, AORTA_ROW_COUNTS };
 
 /* Lists [sources, slots, batch]; pooled rows [sources, batch, width]. */
 struct aorta_pool {
@@ -439,6 +455,7 @@ struct aorta_pool_args {
     float *pooled;        /* backward: its gradient, which is read */
     struct aorta_pool_order *order;
     float lr, eps;
+    struct aorta_row_cache cache;
 };
 
 /* Ids of a batch sorted by table row, those of a row as they lie in the batch. */

@@ -19,7 +19,7 @@ struct flight {
     /* [6, owners]: lengths sent and received, ids sent and received, elements of pooled rows sent and received */
     size_t *counts;
     struct aorta_event *counted, *arrived;
-    bool sorted; /* the ids are, or will be, before the step that updates with them */
+    bool sorted; /* the ids are, or will be, before the step that updates with them; with a cache, its rows are there */
 };
 
 struct aorta_sparse_exchange {
@@ -36,9 +36,13 @@ struct aorta_sparse_exchange {
     struct aorta_pool_slot *slots;
     struct aorta_columns_block *blocks;
     struct aorta_columns_piece *pieces;
-    float *table, *state, *gradient;
-    int64_t rows, elements;   /* of all tables here */
-    float *pooled, *received; /* rows as looked up here; as they come from the owners */
+    unsigned char *table;
+    float *state, *gradient;
+    int64_t rows, elements, table_bytes; /* of all tables here */
+    struct aorta_row_cache cache;        /* sets 0: none */
+    int64_t cached_batches;              /* whose rows were brought into it */
+    struct flight *cached;               /* the last of them; NULL: none */
+    float *pooled, *received;            /* rows as looked up here; as they come from the owners */
     struct aorta_pool_slot *host_slots;
     int block_count;
     int64_t most_sent, most_ids;
@@ -55,26 +59,39 @@ static aorta_status take(struct aorta_sparse_exchange *x, size_t count, size_t e
     return NULL;
 }
 
+static struct aorta_stream *compute_of(const struct aorta_sparse_exchange *x) {
+    return aorta_train_compute(x->s.context);
+}
+
+static bool is_coded(const struct aorta_sparse_exchange *x) {
+    return x->s.options->run.kernel == AORTA_KERNEL_QUANT_UVM;
+}
+
+static bool is_cached(const struct aorta_sparse_exchange *x) {
+    return x->s.options->run.kernel == AORTA_KERNEL_FUSED_UVM_CACHING || is_coded(x);
+}
+
 static bool in_host_memory(const struct aorta_sparse_exchange *x) {
-    return x->s.options->run.kernel == AORTA_KERNEL_FUSED_UVM;
+    return x->s.options->run.kernel == AORTA_KERNEL_FUSED_UVM || is_cached(x);
 }
 
 /* In pinned host memory kernels of a GPU read and write rows over the link. */
-static aorta_status take_elements(struct aorta_sparse_exchange *x) {
-    const size_t count = x->elements ? (size_t)x->elements : 1;
+static aorta_status take_rows_of_tables(struct aorta_sparse_exchange *x) {
+    const size_t bytes = x->table_bytes ? (size_t)x->table_bytes : 1;
     void *memory;
-    if (!in_host_memory(x)) return take(x, count, sizeof(float), "embedding tables", &x->table);
-    AORTA_TRY(aorta_pinned_alloc(x->s.context->device, count * sizeof(float), "embedding tables", &memory));
+    if (!in_host_memory(x)) return take(x, bytes, 1, "embedding tables", &x->table);
+    AORTA_TRY(aorta_pinned_alloc(x->s.context->device, bytes, "embedding tables", &memory));
     x->table = memory;
     return NULL;
 }
 
-static aorta_status no_memory(void) {
-    return AORTA_ERROR(AORTA_MEMORY, "the tables of an exchange did not fit in host memory");
+static aorta_status take_zeros(struct aorta_sparse_exchange *x, size_t count, const char *what, uint32_t **place) {
+    AORTA_TRY(take(x, count, sizeof **place, what, place));
+    return aorta_fill_bytes(compute_of(x), *place, 0, count * sizeof **place);
 }
 
-static struct aorta_stream *compute_of(const struct aorta_sparse_exchange *x) {
-    return aorta_train_compute(x->s.context);
+static aorta_status no_memory(void) {
+    return AORTA_ERROR(AORTA_MEMORY, "the tables of an exchange did not fit in host memory");
 }
 
 /* Host memory to new device memory. */
@@ -101,6 +118,10 @@ static int slot_of_table(const struct aorta_sparse_exchange *x, int part) {
     return part;
 }
 
+static int64_t aligned(int64_t bytes) {
+    return (bytes + 15) / 16 * 16;
+}
+
 static aorta_status place_tables(struct aorta_sparse_exchange *x) {
     x->host_slots = calloc((size_t)x->parts + 1, sizeof *x->host_slots);
     if (!x->host_slots) return no_memory();
@@ -109,7 +130,11 @@ static aorta_status place_tables(struct aorta_sparse_exchange *x) {
         const struct aorta_sparse_part *part = &x->own[p];
         const int first = slot_of_table(x, p);
         struct aorta_pool_slot *slot = &x->host_slots[p];
-        *slot = (struct aorta_pool_slot){.rows = part->rows, .columns = part->columns, .column = column};
+        *slot = (struct aorta_pool_slot){.rows = part->rows,
+                                         .columns = part->columns,
+                                         .row_bytes = aorta_row_bytes(part->columns, is_coded(x)),
+                                         .coded = is_coded(x),
+                                         .column = column};
         column += part->columns;
         if (first != p) {
             slot->base = x->host_slots[first].base;
@@ -119,6 +144,8 @@ static aorta_status place_tables(struct aorta_sparse_exchange *x) {
         x->rows += part->rows;
         if (part->columns > x->widest) x->widest = part->columns;
         x->elements += part->rows * ((part->columns + 3) / 4 * 4);
+        x->table_bytes += aligned(part->rows * slot->row_bytes);
+        if (slot->row_bytes > x->cache.row_bytes) x->cache.row_bytes = slot->row_bytes;
     }
     if (x->rows > UINT32_MAX)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "%lld rows on one rank are more than 2^32; use more ranks",
@@ -126,24 +153,42 @@ static aorta_status place_tables(struct aorta_sparse_exchange *x) {
     return NULL;
 }
 
+/* Places for cache_load_factor of the rows. */
+static aorta_status take_cache(struct aorta_sparse_exchange *x) {
+    struct aorta_row_cache *c = &x->cache;
+    const double places = (double)x->rows * x->s.options->run.cache_load_factor;
+    if (!x->rows) return NULL;
+    c->sets = (int64_t)ceil(places / AORTA_ROW_WAYS);
+    c->per_set = (x->rows + c->sets - 1) / c->sets;
+    const size_t count = (size_t)(c->sets * AORTA_ROW_WAYS);
+    AORTA_TRY(take(x, count, (size_t)c->row_bytes, "cached rows of tables", &c->values));
+    AORTA_TRY(take_zeros(x, count, "cached rows of tables", &c->rows));
+    AORTA_TRY(take_zeros(x, count, "cached rows of tables", &c->slots));
+    AORTA_TRY(take_zeros(x, count, "cached rows of tables", &c->used));
+    AORTA_TRY(take(x, AORTA_ROW_COUNTS, sizeof *c->counts, "counts of cached rows", &c->counts));
+    return aorta_fill_bytes(compute_of(x), c->counts, 0, AORTA_ROW_COUNTS * sizeof *c->counts);
+}
+
 static aorta_status take_tables(struct aorta_sparse_exchange *x) {
     AORTA_TRY(place_tables(x));
-    AORTA_TRY(take_elements(x));
+    AORTA_TRY(take_rows_of_tables(x));
+    if (is_cached(x)) AORTA_TRY(take_cache(x));
     if (x->s.options->run.optimizer == AORTA_SPARSE_ROWWISE_ADAGRAD) {
         AORTA_TRY(take(x, (size_t)x->rows, sizeof(float), "sums of squares of table rows", &x->state));
         AORTA_TRY(aorta_fill(compute_of(x), x->state, AORTA_F32, x->rows, 0));
     }
     if (keeps_gradients(x))
         AORTA_TRY(take(x, (size_t)x->elements, sizeof(float), "gradients of embedding tables", &x->gradient));
-    int64_t element = 0;
+    int64_t element = 0, byte = 0;
     for (int p = 0; p < x->parts; p++) {
         const int first = slot_of_table(x, p);
         struct aorta_pool_slot *slot = &x->host_slots[p], *owner = &x->host_slots[first];
         if (first == p) {
-            slot->table = x->table + element;
+            slot->table = x->table + byte;
             slot->gradient = x->gradient ? x->gradient + element : NULL;
             slot->state = x->state ? x->state + slot->base : NULL;
             element += slot->rows * ((slot->columns + 3) / 4 * 4);
+            byte += aligned(slot->rows * slot->row_bytes);
         } else {
             slot->table = owner->table, slot->gradient = owner->gradient, slot->state = owner->state;
         }
@@ -172,14 +217,24 @@ static void make_rows(const struct aorta_sparse_exchange *x, const struct aorta_
 
 enum { PIECE = 1 << 22 }; /* values made on the host at a time */
 
-static aorta_status start_part(struct aorta_sparse_exchange *x, int number, float *values) {
+/* Rows as they lie in the table; `rows` has memory for them. */
+static const void *rows_as_stored(const struct aorta_pool_slot *slot, const float *values, int64_t count,
+                                  unsigned char *rows) {
+    if (!slot->coded) return values;
+    for (int64_t i = 0; i < count; i++)
+        aorta_row_encode(values + i * slot->columns, slot->columns, rows + i * slot->row_bytes);
+    return rows;
+}
+
+static aorta_status start_part(struct aorta_sparse_exchange *x, int number, float *values, unsigned char *rows) {
     const struct aorta_sparse_part *part = &x->own[number];
+    const struct aorta_pool_slot *slot = &x->host_slots[number];
     const int64_t each = PIECE / part->columns;
     for (int64_t at = 0; at < part->rows; at += each) {
         const int64_t count = part->rows - at < each ? part->rows - at : each;
         make_rows(x, part, at, count, values);
-        AORTA_TRY(aorta_copy(compute_of(x), x->host_slots[number].table + at * part->columns, values,
-                             (size_t)(count * part->columns) * sizeof *values));
+        AORTA_TRY(aorta_copy(compute_of(x), (char *)slot->table + at * slot->row_bytes,
+                             rows_as_stored(slot, values, count, rows), (size_t)(count * slot->row_bytes)));
         AORTA_TRY(aorta_stream_synchronize(compute_of(x)));
     }
     return NULL;
@@ -187,11 +242,12 @@ static aorta_status start_part(struct aorta_sparse_exchange *x, int number, floa
 
 static aorta_status start_tables(struct aorta_sparse_exchange *x) {
     float *values = malloc(PIECE * sizeof *values);
-    if (!values) return no_memory();
-    aorta_status status = NULL;
+    unsigned char *rows = malloc(PIECE * 3 * sizeof *values); /* of one column: 12 bytes */
+    aorta_status status = values && rows ? NULL : no_memory();
     for (int p = 0; p < x->parts && !status; p++)
-        if (slot_of_table(x, p) == p) status = start_part(x, p, values);
+        if (slot_of_table(x, p) == p) status = start_part(x, p, values, rows);
     free(values);
+    free(rows);
     return status;
 }
 
@@ -382,8 +438,13 @@ void aorta_sparse_exchange_destroy(struct aorta_sparse_exchange *x) {
     if (!x) return;
     struct aorta_device *device = x->s.context->device;
     for (int i = 0; i < AORTA_SPARSE_SLOTS; i++) free_flight(x, &x->flights[i]);
-    void *memory[] = {x->split, x->slots,    x->blocks, x->pieces,  in_host_memory(x) ? NULL : x->table,
-                      x->state, x->gradient, x->pooled, x->received};
+    void *memory[] = {x->split,        x->slots,
+                      x->blocks,       x->pieces,
+                      x->state,        x->gradient,
+                      x->pooled,       x->received,
+                      x->cache.values, x->cache.rows,
+                      x->cache.slots,  x->cache.used,
+                      x->cache.counts, in_host_memory(x) ? NULL : x->table};
     if (in_host_memory(x)) aorta_pinned_free(device, x->table);
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) aorta_device_free(device, memory[i]);
     struct aorta_event *events[] = {x->looked_up, x->collected, x->ready, x->returned};
@@ -539,8 +600,6 @@ aorta_status aorta_sparse_exchange_ids(struct aorta_sparse_exchange *x, int slot
     return aorta_event_record(f->arrived, stream);
 }
 
-/* ---- rows ---- */
-
 static struct aorta_pool_args pool_of(struct aorta_sparse_exchange *x, struct flight *f) {
     const struct aorta_sparse_run *run = &x->s.options->run;
     return (struct aorta_pool_args){.shape = {x->owners, x->parts, f->samples, x->width, x->widest},
@@ -551,8 +610,42 @@ static struct aorta_pool_args pool_of(struct aorta_sparse_exchange *x, struct fl
                                     .pooled = x->pooled,
                                     .order = &f->order,
                                     .lr = (float)run->sparse_lr,
-                                    .eps = (float)run->sparse_eps};
+                                    .eps = (float)run->sparse_eps,
+                                    .cache = x->cache};
 }
+
+/* ---- before lookups and updates ---- */
+
+static aorta_status sort_ids(struct aorta_sparse_exchange *x, struct flight *f, enum aorta_role role) {
+    const struct aorta_pool_args pool = pool_of(x, f);
+    const int64_t ids = f->bounds[x->owners];
+    int range;
+    AORTA_TRY(begin(x, role, "sort_ids", ids * 4 * (int64_t)sizeof(uint32_t), &range));
+    AORTA_TRY(aorta_pool_sort(x->s.context->streams[role], &pool, ids));
+    f->sorted = true;
+    return finish(x, role, range);
+}
+
+/* How much is brought only the device knows. */
+static aorta_status fill_cache(struct aorta_sparse_exchange *x, struct flight *f, enum aorta_role role) {
+    const struct aorta_pool_args pool = pool_of(x, f);
+    const struct flight *before = x->cached ? x->cached : f;
+    int range;
+    AORTA_TRY(begin(x, role, "cache_rows", 0, &range));
+    AORTA_TRY(aorta_pool_cache(x->s.context->streams[role], &pool, f->bounds[x->owners], &before->order,
+                               x->cached ? before->bounds[x->owners] : 0, x->cached_batches + 2));
+    x->cached = f, x->cached_batches++;
+    return finish(x, role, range);
+}
+
+aorta_status aorta_sparse_exchange_prefetch(struct aorta_sparse_exchange *x, int slot, enum aorta_role role) {
+    struct flight *f = &x->flights[slot];
+    AORTA_TRY(aorta_stream_wait(x->s.context->streams[role], f->arrived));
+    AORTA_TRY(sort_ids(x, f, role));
+    return x->cache.sets ? fill_cache(x, f, role) : NULL;
+}
+
+/* ---- rows ---- */
 
 /* Pooled rows that this rank looked up for `owners` ranks; and those that it gets for its own samples. */
 static void count_rows(struct aorta_sparse_exchange *x, struct flight *f) {
@@ -567,7 +660,7 @@ static void count_rows(struct aorta_sparse_exchange *x, struct flight *f) {
 static int64_t lookup_bytes(const struct aorta_sparse_exchange *x, const struct flight *f) {
     const int64_t ids = f->bounds[x->owners], lists = x->owners * (int64_t)x->parts * f->samples;
     const int64_t columns = x->parts ? x->width / x->parts : 0;
-    return ids * ((int64_t)sizeof(int64_t) + columns * (int64_t)sizeof(float)) +
+    return ids * ((int64_t)sizeof(int64_t) + aorta_row_bytes(columns, is_coded(x))) +
            lists * (columns * (int64_t)sizeof(float) + (int64_t)sizeof(int64_t));
 }
 
@@ -576,6 +669,7 @@ aorta_status aorta_sparse_exchange_lookup(struct aorta_sparse_exchange *x, int s
     const struct aorta_pool_args pool = pool_of(x, f);
     int range;
     AORTA_TRY(aorta_stream_wait(x->s.context->streams[role], f->arrived));
+    if (x->cache.sets && !f->sorted) AORTA_TRY(aorta_sparse_exchange_prefetch(x, slot, role));
     AORTA_TRY(begin(x, role, "embedding_lookup", lookup_bytes(x, f), &range));
     AORTA_TRY(aorta_pool_forward(x->s.context->streams[role], &pool));
     return finish(x, role, range);
@@ -669,25 +763,13 @@ static aorta_status update_rows(struct aorta_sparse_exchange *x, enum aorta_role
     return finish(x, role, range);
 }
 
-aorta_status aorta_sparse_exchange_sort(struct aorta_sparse_exchange *x, int slot, enum aorta_role role) {
-    struct flight *f = &x->flights[slot];
-    const struct aorta_pool_args pool = pool_of(x, f);
-    const int64_t ids = f->bounds[x->owners];
-    int range;
-    AORTA_TRY(aorta_stream_wait(x->s.context->streams[role], f->arrived));
-    AORTA_TRY(begin(x, role, "sort_ids", ids * 4 * (int64_t)sizeof(uint32_t), &range));
-    AORTA_TRY(aorta_pool_sort(x->s.context->streams[role], &pool, ids));
-    f->sorted = true;
-    return finish(x, role, range);
-}
-
 aorta_status aorta_sparse_exchange_update(struct aorta_sparse_exchange *x, int slot, enum aorta_role role) {
     struct flight *f = &x->flights[slot];
     struct aorta_stream *stream = x->s.context->streams[role];
     const struct aorta_pool_args pool = pool_of(x, f);
     int range;
     AORTA_TRY(aorta_stream_wait(stream, x->returned));
-    if (!f->sorted) AORTA_TRY(aorta_sparse_exchange_sort(x, slot, role));
+    if (!f->sorted) AORTA_TRY(sort_ids(x, f, role));
     AORTA_TRY(begin(x, role, "embedding_update", 3 * lookup_bytes(x, f), &range));
     if (x->gradient) AORTA_TRY(aorta_fill_bytes(stream, x->gradient, 0, (size_t)x->elements * sizeof *x->gradient));
     AORTA_TRY(aorta_pool_update(stream, &pool, f->bounds[x->owners]));
@@ -700,8 +782,15 @@ aorta_status aorta_sparse_exchange_update(struct aorta_sparse_exchange *x, int s
 /* ---- questions ---- */
 
 int64_t aorta_sparse_exchange_bytes(const struct aorta_sparse_exchange *x) {
-    const int64_t each = x->gradient ? 2 : 1;
-    return (each * x->elements + (x->state ? x->rows : 0)) * (int64_t)sizeof(float);
+    const int64_t more = (x->gradient ? x->elements : 0) + (x->state ? x->rows : 0);
+    return x->table_bytes + more * (int64_t)sizeof(float);
+}
+
+aorta_status aorta_sparse_exchange_cached(struct aorta_sparse_exchange *x, uint64_t counts[AORTA_ROW_COUNTS]) {
+    memset(counts, 0, AORTA_ROW_COUNTS * sizeof *counts);
+    if (!x->cache.sets) return NULL;
+    AORTA_TRY(aorta_copy(compute_of(x), counts, x->cache.counts, AORTA_ROW_COUNTS * sizeof *counts));
+    return aorta_stream_synchronize(compute_of(x));
 }
 
 const struct aorta_sparse_plan *aorta_sparse_exchange_plan(const struct aorta_sparse_exchange *x) {

@@ -6,6 +6,7 @@
 #ifndef AORTA_SPARSE_EXCHANGE_H
 #define AORTA_SPARSE_EXCHANGE_H
 
+#include "ops/types.h"
 #include "sparse/batch.h"
 #include "train/context.h"
 
@@ -58,15 +59,19 @@ AORTA_MUST_USE aorta_status aorta_sparse_exchange_gather(struct aorta_sparse_exc
 /* Gradients of pooled rows, which compute has made, to the owners. */
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_return(struct aorta_sparse_exchange *exchange, int slot,
                                                          const float *pooled_gradient);
-/* The batch's ids by table row, ahead of the step that updates with them: that one waits for this stream. */
-AORTA_MUST_USE aorta_status aorta_sparse_exchange_sort(struct aorta_sparse_exchange *exchange, int slot,
-                                                       enum aorta_role role);
+/* Ahead of the step that the batch is for, which waits for this stream: its ids by table row; of kernels with a cache
+ * its rows in there, beside lookups and updates of the batch before. A lookup does it where it was not done. */
+AORTA_MUST_USE aorta_status aorta_sparse_exchange_prefetch(struct aorta_sparse_exchange *exchange, int slot,
+                                                           enum aorta_role role);
 /* The update of the tables, with sorting where it was not done ahead. */
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_update(struct aorta_sparse_exchange *exchange, int slot,
                                                          enum aorta_role role);
 
 /* Of the tables on this rank, with what the optimizer needs. */
 int64_t aorta_sparse_exchange_bytes(const struct aorta_sparse_exchange *exchange);
+/* Rows of all batches so far by what came of them in the cache; waits for compute. No cache: zeros. */
+AORTA_MUST_USE aorta_status aorta_sparse_exchange_cached(struct aorta_sparse_exchange *exchange,
+                                                         uint64_t counts[AORTA_ROW_COUNTS]);
 const struct aorta_sparse_plan *aorta_sparse_exchange_plan(const struct aorta_sparse_exchange *exchange);
 
 #endif

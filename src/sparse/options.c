@@ -52,7 +52,10 @@ static const struct aorta_option own_rows[] = {
              "host, or every table on every rank"},
     {"RunOptions.compute_kernel", AORTA_OPTION_CHOICE, AT(run.kernel), "fused", .choices = kernels,
      .help = "fused: the optimizer updates rows as their gradients are summed; dense: gradients of whole tables are "
-             "made first, and all rows updated from these; fused_uvm: as fused, with tables in pinned host memory"},
+             "made first, and all rows updated from these; fused_uvm: as fused, with tables in pinned host memory; "
+             "fused_uvm_caching: and some rows cached on the device; quant_uvm: the same with 8 bits a column"},
+    {"RunOptions.cache_load_factor", AORTA_OPTION_DOUBLE, AT(run.cache_load_factor), "0.2", .limits = &above_0,
+     .help = "share of the rows that fused_uvm_caching and quant_uvm have places for on the device"},
     {"RunOptions.sparse_optimizer", AORTA_OPTION_CHOICE, AT(run.optimizer), "EXACT_ROWWISE_ADAGRAD",
      .choices = optimizers, .help = "optimizer of the tables; a column shard has a sum of squares of its own"},
     {"RunOptions.sparse_lr", AORTA_OPTION_DOUBLE, AT(run.sparse_lr), "0.1", .limits = &at_least_0,
@@ -227,16 +230,14 @@ bool aorta_sparse_is_asked_for(const char *path, const char *const *overrides, s
 
 /* ---- loading ---- */
 
-static const char *name_of(const struct aorta_choice *choices, int value) {
-    while (choices->value != value) choices++;
-    return choices->name;
-}
-
-static aorta_status check_possible(const struct aorta_sparse_options *options) {
+/* A cache has the rows that a batch names; tables of every rank are updated whole, from summed gradients. */
+static aorta_status check_cache(const struct aorta_sparse_options *options) {
     const enum aorta_sparse_kernel kernel = options->run.kernel;
-    if (kernel == AORTA_KERNEL_FUSED || kernel == AORTA_KERNEL_DENSE || kernel == AORTA_KERNEL_FUSED_UVM) return NULL;
+    const bool cached = kernel == AORTA_KERNEL_FUSED_UVM_CACHING || kernel == AORTA_KERNEL_QUANT_UVM;
+    if (!cached || options->run.sharding != AORTA_DATA_PARALLEL) return NULL;
     return aorta_config_error(&options->train.config, "RunOptions.compute_kernel",
-                              "%s is not possible yet; fused, dense and fused_uvm are", name_of(kernels, kernel));
+                              "data_parallel updates all rows, and a cache has some; use fused, dense or fused_uvm, or "
+                              "another RunOptions.sharding_type");
 }
 
 static aorta_status check_lists(const struct aorta_sparse_options *options) {
@@ -255,7 +256,7 @@ static aorta_status check_lists(const struct aorta_sparse_options *options) {
 static aorta_status check(const struct aorta_sparse_options *options) {
     AORTA_TRY(aorta_train_options_check_shared(&options->train));
     AORTA_TRY(check_lists(options));
-    return check_possible(options);
+    return check_cache(options);
 }
 
 /* training.output_dir as a key of its own goes before. */

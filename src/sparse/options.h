@@ -36,7 +36,7 @@ struct aorta_sparse_run {
     enum aorta_sparse_sharding sharding;
     enum aorta_sparse_kernel kernel;
     enum aorta_sparse_optimizer optimizer;
-    double dense_lr, sparse_lr, sparse_eps;
+    double dense_lr, sparse_lr, sparse_eps, cache_load_factor;
     const char *profile_dir, *name;
     int64_t local_world_size; /* ranks of a host; 0: as the launcher reports */
     bool reduce_on_cpu;
@@ -74,7 +74,7 @@ extern const struct aorta_option_table aorta_sparse_option_table;
  * it says so. */
 bool aorta_sparse_is_asked_for(const char *path, const char *const *overrides, size_t override_count);
 
-/* As aorta_train_options_load. What is not possible yet is AORTA_CONFIG and named. */
+/* As aorta_train_options_load. What does not go together is AORTA_CONFIG and named. */
 AORTA_MUST_USE aorta_status aorta_sparse_options_load(const char *path, const char *const *overrides,
                                                       size_t override_count, struct aorta_sparse_options *options);
 void aorta_sparse_options_free(struct aorta_sparse_options *options);

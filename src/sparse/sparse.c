@@ -7,7 +7,8 @@
  * fused: as sparse, and lookups run on the stream of the id exchange, beside the layers on the dense features.
  * semi: as fused, and updates run there too: what the next batch looks up is looked up, and on its way, as soon as the
  *   tables are updated, beside the rest of backward and the sum of its gradients.
- * prefetch: as sparse, and the ids of the next batch are sorted for their update while this batch is computed.
+ * prefetch: as sparse, and while this batch is computed the ids of the next one are sorted for their update, and its
+ *   rows come from host memory into the cache where the kernel has one.
  *
  * Every stream waits for the beginning of a step, and compute for all of them at its end: so memory that one step has
  * used is free in the next. */
@@ -358,10 +359,10 @@ static aorta_status update_tables(struct sparse *s, int64_t step, enum aorta_rol
     return NULL;
 }
 
-static aorta_status sort_ids(struct sparse *s, int64_t step) {
+static aorta_status prefetch(struct sparse *s, int64_t step) {
     const enum aorta_role role = s->context->flows[AORTA_FLOW_PREFETCH];
     for (int g = 0; g < AORTA_SPARSE_GROUPS; g++)
-        if (s->exchanges[g]) AORTA_TRY(aorta_sparse_exchange_sort(s->exchanges[g], slot_of(step), role));
+        if (s->exchanges[g]) AORTA_TRY(aorta_sparse_exchange_prefetch(s->exchanges[g], slot_of(step), role));
     return NULL;
 }
 
@@ -470,7 +471,7 @@ static aorta_status queue_sparse(struct sparse *s, int64_t step, const float *st
     AORTA_TRY(update_tables(s, step, AORTA_ROLE_COMPUTE));
     if (!next) return NULL;
     AORTA_TRY(send_ids(s, step + 1));
-    return s->options->pipeline == AORTA_PIPELINE_PREFETCH ? sort_ids(s, step + 1) : NULL;
+    return s->options->pipeline == AORTA_PIPELINE_PREFETCH ? prefetch(s, step + 1) : NULL;
 }
 
 static aorta_status queue_semi(struct sparse *s, int64_t step, const float *stop) {
@@ -505,10 +506,32 @@ static aorta_status queue(struct aorta_train_workload *workload, int64_t step, c
     return join(s);
 }
 
+/* What the cache was good for, of rank 0. */
+static aorta_status report_cache(struct sparse *s) {
+    uint64_t sums[AORTA_ROW_COUNTS] = {0}, rows = 0;
+    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
+        uint64_t counts[AORTA_ROW_COUNTS];
+        if (!s->exchanges[g]) continue;
+        AORTA_TRY(aorta_sparse_exchange_cached(s->exchanges[g], counts));
+        for (int i = 0; i < AORTA_ROW_COUNTS; i++) sums[i] += counts[i];
+    }
+    for (int i = 0; i < AORTA_ROWS_WRITTEN_BACK; i++) rows += sums[i];
+    if (!rows) return NULL;
+    aorta_log(s->context->log, AORTA_LOG_INFO,
+              "rows that batches needed on rank 0: %.1f%% were cached on the device, %.1f%% were brought there (%.1f%% "
+              "for rows that were written back), %.1f%% found no place and were used in host memory",
+              100 * (double)sums[AORTA_ROWS_CACHED] / (double)rows,
+              100 * (double)sums[AORTA_ROWS_BROUGHT] / (double)rows,
+              100 * (double)sums[AORTA_ROWS_WRITTEN_BACK] / (double)rows,
+              100 * (double)sums[AORTA_ROWS_WITHOUT_PLACE] / (double)rows);
+    return NULL;
+}
+
 static aorta_status finished(struct aorta_train_workload *workload, int64_t step,
                              const struct aorta_step_result *result) {
-    (void)workload;
-    if (result->state.finite) return NULL;
+    struct sparse *s = sparse_of(workload);
+    if (result->state.finite)
+        return step + 1 == steps(workload) && s->context->ranks.rank == 0 ? report_cache(s) : NULL;
     return AORTA_ERROR(AORTA_CONFIG,
                        "step %lld: a gradient is not finite; lower RunOptions.dense_lr or RunOptions.sparse_lr",
                        (long long)step);

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- lists ---- */
 
@@ -151,6 +152,7 @@ static void make_pools(struct rig *rig, struct pools *p, int64_t first, int64_t 
                                               .gradient = gradients ? made[t] : NULL,
                                               .rows = p->rows[t],
                                               .columns = p->columns[t],
+                                              .row_bytes = aorta_row_bytes(p->columns[t], false),
                                               .base = t ? 300 : 0, /* more than a byte */
                                               .column = s * first};
     }
@@ -269,6 +271,212 @@ static void test_wrong_id(void **state) {
     check_fails(status, AORTA_DEVICE, "id 9 of slot");
 }
 
+/* ---- cached rows ---- */
+
+/* Two tables of 200 and 150 rows that lie in host memory; three sets of places. A plain list of places beside it. */
+enum {
+    CACHED_ROWS = 350,
+    FIRST_ROWS = 200,
+    SETS = 3,
+    PER_SET = 117,
+    CACHED_BATCH = 12,
+    CACHED_WIDEST = 40,
+    PLACES = SETS * AORTA_ROW_WAYS
+};
+
+struct plain_place {
+    int64_t row, used; /* -1: free */
+};
+
+struct cached {
+    struct lists lists;
+    bool coded;
+    int64_t columns[2], row_bytes[2];
+    double *values[CACHED_ROWS]; /* what each row is now */
+    unsigned char *table;        /* host memory */
+    struct aorta_pool_slot slot[2];
+    struct aorta_pool_args args;
+    struct aorta_pool_order order[2];
+    struct aorta_row_cache cache;
+    struct plain_place places[PLACES];
+    bool named[2][CACHED_ROWS]; /* by the last two batches */
+    uint64_t counts[AORTA_ROW_COUNTS];
+};
+
+static int table_of_row(int64_t row) {
+    return row >= FIRST_ROWS;
+}
+
+/* The nearest code, in double precision. */
+static void encode(double *values, int64_t columns) {
+    double least = values[0], most = values[0];
+    for (int64_t c = 1; c < columns; c++) least = fmin(least, values[c]), most = fmax(most, values[c]);
+    const double scale = (most - least) / 255;
+    for (int64_t c = 0; c < columns; c++)
+        values[c] = scale > 0 ? least + scale * rint((values[c] - least) / scale) : least;
+}
+
+static void make_cached(struct rig *rig, struct cached *c) {
+    void *pinned;
+    for (int t = 0; t < 2; t++) c->row_bytes[t] = aorta_row_bytes(c->columns[t], c->coded);
+    const int64_t first_bytes = FIRST_ROWS * c->row_bytes[0];
+    const int64_t bytes = first_bytes + (CACHED_ROWS - FIRST_ROWS) * c->row_bytes[1];
+    check_ok(aorta_pinned_alloc(rig->device, (size_t)bytes, "tables", &pinned));
+    c->table = pinned;
+    double *values_of_rows = rig_random(rig, AORTA_F32, CACHED_ROWS * CACHED_WIDEST, 1);
+    for (int64_t row = 0; row < CACHED_ROWS; row++) {
+        const int t = table_of_row(row);
+        float values[CACHED_WIDEST];
+        unsigned char *at = c->table + (t ? first_bytes + (row - FIRST_ROWS) * c->row_bytes[1] : row * c->row_bytes[0]);
+        c->values[row] = values_of_rows + row * CACHED_WIDEST;
+        for (int64_t i = 0; i < c->columns[t]; i++) values[i] = (float)c->values[row][i];
+        if (c->coded) {
+            aorta_row_encode(values, c->columns[t], at);
+            encode(c->values[row], c->columns[t]);
+        } else {
+            memcpy(at, values, (size_t)c->row_bytes[t]);
+        }
+    }
+    for (int t = 0; t < 2; t++)
+        c->slot[t] = (struct aorta_pool_slot){.table = c->table + (t ? first_bytes : 0),
+                                              .rows = t ? CACHED_ROWS - FIRST_ROWS : FIRST_ROWS,
+                                              .columns = c->columns[t],
+                                              .row_bytes = c->row_bytes[t],
+                                              .coded = c->coded,
+                                              .base = t ? FIRST_ROWS : 0,
+                                              .column = t ? c->columns[0] : 0};
+    const uint32_t zeros[2 * PLACES] = {0};
+    c->cache = (struct aorta_row_cache){
+        .sets = SETS, .per_set = PER_SET, .row_bytes = c->row_bytes[c->row_bytes[1] > c->row_bytes[0]]};
+    c->cache.rows = rig_put_bytes(rig, zeros, PLACES * sizeof *zeros);
+    c->cache.slots = rig_put_bytes(rig, zeros, PLACES * sizeof *zeros);
+    c->cache.used = rig_put_bytes(rig, zeros, PLACES * sizeof *zeros);
+    c->cache.counts = rig_put_bytes(rig, zeros, sizeof c->counts);
+    c->cache.values = rig_alloc(rig, (size_t)(PLACES * c->cache.row_bytes));
+    for (int i = 0; i < PLACES; i++) c->places[i] = (struct plain_place){-1, 0};
+}
+
+static void take_batch(struct rig *rig, struct cached *c, int64_t batch) {
+    const int64_t width = c->columns[0] + c->columns[1];
+    c->lists =
+        make_lists(rig, 2, CACHED_BATCH * (1 + batch % 3), CACHED_ROWS - FIRST_ROWS); /* ids of the smaller table */
+    const int64_t count = c->lists.count;
+    c->order[batch % 2] = (struct aorta_pool_order){.capacity = count,
+                                                    .passes = 2,
+                                                    .rows = {words(rig, count), words(rig, count)},
+                                                    .places = {words(rig, count), words(rig, count)},
+                                                    .cells = words(rig, count)};
+    c->args =
+        (struct aorta_pool_args){.shape = {1, 2, c->lists.batch, width, c->columns[c->columns[1] > c->columns[0]]},
+                                 .slot = rig_put_bytes(rig, c->slot, sizeof c->slot),
+                                 .offsets = c->lists.device_offsets,
+                                 .ids = c->lists.device_ids,
+                                 .pooled = rig_alloc(rig, (size_t)(c->lists.batch * width) * sizeof(float)),
+                                 .order = &c->order[batch % 2],
+                                 .lr = 0.25f,
+                                 .cache = c->cache};
+}
+
+static int64_t row_of(const struct cached *c, int64_t cell, int64_t i) {
+    return (cell >= c->lists.batch ? FIRST_ROWS : 0) + c->lists.ids[i];
+}
+
+/* The place that the row gets; NULL: none. */
+static struct plain_place *plain_bring(struct cached *c, int64_t row, int64_t batch) {
+    struct plain_place *set = c->places + row / PER_SET * AORTA_ROW_WAYS, *oldest = set;
+    if (c->named[(batch + 1) % 2][row]) return NULL; /* it had no place in the batch before either */
+    for (int i = 1; i < AORTA_ROW_WAYS; i++)
+        if (set[i].used < oldest->used) oldest = &set[i];
+    return oldest->used + 1 < batch ? oldest : NULL;
+}
+
+static struct plain_place *plain_find(struct cached *c, int64_t row) {
+    struct plain_place *set = c->places + row / PER_SET * AORTA_ROW_WAYS;
+    for (int i = 0; i < AORTA_ROW_WAYS; i++)
+        if (set[i].row == row) return &set[i];
+    return NULL;
+}
+
+static void plain_fill(struct cached *c, int64_t batch) {
+    bool *named = c->named[batch % 2];
+    memset(named, 0, sizeof c->named[0]);
+    for (int64_t cell = 0; cell < 2 * c->lists.batch; cell++)
+        for (int64_t i = c->lists.offsets[cell]; i < c->lists.offsets[cell + 1]; i++) named[row_of(c, cell, i)] = true;
+    for (int64_t row = 0; row < CACHED_ROWS; row++)
+        if (named[row] && plain_find(c, row)) plain_find(c, row)->used = batch;
+    for (int64_t row = 0; row < CACHED_ROWS; row++) {
+        if (!named[row]) continue;
+        if (plain_find(c, row)) {
+            c->counts[AORTA_ROWS_CACHED]++;
+            continue;
+        }
+        struct plain_place *place = plain_bring(c, row, batch);
+        c->counts[place ? AORTA_ROWS_BROUGHT : AORTA_ROWS_WITHOUT_PLACE]++;
+        if (!place) continue;
+        c->counts[AORTA_ROWS_WRITTEN_BACK] += place->row >= 0;
+        *place = (struct plain_place){row, batch};
+    }
+}
+
+static void check_cached_forward(struct rig *rig, struct cached *c) {
+    const int64_t width = c->args.shape.width, count = c->lists.batch * width;
+    double *expected = rig_values(rig, count);
+    for (int64_t cell = 0; cell < 2 * c->lists.batch; cell++) {
+        const int t = cell >= c->lists.batch;
+        for (int64_t i = c->lists.offsets[cell]; i < c->lists.offsets[cell + 1]; i++)
+            for (int64_t k = 0; k < c->columns[t]; k++)
+                expected[cell % c->lists.batch * width + c->slot[t].column + k] += c->values[row_of(c, cell, i)][k];
+    }
+    check_ok(aorta_pool_forward(rig->stream, &c->args));
+    /* a value near the middle of two codes may get either: a 255th of some 3 */
+    rig_close_to("pooled", rig_get(rig, AORTA_F32, c->args.pooled, count), expected, count, 1e-5,
+                 c->coded ? 0.03 : 1e-5);
+}
+
+static void update_cached(struct rig *rig, struct cached *c, int64_t batch) {
+    const int64_t width = c->args.shape.width, count = c->lists.batch * width;
+    double *gradient = rig_random(rig, AORTA_F32, count, 0.5);
+    c->args.pooled = rig_put(rig, AORTA_F32, gradient, count);
+    check_ok(aorta_pool_update(rig->stream, &c->args, c->lists.count));
+    for (int64_t cell = 0; cell < 2 * c->lists.batch; cell++) {
+        const int t = cell >= c->lists.batch;
+        for (int64_t i = c->lists.offsets[cell]; i < c->lists.offsets[cell + 1]; i++)
+            for (int64_t k = 0; k < c->columns[t]; k++)
+                c->values[row_of(c, cell, i)][k] -=
+                    0.25 * gradient[cell % c->lists.batch * width + c->slot[t].column + k];
+    }
+    for (int64_t row = 0; row < CACHED_ROWS && c->coded; row++)
+        if (c->named[batch % 2][row]) encode(c->values[row], c->columns[table_of_row(row)]);
+}
+
+/* Lookups see what updates wrote, wherever the row is; and the rows that the cache has are those of the plain list. */
+static void test_cache(void **state) {
+    static const int64_t columns[][2] = {{6, 33}, {4, 5}, {40, 1}};
+    enum { BATCHES = 9 };
+    for (int example = 0; example < 6; example++) {
+        struct cached c = {.coded = example % 2, .columns = {columns[example / 2][0], columns[example / 2][1]}};
+        rig_reset(state);
+        struct rig *rig = *state;
+        make_cached(rig, &c);
+        for (int64_t batch = 2; batch < 2 + BATCHES; batch++) {
+            take_batch(rig, &c, batch);
+            plain_fill(&c, batch);
+            check_ok(aorta_pool_sort(rig->stream, &c.args, c.lists.count));
+            check_ok(aorta_pool_cache(rig->stream, &c.args, c.lists.count, &c.order[(batch + 1) % 2],
+                                      batch == 2 ? 0 : c.order[(batch + 1) % 2].capacity, batch));
+            check_cached_forward(rig, &c);
+            update_cached(rig, &c, batch);
+        }
+        uint64_t counts[AORTA_ROW_COUNTS];
+        rig_get_bytes(rig, counts, c.cache.counts, sizeof counts);
+        for (int i = 0; i < AORTA_ROW_COUNTS; i++)
+            if (counts[i] != c.counts[i] || !counts[i])
+                fail_msg("count %d is %llu, expected %llu", i, (unsigned long long)counts[i],
+                         (unsigned long long)c.counts[i]);
+        aorta_pinned_free(rig->device, c.table);
+    }
+}
+
 /* ---- columns ---- */
 
 /* A row of 10 columns: [0, 3) from one piece, [3, 10) the sum of two. */
@@ -319,7 +527,8 @@ static void test_gate(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {rig_test(test_offsets),  rig_test(test_split),   rig_test(test_pool),
-                                       rig_test(test_wrong_id), rig_test(test_columns), rig_test(test_gate)};
+    const struct CMUnitTest tests[] = {rig_test(test_offsets),  rig_test(test_split), rig_test(test_pool),
+                                       rig_test(test_wrong_id), rig_test(test_cache), rig_test(test_columns),
+                                       rig_test(test_gate)};
     return rig_run_tests("jagged", tests);
 }

@@ -18,6 +18,8 @@ static void test_files(void **state) {
         int64_t columns;
     } files[] = {
         {"sparse_data_dist_base.yaml", 203, 203, 100, 203 * 128},
+        {"sparse_data_dist_overlap_ineff.yaml", 244, 244, 82, 240 * 64 + 2 * 128 + 2 * 64},
+        {"sparse_data_dist_overlap_latency.yaml", 132, 132, 66, 128 * 96 + 2 * 192 + 2 * 96},
         {"sparse_data_dist_queue_contended.yaml", 324, 324, 66, 320 * 128 + 2 * 512 + 2 * 256},
     };
     (void)state;
@@ -83,7 +85,8 @@ static void test_refused(void **state) {
     static const struct {
         const char *override, *message;
     } wrong[] = {
-        {"RunOptions.compute_kernel=quant_uvm", "quant_uvm is not possible yet; fused, dense and fused_uvm are"},
+        {"RunOptions.compute_kernel=quantum", "expected one of fused, dense, fused_uvm"},
+        {"RunOptions.cache_load_factor=0", "RunOptions.cache_load_factor"},
         {"PipelineConfig.pipeline=fast", "expected one of base, sparse, fused, semi, prefetch"},
         {"RunOptions.sharding_type=grid", "expected one of table_wise, row_wise, column_wise"},
         {"ModelSelectionConfig.batch_sizes=[1, 2]", "2 sizes for 10 batches (RunOptions.num_batches)"},
@@ -97,6 +100,8 @@ static void test_refused(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         check_fails(load(&options, wrong[i].override), AORTA_CONFIG, wrong[i].message);
+    const char *const every[] = {"RunOptions.compute_kernel=quant_uvm", "RunOptions.sharding_type=data_parallel"};
+    check_fails(aorta_sparse_options_load(NULL, every, 2, &options), AORTA_CONFIG, "data_parallel updates all rows");
     const char *const slash[] = {"RunOptions.profile_dir=/x", "RunOptions.name=a/b"};
     check_fails(aorta_sparse_options_load(NULL, slash, 2, &options), AORTA_CONFIG, "a name without \"/\" is needed");
 }

@@ -160,6 +160,9 @@ struct aorta_gpu_pool_args {
     struct aorta_pool_order order;
     int64_t count;
     struct aorta_gpu_fault *fault;
+    const uint32_t *before; /* [before_count]: rows of the batch before, sorted */
+    int64_t before_count;
+    uint32_t batch;
 };
 
 /* ---- matrix products ---- */

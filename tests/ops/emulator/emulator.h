@@ -74,8 +74,8 @@ static inline float fast_reciprocal(float x) {
 static inline void fail_kernel(void) {
     abort();
 }
-static inline uint32_t atomicAdd(uint32_t *to, uint32_t value) {
-    const uint32_t before = *to;
+template <typename T> static inline T atomicAdd(T *to, T value) {
+    const T before = *to;
     *to += value;
     return before;
 }

@@ -26,6 +26,8 @@ extern "C" __device__ double pow(double x, double y);
 extern "C" __device__ double sqrt(double x);
 extern "C" __device__ float sqrtf(float x);
 extern "C" __device__ float log2f(float x);
+extern "C" __device__ float rintf(float x);
+extern "C" __device__ float fmaxf(float x, float y);
 
 static __device__ __forceinline__ void __syncthreads() {
     __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
@@ -33,6 +35,9 @@ static __device__ __forceinline__ void __syncthreads() {
     __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
 }
 static __device__ __forceinline__ unsigned atomicAdd(unsigned *to, unsigned value) {
+    return __atomic_fetch_add(to, value, __ATOMIC_RELAXED);
+}
+static __device__ __forceinline__ unsigned long long atomicAdd(unsigned long long *to, unsigned long long value) {
     return __atomic_fetch_add(to, value, __ATOMIC_RELAXED);
 }
 static __device__ __forceinline__ unsigned long long atomicMax(unsigned long long *to, unsigned long long value) {

@@ -47,6 +47,8 @@ struct example {
 
 #define SHARDING "RunOptions.sharding_type="
 #define PIPELINE "PipelineConfig.pipeline="
+#define CACHED "RunOptions.compute_kernel=fused_uvm_caching"
+#define QUANTISED "RunOptions.compute_kernel=quant_uvm"
 static const struct example examples[] = {
     {0, {SHARDING "table_wise"}},
     {FEW, {SHARDING "row_wise"}},
@@ -71,6 +73,14 @@ static const struct example examples[] = {
     {FEW, {SHARDING "table_row_wise", PIPELINE "prefetch"}},
     {FEW, {SHARDING "row_wise", PIPELINE "sparse", "RunOptions.compute_kernel=dense"}},
     {FEW, {SHARDING "row_wise", PIPELINE "prefetch", "RunOptions.compute_kernel=fused_uvm"}},
+    {0, {SHARDING "table_wise", PIPELINE "base", CACHED}},
+    {FEW, {SHARDING "row_wise", PIPELINE "sparse", CACHED}},
+    {FEW, {SHARDING "column_wise", PIPELINE "semi", CACHED}},
+    {0, {SHARDING "table_row_wise", PIPELINE "prefetch", CACHED}},
+    {FEW, {SHARDING "row_wise", PIPELINE "prefetch", CACHED, "RunOptions.cache_load_factor=1", "streams.count=1"}},
+    {FEW, {SHARDING "table_wise", PIPELINE "base", QUANTISED}},
+    {0, {SHARDING "table_row_wise", PIPELINE "prefetch", QUANTISED}},
+    {FEW, {SHARDING "column_wise", PIPELINE "fused", QUANTISED, "RunOptions.sparse_optimizer=EXACT_SGD"}},
     {FEW, {SHARDING "row_wise", PIPELINE "sparse", "RunOptions.sparse_optimizer=EXACT_SGD"}},
     {FEW, {SHARDING "data_parallel", PIPELINE "sparse", "RunOptions.sparse_optimizer=EXACT_SGD"}},
     {FEW, {SHARDING "row_wise", PIPELINE "semi", "streams.count=1"}},

@@ -25,6 +25,17 @@ static double *zeros(int64_t count) {
     return calloc((size_t)count + 1, sizeof(double));
 }
 
+/* quant_uvm: the nearest of 256 values between the least and the most of a row's shard. */
+static void quantise(const struct reference *r, struct table *t, int64_t row, int shard) {
+    const int64_t begin = shard ? t->cuts[shard - 1] : 0;
+    double *values = t->rows + row * t->about->columns + begin, least = values[0], most = values[0];
+    if (r->options->run.kernel != AORTA_KERNEL_QUANT_UVM) return;
+    for (int64_t c = 1; c < t->cuts[shard] - begin; c++) least = fmin(least, values[c]), most = fmax(most, values[c]);
+    const double scale = (most - least) / 255;
+    for (int64_t c = 0; c < t->cuts[shard] - begin; c++)
+        values[c] = scale > 0 ? least + scale * rint((values[c] - least) / scale) : least;
+}
+
 static void make_table(struct reference *r, struct table *t, const struct aorta_sparse_table *about,
                        const int64_t *cuts) {
     const int64_t count = about->rows * about->columns;
@@ -39,6 +50,8 @@ static void make_table(struct reference *r, struct table *t, const struct aorta_
     while (cuts[t->shards] < about->columns) t->shards++;
     t->shards++;
     t->state = zeros(about->rows * t->shards);
+    for (int64_t row = 0; row < about->rows; row++)
+        for (int shard = 0; shard < t->shards; shard++) quantise(r, t, row, shard);
     free(values);
 }
 
@@ -235,6 +248,7 @@ static void update_shard(const struct reference *r, struct table *t, int64_t row
         factor /= sqrt(*state) + r->options->run.sparse_eps;
     }
     for (int64_t c = 0; c < columns; c++) t->rows[first + c] -= factor * t->gradient[first + c];
+    if (squares > 0) quantise(r, t, row, shard);
 }
 
 static void update_tables(struct reference *r) {
