@@ -431,6 +431,37 @@ void aorta_config_free(struct aorta_config *config) {
     *config = (struct aorta_config){0};
 }
 
+/* ---- sections ---- */
+
+static bool has_key(yaml_document_t *document, const char *name) {
+    const yaml_node_t *root = yaml_document_get_root_node(document);
+    if (!root || root->type != YAML_MAPPING_NODE) return false;
+    const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
+    for (; pair < root->data.mapping.pairs.top; pair++) {
+        const yaml_node_t *key = yaml_document_get_node(document, pair->key);
+        if (key->type == YAML_SCALAR_NODE && strcmp((const char *)key->data.scalar.value, name) == 0) return true;
+    }
+    return false;
+}
+
+bool aorta_config_has_section(const char *path, const char *section) {
+    char *bytes;
+    size_t length;
+    yaml_document_t document;
+    aorta_status status = aorta_file_read_small(path, LARGEST_FILE, &bytes, &length);
+    if (!status) {
+        status = aorta_yaml_load(bytes, length, path, true, &document);
+        free(bytes);
+    }
+    if (status) {
+        aorta_status_free(status);
+        return false;
+    }
+    const bool found = has_key(&document, section);
+    yaml_document_delete(&document);
+    return found;
+}
+
 /* ---- places ---- */
 
 const struct aorta_origin *aorta_config_origin(const struct aorta_config *config, const char *key) {

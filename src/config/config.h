@@ -66,6 +66,9 @@ AORTA_MUST_USE aorta_status aorta_config_error(const struct aorta_config *config
 /* "a.yaml:12", "--override a.b=c" or "default": for naming the place of another key in such a message. */
 void aorta_config_place(const struct aorta_config *config, const char *key, struct aorta_text *text);
 
+/* Whether the file's top level has this key. A file that cannot be read has none: whoever loads it says so. */
+bool aorta_config_has_section(const char *path, const char *section);
+
 /* The effective values as a JSON object, nested by section. Written back into a file, they load as the same values. */
 void aorta_config_write_json(const struct aorta_config *config, struct aorta_json *json);
 

@@ -196,23 +196,22 @@ static aorta_status take_tables(struct aorta_sparse_exchange *x) {
     return send_table(x, x->host_slots, (size_t)x->parts, sizeof *x->slots, "places of tables", &x->slots);
 }
 
-/* Rows [first, first + count) of a part, uniform in ±1/√(rows of the table). */
+/* Rows [first, first + count) of a part, uniform in the table's bounds. */
 static void make_rows(const struct aorta_sparse_exchange *x, const struct aorta_sparse_part *part, int64_t first,
                       int64_t count, float *values) {
     const struct aorta_sparse_table *table = &x->group->tables[x->group->features[part->feature].table];
-    const float bound = 1.0f / sqrtf((float)table->rows);
     const struct aorta_random random = {.seed = (uint64_t)x->s.options->train.training.seed,
                                         .domain = AORTA_RANDOM_PARAMETERS,
                                         .stream = 2 * (uint64_t)table->number};
     const int64_t row = part->first_row + first;
     if (part->columns == table->columns) {
-        aorta_random_uniform(&random, (uint64_t)(row * table->columns), (size_t)(count * part->columns), -bound, bound,
-                             values);
+        aorta_random_uniform(&random, (uint64_t)(row * table->columns), (size_t)(count * part->columns), table->low,
+                             table->high, values);
         return;
     }
     for (int64_t i = 0; i < count; i++)
         aorta_random_uniform(&random, (uint64_t)((row + i) * table->columns + part->first_column),
-                             (size_t)part->columns, -bound, bound, values + i * part->columns);
+                             (size_t)part->columns, table->low, table->high, values + i * part->columns);
 }
 
 enum { PIECE = 1 << 22 }; /* values made on the host at a time */

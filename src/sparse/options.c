@@ -1,6 +1,7 @@
 #include "sparse/options.h"
 
 #include "base/files.h"
+#include "sparse/tables.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,8 +104,9 @@ static const struct aorta_option own_rows[] = {
     {"EmbeddingTablesConfig.embedding_feature_dim", AORTA_OPTION_INT, AT(tables.dim), "128", .limits = &columns,
      .help = "columns of these tables"},
     {"EmbeddingTablesConfig.additional_tables", AORTA_OPTION_TREE, AT(tables.additional), "[]",
-     .help = "lists of further tables (name, embedding_dim, num_embeddings, feature_names): the second list is "
-             "weighted, the others are not"},
+     .help = "lists of further tables (name, embedding_dim, num_embeddings, feature_names; weight_init_min and "
+             "weight_init_max bound the start values, ±1/√rows unless given): the second list is weighted, the others "
+             "are not"},
 };
 
 #undef AT
@@ -195,37 +197,13 @@ static aorta_status set_the_others(struct aorta_sparse_options *options) {
 static const char *const sections[] = {"RunOptions", "PipelineConfig", "ModelSelectionConfig", "EmbeddingTablesConfig"};
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
-/* The line begins with the word, perhaps in quotes (JSON), and nothing of a longer word follows. */
-static bool begins_section(const char *line, const char *section) {
-    line += strspn(line, " \t{\"'");
-    const size_t length = strlen(section);
-    return strncmp(line, section, length) == 0 && strchr(":\"' \t", line[length]) != NULL && line[length];
-}
-
-static bool has_section(const char *text) {
-    for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
-        for (int i = 0; i < SECTIONS; i++)
-            if (begins_section(line, sections[i])) return true;
-    return false;
-}
-
 bool aorta_sparse_is_asked_for(const char *path, const char *const *overrides, size_t override_count) {
-    for (size_t i = 0; i < override_count; i++)
-        for (int s = 0; s < SECTIONS; s++)
+    for (int s = 0; s < SECTIONS; s++) {
+        for (size_t i = 0; i < override_count; i++)
             if (strncmp(overrides[i], sections[s], strlen(sections[s])) == 0) return true;
-    char *bytes;
-    size_t length;
-    if (!path) return false;
-    aorta_status status = aorta_file_read_small(path, 1 << 20, &bytes, &length);
-    if (status) {
-        aorta_status_free(status);
-        return false;
+        if (path && aorta_config_has_section(path, sections[s])) return true;
     }
-    char *text = strndup(bytes, length);
-    free(bytes);
-    const bool found = text && has_section(text);
-    free(text);
-    return found;
+    return false;
 }
 
 /* ---- loading ---- */
@@ -253,9 +231,17 @@ static aorta_status check_lists(const struct aorta_sparse_options *options) {
     return NULL;
 }
 
+static aorta_status check_tables(const struct aorta_sparse_options *options) {
+    struct aorta_sparse_tables tables;
+    AORTA_TRY(aorta_sparse_tables_make(options, &tables));
+    aorta_sparse_tables_free(&tables);
+    return NULL;
+}
+
 static aorta_status check(const struct aorta_sparse_options *options) {
     AORTA_TRY(aorta_train_options_check_shared(&options->train));
     AORTA_TRY(check_lists(options));
+    AORTA_TRY(check_tables(options));
     return check_cache(options);
 }
 
@@ -263,8 +249,10 @@ static aorta_status check(const struct aorta_sparse_options *options) {
 static aorta_status choose_output(struct aorta_sparse_options *options) {
     const bool given = aorta_config_origin(&options->train.config, "training.output_dir")->kind != AORTA_FROM_DEFAULT;
     if (given || !options->run.profile_dir) return NULL;
-    if (!*options->run.name || strchr(options->run.name, '/'))
-        return aorta_config_error(&options->train.config, "RunOptions.name", "a name without \"/\" is needed");
+    const char *name = options->run.name;
+    if (!*name || strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return aorta_config_error(&options->train.config, "RunOptions.name",
+                                  "the name of a folder is needed, without \"/\"");
     options->output_dir = aorta_path_join(options->run.profile_dir, options->run.name);
     if (!options->output_dir) return AORTA_ERROR(AORTA_MEMORY, "a file name did not fit in memory");
     options->train.training.output_dir = options->output_dir;

@@ -35,7 +35,8 @@ struct sparse {
     struct aorta_sparse_exchange *exchanges[AORTA_SPARSE_GROUPS]; /* NULL: the group has no features */
     struct aorta_sparse_dense *dense;
     struct aorta_sparse_layout *layouts; /* of each batch */
-    void **batches;                      /* pinned */
+    char *batches;                       /* pinned */
+    size_t *starts;                      /* of each, and the end of the last */
     char *inputs[INPUTS];                /* on the device */
     float *pooled, *pooled_gradient;
     struct aorta_event *begun, *copied[INPUTS], *summed, *reduced, *joined[AORTA_ROLE_COUNT];
@@ -118,11 +119,10 @@ static aorta_status prepare(struct aorta_train_workload *workload, struct aorta_
     if (s->options->run.world_size != s->ranks.world_size && rank == 0)
         aorta_log(
             log, AORTA_LOG_WARNING,
-            "the configuration is made for %s (RunOptions.world_size), and there %s: aorta launch -n %lld -- aorta "
+            "the configuration is made for %s (RunOptions.world_size), and there %s %s: aorta launch -n %lld -- aorta "
             "train … starts as many",
-            aorta_counted(s->options->run.world_size, "rank").text,
-            s->ranks.world_size == 1 ? "is one" : aorta_counted(s->ranks.world_size, "rank").text,
-            (long long)s->options->run.world_size);
+            aorta_counted(s->options->run.world_size, "rank").text, s->ranks.world_size == 1 ? "is" : "are",
+            aorta_counted(s->ranks.world_size, "rank").text, (long long)s->options->run.world_size);
     if (s->options->run.reduce_on_cpu && !aorta_device_is_gpu(device)) reduce_sizes(s->options, log, rank);
     AORTA_TRY(aorta_sparse_tables_make(s->options, &s->tables));
     aorta_sparse_maker_begin(&s->maker, s->options, &s->tables, s->ranks.world_size);
@@ -140,22 +140,34 @@ static aorta_status no_memory(void) {
     return AORTA_ERROR(AORTA_MEMORY, "the sparse pipeline did not fit in host memory");
 }
 
-static aorta_status make_batches(struct sparse *s) {
+/* Of all batches; *most: bytes of the largest. */
+static aorta_status make_layouts(struct sparse *s, size_t *most) {
     const int64_t count = s->options->run.num_batches;
     s->layouts = calloc((size_t)count, sizeof *s->layouts);
-    s->batches = calloc((size_t)count, sizeof *s->batches);
-    if (!s->layouts || !s->batches) return no_memory();
-    size_t most = 0;
+    s->starts = calloc((size_t)count + 1, sizeof *s->starts);
+    if (!s->layouts || !s->starts) return no_memory();
     for (int64_t i = 0; i < count; i++) {
         struct aorta_sparse_layout *layout = &s->layouts[i];
         AORTA_TRY(aorta_sparse_batch_layout(&s->maker, i, s->ranks.rank, layout));
-        AORTA_TRY(aorta_pinned_alloc(s->context->device, layout->bytes, "a batch", &s->batches[i]));
-        aorta_sparse_batch_fill(&s->maker, i, s->ranks.rank, layout, s->batches[i]);
-        if (layout->bytes > most) most = layout->bytes;
+        s->starts[i + 1] = s->starts[i] + layout->bytes;
+        if (layout->bytes > *most) *most = layout->bytes;
         if (layout->samples > s->most_samples) s->most_samples = layout->samples;
     }
+    return NULL;
+}
+
+/* One piece of memory has them all: whether they fit is known before the first one is made. */
+static aorta_status make_batches(struct sparse *s) {
+    const int64_t count = s->options->run.num_batches;
+    size_t most = 0;
+    void *memory;
+    AORTA_TRY(make_layouts(s, &most));
+    AORTA_TRY(aorta_annotate(aorta_pinned_alloc(s->context->device, s->starts[count], "batches", &memory),
+                             "RunOptions.num_batches=%lld", (long long)count));
+    s->batches = memory;
+    for (int64_t i = 0; i < count; i++)
+        aorta_sparse_batch_fill(&s->maker, i, s->ranks.rank, &s->layouts[i], s->batches + s->starts[i]);
     for (int i = 0; i < INPUTS; i++) {
-        void *memory;
         AORTA_TRY(aorta_device_alloc(s->context->device, most, "a batch", &memory));
         s->inputs[i] = memory;
     }
@@ -178,7 +190,7 @@ static aorta_status copy_batch(struct sparse *s, int64_t step) {
     int range;
     AORTA_TRY(aorta_train_begin(s->context, AORTA_FLOW_PREFETCH, AORTA_RANGE_COPY, "batch", "copy_input",
                                 (int64_t)layout->bytes, &range));
-    AORTA_TRY(aorta_copy(stream, s->inputs[step % INPUTS], s->batches[batch_of(s, step)], layout->bytes));
+    AORTA_TRY(aorta_copy(stream, s->inputs[step % INPUTS], s->batches + s->starts[batch_of(s, step)], layout->bytes));
     AORTA_TRY(aorta_train_end(s->context, AORTA_FLOW_PREFETCH, range));
     s->copied_count++;
     return aorta_event_record(s->copied[step % INPUTS], stream);
@@ -243,8 +255,9 @@ static void report_sizes(const struct sparse *s) {
         tables += s->tables.groups[g].table_count;
         if (s->exchanges[g]) bytes += aorta_sparse_exchange_bytes(s->exchanges[g]);
     }
-    aorta_log(s->context->log, AORTA_LOG_INFO, "%s, %.1f MiB of them on rank 0; batches of up to %lld samples",
-              aorta_counted(tables, "table").text, (double)bytes / 1048576, (long long)s->most_samples);
+    aorta_log(s->context->log, AORTA_LOG_INFO, "%s, %.1f MiB of them on rank 0; batches of up to %s",
+              aorta_counted(tables, "table").text, (double)bytes / 1048576,
+              aorta_counted(s->most_samples, "sample").text);
 }
 
 static aorta_status open(struct aorta_train_workload *workload, const struct aorta_train_context *context) {
@@ -270,8 +283,7 @@ static void close(struct aorta_train_workload *workload) {
         aorta_device_free(device, s->pooled);
         aorta_device_free(device, s->pooled_gradient);
         for (int i = 0; i < INPUTS; i++) aorta_device_free(device, s->inputs[i]);
-        for (int64_t i = 0; s->batches && i < s->options->run.num_batches; i++)
-            aorta_pinned_free(device, s->batches[i]);
+        aorta_pinned_free(device, s->batches);
         for (int i = 0; i < INPUTS; i++)
             if (s->copied[i]) aorta_event_destroy(s->copied[i]);
         for (int i = 0; i < AORTA_ROLE_COUNT; i++)
@@ -281,9 +293,9 @@ static void close(struct aorta_train_workload *workload) {
             if (events[i]) aorta_event_destroy(events[i]);
         aorta_comm_close(s->id);
     }
-    free(s->batches), free(s->layouts);
+    free(s->starts), free(s->layouts);
     aorta_sparse_tables_free(&s->tables);
-    s->context = NULL, s->batches = NULL, s->layouts = NULL;
+    s->context = NULL, s->batches = NULL, s->starts = NULL, s->layouts = NULL;
 }
 
 /* ---- a step ---- */
@@ -555,9 +567,18 @@ static const struct aorta_train_workload_table table = {
     .without_effect = without_effect,
 };
 
+static aorta_status check_hosts(const struct aorta_sparse_options *options, int ranks) {
+    const int64_t local = options->run.local_world_size;
+    if (!local || ranks % local == 0) return NULL;
+    return aorta_config_error(&options->train.config, "RunOptions.local_world_size",
+                              "hosts of %lld ranks do not divide the %s that there are", (long long)local,
+                              aorta_counted(ranks, "rank").text);
+}
+
 aorta_status aorta_sparse_create(struct aorta_sparse_options *options, const struct aorta_ranks *ranks,
                                  struct aorta_train_workload **workload) {
     *workload = NULL;
+    AORTA_TRY(check_hosts(options, ranks->world_size));
     struct sparse *s = calloc(1, sizeof *s);
     if (!s) return no_memory();
     s->workload.table = &table;

@@ -1,6 +1,7 @@
 #include "sparse/tables.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,8 @@ static aorta_status add_table(struct maker *m, int group, const char *name, int6
     const struct aorta_sparse_tables_options *o = &m->options->tables;
     if (o->most_rows && rows > o->most_rows) rows = o->most_rows;
     if (o->most_columns && columns > o->most_columns) columns = o->most_columns;
-    tables[g->table_count++] = (struct aorta_sparse_table){copy, rows, columns, m->table_count++};
+    const float bound = 1.0f / sqrtf((float)rows);
+    tables[g->table_count++] = (struct aorta_sparse_table){copy, rows, columns, m->table_count++, -bound, bound};
     return NULL;
 }
 
@@ -73,6 +75,32 @@ static bool is_known(const char *key) {
     return false;
 }
 
+/* Absent, or this one choice. */
+static bool is_only(json_t *table, const char *key, const char *choice) {
+    json_t *value = json_object_get(table, key);
+    return !value || (json_is_string(value) && strcmp(json_string_value(value), choice) == 0);
+}
+
+static bool is_there_before(const struct maker *m, int group, const char *name) {
+    const struct aorta_sparse_group *g = &m->tables->groups[group];
+    for (int t = 0; t < g->table_count; t++)
+        if (strcmp(g->tables[t].name, name) == 0) return true;
+    return false;
+}
+
+static aorta_status check_names(const struct maker *m, json_t *names, size_t list, size_t item) {
+    const size_t count = json_array_size(names);
+    if (!count) return wrong(m, list, item, "feature_names: expected a list of texts");
+    for (size_t i = 0; i < count; i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        if (!name) return wrong(m, list, item, "feature_names: expected a list of texts");
+        for (size_t before = 0; before < i; before++)
+            if (strcmp(json_string_value(json_array_get(names, before)), name) == 0)
+                return wrong(m, list, item, "feature_names: one is given twice");
+    }
+    return NULL;
+}
+
 static aorta_status check_table(const struct maker *m, json_t *table, size_t list, size_t item) {
     const char *key;
     json_t *value;
@@ -89,11 +117,22 @@ static aorta_status check_table(const struct maker *m, json_t *table, size_t lis
     if (columns < 1 || columns > 4096) return wrong(m, list, item, "embedding_dim: expected an integer from 1 to 4096");
     if (rows < 1 || rows > INT32_MAX)
         return wrong(m, list, item, "num_embeddings: expected an integer from 1 to 2147483647");
-    json_t *names = json_object_get(table, "feature_names");
-    if (!json_array_size(names)) return wrong(m, list, item, "feature_names: expected a list of texts");
-    const char *pooling = json_string_value(json_object_get(table, "pooling"));
-    if (pooling && strcmp(pooling, "SUM") != 0) return wrong(m, list, item, "pooling: only SUM is possible");
-    return NULL;
+    if (!is_only(table, "pooling", "SUM")) return wrong(m, list, item, "pooling: only SUM is possible");
+    if (!is_only(table, "data_type", "FP32")) return wrong(m, list, item, "data_type: only FP32 is possible");
+    if (is_there_before(m, list == 1, json_string_value(json_object_get(table, "name"))))
+        return wrong(m, list, item, "name: another table has it");
+    return check_names(m, json_object_get(table, "feature_names"), list, item);
+}
+
+/* weight_init_min and weight_init_max; null and absent: ±1/√rows. Those of the table added last. */
+static aorta_status set_start_values(const struct maker *m, json_t *table, size_t list, size_t item) {
+    struct aorta_sparse_group *group = &m->tables->groups[list == 1];
+    struct aorta_sparse_table *added = &group->tables[group->table_count - 1];
+    json_t *low = json_object_get(table, "weight_init_min"), *high = json_object_get(table, "weight_init_max");
+    if (low && !json_is_null(low)) added->low = json_is_number(low) ? (float)json_number_value(low) : NAN;
+    if (high && !json_is_null(high)) added->high = json_is_number(high) ? (float)json_number_value(high) : NAN;
+    if (isfinite(added->low) && isfinite(added->high) && added->low <= added->high) return NULL;
+    return wrong(m, list, item, "weight_init_min, weight_init_max: expected two numbers, the first at most the second");
 }
 
 static aorta_status add_list(struct maker *m, json_t *list, size_t number) {
@@ -104,6 +143,7 @@ static aorta_status add_list(struct maker *m, json_t *list, size_t number) {
         AORTA_TRY(add_table(m, group, json_string_value(json_object_get(table, "name")),
                             json_integer_value(json_object_get(table, "num_embeddings")),
                             json_integer_value(json_object_get(table, "embedding_dim"))));
+        AORTA_TRY(set_start_values(m, table, number, item));
         const size_t names = json_array_size(json_object_get(table, "feature_names"));
         for (size_t i = 0; i < names; i++) AORTA_TRY(add_feature(m, group));
     }
@@ -123,7 +163,7 @@ static aorta_status add_lists(struct maker *m, json_t *lists) {
 static aorta_status add_additional(struct maker *m) {
     json_error_t error;
     const char *text = m->options->tables.additional;
-    json_t *lists = text ? json_loads(text, 0, &error) : NULL;
+    json_t *lists = text ? json_loads(text, JSON_REJECT_DUPLICATES, &error) : NULL;
     if (text && !lists) return aorta_config_error(&m->options->train.config, ADDITIONAL, "%s", error.text);
     aorta_status status = add_lists(m, lists);
     json_decref(lists);

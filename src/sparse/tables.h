@@ -7,7 +7,8 @@
 struct aorta_sparse_table {
     const char *name;
     int64_t rows, columns;
-    int number; /* among all tables: its start values depend on it */
+    int number;      /* among all tables: its start values depend on it */
+    float low, high; /* start values are uniform in [low, high) */
 };
 
 /* A list of ids for each sample, looked up in one table; features can share one. */

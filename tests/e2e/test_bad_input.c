@@ -16,6 +16,11 @@
     "model: {vocab_size: 11, embedding_dim: 8, num_dense_features: 2, dense_dim: 4, model_dim: 8, num_heads: 2, "      \
     "num_layers: 1, mlp_hidden_dim: 8}\n"
 
+/* The sparse pipeline's. */
+#define SPARSE "training: {output_dir: out, max_steps: 2}\nRunOptions:\n  num_batches: 2\n"
+#define TABLE "name: a, embedding_dim: 4, num_embeddings: 9"
+#define TABLES "EmbeddingTablesConfig:\n  additional_tables:\n"
+
 static const struct {
     const char *file;  /* its text; NULL: there is no such file */
     const char *words; /* behind train --config FILE */
@@ -59,6 +64,15 @@ static const struct {
     {OUTPUT SMALL, "--overide x=1", {"unknown option --overide", "--override"}},
     {OUTPUT SMALL, "surplus", {"unexpected argument \"surplus\"", NULL}},
     {OUTPUT SMALL, "--config", {"--config needs a value", NULL}},
+    {SPARSE "  sharding_type: grid\n", "", {"mistake.yaml:4: RunOptions.sharding_type", "table_wise, row_wise"}},
+    {SPARSE "  batches: 2\n", "", {"mistake.yaml:4: RunOptions.batches: unknown key", "RunOptions.num_batches"}},
+    {SPARSE "model: {num_layers: 2}\n", "", {"mistake.yaml:4: model", "ModelSelectionConfig"}},
+    {SPARSE "  local_world_size: 3\n", "", {"mistake.yaml:4: RunOptions.local_world_size: hosts of 3 ranks do not"}},
+    {SPARSE TABLES "    - - {" TABLE ", feature_names: [f], data_type: INT8}\n",
+     "",
+     {"mistake.yaml:5: EmbeddingTablesConfig.additional_tables: list 0, table 0: data_type: only FP32"}},
+    {SPARSE TABLES "    - null\n", "", {"mistake.yaml:5", "item 0: expected a list of tables"}},
+    {"RunOptions:\n  profile_dir: x\n  name: ..\n", "", {"mistake.yaml:3: RunOptions.name: the name of a folder"}},
 };
 
 static int count_of(const char *text, const char *part) {

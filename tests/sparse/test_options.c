@@ -1,5 +1,6 @@
 /* The sections of TorchRec's benchmark: what is accepted, what is refused, what is written on the page. */
 #include "check.h"
+#include "folder.h"
 
 #include "base/files.h"
 #include "sparse/tables.h"
@@ -94,6 +95,9 @@ static void test_refused(void **state) {
         {"RunOptions.batches=2", "RunOptions.batches: unknown key; did you mean RunOptions.num_batches?"},
         {"fsdp.sharding_strategy=full_shard", "the sparse pipeline has RunOptions.sharding_type"},
         {"profiling.trace_filename=", "expected text"},
+        {"RunOptions.sparse_lr=nan", "found nan; expected a number from 0"},
+        {"RunOptions.num_batches=1e3", "found 1e3; expected an integer from 1"},
+        {"ModelSelectionConfig.feature_pooling_avg=-1", "found -1; expected an integer from 0 to 1000"},
         {"EmbeddingTablesConfig.additional_tables={}", "found a section; expected a list"},
     };
     struct aorta_sparse_options options;
@@ -102,9 +106,16 @@ static void test_refused(void **state) {
         check_fails(load(&options, wrong[i].override), AORTA_CONFIG, wrong[i].message);
     const char *const every[] = {"RunOptions.compute_kernel=quant_uvm", "RunOptions.sharding_type=data_parallel"};
     check_fails(aorta_sparse_options_load(NULL, every, 2, &options), AORTA_CONFIG, "data_parallel updates all rows");
-    const char *const slash[] = {"RunOptions.profile_dir=/x", "RunOptions.name=a/b"};
-    check_fails(aorta_sparse_options_load(NULL, slash, 2, &options), AORTA_CONFIG, "a name without \"/\" is needed");
+    static const char *const names[] = {"RunOptions.name=a/b", "RunOptions.name=.", "RunOptions.name=..",
+                                        "RunOptions.name=''"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *const both[] = {"RunOptions.profile_dir=/x", names[i]};
+        check_fails(aorta_sparse_options_load(NULL, both, 2, &options), AORTA_CONFIG,
+                    "the name of a folder is needed, without \"/\"");
+    }
 }
+
+#define TABLE "name: a, embedding_dim: 4, num_embeddings: 9"
 
 static void test_wrong_tables(void **state) {
     static const struct {
@@ -118,24 +129,77 @@ static void test_wrong_tables(void **state) {
         {"[[{name: a, embedding_dim: 5, num_embeddings: 2}]]", "feature_names: expected a list of texts"},
         {"[[{name: a, embedding_dim: 5, num_embeddings: 2, feature_names: [f], pooling: MEAN}]]", "only SUM"},
         {"[[{name: a, dim: 5}]]", "unknown key dim"},
+        {"[[{" TABLE ", feature_names: []}]]", "feature_names: expected a list of texts"},
+        {"[[{" TABLE ", feature_names: [1]}]]", "feature_names: expected a list of texts"},
+        {"[[{" TABLE ", feature_names: [f, g, f]}]]", "feature_names: one is given twice"},
+        {"[[{" TABLE ", feature_names: [f], pooling: 3}]]", "pooling: only SUM is possible"},
+        {"[[{" TABLE ", feature_names: [f], data_type: FP16}]]", "data_type: only FP32 is possible"},
+        {"[[{" TABLE ", feature_names: [f], name: b}]]", "duplicate object key"},
+        {"[[{" TABLE ", feature_names: [f]}, {" TABLE ", feature_names: [g]}]]",
+         "list 0, table 1: name: another table has it"},
+        {"[[{" TABLE ", feature_names: [f], weight_init_max: many}]]", "weight_init_max: expected two numbers"},
+        {"[[{" TABLE ", feature_names: [f], weight_init_max: -1}]]", "weight_init_max: expected two numbers"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char override[256];
         struct aorta_sparse_options options;
-        struct aorta_sparse_tables tables;
         snprintf(override, sizeof override, "EmbeddingTablesConfig.additional_tables=%s", wrong[i].value);
-        check_ok(load(&options, override));
-        check_fails(aorta_sparse_tables_make(&options, &tables), AORTA_CONFIG, wrong[i].message);
-        aorta_sparse_options_free(&options);
+        check_fails(load(&options, override), AORTA_CONFIG, wrong[i].message);
     }
     const char *const none[] = {"EmbeddingTablesConfig.num_unweighted_features=0",
                                 "EmbeddingTablesConfig.num_weighted_features=0"};
     struct aorta_sparse_options options;
+    check_fails(aorta_sparse_options_load(NULL, none, 2, &options), AORTA_CONFIG, "there are no features");
+}
+
+static void test_start_values(void **state) {
+    static const char override[] =
+        "EmbeddingTablesConfig.additional_tables=[[{" TABLE ", feature_names: [f]}, {name: b, embedding_dim: 4, "
+        "num_embeddings: 9, feature_names: [f], weight_init_min: -2, weight_init_max: 0.5, data_type: FP32}], "
+        "[{" TABLE ", feature_names: [f], pooling: SUM, weight_init_max: 1}]]";
+    struct aorta_sparse_options options;
     struct aorta_sparse_tables tables;
-    check_ok(aorta_sparse_options_load(NULL, none, 2, &options));
-    check_fails(aorta_sparse_tables_make(&options, &tables), AORTA_CONFIG, "there are no features");
+    (void)state;
+    check_ok(load(&options, override));
+    check_ok(aorta_sparse_tables_make(&options, &tables));
+    const struct aorta_sparse_table *plain = &tables.groups[0].tables[100], *weighted = &tables.groups[1].tables[100];
+    assert_true(plain[0].low == -1.0f / 3 && plain[0].high == 1.0f / 3);
+    assert_true(plain[1].low == -2 && plain[1].high == 0.5f);
+    assert_true(weighted[0].low == -1.0f / 3 && weighted[0].high == 1);
+    aorta_sparse_tables_free(&tables);
     aorta_sparse_options_free(&options);
+}
+
+/* However YAML or JSON is written. */
+static void test_sections(void **state) {
+    static const struct {
+        const char *text;
+        bool sparse;
+    } files[] = {
+        {"RunOptions:\r\n  num_batches: 2\r\n", true},
+        {"{training: {seed: 1}, RunOptions: {num_batches: 2}}", true},
+        {"{\"training\":{},\"ModelSelectionConfig\":{}}", true},
+        {"--- {'PipelineConfig': }", true},
+        {"\xef\xbb\xbfRunOptions:\n", true},
+        {"training:\n  seed: 1\n&a EmbeddingTablesConfig : {}\n", true},
+        {"# RunOptions: {}\ntraining: {seed: 1}", false},
+        {"training:\n  RunOptions: 1\n", false},
+        {"logging: {level: \"\nRunOptions: 3\"}", false},
+        {"RunOptionsOfMine: {}", false},
+        {"RunOptions: [", false},
+        {"[RunOptions]", false},
+        {"", false},
+    };
+    char folder[FOLDER_PATH], path[FOLDER_PATH + 16];
+    (void)state;
+    folder_make(folder, "sections");
+    snprintf(path, sizeof path, "%s/file", folder);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        check_ok(aorta_file_replace(path, files[i].text, strlen(files[i].text)));
+        if (aorta_sparse_is_asked_for(path, NULL, 0) != files[i].sparse) fail_msg("%s", files[i].text);
+    }
+    assert_int_equal(folder_remove(folder), 0);
 }
 
 /* Advice names keys that exist, and values that they take. */
@@ -178,7 +242,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files),   cmocka_unit_test(test_defaults),     cmocka_unit_test(test_without_effect),
         cmocka_unit_test(test_refused), cmocka_unit_test(test_wrong_tables), cmocka_unit_test(test_advice),
-        cmocka_unit_test(test_page)};
+        cmocka_unit_test(test_page),    cmocka_unit_test(test_start_values), cmocka_unit_test(test_sections)};
     if (argc == 2 && strcmp(argv[1], "--page") == 0) {
         struct aorta_text text = {0};
         aorta_options_markdown(&aorta_sparse_option_table, &text);

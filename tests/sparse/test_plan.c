@@ -3,8 +3,11 @@
 
 #include "sparse/tables.h"
 
-static struct aorta_sparse_table tables[] = {
-    {"a", 100, 64, 0}, {"b", 7, 32, 1}, {"c", 1000, 32, 2}, {"d", 3, 16, 3}, {"e", 50, 6, 4}};
+static struct aorta_sparse_table tables[] = {{.rows = 100, .columns = 64, .number = 0},
+                                             {.rows = 7, .columns = 32, .number = 1},
+                                             {.rows = 1000, .columns = 32, .number = 2},
+                                             {.rows = 3, .columns = 16, .number = 3},
+                                             {.rows = 50, .columns = 6, .number = 4}};
 static struct aorta_sparse_feature features[] = {{0, 0, 0},   {1, 1, 64},  {1, 2, 96},
                                                  {2, 3, 128}, {3, 4, 160}, {4, 5, 176}};
 static const struct aorta_sparse_group group = {

@@ -40,11 +40,10 @@ static void make_table(struct reference *r, struct table *t, const struct aorta_
                        const int64_t *cuts) {
     const int64_t count = about->rows * about->columns;
     float *values = malloc((size_t)count * sizeof *values);
-    const float bound = 1.0f / sqrtf((float)about->rows);
     const struct aorta_random random = {.seed = (uint64_t)r->options->train.training.seed,
                                         .domain = AORTA_RANDOM_PARAMETERS,
                                         .stream = 2 * (uint64_t)about->number};
-    aorta_random_uniform(&random, 0, (size_t)count, -bound, bound, values);
+    aorta_random_uniform(&random, 0, (size_t)count, about->low, about->high, values);
     *t = (struct table){.about = about, .rows = zeros(count), .gradient = zeros(count), .cuts = cuts};
     for (int64_t i = 0; i < count; i++) t->rows[i] = (double)values[i];
     while (cuts[t->shards] < about->columns) t->shards++;
