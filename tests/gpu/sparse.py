@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """The sparse pipeline on GPUs: right numbers, the same losses in all pipelines, its step beside PyTorch's.
 
-    sparse.py OUT --aorta BIN [--programs FOLDER] [--gpus 1] [--steps 30] [--torch]
+    sparse.py OUT --aorta BIN [--programs FOLDER] [--gpus 1] [--steps 30] [--torch] [--others]
 
 FOLDER holds test_jagged_ops and sparse_pipelines of a build. On one GPU it takes about two minutes, with --torch
-three. Exit status 1 when a test fails, or losses of two pipelines differ by more than 1e-5.
+three; --others are the other three files, with their verdicts. Exit status 1 when a test fails, or losses of two pipelines differ by more than 1e-5.
 """
 import argparse
 import json
@@ -15,8 +15,16 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-CONFIG = HERE.parents[1] / "config" / "torchrec_dist" / "sparse_data_dist_base.yaml"
+CONFIGS = HERE.parents[1] / "config" / "torchrec_dist"
 PIPELINES = ("base", "sparse", "fused", "semi", "prefetch")
+OTHERS = {  # the other files, and what a change of one key does to them
+    "queue_contended": ("queue_contended", []),
+    "overlap_ineff": ("overlap_ineff", []),
+    "overlap_ineff, prefetch": ("overlap_ineff", ["PipelineConfig.pipeline=prefetch"]),
+    "overlap_ineff, no cache": ("overlap_ineff", ["RunOptions.compute_kernel=fused_uvm"]),
+    "overlap_latency": ("overlap_latency", []),
+    "overlap_latency, sparse": ("overlap_latency", ["PipelineConfig.pipeline=sparse"]),
+}
 WARMUP = 5
 
 
@@ -44,16 +52,19 @@ def check_programs(args):
     return failed
 
 
-def train(args, pipeline):
-    out = pathlib.Path(args.out) / pipeline
-    words = [args.aorta, "train", "--config", CONFIG, "--override", f"PipelineConfig.pipeline={pipeline}",
+def train(args, name, file, overrides):
+    out = pathlib.Path(args.out) / name.replace(", ", "_").replace(" ", "_")
+    words = [args.aorta, "train", "--config", CONFIGS / f"sparse_data_dist_{file}.yaml", "--override", *overrides,
              f"training.max_steps={args.steps}", f"training.output_dir={out}", "device.kind=cuda"]
     result = run(launched(args, words))
     if result.returncode:
         return None
     (out / "output.txt").write_text(result.stdout)
     lines = [json.loads(line) for line in (out / "rank_00_metrics.jsonl").read_text().splitlines()]
-    print(next((line for line in result.stdout.splitlines() if "Verdict" in line), "no verdict"))
+    printed = result.stdout.splitlines()
+    first = next((i for i, line in enumerate(printed) if "Verdict" in line), len(printed))
+    last = next((i for i, line in enumerate(printed) if line.startswith("Written")), len(printed))
+    print(*(line for line in printed if "rows that batches needed" in line), *printed[first:last], sep="\n")
     return {"losses": [line["loss"] for line in lines],
             "step_ms": statistics.median(line["step_ms"] for line in lines[WARMUP:]),
             "id_exchange": hidden(lines[WARMUP:])}
@@ -86,9 +97,10 @@ def main():
     parser.add_argument("--gpus", type=int, default=1)
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--torch", action="store_true")
+    parser.add_argument("--others", action="store_true")
     args = parser.parse_args()
     failed = check_programs(args) if args.programs else 0
-    results = {pipeline: train(args, pipeline) for pipeline in PIPELINES}
+    results = {pipeline: train(args, pipeline, "base", [f"PipelineConfig.pipeline={pipeline}"]) for pipeline in PIPELINES}
     for pipeline, result in results.items():
         if not result:
             failed += 1
@@ -100,6 +112,12 @@ def main():
         if first and any(abs(a - b) > 1e-5 * abs(b) for a, b in zip(result["losses"], first["losses"])):
             print(f"{pipeline}: losses differ from those of base")
             failed += 1
+    for name, (file, overrides) in OTHERS.items() if args.others else ():
+        print(f"\n{name}:", flush=True)
+        result = train(args, name, file, overrides)
+        failed += not result
+        if result:
+            print(f"step {result['step_ms']:.2f} ms (median), last loss {result['losses'][-1]:.6f}")
     if args.torch:
         words = ["torchrun", "--standalone", "--nproc_per_node", args.gpus, HERE.parents[1] / "bench" / "torch_sparse.py"]
         result = run(words)
