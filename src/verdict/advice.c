@@ -33,6 +33,13 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_TO_ALL, AORTA_SPARSE, .key = "RunOptions.sharding_type",
      .value = aorta_advice_another, .text = "rows and ids of other parts travel"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, ANY, AORTA_SPARSE, LARGER_BATCH, .text = "more compute for each exchange"},
+    {AORTA_CAUSE_COMPUTE, ANY, AORTA_SPARSE, .key = "RunOptions.compute_kernel", .value = "fused",
+     .unless = "RunOptions.compute_kernel=fused RunOptions.compute_kernel=dense device.kind=cpu",
+     .text = "tables on the device, where they fit: rows of host memory come over the link"},
+    {AORTA_CAUSE_COMPUTE, ANY, AORTA_SPARSE, .key = "RunOptions.cache_load_factor", .value = aorta_advice_larger,
+     .unless = "RunOptions.compute_kernel=fused RunOptions.compute_kernel=dense RunOptions.compute_kernel=fused_uvm "
+               "device.kind=cpu",
+     .text = "more rows on the device"},
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_SPARSE, .text = "faster kernels, or more ranks with processors of their own"},
     {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS, .circumstances = AORTA_NOT_EXPLAINED,
      .text = "record the host's launches too (rocprofv3 --sys-trace, PyTorch's ProfilerActivity.CPU, aorta trace "

@@ -21,6 +21,7 @@ OTHERS = {  # the other files, and what a change of one key does to them
     "queue_contended": ("queue_contended", []),
     "overlap_ineff": ("overlap_ineff", []),
     "overlap_ineff, prefetch": ("overlap_ineff", ["PipelineConfig.pipeline=prefetch"]),
+    "overlap_ineff, fused": ("overlap_ineff", ["RunOptions.compute_kernel=fused"]),
     "overlap_ineff, no cache": ("overlap_ineff", ["RunOptions.compute_kernel=fused_uvm"]),
     "overlap_latency": ("overlap_latency", []),
     "overlap_latency, sparse": ("overlap_latency", ["PipelineConfig.pipeline=sparse"]),

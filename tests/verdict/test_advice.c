@@ -107,6 +107,29 @@ static void test_collectives_of_gpus(void **state) {
     simulated = false;
 }
 
+/* Rows that lie in host memory make compute slow, and a cache helps where there is one; on a CPU all is host memory. */
+static void test_tables_in_host_memory(void **state) {
+    static const struct {
+        const char *kernel, *device;
+        bool fused, cache;
+    } rows[] = {{"fused", "cuda", false, false},
+                {"fused_uvm", "cuda", true, false},
+                {"quant_uvm", "cuda", true, true},
+                {"quant_uvm", "cpu", false, false}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_setting items[] = {{"PipelineConfig.pipeline", "base"},
+                                        {"RunOptions.compute_kernel", rows[i].kernel},
+                                        {"RunOptions.cache_load_factor", "0.2"},
+                                        {"device.kind", rows[i].device}};
+        char *advice = advice_for(AORTA_CAUSE_COMPUTE, AORTA_ALL_REDUCE, items, 4);
+        assert_int_equal(strstr(advice, "RunOptions.compute_kernel=fused (") != NULL, rows[i].fused);
+        assert_int_equal(strstr(advice, "a larger RunOptions.cache_load_factor, now 0.2 (") != NULL, rows[i].cache);
+        assert_int_equal(strstr(advice, "faster kernels") != NULL, !rows[i].fused);
+        free(advice);
+    }
+}
+
 /* Channels are NCCL's; one rank has copies instead, which take none. */
 static void test_channels(void **state) {
     (void)state;
@@ -297,6 +320,7 @@ int main(void) {
         cmocka_unit_test(test_collectives_of_gpus),
         cmocka_unit_test(test_modes_have_keys_of_their_own),
         cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_tables_in_host_memory),
         cmocka_unit_test(test_channels),
         cmocka_unit_test(test_what_goes_together),
         cmocka_unit_test(test_copies),
