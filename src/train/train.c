@@ -720,12 +720,16 @@ static aorta_status interrupted(const struct trainer *t) {
                        t->outcome->moved ? t->outcome->moved : options_of(t)->training.output_dir);
 }
 
+/* A mistake of the user, which rank 0 reports. */
+static bool is_left_to_rank_0(const struct aorta_ranks *ranks, aorta_status status) {
+    return status && ranks->rank != 0 && aorta_code_exit(aorta_status_code(status)) == 2;
+}
+
 void aorta_train_leave_to_rank_0(const struct aorta_ranks *ranks, aorta_status status) {
     static const struct timespec long_while = {.tv_sec = 5}, short_while = {.tv_nsec = 500000000};
+    const bool mistake = is_left_to_rank_0(ranks, status);
     if (!status || ranks->rank == 0) return;
-    enum aorta_code code = aorta_status_code(status);
-    bool mistake = aorta_code_exit(code) == 2;
-    if (!mistake && code != AORTA_INTERRUPTED) return;
+    if (!mistake && aorta_status_code(status) != AORTA_INTERRUPTED) return;
     sigset_t set = aorta_ending_signals(); /* blocked while training */
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     nanosleep(mistake ? &long_while : &short_while, NULL);
@@ -761,7 +765,9 @@ aorta_status aorta_train(const struct aorta_train_run *run, struct aorta_train_o
     abort_if_several(t, status);
     if (!status) status = interrupted(t);
     status = aorta_status_join(status, tear_down(t));
-    ask_for_signal(t); /* one that came after the last step would end the process without a report or a word */
+    /* One that came after the last step would end the process without a report or a word; so it does, and rightly,
+     * where the launcher ends a rank whose mistake rank 0 has reported. */
+    if (!is_left_to_rank_0(&run->ranks, status)) ask_for_signal(t);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     free(t);
     return status;
