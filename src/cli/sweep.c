@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "report/page.h"
+#include "sparse/options.h"
 #include "sweep/compare.h"
 #include "sweep/suggest.h"
 
@@ -113,8 +114,10 @@ static aorta_status add_suggested(const struct sweep_values *values, struct aort
                                   struct aorta_arena *arena) {
     enum { MOST = 3 };
     struct aorta_text text = {0};
-    const bool ours = job->target == AORTA_SWEEP_TRAIN;
-    aorta_status status = aorta_sweep_suggest(values->suggest, ours, MOST, arena, &job->plan.space, &text);
+    const char *program = "any";
+    if (job->target == AORTA_SWEEP_TRAIN)
+        program = aorta_sparse_is_asked_for(job->config, job->overrides, job->override_count) ? "sparse" : "ours";
+    aorta_status status = aorta_sweep_suggest(values->suggest, program, MOST, arena, &job->plan.space, &text);
     if (!status) status = aorta_text_check(&text);
     if (!status && text.length) fputs(text.data, stderr);
     aorta_text_free(&text);

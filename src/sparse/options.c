@@ -259,14 +259,21 @@ static aorta_status choose_output(struct aorta_sparse_options *options) {
     return NULL;
 }
 
-aorta_status aorta_sparse_options_load(const char *path, const char *const *overrides, size_t override_count,
+aorta_status aorta_sparse_options_read(const char *path, const char *const *overrides, size_t override_count,
                                        struct aorta_sparse_options *options) {
     *options = (struct aorta_sparse_options){0};
     AORTA_TRY(make_table(options));
     aorta_status status =
         aorta_config_load(&options->table, path, overrides, override_count, options, &options->train.config);
     if (!status) status = set_the_others(options);
-    if (!status) status = check(options);
+    if (status) aorta_sparse_options_free(options);
+    return status;
+}
+
+aorta_status aorta_sparse_options_load(const char *path, const char *const *overrides, size_t override_count,
+                                       struct aorta_sparse_options *options) {
+    AORTA_TRY(aorta_sparse_options_read(path, overrides, override_count, options));
+    aorta_status status = check(options);
     if (!status) status = choose_output(options);
     if (status) aorta_sparse_options_free(options);
     return status;

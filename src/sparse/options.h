@@ -74,8 +74,11 @@ extern const struct aorta_option_table aorta_sparse_option_table;
  * it says so. */
 bool aorta_sparse_is_asked_for(const char *path, const char *const *overrides, size_t override_count);
 
-/* As aorta_train_options_load. What does not go together is AORTA_CONFIG and named. */
+/* As aorta_train_options_load. */
 AORTA_MUST_USE aorta_status aorta_sparse_options_load(const char *path, const char *const *overrides,
+                                                      size_t override_count, struct aorta_sparse_options *options);
+/* The same, and only whether each value fits its key is checked, not whether they fit each other. */
+AORTA_MUST_USE aorta_status aorta_sparse_options_read(const char *path, const char *const *overrides,
                                                       size_t override_count, struct aorta_sparse_options *options);
 void aorta_sparse_options_free(struct aorta_sparse_options *options);
 

@@ -1,6 +1,6 @@
 /* What a trial runs: aorta train, aorta hwq run, or a user's command, with the values of its point. */
+#include "sparse/options.h"
 #include "sweep/run.h"
-#include "train/options.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -139,6 +139,21 @@ aorta_status aorta_sweep_command(const struct aorta_sweep_job *job, const struct
 
 /* ---- checks ---- */
 
+/* Only whether the values fit their keys: values that exclude others may be right in some points. */
+static aorta_status check_overrides(const char *path, const char *const *overrides, size_t count) {
+    if (aorta_sparse_is_asked_for(path, overrides, count)) {
+        struct aorta_sparse_options sparse;
+        AORTA_TRY(aorta_sparse_options_read(path, overrides, count, &sparse));
+        aorta_sparse_options_free(&sparse);
+        return NULL;
+    }
+    struct aorta_train_options values;
+    struct aorta_config config;
+    AORTA_TRY(aorta_config_load(&aorta_train_option_table, path, overrides, count, &values, &config));
+    aorta_config_free(&config);
+    return NULL;
+}
+
 static aorta_status check_train(const struct aorta_sweep_job *job) {
     const struct aorta_sweep_space *space = &job->plan.space;
     const char **overrides = calloc(job->override_count + 2, sizeof *overrides);
@@ -148,17 +163,12 @@ static aorta_status check_train(const struct aorta_sweep_job *job) {
     for (int i = 0; !status && i < space->count; i++) {
         const struct aorta_sweep_knob *knob = &space->knobs[i];
         for (int v = 0; !status && !knob->environment && v < knob->count; v++) {
-            struct aorta_config config;
-            struct aorta_train_options values;
             aorta_text_clear(&text);
             aorta_text_printf(&text, "%s=%s", knob->name, knob->values[v]);
             status = aorta_text_check(&text);
             if (status) break;
             overrides[job->override_count] = text.data;
-            /* Only whether the value fits its row: values that exclude others may be right in some points. */
-            status = aorta_config_load(&aorta_train_option_table, job->config, overrides, job->override_count + 1,
-                                       &values, &config);
-            if (!status) aorta_config_free(&config);
+            status = check_overrides(job->config, overrides, job->override_count + 1);
         }
     }
     aorta_text_free(&text);

@@ -1,7 +1,7 @@
 /* sweep.json, best.yaml and best.env. */
 #include "base/files.h"
+#include "sparse/options.h"
 #include "sweep/result.h"
-#include "train/options.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -160,16 +160,30 @@ static void write_yaml(json_t *object, int indent, struct aorta_text *text) {
     }
 }
 
+/* The effective values, as JSON. */
+static aorta_status write_values(const char *path, const char *const *overrides, size_t count,
+                                 struct aorta_json *json) {
+    if (aorta_sparse_is_asked_for(path, overrides, count)) {
+        struct aorta_sparse_options sparse;
+        AORTA_TRY(aorta_sparse_options_load(path, overrides, count, &sparse));
+        aorta_config_write_json(&sparse.train.config, json);
+        aorta_sparse_options_free(&sparse);
+        return NULL;
+    }
+    struct aorta_train_options options;
+    AORTA_TRY(aorta_train_options_load(path, overrides, count, &options));
+    aorta_config_write_json(&options.config, json);
+    aorta_train_options_free(&options);
+    return NULL;
+}
+
 static aorta_status best_config(const struct aorta_sweep_job *job, const char *const *overrides, size_t count,
                                 struct aorta_text *text) {
-    struct aorta_train_options options;
     struct aorta_text json_text = {0};
     struct aorta_json json;
-    AORTA_TRY(aorta_train_options_load(job->config, overrides, count, &options));
     aorta_json_begin(&json, &json_text, 0);
-    aorta_config_write_json(&options.config, &json);
-    aorta_train_options_free(&options);
-    aorta_status status = aorta_text_check(&json_text);
+    aorta_status status = write_values(job->config, overrides, count, &json);
+    if (!status) status = aorta_text_check(&json_text);
     json_t *root = status ? NULL : json_loads(json_text.data, 0, NULL);
     if (!status && !root) status = AORTA_ERROR(AORTA_INTERNAL, "a configuration that is no JSON");
     if (root) write_yaml(root, 0, text);

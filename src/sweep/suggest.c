@@ -55,12 +55,13 @@ static bool has_knob(const struct aorta_sweep_space *space, const char *name) {
     return false;
 }
 
-static aorta_status add_cause(const json_t *finding, const char *device, bool ours, int most, struct aorta_arena *arena,
-                              struct aorta_sweep_space *space, struct aorta_text *text) {
+static aorta_status add_cause(const json_t *finding, const char *device, const char *program, int most,
+                              struct aorta_arena *arena, struct aorta_sweep_space *space, struct aorta_text *text) {
     const char *cause = json_string_value(json_object_get(finding, "cause"));
     for (int k = 0; cause && k < KNOBS && space->count < most; k++) {
         if (!has_word(knobs[k].causes, cause) || !fits(knobs[k].device, device)) continue;
-        if ((!ours && !strcmp(knobs[k].programs, "ours")) || has_knob(space, knobs[k].name)) continue;
+        if (!has_word(knobs[k].programs, "any") && !has_word(knobs[k].programs, program)) continue;
+        if (has_knob(space, knobs[k].name)) continue;
         char *knob = aorta_arena_printf(arena, "%s=%s", knobs[k].name, knobs[k].values);
         if (!knob) return AORTA_ERROR(AORTA_MEMORY, "no memory for a knob");
         AORTA_TRY(aorta_sweep_space_add(space, knob, knobs[k].environment, arena));
@@ -71,8 +72,8 @@ static aorta_status add_cause(const json_t *finding, const char *device, bool ou
 }
 
 /* The findings in the order of their cost; they are few. */
-static aorta_status add_causes(json_t *verdict, const char *device, bool ours, int most, struct aorta_arena *arena,
-                               struct aorta_sweep_space *space, struct aorta_text *text) {
+static aorta_status add_causes(json_t *verdict, const char *device, const char *program, int most,
+                               struct aorta_arena *arena, struct aorta_sweep_space *space, struct aorta_text *text) {
     double before = 2;
     for (;;) {
         double next = least_share;
@@ -83,7 +84,7 @@ static aorta_status add_causes(json_t *verdict, const char *device, bool ours, i
         if (next <= least_share) return NULL;
         for (size_t i = 0; i < json_array_size(verdict); i++)
             if (share_of(json_array_get(verdict, i)) == next)
-                AORTA_TRY(add_cause(json_array_get(verdict, i), device, ours, most, arena, space, text));
+                AORTA_TRY(add_cause(json_array_get(verdict, i), device, program, most, arena, space, text));
         before = next;
     }
 }
@@ -113,7 +114,7 @@ static aorta_status read_json(const char *directory, json_t **root) {
         directory);
 }
 
-aorta_status aorta_sweep_suggest(const char *directory, bool ours, int most, struct aorta_arena *arena,
+aorta_status aorta_sweep_suggest(const char *directory, const char *program, int most, struct aorta_arena *arena,
                                  struct aorta_sweep_space *space, struct aorta_text *text) {
     json_t *root;
     AORTA_TRY(read_json(directory, &root));
@@ -121,7 +122,7 @@ aorta_status aorta_sweep_suggest(const char *directory, bool ours, int most, str
     json_t *run = json_object_iter_value(json_object_iter(labels));
     json_t *verdict = json_object_get(run ? run : root, "verdict");
     const int before = space->count;
-    aorta_status status = add_causes(verdict, device_of(root, run), ours, before + most, arena, space, text);
+    aorta_status status = add_causes(verdict, device_of(root, run), program, before + most, arena, space, text);
     json_decref(root);
     if (!status && space->count == before)
         status = AORTA_ERROR(AORTA_USAGE, "--suggest %s: no knob is known for the causes of its verdict", directory);

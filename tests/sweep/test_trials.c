@@ -32,6 +32,9 @@ static const char yaml[] =
     "  num_layers: 2, mlp_hidden_dim: 40, dropout: 0.0}\n"
     "dataloader: {num_workers: 1}\n";
 
+static const char sparse[] = "{RunOptions: {num_batches: 3}, ModelSelectionConfig: {batch_size: 4}, "
+                             "EmbeddingTablesConfig: {num_unweighted_features: 2, num_weighted_features: 1}}\n";
+
 #define PLANTED                                                                                                        \
     "sweep -o out --grid good=1,2,3 useless=a,b --env MODE=fast,slow --timeout-s 2 --no-trace %s -- sh script "        \
     "{good} {useless}"
@@ -42,6 +45,7 @@ static int set_up(void **state) {
     assert_int_equal(chdir(folder), 0);
     check_ok(aorta_file_replace("script", script, strlen(script)));
     check_ok(aorta_file_replace("base.yaml", yaml, strlen(yaml)));
+    check_ok(aorta_file_replace("sparse.yaml", sparse, strlen(sparse)));
     return 0;
 }
 
@@ -192,6 +196,19 @@ static void test_train(void **state) {
     assert_int_equal(lines_of("again/rank_00_metrics.jsonl"), 6);
 }
 
+/* Keys of the sparse pipeline are knobs as well, and values that need another one's are right in some points. */
+static void test_sparse(void **state) {
+    (void)state;
+    run("sweep -o sparse-out --config sparse.yaml --grid RunOptions.num_batches=3,4 "
+        "--grid ModelSelectionConfig.batch_sizes=[2,2,2] --repeats 1 --override PipelineConfig.pipeline=sparse",
+        0, "3 trials: 2 done, 1 failed");
+    run("train --config sparse-out/best.yaml --override training.output_dir=sparse --quiet --no-report", 0, "");
+    assert_int_equal(lines_of("sparse/rank_00_metrics.jsonl"), 3);
+    run("sweep --config sparse.yaml --grid PipelineConfig.pipeline=base,fast --dry-run", 2,
+        "expected one of base, sparse, fused");
+    run("sweep --config sparse.yaml --grid RunOptions.batches=1,2 --dry-run", 2, "did you mean RunOptions.num_batches");
+}
+
 /* The knobs of the costliest causes, of this device, with which the run can be swept. */
 static void test_suggest(void **state) {
     (void)state;
@@ -207,6 +224,9 @@ static void test_suggest(void **state) {
     run("sweep --suggest first --config base.yaml --dry-run", 0,
         "dataloader.num_workers=1,2,4: data_wait, 20% of a step");
     run("sweep --suggest first --config base.yaml --dry-run", 0, "14 trials of 6 combinations and the baseline");
+    run("sweep --suggest first --config sparse.yaml --dry-run", 0,
+        "RunOptions.sharding_type=table_wise,row_wise,column_wise: slow_collective, 30% of a step");
+    run("sweep --suggest first --config sparse.yaml --dry-run", 0, "8 trials of 3 combinations and the baseline");
     run("sweep --suggest first --dry-run -- true", 2, "no knob is known");
     snprintf(text, sizeof text, summary, "cuda");
     check_ok(aorta_file_replace("first/summary.json", text, strlen(text)));
@@ -352,6 +372,7 @@ int main(void) {
         cmocka_unit_test(test_killed_and_resumed),
         cmocka_unit_test(test_nothing_left),
         cmocka_unit_test(test_train),
+        cmocka_unit_test(test_sparse),
         cmocka_unit_test(test_suggest),
         cmocka_unit_test(test_compare),
         cmocka_unit_test(test_baseline),
