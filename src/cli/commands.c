@@ -20,7 +20,7 @@ static const struct aorta_command commands[] = {
     {"report", "summary, pictures and verdict of one or more runs, and their comparison", aorta_cli_report},
     {"whatif", "the recorded step with more ranks, other links, faster kernels, or without a cause", aorta_cli_whatif},
     {"sweep", "runs train, hwq or a command over the values of knobs and finds those that matter", aorta_cli_sweep},
-    {"help", "aorta help COMMAND; aorta help config lists the configuration keys of train", aorta_cli_help},
+    {"help", "aorta help COMMAND; aorta help config, aorta help sparse: configuration keys of train", aorta_cli_help},
     {0},
 };
 

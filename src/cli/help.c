@@ -1,5 +1,5 @@
 #include "cli/cli.h"
-#include "train/options.h"
+#include "sparse/options.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,26 +10,44 @@ struct help_values {
 
 #define AT(field) offsetof(struct help_values, field)
 static const struct aorta_option options[] = {
-    {"markdown", AORTA_OPTION_BOOL, AT(markdown), "false", .help = "with config: as the page docs/configuration.md"},
+    {"markdown", AORTA_OPTION_BOOL, AT(markdown), "false",
+     .help = "with config: the page docs/configuration.md; with sparse: the tables of docs/sparse.md"},
 };
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta help [COMMAND | config [--markdown]]",
-    .about = "Shows the commands, the options of one of them, or the configuration keys of aorta train.",
+    .usage = "aorta help [COMMAND | config [--markdown] | sparse [--markdown]]",
+    .about = "Shows the commands, the options of one of them, or the configuration keys of aorta train: of the ranking "
+             "transformer (config), of the sparse pipeline (sparse).",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .operands = true,
 };
 
-static aorta_status print_configuration(bool markdown) {
-    struct aorta_text text = {0};
-    if (markdown) {
-        aorta_train_options_page(&text);
-    } else {
-        aorta_options_help(&aorta_train_option_table, &text);
-    }
-    return aorta_cli_print_text(&text);
+static void add_configuration(bool markdown, struct aorta_text *text) {
+    if (markdown)
+        aorta_train_options_page(text);
+    else
+        aorta_options_help(&aorta_train_option_table, text);
+}
+
+static void add_sparse(bool markdown, struct aorta_text *text) {
+    if (markdown)
+        aorta_options_markdown(&aorta_sparse_option_table, text);
+    else
+        aorta_options_help(&aorta_sparse_option_table, text);
+}
+
+static const struct topic {
+    const char *name;
+    void (*add)(bool markdown, struct aorta_text *text);
+} topics[] = {{"config", add_configuration}, {"sparse", add_sparse}};
+
+/* NULL: the word is none. */
+static const struct topic *find_topic(const char *word) {
+    for (size_t i = 0; word && i < sizeof topics / sizeof *topics; i++)
+        if (strcmp(word, topics[i].name) == 0) return &topics[i];
+    return NULL;
 }
 
 static aorta_status help_on_command(char *name) {
@@ -40,14 +58,17 @@ static aorta_status help_on_command(char *name) {
 }
 
 static aorta_status help_on(const struct aorta_cli_line *line, const struct help_values *values) {
-    bool configuration = line->operand_count > 0 && strcmp(line->operands[0], "config") == 0;
+    const struct topic *topic = find_topic(line->operand_count > 0 ? line->operands[0] : NULL);
     if (line->operand_count > 1) {
         return AORTA_ERROR(AORTA_USAGE, "unexpected argument \"%s\"; usage: %s", line->operands[1], syntax.usage);
     }
-    if (values->markdown && !configuration) {
-        return AORTA_ERROR(AORTA_USAGE, "--markdown goes with config: aorta help config --markdown");
+    if (values->markdown && !topic)
+        return AORTA_ERROR(AORTA_USAGE, "--markdown goes with config and sparse: aorta help config --markdown");
+    if (topic) {
+        struct aorta_text text = {0};
+        topic->add(values->markdown, &text);
+        return aorta_cli_print_text(&text);
     }
-    if (configuration) return print_configuration(values->markdown);
     if (line->operand_count > 0) return help_on_command(line->operands[0]);
     aorta_cli_print_usage(stdout);
     return NULL;

@@ -53,7 +53,8 @@ static const struct aorta_cli_syntax syntax = {
     .option_count = sizeof options / sizeof *options,
     .footer =
         "Ranks come from aorta launch, mpirun, srun or torchrun, as in: aorta launch -n 2 -- aorta train --config "
-        "config/quickstart.yaml\naorta help config lists the configuration keys.",
+        "config/quickstart.yaml\naorta help config lists the configuration keys, aorta help sparse those of the sparse "
+        "pipeline.",
 };
 
 /* Checks what would fail on every rank, before any rank joins the others. */

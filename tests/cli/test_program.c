@@ -76,6 +76,8 @@ static const struct {
     {"help info now", 2, "unexpected argument \"now\""},
     {"help --markdown", 2, "--markdown goes with config"},
     {"help config", 0, "  training.batch_size (default: 8): an integer from 1 to 1000000\n"},
+    {"help sparse", 0, "  PipelineConfig.pipeline (default: base): "},
+    {"help sparse --markdown", 0, "## EmbeddingTablesConfig\n"},
     {"help config --markdown", 0, "# Configuration of `aorta train`\n"},
     {"info", 0, "GPU software\n  cuda "},
     {"info", 0, "Libraries\n  gemm "},

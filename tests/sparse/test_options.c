@@ -223,7 +223,7 @@ static void test_advice(void **state) {
     assert_true(keys > 5);
 }
 
-/* The page's tables are those of the rows: test_options_sparse --page prints them. */
+/* The page's tables are those of the rows: aorta help sparse --markdown prints them. */
 static void test_page(void **state) {
     struct aorta_text text = {0};
     char *page;
@@ -238,17 +238,10 @@ static void test_page(void **state) {
     aorta_text_free(&text);
 }
 
-int main(int argc, char **argv) {
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files),   cmocka_unit_test(test_defaults),     cmocka_unit_test(test_without_effect),
         cmocka_unit_test(test_refused), cmocka_unit_test(test_wrong_tables), cmocka_unit_test(test_advice),
         cmocka_unit_test(test_page),    cmocka_unit_test(test_start_values), cmocka_unit_test(test_sections)};
-    if (argc == 2 && strcmp(argv[1], "--page") == 0) {
-        struct aorta_text text = {0};
-        aorta_options_markdown(&aorta_sparse_option_table, &text);
-        printf("%s", text.data);
-        aorta_text_free(&text);
-        return 0;
-    }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
