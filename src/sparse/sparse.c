@@ -42,6 +42,7 @@ struct sparse {
     struct aorta_event *begun, *copied[INPUTS], *summed, *reduced, *joined[AORTA_ROLE_COUNT];
     int64_t most_samples;
     int64_t copied_count, sent_count, looked_up_count; /* batches whose copy is queued; ids; rows */
+    int64_t finished_count;
 };
 
 static struct sparse *sparse_of(const struct aorta_train_workload *workload) {
@@ -274,10 +275,32 @@ static aorta_status open(struct aorta_train_workload *workload, const struct aor
     return NULL;
 }
 
+/* What the cache was good for, of rank 0. */
+static aorta_status report_cache(struct sparse *s) {
+    uint64_t sums[AORTA_ROW_COUNTS] = {0}, rows = 0;
+    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
+        uint64_t counts[AORTA_ROW_COUNTS];
+        if (!s->exchanges[g]) continue;
+        AORTA_TRY(aorta_sparse_exchange_cached(s->exchanges[g], counts));
+        for (int i = 0; i < AORTA_ROW_COUNTS; i++) sums[i] += counts[i];
+    }
+    for (int i = 0; i < AORTA_ROWS_WRITTEN_BACK; i++) rows += sums[i];
+    if (!rows) return NULL;
+    aorta_log(s->context->log, AORTA_LOG_INFO,
+              "rows that batches needed on rank 0: %.1f%% were cached on the device, %.1f%% were brought there (%.1f%% "
+              "for rows that were written back), %.1f%% found no place and were used in host memory",
+              100 * (double)sums[AORTA_ROWS_CACHED] / (double)rows,
+              100 * (double)sums[AORTA_ROWS_BROUGHT] / (double)rows,
+              100 * (double)sums[AORTA_ROWS_WRITTEN_BACK] / (double)rows,
+              100 * (double)sums[AORTA_ROWS_WITHOUT_PLACE] / (double)rows);
+    return NULL;
+}
+
 static void close(struct aorta_train_workload *workload) {
     struct sparse *s = sparse_of(workload);
     if (s->context) {
         struct aorta_device *device = s->context->device;
+        if (s->finished_count && s->ranks.rank == 0) aorta_status_free(report_cache(s));
         for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) aorta_sparse_exchange_destroy(s->exchanges[g]);
         aorta_sparse_dense_destroy(s->dense);
         aorta_device_free(device, s->pooled);
@@ -518,32 +541,10 @@ static aorta_status queue(struct aorta_train_workload *workload, int64_t step, c
     return join(s);
 }
 
-/* What the cache was good for, of rank 0. */
-static aorta_status report_cache(struct sparse *s) {
-    uint64_t sums[AORTA_ROW_COUNTS] = {0}, rows = 0;
-    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
-        uint64_t counts[AORTA_ROW_COUNTS];
-        if (!s->exchanges[g]) continue;
-        AORTA_TRY(aorta_sparse_exchange_cached(s->exchanges[g], counts));
-        for (int i = 0; i < AORTA_ROW_COUNTS; i++) sums[i] += counts[i];
-    }
-    for (int i = 0; i < AORTA_ROWS_WRITTEN_BACK; i++) rows += sums[i];
-    if (!rows) return NULL;
-    aorta_log(s->context->log, AORTA_LOG_INFO,
-              "rows that batches needed on rank 0: %.1f%% were cached on the device, %.1f%% were brought there (%.1f%% "
-              "for rows that were written back), %.1f%% found no place and were used in host memory",
-              100 * (double)sums[AORTA_ROWS_CACHED] / (double)rows,
-              100 * (double)sums[AORTA_ROWS_BROUGHT] / (double)rows,
-              100 * (double)sums[AORTA_ROWS_WRITTEN_BACK] / (double)rows,
-              100 * (double)sums[AORTA_ROWS_WITHOUT_PLACE] / (double)rows);
-    return NULL;
-}
-
 static aorta_status finished(struct aorta_train_workload *workload, int64_t step,
                              const struct aorta_step_result *result) {
-    struct sparse *s = sparse_of(workload);
-    if (result->state.finite)
-        return step + 1 == steps(workload) && s->context->ranks.rank == 0 ? report_cache(s) : NULL;
+    sparse_of(workload)->finished_count++;
+    if (result->state.finite) return NULL;
     return AORTA_ERROR(AORTA_CONFIG,
                        "step %lld: a gradient is not finite; lower RunOptions.dense_lr or RunOptions.sparse_lr",
                        (long long)step);
