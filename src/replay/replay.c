@@ -169,8 +169,22 @@ static void order_gains(struct aorta_gains *gains) {
     }
 }
 
+/* The removals that change an edge at all. */
+static uint32_t effective(const struct aorta_graph *graph) {
+    uint32_t kinds = 0, found = 0;
+    for (uint32_t i = 0; i < graph->edge_count; i++) kinds |= UINT32_C(1) << graph->kind[i];
+    for (uint32_t i = 0; i < graph->change_count; i++) found |= UINT32_C(1) << graph->changes[i].cause;
+    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++)
+        if ((removals[i].free | removals[i].off | removals[i].on) & kinds)
+            found |= aorta_removal_bit((enum aorta_removal)i);
+    return found;
+}
+
+/* What gains nothing alone may gain with what was removed before it: where the host waits for a copy, one stays as long
+ * as the other does. */
 static aorta_status measure_gains(const struct aorta_graph *graph, struct aorta_replay *replay,
                                   struct aorta_gains *gains) {
+    const uint32_t possible = effective(graph);
     AORTA_TRY(aorta_replay_run(graph, 0, replay));
     gains->replayed_ns = gains->floor_ns = replay->step_ns;
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
@@ -182,7 +196,7 @@ static aorta_status measure_gains(const struct aorta_graph *graph, struct aorta_
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
         enum aorta_removal removal = gains->order[i];
         removed |= aorta_removal_bit(removal);
-        if (gains->gain_ns[removal] <= 0 && i + 1 < AORTA_REMOVAL_COUNT) continue;
+        if (!(possible & aorta_removal_bit(removal))) continue;
         AORTA_TRY(aorta_replay_run(graph, removed, replay));
         gains->beyond_ns[removal] = gain(gains->floor_ns, replay->step_ns);
         gains->floor_ns -= gains->beyond_ns[removal];

@@ -570,6 +570,27 @@ static void nothing_recorded_is_no_failure(void **unused) {
     aorta_graph_free(&graph);
 }
 
+/* host       [L]--- data ---[L] [L]--- data ---[L]   kernels wait for a copy and for the host, which waits for data
+ * stream 1    CCCCCCCCCCCCCCC    CCCCCCCCCCCCCCC     as long: without one of them nothing is gained, without both
+ * stream 0                    KK                KK   nearly all. That is the gain of the one that is removed second. */
+static void two_that_gain_together(void **unused) {
+    (void)unused;
+    enum { TURNS = 50 };
+    struct sim sim = {.rank_count = 1, .recorded = true};
+    for (int i = 0; i < TURNS; i++) {
+        int copy = sim_add(&sim, 0, (struct sim_op){.kind = SIM_COPY, .stream = 1, .ns = 207 * US, .after = SIM_NONE});
+        host(&sim, 0, SIM_DATA, 200 * US);
+        kernel(&sim, 0, 0, 50 * US, copy);
+    }
+    struct aorta_gains gains = gains_of(&sim);
+    const double both = gains.beyond_ns[AORTA_WITHOUT_DATA_WAIT] + gains.beyond_ns[AORTA_WITHOUT_COPIES];
+    close_to(gains.gain_ns[AORTA_WITHOUT_DATA_WAIT], 0, 10 * US);
+    close_to(gains.gain_ns[AORTA_WITHOUT_COPIES], 0, 10 * US);
+    assert_true(both > TURNS * 120 * US);
+    close_to(gains.beyond_ns[AORTA_WITHOUT_CONTENTION], 0, 1); /* there is none */
+    sim_free(&sim);
+}
+
 /* A start that no edge explains: 300 us between a launch and its kernel, with nothing before it. */
 static void lags_without_a_reason_are_counted(void **unused) {
     (void)unused;
@@ -628,6 +649,7 @@ int main(void) {
         cmocka_unit_test(launches_that_find_the_queue_full),
         cmocka_unit_test(circles_are_broken),
         cmocka_unit_test(nothing_recorded_is_no_failure),
+        cmocka_unit_test(two_that_gain_together),
         cmocka_unit_test(lags_without_a_reason_are_counted),
         cmocka_unit_test(every_removal_has_a_name),
     };
