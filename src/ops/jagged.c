@@ -64,8 +64,15 @@ static aorta_status offsets_gpu(struct aorta_stream *stream, const void *args) {
     return tiles ? aorta_ops_gpu_run(stream, AORTA_ENTRY_jagged_offsets, grid, &gpu, sizeof gpu) : NULL;
 }
 
+enum { MOST_PARTS = 65535 }; /* blocks of a grid in its second dimension */
+
 static aorta_status split_lists(struct aorta_stream *stream, enum aorta_ops_entry entry, const void *args) {
     const struct aorta_jagged_split_args *a = args;
+    if (a->parts > MOST_PARTS)
+        return AORTA_ERROR(AORTA_UNSUPPORTED,
+                           "%lld parts of features on all ranks; a GPU divides ids among at most %d: use fewer "
+                           "features, or table_wise",
+                           (long long)a->parts, MOST_PARTS);
     const struct aorta_gpu_grid grid = {
         .blocks = {aorta_ops_blocks(a->batch, AORTA_JAGGED_THREADS), (uint32_t)a->parts},
         .threads = {AORTA_JAGGED_THREADS}};

@@ -10,7 +10,9 @@
 /* ---- limits and choices ---- */
 
 static const struct aorta_range_limits counts_or_none = {.min = 0, .max = 1e5};
-static const struct aorta_range_limits extent = {.min = 1, .max = 1e6};
+static const struct aorta_range_limits batches = {.min = 1, .max = 1e6};
+/* columns_gather: 65535 blocks of AORTA_GATHER_ROWS. */
+static const struct aorta_range_limits samples = {.min = 1, .max = 65535 * 8};
 static const struct aorta_range_limits columns = {.min = 1, .max = 4096};
 static const struct aorta_range_limits pooling = {.min = 0, .max = 1000};
 static const struct aorta_range_limits at_least_0 = {.min = 0, .max = 1e9};
@@ -45,7 +47,7 @@ static const struct aorta_option own_rows[] = {
     {"RunOptions.world_size", AORTA_OPTION_INT, AT(run.world_size), "2", .limits = &ranks,
      .help =
          "ranks that the file is made for; the launcher decides how many there are, and another number is reported"},
-    {"RunOptions.num_batches", AORTA_OPTION_INT, AT(run.num_batches), "10", .limits = &extent,
+    {"RunOptions.num_batches", AORTA_OPTION_INT, AT(run.num_batches), "10", .limits = &batches,
      .help = "batches that are made before the first step; there are as many steps, unless training.max_steps says "
              "otherwise: then the batches come again"},
     {"RunOptions.sharding_type", AORTA_OPTION_CHOICE, AT(run.sharding), "table_wise", .choices = shardings,
@@ -84,10 +86,10 @@ static const struct aorta_option own_rows[] = {
 
     {"ModelSelectionConfig.model_name", AORTA_OPTION_CHOICE, AT(model.model_name), "test_sparse_nn", .choices = models,
      .help = "the one model"},
-    {"ModelSelectionConfig.batch_size", AORTA_OPTION_INT, AT(model.batch_size), "8192", .limits = &extent,
+    {"ModelSelectionConfig.batch_size", AORTA_OPTION_INT, AT(model.batch_size), "8192", .limits = &samples,
      .help = "samples of a batch on one rank"},
     {"ModelSelectionConfig.batch_sizes", AORTA_OPTION_INT_LIST, AT(model.batch_sizes), "null", .nullable = true,
-     .limits = &extent, .help = "samples of each of the batches, as many as RunOptions.num_batches"},
+     .limits = &samples, .help = "samples of each of the batches, as many as RunOptions.num_batches"},
     {"ModelSelectionConfig.num_float_features", AORTA_OPTION_INT, AT(model.num_float_features), "10",
      .limits = &columns, .help = "dense features"},
     {"ModelSelectionConfig.feature_pooling_avg", AORTA_OPTION_INT, AT(model.feature_pooling_avg), "10",

@@ -96,6 +96,7 @@ static void test_refused(void **state) {
         {"fsdp.sharding_strategy=full_shard", "the sparse pipeline has RunOptions.sharding_type"},
         {"profiling.trace_filename=", "expected text"},
         {"RunOptions.sparse_lr=nan", "found nan; expected a number from 0"},
+        {"ModelSelectionConfig.batch_size=524281", "expected an integer from 1 to 524280"},
         {"RunOptions.num_batches=1e3", "found 1e3; expected an integer from 1"},
         {"ModelSelectionConfig.feature_pooling_avg=-1", "found -1; expected an integer from 0 to 1000"},
         {"EmbeddingTablesConfig.additional_tables={}", "found a section; expected a list"},
