@@ -162,15 +162,14 @@ static bool scalar_to_json(const yaml_node_t *node, struct aorta_json *json) {
     double number;
     bool truth;
     if (strcmp((const char *)node->tag, YAML_STR_TAG) != 0 || strlen(text) != node->data.scalar.length) return false;
-    if (node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
-        aorta_json_string(json, text);
-    else if (aorta_scalar_is_null(text))
+    const bool plain = node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE; /* what is quoted is text */
+    if (plain && aorta_scalar_is_null(text))
         aorta_json_null(json);
-    else if (aorta_scalar_int(text, &integer))
+    else if (plain && aorta_scalar_int(text, &integer))
         aorta_json_int(json, integer);
-    else if (aorta_scalar_double(text, &number))
+    else if (plain && aorta_scalar_double(text, &number))
         aorta_json_double(json, number);
-    else if (aorta_scalar_bool(text, &truth))
+    else if (plain && aorta_scalar_bool(text, &truth))
         aorta_json_bool(json, truth);
     else
         aorta_json_string(json, text);

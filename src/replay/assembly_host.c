@@ -371,11 +371,11 @@ static int64_t usual_gap(const struct host *host) {
 static aorta_status host_make(struct host *host) {
     const struct aorta_recording *recording = host->assembly->recording;
     size_t calls = (size_t)host->rows->call_count + 1, ranks = (size_t)recording->rank_count + 1;
-    host->threads = malloc(((size_t)host->rows->thread_count + 1) * sizeof *host->threads);
+    host->threads = calloc((size_t)host->rows->thread_count + 1, sizeof *host->threads);
     host->around = malloc(calls * sizeof *host->around);
     host->next = malloc(calls * sizeof *host->next);
     host->silent = malloc(calls * sizeof *host->silent);
-    host->rank = malloc(ranks * sizeof *host->rank);
+    host->rank = calloc(ranks, sizeof *host->rank);
     host->cursor = calloc(ranks, sizeof *host->cursor);
     host->dirty = calloc(ranks, sizeof *host->dirty);
     if (!host->threads || !host->around || !host->next || !host->silent || !host->rank || !host->cursor || !host->dirty)

@@ -300,7 +300,7 @@ static void find_reductions(struct spans *spans) {
 
 static aorta_status assemble(struct spans *spans) {
     const struct aorta_replay_rank *rows = spans->rows;
-    spans->lanes = malloc(((size_t)rows->stream_count + 1) * sizeof *spans->lanes);
+    spans->lanes = calloc((size_t)rows->stream_count + 1, sizeof *spans->lanes);
     spans->reduction_before = malloc(((size_t)rows->span_count + 1) * sizeof *spans->reduction_before);
     spans->last_reduction = calloc((size_t)rows->span_count + 1, sizeof *spans->last_reduction);
     if (!spans->lanes || !spans->reduction_before || !spans->last_reduction)

@@ -55,7 +55,7 @@ static int64_t transfer_lag(const struct aorta_whatif *whatif, const struct aort
 /* A copy that shares all but lags and changes. */
 static aorta_status change_begin(const struct aorta_graph *graph, struct aorta_graph *changed) {
     *changed = *graph;
-    changed->lag_ns = malloc(((size_t)graph->edge_count + 1) * sizeof *changed->lag_ns);
+    changed->lag_ns = calloc((size_t)graph->edge_count + 1, sizeof *changed->lag_ns);
     changed->changes = malloc(((size_t)graph->change_count + 1) * sizeof *changed->changes);
     if (!changed->lag_ns || !changed->changes) {
         free(changed->lag_ns);

@@ -338,8 +338,7 @@ static void outside_line(const struct aorta_trace_analysis *analysis, int width,
 static void step_line(const struct aorta_trace_analysis *analysis, struct aorta_text *out) {
     static const char *const sentences[AORTA_STEP_SOURCE_COUNT] = {
         [AORTA_STEPS_BY_RANGE] = "steps: each begins with a range that --step-range matches\n",
-        [AORTA_STEPS_BY_OPTIMIZER] = "steps: no ProfilerStep is marked; each ends with the optimizer's range "
-                                     "(Optimizer.step)\n",
+        [AORTA_STEPS_BY_OPTIMIZER] = "steps: no ProfilerStep is marked; each ends with a range Optimizer.step\n",
         [AORTA_STEPS_APART] = "steps: iterations measured one by one; the time between them is left out\n",
         [AORTA_STEPS_BY_ENGINE] = "steps: no ProfilerStep is marked; each begins with a range of the engine\n",
     };

@@ -15,7 +15,8 @@ enum kind { KIND_LENGTHS, KIND_IDS, KIND_WEIGHTS, KIND_DENSE, KIND_LABELS, KIND_
 
 static struct aorta_random random_of(const struct aorta_sparse_maker *m, int64_t number, int rank, int feature,
                                      enum kind kind) {
-    const uint64_t features = (uint64_t)(m->tables->groups[0].feature_count + m->tables->groups[1].feature_count);
+    const uint64_t features =
+        (uint64_t)m->tables->groups[0].feature_count + (uint64_t)m->tables->groups[1].feature_count;
     const uint64_t batch = (uint64_t)number * (uint64_t)m->world_size + (uint64_t)rank;
     return (struct aorta_random){.seed = (uint64_t)m->options->train.training.seed,
                                  .domain = AORTA_RANDOM_DATA,

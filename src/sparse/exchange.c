@@ -241,7 +241,7 @@ static aorta_status start_part(struct aorta_sparse_exchange *x, int number, floa
 
 static aorta_status start_tables(struct aorta_sparse_exchange *x) {
     float *values = malloc(PIECE * sizeof *values);
-    unsigned char *rows = malloc(PIECE * 3 * sizeof *values); /* of one column: 12 bytes */
+    unsigned char *rows = malloc((size_t)PIECE * 12); /* rows of one column take most */
     aorta_status status = values && rows ? NULL : no_memory();
     for (int p = 0; p < x->parts && !status; p++)
         if (slot_of_table(x, p) == p) status = start_part(x, p, values, rows);

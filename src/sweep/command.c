@@ -88,10 +88,10 @@ static const char *placeholder(const struct aorta_sweep_job *job, const struct a
     size_t name = *length - 2;
     for (int i = 0; i < space->count; i++)
         if (!space->knobs[i].environment && strlen(space->knobs[i].name) == name &&
-            !strncmp(at + 1, space->knobs[i].name, name))
+            strncmp(at + 1, space->knobs[i].name, name) == 0)
             return aorta_sweep_value(space, next->cell, i);
-    if (name == strlen("directory") && !strncmp(at + 1, "directory", name)) return directory;
-    if (name != strlen("steps") || strncmp(at + 1, "steps", name)) return NULL;
+    if (name == strlen("directory") && strncmp(at + 1, "directory", name) == 0) return directory;
+    if (name != strlen("steps") || strncmp(at + 1, "steps", name) != 0) return NULL;
     snprintf(steps, 24, "%lld", (long long)next->steps);
     return steps;
 }

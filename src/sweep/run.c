@@ -50,7 +50,7 @@ static aorta_status check_same(const struct session *session, const char *path) 
         aorta_sweep_header(&plan, former, &theirs);
         status = aorta_status_join(aorta_text_check(&ours), aorta_text_check(&theirs));
     }
-    if (!status && strcmp(ours.data, theirs.data))
+    if (!status && strcmp(ours.data, theirs.data) != 0)
         status = AORTA_ERROR(AORTA_USAGE, "--resume: %s is of another sweep: %s", path, theirs.data);
     if (!status && ftruncate(session->lines, valid)) /* the line that a kill cut */
         status = AORTA_ERROR(AORTA_IO, "%s: %s", path, strerror(errno));

@@ -69,7 +69,7 @@ static int64_t point_count(const struct aorta_sweep_plan *plan) {
 static aorta_status sample(const struct aorta_sweep_plan *plan, int64_t count, int64_t **result) {
     int64_t all = aorta_sweep_cells(&plan->space);
     bool whole = all <= ALL_AT_ONCE;
-    int64_t *cells = malloc((size_t)(whole ? all : count) * sizeof *cells);
+    int64_t *cells = calloc((size_t)(whole ? all : count), sizeof *cells);
     if (!cells) return AORTA_ERROR(AORTA_MEMORY, "no memory for the points of a sweep");
     struct draws draws = draws_of(plan, 0);
     for (int64_t i = 0; whole && i < all; i++) cells[i] = i;
@@ -211,7 +211,8 @@ static int draw_level(struct draws *draws, const double *density, int count) {
 
 /* The candidate, of some drawn from the good points' density, whose ratio to the others' is the highest. */
 static int64_t propose(const struct aorta_sweep_plan *plan, const int64_t *cells, int64_t count) {
-    double good[AORTA_SWEEP_MOST_KNOBS][AORTA_SWEEP_MOST_VALUES], bad[AORTA_SWEEP_MOST_KNOBS][AORTA_SWEEP_MOST_VALUES];
+    double good[AORTA_SWEEP_MOST_KNOBS][AORTA_SWEEP_MOST_VALUES] = {{0}};
+    double bad[AORTA_SWEEP_MOST_KNOBS][AORTA_SWEEP_MOST_VALUES] = {{0}};
     int64_t goods = (int64_t)ceil(good_share * (double)count);
     if (goods < 2) goods = 2;
     if (goods > count) goods = count;

@@ -160,7 +160,7 @@ static aorta_status read_header(const json_t *root, const char *path, struct aor
                                 struct aorta_sweep_plan *plan, const char **target) {
     const char *kind = json_string_value(json_object_get(root, "kind"));
     int64_t schema = json_integer_value(json_object_get(root, "schema_version"));
-    if (!kind || strcmp(kind, "sweep")) return malformed(path, 1, "is not the first line of a sweep");
+    if (!kind || strcmp(kind, "sweep") != 0) return malformed(path, 1, "is not the first line of a sweep");
     if (schema != AORTA_SWEEP_SCHEMA)
         return AORTA_ERROR(AORTA_FORMAT, "%s: schema_version %lld; this program reads %d", path, (long long)schema,
                            AORTA_SWEEP_SCHEMA);

@@ -188,7 +188,7 @@ static aorta_status group_runs(struct aorta_trace_rank *rank, struct run *runs, 
         rank->gemms[rank->gemm_count++] = gemm_row(rank->trace, runs + i, same, &scratch);
         i += same;
     }
-    qsort(rank->gemms, rank->gemm_count, sizeof *rank->gemms, larger_gemm_first);
+    if (!status) qsort(rank->gemms, rank->gemm_count, sizeof *rank->gemms, larger_gemm_first);
     free(scratch.all);
     free(scratch.apart);
     return status;

@@ -245,6 +245,7 @@ static bool is_torch(const struct aorta_trace_builder *builder, uint32_t name) {
 /* aten::item is around aten::_local_scalar_dense, which synchronises: the program knows the outer one. */
 static uint32_t operation_around(const struct aorta_trace_builder *builder, const struct frames *frames,
                                  const struct wait *wait) {
+    if (!frames->nest) return AORTA_TRACE_NONE;
     const struct aorta_nest_range *found = aorta_nest_find(frames->nest, frames->count, wait->thread, wait->start_ns);
     if (!found) return AORTA_TRACE_NONE;
     while (found->parent && is_torch(builder, frames->nest[found->parent - 1].number) &&

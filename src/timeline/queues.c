@@ -198,7 +198,7 @@ aorta_status aorta_queues_analyse(struct aorta_span *spans, size_t count, struct
     struct analysis analysis = {.spans = spans, .count = count, .queues = queues};
     *queues = (struct aorta_queues){0};
     if (count) qsort(spans, count, sizeof *spans, by_queue);
-    struct aorta_span *kernels = malloc((count + 1) * sizeof *kernels);
+    struct aorta_span *kernels = calloc(count + 1, sizeof *kernels);
     analysis.same_stream.items = malloc((count + 1) * sizeof(double));
     analysis.other_stream.items = malloc((count + 1) * sizeof(double));
     aorta_status status = kernels && analysis.same_stream.items && analysis.other_stream.items

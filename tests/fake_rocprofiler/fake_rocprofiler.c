@@ -318,7 +318,7 @@ static void lose(uint64_t count) {
     sdk.lost += count;
 }
 
-const struct fake_rocprofiler *fake_rocprofiler(void) {
+EXPORT const struct fake_rocprofiler *fake_rocprofiler(void) {
     static const struct fake_rocprofiler control = {set_version, refuse, load, enter,  leave,
                                                     launch,      finish, lose, running};
     return &control;
@@ -372,9 +372,7 @@ static void gpu_node(uint64_t id, uint64_t original) {
     (void)id, (void)original;
 }
 
-EXPORT const struct fake_rocprofiler *fake_rocprofiler(void);
-EXPORT const struct fake_cupti *fake_cupti(void);
-const struct fake_cupti *fake_cupti(void) {
+EXPORT const struct fake_cupti *fake_cupti(void) {
     static const struct fake_cupti control = {
         .record = gpu_record, .enabled = running, .call = gpu_call, .node = gpu_node};
     return &control;

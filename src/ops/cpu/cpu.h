@@ -7,9 +7,10 @@
 
 /* One instruction set's functions. Those that take `const void *args` have the signature of a kernel; what they take is
  * the struct of types.h named like them. */
+typedef aorta_status aorta_cpu_op(const void *args);
 struct aorta_cpu_ops {
     const char *isa; /* "generic", and on x86-64 "v3", "v4" for the levels x86-64-v3 and -v4 */
-#define LOOP(name) aorta_status (*name)(const void *args);
+#define LOOP(name) aorta_cpu_op *name;
 #include "ops/kernels.def"
     /* y [rows, out] = bias in every row */
     void (*bias_rows)(const struct aorta_linear *shape, const void *bias, void *y);
