@@ -257,13 +257,13 @@ static void without_a_cause(void **state) {
 static void check_orders(const struct aorta_whatif *whatif) {
     struct aorta_whatif_step step;
     double before_ns = INFINITY;
-    for (double compute = 0.25; compute <= 64; compute *= 2) {
+    for (int doublings = -2; doublings <= 6; doublings++) {
         struct aorta_whatif_resources resources = same(whatif);
-        resources.compute = compute;
+        resources.compute = ldexp(1, doublings);
         check_ok(aorta_whatif_run(whatif, &resources, &step));
         assert_true(step.step_ns <= before_ns);
         before_ns = step.step_ns;
-        if (compute >= 1 && compute <= 1) assert_true(step.step_ns == whatif->measured_ns);
+        if (doublings == 0) assert_true(step.step_ns == whatif->measured_ns);
     }
     before_ns = 0;
     for (int ranks = whatif->collectives->ranks; ranks < 1 << 20; ranks *= 2) {
@@ -274,7 +274,7 @@ static void check_orders(const struct aorta_whatif *whatif) {
         before_ns = step.step_ns;
     }
     before_ns = 0;
-    for (double slower = 1; slower < 1000; slower *= 3) {
+    for (int slower = 1; slower < 1000; slower *= 3) {
         struct aorta_whatif_resources resources = same(whatif);
         resources.ranks = 64;
         resources.network.between.ns_per_byte *= slower;

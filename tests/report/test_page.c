@@ -67,7 +67,7 @@ static void spans_are_packed(void **state) {
     assert_int_equal(json_integer_value(json_object_get(root, "thinned_ns")), 0);
     assert_int_equal(json_integer_value(json_object_get(row, "rank")), 3);
     assert_int_equal(json_integer_value(json_object_get(row, "count")), 2);
-    unsigned char bytes[64];
+    unsigned char bytes[64] = {0};
     const unsigned char *at = bytes;
     const size_t length = from_base64(json_string_value(json_object_get(row, "spans")), bytes);
     const uint64_t expected[] = {0,    300,        (uint64_t)first << 4,

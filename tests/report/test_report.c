@@ -242,7 +242,8 @@ static void pictures_are_whole_or_absent(void **state) {
 static void pictures_have_a_limit(void **state) {
     (void)state;
     struct workspace workspace = workspace_make();
-    char program[128], paths[256], *former = strdup(getenv("PATH"));
+    const char *path = getenv("PATH");
+    char program[128], paths[256], *former = strdup(path ? path : "");
     struct aorta_text script = {0};
     snprintf(program, sizeof program, "%s/gnuplot", workspace.path);
     snprintf(paths, sizeof paths, "%s:/usr/bin:/bin", workspace.path);

@@ -87,7 +87,7 @@ void sample_join(struct aorta_trace_record *records, size_t count, const int *ow
     struct aorta_launches launches = {.first_label = 1};
     launches.ranges = calloc(ranges->range_count + 1, sizeof *launches.ranges);
     assert_non_null(launches.ranges);
-    for (size_t i = 0; i < count; i++) records[i].label = (uint64_t)(owners[i] + 1);
+    for (size_t i = 0; i < count; i++) records[i].label = (uint64_t)owners[i] + 1;
     check_ok(aorta_profile_copy(ranges, &copy));
     check_ok(aorta_kernels_profile(records, count, kernels));
     check_ok(aorta_kernels_join(kernels, records, &copy, &launches, INT64_MIN));

@@ -158,7 +158,7 @@ static double run_sample(struct reference *r, struct sample *s, double *dpooled)
 struct batch {
     struct aorta_sparse_layout layout;
     char *memory;
-    int64_t **first[AORTA_SPARSE_GROUPS]; /* of each feature: where each sample's list begins */
+    int64_t *first[AORTA_SPARSE_GROUPS]; /* [features][samples]: where each list begins */
 };
 
 static void open_batch(struct reference *r, int64_t number, int rank, struct batch *b) {
@@ -166,25 +166,15 @@ static void open_batch(struct reference *r, int64_t number, int rank, struct bat
     b->memory = malloc(b->layout.bytes);
     aorta_sparse_batch_fill(&r->maker, number, rank, &b->layout, b->memory);
     for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
-        const int features = r->tables->groups[g].feature_count;
+        const int64_t lists = r->tables->groups[g].feature_count * b->layout.samples;
         const int32_t *lengths = (const int32_t *)(b->memory + b->layout.groups[g].lengths_at);
-        b->first[g] = calloc((size_t)features + 1, sizeof *b->first[g]);
-        int64_t at = 0;
-        for (int f = 0; f < features; f++) {
-            b->first[g][f] = calloc((size_t)b->layout.samples, sizeof **b->first[g]);
-            for (int64_t i = 0; i < b->layout.samples; i++) {
-                b->first[g][f][i] = at;
-                at += lengths[f * b->layout.samples + i];
-            }
-        }
+        b->first[g] = calloc((size_t)lists + 1, sizeof *b->first[g]);
+        for (int64_t i = 0; i < lists; i++) b->first[g][i + 1] = b->first[g][i] + lengths[i];
     }
 }
 
-static void close_batch(struct reference *r, struct batch *b) {
-    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
-        for (int f = 0; f < r->tables->groups[g].feature_count; f++) free(b->first[g][f]);
-        free(b->first[g]);
-    }
+static void close_batch(struct batch *b) {
+    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) free(b->first[g]);
     free(b->memory);
 }
 
@@ -199,9 +189,10 @@ static void visit_lists(struct reference *r, const struct batch *b, int64_t samp
         for (int f = 0; f < group->feature_count; f++) {
             struct table *table = &r->groups[g][group->features[f].table];
             double *columns = pooled + group->features[f].column;
-            const int64_t first = b->first[g][f][sample], width = table->about->columns;
+            const int64_t list = f * b->layout.samples + sample, first = b->first[g][list],
+                          width = table->about->columns;
             if (!back) memset(columns, 0, (size_t)width * sizeof *columns);
-            for (int64_t i = first; i < first + lengths[f * b->layout.samples + sample]; i++) {
+            for (int64_t i = first; i < first + lengths[list]; i++) {
                 const double weight = group->weighted ? (double)weights[i] : 1;
                 for (int64_t c = 0; c < width; c++) {
                     if (back)
@@ -230,7 +221,7 @@ static double run_rank(struct reference *r, int64_t step, int rank) {
         loss += run_sample(r, &s, dpooled) / (double)samples;
         visit_lists(r, &b, i, dpooled, true);
     }
-    close_batch(r, &b);
+    close_batch(&b);
     return loss;
 }
 
