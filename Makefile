@@ -28,7 +28,7 @@ demo: ## install what is missing, build, train on two CPU ranks, and explain the
 
 check: ## install what is missing, build, and run all tests
 	@scripts/bootstrap build check
-	@scripts/check
+	@scripts/check release
 
 check-web: ## install what is missing, build, and use the pages of results in Chromium
 	@scripts/bootstrap build page web
@@ -38,9 +38,7 @@ check-web: ## install what is missing, build, and use the pages of results in Ch
 
 asan tsan: ## run all tests under a set of sanitizers (asan: address and undefined; tsan: threads)
 	@scripts/bootstrap build check
-	cmake --preset $@
-	cmake --build --preset $@ --parallel $(JOBS)
-	ctest --preset $@ --parallel $(JOBS)
+	@scripts/check $@
 
 # Parts that only run on a GPU, or in a program that uses one, are left out: stand-ins run them, which shows little.
 coverage: ## run all tests and print which lines of src/ they reach; fails below 85%
