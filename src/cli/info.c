@@ -3,8 +3,8 @@
 #include "cli/cli.h"
 #include "cli/info_gpu.h"
 #include "comm/comm.h"
-#include "comm/ranks.h"
 #include "device/device.h"
+#include "job/ranks.h"
 #include "ops/gemm.h"
 #include "report/page.h"
 

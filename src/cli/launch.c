@@ -1,5 +1,5 @@
 /* aorta launch: local ranks of any program. */
-#include "comm/launch.h"
+#include "job/launch.h"
 #include "cli/cli.h"
 
 #include <math.h>

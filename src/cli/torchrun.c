@@ -1,8 +1,8 @@
 /* Under torchrun on a machine without GPUs: collectives on host memory need MPI, which torchrun does not start. Rank 0
  * becomes `aorta launch` with the same command, and the other processes end well. */
 #include "cli/cli.h"
-#include "comm/ranks.h"
 #include "device/gpu.h"
+#include "job/ranks.h"
 #include "measure/tracer.h"
 
 #include <errno.h>

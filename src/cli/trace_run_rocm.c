@@ -1,8 +1,8 @@
 /* `aorta trace run` with ROCm: rocprofv3 around the program, its files read when it ends. */
 #include "cli/trace_run.h"
-#include "comm/mpirun.h"
 #include "formats/inputs.h"
 #include "formats/open.h"
+#include "job/mpirun.h"
 #include "record/inject/settings.h"
 
 #include <limits.h>

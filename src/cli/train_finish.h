@@ -4,7 +4,7 @@
 #define AORTA_CLI_TRAIN_FINISH_H
 
 #include "base/log.h"
-#include "comm/ranks.h"
+#include "job/ranks.h"
 
 #include <stdbool.h>
 

@@ -2,8 +2,8 @@
 #ifndef AORTA_COMM_BACKEND_H
 #define AORTA_COMM_BACKEND_H
 
-#include "comm/beacon.h"
 #include "comm/comm.h"
+#include "job/beacon.h"
 
 /* One collective as its caller asked for it; checked by comm.c before a backend sees it. All-gathers and
  * reduce-scatters have one piece or several, the others one. */

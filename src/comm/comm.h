@@ -31,8 +31,8 @@
 
 #include "base/collective.h"
 #include "base/dtype.h"
-#include "comm/ranks.h"
 #include "device/device.h"
+#include "job/ranks.h"
 
 struct aorta_comm;
 

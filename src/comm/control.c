@@ -2,7 +2,7 @@
 #include "comm/control.h"
 
 #include "comm/mpi_group.h"
-#include "comm/rendezvous.h"
+#include "job/rendezvous.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * signs of life. Over MPI, before MPI_Finalize, these are small all-reduces, one after the other. Else the ranks meet
  * once more at rank 0's store: what stops there is ended by nobody else under torchrun and srun. */
 #include "comm/mpi_group.h"
-#include "comm/rendezvous.h"
+#include "job/rendezvous.h"
 
 #include "base/clock.h"
 #include "base/thread.h"

@@ -3,7 +3,7 @@
 #define AORTA_COMM_MPI_GROUP_H
 
 #include "comm/backend.h"
-#include "comm/beacon.h"
+#include "job/beacon.h"
 
 #include <mpi.h>
 

@@ -3,7 +3,7 @@
 #define AORTA_TRAIN_TRAIN_H
 
 #include "base/log.h"
-#include "comm/ranks.h"
+#include "job/ranks.h"
 #include "train/options.h"
 
 /* Whether the device's times come from records of its kernels (measure/tracer.h) or from timestamps. */

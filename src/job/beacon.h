@@ -5,8 +5,8 @@
  * AORTA_STATE_DIR there is no beacon: aorta_beacon_open gives NULL and aorta_beacon_set does nothing.
  *
  * Threads: aorta_beacon_set may be called from several threads at once; everything else by one thread. */
-#ifndef AORTA_COMM_BEACON_H
-#define AORTA_COMM_BEACON_H
+#ifndef AORTA_JOB_BEACON_H
+#define AORTA_JOB_BEACON_H
 
 #include "base/status.h"
 

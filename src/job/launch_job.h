@@ -1,9 +1,9 @@
 /* The job of a launcher, in its process. Internal to launch*.c. */
-#ifndef AORTA_COMM_LAUNCH_JOB_H
-#define AORTA_COMM_LAUNCH_JOB_H
+#ifndef AORTA_JOB_LAUNCH_JOB_H
+#define AORTA_JOB_LAUNCH_JOB_H
 
-#include "comm/beacon.h"
-#include "comm/launch.h"
+#include "job/beacon.h"
+#include "job/launch.h"
 
 #include <limits.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 /* `aorta launch`: starts the ranks, watches them, and ends the job when one fails. */
-#include "comm/launch_job.h"
+#include "job/launch_job.h"
 
 #include "base/clock.h"
-#include "comm/mpirun.h"
+#include "job/mpirun.h"
 
 #include <errno.h>
 #include <fcntl.h>

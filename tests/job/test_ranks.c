@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "comm/ranks.h"
+#include "job/ranks.h"
 
 #include <stdlib.h>
 

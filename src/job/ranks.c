@@ -1,5 +1,5 @@
 /* Reads who this process is from the environment. */
-#include "comm/ranks.h"
+#include "job/ranks.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -13,10 +13,10 @@
  * A rank whose connection ends before it has signed off has died; every rank can ask for it.
  *
  * Threads: the calls of one rendezvous may come from several threads; they take turns. */
-#ifndef AORTA_COMM_RENDEZVOUS_H
-#define AORTA_COMM_RENDEZVOUS_H
+#ifndef AORTA_JOB_RENDEZVOUS_H
+#define AORTA_JOB_RENDEZVOUS_H
 
-#include "comm/ranks.h"
+#include "job/ranks.h"
 
 #include <stddef.h>
 #include <stdint.h>

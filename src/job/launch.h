@@ -2,8 +2,8 @@
  *
  * The launcher starts one wrapper per rank, through mpirun where it is to be used, else directly. A wrapper gives its
  * program both contracts (torchrun's and, under mpirun, MPI's), waits for it and writes how it ended to the beacon. */
-#ifndef AORTA_COMM_LAUNCH_H
-#define AORTA_COMM_LAUNCH_H
+#ifndef AORTA_JOB_LAUNCH_H
+#define AORTA_JOB_LAUNCH_H
 
 #include "base/status.h"
 

@@ -2,7 +2,7 @@
 #include "check.h"
 
 #include "base/clock.h"
-#include "comm/rendezvous.h"
+#include "job/rendezvous.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,6 +1,6 @@
 /* What a launcher's job needs before it starts, and what its ranks have reported. */
-#include "comm/launch_job.h"
-#include "comm/mpirun.h"
+#include "job/launch_job.h"
+#include "job/mpirun.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Finding and preparing Open MPI's mpirun for local ranks. */
-#ifndef AORTA_COMM_MPIRUN_H
-#define AORTA_COMM_MPIRUN_H
+#ifndef AORTA_JOB_MPIRUN_H
+#define AORTA_JOB_MPIRUN_H
 
 #include <limits.h>
 #include <stdbool.h>

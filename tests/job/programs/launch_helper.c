@@ -1,8 +1,8 @@
 /* `launch_helper run RANKS MPI TIMEOUT COMMAND…` is a small `aorta launch`; `launch_helper launch --rank-exec -- …` is
  * its wrapper; `launch_helper rank ACTION [RANK]` is a rank that does something. */
-#include "comm/beacon.h"
 #include "comm/comm.h"
-#include "comm/launch.h"
+#include "job/beacon.h"
+#include "job/launch.h"
 
 #include <limits.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* Who this process is among the ranks, as its launcher says in the environment. */
-#ifndef AORTA_COMM_RANKS_H
-#define AORTA_COMM_RANKS_H
+#ifndef AORTA_JOB_RANKS_H
+#define AORTA_JOB_RANKS_H
 
 #include "base/status.h"
 

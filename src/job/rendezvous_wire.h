@@ -1,8 +1,8 @@
 /* Messages between the ranks and the store, and the store's own thread. Internal to rendezvous*.c. */
-#ifndef AORTA_COMM_RENDEZVOUS_WIRE_H
-#define AORTA_COMM_RENDEZVOUS_WIRE_H
+#ifndef AORTA_JOB_RENDEZVOUS_WIRE_H
+#define AORTA_JOB_RENDEZVOUS_WIRE_H
 
-#include "comm/rendezvous.h"
+#include "job/rendezvous.h"
 
 #define WIRE_MAGIC 0x41525632u /* "ARV2": changes with the messages; read backwards on a host of other byte order */
 

@@ -1,6 +1,6 @@
 /* The wrapper around a rank of `aorta launch`: see launch.h. */
-#include "comm/beacon.h"
-#include "comm/launch.h"
+#include "job/beacon.h"
+#include "job/launch.h"
 
 #include <errno.h>
 #include <signal.h>

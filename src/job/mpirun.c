@@ -1,4 +1,4 @@
-#include "comm/mpirun.h"
+#include "job/mpirun.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* The record of each rank, in memory that the launcher maps too: see beacon.h. */
-#include "comm/beacon.h"
+#include "job/beacon.h"
 
 #include "base/clock.h"
 

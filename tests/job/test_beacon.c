@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "comm/beacon.h"
+#include "job/beacon.h"
 
 #include <pthread.h>
 #include <signal.h>
