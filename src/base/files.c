@@ -34,7 +34,7 @@ bool aorta_file_is_standard_output(const char *path) {
     return strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0;
 }
 
-static bool is_direct(const char *path) {
+bool aorta_file_is_direct(const char *path) {
     struct stat info;
     if (aorta_file_is_standard_output(path) || strcmp(path, "/dev/stderr") == 0) return true;
     if (strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/self/fd/", 14) == 0) return true;
@@ -57,13 +57,6 @@ static aorta_status cannot_create(const char *path) {
     const char *reason = strerror(errno);
     if (errno == ENXIO) reason = "it is a pipe that nobody reads";
     return AORTA_ERROR(AORTA_IO, "cannot create %s: %s", path, reason);
-}
-
-aorta_status aorta_file_check_apart(const char *output, const char *key, const char *input) {
-    struct stat target, source;
-    if (is_direct(output) || stat(output, &target) || stat(input, &source)) return NULL; /* it does not exist yet */
-    if (target.st_dev != source.st_dev || target.st_ino != source.st_ino) return NULL;
-    return AORTA_ERROR(AORTA_USAGE, "%s: %s is one of the files to read; name another", key, output);
 }
 
 /* ---- writing ---- */
@@ -90,7 +83,7 @@ static void free_writer(struct aorta_file_writer *writer) {
 
 aorta_status aorta_file_begin(const char *path, struct aorta_file_writer **out) {
     *out = NULL;
-    const bool direct = is_direct(path);
+    const bool direct = aorta_file_is_direct(path);
     struct aorta_file_writer *writer = calloc(1, sizeof *writer);
     if (!writer) return no_memory(path);
     writer->path = strdup(path);
@@ -299,7 +292,7 @@ aorta_status aorta_directory_check_writable(const char *path, const char *key) {
 }
 
 aorta_status aorta_file_prepare(const char *path, const char *key) {
-    if (!path || is_direct(path)) return NULL;
+    if (!path || aorta_file_is_direct(path)) return NULL;
     if (is_directory(path)) return AORTA_ERROR(AORTA_CONFIG, "%s: %s is a directory; name a file", key, path);
     char *directory = strdup(path), *slash = directory ? strrchr(directory, '/') : NULL;
     if (!directory) return no_memory(path);

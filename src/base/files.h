@@ -11,8 +11,7 @@
  * never replaced: the standard output ("-", /dev/stdout), what a shell names below /dev/fd, character devices, and
  * pipes, which need a reader. */
 bool aorta_file_is_standard_output(const char *path);
-/* AORTA_USAGE where the output is one of the inputs, by whatever name; `key` is the output's option. */
-AORTA_MUST_USE aorta_status aorta_file_check_apart(const char *output, const char *key, const char *input);
+bool aorta_file_is_direct(const char *path); /* any of these */
 
 /* Replaces `path` with `length` bytes, atomically (same directory, fsync, rename). AORTA_IO names path and reason. */
 AORTA_MUST_USE aorta_status aorta_file_replace(const char *path, const char *bytes, size_t length);

@@ -12,18 +12,18 @@
 /* ---- commands ----
  * Each is one file that parses, calls and prints. argv[0] is the command's own name. What it returns ends the program:
  * NULL is exit 0; otherwise main prints "aorta: message" on stderr and exits by the status's code. */
+struct aorta_command_group;
 struct aorta_command {
     const char *name, *summary;
     aorta_status (*run)(int argc, char **argv);
+    const struct aorta_command_group *group; /* instead of `run`: it consists of commands */
 };
 
 aorta_status aorta_cli_info(int argc, char **argv);
 aorta_status aorta_cli_train(int argc, char **argv);
 aorta_status aorta_cli_launch(int argc, char **argv);
-aorta_status aorta_cli_hwq(int argc, char **argv);
 aorta_status aorta_cli_sdma(int argc, char **argv);
 aorta_status aorta_cli_report(int argc, char **argv);
-aorta_status aorta_cli_trace(int argc, char **argv);
 aorta_status aorta_cli_sweep(int argc, char **argv);
 aorta_status aorta_cli_whatif(int argc, char **argv);
 aorta_status aorta_cli_trace_analyze(int argc, char **argv);
@@ -31,6 +31,8 @@ aorta_status aorta_cli_trace_merge(int argc, char **argv);
 aorta_status aorta_cli_trace_compare(int argc, char **argv);
 aorta_status aorta_cli_trace_run(int argc, char **argv);
 aorta_status aorta_cli_help(int argc, char **argv);
+
+extern const struct aorta_command_group aorta_cli_program, aorta_cli_trace, aorta_cli_hwq;
 
 /* ---- the standard output (print.c) ---- */
 
@@ -57,9 +59,6 @@ void aorta_cli_group_usage(const struct aorta_command_group *group, FILE *stream
 /* Runs the command that argv[1] names; --help prints the usage. */
 AORTA_MUST_USE aorta_status aorta_cli_group_run(const struct aorta_command_group *group, int argc, char **argv);
 
-AORTA_MUST_USE aorta_status aorta_cli_find_command(const char *name, const struct aorta_command **command);
-void aorta_cli_print_usage(FILE *stream);
-
 /* Under torchrun on a machine without GPUs a command with collectives starts again under MPI: rank 0 does not return,
  * the others have nothing left to do (*done). (torchrun.c) */
 AORTA_MUST_USE aorta_status aorta_cli_under_torchrun(int argc, char **argv, bool *done);
@@ -77,9 +76,10 @@ struct aorta_cli_syntax {
     const char *about;                  /* one paragraph; ends with a full stop */
     const struct aorta_option *options; /* key: the long name without its dashes; BOOL: a flag that takes no value */
     size_t option_count;
-    bool operands;      /* words that are no options are allowed; with `command` the first one ends the options */
-    bool command;       /* "-- CMD ARGS…": everything from the first operand on is left alone */
-    const char *footer; /* printed last by --help; may be NULL */
+    bool operands;       /* words that are no options are allowed; with `command` the first one ends the options */
+    bool reads_operands; /* they are files or folders that the command reads */
+    bool command;        /* "-- CMD ARGS…": everything from the first operand on is left alone */
+    const char *footer;  /* printed last by --help; may be NULL */
 };
 
 struct aorta_cli_line {
@@ -90,7 +90,8 @@ struct aorta_cli_line {
     struct aorta_arena arena;
 };
 
-/* Fills *values: defaults, then what the line says. Accepts --name VALUE, --name=VALUE, -n VALUE, -nVALUE; "--" ends
+/* Fills *values: defaults, then what the line says. Outputs are apart from inputs and from each other by the rows'
+ * `path` (config/paths.h). Accepts --name VALUE, --name=VALUE, -n VALUE, -nVALUE; "--" ends
  * the options. An option given twice counts the last time, a list grows. AORTA_USAGE names the option and what is
  * right. Strings and lists in *values live until aorta_cli_free; on failure there is nothing to free. */
 AORTA_MUST_USE aorta_status aorta_cli_parse(const struct aorta_cli_syntax *syntax, int argc, char **argv, void *values,

@@ -11,20 +11,24 @@
 #include <unistd.h>
 
 static const struct aorta_command commands[] = {
-    {"info", "devices, libraries and environment; what is missing and how to get it", aorta_cli_info},
-    {"train", "trains with FSDP2 or DDP and measures how communication overlaps with compute", aorta_cli_train},
-    {"launch", "starts local ranks of a command, ends them together and says which one failed", aorta_cli_launch},
-    {"hwq", "what the hardware does with streams: workloads, queue maps, comparisons", aorta_cli_hwq},
-    {"sdma", "a matrix product beside asynchronous copies: what the copy engines hide", aorta_cli_sdma},
-    {"trace", "analyses traces of PyTorch, rocprofv3 and AORTA, of one rank or of all", aorta_cli_trace},
-    {"report", "summary, pictures and verdict of one or more runs, and their comparison", aorta_cli_report},
-    {"whatif", "the recorded step with more ranks, other links, faster kernels, or without a cause", aorta_cli_whatif},
-    {"sweep", "runs train, hwq or a command over the values of knobs and finds those that matter", aorta_cli_sweep},
-    {"help", "aorta help COMMAND; aorta help config, aorta help sparse: configuration keys of train", aorta_cli_help},
+    {"info", "devices, libraries and environment; what is missing and how to get it", .run = aorta_cli_info},
+    {"train", "trains with FSDP2 or DDP and measures how communication overlaps with compute", .run = aorta_cli_train},
+    {"launch", "starts local ranks of a command, ends them together and says which one failed",
+     .run = aorta_cli_launch},
+    {"hwq", "what the hardware does with streams: workloads, queue maps, comparisons", .group = &aorta_cli_hwq},
+    {"sdma", "a matrix product beside asynchronous copies: what the copy engines hide", .run = aorta_cli_sdma},
+    {"trace", "analyses traces of PyTorch, rocprofv3 and AORTA, of one rank or of all", .group = &aorta_cli_trace},
+    {"report", "summary, pictures and verdict of one or more runs, and their comparison", .run = aorta_cli_report},
+    {"whatif", "the recorded step with more ranks, other links, faster kernels, or without a cause",
+     .run = aorta_cli_whatif},
+    {"sweep", "runs train, hwq or a command over the values of knobs and finds those that matter",
+     .run = aorta_cli_sweep},
+    {"help", "aorta help COMMAND; aorta help config, aorta help sparse: configuration keys of train",
+     .run = aorta_cli_help},
     {0},
 };
 
-static const struct aorta_command_group program = {
+const struct aorta_command_group aorta_cli_program = {
     .name = "aorta",
     .about = "AORTA measures how communication overlaps with compute in training, and says why it does not.",
     .commands = commands,
@@ -32,16 +36,8 @@ static const struct aorta_command_group program = {
               "Exit codes: 0 success, 1 the run failed, 2 the arguments or the configuration are wrong.\n",
 };
 
-void aorta_cli_print_usage(FILE *stream) {
-    aorta_cli_group_usage(&program, stream);
-}
-
-aorta_status aorta_cli_find_command(const char *name, const struct aorta_command **command) {
-    return aorta_cli_group_find(&program, name, command);
-}
-
 static aorta_status dispatch(int argc, char **argv) {
-    if (strcmp(argv[1], "--version") != 0) return aorta_cli_group_run(&program, argc, argv);
+    if (strcmp(argv[1], "--version") != 0) return aorta_cli_group_run(&aorta_cli_program, argc, argv);
     printf("aorta %s\n", AORTA_VERSION);
     return NULL;
 }
@@ -80,7 +76,7 @@ int aorta_cli_run(int argc, char **argv) {
     reserve_streams();
     sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = no_death, .sa_flags = SA_RESTART}, NULL);
     if (argc < 2) {
-        aorta_cli_print_usage(stderr);
+        aorta_cli_group_usage(&aorta_cli_program, stderr);
         return aorta_code_exit(AORTA_USAGE);
     }
     bool done;

@@ -42,5 +42,6 @@ aorta_status aorta_cli_group_run(const struct aorta_command_group *group, int ar
     }
     const struct aorta_command *command;
     AORTA_TRY(aorta_cli_group_find(group, argv[1], &command));
+    if (command->group) return aorta_cli_group_run(command->group, argc - 1, argv + 1);
     return command->run(argc - 1, argv + 1);
 }

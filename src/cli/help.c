@@ -16,7 +16,7 @@ static const struct aorta_option options[] = {
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta help [COMMAND | config [--markdown] | sparse [--markdown]]",
+    .usage = "aorta help [COMMAND … | config [--markdown] | sparse [--markdown]]",
     .about = "Shows the commands, the options of one of them, or the configuration keys of aorta train: of the ranking "
              "transformer (config), of the sparse pipeline (sparse).",
     .options = options,
@@ -50,18 +50,28 @@ static const struct topic *find_topic(const char *word) {
     return NULL;
 }
 
-static aorta_status help_on_command(char *name) {
-    const struct aorta_command *command;
-    AORTA_TRY(aorta_cli_find_command(name, &command));
+/* `aorta help trace run` is `aorta trace run --help`. */
+static aorta_status help_on_command(const struct aorta_cli_line *line) {
+    const struct aorta_command_group *group = &aorta_cli_program;
+    const struct aorta_command *command = NULL;
+    for (int i = 0; i < line->operand_count; i++) {
+        if (!group)
+            return AORTA_ERROR(AORTA_USAGE, "unexpected argument \"%s\"; usage: %s", line->operands[i], syntax.usage);
+        AORTA_TRY(aorta_cli_group_find(group, line->operands[i], &command));
+        group = command->group;
+    }
+    if (group) {
+        aorta_cli_group_usage(group, stdout);
+        return NULL;
+    }
     char help[] = "--help";
-    return command->run(2, (char *[]){name, help, NULL});
+    return command->run(2, (char *[]){line->operands[line->operand_count - 1], help, NULL});
 }
 
 static aorta_status help_on(const struct aorta_cli_line *line, const struct help_values *values) {
     const struct topic *topic = find_topic(line->operand_count > 0 ? line->operands[0] : NULL);
-    if (line->operand_count > 1) {
+    if (topic && line->operand_count > 1)
         return AORTA_ERROR(AORTA_USAGE, "unexpected argument \"%s\"; usage: %s", line->operands[1], syntax.usage);
-    }
     if (values->markdown && !topic)
         return AORTA_ERROR(AORTA_USAGE, "--markdown goes with config and sparse: aorta help config --markdown");
     if (topic) {
@@ -69,9 +79,7 @@ static aorta_status help_on(const struct aorta_cli_line *line, const struct help
         topic->add(values->markdown, &text);
         return aorta_cli_print_text(&text);
     }
-    if (line->operand_count > 0) return help_on_command(line->operands[0]);
-    aorta_cli_print_usage(stdout);
-    return NULL;
+    return help_on_command(line);
 }
 
 aorta_status aorta_cli_help(int argc, char **argv) {

@@ -18,11 +18,11 @@ static const struct aorta_range_limits resample_limits = {.min = 100, .max = 100
 static const struct aorta_range_limits seed_limits = {.min = 0, .max = 1e15};
 static const struct aorta_option rows[] = {
     {"baseline", AORTA_OPTION_STRING, AT(baseline), "null", .nullable = true, .letter = 'b', .argument = "FILE",
-     .required = true,
+     .required = true, .path = AORTA_PATH_READ,
      .help = "the reference: a file of aorta hwq run, sweep or run-priority, of the original Python toolkit, or a "
              "directory of such files"},
     {"test", AORTA_OPTION_STRING, AT(test), "null", .nullable = true, .letter = 't', .argument = "FILE",
-     .required = true, .help = "the results to compare with it"},
+     .required = true, .path = AORTA_PATH_READ, .help = "the results to compare with it"},
     {"threshold", AORTA_OPTION_DOUBLE, AT(threshold), "0.05", .limits = &threshold_limits,
      .help = "smallest change of the median iteration time that matters, as a fraction"},
     {"between-runs", AORTA_OPTION_DOUBLE, AT(between_runs), "0.005", .limits = &threshold_limits,
@@ -34,7 +34,7 @@ static const struct aorta_option rows[] = {
      .help = "how often the iterations are drawn again"},
     {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seed_limits,
      .help = "of the draws: the same seed gives the same intervals"},
-    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT",
+    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page with both side by side (docs/page.md)"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print one JSON object instead of the table"},
 };
@@ -94,8 +94,6 @@ static aorta_status compare(const struct compare_arguments *arguments) {
                                                                        .seed = (uint64_t)arguments->seed}};
     struct aorta_hwq_measurements baseline, test;
     struct aorta_hwq_comparison comparison;
-    if (arguments->html) AORTA_TRY(aorta_file_check_apart(arguments->html, "--html", arguments->baseline));
-    if (arguments->html) AORTA_TRY(aorta_file_check_apart(arguments->html, "--html", arguments->test));
     AORTA_TRY(aorta_page_prepare(arguments->html));
     AORTA_TRY(aorta_annotate(aorta_hwq_measurements_open(arguments->baseline, &baseline), "--baseline"));
     aorta_status status = aorta_annotate(aorta_hwq_measurements_open(arguments->test, &test), "--test");

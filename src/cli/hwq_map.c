@@ -48,10 +48,10 @@ static const struct aorta_option rows[] = {
      .help = "MiB of the copies on two streams; 0: no copies"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print one JSON object instead of text"},
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
-     .help = "write the JSON object to this file as well"},
-    {"plot", AORTA_OPTION_STRING, AT(plot), "null", .nullable = true, .argument = "FILE",
+     .path = AORTA_PATH_FILE, .help = "write the JSON object to this file as well"},
+    {"plot", AORTA_OPTION_STRING, AT(plot), "null", .nullable = true, .argument = "FILE", .path = AORTA_PATH_FILE,
      .help = "draw the matrix to this PNG file (needs gnuplot)"},
-    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT",
+    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page of the map (docs/page.md)"},
 };
 #undef AT

@@ -24,13 +24,16 @@ struct arguments {
 };
 
 #define AT(field) offsetof(struct arguments, field)
+static const char *const files[] = {"*.spool", NULL};
 static const struct aorta_option rows[] = {
     {"device", AORTA_OPTION_STRING, AT(device), "auto", .letter = 'd', .argument = "DEVICE",
      .help = AORTA_CLI_DEVICE_HELP},
     {"trace", AORTA_OPTION_STRING_LIST, AT(traces), "null", .nullable = true, .argument = "PATH",
+     .path = AORTA_PATH_READ,
      .help = "run nothing, read this recording: a file or directory of rocprofv3, aorta trace run or PyTorch; repeat "
              "it for several"},
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "DIR",
+     .path = AORTA_PATH_FOLDER, .files = files,
      .help = "directory for the recording, created if needed; default: the recording is deleted afterwards"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false",
      .help = "print one JSON object; what the workload prints goes to standard error"},

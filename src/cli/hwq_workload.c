@@ -16,6 +16,8 @@ static const struct aorta_range_limits seed_limits = {.min = 0, .max = 1e15};
 static const struct aorta_range_limits timeout_limits = {.min = 1, .max = 86400};
 static const struct aorta_choice sync_modes[] = {
     {"per_iteration", AORTA_HWQ_PER_ITERATION}, {"end_only", AORTA_HWQ_END_ONLY}, {"none", AORTA_HWQ_NONE}, {0}};
+static const char *const traces[] = {"*.pt.trace.json", NULL};
+static const char *const results[] = {"*_sweep.json", "*_streams*.json", NULL};
 static const struct aorta_option common[] = {
     {"streams", AORTA_OPTION_INT_LIST, AT(streams), "null", .nullable = true, .limits = &stream_limits, .letter = 's',
      .argument = "N[,N…]",
@@ -38,15 +40,16 @@ static const struct aorta_option common[] = {
      .help = "the published sizes also on the CPU device, which takes sizes that end in seconds where none are given"},
     {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seed_limits, .help = "random seed of the inputs"},
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
-     .help = "file for the result as JSON (run-priority: a directory, created if needed)"},
-    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT",
+     .path = AORTA_PATH_FILE, .help = "file for the result as JSON"},
+    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page of the results (docs/page.md)"},
-    {"stamps", AORTA_OPTION_STRING, AT(stamps), "null", .nullable = true, .argument = "FILE",
+    {"stamps", AORTA_OPTION_STRING, AT(stamps), "null", .nullable = true, .argument = "FILE", .path = AORTA_PATH_FILE,
      .help = "file for the start and end of every stamped kernel, as JSON (run only)"},
     {"profile", AORTA_OPTION_BOOL, AT(profile), "false", .letter = 'p',
      .help = "after all measurements, record five more iterations as a trace file for Perfetto, TensorBoard and aorta "
              "trace; exit code 1 when that fails"},
     {"profile-dir", AORTA_OPTION_STRING, AT(profile_dir), "null", .nullable = true, .argument = "DIR",
+     .path = AORTA_PATH_FOLDER, .files = traces,
      .help = "directory of --profile, created if needed: rankR/…, for sweep and run-priority in a folder for each run; "
              "default: hwq_profile"},
     {"device", AORTA_OPTION_STRING, AT(device), "auto", .letter = 'd', .argument = "DEVICE",
@@ -57,6 +60,13 @@ static const struct aorta_option common[] = {
      .help = "longest wait of a collective for the other ranks"},
     {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print errors only"},
 };
+/* Of run-priority: the first one instead of the common --output, the others behind the common ones. */
+static const struct aorta_option many_output = {
+    "output",          AORTA_OPTION_STRING,
+    AT(output),        "null",
+    .nullable = true,  .letter = 'o',
+    .argument = "DIR", .path = AORTA_PATH_FOLDER,
+    .files = results,  .help = "directory for a file of each workload's results as JSON, created if needed"};
 static const struct aorta_option set_rows[] = {
     {"set", AORTA_OPTION_STRING_LIST, AT(set), "null", .nullable = true, .argument = "WORKLOAD.OPTION=VALUE",
      .several = true,
@@ -90,6 +100,8 @@ aorta_status hwq_values_parse(const char *command, const char *about, const stru
     char usage[256];
     memcpy(rows, common, sizeof common);
     if (many) rows[COMMON] = set_rows[0];
+    for (size_t i = 0; many && i < COMMON; i++)
+        if (rows[i].offset == many_output.offset) rows[i] = many_output;
     aorta_status status = workload ? add_own_rows(workload, rows + COMMON, &keys) : NULL;
     snprintf(usage, sizeof usage, "aorta hwq %s [OPTIONS]", command);
     const struct aorta_cli_syntax syntax = {

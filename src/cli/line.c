@@ -1,6 +1,7 @@
 /* Reads a command line by its rows. */
 #include "base/lines.h"
 #include "cli/cli.h"
+#include "config/paths.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -216,12 +217,25 @@ static aorta_status prepare(struct reader *reader) {
     return NULL;
 }
 
+static aorta_status check_paths(const struct reader *reader) {
+    const struct aorta_cli_syntax *syntax = reader->syntax;
+    const struct aorta_cli_line *line = reader->line;
+    struct aorta_paths paths = {0};
+    aorta_status status = aorta_paths_add_rows(&paths, syntax->options, syntax->option_count, reader->values, "--");
+    if (!status && syntax->reads_operands)
+        status = aorta_paths_add_operands(&paths, line->operands, line->operand_count);
+    if (!status) status = aorta_paths_check(&paths);
+    aorta_paths_free(&paths);
+    return status;
+}
+
 aorta_status aorta_cli_parse(const struct aorta_cli_syntax *syntax, int argc, char **argv, void *values,
                              struct aorta_cli_line *line) {
     *line = (struct aorta_cli_line){0};
     struct reader reader = {.syntax = syntax, .argc = argc, .next = 1, .argv = argv, .values = values, .line = line};
     aorta_status status = prepare(&reader);
     if (!status) status = read_line(&reader);
+    if (!status && !line->help) status = check_paths(&reader);
     if (status) aorta_cli_free(line);
     return status;
 }

@@ -18,14 +18,16 @@ struct report_arguments {
 #define AT(field) offsetof(struct report_arguments, field)
 static const struct aorta_range_limits not_negative = {.min = 0, .max = 1e9};
 static const struct aorta_range_limits at_least_one = {.min = 1, .max = 1e9};
+static const char *const files[] = {"summary.json", "*.png", NULL};
 static const struct aorta_option rows[] = {
     {"log-dir", AORTA_OPTION_STRING_LIST, AT(directories), "null", .nullable = true, .argument = "DIR",
-     .required = true, .help = "directory of a run, with its rank_RR_metrics.jsonl; repeat it for several runs"},
+     .required = true, .path = AORTA_PATH_READ,
+     .help = "directory of a run, with its rank_RR_metrics.jsonl; repeat it for several runs"},
     {"label", AORTA_OPTION_STRING_LIST, AT(labels), "null", .nullable = true, .argument = "NAME",
      .help = "name of a run, one for each --log-dir in their order; default: the directories' names"},
-    {"output", AORTA_OPTION_STRING, AT(output), "report", .letter = 'o', .argument = "DIR",
-     .help = "directory for summary.json, index.html and the pictures; made when missing"},
-    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT",
+    {"output", AORTA_OPTION_STRING, AT(output), "report", .letter = 'o', .argument = "DIR", .path = AORTA_PATH_FOLDER,
+     .files = files, .help = "directory for summary.json, index.html and the pictures; made when missing"},
+    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "the page's file; default: index.html in the directory of --output"},
     {"reference", AORTA_OPTION_STRING, AT(reference), "null", .nullable = true, .argument = "NAME",
      .help = "label to compare with"},

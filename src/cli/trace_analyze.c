@@ -22,7 +22,7 @@ struct analyze_arguments {
 #define AT(field) offsetof(struct analyze_arguments, field)
 static const struct aorta_option rows[] = {
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all figures and tables as JSON"},
-    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT",
+    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "write a page with the timeline of the streams, the tables and the verdict; needs no network"},
     {"step", AORTA_OPTION_STRING_LIST, AT(steps), "null", .nullable = true, .argument = "N|all",
      .help =
@@ -48,6 +48,7 @@ static const struct aorta_cli_syntax syntax = {
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .operands = true,
+    .reads_operands = true,
 };
 
 static aorta_status read_steps(const struct aorta_string_list *list, int64_t *steps,
@@ -96,7 +97,6 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
     aorta_status status =
         aorta_trace_open_inputs((const char *const *)line->operands, (size_t)line->operand_count, &reading, &list);
-    if (!status) status = aorta_trace_check_output(&list, arguments->html, "--html");
     if (!status && arguments->html) status = aorta_page_check(arguments->html);
     if (!status) status = aorta_trace_analyze(&list, &options, &analysis);
     if (!status) {

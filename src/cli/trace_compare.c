@@ -25,7 +25,7 @@ static const struct aorta_option rows[] = {
      .argument = "X",
      .help = "exit 1 if a test's step takes more than this share longer than the base's (0.05: 5%) and, where steps "
              "are known, p < 0.05"},
-    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT",
+    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page with all of them side by side (docs/page.md)"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all rows as JSON"},
     {"recover", AORTA_OPTION_BOOL, AT(recover), "false",
@@ -43,6 +43,7 @@ static const struct aorta_cli_syntax syntax = {
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .operands = true,
+    .reads_operands = true,
 };
 
 /* The recordings on the command line, read and analysed. */
@@ -53,11 +54,9 @@ struct recordings {
     size_t count; /* of those that are analysed */
 };
 
-static aorta_status read_one(struct recordings *r, const char *path, const struct aorta_trace_options *options,
-                             const char *html) {
+static aorta_status read_one(struct recordings *r, const char *path, const struct aorta_trace_options *options) {
     size_t i = r->count;
     AORTA_TRY(aorta_trace_open_inputs(&path, 1, options, &r->lists[i]));
-    AORTA_TRY(aorta_trace_check_output(&r->lists[i], html, "--html"));
     AORTA_TRY(aorta_annotate(aorta_trace_analyze(&r->lists[i], NULL, &r->analyses[i]), "%s", path));
     r->inputs[r->count++] = (struct aorta_trace_compare_input){path, &r->analyses[i]};
     return NULL;
@@ -105,7 +104,7 @@ static aorta_status compare(const struct compare_arguments *arguments, const str
                               ? aorta_cli_comm_patterns(&arguments->patterns, &patterns)
                               : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recordings", count);
     const struct aorta_trace_options options = {.recover = arguments->recover, .patterns = patterns};
-    for (size_t i = 0; i < count && !status; i++) status = read_one(&r, line->operands[i], &options, arguments->html);
+    for (size_t i = 0; i < count && !status; i++) status = read_one(&r, line->operands[i], &options);
     if (!status) status = show(arguments, &r);
     for (size_t i = 0; i < r.count; i++) aorta_trace_analysis_free(&r.analyses[i]);
     for (size_t i = 0; i < count && r.lists; i++) aorta_trace_list_free(&r.lists[i]);

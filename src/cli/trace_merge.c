@@ -15,7 +15,7 @@ struct merge_arguments {
 #define AT(field) offsetof(struct merge_arguments, field)
 static const struct aorta_option rows[] = {
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
-     .required = true, .help = "the file to write; packed with gzip if its name ends in .gz"},
+     .required = true, .path = AORTA_PATH_FILE, .help = "the file to write; packed with gzip if its name ends in .gz"},
     {"recover", AORTA_OPTION_BOOL, AT(recover), "false",
      .help = "take the events before the place where a file breaks off, instead of failing"},
     {"comm-pattern", AORTA_OPTION_STRING_LIST, AT(patterns), "null", .nullable = true, .argument = "REGEX",
@@ -31,6 +31,7 @@ static const struct aorta_cli_syntax syntax = {
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .operands = true,
+    .reads_operands = true,
 };
 
 static aorta_status merge(const struct merge_arguments *arguments, const struct aorta_cli_line *line) {

@@ -32,8 +32,10 @@ static const struct aorta_choice levels[] = {{"kernels", AORTA_INJECT_KERNELS},
                                              {"kernels,launches", AORTA_INJECT_LAUNCHES},
                                              {"all", AORTA_INJECT_ALL},
                                              {NULL, 0}};
+static const char *const files[] = {"analysis.json", "*.spool", NULL};
 static const struct aorta_option rows[] = {
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "DIR",
+     .path = AORTA_PATH_FOLDER, .files = files,
      .help = "directory for the recording and analysis.json; created if needed. Default: the recording is deleted. "
              "aorta trace analyze DIR reads it again"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false",
@@ -56,7 +58,7 @@ static const struct aorta_option rows[] = {
      .argument = "MB", .help = "recording of a process stops when its file has this size (CUDA only)"},
     {"nvtx", AORTA_OPTION_BOOL, AT(nvtx), "false",
      .help = "record ranges of NVTX too (CUDA only); a range ProfilerStep#N is a step"},
-    {"cupti", AORTA_OPTION_STRING, AT(cupti), "null", .nullable = true, .argument = "FILE",
+    {"cupti", AORTA_OPTION_STRING, AT(cupti), "null", .nullable = true, .argument = "FILE", .path = AORTA_PATH_READ,
      .help = "libcupti to use where the program has none loaded; default: the one that suits its driver"},
     {"tool", AORTA_OPTION_CHOICE, AT(tool), "auto", .choices = tools, .argument = "auto|cuda|rocm",
      .help = "cuda: AORTA's library in the program; rocm: rocprofv3; auto: what the GPUs of this machine need"},

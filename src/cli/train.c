@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "cli/train_finish.h"
+#include "config/paths.h"
 #include "sparse/sparse.h"
 
 #include <errno.h>
@@ -21,6 +22,7 @@ struct train_values {
 #define AT(field) offsetof(struct train_values, field)
 static const struct aorta_option options[] = {
     {"config", AORTA_OPTION_STRING, AT(config), "null", .nullable = true, .letter = 'c', .argument = "FILE",
+     .path = AORTA_PATH_READ,
      .help = "YAML or JSON file of configuration keys; keys that are not in it have their defaults"},
     {"override", AORTA_OPTION_STRING_LIST, AT(overrides), "null", .nullable = true, .argument = "KEY=VALUE",
      .several = true, .help = "set keys over the file's values, as in training.batch_size=4; repeat it for several"},
@@ -57,11 +59,23 @@ static const struct aorta_cli_syntax syntax = {
         "pipeline.",
 };
 
+/* What the configuration writes is apart from what it reads, and from itself. */
+static aorta_status check_paths(const struct aorta_config *config) {
+    char *file = (char *)config->path;
+    struct aorta_paths paths = {0};
+    aorta_status status = aorta_paths_add_rows(&paths, config->table->rows, config->table->count, config->values, "");
+    if (!status) status = aorta_paths_add_operands(&paths, &file, 1);
+    if (!status) status = aorta_paths_check(&paths);
+    aorta_paths_free(&paths);
+    return status;
+}
+
 /* Checks what would fail on every rank, before any rank joins the others. */
 static aorta_status check_files(const struct aorta_train_options *o) {
     const char *start = o->training.init_from;
     if (start && access(start, R_OK))
         return aorta_config_error(&o->config, "training.init_from", "cannot read %s: %s", start, strerror(errno));
+    AORTA_TRY(check_paths(&o->config));
     AORTA_TRY(aorta_directory_check_writable(o->training.output_dir, "training.output_dir"));
     if (!o->training.dump_dir) return NULL;
     return aorta_directory_check_writable(o->training.dump_dir, "training.dump_dir");

@@ -38,7 +38,7 @@ static const struct aorta_option rows[] = {
      .help = "without this cause of the verdict (host_launch, host_sync, …); repeat it for several"},
     {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
      .help = "of traces: a step begins with each range whose name matches, as in aorta trace analyze"},
-    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT",
+    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page of the figures (docs/page.md)"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all figures as JSON"},
 };
@@ -53,6 +53,7 @@ static const struct aorta_cli_syntax syntax = {
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .operands = true,
+    .reads_operands = true,
 };
 
 /* What the options ask for. */
@@ -319,7 +320,6 @@ static aorta_status open_traces(const struct aorta_cli_line *line, const struct 
     struct aorta_trace_analysis analysis;
     aorta_status status =
         aorta_trace_open_inputs((const char *const *)line->operands, (size_t)line->operand_count, &reading, &list);
-    if (!status) status = aorta_trace_check_output(&list, task->arguments->html, "--html");
     if (!status) status = aorta_trace_analyze(&list, NULL, &analysis);
     if (!status) {
         status = replay_trace(&analysis, task);

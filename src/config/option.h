@@ -48,6 +48,14 @@ struct aorta_choice {
     int value;
 };
 
+/* What the value of a row names (config/paths.h). Rows of type STRING and STRING_LIST. */
+enum aorta_path_use {
+    AORTA_PATH_NONE,
+    AORTA_PATH_READ,   /* a file, or a folder whose files are read */
+    AORTA_PATH_FILE,   /* a file that is written */
+    AORTA_PATH_FOLDER, /* a folder in which `files` are written */
+};
+
 struct aorta_option {
     const char *key; /* dotted: "training.batch_size" */
     enum aorta_option_type type;
@@ -58,6 +66,9 @@ struct aorta_option {
     const struct aorta_range_limits *limits; /* of each number; NULL: none */
     const struct aorta_choice *choices;
     const char *help; /* one sentence, without its full stop */
+    enum aorta_path_use path;
+    const char *const *files; /* AORTA_PATH_FOLDER: patterns of the names (fnmatch; * reaches into folders), then NULL.
+                                 Pages are not among them: they may be replaced, and are never read */
     /* of command lines only */
     char letter;          /* one-letter form ('n' for -n), 0: none */
     const char *argument; /* "FILE": what the help calls the value; NULL: made from the type */

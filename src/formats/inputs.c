@@ -142,12 +142,6 @@ aorta_status aorta_trace_check_unused(const char *folder, const char *option) {
     return status;
 }
 
-aorta_status aorta_trace_check_output(const struct aorta_trace_list *list, const char *output, const char *key) {
-    for (size_t i = 0; output && i < list->count; i++)
-        AORTA_TRY(aorta_file_check_apart(output, key, list->items[i]->path));
-    return NULL;
-}
-
 /* ---- one file by two names ---- */
 
 struct facts {

@@ -15,10 +15,6 @@ AORTA_MUST_USE aorta_status aorta_trace_open_inputs(const char *const *paths, si
                                                     const struct aorta_trace_options *options,
                                                     struct aorta_trace_list *list);
 
-/* AORTA_USAGE when the output, named by the option `key`, is a file that was read: of folders too. NULL: no output. */
-AORTA_MUST_USE aorta_status aorta_trace_check_output(const struct aorta_trace_list *list, const char *output,
-                                                     const char *key);
-
 /* AORTA_USAGE when a folder, which exists, holds what aorta_trace_open_inputs would read of it: a new recording there
  * would be analysed together with the old one. `option` names it in the message, as in "-o". */
 AORTA_MUST_USE aorta_status aorta_trace_check_unused(const char *folder, const char *option);

@@ -80,12 +80,11 @@ static aorta_status number_ranks(struct merging *m) {
     return NULL;
 }
 
-static aorta_status read_all(struct merging *m, const char *const *paths, size_t count, const char *output,
+static aorta_status read_all(struct merging *m, const char *const *paths, size_t count,
                              const struct aorta_trace_options *options) {
     struct aorta_trace_options reading = options ? *options : (struct aorta_trace_options){0};
     reading.to_align = true; /* Kineto files are read again, event by event */
     AORTA_TRY(aorta_trace_open_inputs(paths, count, &reading, &m->list));
-    AORTA_TRY(aorta_trace_check_output(&m->list, output, "--output"));
     m->count = m->list.count;
     m->ranks = calloc(m->count + 1, sizeof *m->ranks);
     m->sources = calloc(m->count + 1, sizeof *m->sources);
@@ -233,7 +232,7 @@ static void write_report(const struct merging *m, const char *output, struct aor
 aorta_status aorta_trace_merge(const char *const *paths, size_t count, const char *output,
                                const struct aorta_trace_options *options, struct aorta_text *report) {
     struct merging m = {0};
-    aorta_status status = read_all(&m, paths, count, output, options);
+    aorta_status status = read_all(&m, paths, count, options);
     if (!status) status = write_all(&m, output, options);
     if (!status) {
         write_report(&m, output, report);

@@ -71,6 +71,9 @@ static const struct aorta_choice device_kinds[] = {
 
 #define AT(member) offsetof(struct aorta_train_options, member)
 
+/* Traces of earlier runs are renamed, so they are not among these. */
+static const char *const run_files[] = {"rank_*_metrics.jsonl", "config.json", "summary.json", "*.png", NULL};
+static const char *const dump_files[] = {"params_*.safetensors", "batch_*.safetensors", "grads_*.safetensors", NULL};
 static const struct aorta_option table_rows[] = {
     {"logging.level", AORTA_OPTION_CHOICE, AT(logging.level), "INFO", .choices = levels,
      .help = "messages below this level are not printed"},
@@ -90,15 +93,17 @@ static const struct aorta_option table_rows[] = {
              "tf32 as none with device.allow_tf32 (on a CPU: as none)"},
     {"training.log_interval", AORTA_OPTION_INT, AT(training.log_interval), "10", .limits = &steps,
      .help = "steps between two lines on the terminal"},
-    {"training.output_dir", AORTA_OPTION_STRING, AT(training.output_dir), "artifacts",
-     .help = "directory of the results; made when it is missing"},
+    {"training.output_dir", AORTA_OPTION_STRING, AT(training.output_dir), "artifacts", .path = AORTA_PATH_FOLDER,
+     .files = run_files, .help = "directory of the results; made when it is missing"},
     {"training.seed", AORTA_OPTION_INT, AT(training.seed), "0", .limits = &at_least_0,
      .help = "seed of the initial parameters and of dropout"},
     {"training.dump_dir", AORTA_OPTION_STRING, AT(training.dump_dir), "null", .nullable = true,
+     .path = AORTA_PATH_FOLDER, .files = dump_files,
      .help = "directory for parameters, batches and gradients as safetensors, for comparison with PyTorch; null: none"},
     {"training.dump_steps", AORTA_OPTION_INT_LIST, AT(training.dump_steps), "null", .nullable = true,
      .limits = &at_least_0, .help = "steps that are dumped, from 0; null: all"},
     {"training.init_from", AORTA_OPTION_STRING, AT(training.init_from), "null", .nullable = true,
+     .path = AORTA_PATH_READ,
      .help = "safetensors file with the initial parameters, as a dump writes it; null: random ones"},
     {"training.inject", AORTA_OPTION_STRING_LIST, AT(training.inject), "[]",
      .help = "causes of lost time to plant, each NAME:PARAMETER=VALUE,…, to see what the verdict says of them; "

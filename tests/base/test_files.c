@@ -116,16 +116,6 @@ static void test_standard_output_is_written_on(void **state) {
     assert_int_equal(entries("."), 1);
 }
 
-static void test_output_that_is_an_input(void **state) {
-    (void)state;
-    check_ok(aorta_file_replace("in", "x", 1));
-    assert_int_equal(symlink("in", "other"), 0);
-    check_fails(aorta_file_check_apart("other", "--html", "in"), AORTA_USAGE,
-                "--html: other is one of the files to read");
-    check_ok(aorta_file_check_apart("new", "--html", "in"));
-    check_ok(aorta_file_check_apart("-", "--html", "in"));
-}
-
 static void test_long_file(void **state) {
     (void)state;
     enum { LENGTH = 100001 };
@@ -232,7 +222,6 @@ int main(void) {
         in_new_directory(test_devices_and_pipes_stay),
         in_new_directory(test_links_are_not_followed),
         in_new_directory(test_standard_output_is_written_on),
-        in_new_directory(test_output_that_is_an_input),
         cmocka_unit_test(test_join),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,7 @@ static const struct {
     {"merge $FOLDER -o $OUT.json", 0, "2 ranks on one clock"},
     {"merge $TWICE -o $OUT.json", 0, "2 ranks on one clock"},
     {"analyze $TWICE", 0, "z/0.json.gz: 2 × another name of this file"},
-    {"merge $FOLDER -o $FOLDER/one.json.gz", 2, "is one of the files to read; name another"},
+    {"merge $FOLDER -o $FOLDER/one.json.gz", 2, "is one of the files to read (of "},
     {"merge " ZERO ONE "-o - 2>$OUT.err | grep -c '^\"traceEvents'; cat $OUT.err; rm $OUT.err", 0,
      "1\nrank 0: its clock is the common one"},
     {"analyze $FOLDER/../plain.json --html $FOLDER/../plain.json", 2, "plain.json is one of the files to read"},

@@ -358,7 +358,6 @@ static void refused(void **state) {
     const char *const twice[] = {zero, again}, *const both[] = {zero, in_folder("none.json")};
     check_refused(twice, 2, in_folder("m1.json"), AORTA_USAGE, "are both of rank 0");
     check_refused(both, 2, in_folder("m2.json"), AORTA_USAGE, "none.json");
-    check_refused(twice, 1, zero, AORTA_USAGE, "is one of the files to read");
     check_refused(twice, 1, in_folder("no/such/folder.json"), AORTA_IO, "no/such/folder.json");
 }
 
