@@ -7,7 +7,7 @@
 #include "cli/trace_run.h"
 #include "device/gpu.h"
 #include "formats/inputs.h"
-#include "hwq/queues.h"
+#include "hwq/queue_usage.h"
 #include "hwq/workload.h"
 #include "timeline/kernel_names.h"
 
@@ -84,7 +84,7 @@ static size_t select_work(const struct aorta_trace *trace, int32_t device, struc
     return count;
 }
 
-static void write_json(const struct aorta_trace *trace, int32_t device, const struct aorta_queues *queues,
+static void write_json(const struct aorta_trace *trace, int32_t device, const struct aorta_queue_usage *queues,
                        size_t left_out, struct aorta_json *json) {
     aorta_json_object(json);
     aorta_json_key_string(json, "path", trace->path);
@@ -93,17 +93,17 @@ static void write_json(const struct aorta_trace *trace, int32_t device, const st
     aorta_json_key_int(json, "device", device);
     aorta_json_key_int(json, "kernels_left_out", (int64_t)left_out);
     aorta_json_key(json, "profile");
-    aorta_queues_json(queues, json);
+    aorta_queue_usage_json(queues, json);
     aorta_json_object_end(json);
 }
 
-static void write_text(const struct aorta_trace *trace, int32_t device, const struct aorta_queues *queues,
+static void write_text(const struct aorta_trace *trace, int32_t device, const struct aorta_queue_usage *queues,
                        size_t left_out, struct aorta_text *text) {
     const bool channels = trace->format == AORTA_TRACE_SPOOL || trace->format == AORTA_TRACE_LIVE;
     if (text->length) aorta_text_puts(text, "\n");
     if (trace->rank >= 0) aorta_text_printf(text, "Rank %d, ", trace->rank);
     aorta_text_printf(text, "device %d, %s\n", device, aorta_trace_format_name(trace->format));
-    aorta_queues_text(queues, channels ? "channel" : "queue", text);
+    aorta_queue_usage_text(queues, channels ? "channel" : "queue", text);
     if (left_out)
         aorta_text_printf(text, "Left out: %s of the harness itself (timestamps, clock, gates).\n",
                           aorta_counted((long long)left_out, "kernel").text);
@@ -111,14 +111,14 @@ static void write_text(const struct aorta_trace *trace, int32_t device, const st
 
 static aorta_status show_device(struct output *output, const struct aorta_trace *trace, int32_t device,
                                 struct aorta_span *work) {
-    struct aorta_queues queues;
+    struct aorta_queue_usage queues;
     size_t left_out;
-    AORTA_TRY(aorta_queues_analyse(work, select_work(trace, device, work, &left_out), &queues));
+    AORTA_TRY(aorta_queue_usage_measure(work, select_work(trace, device, work, &left_out), &queues));
     if (output->as_json)
         write_json(trace, device, &queues, left_out, &output->json);
     else
         write_text(trace, device, &queues, left_out, &output->text);
-    aorta_queues_free(&queues);
+    aorta_queue_usage_free(&queues);
     return NULL;
 }
 

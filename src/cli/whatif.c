@@ -302,15 +302,15 @@ struct task {
 };
 
 static aorta_status replay_trace(const struct aorta_trace_analysis *analysis, const struct task *task) {
-    struct aorta_replay_built built;
+    struct aorta_trace_graph built;
     struct aorta_whatif_collectives collectives;
-    AORTA_TRY(aorta_replay_build(analysis, &built));
+    AORTA_TRY(aorta_trace_graph_make(analysis, &built));
     aorta_status status = aorta_whatif_of_trace(analysis, &built, &collectives);
     if (!status) {
         status = replay(&built.graph, &collectives, task->arguments, task->request);
         aorta_whatif_collectives_free(&collectives);
     }
-    aorta_replay_built_free(&built);
+    aorta_trace_graph_free(&built);
     return status;
 }
 
@@ -333,7 +333,7 @@ static aorta_status replay_steps(void *user, const struct aorta_replay_run *run)
     const struct task *task = user;
     struct aorta_replay_steps built;
     struct aorta_whatif_collectives collectives;
-    AORTA_TRY(aorta_replay_build_steps(run, AORTA_REPLAY_STEPS, &built));
+    AORTA_TRY(aorta_replay_steps_make(run, AORTA_REPLAY_STEPS, &built));
     aorta_status status = aorta_whatif_of_steps(&built, &collectives);
     if (!status) {
         status = replay(&built.graph, &collectives, task->arguments, task->request);

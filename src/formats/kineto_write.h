@@ -49,11 +49,11 @@ int64_t aorta_kineto_clock_offset(void);
 /* One step, or any stretch of work. What the device did is, in this order: `kernels` with the `records` it was made of
  * (kernels.h), `records` alone, or `ranges`, where no kernel tracer serves. */
 struct aorta_kineto_step {
-    int64_t number;                           /* ProfilerStep#number; -1: no step is marked */
-    int64_t host_start_ns, host_end_ns;       /* what the host had to do with it; both 0: as the ranges say */
-    const struct aorta_profile *ranges;       /* NULL: not recorded */
-    const struct aorta_profile *kernels;      /* NULL: not attributed to ranges */
-    const struct aorta_trace_record *records; /* NULL: not traced */
+    int64_t number;                              /* ProfilerStep#number; -1: no step is marked */
+    int64_t host_start_ns, host_end_ns;          /* what the host had to do with it; both 0: as the ranges say */
+    const struct aorta_profile *ranges;          /* NULL: not recorded */
+    const struct aorta_profile *kernels;         /* NULL: not attributed to ranges */
+    const struct aorta_activity_record *records; /* NULL: not traced */
     size_t record_count;
     const struct aorta_memory_info *memory;    /* at the end of the step; NULL: not measured */
     const struct aorta_device_reading *device; /* NULL: not measured */

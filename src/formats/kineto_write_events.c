@@ -72,10 +72,10 @@ struct range_notes {
 
 /* One event of the device. */
 struct work {
-    const struct aorta_range *range;         /* of the view */
-    const struct aorta_trace_record *record; /* NULL: ranges are the device's work */
-    int owner;                               /* index of the range it belongs to; -1: not certain */
-    int64_t stream, correlation;             /* correlation 0: unknown */
+    const struct aorta_range *range;            /* of the view */
+    const struct aorta_activity_record *record; /* NULL: ranges are the device's work */
+    int owner;                                  /* index of the range it belongs to; -1: not certain */
+    int64_t stream, correlation;                /* correlation 0: unknown */
 };
 
 struct scene {
@@ -159,7 +159,7 @@ static aorta_status look_at_ranges(struct scene *s) {
 static aorta_status look_at_kernels(struct scene *s) {
     for (size_t i = 0; i < s->view->range_count; i++) {
         const struct aorta_range *range = &s->view->ranges[i];
-        const struct aorta_trace_record *record = &s->step->records[range->record];
+        const struct aorta_activity_record *record = &s->step->records[range->record];
         struct work *work = &s->works[i];
         *work =
             (struct work){.range = range,
@@ -241,7 +241,7 @@ static void write_three(struct aorta_json *json, const char *key, const uint32_t
     aorta_json_array_end(json);
 }
 
-static void write_record(struct scene *s, const struct aorta_trace_record *record) {
+static void write_record(struct scene *s, const struct aorta_activity_record *record) {
     struct aorta_json *json = &s->k->json;
     aorta_json_key_int(json, "library stream", record->stream);
     if (record->graph) {

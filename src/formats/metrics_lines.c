@@ -46,7 +46,7 @@ struct aorta_metrics_lines {
 struct view {
     struct aorta_profile kernels;
     struct aorta_overlap overlap;
-    struct aorta_trace_record *records;
+    struct aorta_activity_record *records;
     size_t count;
 };
 

@@ -12,8 +12,8 @@ enum { AORTA_METRICS_LINES = 64 };
 /* Who else reads a recorded step once its kernels are known (a trace file). Called by the thread, in order of
  * the steps, after the line was written; all pointers are valid during the call. */
 struct aorta_metrics_lines_reader {
-    aorta_status (*step)(void *user, const struct aorta_step_metrics *metrics, const struct aorta_trace_record *records,
-                         size_t count);
+    aorta_status (*step)(void *user, const struct aorta_step_metrics *metrics,
+                         const struct aorta_activity_record *records, size_t count);
     void *user;
 };
 

@@ -69,7 +69,7 @@ struct many {
 };
 
 /* Aligning clocks needs the work alone. */
-static void slim(struct aorta_trace *trace) {
+static void keep_work_only(struct aorta_trace *trace) {
     free(trace->calls);
     trace->calls = NULL;
     trace->call_count = 0;
@@ -91,7 +91,7 @@ static aorta_status open_one(const char *path, const struct aorta_trace_options 
                              struct aorta_trace_list *list) {
     AORTA_TRY(aorta_trace_open(path, options, list));
     for (size_t i = 0; options && options->to_align && i < list->count; i++)
-        if (list->items[i]->format == AORTA_TRACE_KINETO) slim(list->items[i]);
+        if (list->items[i]->format == AORTA_TRACE_KINETO) keep_work_only(list->items[i]);
     return NULL;
 }
 

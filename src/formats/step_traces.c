@@ -14,24 +14,24 @@ enum { WAITING = 16 }; /* steps that may wait for the thread */
 
 /* ---- the schedule ---- */
 
-bool aorta_trace_scheduled(const struct aorta_trace_schedule *schedule, int64_t step, int64_t *cycle) {
+bool aorta_profiler_schedule_active(const struct aorta_profiler_schedule *schedule, int64_t step, int64_t *cycle) {
     int64_t length = schedule->wait + schedule->warmup + schedule->active;
     *cycle = step / length;
     if (schedule->repeat && *cycle >= schedule->repeat) return false;
     return step % length >= schedule->wait + schedule->warmup;
 }
 
-bool aorta_trace_watched(const struct aorta_trace_schedule *schedule, int64_t step) {
+bool aorta_profiler_schedule_tracing(const struct aorta_profiler_schedule *schedule, int64_t step) {
     int64_t length = schedule->wait + schedule->warmup + schedule->active;
-    return !aorta_trace_over(schedule, step) && step % length >= schedule->wait;
+    return !aorta_profiler_schedule_over(schedule, step) && step % length >= schedule->wait;
 }
 
-bool aorta_trace_over(const struct aorta_trace_schedule *schedule, int64_t step) {
+bool aorta_profiler_schedule_over(const struct aorta_profiler_schedule *schedule, int64_t step) {
     int64_t length = schedule->wait + schedule->warmup + schedule->active;
     return schedule->repeat && step / length >= schedule->repeat;
 }
 
-int64_t aorta_trace_first_step(const struct aorta_trace_schedule *schedule, int64_t cycle) {
+int64_t aorta_profiler_schedule_first_step(const struct aorta_profiler_schedule *schedule, int64_t cycle) {
     int64_t length = schedule->wait + schedule->warmup + schedule->active;
     return cycle * length + schedule->wait + schedule->warmup;
 }
@@ -43,7 +43,7 @@ struct item {
     int64_t step, cycle;
     bool traced, measured; /* has kernels; has memory */
     struct aorta_profile ranges, kernels;
-    struct aorta_trace_record *records;
+    struct aorta_activity_record *records;
     size_t count;
     struct aorta_memory_info memory;
     struct aorta_device_reading device;
@@ -77,7 +77,7 @@ static void free_item(struct item *item) {
 }
 
 static aorta_status fill_item(struct item *item, const struct aorta_step_metrics *metrics,
-                              const struct aorta_trace_record *records, size_t count) {
+                              const struct aorta_activity_record *records, size_t count) {
     if (metrics->memory) item->memory = *metrics->memory;
     item->measured = metrics->memory != NULL;
     item->device = metrics->device_metrics.wanted ? metrics->device_metrics : metrics->rocm_smi_output;
@@ -100,7 +100,7 @@ static char *chrome_name(const struct aorta_step_traces *traces) {
     if (traces->settings.schedule.repeat == 1) return strdup(traces->chrome);
     const char *slash = strrchr(traces->chrome, '/'), *dot = strrchr(traces->chrome, '.');
     size_t stem = dot && (!slash || dot > slash + 1) ? (size_t)(dot - traces->chrome) : strlen(traces->chrome);
-    long long step = (long long)aorta_trace_first_step(&traces->settings.schedule, traces->cycle);
+    long long step = (long long)aorta_profiler_schedule_first_step(&traces->settings.schedule, traces->cycle);
     int made = asprintf(&name, "%.*s_step%lld%s", (int)stem, traces->chrome, step, traces->chrome + stem);
     return made < 0 ? NULL : name;
 }
@@ -164,8 +164,8 @@ static aorta_status write_item(struct aorta_step_traces *traces, const struct it
         .device = &item->device,
     };
     AORTA_TRY(aorta_kineto_add(traces->file, &step));
-    const struct aorta_trace_schedule *schedule = &traces->settings.schedule;
-    bool last = item->step + 1 == aorta_trace_first_step(schedule, item->cycle) + schedule->active;
+    const struct aorta_profiler_schedule *schedule = &traces->settings.schedule;
+    bool last = item->step + 1 == aorta_profiler_schedule_first_step(schedule, item->cycle) + schedule->active;
     return last ? end_file(traces) : NULL;
 }
 
@@ -271,9 +271,9 @@ static aorta_status failure_of(struct aorta_step_traces *traces) {
 }
 
 aorta_status aorta_step_traces_add(struct aorta_step_traces *traces, const struct aorta_step_metrics *metrics,
-                                   const struct aorta_trace_record *records, size_t count) {
+                                   const struct aorta_activity_record *records, size_t count) {
     int64_t cycle;
-    if (!metrics->profile || !aorta_trace_scheduled(&traces->settings.schedule, metrics->global_step, &cycle))
+    if (!metrics->profile || !aorta_profiler_schedule_active(&traces->settings.schedule, metrics->global_step, &cycle))
         return NULL;
     struct item item = {.step = metrics->global_step, .cycle = cycle};
     aorta_status status = fill_item(&item, metrics, records, count);

@@ -7,19 +7,19 @@
 
 /* As torch.profiler.schedule: cycles of `wait` steps left out, `warmup` steps seen and thrown away, `active` steps
  * written; `repeat` cycles, 0: until the run ends. Each cycle is a file. */
-struct aorta_trace_schedule {
+struct aorta_profiler_schedule {
     int64_t wait, warmup, active, repeat;
 };
 /* Whether the step (from 0) goes into a file, and into which (from 0). */
-bool aorta_trace_scheduled(const struct aorta_trace_schedule *schedule, int64_t step, int64_t *cycle);
+bool aorta_profiler_schedule_active(const struct aorta_profiler_schedule *schedule, int64_t step, int64_t *cycle);
 /* Whether the kernel tracer is to run in the step: its cycle's warm-up has begun, or it goes into a file. */
-bool aorta_trace_watched(const struct aorta_trace_schedule *schedule, int64_t step);
+bool aorta_profiler_schedule_tracing(const struct aorta_profiler_schedule *schedule, int64_t step);
 /* Whether the last cycle has ended before the step. */
-bool aorta_trace_over(const struct aorta_trace_schedule *schedule, int64_t step);
-int64_t aorta_trace_first_step(const struct aorta_trace_schedule *schedule, int64_t cycle);
+bool aorta_profiler_schedule_over(const struct aorta_profiler_schedule *schedule, int64_t step);
+int64_t aorta_profiler_schedule_first_step(const struct aorta_profiler_schedule *schedule, int64_t cycle);
 
 struct aorta_step_traces_settings { /* strings are copied, but for those of `about`, which are borrowed until close */
-    struct aorta_trace_schedule schedule;
+    struct aorta_profiler_schedule schedule;
     const char *directory; /* for TensorBoard: <directory>/rank<R>/<host>_<pid>.<time>.pt.trace.json; NULL: none */
     const char *chrome;    /* for chrome://tracing and Perfetto: this file; where there are several cycles, with
                               _step<first step> before its ending. NULL: none */
@@ -36,7 +36,7 @@ AORTA_MUST_USE aorta_status aorta_step_traces_open(const struct aorta_step_trace
  * after it. */
 AORTA_MUST_USE aorta_status aorta_step_traces_add(struct aorta_step_traces *traces,
                                                   const struct aorta_step_metrics *metrics,
-                                                  const struct aorta_trace_record *records, size_t count);
+                                                  const struct aorta_activity_record *records, size_t count);
 /* Writes what is left and ends the file, also in the middle of a cycle. */
 AORTA_MUST_USE aorta_status aorta_step_traces_finish(struct aorta_step_traces *traces);
 /* Files written so far, whole; the path of the last one lives until close ("": none). */

@@ -120,7 +120,7 @@ static aorta_status record_stamps(struct recording *recording, const struct aort
 static aorta_status find_streams(struct recording *recording, struct aorta_hwq_runner *runner,
                                  struct aorta_tracer *tracer) {
     struct aorta_hwq *hwq = recording->hwq;
-    struct aorta_trace_record *records;
+    struct aorta_activity_record *records;
     size_t count, stamps = 0;
     const int64_t from_ns = aorta_clock_ns();
     for (int s = 0; s < hwq->stream_count; s++) {
@@ -174,7 +174,7 @@ static aorta_status add_records(struct recording *recording, struct aorta_tracer
     size_t total = 0;
     AORTA_TRY(aorta_tracer_flush(tracer, true));
     for (int i = 0; i < RECORDED; i++) {
-        struct aorta_trace_record *records;
+        struct aorta_activity_record *records;
         const int64_t until_ns = i + 1 < RECORDED ? steps[i + 1].host_start_ns : aorta_clock_ns();
         AORTA_TRY(aorta_tracer_records(tracer, steps[i].host_start_ns, until_ns, &records, &steps[i].record_count));
         steps[i].records = records;

@@ -7,13 +7,13 @@
 /* ---- the kernel view ---- */
 
 static int records_by_start(const void *left, const void *right, void *records) {
-    const struct aorta_trace_record *a = (const struct aorta_trace_record *)records + *(const size_t *)left;
-    const struct aorta_trace_record *b = (const struct aorta_trace_record *)records + *(const size_t *)right;
+    const struct aorta_activity_record *a = (const struct aorta_activity_record *)records + *(const size_t *)left;
+    const struct aorta_activity_record *b = (const struct aorta_activity_record *)records + *(const size_t *)right;
     if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
     return (a->correlation > b->correlation) - (a->correlation < b->correlation);
 }
 
-static struct aorta_range range_of(const struct aorta_trace_record *record, struct aorta_kernel_kind kind) {
+static struct aorta_range range_of(const struct aorta_activity_record *record, struct aorta_kernel_kind kind) {
     struct aorta_range range = {
         .info = {.tag = record->name, .function = record->name, .layer = -1},
         .start_ns = record->start_ns,
@@ -68,7 +68,7 @@ struct reading {
 };
 
 /* The time of those that only wait is no cost. */
-static void note_measuring(struct aorta_kernel_facts *facts, const struct aorta_trace_record *record,
+static void note_measuring(struct aorta_kernel_facts *facts, const struct aorta_activity_record *record,
                            enum aorta_kernel_class class, struct reading *reading) {
     if (class == AORTA_KERNEL_GATE) return;
     facts->stamp_count++;
@@ -86,7 +86,7 @@ static int numbers_ascending(const void *left, const void *right) {
 }
 
 /* Different launches. `numbers`: for one of each record. */
-static int64_t count_launches(const struct aorta_trace_record *records, size_t count, uint32_t *numbers) {
+static int64_t count_launches(const struct aorta_activity_record *records, size_t count, uint32_t *numbers) {
     int64_t launches = 0;
     for (size_t i = 0; i < count; i++) numbers[i] = records[i].correlation;
     qsort(numbers, count, sizeof *numbers, numbers_ascending);
@@ -94,9 +94,9 @@ static int64_t count_launches(const struct aorta_trace_record *records, size_t c
     return launches;
 }
 
-static void add_record(const struct aorta_trace_record *records, size_t index, struct reading *reading,
+static void add_record(const struct aorta_activity_record *records, size_t index, struct reading *reading,
                        struct aorta_profile *profile) {
-    const struct aorta_trace_record *record = &records[index];
+    const struct aorta_activity_record *record = &records[index];
     struct aorta_kernel_kind kind = {.class = AORTA_KERNEL_COMPUTE};
     if (record->kind == AORTA_TRACE_KERNEL) kind = kind_of(&reading->names, record->name);
     if (aorta_kernel_only_measures(kind.class)) {
@@ -129,7 +129,7 @@ static void number_collectives(struct aorta_profile *profile) {
     }
 }
 
-aorta_status aorta_kernels_profile(const struct aorta_trace_record *records, size_t count,
+aorta_status aorta_kernels_profile(const struct aorta_activity_record *records, size_t count,
                                    struct aorta_profile *profile) {
     *profile = (struct aorta_profile){.source = AORTA_SOURCE_KERNEL, .kernels.last_stamp_ns = INT64_MIN};
     size_t *sorted = malloc((count + 1) * sizeof *sorted);
@@ -179,7 +179,7 @@ enum { STREAM_LIMIT = 64, NO_RANGE = -1, NOT_KNOWN = -1, SEVERAL = -2 };
 
 struct join {
     struct aorta_profile *kernels, *ranges;
-    const struct aorta_trace_record *records;
+    const struct aorta_activity_record *records;
     const struct aorta_launches *launches;
     int *range_of;               /* per kernel */
     int stream_of[STREAM_LIMIT]; /* the recorder's number of each of the library's streams */
@@ -199,7 +199,7 @@ static int launched_range(const struct join *join, uint32_t launch) {
     return NO_RANGE;
 }
 
-static int find_range(const struct join *join, const struct aorta_trace_record *record) {
+static int find_range(const struct join *join, const struct aorta_activity_record *record) {
     if (record->label) return labelled_range(join, record->label);
     return record->graph_node ? NO_RANGE : launched_range(join, record->correlation);
 }
@@ -304,7 +304,7 @@ static int64_t next_known_launch(const struct join *a, uint32_t correlation) {
     uint32_t nearest = UINT32_MAX / 2; /* numbers begin anew after the largest */
     for (size_t i = 0; i < a->kernels->range_count; i++) {
         const struct aorta_range *kernel = &a->kernels->ranges[i];
-        const struct aorta_trace_record *record = &a->records[kernel->record];
+        const struct aorta_activity_record *record = &a->records[kernel->record];
         uint32_t distance = record->correlation - correlation;
         if (kernel->owner < 0 || record->graph_node || distance >= nearest) continue;
         nearest = distance;
@@ -317,7 +317,7 @@ static void date_launches(struct join *a) {
     const int64_t launch_ns = graph_launch(a->ranges);
     for (size_t i = 0; i < a->kernels->range_count; i++) {
         struct aorta_range *kernel = &a->kernels->ranges[i];
-        const struct aorta_trace_record *record = &a->records[kernel->record];
+        const struct aorta_activity_record *record = &a->records[kernel->record];
         if (kernel->owner >= 0) continue;
         int64_t known_ns = record->graph_node ? launch_ns : next_known_launch(a, record->correlation);
         kernel->enqueue_ns = known_ns < kernel->start_ns ? known_ns : kernel->start_ns;
@@ -412,7 +412,7 @@ static void find_owners(struct join *join, struct share *shares) {
     }
 }
 
-aorta_status aorta_kernels_join(struct aorta_profile *kernels, const struct aorta_trace_record *records,
+aorta_status aorta_kernels_join(struct aorta_profile *kernels, const struct aorta_activity_record *records,
                                 struct aorta_profile *ranges, const struct aorta_launches *launches, int64_t done_ns) {
     AORTA_TRY(copy_surroundings(kernels, ranges));
     shift_clock(kernels, done_ns);

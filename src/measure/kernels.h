@@ -9,7 +9,7 @@
 /* Ranges of *profile: tag is the kernel's name, kind what its name says, role the usual one of that kind until
  * aorta_kernels_join knows better, stream counts the library's streams in order of first use. Timestamps that the
  * recorder queued are left out and counted (profile->kernels). Records need no order. */
-AORTA_MUST_USE aorta_status aorta_kernels_profile(const struct aorta_trace_record *records, size_t count,
+AORTA_MUST_USE aorta_status aorta_kernels_profile(const struct aorta_activity_record *records, size_t count,
                                                   struct aorta_profile *profile);
 
 /* Joins the kernels of an iteration with its ranges: a kernel belongs to the range in which it was launched, or its
@@ -18,7 +18,8 @@ AORTA_MUST_USE aorta_status aorta_kernels_profile(const struct aorta_trace_recor
  * their last one's end; those without a kernel go. `records`: of which *kernels was made. done_ns: the time that the
  * last of the iteration's timestamps wrote, by which the records' clock is brought to the device's
  * (profile->kernels.clock_offset_ns); INT64_MIN: it is left as it is. */
-AORTA_MUST_USE aorta_status aorta_kernels_join(struct aorta_profile *kernels, const struct aorta_trace_record *records,
+AORTA_MUST_USE aorta_status aorta_kernels_join(struct aorta_profile *kernels,
+                                               const struct aorta_activity_record *records,
                                                struct aorta_profile *ranges, const struct aorta_launches *launches,
                                                int64_t done_ns);
 

@@ -26,7 +26,7 @@ struct aorta_tracer {
     struct aorta_intern names;
     struct readable *readables; /* of the mangled names */
     size_t readable_count, readable_capacity;
-    struct aorta_trace_record *records; /* in order of arrival */
+    struct aorta_activity_record *records; /* in order of arrival */
     size_t count, capacity;
     int64_t latest_start_ns;  /* of all records received */
     int64_t complete_ns;      /* everything that ended before it has been fetched */
@@ -135,7 +135,7 @@ static aorta_status grow_buffer(struct aorta_tracer *tracer) {
         return NULL;
     }
     size_t capacity = tracer->capacity ? 2 * tracer->capacity : 4096;
-    struct aorta_trace_record *records = realloc(tracer->records, capacity * sizeof *records);
+    struct aorta_activity_record *records = realloc(tracer->records, capacity * sizeof *records);
     if (!records) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernel records", capacity);
     tracer->records = records;
     tracer->capacity = capacity;
@@ -162,11 +162,11 @@ static const char *intern_name(struct aorta_tracer *tracer, const char *given) {
     return name;
 }
 
-aorta_status aorta_tracer_receive(struct aorta_tracer *tracer, const struct aorta_trace_record *record) {
+aorta_status aorta_tracer_receive(struct aorta_tracer *tracer, const struct aorta_activity_record *record) {
     AORTA_TRY(grow_buffer(tracer));
     const char *name = intern_name(tracer, record->name ? record->name : "unnamed kernel");
     if (!name) return AORTA_ERROR(AORTA_MEMORY, "no memory for the name of a kernel");
-    struct aorta_trace_record *added = &tracer->records[tracer->count++];
+    struct aorta_activity_record *added = &tracer->records[tracer->count++];
     *added = *record;
     added->name = name;
     tracer->facts.records++;
@@ -203,12 +203,12 @@ aorta_status aorta_tracer_reached(struct aorta_tracer *tracer, int64_t to_ns, bo
 /* ---- handing them out ---- */
 
 static int by_start(const void *left, const void *right) {
-    const struct aorta_trace_record *a = left, *b = right;
+    const struct aorta_activity_record *a = left, *b = right;
     if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
     return (a->end_ns > b->end_ns) - (a->end_ns < b->end_ns);
 }
 
-static int64_t middle_of(const struct aorta_trace_record *record) {
+static int64_t middle_of(const struct aorta_activity_record *record) {
     return record->start_ns + (record->end_ns - record->start_ns) / 2;
 }
 
@@ -219,7 +219,7 @@ struct window {
 };
 enum place { BEFORE, WITHIN, BEHIND };
 
-static enum place place_of(const struct window *window, const struct aorta_trace_record *record) {
+static enum place place_of(const struct window *window, const struct aorta_activity_record *record) {
     if (window->launches) {
         if (aorta_launched_after(record->correlation, window->launches->until)) return BEHIND;
         return aorta_launched_after(record->correlation, window->launches->after) ? WITHIN : BEFORE;
@@ -229,14 +229,14 @@ static enum place place_of(const struct window *window, const struct aorta_trace
 }
 
 static aorta_status take_records(struct aorta_tracer *tracer, const struct window *window,
-                                 struct aorta_trace_record **records, size_t *count) {
+                                 struct aorta_activity_record **records, size_t *count) {
     *count = 0;
     for (size_t i = 0; i < tracer->count; i++) *count += place_of(window, &tracer->records[i]) == WITHIN;
     *records = malloc((*count + 1) * sizeof **records);
     if (!*records) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernel records", *count);
     size_t taken = 0, left = 0;
     for (size_t i = 0; i < tracer->count; i++) {
-        struct aorta_trace_record *record = &tracer->records[i];
+        struct aorta_activity_record *record = &tracer->records[i];
         const enum place place = place_of(window, record);
         if (place == BEHIND) tracer->records[left++] = *record;
         if (place != WITHIN) continue;
@@ -248,7 +248,7 @@ static aorta_status take_records(struct aorta_tracer *tracer, const struct windo
 }
 
 static aorta_status hand_out(struct aorta_tracer *tracer, const struct window *window,
-                             struct aorta_trace_record **records, size_t *count) {
+                             struct aorta_activity_record **records, size_t *count) {
     pthread_mutex_lock(&tracer->lock);
     aorta_status status = take_records(tracer, window, records, count);
     pthread_mutex_unlock(&tracer->lock);
@@ -257,12 +257,12 @@ static aorta_status hand_out(struct aorta_tracer *tracer, const struct window *w
 }
 
 aorta_status aorta_tracer_records(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
-                                  struct aorta_trace_record **records, size_t *count) {
+                                  struct aorta_activity_record **records, size_t *count) {
     return hand_out(tracer, &(struct window){.from_ns = from_ns, .to_ns = to_ns}, records, count);
 }
 
 aorta_status aorta_tracer_take(struct aorta_tracer *tracer, const struct aorta_launches *launches,
-                               struct aorta_profile *profile, struct aorta_trace_record **records, size_t *count) {
+                               struct aorta_profile *profile, struct aorta_activity_record **records, size_t *count) {
     memset(profile, 0, sizeof *profile);
     AORTA_TRY(hand_out(tracer, &(struct window){.launches = launches}, records, count));
     aorta_status status = aorta_kernels_profile(*records, *count, profile);

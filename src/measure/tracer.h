@@ -14,7 +14,7 @@
 #include "timeline/trace.h"
 
 /* Strings live as long as the tracer. */
-struct aorta_trace_record {
+struct aorta_activity_record {
     enum aorta_trace_kind kind;
     const char *name;           /* the kernel's, demangled where the library does so; "copy host to device", "fill" */
     int64_t start_ns, end_ns;   /* device clock */
@@ -95,11 +95,11 @@ struct aorta_launches {
 /* Moves the records whose middle lies in [from_ns, to_ns) out of the tracer, by start; drops older ones. The caller
  * frees *records. */
 AORTA_MUST_USE aorta_status aorta_tracer_records(struct aorta_tracer *tracer, int64_t from_ns, int64_t to_ns,
-                                                 struct aorta_trace_record **records, size_t *count);
+                                                 struct aorta_activity_record **records, size_t *count);
 /* The same of the work of one iteration, by its launches, with the kernel view (kernels.h) that is made of it, not yet
  * joined with ranges. The caller frees both. */
 AORTA_MUST_USE aorta_status aorta_tracer_take(struct aorta_tracer *tracer, const struct aorta_launches *launches,
-                                              struct aorta_profile *profile, struct aorta_trace_record **records,
+                                              struct aorta_profile *profile, struct aorta_activity_record **records,
                                               size_t *count);
 
 struct aorta_tracer_facts aorta_tracer_get_facts(struct aorta_tracer *tracer);

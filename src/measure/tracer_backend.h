@@ -30,7 +30,8 @@ struct aorta_tracer_backend {
 extern const struct aorta_tracer_backend aorta_tracer_cupti, aorta_tracer_rocprofiler;
 
 /* Called by fetch for each record; record->name may be short-lived. */
-AORTA_MUST_USE aorta_status aorta_tracer_receive(struct aorta_tracer *tracer, const struct aorta_trace_record *record);
+AORTA_MUST_USE aorta_status aorta_tracer_receive(struct aorta_tracer *tracer,
+                                                 const struct aorta_activity_record *record);
 
 /* aorta_tracer_open with the backend chosen. */
 AORTA_MUST_USE aorta_status aorta_tracer_open_backend(const struct aorta_tracer_backend *backend,

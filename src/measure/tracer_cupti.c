@@ -220,8 +220,8 @@ static const char *copy_name(uint8_t kind) {
     return kinds[kind < sizeof kinds / sizeof kinds[0] ? kind : 0];
 }
 
-static struct aorta_trace_record from_kernel(const struct aorta_cupti_kernel *k) {
-    return (struct aorta_trace_record){
+static struct aorta_activity_record from_kernel(const struct aorta_cupti_kernel *k) {
+    return (struct aorta_activity_record){
         .kind = AORTA_TRACE_KERNEL,
         .name = k->name,
         .start_ns = (int64_t)k->start,
@@ -241,9 +241,9 @@ static struct aorta_trace_record from_kernel(const struct aorta_cupti_kernel *k)
     };
 }
 
-static struct aorta_trace_record from_transfer(enum aorta_trace_kind kind, const char *name,
-                                               struct aorta_cupti_transfer t) {
-    return (struct aorta_trace_record){
+static struct aorta_activity_record from_transfer(enum aorta_trace_kind kind, const char *name,
+                                                  struct aorta_cupti_transfer t) {
+    return (struct aorta_activity_record){
         .kind = kind,
         .name = name,
         .start_ns = (int64_t)t.start,
@@ -260,7 +260,7 @@ static struct aorta_trace_record from_transfer(enum aorta_trace_kind kind, const
     };
 }
 
-static bool decode(const struct aorta_cupti_activity *activity, struct aorta_trace_record *record) {
+static bool decode(const struct aorta_cupti_activity *activity, struct aorta_activity_record *record) {
     const void *bytes = activity;
     const struct aorta_cupti_memcpy *copy = bytes;
     const struct aorta_cupti_memcpy_peer *peer = bytes;
@@ -287,7 +287,7 @@ static aorta_status read_buffer(struct cupti *cupti, struct aorta_cupti_buffer *
     struct aorta_cupti_activity *activity = NULL;
     uint32_t result;
     while ((result = cupti->api.next_record(buffer->bytes, buffer->valid, &activity)) == AORTA_CUPTI_SUCCESS) {
-        struct aorta_trace_record record;
+        struct aorta_activity_record record;
         if (!decode(activity, &record)) continue;
         if (record.start_ns <= 0 || record.end_ns < record.start_ns) { /* it was given out unfinished */
             atomic_fetch_add(&cupti->dropped, 1);

@@ -44,7 +44,7 @@ struct rocprofiler {
     struct aorta_intern names;
     const char **kernels; /* by the library's number of the kernel */
     size_t kernel_count;
-    struct aorta_trace_record *records; /* in the library's time */
+    struct aorta_activity_record *records; /* in the library's time */
     size_t count, capacity;
     int64_t dropped;
 };
@@ -155,10 +155,10 @@ static int on_request(uint64_t thread, uint64_t context, uint32_t kind, int32_t 
     return 0;
 }
 
-static struct aorta_trace_record *add_record(void) {
+static struct aorta_activity_record *add_record(void) {
     if (process.count == process.capacity) {
         const size_t capacity = process.capacity ? 2 * process.capacity : 4096;
-        struct aorta_trace_record *records =
+        struct aorta_activity_record *records =
             capacity > RECORD_LIMIT ? NULL : realloc(process.records, capacity * sizeof *records);
         if (!records) {
             process.dropped++;
@@ -167,13 +167,13 @@ static struct aorta_trace_record *add_record(void) {
         process.records = records;
         process.capacity = capacity;
     }
-    struct aorta_trace_record *record = &process.records[process.count++];
+    struct aorta_activity_record *record = &process.records[process.count++];
     memset(record, 0, sizeof *record);
     return record;
 }
 
 static void add_dispatch(const struct aorta_rocprofiler_dispatch *dispatch) {
-    struct aorta_trace_record *record = add_record();
+    struct aorta_activity_record *record = add_record();
     if (!record) return;
     record->kind = AORTA_TRACE_KERNEL;
     record->name = dispatch->kernel < process.kernel_count ? process.kernels[dispatch->kernel] : NULL;
@@ -196,7 +196,7 @@ static void add_copy(const struct aorta_rocprofiler_copy *copy) {
     static const char *const kinds[] = {"copy", "copy host to host", "copy host to device", "copy device to host",
                                         "copy device to device"};
     enum { KINDS = sizeof kinds / sizeof kinds[0], DEVICE_TO_HOST = 3 };
-    struct aorta_trace_record *record = add_record();
+    struct aorta_activity_record *record = add_record();
     if (!record) return;
     record->kind = AORTA_TRACE_COPY;
     record->name = kinds[copy->operation < KINDS ? copy->operation : 0];
@@ -338,7 +338,7 @@ static aorta_status hand_over(struct aorta_tracer *tracer, bool *any) {
     pthread_mutex_lock(&process.lock);
     *any = process.count > 0;
     for (size_t i = 0; !status && i < process.count; i++) {
-        struct aorta_trace_record *record = &process.records[i];
+        struct aorta_activity_record *record = &process.records[i];
         if (record->start_ns <= 0 || record->end_ns < record->start_ns) {
             process.dropped++;
             continue;

@@ -49,10 +49,10 @@ struct aorta_replay_span {
     uint32_t communicator; /* collectives; NONE: not known */
     uint32_t launch;       /* row of the host's calls[]; NONE: not recorded */
     uint32_t name;
-    uint32_t meeting; /* collectives that other ranks recorded as well; NONE */
-    uint32_t step;    /* any number that differs from step to step */
-    uint8_t kind;     /* enum aorta_replay_span_kind */
-    uint8_t role;     /* collectives: enum aorta_replay_role */
+    uint32_t collective; /* collectives that other ranks recorded as well; NONE */
+    uint32_t step;       /* any number that differs from step to step */
+    uint8_t kind;        /* enum aorta_replay_span_kind */
+    uint8_t role;        /* collectives: enum aorta_replay_role */
 };
 
 struct aorta_replay_rank {
@@ -70,7 +70,7 @@ struct aorta_replay_rank {
 };
 
 /* A collective of several ranks; times are from when all have arrived. */
-struct aorta_replay_meeting {
+struct aorta_replay_collective {
     uint32_t parts;   /* how many ranks recorded it */
     int64_t best_ns;  /* at the bandwidth that its size reaches; -1: not known, or not far less */
     int64_t piece_ns; /* of a reduction's last piece, were it made in pieces; -1: it is no larger than one */
@@ -79,13 +79,13 @@ struct aorta_replay_meeting {
 struct aorta_recording {
     const struct aorta_replay_host *hosts;
     const struct aorta_replay_rank *ranks;
-    const struct aorta_replay_meeting *meetings;
-    uint32_t host_count, rank_count, meeting_count, name_count;
+    const struct aorta_replay_collective *collectives;
+    uint32_t host_count, rank_count, collective_count, name_count;
     int64_t pause_ns; /* a host that records nothing for this long pauses; 0: 1 ms */
 };
 
 /* What a point is a moment of: the graph's column `subject`. */
-enum aorta_subject { AORTA_SUBJECT_CALL, AORTA_SUBJECT_SPAN, AORTA_SUBJECT_MEETING };
+enum aorta_subject { AORTA_SUBJECT_CALL, AORTA_SUBJECT_SPAN, AORTA_SUBJECT_ARRIVAL };
 static inline uint32_t aorta_subject_make(enum aorta_subject subject, uint32_t row) {
     return row << 2 | (uint32_t)subject;
 }
@@ -100,6 +100,7 @@ static inline uint32_t aorta_subject_row(uint32_t subject) {
  * number. */
 AORTA_MUST_USE aorta_status aorta_graph_make(const struct aorta_recording *recording, struct aorta_graph *graph);
 /* The same without aorta_graph_finish, so that a large recording can be freed before that. */
-AORTA_MUST_USE aorta_status aorta_graph_assemble(const struct aorta_recording *recording, struct aorta_graph *graph);
+AORTA_MUST_USE aorta_status aorta_graph_make_unfinished(const struct aorta_recording *recording,
+                                                        struct aorta_graph *graph);
 
 #endif

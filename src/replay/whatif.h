@@ -13,10 +13,10 @@
 #ifndef AORTA_REPLAY_WHATIF_H
 #define AORTA_REPLAY_WHATIF_H
 
-#include "replay/build.h"
-#include "replay/build_steps.h"
 #include "replay/collective_model.h"
 #include "replay/replay.h"
+#include "replay/steps_graph.h"
+#include "replay/trace_graph.h"
 
 struct aorta_whatif_collective {
     enum aorta_collective kind;
@@ -32,7 +32,7 @@ struct aorta_whatif_collectives {
     int ranks; /* of the recorded job: at least as many as were recorded, and as the largest group has */
 };
 AORTA_MUST_USE aorta_status aorta_whatif_of_trace(const struct aorta_trace_analysis *analysis,
-                                                  const struct aorta_replay_built *built,
+                                                  const struct aorta_trace_graph *built,
                                                   struct aorta_whatif_collectives *collectives);
 AORTA_MUST_USE aorta_status aorta_whatif_of_steps(const struct aorta_replay_steps *built,
                                                   struct aorta_whatif_collectives *collectives);

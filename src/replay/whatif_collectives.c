@@ -59,7 +59,7 @@ static const struct aorta_range_info **infos_of(const struct aorta_trace_rank *r
     return infos;
 }
 
-aorta_status aorta_whatif_of_trace(const struct aorta_trace_analysis *analysis, const struct aorta_replay_built *built,
+aorta_status aorta_whatif_of_trace(const struct aorta_trace_analysis *analysis, const struct aorta_trace_graph *built,
                                    struct aorta_whatif_collectives *collectives) {
     const struct aorta_graph *graph = &built->graph;
     AORTA_TRY(begin(graph, collectives));

@@ -393,21 +393,21 @@ static void write_shared(struct aorta_json *json, const struct aorta_trace_analy
     aorta_json_key_array(json, "shared_collectives");
     for (size_t i = 0; i < analysis->alignment.shared_count; i++) {
         const struct aorta_align_shared *shared = &analysis->alignment.shared[i];
-        const struct aorta_trace_meeting *meeting = &analysis->meetings[i];
-        if (!meeting->chosen) continue;
+        const struct aorta_shared_collective *collective = &analysis->shared_collectives[i];
+        if (!collective->chosen) continue;
         int64_t last_start_ns = INT64_MIN, last_end_ns = INT64_MIN;
         for (size_t j = 0; j < shared->part_count; j++) {
             if (shared->parts[j].start_ns > last_start_ns) last_start_ns = shared->parts[j].start_ns;
             if (shared->parts[j].end_ns > last_end_ns) last_end_ns = shared->parts[j].end_ns;
         }
         int64_t transfer_ns = last_end_ns - last_start_ns;
-        bool known = meeting->complete && shared->bytes > 0 && transfer_ns > 0;
+        bool known = collective->complete && shared->bytes > 0 && transfer_ns > 0;
         double algbw = known ? (double)shared->bytes / (double)transfer_ns : NAN;
         aorta_json_object(json);
-        aorta_json_key_string(json, "kind", aorta_collective_name(meeting->kind));
-        write_group(json, analysis, meeting->group);
+        aorta_json_key_string(json, "kind", aorta_collective_name(collective->kind));
+        write_group(json, analysis, collective->group);
         key_known(json, "sequence", shared->sequence);
-        key_number(json, "step", meeting->step);
+        key_number(json, "step", collective->step);
         key_known(json, "bytes", shared->bytes);
         aorta_json_key_int(json, "ranks_seen", (int64_t)shared->part_count);
         key_ms(json, "last_start_ms", last_start_ns - origin_ns);
@@ -416,9 +416,9 @@ static void write_shared(struct aorta_json *json, const struct aorta_trace_analy
         aorta_json_key_string(json, "late", !shared->cause_known ? NULL : shared->device_late ? "device" : "host");
         key_ms(json, "transfer_ms", transfer_ns);
         aorta_json_key_fixed(json, "algbw_gbps", algbw, 6);
-        double factor = aorta_collective_bus_factor(meeting->kind, (int)shared->part_count);
+        double factor = aorta_collective_bus_factor(collective->kind, (int)shared->part_count);
         aorta_json_key_fixed(json, "busbw_gbps", factor > 0 ? algbw * factor : NAN, 6);
-        key_ms(json, "exposed_ms", meeting->exposed_ns);
+        key_ms(json, "exposed_ms", collective->exposed_ns);
         aorta_json_object_end(json);
     }
     aorta_json_array_end(json);

@@ -129,7 +129,7 @@ static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work
     for (size_t i = 0; i < analysis->rank_count; i++)
         for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
             if (analysis->ranks[i].windows[j].number != INT64_MIN) analysis->stepped = true;
-    aorta_trace_meetings_finish(analysis, &work->parts);
+    aorta_trace_shared_finish(analysis, &work->parts);
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_parts *parts = &work->parts;
         AORTA_TRY(aorta_trace_collectives_make(&analysis->ranks[i], parts->items + parts->first[i],
@@ -183,7 +183,7 @@ void aorta_trace_analysis_free(struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->rank_count; i++) free_rank(&analysis->ranks[i]);
     free(analysis->ranks);
     free(analysis->groups);
-    free(analysis->meetings);
+    free(analysis->shared_collectives);
     free(analysis->differences);
     aorta_alignment_free(&analysis->alignment);
     memset(analysis, 0, sizeof *analysis);

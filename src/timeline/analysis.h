@@ -154,7 +154,7 @@ struct aorta_trace_world_group {
 };
 
 /* One collective that several ranks recorded: what alignment.shared[] does not say of it. */
-struct aorta_trace_meeting {
+struct aorta_shared_collective {
     enum aorta_collective kind;
     uint32_t group;     /* NONE: not known */
     int64_t step;       /* number; INT64_MIN: in none */
@@ -168,9 +168,9 @@ struct aorta_trace_analysis {
     size_t rank_count;
     struct aorta_trace_world_group *groups;
     size_t group_count;
-    struct aorta_alignment alignment;           /* of the ranks, by their place */
-    struct aorta_trace_meeting *meetings;       /* one for each of alignment.shared[] */
-    struct aorta_trace_difference *differences; /* largest excess first */
+    struct aorta_alignment alignment;                   /* of the ranks, by their place */
+    struct aorta_shared_collective *shared_collectives; /* one for each of alignment.shared[] */
+    struct aorta_trace_difference *differences;         /* largest excess first */
     size_t difference_count;
     bool stepped;         /* steps are known; else a rank's whole recording counts as one */
     size_t ranks_outside; /* left out: they ran in none of the steps that they mark, and others did in theirs */

@@ -42,14 +42,14 @@ AORTA_MUST_USE aorta_status aorta_trace_syncs_make(struct aorta_trace_rank *rank
 /* Sorts *durations, which are scratch. */
 struct aorta_trace_times aorta_trace_times_of(int64_t *durations, size_t count);
 
-/* ---- collectives across ranks (analysis_meetings.c) ---- */
+/* ---- collectives across ranks (analysis_shared.c) ---- */
 
 /* One rank's part in a collective: one kernel. */
 struct aorta_trace_part {
-    uint32_t work;    /* row of the rank's work[] */
-    uint32_t group;   /* of analysis->groups; NONE */
-    uint32_t rank;    /* place in ranks[] */
-    uint32_t meeting; /* row of meetings[] and alignment.shared[]; NONE: seen by this rank only */
+    uint32_t work;       /* row of the rank's work[] */
+    uint32_t group;      /* of analysis->groups; NONE */
+    uint32_t rank;       /* place in ranks[] */
+    uint32_t collective; /* row of shared_collectives[] and alignment.shared[]; NONE: seen by this rank only */
     enum aorta_collective kind;
     int32_t group_size; /* -1: not known */
     int64_t step;       /* number; INT64_MIN: in none */
@@ -71,7 +71,7 @@ AORTA_MUST_USE aorta_status aorta_trace_parts_make(struct aorta_trace_analysis *
                                                    struct aorta_trace_parts *parts);
 void aorta_trace_parts_free(struct aorta_trace_parts *parts);
 /* After the windows are made: how long each part waited for the last rank, and what each collective cost. */
-void aorta_trace_meetings_finish(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts);
+void aorta_trace_shared_finish(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts);
 /* Both tables of one rank, from its parts. */
 AORTA_MUST_USE aorta_status aorta_trace_collectives_make(struct aorta_trace_rank *rank,
                                                          const struct aorta_trace_part *parts, size_t part_count,

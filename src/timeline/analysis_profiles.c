@@ -49,8 +49,8 @@ static void describe_collective(const struct filling *filling, uint32_t work, bo
     range->info.group = part->group == AORTA_TRACE_NONE ? -1 : (int)part->group;
     range->info.group_size = part->group_size > 0 ? part->group_size : 0;
     /* A rest is paired with nothing: its group never counts as complete, and its bandwidth is not compared. */
-    bool paired = whole && part->meeting != AORTA_TRACE_NONE;
-    range->sequence = paired ? (int64_t)part->meeting : -1 - (int64_t)(part - filling->all_parts);
+    bool paired = whole && part->collective != AORTA_TRACE_NONE;
+    range->sequence = paired ? (int64_t)part->collective : -1 - (int64_t)(part - filling->all_parts);
 }
 
 static struct aorta_range range_of(const struct filling *filling, uint32_t row,

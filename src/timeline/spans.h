@@ -43,7 +43,7 @@ struct aorta_span_times {
 AORTA_MUST_USE aorta_status aorta_spans_measure(const struct aorta_span *spans, size_t count,
                                                 struct aorta_span_times *times);
 
-/* ---- queues (queues.c) ---- */
+/* ---- queues (queue_usage.c) ---- */
 
 struct aorta_gap_summary {
     struct aorta_summary ns; /* of the gaps of 0 and more; NaN without any */
@@ -59,7 +59,7 @@ struct aorta_queue {
         other_stream; /* from a kernel to the queue's next: of the same stream, of another one */
 };
 
-struct aorta_queues {
+struct aorta_queue_usage {
     struct aorta_arena arena;
     struct aorta_queue *items; /* those that were used, most kernels first */
     size_t count, stream_count;
@@ -72,7 +72,8 @@ struct aorta_queues {
 };
 
 /* `spans` of one device; sorts them. Spans of the host are not allowed. */
-AORTA_MUST_USE aorta_status aorta_queues_analyse(struct aorta_span *spans, size_t count, struct aorta_queues *queues);
-void aorta_queues_free(struct aorta_queues *queues);
+AORTA_MUST_USE aorta_status aorta_queue_usage_measure(struct aorta_span *spans, size_t count,
+                                                      struct aorta_queue_usage *queues);
+void aorta_queue_usage_free(struct aorta_queue_usage *queues);
 
 #endif

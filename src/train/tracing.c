@@ -35,9 +35,9 @@ static struct aorta_kineto_about describe(const struct aorta_train_context *cont
     return about;
 }
 
-static void warn_when_late(const struct aorta_train_context *context, const struct aorta_trace_schedule *schedule,
+static void warn_when_late(const struct aorta_train_context *context, const struct aorta_profiler_schedule *schedule,
                            int64_t steps) {
-    int64_t first = aorta_trace_first_step(schedule, 0);
+    int64_t first = aorta_profiler_schedule_first_step(schedule, 0);
     if (steps > first || context->ranks.rank != 0) return;
     aorta_log(context->log, AORTA_LOG_WARNING,
               "profiling: no trace will be written: the first step traced is number %lld (wait %lld, warmup %lld; from "
@@ -87,9 +87,9 @@ static void rename_earlier_traces(const struct aorta_train_context *context, con
     for (int rank = context->ranks.world_size; rename_traces_of_rank(context, folder, rank, ending);) rank++;
 }
 
-struct aorta_trace_schedule aorta_tracing_schedule(const struct aorta_train_options *options) {
+struct aorta_profiler_schedule aorta_tracing_schedule(const struct aorta_train_options *options) {
     const struct aorta_profiling_options *o = &options->profiling;
-    return (struct aorta_trace_schedule){
+    return (struct aorta_profiler_schedule){
         .wait = o->wait, .warmup = o->warmup, .active = o->active, .repeat = o->repeat};
 }
 
@@ -121,7 +121,7 @@ aorta_status aorta_tracing_open(const struct aorta_train_context *context, struc
 }
 
 static aorta_status take_step(void *user, const struct aorta_step_metrics *metrics,
-                              const struct aorta_trace_record *records, size_t count) {
+                              const struct aorta_activity_record *records, size_t count) {
     return aorta_step_traces_add(user, metrics, records, count);
 }
 

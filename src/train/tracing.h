@@ -11,7 +11,7 @@
 AORTA_MUST_USE aorta_status aorta_tracing_open(const struct aorta_train_context *context, struct aorta_tracer *tracer,
                                                int64_t steps, struct aorta_step_traces **traces);
 /* Which steps the profile's schedule asks for. */
-struct aorta_trace_schedule aorta_tracing_schedule(const struct aorta_train_options *options);
+struct aorta_profiler_schedule aorta_tracing_schedule(const struct aorta_train_options *options);
 /* The traced run's steps go into the files once their kernels are known. */
 void aorta_tracing_follow(struct aorta_step_traces *traces, struct aorta_metrics_lines *lines);
 /* Ends the files and says where they are. NULL is fine; the writer is closed in any case. */

@@ -200,8 +200,9 @@ static bool captures_steps(const struct trainer *t) {
  * captured whose kernels it is to record. */
 static bool is_watched(const struct trainer *t, int64_t step) {
     if (t->by_records) return true;
-    const struct aorta_trace_schedule schedule = aorta_tracing_schedule(options_of(t));
-    return captures_steps(t) ? !aorta_trace_over(&schedule, step) : aorta_trace_watched(&schedule, step);
+    const struct aorta_profiler_schedule schedule = aorta_tracing_schedule(options_of(t));
+    return captures_steps(t) ? !aorta_profiler_schedule_over(&schedule, step)
+                             : aorta_profiler_schedule_tracing(&schedule, step);
 }
 
 /* Whether every step's times are to come from records: they cost no more than timestamps do, captured or one by one

@@ -1,8 +1,8 @@
 #include "verdict/gains.h"
 
-#include "replay/build.h"
-#include "replay/build_steps.h"
 #include "replay/replay.h"
+#include "replay/steps_graph.h"
+#include "replay/trace_graph.h"
 #include "verdict/advice.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct gains {
     struct aorta_verdict *verdict;
     const struct aorta_graph *graph;
     const struct aorta_trace_analysis *analysis; /* recorded ranks; else NULL */
-    const struct aorta_replay_built *built;      /* their graph */
+    const struct aorta_trace_graph *built;       /* their graph */
     const struct aorta_replay_steps *steps;      /* ours; else NULL */
     struct aorta_gains found;
 };
@@ -56,7 +56,7 @@ static const char *name_in_steps(const struct gains *gains, uint32_t point, char
         return launched ? aorta_kernel_short_name(launched->function, name, size) : "the end";
     case AORTA_SUBJECT_SPAN:
         return aorta_kernel_short_name(gains->steps->ranges[gains->graph->rank[point]][row]->info.function, name, size);
-    case AORTA_SUBJECT_MEETING:
+    case AORTA_SUBJECT_ARRIVAL:
         break;
     }
     return "a collective";
@@ -74,10 +74,10 @@ static const char *name_of_point(const struct gains *gains, uint32_t point, char
     case AORTA_SUBJECT_SPAN:
         return aorta_kernel_short_name(aorta_trace_text(source->trace, source->trace->work[source->works[row]].name),
                                        name, size);
-    case AORTA_SUBJECT_MEETING:
+    case AORTA_SUBJECT_ARRIVAL:
         break;
     }
-    return aorta_collective_name(gains->analysis->meetings[row].kind);
+    return aorta_collective_name(gains->analysis->shared_collectives[row].kind);
 }
 
 /* Of causes whose place in the program is worth knowing. The others' evidence has it already, or they have none. */
@@ -226,13 +226,13 @@ static aorta_status without_replay(aorta_status status, struct aorta_verdict *ve
 }
 
 aorta_status aorta_verdict_gains(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
-    struct aorta_replay_built built;
-    aorta_status status = aorta_replay_build(analysis, &built);
+    struct aorta_trace_graph built;
+    aorta_status status = aorta_trace_graph_make(analysis, &built);
     if (status)
         return without_replay(status, verdict, "the steps that were chosen do not follow each other, or are too large");
     struct gains gains = {.verdict = verdict, .graph = &built.graph, .analysis = analysis, .built = &built};
     status = measure(&gains);
-    aorta_replay_built_free(&built);
+    aorta_trace_graph_free(&built);
     return status;
 }
 
@@ -242,7 +242,7 @@ aorta_status aorta_verdict_gains_of_steps(const struct aorta_replay_run *run, st
         verdict->replay.reason = "the ranks' clocks are not one";
         return NULL;
     }
-    aorta_status status = aorta_replay_build_steps(run, AORTA_REPLAY_STEPS, &built);
+    aorta_status status = aorta_replay_steps_make(run, AORTA_REPLAY_STEPS, &built);
     if (status)
         return without_replay(status, verdict, "fewer than three steps follow each other, or launches are not known");
     struct gains gains = {.verdict = verdict, .graph = &built.graph, .steps = &built};

@@ -2,7 +2,7 @@
 #ifndef AORTA_VERDICT_GAINS_H
 #define AORTA_VERDICT_GAINS_H
 
-#include "replay/build_steps.h"
+#include "replay/steps_graph.h"
 #include "timeline/analysis.h"
 #include "verdict/verdict.h"
 

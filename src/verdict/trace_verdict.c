@@ -109,7 +109,7 @@ static void say_gap(const struct aorta_trace_analysis *analysis, struct aorta_fi
 /* Of an exposed stretch what is left when the wait for the last rank is over: that is another cause. */
 static int64_t without_wait(const struct aorta_trace_analysis *analysis, const struct aorta_range *range,
                             const struct aorta_exposed *exposed) {
-    if (range->sequence < 0 || !analysis->meetings[range->sequence].complete)
+    if (range->sequence < 0 || !analysis->shared_collectives[range->sequence].complete)
         return exposed->end_ns - exposed->start_ns;
     const struct aorta_align_shared *shared = &analysis->alignment.shared[range->sequence];
     int64_t from_ns = exposed->start_ns;
@@ -158,18 +158,18 @@ static void say_straggler(const struct aorta_trace_analysis *analysis, struct ao
                           struct aorta_text *text) {
     (void)finding;
     const struct aorta_align_shared *worst = NULL;
-    const struct aorta_trace_meeting *meeting = NULL;
+    const struct aorta_shared_collective *collective = NULL;
     for (size_t i = 0; i < analysis->alignment.shared_count; i++) {
         const struct aorta_align_shared *shared = &analysis->alignment.shared[i];
-        if (!analysis->meetings[i].chosen || !analysis->meetings[i].complete) continue;
-        if (analysis->stepped && analysis->meetings[i].step == INT64_MIN) continue;
+        if (!analysis->shared_collectives[i].chosen || !analysis->shared_collectives[i].complete) continue;
+        if (analysis->stepped && analysis->shared_collectives[i].step == INT64_MIN) continue;
         if (worst && shared->skew_ns <= worst->skew_ns) continue;
         worst = shared;
-        meeting = &analysis->meetings[i];
+        collective = &analysis->shared_collectives[i];
     }
     if (!worst) return;
-    aorta_text_printf(text, "; longest %s ms in %s", ms(worst->skew_ns).text, aorta_collective_name(meeting->kind));
-    say_where(analysis, &analysis->ranks[worst->last_rank], meeting->step, text);
+    aorta_text_printf(text, "; longest %s ms in %s", ms(worst->skew_ns).text, aorta_collective_name(collective->kind));
+    say_where(analysis, &analysis->ranks[worst->last_rank], collective->step, text);
 }
 
 /* The name that takes most time among the rank's kernels or copies. */

@@ -56,7 +56,7 @@ struct work {
     size_t count;
     struct aorta_transfers transfers;
     struct aorta_shapes shapes;
-    struct aorta_grounds grounds;
+    struct aorta_evidence_sums sums;
 };
 
 /* ---- which iterations count ---- */
@@ -111,9 +111,9 @@ static aorta_status collect_items(const struct aorta_iteration *iterations, size
         AORTA_TRY(aorta_rank_step_make(&iteration, &work->items[i]));
     }
     verdict->ranks = calloc(verdict->rank_count + 1, sizeof *verdict->ranks);
-    work->grounds.late_device_ns = calloc(verdict->rank_count + 1, sizeof(int64_t));
-    work->grounds.late_host_ns = calloc(verdict->rank_count + 1, sizeof(int64_t));
-    if (!verdict->ranks || !work->grounds.late_device_ns || !work->grounds.late_host_ns)
+    work->sums.late_device_ns = calloc(verdict->rank_count + 1, sizeof(int64_t));
+    work->sums.late_host_ns = calloc(verdict->rank_count + 1, sizeof(int64_t));
+    if (!verdict->ranks || !work->sums.late_device_ns || !work->sums.late_host_ns)
         return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", verdict->rank_count);
     return NULL;
 }
@@ -121,8 +121,8 @@ static aorta_status collect_items(const struct aorta_iteration *iterations, size
 static void free_work(struct work *work) {
     for (size_t i = 0; work->items && i < work->count; i++) aorta_rank_step_free(&work->items[i]);
     free(work->items);
-    free(work->grounds.late_device_ns);
-    free(work->grounds.late_host_ns);
+    free(work->sums.late_device_ns);
+    free(work->sums.late_host_ns);
     aorta_transfers_free(&work->transfers);
     aorta_shapes_free(&work->shapes);
 }
@@ -142,7 +142,7 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high) {
     return value < low ? low : value > high ? high : value;
 }
 
-static void pay(struct aorta_rank_costs *costs, enum aorta_cause cause, enum aorta_collective kind, int64_t ns) {
+static void add_cost(struct aorta_rank_costs *costs, enum aorta_cause cause, enum aorta_collective kind, int64_t ns) {
     costs->cause_ns[cause] += ns;
     costs->collective_ns[cause][kind] += ns;
 }
@@ -158,28 +158,28 @@ static void split_exposed(const struct aorta_rank_step *item, const struct aorta
     const struct aorta_profile *profile = item->iteration.profile;
     const struct aorta_range *range = &profile->ranges[exposed->range];
     const struct aorta_arrival *arrival = &item->arrivals[exposed->range];
-    struct aorta_grounds *grounds = &work->grounds;
+    struct aorta_evidence_sums *sums = &work->sums;
     enum aorta_collective kind = range->info.collective;
     int64_t start = exposed->start_ns, end = exposed->end_ns;
 
     int64_t arrived = arrival->late_rank < 0 ? start : clamp(arrival->until_ns, start, end);
-    pay(costs, AORTA_CAUSE_STRAGGLER, kind, arrived - start);
+    add_cost(costs, AORTA_CAUSE_STRAGGLER, kind, arrived - start);
     if (arrived > start) {
         size_t late = rank_index(verdict, arrival->late_rank);
-        *(arrival->late_device ? &grounds->late_device_ns[late] : &grounds->late_host_ns[late]) += arrived - start;
+        *(arrival->late_device ? &sums->late_device_ns[late] : &sums->late_host_ns[late]) += arrived - start;
     }
     int64_t queued = clamp(serialized_from(item->order, range), arrived, end);
-    pay(costs, AORTA_CAUSE_SERIALIZED_STREAMS, kind, end - queued);
+    add_cost(costs, AORTA_CAUSE_SERIALIZED_STREAMS, kind, end - queued);
     int64_t best = aorta_transfers_best_if_slow(&work->transfers, range, arrival);
     int64_t slow = best ? clamp(arrival->until_ns + best, arrived, queued) : queued;
-    pay(costs, AORTA_CAUSE_SLOW_COLLECTIVE, kind, queued - slow);
+    add_cost(costs, AORTA_CAUSE_SLOW_COLLECTIVE, kind, queued - slow);
     if (queued > slow) {
-        grounds->slow_time_ns[kind] += range->end_ns - arrival->until_ns;
-        grounds->slow_best_ns[kind] += best;
-        grounds->slow_bytes[kind] += range->info.bytes;
+        sums->slow_time_ns[kind] += range->end_ns - arrival->until_ns;
+        sums->slow_best_ns[kind] += best;
+        sums->slow_bytes[kind] += range->info.bytes;
     }
-    pay(costs, AORTA_CAUSE_EXPOSED_COLLECTIVE, kind, slow - arrived);
-    add_to_tally(&grounds->exposed_where[kind], range->info.tag, range->info.layer, slow - arrived);
+    add_cost(costs, AORTA_CAUSE_EXPOSED_COLLECTIVE, kind, slow - arrived);
+    add_to_tally(&sums->exposed_where[kind], range->info.tag, range->info.layer, slow - arrived);
 }
 
 /* Without what the host waited for meanwhile, which are causes of their own. */
@@ -192,7 +192,7 @@ static int64_t late_within(const struct aorta_profile *profile, int64_t start_ns
     return late_ns;
 }
 
-static void tally_idle(const struct aorta_rank_step *item, struct aorta_grounds *grounds) {
+static void tally_idle(const struct aorta_rank_step *item, struct aorta_evidence_sums *sums) {
     const struct aorta_overlap *overlap = item->iteration.overlap;
     for (size_t i = 0; i < overlap->segment_count; i++) {
         const struct aorta_segment *segment = &overlap->segments[i];
@@ -200,9 +200,9 @@ static void tally_idle(const struct aorta_rank_step *item, struct aorta_grounds 
         if (!next) continue;
         const int64_t start_ns = segment->start_ns, end_ns = segment->end_ns;
         const int64_t launched_ns = next->enqueue_ns == INT64_MIN ? end_ns : clamp(next->enqueue_ns, start_ns, end_ns);
-        add_to_tally(&grounds->late_before, next->info.function, -1,
+        add_to_tally(&sums->late_before, next->info.function, -1,
                      late_within(item->iteration.profile, start_ns, launched_ns));
-        add_to_tally(&grounds->latency_before, next->info.function, -1, end_ns - launched_ns);
+        add_to_tally(&sums->latency_before, next->info.function, -1, end_ns - launched_ns);
     }
 }
 
@@ -230,21 +230,21 @@ static aorta_status split_iteration(const struct aorta_rank_step *item, struct w
     costs->cause_ns[AORTA_CAUSE_CONTENTION] += contention;
     costs->cause_ns[AORTA_CAUSE_COMPUTE] += overlap->compute_ns - contention;
     for (size_t i = 0; i < overlap->exposed_count; i++) split_exposed(item, &overlap->exposed[i], work, verdict, costs);
-    if (is_graph(item->iteration.profile)) work->grounds.graph_latency_ns += idle->ns[AORTA_IDLE_LAUNCH_LATENCY];
-    work->grounds.unknown_idle_ns += idle->ns[AORTA_IDLE_UNKNOWN];
-    work->grounds.lead_ns += overlap->lead_ns;
-    work->grounds.rank_iterations++;
-    if (!verdict->recorded) tally_idle(item, &work->grounds); /* of a recording the longest gap is shown instead */
+    if (is_graph(item->iteration.profile)) work->sums.graph_latency_ns += idle->ns[AORTA_IDLE_LAUNCH_LATENCY];
+    work->sums.unknown_idle_ns += idle->ns[AORTA_IDLE_UNKNOWN];
+    work->sums.lead_ns += overlap->lead_ns;
+    work->sums.rank_iterations++;
+    if (!verdict->recorded) tally_idle(item, &work->sums); /* of a recording the longest gap is shown instead */
     return NULL;
 }
 
 /* A few slow transfers are noise: below half a percent of the step they stay ordinary exposed communication. */
-static void forgive_rare_slowness(struct aorta_rank_costs *costs) {
+static void count_rare_slowness_as_exposed(struct aorta_rank_costs *costs) {
     for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
         int64_t slow = costs->collective_ns[AORTA_CAUSE_SLOW_COLLECTIVE][kind];
         if (slow == 0 || slow >= costs->step_ns / 200) continue;
-        pay(costs, AORTA_CAUSE_SLOW_COLLECTIVE, (enum aorta_collective)kind, -slow);
-        pay(costs, AORTA_CAUSE_EXPOSED_COLLECTIVE, (enum aorta_collective)kind, slow);
+        add_cost(costs, AORTA_CAUSE_SLOW_COLLECTIVE, (enum aorta_collective)kind, -slow);
+        add_cost(costs, AORTA_CAUSE_EXPOSED_COLLECTIVE, (enum aorta_collective)kind, slow);
     }
 }
 
@@ -259,7 +259,7 @@ static aorta_status split_ranks(struct work *work, struct aorta_verdict *verdict
         size_t same = same_rank(work->items + i, work->count - i);
         for (size_t j = i; j < i + same; j++)
             AORTA_TRY(split_iteration(&work->items[j], work, verdict, &verdict->ranks[rank]));
-        forgive_rare_slowness(&verdict->ranks[rank]);
+        count_rare_slowness_as_exposed(&verdict->ranks[rank]);
         i += same;
     }
     return NULL;
@@ -310,7 +310,7 @@ static aorta_status summarise(const struct work *work, struct aorta_verdict *ver
     verdict->gaps = !verdict->coarse && may_hold_gaps(work);
     int64_t late = 0;
     for (size_t i = 0; i < verdict->rank_count; i++) late += verdict->ranks[i].cause_ns[AORTA_CAUSE_HOST_LAUNCH];
-    verdict->idle_unexplained = 2 * work->grounds.unknown_idle_ns > late;
+    verdict->idle_unexplained = 2 * work->sums.unknown_idle_ns > late;
     int64_t count = (int64_t)work->count;
     verdict->overlap_ratio = comm ? (double)overlap / (double)comm : NAN;
     verdict->exposed_ms = mean_ms(exposed, count);
@@ -333,7 +333,7 @@ static aorta_status run_work(struct work *work, struct aorta_verdict *verdict) {
     AORTA_TRY(compare_ranks(work, verdict));
     AORTA_TRY(split_ranks(work, verdict));
     AORTA_TRY(summarise(work, verdict));
-    AORTA_TRY(aorta_verdict_word(verdict, &work->grounds));
+    AORTA_TRY(aorta_verdict_make_findings(verdict, &work->sums));
     if (verdict->recorded) return NULL; /* of recordings the whole trace is replayed, not these ranges */
     const struct aorta_replay_run run = {work->items, work->count, &work->transfers, &work->shapes};
     return aorta_verdict_gains_of_steps(&run, verdict);

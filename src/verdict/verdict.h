@@ -103,7 +103,7 @@ AORTA_MUST_USE aorta_status aorta_verdict_make_recorded(const struct aorta_itera
 /* Sets the note, "ABOUT: SENTENCE". */
 AORTA_MUST_USE aorta_status aorta_verdict_note(struct aorta_verdict *verdict, const char *about, const char *sentence);
 /* Gives the verdict the ranks' rooflines, `count` of an array from malloc, also when it fails, and says in the evidence
- * of compute what they show. (compute_words.c) */
+ * of compute what they show. (compute_text.c) */
 AORTA_MUST_USE aorta_status aorta_verdict_roofline(struct aorta_verdict *verdict, struct aorta_roofline *rooflines,
                                                    size_t count);
 void aorta_verdict_free(struct aorta_verdict *verdict);

@@ -15,7 +15,7 @@ struct aorta_tally { /* zero-initialise; names are borrowed */
     size_t count;
 };
 
-struct aorta_grounds {
+struct aorta_evidence_sums {
     int64_t unknown_idle_ns, lead_ns;
     int64_t graph_latency_ns;                                 /* idle between operations of graphs */
     struct aorta_tally late_before, latency_before;           /* operations that ended an idle gap, by its cause */
@@ -27,12 +27,13 @@ struct aorta_grounds {
     int64_t rank_iterations;                                  /* sum over ranks */
 };
 
-/* The step with all losses removed, and what its compute is made of. False: not known. (compute_words.c) */
+/* The step with all losses removed, and what its compute is made of. False: not known. (compute_text.c) */
 bool aorta_verdict_say_left(const struct aorta_verdict *verdict, struct aorta_text *out);
-/* What the step's compute is made of. False: nothing can be said. (compute_words.c) */
+/* What the step's compute is made of. False: nothing can be said. (compute_text.c) */
 bool aorta_verdict_say_compute(const struct aorta_verdict *verdict, struct aorta_text *out);
 
-/* Makes the findings from the ranks' costs. (verdict_words.c) */
-AORTA_MUST_USE aorta_status aorta_verdict_word(struct aorta_verdict *verdict, const struct aorta_grounds *grounds);
+/* Makes the findings from the ranks' costs. (verdict_findings.c) */
+AORTA_MUST_USE aorta_status aorta_verdict_make_findings(struct aorta_verdict *verdict,
+                                                        const struct aorta_evidence_sums *sums);
 
 #endif

@@ -61,7 +61,7 @@ static json_t *write_step(const struct aorta_kineto_about *about, const struct a
 /* A step on a GPU: input copy, layer, all-gather beside it; times around now, as the device clock has them. */
 struct gpu_step {
     struct sample ranges;
-    struct aorta_trace_record records[6];
+    struct aorta_activity_record records[6];
     struct aorta_profile kernels;
     int64_t t;
 };
@@ -84,7 +84,7 @@ static void make_gpu_step(struct gpu_step *step, bool graph) {
     gather->info.bytes = 4096, gather->info.dtype = AORTA_BF16, gather->stream = 2;
     sample_done(s, INT64_MIN);
     uint32_t g = graph ? 5 : 0;
-    const struct aorta_trace_record records[] = {
+    const struct aorta_activity_record records[] = {
         {.kind = AORTA_TRACE_COPY,
          .name = "copy host to device",
          .start_ns = t + 100,

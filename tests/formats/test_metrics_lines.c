@@ -14,7 +14,7 @@ enum { QUEUE = 4096 };
 
 /* A library that hands out what `released` allows, in order. */
 struct slow_library {
-    struct aorta_trace_record records[QUEUE];
+    struct aorta_activity_record records[QUEUE];
     int queued, given, released, fetches;
     bool fails;
 };
@@ -120,7 +120,7 @@ static int fetches(void) {
 /* One compute range from 1000·(step + 1) on, one kernel in it. */
 static void launch(int step) {
     int64_t t = 1000 * (int64_t)(step + 1);
-    library.records[library.queued++] = (struct aorta_trace_record){
+    library.records[library.queued++] = (struct aorta_activity_record){
         .name = "gemm", .start_ns = t + 100, .end_ns = t + 400, .stream = 1, .correlation = (uint32_t)(step + 1)};
 }
 

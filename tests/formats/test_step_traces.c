@@ -33,7 +33,7 @@ static int close_folder(void **state) {
 static void test_schedule(void **state) {
     (void)state;
     static const struct {
-        struct aorta_trace_schedule schedule;
+        struct aorta_profiler_schedule schedule;
         const char *steps;
         int64_t second; /* first step written in the second cycle */
     } cases[] = {
@@ -42,19 +42,20 @@ static void test_schedule(void **state) {
         {{100, 1, 2, 0}, "------------", 204},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct aorta_trace_schedule *schedule = &cases[i].schedule;
+        const struct aorta_profiler_schedule *schedule = &cases[i].schedule;
         int64_t cycle, length = schedule->wait + schedule->warmup + schedule->active;
         for (int step = 0; cases[i].steps[step]; step++) {
-            bool written = aorta_trace_scheduled(schedule, step, &cycle);
+            bool written = aorta_profiler_schedule_active(schedule, step, &cycle);
             if (written != (cases[i].steps[step] == 'K')) fail_msg("case %zu, step %d", i, step);
             if (written) assert_int_equal(cycle, step / length);
             bool watched = written; /* or followed by `warmup` steps at most, then one that is written */
             for (int64_t later = 1; later <= schedule->warmup && !watched; later++)
-                watched = aorta_trace_scheduled(schedule, step + later, &cycle) && cycle == step / length;
-            assert_int_equal(aorta_trace_watched(schedule, step), watched);
-            assert_int_equal(aorta_trace_over(schedule, step), schedule->repeat && step >= schedule->repeat * length);
+                watched = aorta_profiler_schedule_active(schedule, step + later, &cycle) && cycle == step / length;
+            assert_int_equal(aorta_profiler_schedule_tracing(schedule, step), watched);
+            assert_int_equal(aorta_profiler_schedule_over(schedule, step),
+                             schedule->repeat && step >= schedule->repeat * length);
         }
-        assert_int_equal(aorta_trace_first_step(schedule, 1), cases[i].second);
+        assert_int_equal(aorta_profiler_schedule_first_step(schedule, 1), cases[i].second);
     }
 }
 
@@ -188,8 +189,8 @@ static void queue_step(struct aorta_tracer *tracer, struct aorta_metrics_lines *
     check_ok(aorta_metrics_lines_add(lines, &metrics, &s.profile, &launches, t + 90000));
 }
 
-static aorta_status take(void *user, const struct aorta_step_metrics *metrics, const struct aorta_trace_record *records,
-                         size_t count) {
+static aorta_status take(void *user, const struct aorta_step_metrics *metrics,
+                         const struct aorta_activity_record *records, size_t count) {
     return aorta_step_traces_add(user, metrics, records, count);
 }
 

@@ -11,7 +11,7 @@ enum { RECORDS = 4096 };
 /* Ranges of one iteration and the records that a device would leave of them. */
 struct scene {
     struct sample ranges;
-    struct aorta_trace_record records[RECORDS];
+    struct aorta_activity_record records[RECORDS];
     int owner[RECORDS]; /* the range each record belongs to; -1: none */
     size_t count;
     int64_t clock_ns; /* the library's clock − ours */
@@ -31,13 +31,13 @@ static void add_record(struct scene *scene, enum aorta_trace_kind kind, const ch
                        int64_t start_ns, int64_t end_ns) {
     assert_true(scene->count < RECORDS);
     scene->owner[scene->count] = owner;
-    scene->records[scene->count] = (struct aorta_trace_record){.kind = kind,
-                                                               .name = name,
-                                                               .stream = stream,
-                                                               .correlation = (uint32_t)scene->count,
-                                                               .start_ns = start_ns + scene->clock_ns,
-                                                               .end_ns = end_ns + scene->clock_ns,
-                                                               .bytes = kind == AORTA_TRACE_KERNEL ? 0 : 256};
+    scene->records[scene->count] = (struct aorta_activity_record){.kind = kind,
+                                                                  .name = name,
+                                                                  .stream = stream,
+                                                                  .correlation = (uint32_t)scene->count,
+                                                                  .start_ns = start_ns + scene->clock_ns,
+                                                                  .end_ns = end_ns + scene->clock_ns,
+                                                                  .bytes = kind == AORTA_TRACE_KERNEL ? 0 : 256};
     scene->count++;
 }
 

@@ -120,7 +120,7 @@ static void queue_step(struct rig *rig) {
 /* Waits for the step and joins what was recorded of it. */
 static void collect(struct rig *rig, struct aorta_profile *ranges, struct aorta_profile *kernels) {
     struct aorta_launches launches;
-    struct aorta_trace_record *records;
+    struct aorta_activity_record *records;
     size_t count;
     int64_t done_ns;
     check_ok(aorta_event_record(rig->done, rig->compute));

@@ -92,11 +92,11 @@ static void every_field(void **state) {
     for (size_t i = 0; i < 4; i++) fake->record(&rows[i]);
     check_ok(aorta_tracer_flush(tracer, false));
     memset(name, 'x', sizeof name - 1);
-    struct aorta_trace_record *records;
+    struct aorta_activity_record *records;
     size_t count;
     check_ok(aorta_tracer_records(tracer, 0, 10000, &records, &count));
     assert_int_equal(count, 4);
-    const struct aorta_trace_record *r = &records[0];
+    const struct aorta_activity_record *r = &records[0];
     assert_int_equal(r->kind, AORTA_TRACE_KERNEL);
     assert_string_equal(r->name, "gemm_kernel");
     assert_int_equal(r->start_ns, 1000);
@@ -157,7 +157,7 @@ static void windows(void **state) {
     add_kernel("early", 90, 130, 1); /* begins before, middle inside */
     add_kernel("late", 180, 210, 1);
     add_kernel("next", 190, 220, 1);
-    struct aorta_trace_record *records;
+    struct aorta_activity_record *records;
     size_t count;
     check_ok(aorta_tracer_flush(tracer, false));
     check_ok(aorta_tracer_records(tracer, 100, 200, &records, &count));
@@ -203,7 +203,7 @@ static void bounded(void **state) {
     enum { MANY = 400000 };
     for (int i = 0; i < MANY; i++) add_kernel("k", 1000 + 10 * (uint64_t)i, 1005 + 10 * (uint64_t)i, 1);
     check_ok(aorta_tracer_flush(tracer, true));
-    struct aorta_trace_record *records;
+    struct aorta_activity_record *records;
     size_t count;
     check_ok(aorta_tracer_records(tracer, 0, INT64_MAX, &records, &count));
     assert_true(count > 0 && count < MANY);
@@ -335,7 +335,7 @@ static void add_launch(const char *name, uint32_t correlation, uint64_t node) {
 static void expect_taken(struct aorta_tracer *tracer, uint32_t after, uint32_t until, const char *names) {
     const struct aorta_launches launches = {.after = after, .until = until};
     struct aorta_profile profile;
-    struct aorta_trace_record *records;
+    struct aorta_activity_record *records;
     size_t count;
     char taken[64] = "";
     check_ok(aorta_tracer_take(tracer, &launches, &profile, &records, &count));
@@ -384,7 +384,7 @@ static uint64_t label_of(struct aorta_tracer *tracer, uint64_t node) {
     add_launch("node", fake->call(0), node);
     const struct aorta_launches launches = {.after = after, .until = aorta_tracer_launches(tracer)};
     struct aorta_profile profile;
-    struct aorta_trace_record *records;
+    struct aorta_activity_record *records;
     size_t count;
     check_ok(aorta_tracer_flush(tracer, true));
     check_ok(aorta_tracer_take(tracer, &launches, &profile, &records, &count));
@@ -460,7 +460,7 @@ static void names_are_demangled(void **state) {
     static const char mangled[] = "_Z31ncclDevKernel_AllGather_RING_LL24ncclDevKernelArgsStorageILm4096EE";
     char *expected = aorta_demangle(mangled);
     struct aorta_tracer *tracer = open_tracer();
-    struct aorta_trace_record *records;
+    struct aorta_activity_record *records;
     size_t count;
     for (uint64_t i = 0; i < 3; i++) add_kernel(i == 1 ? "fill" : mangled, 1000 + 100 * i, 1050 + 100 * i, 7);
     check_ok(aorta_tracer_flush(tracer, true));

@@ -130,7 +130,7 @@ static void check_kernels(const struct aorta_profile *ranges, const struct aorta
 static void join(struct rig *rig, struct aorta_tracer *tracer, int slot, struct aorta_launches *launches,
                  int64_t done_ns, int64_t *offset_ns) {
     struct aorta_profile ranges, kernels;
-    struct aorta_trace_record *records;
+    struct aorta_activity_record *records;
     size_t count;
     check_ok(aorta_recorder_collect(rig->recorder, slot, &ranges));
     check_ok(aorta_tracer_take(tracer, launches, &kernels, &records, &count));

@@ -38,7 +38,7 @@ static void run_kernel(uint64_t kernel, uint64_t stream, int64_t start_ns) {
     fake->finish(&work);
 }
 
-static size_t take(struct aorta_tracer *tracer, struct aorta_trace_record **records) {
+static size_t take(struct aorta_tracer *tracer, struct aorta_activity_record **records) {
     size_t count;
     check_ok(aorta_tracer_records(tracer, 0, INT64_MAX, records, &count));
     return count;
@@ -47,7 +47,7 @@ static size_t take(struct aorta_tracer *tracer, struct aorta_trace_record **reco
 static void test_every_field(void **state) {
     (void)state;
     struct aorta_tracer *tracer = open_tracer();
-    struct aorta_trace_record *records;
+    struct aorta_activity_record *records;
     const int64_t begin = aorta_clock_ns();
     assert_true(fake->running());
     fake->load(KERNEL_A, "gemm_kernel");
@@ -92,7 +92,7 @@ static void test_launches_are_numbered(void **state) {
     (void)state;
     struct aorta_tracer *tracer = open_tracer();
     struct aorta_profile profile;
-    struct aorta_trace_record *records;
+    struct aorta_activity_record *records;
     size_t count;
     const int64_t begin = aorta_clock_ns();
     run_kernel(KERNEL_A, 1, begin);

@@ -311,7 +311,7 @@ static struct aorta_replay_span span_of(const struct sim *sim, int rank, int op,
         .communicator = AORTA_GRAPH_NONE,
         .launch = call,
         .name = one->kind == SIM_EXTRA ? NAMES - 1 : (uint32_t)one->name,
-        .meeting = collective ? (uint32_t)count_collectives(sim, rank, op) : AORTA_GRAPH_NONE,
+        .collective = collective ? (uint32_t)count_collectives(sim, rank, op) : AORTA_GRAPH_NONE,
         .step = (uint32_t)one->step,
         .kind = span_kind(one),
         .role = (uint8_t)one->role,
@@ -357,20 +357,21 @@ static void record_rank(const struct sim *sim, int rank, struct sim_recording *o
 
 void sim_record(const struct sim *sim, struct sim_recording *out) {
     *out = (struct sim_recording){0};
-    uint32_t meetings = (uint32_t)count_collectives(sim, 0, sim->ranks[0].count);
-    out->meetings = calloc(meetings + 1, sizeof *out->meetings);
-    assert(out->meetings);
-    for (uint32_t i = 0; i < meetings; i++) {
+    uint32_t collectives = (uint32_t)count_collectives(sim, 0, sim->ranks[0].count);
+    out->collectives = calloc(collectives + 1, sizeof *out->collectives);
+    assert(out->collectives);
+    for (uint32_t i = 0; i < collectives; i++) {
         const struct sim_op *op = &sim->ranks[0].ops[nth_collective(sim, 0, (int)i)];
-        out->meetings[i] = (struct aorta_replay_meeting){(uint32_t)sim->rank_count, op->best_ns ? op->best_ns : -1, -1};
+        out->collectives[i] =
+            (struct aorta_replay_collective){(uint32_t)sim->rank_count, op->best_ns ? op->best_ns : -1, -1};
     }
     for (int r = 0; r < sim->rank_count; r++) record_rank(sim, r, out);
     out->recording = (struct aorta_recording){.hosts = out->hosts,
                                               .ranks = out->ranks,
-                                              .meetings = out->meetings,
+                                              .collectives = out->collectives,
                                               .host_count = (uint32_t)sim->rank_count,
                                               .rank_count = (uint32_t)sim->rank_count,
-                                              .meeting_count = meetings,
+                                              .collective_count = collectives,
                                               .name_count = NAMES};
 }
 
@@ -381,6 +382,6 @@ void sim_recording_free(struct sim_recording *recording) {
         free((void *)recording->ranks[r].first_wait);
         free((void *)recording->ranks[r].waits);
     }
-    free(recording->meetings);
+    free(recording->collectives);
     *recording = (struct sim_recording){0};
 }

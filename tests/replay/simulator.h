@@ -77,7 +77,7 @@ struct sim_recording {
     struct aorta_recording recording;
     struct aorta_replay_host hosts[SIM_RANKS];
     struct aorta_replay_rank ranks[SIM_RANKS];
-    struct aorta_replay_meeting *meetings;
+    struct aorta_replay_collective *collectives;
 };
 void sim_record(const struct sim *sim, struct sim_recording *recording);
 void sim_recording_free(struct sim_recording *recording);

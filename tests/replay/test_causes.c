@@ -398,7 +398,7 @@ static void one_large_reduction(void **unused) {
     for (int pieces = 0; pieces < 2; pieces++) {
         sim_run(&sim);
         sim_record(&sim, &recording);
-        recording.meetings[0].piece_ns = pieces ? 1 * MS : -1;
+        recording.collectives[0].piece_ns = pieces ? 1 * MS : -1;
         check_ok(aorta_graph_make(&recording.recording, &graph));
         check_ok(aorta_gains_measure(&graph, &gains));
         close_to(gains.gain_ns[AORTA_WITHOUT_EXPOSURE], pieces ? 9 * MS : 0, 1);
@@ -600,7 +600,7 @@ static void lags_without_a_reason_are_counted(void **unused) {
                                      .alone_ns = -1,
                                      .queue = AORTA_GRAPH_NONE,
                                      .communicator = AORTA_GRAPH_NONE,
-                                     .meeting = AORTA_GRAPH_NONE};
+                                     .collective = AORTA_GRAPH_NONE};
     struct aorta_replay_host one_host = {&call, 1, 1, 0};
     struct aorta_replay_rank rank = {
         .spans = &span, .span_count = 1, .stream_count = 1, .bounds = {.end_ns = 1000 * US, .steps = 1}};

@@ -2,8 +2,8 @@
  * communicators that collectives share, products that collectives slow down. Each is planted in a made-up trace and,
  * beside it, one that looks alike and has another reason. */
 #include "check.h"
-#include "replay/build.h"
 #include "replay/replay.h"
+#include "replay/trace_graph.h"
 #include "samples/kineto.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ enum { STEPS = 12, US = 1000 };
 struct run {
     struct aorta_trace_list list;
     struct aorta_trace_analysis analysis;
-    struct aorta_replay_built built;
+    struct aorta_trace_graph built;
     struct aorta_gains gains;
 };
 
@@ -21,7 +21,7 @@ static void measure(struct sample_kineto *sample, struct run *run) {
     *run = (struct run){0};
     sample_kineto_open(sample, &run->list);
     check_ok(aorta_trace_analyze(&run->list, NULL, &run->analysis));
-    check_ok(aorta_replay_build(&run->analysis, &run->built));
+    check_ok(aorta_trace_graph_make(&run->analysis, &run->built));
     check_ok(aorta_gains_measure(&run->built.graph, &run->gains));
     struct aorta_replay replay = {0};
     const struct aorta_graph *graph = &run->built.graph;
@@ -31,7 +31,7 @@ static void measure(struct sample_kineto *sample, struct run *run) {
 }
 
 static void end(struct run *run) {
-    aorta_replay_built_free(&run->built);
+    aorta_trace_graph_free(&run->built);
     aorta_trace_analysis_free(&run->analysis);
     aorta_trace_list_free(&run->list);
 }

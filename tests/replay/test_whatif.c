@@ -74,9 +74,9 @@ static void find_collectives(const struct sim_recording *recording, struct run *
     for (uint32_t i = 0; i < graph->point_count; i++) {
         found->of_point[i] = AORTA_GRAPH_NONE;
         if (!graph->ends[i] || aorta_subject_kind(graph->subject[i]) != AORTA_SUBJECT_SPAN) continue;
-        uint32_t meeting = recording->ranks[graph->rank[i]].spans[aorta_subject_row(graph->subject[i])].meeting;
-        if (meeting == AORTA_GRAPH_NONE) continue;
-        found->items[found->count] = (struct aorta_whatif_collective){AORTA_ALL_REDUCE, 2, sizes[meeting]};
+        uint32_t collective = recording->ranks[graph->rank[i]].spans[aorta_subject_row(graph->subject[i])].collective;
+        if (collective == AORTA_GRAPH_NONE) continue;
+        found->items[found->count] = (struct aorta_whatif_collective){AORTA_ALL_REDUCE, 2, sizes[collective]};
         found->of_point[i] = found->count++;
     }
     assert_int_equal(found->count, 4);
@@ -289,7 +289,7 @@ static void recorded_ranks(void **state) {
     (void)state;
     struct aorta_trace_list list = {0};
     struct aorta_trace_analysis analysis;
-    struct aorta_replay_built built;
+    struct aorta_trace_graph built;
     struct aorta_whatif_collectives collectives;
     struct aorta_whatif whatif;
     for (int rank = 0; rank < 2; rank++) {
@@ -298,7 +298,7 @@ static void recorded_ranks(void **state) {
         check_ok(aorta_trace_open(path, &(struct aorta_trace_options){0}, &list));
     }
     check_ok(aorta_trace_analyze(&list, NULL, &analysis));
-    check_ok(aorta_replay_build(&analysis, &built));
+    check_ok(aorta_trace_graph_make(&analysis, &built));
     check_ok(aorta_whatif_of_trace(&analysis, &built, &collectives));
     check_ok(aorta_whatif_begin(&built.graph, &collectives, 8, -1, &whatif));
     assert_int_equal(collectives.ranks, 2);
@@ -306,7 +306,7 @@ static void recorded_ranks(void **state) {
     assert_true(whatif.fit.link.ns_per_byte > 1 / 450.0 && whatif.fit.link.ns_per_byte < 1 / 100.0); /* NVLink */
     check_orders(&whatif);
     aorta_whatif_collectives_free(&collectives);
-    aorta_replay_built_free(&built);
+    aorta_trace_graph_free(&built);
     aorta_trace_analysis_free(&analysis);
     aorta_trace_list_free(&list);
 }

@@ -43,7 +43,7 @@ static void write_step(struct aorta_metrics_writer *writer, int rank, int step, 
          .stream = 1},
     };
     static const int owners[] = {1, 0, 0};
-    struct aorta_trace_record records[] = {
+    struct aorta_activity_record records[] = {
         {.name = "ncclDevKernel_AllGather_RING_LL(x)", .stream = 9, .start_ns = t + 2500000, .end_ns = t + 5500000},
         {.name = "sm90_gemm", .stream = 8, .start_ns = t + 4000000, .end_ns = t + 9000000},
         {.name = "bias_gelu", .stream = 8, .start_ns = t + 1000000, .end_ns = t + 2000123},

@@ -81,7 +81,7 @@ void sample_free(struct sample *sample) {
     aorta_overlap_free(&sample->overlap);
 }
 
-void sample_join(struct aorta_trace_record *records, size_t count, const int *owners,
+void sample_join(struct aorta_activity_record *records, size_t count, const int *owners,
                  const struct aorta_profile *ranges, struct aorta_profile *kernels) {
     struct aorta_profile copy;
     struct aorta_launches launches = {.first_label = 1};

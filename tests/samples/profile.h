@@ -24,7 +24,7 @@ void sample_free(struct sample *sample);
 
 /* The kernel view of these records, joined with the ranges, which stay as they are: records[i] is of owners[i] (-1: of
  * none), whose node it has the label of. */
-void sample_join(struct aorta_trace_record *records, size_t count, const int *owners,
+void sample_join(struct aorta_activity_record *records, size_t count, const int *owners,
                  const struct aorta_profile *ranges, struct aorta_profile *kernels);
 
 /* Random numbers that are the same on every machine (xorshift64, Marsaglia 2003). */

@@ -247,13 +247,13 @@ static void random_queues_agree_with_counting(void **state) {
     for (int round = 0; round < 500; round++) {
         struct aorta_span spans[MOST];
         struct aorta_span_times counted;
-        struct aorta_queues queues;
+        struct aorta_queue_usage queues;
         struct many on, between;
         const size_t count = random_spans(spans, false);
         size_t kernels = 0;
         count_times(spans, count, &counted);
         count_gaps(spans, count, &on, &between);
-        check_ok(aorta_queues_analyse(spans, count, &queues));
+        check_ok(aorta_queue_usage_measure(spans, count, &queues));
         for (size_t i = 0; i < queues.count; i++) {
             check_queue(&queues.items[i], spans, count);
             kernels += queues.items[i].kernels;
@@ -265,7 +265,7 @@ static void random_queues_agree_with_counting(void **state) {
         assert_int_equal(queues.intra.ns.count + queues.intra.overlapping, on.count);
         assert_int_equal(queues.inter.ns.count + queues.inter.overlapping, between.count);
         assert_true(fabs(queues.parallel - (double)counted.sum_ns / (double)counted.busy_ns) < 1e-12);
-        aorta_queues_free(&queues);
+        aorta_queue_usage_free(&queues);
     }
 }
 

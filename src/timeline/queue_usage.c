@@ -13,7 +13,7 @@ struct gap_list {
 struct analysis {
     struct aorta_span *spans; /* sorted by queue, then start */
     size_t count;
-    struct aorta_queues *queues;
+    struct aorta_queue_usage *queues;
     struct gap_list same_stream, other_stream; /* of all queues */
 };
 
@@ -48,7 +48,7 @@ static struct aorta_gap_summary summarise(const struct gap_list *list, const str
 }
 
 /* `kernels`: those of the device. */
-static aorta_status find_stream_gaps(struct aorta_queues *queues, const struct aorta_span *kernels, size_t count) {
+static aorta_status find_stream_gaps(struct aorta_queue_usage *queues, const struct aorta_span *kernels, size_t count) {
     const struct gap_list none = {0};
     struct gap_list intra = {.items = malloc((count + 1) * sizeof(double))};
     struct gap_list inter = {.items = malloc((count + 1) * sizeof(double))};
@@ -134,7 +134,7 @@ static int most_kernels_first(const void *x, const void *y) {
 
 static aorta_status describe_queues(struct analysis *analysis) {
     const struct gap_list none = {0};
-    struct aorta_queues *queues = analysis->queues;
+    struct aorta_queue_usage *queues = analysis->queues;
     const struct aorta_span *spans = analysis->spans;
     size_t end, used = 0;
     for (size_t i = 0; i < analysis->count; i++)
@@ -171,7 +171,7 @@ static void count_streams_on_several(struct analysis *analysis) {
 }
 
 static aorta_status describe_device(struct analysis *analysis, struct aorta_span *kernels) {
-    struct aorta_queues *queues = analysis->queues;
+    struct aorta_queue_usage *queues = analysis->queues;
     int64_t first_ns = INT64_MAX, last_ns = INT64_MIN, sum_ns = 0, kernels_ns;
     for (size_t i = 0; i < analysis->count; i++) {
         const struct aorta_span *span = &analysis->spans[i];
@@ -194,9 +194,9 @@ static aorta_status describe_device(struct analysis *analysis, struct aorta_span
     return NULL;
 }
 
-aorta_status aorta_queues_analyse(struct aorta_span *spans, size_t count, struct aorta_queues *queues) {
+aorta_status aorta_queue_usage_measure(struct aorta_span *spans, size_t count, struct aorta_queue_usage *queues) {
     struct analysis analysis = {.spans = spans, .count = count, .queues = queues};
-    *queues = (struct aorta_queues){0};
+    *queues = (struct aorta_queue_usage){0};
     if (count) qsort(spans, count, sizeof *spans, by_queue);
     struct aorta_span *kernels = calloc(count + 1, sizeof *kernels);
     analysis.same_stream.items = malloc((count + 1) * sizeof(double));
@@ -207,11 +207,11 @@ aorta_status aorta_queues_analyse(struct aorta_span *spans, size_t count, struct
     free(kernels);
     free(analysis.same_stream.items);
     free(analysis.other_stream.items);
-    if (status) aorta_queues_free(queues);
+    if (status) aorta_queue_usage_free(queues);
     return status;
 }
 
-void aorta_queues_free(struct aorta_queues *queues) {
+void aorta_queue_usage_free(struct aorta_queue_usage *queues) {
     aorta_arena_free(&queues->arena);
-    *queues = (struct aorta_queues){0};
+    *queues = (struct aorta_queue_usage){0};
 }

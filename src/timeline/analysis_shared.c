@@ -68,7 +68,7 @@ static enum aorta_collective kind_by_name(const struct aorta_trace_work *work) {
 static struct aorta_trace_part part_of(const struct aorta_trace_analysis *analysis, const struct facts *facts,
                                        const struct aorta_trace_work *work) {
     struct aorta_trace_part part = {.group = AORTA_TRACE_NONE,
-                                    .meeting = AORTA_TRACE_NONE,
+                                    .collective = AORTA_TRACE_NONE,
                                     .kind = AORTA_COLLECTIVE_OTHER,
                                     .group_size = -1,
                                     .bytes = -1,
@@ -143,21 +143,21 @@ static struct aorta_trace_part *find_part(const struct aorta_trace_parts *parts,
 
 static void link_part(struct aorta_trace_analysis *analysis, struct aorta_trace_part *part, size_t shared) {
     const struct aorta_align_shared *found = &analysis->alignment.shared[shared];
-    struct aorta_trace_meeting *meeting = &analysis->meetings[shared];
-    part->meeting = (uint32_t)shared;
-    meeting->group = part->group;
-    meeting->step = part->step;
-    meeting->kind = part->kind;
-    meeting->complete = part->group_size == (int32_t)found->part_count;
-    meeting->chosen = true;
+    struct aorta_shared_collective *collective = &analysis->shared_collectives[shared];
+    part->collective = (uint32_t)shared;
+    collective->group = part->group;
+    collective->step = part->step;
+    collective->kind = part->kind;
+    collective->complete = part->group_size == (int32_t)found->part_count;
+    collective->chosen = true;
 }
 
 static aorta_status link_parts(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts) {
     const struct aorta_alignment *alignment = &analysis->alignment;
     uint32_t **rows = calloc(analysis->rank_count + 1, sizeof(*rows));
-    analysis->meetings = calloc(alignment->shared_count + 1, sizeof *analysis->meetings);
+    analysis->shared_collectives = calloc(alignment->shared_count + 1, sizeof *analysis->shared_collectives);
     aorta_status status = NULL;
-    if (!rows || !analysis->meetings)
+    if (!rows || !analysis->shared_collectives)
         status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu collectives", alignment->shared_count);
     for (size_t i = 0; !status && i < analysis->rank_count; i++) status = rows_of_trace(&analysis->ranks[i], &rows[i]);
     for (size_t i = 0; !status && i < alignment->shared_count; i++) {
@@ -211,7 +211,7 @@ void aorta_trace_parts_free(struct aorta_trace_parts *parts) {
 
 /* How long this kernel ran before the last rank had started the same collective. */
 static int64_t wait_of(const struct aorta_trace_analysis *analysis, const struct aorta_trace_part *part) {
-    const struct aorta_align_shared *shared = &analysis->alignment.shared[part->meeting];
+    const struct aorta_align_shared *shared = &analysis->alignment.shared[part->collective];
     const struct aorta_trace_work *work = &analysis->ranks[part->rank].work[part->work];
     int64_t last_ns = INT64_MIN;
     for (size_t i = 0; i < shared->part_count; i++)
@@ -221,11 +221,11 @@ static int64_t wait_of(const struct aorta_trace_analysis *analysis, const struct
     return wait_ns < 0 ? 0 : wait_ns > length_ns ? length_ns : wait_ns;
 }
 
-void aorta_trace_meetings_finish(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts) {
+void aorta_trace_shared_finish(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts) {
     for (size_t i = 0; i < parts->count; i++) {
         struct aorta_trace_part *part = &parts->items[i];
-        if (part->meeting == AORTA_TRACE_NONE) continue;
-        analysis->meetings[part->meeting].exposed_ns += part->blamed_ns;
-        if (analysis->meetings[part->meeting].complete) part->wait_ns = wait_of(analysis, part);
+        if (part->collective == AORTA_TRACE_NONE) continue;
+        analysis->shared_collectives[part->collective].exposed_ns += part->blamed_ns;
+        if (analysis->shared_collectives[part->collective].complete) part->wait_ns = wait_of(analysis, part);
     }
 }

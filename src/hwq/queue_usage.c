@@ -1,4 +1,4 @@
-#include "hwq/queues.h"
+#include "hwq/queue_usage.h"
 
 #include <math.h>
 
@@ -12,14 +12,14 @@ static void say_gap(struct aorta_text *text, const char *what, const struct aort
     aorta_text_puts(text, "\n");
 }
 
-static void say_queue(struct aorta_text *text, const struct aorta_queues *queues, const struct aorta_queue *queue,
+static void say_queue(struct aorta_text *text, const struct aorta_queue_usage *queues, const struct aorta_queue *queue,
                       const char *name) {
     double share = queues->span_ns > 0 ? 100 * (double)queue->busy_ns / (double)queues->span_ns : 0;
     aorta_text_printf(text, "  %s %-8lld %8zu %8zu %8zu %8zu %9.1f%%\n", name, (long long)queue->id, queue->kernels,
                       queue->transfers, queue->streams, queue->changes, share);
 }
 
-void aorta_queues_text(const struct aorta_queues *queues, const char *name, struct aorta_text *text) {
+void aorta_queue_usage_text(const struct aorta_queue_usage *queues, const char *name, struct aorta_text *text) {
     aorta_text_printf(text, "%s and %zu copies and fills of %s over %.3f ms, %.1f%% of it busy\n",
                       aorta_counted((long long)queues->kernels, "kernel").text, queues->transfers,
                       aorta_counted((long long)queues->stream_count, "stream").text, (double)queues->span_ns * 1e-6,
@@ -81,7 +81,7 @@ static void write_queue(struct aorta_json *json, const struct aorta_queue *queue
     aorta_json_object_end(json);
 }
 
-void aorta_queues_json(const struct aorta_queues *queues, struct aorta_json *json) {
+void aorta_queue_usage_json(const struct aorta_queue_usage *queues, struct aorta_json *json) {
     aorta_json_object(json);
     aorta_json_key_int(json, "kernels", (int64_t)queues->kernels);
     aorta_json_key_int(json, "transfers", (int64_t)queues->transfers);

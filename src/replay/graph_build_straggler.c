@@ -7,7 +7,7 @@
  *
  * One rank may have another variant of a kernel: what only it runs is no more than what it lacks of the others'. And of
  * what all run, no more is taken away than the rank takes longer for all of it. */
-#include "replay/assembly.h"
+#include "replay/graph_build.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ struct group {
 };
 
 struct study {
-    struct aorta_assembly *assembly;
+    struct aorta_graph_builder *builder;
     struct entry *entries; /* by name and number, then rank */
     size_t count;
     struct group *groups;      /* one for each rank, of the key at hand */
@@ -51,9 +51,9 @@ static int entry_order(const void *left, const void *right) {
 
 /* ---- runs ---- */
 
-static int64_t met_at(const struct aorta_assembly *assembly, const struct aorta_replay_span *span) {
-    if (span->meeting == AORTA_GRAPH_NONE) return span->start_ns;
-    return assembly->graph->time_ns[assembly->first_meeting + span->meeting];
+static int64_t met_at(const struct aorta_graph_builder *builder, const struct aorta_replay_span *span) {
+    if (span->collective == AORTA_GRAPH_NONE) return span->start_ns;
+    return builder->graph->time_ns[builder->first_arrival + span->collective];
 }
 
 static int64_t within(const struct aorta_replay_span *span, int64_t from_ns, int64_t to_ns) {
@@ -64,8 +64,8 @@ static int64_t within(const struct aorta_replay_span *span, int64_t from_ns, int
 
 /* Collectives that began before a span, then the one that begins next after its start. `entries`: the rank's, in order
  * of its spans. */
-static void find_beside(const struct aorta_assembly *assembly, uint32_t rank, struct entry *entries, size_t count) {
-    const struct aorta_replay_rank *one = &assembly->recording->ranks[rank];
+static void find_beside(const struct aorta_graph_builder *builder, uint32_t rank, struct entry *entries, size_t count) {
+    const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
     int64_t until_ns = INT64_MIN, waits_ns = INT64_MIN;
     uint32_t span = 0;
     for (size_t i = 0; i < count; i++) {
@@ -74,7 +74,7 @@ static void find_beside(const struct aorta_assembly *assembly, uint32_t rank, st
             const struct aorta_replay_span *other = &one->spans[span];
             if (other->kind != AORTA_REPLAY_COLLECTIVE) continue;
             if (other->end_ns > until_ns) until_ns = other->end_ns;
-            if (met_at(assembly, other) > waits_ns) waits_ns = met_at(assembly, other);
+            if (met_at(builder, other) > waits_ns) waits_ns = met_at(builder, other);
         }
         entries[i].beside = row->start_ns < until_ns;
         entries[i].waiting = 2 * within(row, row->start_ns, waits_ns) >= row->end_ns - row->start_ns;
@@ -87,7 +87,7 @@ static void find_beside(const struct aorta_assembly *assembly, uint32_t rank, st
             if (one->spans[span - 1].kind == AORTA_REPLAY_COLLECTIVE) next = &one->spans[span - 1];
         if (!next || next->start_ns >= row->end_ns) continue;
         entries[i].beside = true;
-        entries[i].waiting |= 2 * within(row, next->start_ns, met_at(assembly, next)) >= row->end_ns - row->start_ns;
+        entries[i].waiting |= 2 * within(row, next->start_ns, met_at(builder, next)) >= row->end_ns - row->start_ns;
     }
 }
 
@@ -99,9 +99,9 @@ static bool counts(const struct aorta_replay_rank *rank, const struct aorta_repl
 /* Numbers the runs of each name within a step, in order of their launch: that of their beginnings differs from rank to
  * rank where streams overlap. */
 static aorta_status number_runs(const struct study *study, uint32_t rank, uint32_t *numbers) {
-    const struct aorta_replay_rank *one = &study->assembly->recording->ranks[rank];
-    const uint32_t *launched = study->assembly->launched[rank];
-    size_t names = study->assembly->recording->name_count;
+    const struct aorta_replay_rank *one = &study->builder->recording->ranks[rank];
+    const uint32_t *launched = study->builder->launched[rank];
+    size_t names = study->builder->recording->name_count;
     struct {
         uint32_t step, count;
     } *last = calloc(names + 1, sizeof *last);
@@ -118,7 +118,7 @@ static aorta_status number_runs(const struct study *study, uint32_t rank, uint32
 }
 
 static aorta_status collect_rank(struct study *study, uint32_t rank) {
-    const struct aorta_replay_rank *one = &study->assembly->recording->ranks[rank];
+    const struct aorta_replay_rank *one = &study->builder->recording->ranks[rank];
     size_t first = study->count;
     uint32_t *numbers = malloc(((size_t)one->span_count + 1) * sizeof *numbers);
     if (!numbers) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u spans", one->span_count);
@@ -127,7 +127,7 @@ static aorta_status collect_rank(struct study *study, uint32_t rank) {
         if (counts(one, &one->spans[i]))
             study->entries[study->count++] =
                 (struct entry){.name = one->spans[i].name, .number = numbers[i], .rank = rank, .span = i};
-    if (!status) find_beside(study->assembly, rank, study->entries + first, study->count - first);
+    if (!status) find_beside(study->builder, rank, study->entries + first, study->count - first);
     free(numbers);
     return status;
 }
@@ -135,12 +135,12 @@ static aorta_status collect_rank(struct study *study, uint32_t rank) {
 /* ---- one name and number on all ranks ---- */
 
 static int64_t length_of(const struct study *study, const struct entry *entry) {
-    const struct aorta_replay_span *span = &study->assembly->recording->ranks[entry->rank].spans[entry->span];
+    const struct aorta_replay_span *span = &study->builder->recording->ranks[entry->rank].spans[entry->span];
     return span->end_ns - span->start_ns;
 }
 
 static size_t measure_groups(struct study *study, size_t begin) {
-    uint32_t ranks = study->assembly->recording->rank_count;
+    uint32_t ranks = study->builder->recording->rank_count;
     memset(study->groups, 0, ranks * sizeof *study->groups);
     size_t i = begin;
     while (i < study->count && study->entries[i].name == study->entries[begin].name &&
@@ -172,7 +172,7 @@ static double best_time(const struct group *group) {
 /* The median of the other ranks; of two in the middle the lower. 0: most of them do not run it. */
 static double time_of_others(const struct study *study, uint32_t rank) {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < study->assembly->recording->rank_count; i++)
+    for (uint32_t i = 0; i < study->builder->recording->rank_count; i++)
         if (i != rank) study->values[count++] = best_time(&study->groups[i]);
     qsort(study->values, count, sizeof *study->values, ascending);
     return study->values[(count - 1) / 2];
@@ -181,7 +181,7 @@ static double time_of_others(const struct study *study, uint32_t rank) {
 /* The shortest mean of those that ran it alone. */
 static double time_alone(const struct study *study) {
     double shortest = 0;
-    for (uint32_t i = 0; i < study->assembly->recording->rank_count; i++) {
+    for (uint32_t i = 0; i < study->builder->recording->rank_count; i++) {
         double alone = study->groups[i].alone_ns;
         if (alone > 0 && (shortest <= 0 || alone < shortest)) shortest = alone;
     }
@@ -196,7 +196,7 @@ static double excess_of(const struct study *study, uint32_t rank, bool *common) 
 }
 
 static void sum_excess(struct study *study) {
-    for (uint32_t i = 0; i < study->assembly->recording->rank_count; i++) {
+    for (uint32_t i = 0; i < study->builder->recording->rank_count; i++) {
         bool common;
         double excess = excess_of(study, i, &common);
         *(excess > 0 ? &study->more[common][i] : &study->less[common][i]) += excess;
@@ -207,9 +207,9 @@ static void sum_excess(struct study *study) {
 
 static void set_runs(struct study *study) {
     double alone = time_alone(study);
-    for (uint32_t r = 0; r < study->assembly->recording->rank_count; r++) {
+    for (uint32_t r = 0; r < study->builder->recording->rank_count; r++) {
         const struct group *group = &study->groups[r];
-        const struct aorta_graph_rank *bounds = &study->assembly->recording->ranks[r].bounds;
+        const struct aorta_graph_rank *bounds = &study->builder->recording->ranks[r].bounds;
         bool common;
         double excess = excess_of(study, r, &common), net = study->more[common][r] + study->less[common][r];
         double steps = bounds->steps ? bounds->steps : 1, stays = 1;
@@ -217,7 +217,7 @@ static void set_runs(struct study *study) {
         if (excess > 0 && matters) stays = 1 - net / study->more[common][r] * excess / best_time(group);
         for (size_t i = group->begin; i < group->end; i++) {
             const struct entry *entry = &study->entries[i];
-            struct aorta_runs *runs = &study->assembly->runs[r][entry->span];
+            struct aorta_runs *runs = &study->builder->runs[r][entry->span];
             runs->stays = (float)stays;
             if (entry->waiting && alone > 0) runs->apart_ns = (int64_t)alone;
         }
@@ -230,7 +230,7 @@ static void study_all(struct study *study) {
 }
 
 static aorta_status study_make(struct study *study) {
-    const struct aorta_recording *recording = study->assembly->recording;
+    const struct aorta_recording *recording = study->builder->recording;
     size_t limit = 1, ranks = (size_t)recording->rank_count + 1;
     for (uint32_t i = 0; i < recording->rank_count; i++) limit += recording->ranks[i].span_count;
     study->entries = malloc(limit * sizeof *study->entries);
@@ -247,14 +247,14 @@ static aorta_status study_make(struct study *study) {
     return NULL;
 }
 
-aorta_status aorta_compare_runs(struct aorta_assembly *assembly) {
-    struct study study = {.assembly = assembly};
-    const struct aorta_recording *recording = assembly->recording;
+aorta_status aorta_compare_runs(struct aorta_graph_builder *builder) {
+    struct study study = {.builder = builder};
+    const struct aorta_recording *recording = builder->recording;
     for (uint32_t r = 0; r < recording->rank_count; r++) {
         size_t count = recording->ranks[r].span_count;
-        assembly->runs[r] = malloc((count + 1) * sizeof *assembly->runs[r]);
-        if (!assembly->runs[r]) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu spans", count);
-        for (size_t i = 0; i < count; i++) assembly->runs[r][i] = (struct aorta_runs){.stays = 1, .apart_ns = -1};
+        builder->runs[r] = malloc((count + 1) * sizeof *builder->runs[r]);
+        if (!builder->runs[r]) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu spans", count);
+        for (size_t i = 0; i < count; i++) builder->runs[r][i] = (struct aorta_runs){.stays = 1, .apart_ns = -1};
     }
     if (recording->rank_count < 2) return NULL;
     aorta_status status = study_make(&study);

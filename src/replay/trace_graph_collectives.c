@@ -1,6 +1,6 @@
 /* How long the collectives that ranks share would take: at the bandwidth that their size reaches elsewhere in the run,
  * or on this link. */
-#include "replay/build.h"
+#include "replay/trace_graph.h"
 #include "timeline/links.h"
 #include "timeline/steps.h"
 
@@ -16,12 +16,12 @@ enum {
 /* Of a link's peak large collectives of NCCL reach so much as bus bandwidth (measured on two H200: docs/results.md). */
 static const double REACHED = 0.57;
 
-/* ---- one meeting ---- */
+/* ---- one collective ---- */
 
 struct sample {
     int kind, group_size;
     int64_t bytes, transfer_ns;
-    size_t meeting;
+    size_t collective;
 };
 
 static int sort_order(const struct sample *a, const struct sample *b) {
@@ -56,7 +56,7 @@ static bool has_few_channels(const struct aorta_trace *trace, const struct aorta
 
 /* On the link at its bandwidth; -1: not known, or not far less. */
 static int64_t best_on_link(const struct aorta_trace_analysis *analysis, const struct sample *sample) {
-    const struct aorta_align_shared *shared = &analysis->alignment.shared[sample->meeting];
+    const struct aorta_align_shared *shared = &analysis->alignment.shared[sample->collective];
     const struct aorta_trace_rank *rank = &analysis->ranks[shared->parts[0].rank];
     double gbps = REACHED * aorta_link_gbps(rank->trace, rank->device);
     double factor = aorta_collective_bus_factor((enum aorta_collective)sample->kind, sample->group_size);
@@ -80,22 +80,23 @@ static size_t collect(const struct aorta_trace_analysis *analysis, struct sample
     size_t count = 0;
     for (size_t i = 0; i < analysis->alignment.shared_count; i++) {
         const struct aorta_align_shared *shared = &analysis->alignment.shared[i];
-        if (!analysis->meetings[i].complete || shared->bytes <= 0 || shared->part_count < 2) continue;
-        samples[count++] = (struct sample){.kind = (int)analysis->meetings[i].kind,
+        if (!analysis->shared_collectives[i].complete || shared->bytes <= 0 || shared->part_count < 2) continue;
+        samples[count++] = (struct sample){.kind = (int)analysis->shared_collectives[i].kind,
                                            .group_size = (int)shared->part_count,
                                            .bytes = shared->bytes,
                                            .transfer_ns = transfer_of(shared),
-                                           .meeting = i};
+                                           .collective = i};
     }
     return count;
 }
 
-aorta_status aorta_build_meetings(const struct aorta_trace_analysis *analysis, struct aorta_replay_meeting *meetings) {
+aorta_status aorta_replay_collectives_make(const struct aorta_trace_analysis *analysis,
+                                           struct aorta_replay_collective *collectives) {
     size_t limit = analysis->alignment.shared_count;
     struct sample *samples = malloc((limit + 1) * sizeof *samples);
     if (!samples) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu collectives", limit);
     for (size_t i = 0; i < limit; i++)
-        meetings[i] = (struct aorta_replay_meeting){
+        collectives[i] = (struct aorta_replay_collective){
             .parts = (uint32_t)analysis->alignment.shared[i].part_count, .best_ns = -1, .piece_ns = -1};
     size_t count = collect(analysis, samples);
     if (count) qsort(samples, count, sizeof *samples, sample_order);
@@ -104,11 +105,11 @@ aorta_status aorta_build_meetings(const struct aorta_trace_analysis *analysis, s
         }
         int64_t tenth_ns = end - begin < AORTA_TRANSFER_SAMPLES ? -1 : samples[begin + (end - begin) / 10].transfer_ns;
         for (size_t i = begin; i < end; i++) {
-            struct aorta_replay_meeting *meeting = &meetings[samples[i].meeting];
+            struct aorta_replay_collective *collective = &collectives[samples[i].collective];
             bool slow = tenth_ns >= 0 && samples[i].transfer_ns > AORTA_TRANSFER_SLOWER * tenth_ns;
             int64_t link_ns = best_on_link(analysis, &samples[i]);
-            meeting->best_ns = slow && (link_ns < 0 || tenth_ns < link_ns) ? tenth_ns : link_ns;
-            meeting->piece_ns = last_piece(&samples[i]);
+            collective->best_ns = slow && (link_ns < 0 || tenth_ns < link_ns) ? tenth_ns : link_ns;
+            collective->piece_ns = last_piece(&samples[i]);
         }
     }
     free(samples);

@@ -1,4 +1,4 @@
-#include "replay/build.h"
+#include "replay/trace_graph.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,16 +6,16 @@
 /* While a recording is made. */
 struct build {
     const struct aorta_trace_analysis *analysis;
-    struct aorta_replay_built *out;
+    struct aorta_trace_graph *out;
     struct aorta_replay_host *hosts;
     struct aorta_replay_rank *ranks;
-    struct aorta_replay_meeting *meetings;
+    struct aorta_replay_collective *collectives;
     uint32_t host_count, name_count;
-    struct aorta_replay_call **calls; /* owned; of each host */
-    uint32_t **call_rows;             /* of each host and row of the trace's calls[]: row of the host's; NONE */
-    struct aorta_replay_span **spans; /* owned; of each rank */
-    struct aorta_built_waits *waits;  /* of each rank */
-    uint32_t **names;                 /* of each host and text of its trace: the name's number on all ranks */
+    struct aorta_replay_call **calls;   /* owned; of each host */
+    uint32_t **call_rows;               /* of each host and row of the trace's calls[]: row of the host's; NONE */
+    struct aorta_replay_span **spans;   /* owned; of each rank */
+    struct aorta_recorded_waits *waits; /* of each rank */
+    uint32_t **names;                   /* of each host and text of its trace: the name's number on all ranks */
 };
 
 static const struct aorta_trace *trace_of(const struct build *build, size_t rank) {
@@ -194,7 +194,7 @@ static struct aorta_replay_span span_of(const struct build *build, size_t rank, 
         .communicator = communicator_of(build->analysis->ranks[rank].trace, work),
         .launch = work->call == AORTA_TRACE_NONE ? AORTA_GRAPH_NONE : build->call_rows[host][work->call],
         .name = work->name == AORTA_TRACE_NONE ? 0 : build->names[host][work->name],
-        .meeting = AORTA_GRAPH_NONE,
+        .collective = AORTA_GRAPH_NONE,
         .step = AORTA_GRAPH_NONE,
         .kind = (uint8_t)(collective                                               ? AORTA_REPLAY_COLLECTIVE
                           : crosses_link(build->analysis->ranks[rank].trace, work) ? AORTA_REPLAY_TRANSFER
@@ -223,8 +223,8 @@ static void add_facts(struct build *build, size_t rank, const uint32_t *span_of_
             span->step = (uint32_t)i;
             if (range->info.kind != AORTA_RANGE_COLLECTIVE) continue;
             span->role = roles[range->info.collective];
-            if (range->sequence >= 0 && build->analysis->meetings[range->sequence].complete)
-                span->meeting = (uint32_t)range->sequence;
+            if (range->sequence >= 0 && build->analysis->shared_collectives[range->sequence].complete)
+                span->collective = (uint32_t)range->sequence;
         }
     }
 }
@@ -305,9 +305,9 @@ static aorta_status add_spans(struct build *build, size_t rank) {
     build->ranks[rank].host = build->out->sources[rank].host;
     AORTA_TRY(set_alone(build, rank));
     uint32_t host = build->ranks[rank].host;
-    return aorta_build_waits(trace, shift_of(build, build->hosts[host].rank), &build->hosts[host],
-                             is_only_rank(build, rank), build->call_rows[host], build->calls[host], &build->ranks[rank],
-                             &build->waits[rank]);
+    return aorta_recorded_waits_make(trace, shift_of(build, build->hosts[host].rank), &build->hosts[host],
+                                     is_only_rank(build, rank), build->call_rows[host], build->calls[host],
+                                     &build->ranks[rank], &build->waits[rank]);
 }
 
 /* ---- steps ---- */
@@ -354,17 +354,17 @@ static aorta_status build_ranks(struct build *build) {
         AORTA_TRY(add_spans(build, i));
         AORTA_TRY(set_bounds(build, i));
     }
-    AORTA_TRY(aorta_build_meetings(analysis, build->meetings));
+    AORTA_TRY(aorta_replay_collectives_make(analysis, build->collectives));
     const struct aorta_recording recording = {
         .hosts = build->hosts,
         .ranks = build->ranks,
-        .meetings = build->meetings,
+        .collectives = build->collectives,
         .host_count = build->host_count,
         .rank_count = (uint32_t)analysis->rank_count,
-        .meeting_count = (uint32_t)analysis->alignment.shared_count,
+        .collective_count = (uint32_t)analysis->alignment.shared_count,
         .name_count = build->name_count,
     };
-    return aorta_graph_assemble(&recording, &build->out->graph);
+    return aorta_graph_make_unfinished(&recording, &build->out->graph);
 }
 
 static void build_free(struct build *build) {
@@ -373,7 +373,7 @@ static void build_free(struct build *build) {
         if (build->call_rows) free(build->call_rows[i]);
         if (build->names) free(build->names[i]);
         if (build->spans) free(build->spans[i]);
-        if (build->waits) aorta_built_waits_free(&build->waits[i]);
+        if (build->waits) aorta_recorded_waits_free(&build->waits[i]);
     }
     free(build->calls);
     free(build->call_rows);
@@ -382,33 +382,33 @@ static void build_free(struct build *build) {
     free(build->waits);
     free(build->hosts);
     free(build->ranks);
-    free(build->meetings);
+    free(build->collectives);
 }
 
-aorta_status aorta_replay_build(const struct aorta_trace_analysis *analysis, struct aorta_replay_built *built) {
+aorta_status aorta_trace_graph_make(const struct aorta_trace_analysis *analysis, struct aorta_trace_graph *built) {
     size_t ranks = analysis->rank_count + 1;
-    *built = (struct aorta_replay_built){.sources = calloc(ranks, sizeof *built->sources),
-                                         .source_count = analysis->rank_count,
-                                         .hosts = calloc(ranks, sizeof *built->hosts)};
+    *built = (struct aorta_trace_graph){.sources = calloc(ranks, sizeof *built->sources),
+                                        .source_count = analysis->rank_count,
+                                        .hosts = calloc(ranks, sizeof *built->hosts)};
     struct build build = {.analysis = analysis, .out = built};
     build.hosts = calloc(ranks, sizeof *build.hosts);
     build.ranks = calloc(ranks, sizeof *build.ranks);
-    build.meetings = calloc(analysis->alignment.shared_count + 1, sizeof *build.meetings);
+    build.collectives = calloc(analysis->alignment.shared_count + 1, sizeof *build.collectives);
     build.calls = calloc(ranks, sizeof *build.calls);
     build.call_rows = calloc(ranks, sizeof *build.call_rows);
     build.names = calloc(ranks, sizeof *build.names);
     build.spans = calloc(ranks, sizeof *build.spans);
     build.waits = calloc(ranks, sizeof *build.waits);
-    bool made = built->sources && built->hosts && build.hosts && build.ranks && build.meetings && build.calls &&
+    bool made = built->sources && built->hosts && build.hosts && build.ranks && build.collectives && build.calls &&
                 build.call_rows && build.names && build.spans && build.waits;
     aorta_status status = made ? build_ranks(&build) : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", ranks);
     build_free(&build);
     if (!status) status = aorta_graph_finish(&built->graph);
-    if (status) aorta_replay_built_free(built);
+    if (status) aorta_trace_graph_free(built);
     return status;
 }
 
-void aorta_replay_built_free(struct aorta_replay_built *built) {
+void aorta_trace_graph_free(struct aorta_trace_graph *built) {
     for (size_t i = 0; built->sources && i < built->source_count; i++) {
         free(built->sources[i].works);
         free(built->sources[i].calls);
@@ -416,5 +416,5 @@ void aorta_replay_built_free(struct aorta_replay_built *built) {
     free(built->sources);
     free(built->hosts);
     aorta_graph_free(&built->graph);
-    *built = (struct aorta_replay_built){0};
+    *built = (struct aorta_trace_graph){0};
 }

@@ -1,4 +1,4 @@
-#include "replay/build_steps.h"
+#include "replay/steps_graph.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +19,8 @@ struct build {
     struct aorta_replay_rank *ranks;
     struct aorta_replay_call **calls; /* owned; of each rank */
     struct aorta_replay_span **spans;
-    struct aorta_replay_meeting *meetings;
-    uint32_t meeting_count;
+    struct aorta_replay_collective *collectives;
+    uint32_t collective_count;
     const struct aorta_range_info **names; /* those of different work, in order */
     uint32_t name_count;
 };
@@ -239,14 +239,14 @@ static int placed_order(const void *left, const void *right) {
     return (a->end_ns > b->end_ns) - (a->end_ns < b->end_ns);
 }
 
-static void add_meeting(struct build *build, const struct placed *placed, struct aorta_replay_span *span) {
+static void add_collective(struct build *build, const struct placed *placed, struct aorta_replay_span *span) {
     const struct aorta_arrival *arrival = placed->arrival;
     if (!arrival->complete || placed->range->info.group_size < 2) return;
-    struct aorta_replay_meeting *meeting = &build->meetings[arrival->number];
+    struct aorta_replay_collective *collective = &build->collectives[arrival->number];
     int64_t best_ns = aorta_transfers_best_if_slow(build->run->transfers, placed->range, arrival);
-    if (!meeting->parts++) meeting->best_ns = meeting->piece_ns = -1;
-    if (best_ns > 0 && (meeting->best_ns < 0 || best_ns < meeting->best_ns)) meeting->best_ns = best_ns;
-    span->meeting = arrival->number;
+    if (!collective->parts++) collective->best_ns = collective->piece_ns = -1;
+    if (best_ns > 0 && (collective->best_ns < 0 || best_ns < collective->best_ns)) collective->best_ns = best_ns;
+    span->collective = arrival->number;
 }
 
 static const uint8_t kinds[] = {[AORTA_RANGE_COMPUTE] = AORTA_REPLAY_KERNEL,
@@ -264,7 +264,7 @@ static struct aorta_replay_span span_of(struct build *build, size_t rank, const 
         .communicator = AORTA_GRAPH_NONE,
         .launch = range->enqueue_ns == INT64_MIN ? AORTA_GRAPH_NONE : launch_at(build, rank, range->enqueue_ns),
         .name = name_of(build, range),
-        .meeting = AORTA_GRAPH_NONE,
+        .collective = AORTA_GRAPH_NONE,
         .step = (uint32_t)placed->step,
         .kind = kinds[range->info.kind],
     };
@@ -275,7 +275,7 @@ static struct aorta_replay_span span_of(struct build *build, size_t rank, const 
                 : range->info.collective == AORTA_ALL_REDUCE || range->info.collective == AORTA_REDUCE_SCATTER
                     ? AORTA_REPLAY_REDUCE
                     : AORTA_REPLAY_OTHER;
-    add_meeting(build, placed, &span);
+    add_collective(build, placed, &span);
     return span;
 }
 
@@ -336,30 +336,32 @@ static aorta_status add_spans(struct build *build, size_t rank) {
 
 /* ---- all of it ---- */
 
-static aorta_status count_meetings(struct build *build) {
+static aorta_status count_collectives(struct build *build) {
     for (size_t i = 0; i < build->run->count; i++) {
         const struct aorta_rank_step *step = &build->run->steps[i];
         for (size_t j = 0; j < step->iteration.profile->range_count; j++)
-            if (step->arrivals[j].number >= build->meeting_count) build->meeting_count = step->arrivals[j].number + 1;
+            if (step->arrivals[j].number >= build->collective_count)
+                build->collective_count = step->arrivals[j].number + 1;
     }
-    build->meetings = calloc(build->meeting_count + 1, sizeof *build->meetings);
-    return build->meetings ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for %u collectives", build->meeting_count);
+    build->collectives = calloc(build->collective_count + 1, sizeof *build->collectives);
+    return build->collectives ? NULL
+                              : AORTA_ERROR(AORTA_MEMORY, "no memory for %u collectives", build->collective_count);
 }
 
 static aorta_status build_ranks(struct build *build, size_t most) {
     AORTA_TRY(choose_steps(build, most));
     AORTA_TRY(collect_names(build));
-    AORTA_TRY(count_meetings(build));
+    AORTA_TRY(count_collectives(build));
     for (size_t r = 0; r < build->out->rank_count; r++) {
         AORTA_TRY(add_calls(build, r));
         AORTA_TRY(add_spans(build, r));
     }
     const struct aorta_recording recording = {.hosts = build->hosts,
                                               .ranks = build->ranks,
-                                              .meetings = build->meetings,
+                                              .collectives = build->collectives,
                                               .host_count = (uint32_t)build->out->rank_count,
                                               .rank_count = (uint32_t)build->out->rank_count,
-                                              .meeting_count = build->meeting_count,
+                                              .collective_count = build->collective_count,
                                               .name_count = build->name_count};
     return aorta_graph_make(&recording, &build->out->graph);
 }
@@ -375,12 +377,12 @@ static void build_free(struct build *build) {
     free(build->ranks);
     free(build->calls);
     free(build->spans);
-    free(build->meetings);
+    free(build->collectives);
     free(build->names);
 }
 
-aorta_status aorta_replay_build_steps(const struct aorta_replay_run *run, size_t most,
-                                      struct aorta_replay_steps *built) {
+aorta_status aorta_replay_steps_make(const struct aorta_replay_run *run, size_t most,
+                                     struct aorta_replay_steps *built) {
     size_t limit = run->count + 1; /* ranks at most */
     *built = (struct aorta_replay_steps){.ranks = calloc(limit, sizeof *built->ranks),
                                          .ranges = calloc(limit, sizeof(*built->ranges)),

@@ -1,7 +1,7 @@
 /* The graph of steps that this program recorded of itself: ranges around operations, with the times of their launches
  * and of the host's waits. */
-#ifndef AORTA_REPLAY_BUILD_STEPS_H
-#define AORTA_REPLAY_BUILD_STEPS_H
+#ifndef AORTA_REPLAY_STEPS_GRAPH_H
+#define AORTA_REPLAY_STEPS_GRAPH_H
 
 #include "replay/recording.h"
 #include "timeline/steps.h"
@@ -27,8 +27,8 @@ struct aorta_replay_steps {
 
 /* Replays at most the last `most` steps that all ranks have without one between missing. AORTA_UNSUPPORTED: there are
  * fewer than 3, or launches are not known; AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_replay_build_steps(const struct aorta_replay_run *run, size_t most,
-                                                     struct aorta_replay_steps *built);
+AORTA_MUST_USE aorta_status aorta_replay_steps_make(const struct aorta_replay_run *run, size_t most,
+                                                    struct aorta_replay_steps *built);
 void aorta_replay_steps_free(struct aorta_replay_steps *built);
 
 #endif

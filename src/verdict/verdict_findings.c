@@ -10,13 +10,13 @@
 /* Findings are made for a cause or, where it is about collectives, for each kind. */
 struct subject {
     const struct aorta_verdict *verdict;
-    const struct aorta_grounds *grounds;
+    const struct aorta_evidence_sums *sums;
     struct aorta_finding *finding;
     struct aorta_text evidence;
 };
 
 static double per_step_ms(const struct subject *subject, int64_t ns) {
-    return (double)ns / 1e6 / (double)subject->grounds->rank_iterations;
+    return (double)ns / 1e6 / (double)subject->sums->rank_iterations;
 }
 
 /* The unit of the figures: "idle 3 ms a step", or "idle 3 ms" of a whole recording. */
@@ -48,26 +48,26 @@ static void say_where_idle(struct subject *subject, const struct aorta_tally *be
 }
 
 static void say_host_launch(struct subject *subject) {
-    const struct aorta_grounds *grounds = subject->grounds;
+    const struct aorta_evidence_sums *sums = subject->sums;
     struct aorta_text *text = &subject->evidence;
-    int64_t known = -grounds->unknown_idle_ns;
+    int64_t known = -sums->unknown_idle_ns;
     for (size_t i = 0; i < subject->verdict->rank_count; i++)
         known += subject->verdict->ranks[i].cause_ns[AORTA_CAUSE_HOST_LAUNCH];
     if (known > 0)
         aorta_text_printf(text, "idle %s ms%s because nothing had been launched",
                           aorta_brief(per_step_ms(subject, known)).text,
                           subject->verdict->whole ? ", start-up included," : each(subject));
-    if (grounds->unknown_idle_ns > 0)
+    if (sums->unknown_idle_ns > 0)
         aorta_text_printf(text, "%sidle %s ms; these files contain no launch times, so the reason is not known",
-                          known > 0 ? ", " : "", aorta_brief(per_step_ms(subject, grounds->unknown_idle_ns)).text);
-    say_where_idle(subject, &grounds->late_before);
+                          known > 0 ? ", " : "", aorta_brief(per_step_ms(subject, sums->unknown_idle_ns)).text);
+    say_where_idle(subject, &sums->late_before);
     if (subject->verdict->idle_unexplained) subject->finding->circumstances |= AORTA_NOT_EXPLAINED;
 }
 
 /* Launched in time and not started: in a graph that is the device's own time from one operation to the next. */
 static void say_launch_latency(struct subject *subject) {
     const double ms = subject->finding->cost_ms;
-    const bool graph = 2 * per_step_ms(subject, subject->grounds->graph_latency_ns) > ms;
+    const bool graph = 2 * per_step_ms(subject, subject->sums->graph_latency_ns) > ms;
     if (graph) subject->finding->circumstances |= AORTA_OF_GRAPH;
     if (graph)
         aorta_text_printf(&subject->evidence, "idle %s ms%s from one operation of the graph to the next",
@@ -75,23 +75,23 @@ static void say_launch_latency(struct subject *subject) {
     else
         aorta_text_printf(&subject->evidence, "idle %s ms%s between launch and start", aorta_brief(ms).text,
                           each(subject));
-    say_where_idle(subject, &subject->grounds->latency_before);
+    say_where_idle(subject, &subject->sums->latency_before);
 }
 
 static void say_straggler(struct subject *subject) {
-    const struct aorta_grounds *grounds = subject->grounds;
+    const struct aorta_evidence_sums *sums = subject->sums;
     const struct aorta_verdict *verdict = subject->verdict;
     size_t worst = 0;
     int64_t all = 0, worst_ns = 0;
     for (size_t i = 0; i < verdict->rank_count; i++) {
-        int64_t caused = grounds->late_device_ns[i] + grounds->late_host_ns[i];
+        int64_t caused = sums->late_device_ns[i] + sums->late_host_ns[i];
         all += caused;
         if (caused > worst_ns) {
             worst = i;
             worst_ns = caused;
         }
     }
-    bool device = grounds->late_device_ns[worst] >= grounds->late_host_ns[worst];
+    bool device = sums->late_device_ns[worst] >= sums->late_host_ns[worst];
     bool alternating = verdict->rank_count > 1 && worst_ns * 3 < all * 2; /* less than two thirds are its doing */
     int late = verdict->ranks[worst].rank;
     subject->finding->rank = late;
@@ -104,13 +104,13 @@ static void say_straggler(struct subject *subject) {
 }
 
 static void say_slow_collective(struct subject *subject) {
-    const struct aorta_grounds *grounds = subject->grounds;
+    const struct aorta_evidence_sums *sums = subject->sums;
     int kind = subject->finding->collective;
-    double bytes = (double)grounds->slow_bytes[kind];
+    double bytes = (double)sums->slow_bytes[kind];
     aorta_text_printf(&subject->evidence,
                       "%s moved %s GB/s where the best tenth of the same size reaches %s (waiting left out)",
-                      kind_name(subject), aorta_brief(bytes / (double)grounds->slow_time_ns[kind]).text,
-                      aorta_brief(bytes / (double)grounds->slow_best_ns[kind]).text);
+                      kind_name(subject), aorta_brief(bytes / (double)sums->slow_time_ns[kind]).text,
+                      aorta_brief(bytes / (double)sums->slow_best_ns[kind]).text);
 }
 
 static void say_serialized(struct subject *subject) {
@@ -121,7 +121,7 @@ static void say_serialized(struct subject *subject) {
 }
 
 static void say_exposed(struct subject *subject) {
-    const struct aorta_tally *where = &subject->grounds->exposed_where[subject->finding->collective];
+    const struct aorta_tally *where = &subject->sums->exposed_where[subject->finding->collective];
     bool unknown = subject->finding->collective == AORTA_COLLECTIVE_OTHER;
     aorta_text_printf(&subject->evidence, "%s ran %s ms%s with no compute beside %s",
                       unknown ? "collectives of unknown kind" : kind_name(subject),
@@ -208,9 +208,9 @@ static struct aorta_finding weigh(const struct aorta_verdict *verdict, enum aort
     return finding;
 }
 
-static aorta_status put_into_words(const struct aorta_verdict *verdict, const struct aorta_grounds *grounds,
+static aorta_status put_into_words(const struct aorta_verdict *verdict, const struct aorta_evidence_sums *sums,
                                    struct aorta_finding *finding) {
-    struct subject subject = {.verdict = verdict, .grounds = grounds, .finding = finding};
+    struct subject subject = {.verdict = verdict, .sums = sums, .finding = finding};
     if (words[finding->cause].sentence)
         say_cost(&subject, words[finding->cause].sentence);
     else
@@ -224,7 +224,7 @@ static int finding_order(const void *left, const void *right) {
     return (a->cost_ms < b->cost_ms) - (a->cost_ms > b->cost_ms);
 }
 
-aorta_status aorta_verdict_word(struct aorta_verdict *verdict, const struct aorta_grounds *grounds) {
+aorta_status aorta_verdict_make_findings(struct aorta_verdict *verdict, const struct aorta_evidence_sums *sums) {
     verdict->findings = calloc(AORTA_CAUSE_COUNT * AORTA_COLLECTIVE_COUNT, sizeof *verdict->findings);
     if (!verdict->findings) return AORTA_ERROR(AORTA_MEMORY, "no memory for the findings");
     for (int cause = 0; cause < AORTA_CAUSE_COUNT; cause++) {
@@ -234,7 +234,7 @@ aorta_status aorta_verdict_word(struct aorta_verdict *verdict, const struct aort
             *finding = weigh(verdict, (enum aorta_cause)cause, kind);
             if (finding->cost_ms <= 0) continue;
             verdict->finding_count++;
-            AORTA_TRY(put_into_words(verdict, grounds, finding));
+            AORTA_TRY(put_into_words(verdict, sums, finding));
         }
     }
     qsort(verdict->findings, verdict->finding_count, sizeof *verdict->findings, finding_order);

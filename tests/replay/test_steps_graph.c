@@ -4,8 +4,8 @@
  *     compute                      K======|     K======|
  *     gather                       C===|        waits for the compute before it (no prefetch) */
 #include "check.h"
-#include "replay/build_steps.h"
 #include "replay/replay.h"
+#include "replay/steps_graph.h"
 #include "samples/profile.h"
 
 enum { US = 1000, STEPS = 6, RANKS = 2, LAYERS = 4 };
@@ -113,7 +113,7 @@ static struct aorta_gains gains_of(const struct run *run) {
     const struct aorta_replay_run input = {run->steps, RANKS * STEPS, &run->transfers, &run->shapes};
     struct aorta_replay_steps built;
     struct aorta_gains gains;
-    check_ok(aorta_replay_build_steps(&input, STEPS, &built));
+    check_ok(aorta_replay_steps_make(&input, STEPS, &built));
     check_ok(aorta_gains_measure(&built.graph, &gains));
     aorta_replay_steps_free(&built);
     assert_true(gains.replayed_ns == gains.measured_ns);
@@ -181,10 +181,10 @@ static void what_cannot_be_replayed_says_why(void **state) {
     make(&(struct case_of){.ahead = true}, &run);
     struct aorta_replay_steps built;
     struct aorta_replay_run input = {run.steps, RANKS * STEPS, &run.transfers, &run.shapes};
-    check_fails(aorta_replay_build_steps(&input, 2, &built), AORTA_UNSUPPORTED, "fewer than 3 steps");
+    check_fails(aorta_replay_steps_make(&input, 2, &built), AORTA_UNSUPPORTED, "fewer than 3 steps");
     for (size_t i = 0; i < run.samples[3].profile.range_count; i++)
         run.samples[3].profile.ranges[i].enqueue_ns = INT64_MIN;
-    check_fails(aorta_replay_build_steps(&input, STEPS, &built), AORTA_UNSUPPORTED, "were not recorded");
+    check_fails(aorta_replay_steps_make(&input, STEPS, &built), AORTA_UNSUPPORTED, "were not recorded");
     end(&run);
 }
 

@@ -1,6 +1,6 @@
 /* Where in the program hosts pause: between which calls, by what these launched. The three places at which they pause
  * longest in all have a removal each, since each has a reason of its own. */
-#include "replay/assembly.h"
+#include "replay/graph_build.h"
 
 #include <stdlib.h>
 
@@ -34,9 +34,9 @@ static uint32_t removal_of(const struct place *longest, size_t pause) {
     return AORTA_WITHOUT_PAUSES_ELSE;
 }
 
-void aorta_place_pauses(struct aorta_assembly *assembly) {
-    struct aorta_pause *pauses = assembly->pauses;
-    size_t count = assembly->pause_count;
+void aorta_place_pauses(struct aorta_graph_builder *builder) {
+    struct aorta_pause *pauses = builder->pauses;
+    size_t count = builder->pause_count;
     struct place longest[PLACES] = {0};
     if (count) qsort(pauses, count, sizeof *pauses, by_place);
     for (size_t begin = 0, end; begin < count; begin = end) {
@@ -49,5 +49,5 @@ void aorta_place_pauses(struct aorta_assembly *assembly) {
         keep_longest(longest, place);
     }
     for (size_t i = 0; i < count; i++)
-        aorta_graph_change(assembly->graph, pauses[i].edge, removal_of(longest, i), pauses[i].left_ns);
+        aorta_graph_change(builder->graph, pauses[i].edge, removal_of(longest, i), pauses[i].left_ns);
 }

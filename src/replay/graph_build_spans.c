@@ -3,7 +3,7 @@
  * A span begins after the one before it on its stream, after its launch, and after what the file says it waits for.
  * Where none of these explains the beginning, it is inferred: what ended last before it and was launched before it. The
  * edge that explains best takes the recorded lag, the others what is usual for them. */
-#include "replay/assembly.h"
+#include "replay/graph_build.h"
 
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ struct lane {
 };
 
 struct spans {
-    struct aorta_assembly *assembly;
+    struct aorta_graph_builder *builder;
     const struct aorta_replay_rank *rows;
     const struct aorta_replay_call *calls;
     uint32_t rank;
@@ -69,11 +69,11 @@ static void add_stream(struct spans *spans, uint32_t row, struct reasons *reason
     const struct aorta_replay_span *other = &spans->rows->spans[before];
     bool overlaps = other->end_ns > span->start_ns; /* graphs, and launches that begin before their predecessor ends */
     add_reason(reasons, (struct reason){
-                            .from = overlaps ? aorta_span_start(spans->assembly, spans->rank, before)
-                                             : aorta_span_end(spans->assembly, spans->rank, before),
+                            .from = overlaps ? aorta_span_start(spans->builder, spans->rank, before)
+                                             : aorta_span_end(spans->builder, spans->rank, before),
                             .from_ns = overlaps ? other->start_ns : other->end_ns,
                             .usual_ns = overlaps ? span->start_ns - other->start_ns
-                                                 : spans->assembly->usual[spans->rank].stream_ns,
+                                                 : spans->builder->usual[spans->rank].stream_ns,
                             .kind = AORTA_EDGE_STREAM,
                         });
 }
@@ -83,9 +83,9 @@ static void add_launch(const struct spans *spans, uint32_t row, struct reasons *
     if (span->launch == AORTA_GRAPH_NONE) return;
     int64_t launch_ns = spans->calls[span->launch].start_ns, end_ns = spans->calls[span->launch].end_ns;
     if (launch_ns > span->start_ns) return; /* clocks that differ */
-    int64_t usual_ns = spans->assembly->usual[spans->rank].launch_ns;
+    int64_t usual_ns = spans->builder->usual[spans->rank].launch_ns;
     if (end_ns < span->start_ns && end_ns - launch_ns > usual_ns) usual_ns = end_ns - launch_ns; /* a long call */
-    add_reason(reasons, (struct reason){.from = aorta_call_start(spans->assembly, spans->rows->host, span->launch),
+    add_reason(reasons, (struct reason){.from = aorta_call_start(spans->builder, spans->rows->host, span->launch),
                                         .from_ns = launch_ns,
                                         .usual_ns = usual_ns,
                                         .kind = AORTA_EDGE_LAUNCH});
@@ -127,9 +127,9 @@ static enum aorta_edge_kind kind_of(const struct spans *spans, uint32_t row, uin
 
 static void add_dependency(const struct spans *spans, uint32_t row, uint32_t other, bool inferred,
                            struct reasons *reasons) {
-    add_reason(reasons, (struct reason){.from = aorta_span_end(spans->assembly, spans->rank, other),
+    add_reason(reasons, (struct reason){.from = aorta_span_end(spans->builder, spans->rank, other),
                                         .from_ns = spans->rows->spans[other].end_ns,
-                                        .usual_ns = spans->assembly->usual[spans->rank].dependency_ns,
+                                        .usual_ns = spans->builder->usual[spans->rank].dependency_ns,
                                         .kind = kind_of(spans, row, other, inferred),
                                         .inferred = inferred});
 }
@@ -148,7 +148,7 @@ static void infer_dependency(const struct spans *spans, uint32_t row, struct rea
     int64_t after_ns = best ? best->from_ns : INT64_MIN;
     /* A graph's spans share one launch and may wait for each other. */
     uint32_t before = span->launch == AORTA_GRAPH_NONE ? AORTA_GRAPH_NONE : span->launch + 1;
-    uint32_t found = aorta_last_ended(spans->assembly, spans->rank, after_ns, span->start_ns + CLOCK_NS, before, row);
+    uint32_t found = aorta_last_ended(spans->builder, spans->rank, after_ns, span->start_ns + CLOCK_NS, before, row);
     if (found != AORTA_GRAPH_NONE && spans->rows->spans[found].start_ns < span->start_ns)
         add_dependency(spans, row, found, true, reasons);
 }
@@ -171,7 +171,7 @@ static bool is_ahead(const struct spans *spans, const struct aorta_replay_span *
 
 /* All reasons of a gather but its stream's order meet in a point of their own; NONE: it has none. */
 static uint32_t add_ready(struct spans *spans, uint32_t row, const struct reasons *reasons, const struct reason *best) {
-    struct aorta_graph *graph = spans->assembly->graph;
+    struct aorta_graph *graph = spans->builder->graph;
     int64_t start_ns = spans->rows->spans[row].start_ns, ready_ns = INT64_MIN;
     for (uint32_t i = 0; i < reasons->count; i++) {
         const struct reason *reason = &reasons->items[i];
@@ -192,10 +192,10 @@ static uint32_t add_ready(struct spans *spans, uint32_t row, const struct reason
 }
 
 static void begin_gather(struct spans *spans, uint32_t row, const struct reasons *reasons, const struct reason *best) {
-    struct aorta_graph *graph = spans->assembly->graph;
+    struct aorta_graph *graph = spans->builder->graph;
     const struct aorta_replay_span *span = &spans->rows->spans[row];
     struct lane *lane = &spans->lanes[span->stream];
-    uint32_t start = aorta_span_start(spans->assembly, spans->rank, row), ready = add_ready(spans, row, reasons, best);
+    uint32_t start = aorta_span_start(spans->builder, spans->rank, row), ready = add_ready(spans, row, reasons, best);
     bool ahead = is_ahead(spans, span);
     if (ready != AORTA_GRAPH_NONE)
         aorta_graph_edge(graph, ready, start, 0, ahead ? AORTA_EDGE_READY : AORTA_EDGE_DEPENDENCY, false);
@@ -206,18 +206,18 @@ static void begin_gather(struct spans *spans, uint32_t row, const struct reasons
 
 /* Who waits for a reduction waits for the one before it, once there is slack. */
 static void add_slack(const struct spans *spans, uint32_t start, const struct reason *reason) {
-    struct aorta_graph *graph = spans->assembly->graph;
+    struct aorta_graph *graph = spans->builder->graph;
     uint32_t before = spans->reduction_before[aorta_subject_row(graph->subject[reason->from])];
     if (before != AORTA_GRAPH_NONE)
-        aorta_graph_edge(graph, aorta_span_end(spans->assembly, spans->rank, before), start, reason->usual_ns,
+        aorta_graph_edge(graph, aorta_span_end(spans->builder, spans->rank, before), start, reason->usual_ns,
                          AORTA_EDGE_EARLIER, reason->inferred);
 }
 
 static void begin_span(struct spans *spans, uint32_t row) {
     struct reasons reasons = {0};
-    struct aorta_graph *graph = spans->assembly->graph;
+    struct aorta_graph *graph = spans->builder->graph;
     const struct aorta_replay_span *span = &spans->rows->spans[row];
-    uint32_t start = aorta_span_start(spans->assembly, spans->rank, row);
+    uint32_t start = aorta_span_start(spans->builder, spans->rank, row);
     bool gather = span->kind == AORTA_REPLAY_COLLECTIVE && span->role == AORTA_REPLAY_GATHER;
     add_stream(spans, row, &reasons);
     add_launch(spans, row, &reasons);
@@ -238,9 +238,9 @@ static void begin_span(struct spans *spans, uint32_t row) {
 /* ---- how long it takes ---- */
 
 static void change_kernel(const struct spans *spans, uint32_t row, uint32_t edge) {
-    struct aorta_graph *graph = spans->assembly->graph;
+    struct aorta_graph *graph = spans->builder->graph;
     const struct aorta_replay_span *span = &spans->rows->spans[row];
-    const struct aorta_runs *runs = &spans->assembly->runs[spans->rank][row];
+    const struct aorta_runs *runs = &spans->builder->runs[spans->rank][row];
     int64_t lag_ns = span->end_ns - span->start_ns;
     if (span->alone_ns >= 0) aorta_graph_change(graph, edge, AORTA_WITHOUT_CONTENTION, span->alone_ns);
     if (runs->stays < 1)
@@ -249,29 +249,29 @@ static void change_kernel(const struct spans *spans, uint32_t row, uint32_t edge
 }
 
 /* A collective that other ranks recorded moves once all have arrived. */
-static void end_meeting(const struct spans *spans, uint32_t row, uint32_t start, uint32_t end) {
-    struct aorta_graph *graph = spans->assembly->graph;
+static void end_collective(const struct spans *spans, uint32_t row, uint32_t start, uint32_t end) {
+    struct aorta_graph *graph = spans->builder->graph;
     const struct aorta_replay_span *span = &spans->rows->spans[row];
-    const struct aorta_replay_meeting *meeting = &spans->assembly->recording->meetings[span->meeting];
-    uint32_t point = spans->assembly->first_meeting + span->meeting;
+    const struct aorta_replay_collective *collective = &spans->builder->recording->collectives[span->collective];
+    uint32_t point = spans->builder->first_arrival + span->collective;
     aorta_graph_edge(graph, start, point, 0, AORTA_EDGE_ARRIVAL, false);
     uint32_t edge = aorta_graph_edge(graph, point, end, INT64_MAX, AORTA_EDGE_TRANSFER, false);
-    if (meeting->best_ns >= 0) aorta_graph_change(graph, edge, AORTA_WITHOUT_SLOWNESS, meeting->best_ns);
-    if (meeting->piece_ns >= 0 && spans->last_reduction[row])
-        aorta_graph_change(graph, edge, AORTA_WITHOUT_EXPOSURE, meeting->piece_ns);
+    if (collective->best_ns >= 0) aorta_graph_change(graph, edge, AORTA_WITHOUT_SLOWNESS, collective->best_ns);
+    if (collective->piece_ns >= 0 && spans->last_reduction[row])
+        aorta_graph_change(graph, edge, AORTA_WITHOUT_EXPOSURE, collective->piece_ns);
     aorta_graph_edge(graph, start, end, 0, AORTA_EDGE_KERNEL, false);
 }
 
 static void end_span(const struct spans *spans, uint32_t row) {
     const struct aorta_replay_span *span = &spans->rows->spans[row];
-    uint32_t start = aorta_span_start(spans->assembly, spans->rank, row);
-    uint32_t end = aorta_span_end(spans->assembly, spans->rank, row);
-    if (span->meeting != AORTA_GRAPH_NONE && spans->assembly->recording->meetings[span->meeting].parts > 1) {
-        end_meeting(spans, row, start, end);
+    uint32_t start = aorta_span_start(spans->builder, spans->rank, row);
+    uint32_t end = aorta_span_end(spans->builder, spans->rank, row);
+    if (span->collective != AORTA_GRAPH_NONE && spans->builder->recording->collectives[span->collective].parts > 1) {
+        end_collective(spans, row, start, end);
         return;
     }
     bool transfer = span->kind == AORTA_REPLAY_TRANSFER;
-    uint32_t edge = aorta_graph_edge(spans->assembly->graph, start, end, INT64_MAX,
+    uint32_t edge = aorta_graph_edge(spans->builder->graph, start, end, INT64_MAX,
                                      transfer ? AORTA_EDGE_COPY : AORTA_EDGE_KERNEL, false);
     if (span->kind == AORTA_REPLAY_KERNEL) change_kernel(spans, row, edge);
 }
@@ -315,9 +315,9 @@ static aorta_status assemble(struct spans *spans) {
     return NULL;
 }
 
-aorta_status aorta_assemble_spans(struct aorta_assembly *assembly, uint32_t rank) {
-    const struct aorta_recording *recording = assembly->recording;
-    struct spans spans = {.assembly = assembly,
+aorta_status aorta_graph_add_spans(struct aorta_graph_builder *builder, uint32_t rank) {
+    const struct aorta_recording *recording = builder->recording;
+    struct spans spans = {.builder = builder,
                           .rows = &recording->ranks[rank],
                           .calls = recording->hosts[recording->ranks[rank].host].calls,
                           .rank = rank};

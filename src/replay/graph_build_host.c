@@ -4,7 +4,7 @@
  *   thread 2                          \                    /
  *                                      [launch][  sync  ]--      each goes on after the other: a handover
  *   device                [ kernel              ]>>>>>>>^        a wait: the call returns after the kernel */
-#include "replay/assembly.h"
+#include "replay/graph_build.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ struct silence {
 };
 
 struct host {
-    struct aorta_assembly *assembly;
+    struct aorta_graph_builder *builder;
     const struct aorta_replay_host *rows;
     uint32_t host;
     struct thread *threads;
@@ -73,22 +73,22 @@ static int64_t return_lag(const struct aorta_replay_call *call, int64_t last_end
 
 /* Of a span that the call may have waited for; later ones it cannot have. */
 static bool ended_before(const struct host *host, uint32_t call, uint32_t rank, uint32_t span) {
-    return host->assembly->recording->ranks[rank].spans[span].end_ns <= host->rows->calls[call].end_ns + CLOCK_SLACK_NS;
+    return host->builder->recording->ranks[rank].spans[span].end_ns <= host->rows->calls[call].end_ns + CLOCK_SLACK_NS;
 }
 
 /* True if the call did wait: the span ended after it began. */
 static bool add_wait(struct host *host, uint32_t call, uint32_t rank, uint32_t span, int64_t lag_ns, bool inferred) {
-    struct aorta_assembly *assembly = host->assembly;
+    struct aorta_graph_builder *builder = host->builder;
     const struct aorta_replay_call *row = &host->rows->calls[call];
-    aorta_graph_edge(assembly->graph, aorta_span_end(assembly, rank, span), aorta_call_end(assembly, host->host, call),
+    aorta_graph_edge(builder->graph, aorta_span_end(builder, rank, span), aorta_call_end(builder, host->host, call),
                      lag_ns, kinds[row->kind].wait, inferred);
-    return assembly->recording->ranks[rank].spans[span].end_ns > row->start_ns;
+    return builder->recording->ranks[rank].spans[span].end_ns > row->start_ns;
 }
 
 /* All that was launched since the last such call: one span of each stream. */
 static bool wait_for_device(struct host *host, uint32_t call, uint32_t index) {
     uint32_t number = host->rank[index], *dirty = host->dirty[index];
-    const struct aorta_replay_rank *rank = &host->assembly->recording->ranks[number];
+    const struct aorta_replay_rank *rank = &host->builder->recording->ranks[number];
     int64_t last_ns = INT64_MIN;
     bool waited = false;
     for (uint32_t i = 0; i < rank->stream_count; i++) {
@@ -112,11 +112,11 @@ static bool wait_for_last(struct host *host, uint32_t call) {
     for (uint32_t i = 0; i < host->ranks; i++) {
         uint32_t rank = host->rank[i];
         uint32_t span =
-            aorta_last_ended(host->assembly, rank, row->start_ns, row->end_ns + CLOCK_SLACK_NS, call, AORTA_GRAPH_NONE);
-        if (span == AORTA_GRAPH_NONE || host->assembly->recording->ranks[rank].spans[span].end_ns <= best_ns) continue;
+            aorta_last_ended(host->builder, rank, row->start_ns, row->end_ns + CLOCK_SLACK_NS, call, AORTA_GRAPH_NONE);
+        if (span == AORTA_GRAPH_NONE || host->builder->recording->ranks[rank].spans[span].end_ns <= best_ns) continue;
         best = span;
         best_rank = rank;
-        best_ns = host->assembly->recording->ranks[rank].spans[span].end_ns;
+        best_ns = host->builder->recording->ranks[rank].spans[span].end_ns;
     }
     return best != AORTA_GRAPH_NONE && add_wait(host, call, best_rank, best, return_lag(row, best_ns), true);
 }
@@ -126,7 +126,7 @@ static bool wait_for_awaited(struct host *host, uint32_t call) {
     const struct aorta_replay_call *row = &host->rows->calls[call];
     uint32_t span = row->awaited - 1;
     if (!ended_before(host, call, host->rank[0], span)) return wait_for_last(host, call);
-    int64_t end_ns = host->assembly->recording->ranks[host->rank[0]].spans[span].end_ns;
+    int64_t end_ns = host->builder->recording->ranks[host->rank[0]].spans[span].end_ns;
     return add_wait(host, call, host->rank[0], span, return_lag(row, end_ns), false);
 }
 
@@ -135,8 +135,8 @@ static bool wait_for_own(struct host *host, uint32_t call) {
     bool waited = false;
     for (uint32_t i = 0; i < host->ranks; i++) {
         uint32_t rank = host->rank[i], at = host->cursor[i];
-        const struct aorta_replay_rank *one = &host->assembly->recording->ranks[rank];
-        const uint32_t *launched = host->assembly->launched[rank];
+        const struct aorta_replay_rank *one = &host->builder->recording->ranks[rank];
+        const uint32_t *launched = host->builder->launched[rank];
         for (; at < one->span_count && one->spans[launched[at]].launch == call; at++) {
             int64_t end_ns = one->spans[launched[at]].end_ns;
             if (end_ns <= row->start_ns || !ended_before(host, call, rank, launched[at])) continue;
@@ -193,27 +193,27 @@ static enum aorta_edge_kind time_within(const struct host *host, uint32_t open) 
 }
 
 static uint32_t name_at(const struct host *host, uint32_t point) {
-    return host->rows->calls[(point - host->assembly->first_call[host->host]) / 2].name;
+    return host->rows->calls[(point - host->builder->first_call[host->host]) / 2].name;
 }
 
 static void add_pause(struct host *host, struct aorta_pause pause) {
-    struct aorta_assembly *assembly = host->assembly;
-    if (assembly->pause_count == assembly->pause_capacity) {
-        size_t capacity = assembly->pause_capacity ? 2 * assembly->pause_capacity : 64;
-        struct aorta_pause *pauses = realloc(assembly->pauses, capacity * sizeof *pauses);
+    struct aorta_graph_builder *builder = host->builder;
+    if (builder->pause_count == builder->pause_capacity) {
+        size_t capacity = builder->pause_capacity ? 2 * builder->pause_capacity : 64;
+        struct aorta_pause *pauses = realloc(builder->pauses, capacity * sizeof *pauses);
         if (!pauses) {
-            assembly->graph->failed = true;
+            builder->graph->failed = true;
             return;
         }
-        assembly->pauses = pauses;
-        assembly->pause_capacity = capacity;
+        builder->pauses = pauses;
+        builder->pause_capacity = capacity;
     }
-    assembly->pauses[assembly->pause_count++] = pause;
+    builder->pauses[builder->pause_count++] = pause;
 }
 
 /* An edge of the host's own time; of that between calls, what is long is a pause. */
 static void add_time(struct host *host, uint32_t from, uint32_t to, enum aorta_edge_kind kind, bool inferred) {
-    struct aorta_graph *graph = host->assembly->graph;
+    struct aorta_graph *graph = host->builder->graph;
     int64_t lag_ns = graph->time_ns[to] - graph->time_ns[from];
     bool pause = (kind == AORTA_EDGE_GAP || kind == AORTA_EDGE_HANDOVER) && lag_ns >= host->pause_ns;
     if (pause) kind = AORTA_EDGE_PAUSE;
@@ -223,12 +223,12 @@ static void add_time(struct host *host, uint32_t from, uint32_t to, enum aorta_e
 }
 
 static void end_call(struct host *host, struct thread *thread) {
-    struct aorta_assembly *assembly = host->assembly;
-    uint32_t call = thread->open, point = aorta_call_end(assembly, host->host, call);
+    struct aorta_graph_builder *builder = host->builder;
+    uint32_t call = thread->open, point = aorta_call_end(builder, host->host, call);
     enum aorta_edge_kind own = kinds[host->rows->calls[call].kind].own;
-    int64_t lag_ns = assembly->graph->time_ns[point] - assembly->graph->time_ns[thread->last_point];
+    int64_t lag_ns = builder->graph->time_ns[point] - builder->graph->time_ns[thread->last_point];
     if (add_waits(host, call) && lag_ns > AORTA_CALL_OWN_NS) lag_ns = AORTA_CALL_OWN_NS;
-    aorta_graph_edge(assembly->graph, thread->last_point, point, lag_ns, own, false);
+    aorta_graph_edge(builder->graph, thread->last_point, point, lag_ns, own, false);
     thread->open = host->around[call];
     thread->last_point = point;
     thread->last_call = call;
@@ -265,7 +265,7 @@ static void drop_silence(struct host *host) {
 static void note_silence(struct host *host, uint32_t number) {
     const struct thread *thread = &host->threads[number];
     if (thread->open != AORTA_GRAPH_NONE) return;
-    const int64_t since_ns = host->assembly->graph->time_ns[thread->last_point];
+    const int64_t since_ns = host->builder->graph->time_ns[thread->last_point];
     const uint32_t next = host->next[thread->last_call];
     if (next != AORTA_GRAPH_NONE && host->rows->calls[next].start_ns - since_ns < QUIET_NS) return;
     add_silence(host, (struct silence){since_ns, number, thread->last_call});
@@ -273,7 +273,7 @@ static void note_silence(struct host *host, uint32_t number) {
 
 /* The thread that fell silent last before this call began, within the call's own thread's silence; NULL: none. */
 static const struct thread *handed_over_by(struct host *host, const struct thread *thread, uint32_t call) {
-    const int64_t *time_ns = host->assembly->graph->time_ns;
+    const int64_t *time_ns = host->builder->graph->time_ns;
     const struct aorta_replay_call *calls = host->rows->calls;
     int64_t latest_ns = thread->last_point == AORTA_GRAPH_NONE ? INT64_MIN : time_ns[thread->last_point];
     int64_t start_ns = calls[call].start_ns;
@@ -288,15 +288,15 @@ static const struct thread *handed_over_by(struct host *host, const struct threa
 }
 
 static void begin_call(struct host *host, uint32_t call) {
-    struct aorta_assembly *assembly = host->assembly;
+    struct aorta_graph_builder *builder = host->builder;
     struct thread *thread = &host->threads[host->rows->calls[call].thread];
     end_until(host, thread, host->rows->calls[call].start_ns);
-    uint32_t point = aorta_call_start(assembly, host->host, call);
+    uint32_t point = aorta_call_start(builder, host->host, call);
     const struct thread *before = thread->open == AORTA_GRAPH_NONE ? handed_over_by(host, thread, call) : NULL;
     if (before) {
         add_time(host, before->last_point, point, AORTA_EDGE_HANDOVER, true);
         if (thread->last_point != AORTA_GRAPH_NONE)
-            aorta_graph_edge(assembly->graph, thread->last_point, point, 0, AORTA_EDGE_HANDOVER, false);
+            aorta_graph_edge(builder->graph, thread->last_point, point, 0, AORTA_EDGE_HANDOVER, false);
     } else if (thread->last_point != AORTA_GRAPH_NONE) {
         add_time(host, thread->last_point, point, time_within(host, thread->open), false);
     }
@@ -313,8 +313,8 @@ static void count_launches(struct host *host, uint32_t call) {
     bool any = false;
     for (uint32_t i = 0; i < host->ranks; i++) {
         uint32_t rank = host->rank[i];
-        const struct aorta_replay_rank *one = &host->assembly->recording->ranks[rank];
-        const uint32_t *launched = host->assembly->launched[rank];
+        const struct aorta_replay_rank *one = &host->builder->recording->ranks[rank];
+        const uint32_t *launched = host->builder->launched[rank];
         while (host->cursor[i] < one->span_count && one->spans[launched[host->cursor[i]]].launch <= call) {
             uint32_t span = launched[host->cursor[i]++];
             host->dirty[i][one->spans[span].stream] = span;
@@ -330,14 +330,14 @@ static int ascending(const void *left, const void *right) {
 }
 
 static aorta_status find_begun(struct host *host) {
-    const struct aorta_recording *recording = host->assembly->recording;
+    const struct aorta_recording *recording = host->builder->recording;
     size_t limit = 1;
     for (uint32_t i = 0; i < host->ranks; i++) limit += recording->ranks[host->rank[i]].span_count;
     host->begun_ns = malloc(limit * sizeof *host->begun_ns);
     if (!host->begun_ns) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu launches", limit);
     for (uint32_t i = 0; i < host->ranks; i++) {
         const struct aorta_replay_rank *rank = &recording->ranks[host->rank[i]];
-        const uint32_t *launched = host->assembly->launched[host->rank[i]];
+        const uint32_t *launched = host->builder->launched[host->rank[i]];
         uint32_t before = AORTA_GRAPH_NONE;
         for (uint32_t j = 0; j < rank->span_count; j++) {
             const struct aorta_replay_span *span = &rank->spans[launched[j]];
@@ -369,7 +369,7 @@ static int64_t usual_gap(const struct host *host) {
 /* ---- a host ---- */
 
 static aorta_status host_make(struct host *host) {
-    const struct aorta_recording *recording = host->assembly->recording;
+    const struct aorta_recording *recording = host->builder->recording;
     size_t calls = (size_t)host->rows->call_count + 1, ranks = (size_t)recording->rank_count + 1;
     host->threads = calloc((size_t)host->rows->thread_count + 1, sizeof *host->threads);
     host->around = malloc(calls * sizeof *host->around);
@@ -416,12 +416,12 @@ static void find_next(struct host *host) {
     for (uint32_t i = 0; i < host->rows->thread_count; i++) host->threads[i].last_call = AORTA_GRAPH_NONE;
 }
 
-aorta_status aorta_assemble_host(struct aorta_assembly *assembly, uint32_t index) {
-    struct host host = {.assembly = assembly, .rows = &assembly->recording->hosts[index], .host = index};
+aorta_status aorta_graph_add_host(struct aorta_graph_builder *builder, uint32_t index) {
+    struct host host = {.builder = builder, .rows = &builder->recording->hosts[index], .host = index};
     aorta_status status = host_make(&host);
     if (!status) {
         find_next(&host);
-        host.pause_ns = assembly->recording->pause_ns ? assembly->recording->pause_ns : PAUSE_NS;
+        host.pause_ns = builder->recording->pause_ns ? builder->recording->pause_ns : PAUSE_NS;
         host.usual_gap_ns = usual_gap(&host);
         if (host.usual_gap_ns > host.pause_ns) host.usual_gap_ns = host.pause_ns;
         for (uint32_t i = 0; i < host.rows->call_count; i++) {

@@ -3,7 +3,7 @@
  *
  * A span is taken to depend on the one launched before it on another stream, if that one had ended before it began; but
  * not between two streams that the recording shows side by side in this direction. */
-#include "replay/assembly.h"
+#include "replay/graph_build.h"
 
 #include <stdlib.h>
 
@@ -30,43 +30,44 @@ static void remember(const struct aorta_replay_rank *rank, struct recent *recent
     recent->last = row;
 }
 
-typedef void (*take_pair)(struct aorta_assembly *assembly, uint32_t rank, uint32_t before, uint32_t row,
+typedef void (*take_pair)(struct aorta_graph_builder *builder, uint32_t rank, uint32_t before, uint32_t row,
                           struct pair *pair);
 
-static void count(struct aorta_assembly *assembly, uint32_t rank, uint32_t before, uint32_t row, struct pair *pair) {
-    const struct aorta_replay_span *spans = assembly->recording->ranks[rank].spans;
+static void count(struct aorta_graph_builder *builder, uint32_t rank, uint32_t before, uint32_t row,
+                  struct pair *pair) {
+    const struct aorta_replay_span *spans = builder->recording->ranks[rank].spans;
     pair->all++;
     pair->together += spans[before].end_ns > spans[row].start_ns;
 }
 
-static void add(struct aorta_assembly *assembly, uint32_t rank, uint32_t before, uint32_t row, struct pair *pair) {
-    const struct aorta_replay_span *spans = assembly->recording->ranks[rank].spans;
+static void add(struct aorta_graph_builder *builder, uint32_t rank, uint32_t before, uint32_t row, struct pair *pair) {
+    const struct aorta_replay_span *spans = builder->recording->ranks[rank].spans;
     if (spans[before].end_ns > spans[row].start_ns || pair->together * SIDE_BY_SIDE_SHARE > pair->all) return;
-    aorta_graph_edge(assembly->graph, aorta_span_end(assembly, rank, before), aorta_span_start(assembly, rank, row),
-                     assembly->usual[rank].dependency_ns, AORTA_EDGE_ORDER, true);
+    aorta_graph_edge(builder->graph, aorta_span_end(builder, rank, before), aorta_span_start(builder, rank, row),
+                     builder->usual[rank].dependency_ns, AORTA_EDGE_ORDER, true);
 }
 
-static void walk(struct aorta_assembly *assembly, uint32_t rank, struct pair *pairs, take_pair visit) {
-    const struct aorta_replay_rank *one = &assembly->recording->ranks[rank];
+static void walk(struct aorta_graph_builder *builder, uint32_t rank, struct pair *pairs, take_pair visit) {
+    const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
     struct recent recent = {AORTA_GRAPH_NONE, AORTA_GRAPH_NONE};
     for (uint32_t i = 0; i < one->span_count; i++) {
-        uint32_t row = assembly->launched[rank][i];
+        uint32_t row = builder->launched[rank][i];
         if (one->spans[row].launch == AORTA_GRAPH_NONE) return;
         uint32_t before = launched_before(one, &recent, row);
         if (before != AORTA_GRAPH_NONE)
-            visit(assembly, rank, before, row,
+            visit(builder, rank, before, row,
                   &pairs[one->spans[before].stream * one->stream_count + one->spans[row].stream]);
         remember(one, &recent, row);
     }
 }
 
-aorta_status aorta_assemble_order(struct aorta_assembly *assembly, uint32_t rank) {
-    const struct aorta_replay_rank *one = &assembly->recording->ranks[rank];
+aorta_status aorta_graph_add_order(struct aorta_graph_builder *builder, uint32_t rank) {
+    const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
     if (one->first_wait || one->stream_count > MOST_STREAMS) return NULL;
     struct pair *pairs = calloc((size_t)one->stream_count * one->stream_count + 1, sizeof *pairs);
     if (!pairs) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u streams", one->stream_count);
-    walk(assembly, rank, pairs, count);
-    walk(assembly, rank, pairs, add);
+    walk(builder, rank, pairs, count);
+    walk(builder, rank, pairs, add);
     free(pairs);
     return NULL;
 }

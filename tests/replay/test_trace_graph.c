@@ -2,15 +2,15 @@
  * anything may be without an explanation, and gains must lie within the step. */
 #include "check.h"
 #include "formats/open.h"
-#include "replay/build.h"
 #include "replay/replay.h"
+#include "replay/trace_graph.h"
 
 static const double UNEXPLAINED = 0.03;
 
 struct run {
     struct aorta_trace_list list;
     struct aorta_trace_analysis analysis;
-    struct aorta_replay_built built;
+    struct aorta_trace_graph built;
     struct aorta_gains gains;
 };
 
@@ -22,12 +22,12 @@ static void open_run(const char *const *names, size_t count, struct run *run) {
         check_ok(aorta_trace_open(path, &(struct aorta_trace_options){0}, &run->list));
     }
     check_ok(aorta_trace_analyze(&run->list, NULL, &run->analysis));
-    check_ok(aorta_replay_build(&run->analysis, &run->built));
+    check_ok(aorta_trace_graph_make(&run->analysis, &run->built));
     check_ok(aorta_gains_measure(&run->built.graph, &run->gains));
 }
 
 static void close_run(struct run *run) {
-    aorta_replay_built_free(&run->built);
+    aorta_trace_graph_free(&run->built);
     aorta_trace_analysis_free(&run->analysis);
     aorta_trace_list_free(&run->list);
 }

@@ -1,6 +1,6 @@
 /* How a recording becomes a graph; for this folder only. */
-#ifndef AORTA_REPLAY_ASSEMBLY_H
-#define AORTA_REPLAY_ASSEMBLY_H
+#ifndef AORTA_REPLAY_GRAPH_BUILD_H
+#define AORTA_REPLAY_GRAPH_BUILD_H
 
 #include "replay/recording.h"
 #include "replay/replay.h"
@@ -32,12 +32,12 @@ struct aorta_pause {
     int64_t lag_ns, left_ns;      /* recorded, and without the pause */
 };
 
-struct aorta_assembly {
+struct aorta_graph_builder {
     const struct aorta_recording *recording;
     struct aorta_graph *graph;
     uint32_t *first_call;   /* of each host: point of its first call's start; its end is the next one, and so on */
     uint32_t *first_span;   /* of each rank: likewise */
-    uint32_t first_meeting; /* point of the first */
+    uint32_t first_arrival; /* point of the first collective's arrival */
     uint32_t **launched;    /* of each rank: spans in order of their launch, those without one last */
     uint32_t **by_end;      /* of each rank: spans in order of their end */
     struct aorta_usual *usual;
@@ -46,33 +46,33 @@ struct aorta_assembly {
     struct aorta_runs **runs; /* of each rank and span */
 };
 
-static inline uint32_t aorta_call_start(const struct aorta_assembly *assembly, uint32_t host, uint32_t call) {
-    return assembly->first_call[host] + 2 * call;
+static inline uint32_t aorta_call_start(const struct aorta_graph_builder *builder, uint32_t host, uint32_t call) {
+    return builder->first_call[host] + 2 * call;
 }
-static inline uint32_t aorta_call_end(const struct aorta_assembly *assembly, uint32_t host, uint32_t call) {
-    return assembly->first_call[host] + 2 * call + 1;
+static inline uint32_t aorta_call_end(const struct aorta_graph_builder *builder, uint32_t host, uint32_t call) {
+    return builder->first_call[host] + 2 * call + 1;
 }
-static inline uint32_t aorta_span_start(const struct aorta_assembly *assembly, uint32_t rank, uint32_t span) {
-    return assembly->first_span[rank] + 2 * span;
+static inline uint32_t aorta_span_start(const struct aorta_graph_builder *builder, uint32_t rank, uint32_t span) {
+    return builder->first_span[rank] + 2 * span;
 }
-static inline uint32_t aorta_span_end(const struct aorta_assembly *assembly, uint32_t rank, uint32_t span) {
-    return assembly->first_span[rank] + 2 * span + 1;
+static inline uint32_t aorta_span_end(const struct aorta_graph_builder *builder, uint32_t rank, uint32_t span) {
+    return builder->first_span[rank] + 2 * span + 1;
 }
 
 /* The span of the rank that ended last within (after_ns, until_ns], among those launched before call `before` (NONE:
  * any) and other than `except`; NONE: no such. Looks at the last few only. */
-uint32_t aorta_last_ended(const struct aorta_assembly *assembly, uint32_t rank, int64_t after_ns, int64_t until_ns,
+uint32_t aorta_last_ended(const struct aorta_graph_builder *builder, uint32_t rank, int64_t after_ns, int64_t until_ns,
                           uint32_t before, uint32_t except);
 
-/* Edges of one host's threads and of the calls that wait (assembly_host.c). */
-AORTA_MUST_USE aorta_status aorta_assemble_host(struct aorta_assembly *assembly, uint32_t host);
-/* After all hosts: the places of their pauses (assembly_pauses.c). */
-void aorta_place_pauses(struct aorta_assembly *assembly);
-/* Edges of one rank's spans (assembly_spans.c), and those that hold only where launches are no limit
- * (assembly_order.c). */
-AORTA_MUST_USE aorta_status aorta_assemble_spans(struct aorta_assembly *assembly, uint32_t rank);
-AORTA_MUST_USE aorta_status aorta_assemble_order(struct aorta_assembly *assembly, uint32_t rank);
-/* Fills runs[] (assembly_straggler.c); needs the meetings' points. */
-AORTA_MUST_USE aorta_status aorta_compare_runs(struct aorta_assembly *assembly);
+/* Edges of one host's threads and of the calls that wait (graph_build_host.c). */
+AORTA_MUST_USE aorta_status aorta_graph_add_host(struct aorta_graph_builder *builder, uint32_t host);
+/* After all hosts: the places of their pauses (graph_build_pauses.c). */
+void aorta_place_pauses(struct aorta_graph_builder *builder);
+/* Edges of one rank's spans (graph_build_spans.c), and those that hold only where launches are no limit
+ * (graph_build_order.c). */
+AORTA_MUST_USE aorta_status aorta_graph_add_spans(struct aorta_graph_builder *builder, uint32_t rank);
+AORTA_MUST_USE aorta_status aorta_graph_add_order(struct aorta_graph_builder *builder, uint32_t rank);
+/* Fills runs[] (graph_build_straggler.c); needs the arrivals' points. */
+AORTA_MUST_USE aorta_status aorta_compare_runs(struct aorta_graph_builder *builder);
 
 #endif

@@ -1,6 +1,6 @@
 /* What the file says that spans and calls wait for: the last span of a stream that was launched before the event was
  * recorded, or before the host asked for the wait. */
-#include "replay/build.h"
+#include "replay/trace_graph.h"
 
 #include <stdlib.h>
 
@@ -80,7 +80,7 @@ static bool find_pair(const struct launches *launches, const struct aorta_replay
     return rank->spans[pair->awaited].end_ns <= rank->spans[pair->span].start_ns;
 }
 
-static aorta_status fill_rank(struct aorta_built_waits *out, const struct pair *pairs, size_t count,
+static aorta_status fill_rank(struct aorta_recorded_waits *out, const struct pair *pairs, size_t count,
                               struct aorta_replay_rank *rank) {
     out->first_wait = calloc((size_t)rank->span_count + 2, sizeof *out->first_wait);
     out->waits = malloc((count + 1) * sizeof *out->waits);
@@ -96,7 +96,7 @@ static aorta_status fill_rank(struct aorta_built_waits *out, const struct pair *
 }
 
 static aorta_status add_pairs(const struct aorta_trace *trace, const struct launches *launches, int64_t shift_ns,
-                              struct aorta_replay_rank *rank, struct aorta_built_waits *out) {
+                              struct aorta_replay_rank *rank, struct aorta_recorded_waits *out) {
     struct pair *pairs = malloc((trace->wait_count + 1) * sizeof *pairs);
     size_t count = 0;
     if (!pairs) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recorded waits", trace->wait_count);
@@ -124,7 +124,7 @@ static void add_awaited(const struct aorta_trace *trace, const struct launches *
 /* ---- all of it ---- */
 
 static aorta_status add_unknown(const struct aorta_trace *trace, int64_t shift_ns, struct aorta_replay_rank *rank,
-                                struct aorta_built_waits *out) {
+                                struct aorta_recorded_waits *out) {
     out->event_waits = malloc((trace->wait_count + 1) * sizeof *out->event_waits);
     if (!out->event_waits) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu waits", trace->wait_count);
     for (size_t i = 0; i < trace->wait_count; i++)
@@ -134,9 +134,10 @@ static aorta_status add_unknown(const struct aorta_trace *trace, int64_t shift_n
     return NULL;
 }
 
-aorta_status aorta_build_waits(const struct aorta_trace *trace, int64_t shift_ns, const struct aorta_replay_host *host,
-                               bool only_rank, const uint32_t *call_rows, struct aorta_replay_call *calls,
-                               struct aorta_replay_rank *rank, struct aorta_built_waits *out) {
+aorta_status aorta_recorded_waits_make(const struct aorta_trace *trace, int64_t shift_ns,
+                                       const struct aorta_replay_host *host, bool only_rank, const uint32_t *call_rows,
+                                       struct aorta_replay_call *calls, struct aorta_replay_rank *rank,
+                                       struct aorta_recorded_waits *out) {
     bool known = false;
     for (size_t i = 0; i < trace->wait_count && !known; i++) known = trace->waits[i].on != AORTA_TRACE_NONE;
     if (!trace->wait_count) return NULL;
@@ -150,7 +151,7 @@ aorta_status aorta_build_waits(const struct aorta_trace *trace, int64_t shift_ns
     return status;
 }
 
-void aorta_built_waits_free(struct aorta_built_waits *waits) {
+void aorta_recorded_waits_free(struct aorta_recorded_waits *waits) {
     free(waits->first_wait);
     free(waits->waits);
     free(waits->event_waits);

@@ -1,5 +1,5 @@
-/* Points of all calls, spans and meetings; their edges are made by the other files of assembly.h. */
-#include "replay/assembly.h"
+/* Points of all calls, spans and arrivals at collectives; their edges are made by the other files of graph_build.h. */
+#include "replay/graph_build.h"
 
 #include <stdlib.h>
 
@@ -39,11 +39,11 @@ static aorta_status sorted_rows(const struct aorta_replay_rank *rank, int64_t (*
     return NULL;
 }
 
-uint32_t aorta_last_ended(const struct aorta_assembly *assembly, uint32_t rank, int64_t after_ns, int64_t until_ns,
+uint32_t aorta_last_ended(const struct aorta_graph_builder *builder, uint32_t rank, int64_t after_ns, int64_t until_ns,
                           uint32_t before, uint32_t except) {
     enum { LOOK_BACK = 64 };
-    const struct aorta_replay_rank *one = &assembly->recording->ranks[rank];
-    const uint32_t *by_end = assembly->by_end[rank];
+    const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
+    const uint32_t *by_end = builder->by_end[rank];
     uint32_t low = 0, high = one->span_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -89,9 +89,9 @@ static void add_sample(struct samples *samples, int64_t value) {
 
 /* A span that was launched well before the one before it ended shows the stream's lag, one launched to an idle stream
  * that of the launch. */
-static aorta_status measure_usual(const struct aorta_assembly *assembly, uint32_t rank, struct aorta_usual *lags) {
+static aorta_status measure_usual(const struct aorta_graph_builder *builder, uint32_t rank, struct aorta_usual *lags) {
     enum { STREAM_NS = 1000, LAUNCH_NS = 5000 };
-    const struct aorta_replay_rank *one = &assembly->recording->ranks[rank];
+    const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
     struct samples *samples = calloc(2, sizeof *samples);
     int64_t *end_ns = malloc(((size_t)one->stream_count + 1) * sizeof *end_ns);
     if (!samples || !end_ns) {
@@ -106,7 +106,7 @@ static aorta_status measure_usual(const struct aorta_assembly *assembly, uint32_
         end_ns[span->stream] = span->end_ns;
         bool waits = one->first_wait && one->first_wait[i] < one->first_wait[i + 1];
         if (span->launch == AORTA_GRAPH_NONE || before_ns == INT64_MIN || waits) continue;
-        int64_t launch_ns = assembly->recording->hosts[one->host].calls[span->launch].start_ns;
+        int64_t launch_ns = builder->recording->hosts[one->host].calls[span->launch].start_ns;
         if (launch_ns > before_ns)
             add_sample(&samples[1], span->start_ns - launch_ns);
         else if (launch_ns + 2 * LAUNCH_NS < before_ns)
@@ -121,53 +121,53 @@ static aorta_status measure_usual(const struct aorta_assembly *assembly, uint32_
 
 /* ---- points ---- */
 
-static void add_host_points(struct aorta_assembly *assembly, uint32_t host) {
-    const struct aorta_replay_host *one = &assembly->recording->hosts[host];
+static void add_host_points(struct aorta_graph_builder *builder, uint32_t host) {
+    const struct aorta_replay_host *one = &builder->recording->hosts[host];
     for (uint32_t i = 0; i < one->call_count; i++) {
         uint32_t subject = aorta_subject_make(AORTA_SUBJECT_CALL, i);
-        uint32_t point = aorta_graph_point(assembly->graph, one->calls[i].start_ns, one->rank, subject, false);
-        if (!i) assembly->first_call[host] = point;
-        (void)aorta_graph_point(assembly->graph, one->calls[i].end_ns, one->rank, subject, false);
+        uint32_t point = aorta_graph_point(builder->graph, one->calls[i].start_ns, one->rank, subject, false);
+        if (!i) builder->first_call[host] = point;
+        (void)aorta_graph_point(builder->graph, one->calls[i].end_ns, one->rank, subject, false);
     }
 }
 
-static void add_span_points(struct aorta_assembly *assembly, uint32_t rank) {
-    const struct aorta_replay_rank *one = &assembly->recording->ranks[rank];
+static void add_span_points(struct aorta_graph_builder *builder, uint32_t rank) {
+    const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
     for (uint32_t i = 0; i < one->span_count; i++) {
         uint32_t subject = aorta_subject_make(AORTA_SUBJECT_SPAN, i);
-        uint32_t point = aorta_graph_point(assembly->graph, one->spans[i].start_ns, rank, subject, false);
-        if (!i) assembly->first_span[rank] = point;
-        (void)aorta_graph_point(assembly->graph, one->spans[i].end_ns, rank, subject, true);
+        uint32_t point = aorta_graph_point(builder->graph, one->spans[i].start_ns, rank, subject, false);
+        if (!i) builder->first_span[rank] = point;
+        (void)aorta_graph_point(builder->graph, one->spans[i].end_ns, rank, subject, true);
     }
 }
 
-static void set_mark(struct aorta_assembly *assembly, uint32_t rank) {
-    const struct aorta_replay_rank *one = &assembly->recording->ranks[rank];
+static void set_mark(struct aorta_graph_builder *builder, uint32_t rank) {
+    const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
     if (one->bounds.from_ns <= one->bounds.start_ns) return;
     for (uint32_t i = 0; i < one->span_count; i++) {
         if (one->spans[i].end_ns != one->bounds.from_ns) continue;
-        aorta_graph_mark(assembly->graph, rank, aorta_span_end(assembly, rank, i));
+        aorta_graph_mark(builder->graph, rank, aorta_span_end(builder, rank, i));
         return;
     }
 }
 
-/* A meeting is when the last rank has arrived, and its point belongs to that rank. */
-static aorta_status add_meeting_points(struct aorta_assembly *assembly) {
-    const struct aorta_recording *recording = assembly->recording;
-    struct key *last = malloc(((size_t)recording->meeting_count + 1) * sizeof *last);
-    if (!last) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u collectives", recording->meeting_count);
-    for (uint32_t i = 0; i < recording->meeting_count; i++) last[i] = (struct key){INT64_MIN, 0};
+/* The moment when the last rank has arrived; its point belongs to that rank. */
+static aorta_status add_arrivals(struct aorta_graph_builder *builder) {
+    const struct aorta_recording *recording = builder->recording;
+    struct key *last = malloc(((size_t)recording->collective_count + 1) * sizeof *last);
+    if (!last) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u collectives", recording->collective_count);
+    for (uint32_t i = 0; i < recording->collective_count; i++) last[i] = (struct key){INT64_MIN, 0};
     for (uint32_t r = 0; r < recording->rank_count; r++) {
         for (uint32_t i = 0; i < recording->ranks[r].span_count; i++) {
             const struct aorta_replay_span *span = &recording->ranks[r].spans[i];
-            if (span->meeting != AORTA_GRAPH_NONE && span->start_ns > last[span->meeting].at)
-                last[span->meeting] = (struct key){span->start_ns, r};
+            if (span->collective != AORTA_GRAPH_NONE && span->start_ns > last[span->collective].at)
+                last[span->collective] = (struct key){span->start_ns, r};
         }
     }
-    for (uint32_t i = 0; i < recording->meeting_count; i++) {
-        uint32_t subject = aorta_subject_make(AORTA_SUBJECT_MEETING, i);
-        uint32_t point = aorta_graph_point(assembly->graph, last[i].at, last[i].row, subject, false);
-        if (!i) assembly->first_meeting = point;
+    for (uint32_t i = 0; i < recording->collective_count; i++) {
+        uint32_t subject = aorta_subject_make(AORTA_SUBJECT_ARRIVAL, i);
+        uint32_t point = aorta_graph_point(builder->graph, last[i].at, last[i].row, subject, false);
+        if (!i) builder->first_arrival = point;
     }
     free(last);
     return NULL;
@@ -177,7 +177,7 @@ static aorta_status add_meeting_points(struct aorta_assembly *assembly) {
 
 static aorta_status check_size(const struct aorta_recording *recording) {
     const uint64_t limit = UINT64_C(1) << 29; /* a span has up to three points, a point's edges are some four */
-    uint64_t rows = recording->meeting_count;
+    uint64_t rows = recording->collective_count;
     for (uint32_t i = 0; i < recording->host_count; i++) rows += recording->hosts[i].call_count;
     for (uint32_t i = 0; i < recording->rank_count; i++) rows += recording->ranks[i].span_count;
     if (rows < limit) return NULL;
@@ -185,68 +185,68 @@ static aorta_status check_size(const struct aorta_recording *recording) {
                        (unsigned long long)rows);
 }
 
-static aorta_status assemble(struct aorta_assembly *assembly) {
-    const struct aorta_recording *recording = assembly->recording;
+static aorta_status assemble(struct aorta_graph_builder *builder) {
+    const struct aorta_recording *recording = builder->recording;
     for (uint32_t i = 0; i < recording->rank_count; i++) {
-        AORTA_TRY(sorted_rows(&recording->ranks[i], launch_key, &assembly->launched[i]));
-        AORTA_TRY(sorted_rows(&recording->ranks[i], end_key, &assembly->by_end[i]));
-        AORTA_TRY(measure_usual(assembly, i, &assembly->usual[i]));
+        AORTA_TRY(sorted_rows(&recording->ranks[i], launch_key, &builder->launched[i]));
+        AORTA_TRY(sorted_rows(&recording->ranks[i], end_key, &builder->by_end[i]));
+        AORTA_TRY(measure_usual(builder, i, &builder->usual[i]));
     }
-    for (uint32_t i = 0; i < recording->host_count; i++) add_host_points(assembly, i);
+    for (uint32_t i = 0; i < recording->host_count; i++) add_host_points(builder, i);
     for (uint32_t i = 0; i < recording->rank_count; i++) {
-        add_span_points(assembly, i);
-        set_mark(assembly, i);
+        add_span_points(builder, i);
+        set_mark(builder, i);
     }
-    AORTA_TRY(add_meeting_points(assembly));
-    AORTA_TRY(aorta_compare_runs(assembly));
-    for (uint32_t i = 0; i < recording->host_count; i++) AORTA_TRY(aorta_assemble_host(assembly, i));
-    aorta_place_pauses(assembly);
+    AORTA_TRY(add_arrivals(builder));
+    AORTA_TRY(aorta_compare_runs(builder));
+    for (uint32_t i = 0; i < recording->host_count; i++) AORTA_TRY(aorta_graph_add_host(builder, i));
+    aorta_place_pauses(builder);
     for (uint32_t i = 0; i < recording->rank_count; i++) {
-        AORTA_TRY(aorta_assemble_spans(assembly, i));
-        AORTA_TRY(aorta_assemble_order(assembly, i));
+        AORTA_TRY(aorta_graph_add_spans(builder, i));
+        AORTA_TRY(aorta_graph_add_order(builder, i));
     }
     return NULL;
 }
 
-aorta_status aorta_graph_assemble(const struct aorta_recording *recording, struct aorta_graph *graph) {
+aorta_status aorta_graph_make_unfinished(const struct aorta_recording *recording, struct aorta_graph *graph) {
     uint32_t ranks = recording->rank_count;
     *graph = (struct aorta_graph){0};
     AORTA_TRY(check_size(recording));
-    struct aorta_assembly assembly = {.recording = recording,
-                                      .graph = graph,
-                                      .first_call = calloc((size_t)recording->host_count + 1, sizeof(uint32_t)),
-                                      .first_span = calloc((size_t)ranks + 1, sizeof(uint32_t)),
-                                      .launched = calloc((size_t)ranks + 1, sizeof(uint32_t *)),
-                                      .by_end = calloc((size_t)ranks + 1, sizeof(uint32_t *)),
-                                      .runs = calloc((size_t)ranks + 1, sizeof *assembly.runs),
-                                      .usual = calloc((size_t)ranks + 1, sizeof *assembly.usual)};
+    struct aorta_graph_builder builder = {.recording = recording,
+                                          .graph = graph,
+                                          .first_call = calloc((size_t)recording->host_count + 1, sizeof(uint32_t)),
+                                          .first_span = calloc((size_t)ranks + 1, sizeof(uint32_t)),
+                                          .launched = calloc((size_t)ranks + 1, sizeof(uint32_t *)),
+                                          .by_end = calloc((size_t)ranks + 1, sizeof(uint32_t *)),
+                                          .runs = calloc((size_t)ranks + 1, sizeof *builder.runs),
+                                          .usual = calloc((size_t)ranks + 1, sizeof *builder.usual)};
     struct aorta_graph_rank *bounds = calloc((size_t)ranks + 1, sizeof *bounds);
     aorta_status status = NULL;
-    if (!assembly.first_call || !assembly.first_span || !assembly.launched || !assembly.by_end || !assembly.usual ||
-        !assembly.runs || !bounds)
+    if (!builder.first_call || !builder.first_span || !builder.launched || !builder.by_end || !builder.usual ||
+        !builder.runs || !bounds)
         status = AORTA_ERROR(AORTA_MEMORY, "no memory for the graph of %u ranks", ranks);
     for (uint32_t i = 0; !status && i < ranks; i++) bounds[i] = recording->ranks[i].bounds;
     if (!status) status = aorta_graph_begin(graph, bounds, ranks);
-    if (!status) status = assemble(&assembly);
-    for (uint32_t i = 0; i < ranks && assembly.launched && assembly.by_end && assembly.runs; i++) {
-        free(assembly.runs[i]);
-        free(assembly.launched[i]);
-        free(assembly.by_end[i]);
+    if (!status) status = assemble(&builder);
+    for (uint32_t i = 0; i < ranks && builder.launched && builder.by_end && builder.runs; i++) {
+        free(builder.runs[i]);
+        free(builder.launched[i]);
+        free(builder.by_end[i]);
     }
-    free(assembly.first_call);
-    free(assembly.first_span);
-    free(assembly.launched);
-    free(assembly.by_end);
-    free(assembly.usual);
-    free(assembly.runs);
-    free(assembly.pauses);
+    free(builder.first_call);
+    free(builder.first_span);
+    free(builder.launched);
+    free(builder.by_end);
+    free(builder.usual);
+    free(builder.runs);
+    free(builder.pauses);
     free(bounds);
     if (status) aorta_graph_free(graph);
     return status;
 }
 
 aorta_status aorta_graph_make(const struct aorta_recording *recording, struct aorta_graph *graph) {
-    AORTA_TRY(aorta_graph_assemble(recording, graph));
+    AORTA_TRY(aorta_graph_make_unfinished(recording, graph));
     aorta_status status = aorta_graph_finish(graph);
     if (status) aorta_graph_free(graph);
     return status;

@@ -1,6 +1,6 @@
 /* Queues, streams and gaps of recorded work. */
 #include "check.h"
-#include "hwq/queues.h"
+#include "hwq/queue_usage.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@ static void planted_work(void **state) {
         KERNEL(2450, 2600, 7, 100),
         {.start_ns = 3100, .end_ns = 3200, .stream = 9, .queue = 300, .kind = AORTA_SPAN_COPY},
     };
-    struct aorta_queues queues;
-    check_ok(aorta_queues_analyse(work, 6, &queues));
+    struct aorta_queue_usage queues;
+    check_ok(aorta_queue_usage_measure(work, 6, &queues));
     assert_int_equal(queues.kernels, 5);
     assert_int_equal(queues.transfers, 1);
     assert_int_equal(queues.count, 3);
@@ -48,13 +48,13 @@ static void planted_work(void **state) {
     assert_true(queues.inter.ns.p50 == 100);
     assert_true(fabs(queues.parallel - (1000 + 800 + 500 + 150 + 2500) / 3000.0) < 1e-12);
     struct aorta_text text = {0};
-    aorta_queues_text(&queues, "channel", &text);
+    aorta_queue_usage_text(&queues, "channel", &text);
     check_ok(aorta_text_check(&text));
     assert_non_null(strstr(text.data, "Hardware queues used: 3\n"));
     assert_non_null(strstr(text.data, "channel 100 "));
     assert_non_null(strstr(text.data, "1 of 3 streams used more than one channel"));
     aorta_text_free(&text);
-    aorta_queues_free(&queues);
+    aorta_queue_usage_free(&queues);
 }
 
 static void queues_that_are_not_known(void **state) {
@@ -63,21 +63,21 @@ static void queues_that_are_not_known(void **state) {
         {.start_ns = 0, .end_ns = 10, .stream = 1, .queue = AORTA_SPAN_NO_QUEUE},
         {.start_ns = 20, .end_ns = 30, .stream = 2, .queue = AORTA_SPAN_NO_QUEUE},
     };
-    struct aorta_queues queues;
-    check_ok(aorta_queues_analyse(work, 2, &queues));
+    struct aorta_queue_usage queues;
+    check_ok(aorta_queue_usage_measure(work, 2, &queues));
     assert_int_equal(queues.count, 0);
     assert_int_equal(queues.unqueued, 2);
     assert_true(queues.inter.ns.p50 == 10);
     struct aorta_text text = {0};
-    aorta_queues_text(&queues, "queue", &text);
+    aorta_queue_usage_text(&queues, "queue", &text);
     check_ok(aorta_text_check(&text));
     assert_non_null(strstr(text.data, "does not say which queue ran 2 of the kernels"));
     aorta_text_free(&text);
-    aorta_queues_free(&queues);
-    check_ok(aorta_queues_analyse(work, 0, &queues));
+    aorta_queue_usage_free(&queues);
+    check_ok(aorta_queue_usage_measure(work, 0, &queues));
     assert_int_equal(queues.kernels, 0);
     assert_true(isnan(queues.parallel));
-    aorta_queues_free(&queues);
+    aorta_queue_usage_free(&queues);
 }
 
 int main(void) {
