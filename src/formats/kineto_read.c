@@ -30,6 +30,9 @@ static const struct aorta_key_row argument_rows[] = {
     {"Input dims", ARGUMENT_DIMS},
     {"Input type", ARGUMENT_TYPES},
     {"Concrete Inputs", ARGUMENT_VALUES},
+    {"Input Strides", ARGUMENT_STRIDES},
+    {"Sequence number", ARGUMENT_AUTOGRAD},
+    {"Fwd thread id", ARGUMENT_FORWARD_THREAD},
     {"Collective name", ARGUMENT_COLLECTIVE},
     {"In msg nelems", ARGUMENT_IN_ELEMENTS},
     {"Out msg nelems", ARGUMENT_OUT_ELEMENTS},
@@ -260,14 +263,18 @@ static void add_operation(struct trace_kineto *kineto, const struct kineto_event
         return;
     }
     const struct aorta_trace_annotation frame = frame_of(kineto, event);
-    const struct aorta_operation operation = {.name = name.text + 1,
-                                              .name_length = name.length - 2,
-                                              .dims = argument[ARGUMENT_DIMS],
-                                              .types = argument[ARGUMENT_TYPES],
-                                              .values = argument[ARGUMENT_VALUES]};
+    struct aorta_operation operation = {.name = name.text + 1,
+                                        .name_length = name.length - 2,
+                                        .dims = argument[ARGUMENT_DIMS],
+                                        .types = argument[ARGUMENT_TYPES],
+                                        .values = argument[ARGUMENT_VALUES],
+                                        .strides = argument[ARGUMENT_STRIDES]};
+    int64_t forward_thread;
+    if (!aorta_json_get_int(argument[ARGUMENT_AUTOGRAD], &operation.sequence)) operation.sequence = -1;
+    operation.gradient = aorta_json_get_int(argument[ARGUMENT_FORWARD_THREAD], &forward_thread) && forward_thread > 0;
     aorta_trace_builder_operation(kineto->builder, &frame,
                                   aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], event->offset),
-                                  operation.dims.length ? &operation : NULL);
+                                  &operation);
 }
 
 /* Those that are not Python's nor PyTorch's own: "<built-in function len>", "torch/nn/modules/module.py(1743): …". */
@@ -294,8 +301,11 @@ static void add_own_product(struct trace_kineto *kineto, const struct kineto_eve
     while (length < name.length - 1 && name.text[length] != ' ') length++;
     int written = snprintf(own, sizeof own, "aorta::%.*s", (int)length - 1, name.text + 1);
     if (!dims.length || written >= (int)sizeof own) return;
-    const struct aorta_operation operation = {
-        .name = own, .name_length = (size_t)written, .dims = dims, .types = event->argument[ARGUMENT_TYPES]};
+    const struct aorta_operation operation = {.name = own,
+                                              .name_length = (size_t)written,
+                                              .dims = dims,
+                                              .types = event->argument[ARGUMENT_TYPES],
+                                              .sequence = -1};
     const struct aorta_trace_annotation frame = {event->start_ns, event->end_ns,
                                                  aorta_trace_builder_text(kineto->builder, own, (size_t)written),
                                                  get_thread(kineto, event)};
@@ -363,12 +373,12 @@ static aorta_status read_metadata(struct trace_kineto *kineto, struct kineto_eve
     return NULL;
 }
 
-/* Operations come by the ten thousand; the arguments of those that are counted, and of collectives, matter. */
+/* Operations come by the ten thousand; views launch nothing and are not counted. */
 static bool wants_arguments(enum category category, struct aorta_json_value name) {
     if (category == CATEGORY_DEVICE_ANNOTATION || category == CATEGORY_FUNCTION) return false;
     if (category == CATEGORY_ANNOTATION) return is_own_product(name);
     if (category != CATEGORY_OPERATION) return true;
-    return is_request(name) || (name.length > 2 && aorta_operation_wanted(name.text + 1, name.length - 2));
+    return name.length > 2 && !aorta_operation_is_view(name.text + 1, name.length - 2);
 }
 
 static void bad_event(struct trace_kineto *kineto, enum category category, int64_t offset) {

@@ -85,6 +85,12 @@ static void keep_work_only(struct aorta_trace *trace) {
     free(trace->shapes);
     trace->shapes = NULL;
     trace->shape_count = 0;
+    free(trace->operations);
+    trace->operations = NULL;
+    trace->operation_count = 0;
+    free(trace->inputs);
+    trace->inputs = NULL;
+    trace->input_count = 0;
 }
 
 static aorta_status open_one(const char *path, const struct aorta_trace_options *options,

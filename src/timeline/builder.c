@@ -101,17 +101,18 @@ void aorta_trace_builder_destroy(struct aorta_trace_builder *builder) {
     if (!builder) return;
     const struct aorta_trace_group *groups = builder->groups.items;
     for (size_t i = 0; i < builder->groups.count; i++) free(groups[i].ranks);
-    struct trace_rows *rows[] = {&builder->pending,          &builder->calls,       &builder->other_calls,
-                                 &builder->annotations,      &builder->steps,       &builder->operations,
-                                 &builder->other_operations, &builder->event_waits, &builder->wait_facts,
-                                 &builder->functions,        &builder->requests,    &builder->collectives,
-                                 &builder->request_facts,    &builder->shapes,      &builder->groups,
-                                 &builder->devices,          &builder->thread_names};
+    struct trace_rows *rows[] = {&builder->pending,       &builder->calls,       &builder->other_calls,
+                                 &builder->annotations,   &builder->steps,       &builder->operations,
+                                 &builder->runs,          &builder->event_waits, &builder->wait_facts,
+                                 &builder->functions,     &builder->requests,    &builder->collectives,
+                                 &builder->request_facts, &builder->shapes,      &builder->inputs,
+                                 &builder->groups,        &builder->devices,     &builder->thread_names};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) free(rows[i]->items);
     free_keys(&builder->streams);
     free_keys(&builder->queues);
     free_keys(&builder->threads);
     free_keys(&builder->shape_keys);
+    free_keys(&builder->input_keys);
     free_keys(&builder->step_keys);
     free_keys(&builder->group_keys);
     free_keys(&builder->rank_lists);
@@ -244,7 +245,8 @@ void aorta_trace_builder_work(struct aorta_trace_builder *builder, const struct 
     struct trace_pending *row = aorta_trace_rows_add(builder, &builder->pending, sizeof *row);
     if (!row) return;
     *row = (struct trace_pending){*work, operation, offset};
-    row->work.call = row->work.shape = row->work.collective = row->work.geometry = AORTA_TRACE_NONE;
+    row->work.call = row->work.shape = row->work.operation = AORTA_TRACE_NONE;
+    row->work.collective = row->work.geometry = AORTA_TRACE_NONE;
     if (row->work.end_ns < row->work.start_ns) {
         aorta_trace_builder_warn(builder, AORTA_REASON_NEGATIVE_DURATION, offset);
         row->work.end_ns = row->work.start_ns;
@@ -256,6 +258,19 @@ void aorta_trace_builder_work(struct aorta_trace_builder *builder, const struct 
     facts->annotation = AORTA_TRACE_NONE;
     aorta_trace_collective_complete(builder->trace, facts);
     row->work.collective = (uint32_t)builder->collectives.count - 1;
+}
+
+struct trace_meaning *aorta_trace_operation_meaning(struct aorta_trace_builder *builder, uint32_t name,
+                                                    const struct aorta_operation *operation) {
+    static const char empty[] = "aten::empty"; /* values are stored where they say what is computed or allocated */
+    struct trace_meaning *meaning = meaning_of(builder, name);
+    if (!meaning || meaning->operation_known) return meaning;
+    meaning->counted = aorta_operation_wanted(operation->name, operation->name_length);
+    meaning->reads_values = meaning->counted && aorta_operation_reads_values(operation);
+    meaning->keeps_values = meaning->reads_values || (operation->name_length >= sizeof empty - 1 &&
+                                                      !memcmp(operation->name, empty, sizeof empty - 1));
+    meaning->operation_known = true;
+    return meaning;
 }
 
 static bool is_product(struct aorta_trace_builder *builder, uint32_t name) {

@@ -57,7 +57,7 @@ void aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct 
 bool aorta_trace_call_classify(const char *name, enum aorta_trace_call_kind *kind);
 
 /* An operation of the framework: `number` is the file's (-1: none). `operation`: its inputs, with the name of the
- * frame; they are stored if they are counted (operations.h). NULL: not known. */
+ * frame. */
 void aorta_trace_builder_operation(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame,
                                    int64_t number, const struct aorta_operation *operation);
 

@@ -13,7 +13,8 @@ enum { SHORTEST_NS = 5000 }; /* what is shorter holds no wait worth a name */
 /* ---- rows ---- */
 
 /* Some files write a number a line; here a list is one line: "[[768], [512, 768]]". */
-static uint32_t list_text(struct aorta_trace_builder *builder, struct aorta_json_value list) {
+uint32_t aorta_trace_list_text(struct aorta_trace_builder *builder, struct aorta_json_value list) {
+    if (!list.length) return AORTA_TRACE_NONE;
     if (!memchr(list.text, '\n', list.length)) return aorta_trace_builder_text(builder, list.text, list.length);
     char *line = malloc(2 * list.length + 1);
     if (!line) {
@@ -35,14 +36,12 @@ static uint32_t list_text(struct aorta_trace_builder *builder, struct aorta_json
 }
 
 /* Equal operations are counted once. */
-static uint32_t add_shape(struct aorta_trace_builder *builder, uint32_t name, const struct aorta_operation *operation) {
+static uint32_t add_shape(struct aorta_trace_builder *builder, uint32_t name, const struct aorta_operation *operation,
+                          const struct aorta_trace_inputs *inputs, bool reads_values) {
     struct aorta_trace_shape shape = {.op = name, .types = AORTA_TRACE_NONE};
-    if (!aorta_operation_wanted(operation->name, operation->name_length)) return AORTA_TRACE_NONE;
-    shape.dims = list_text(builder, operation->dims);
-    if (operation->types.length) shape.types = list_text(builder, operation->types);
-    uint32_t values = AORTA_TRACE_NONE;
-    if (operation->values.length && aorta_operation_reads_values(operation))
-        values = aorta_trace_builder_text(builder, operation->values.text, operation->values.length);
+    shape.dims = inputs->dims;
+    shape.types = inputs->types;
+    const uint32_t values = reads_values ? inputs->values : AORTA_TRACE_NONE;
     const int64_t op_and_types = (int64_t)((uint64_t)shape.op << 32 | shape.types);
     uint32_t number = aorta_trace_add_key(builder, &builder->shape_keys, op_and_types, shape.dims, values);
     if (number != builder->shapes.count) return number;
@@ -63,13 +62,21 @@ static void add_frame(struct aorta_trace_builder *builder, struct trace_rows *ro
 void aorta_trace_builder_operation(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame,
                                    int64_t number, const struct aorta_operation *operation) {
     if (builder->failed) return;
-    uint32_t shape = operation ? add_shape(builder, frame->name, operation) : AORTA_TRACE_NONE;
-    if (shape == AORTA_TRACE_NONE) {
-        add_frame(builder, &builder->other_operations, frame);
-        return;
-    }
+    const bool has_inputs = operation->dims.length;
+    const struct trace_meaning *known = aorta_trace_operation_meaning(builder, frame->name, operation);
+    if (!known) return;
+    const struct trace_meaning meaning = *known;
+    const uint32_t inputs =
+        has_inputs ? aorta_trace_add_inputs(builder, operation, meaning.keeps_values) : AORTA_TRACE_NONE;
+    struct trace_run *run = aorta_trace_rows_add(builder, &builder->runs, sizeof *run);
+    if (!run) return;
+    *run = (struct trace_run){*frame, operation->sequence, inputs, operation->gradient};
+    if (!meaning.counted || inputs == AORTA_TRACE_NONE) return;
+    const struct aorta_trace_inputs *rows = builder->inputs.items;
+    const uint32_t shape = add_shape(builder, frame->name, operation, &rows[inputs], meaning.reads_values);
+    if (shape == AORTA_TRACE_NONE) return;
     struct trace_operation *row = aorta_trace_rows_add(builder, &builder->operations, sizeof *row);
-    if (row) *row = (struct trace_operation){*frame, number, shape, false};
+    if (row) *row = (struct trace_operation){number, (uint32_t)builder->runs.count - 1, shape, false};
 }
 
 void aorta_trace_builder_function(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame) {
@@ -77,6 +84,11 @@ void aorta_trace_builder_function(struct aorta_trace_builder *builder, const str
 }
 
 /* ---- shapes ---- */
+
+static const struct aorta_trace_annotation *frame_of(const struct aorta_trace_builder *builder,
+                                                     const struct trace_operation *operation) {
+    return &((const struct trace_run *)builder->runs.items + operation->run)->frame;
+}
 
 static int by_number(const void *left, const void *right) {
     const struct trace_operation *a = left, *b = right;
@@ -98,7 +110,7 @@ static void nest_shaped(struct aorta_trace_builder *builder, struct shaped *shap
         return;
     }
     for (size_t i = 0; i < shaped->count; i++) {
-        const struct aorta_trace_annotation *frame = &operations[i].frame;
+        const struct aorta_trace_annotation *frame = frame_of(builder, &operations[i]);
         shaped->nest[i] = (struct aorta_nest_range){frame->start_ns, frame->end_ns, frame->thread, (uint32_t)i, 0};
     }
     aorta_nest_make(shaped->nest, shaped->count);
@@ -136,7 +148,7 @@ static bool is_launched_within(const struct aorta_trace_builder *builder, const 
                                const struct trace_operation *operation) {
     if (work->call == AORTA_TRACE_NONE) return true; /* nothing else is known */
     const struct aorta_trace_call *calls = builder->calls.items, *call = &calls[work->call];
-    const struct aorta_trace_annotation *frame = &operation->frame;
+    const struct aorta_trace_annotation *frame = frame_of(builder, operation);
     return call->thread == frame->thread && call->start_ns >= frame->start_ns && call->start_ns <= frame->end_ns;
 }
 
@@ -225,7 +237,7 @@ static bool add_frames(const struct trace_rows *rows, size_t row_bytes, const st
     for (size_t i = 0; i < rows->count; i++) {
         const struct aorta_trace_annotation *frame =
             (const struct aorta_trace_annotation *)(const void *)((const char *)rows->items + i * row_bytes);
-        if (!holds_wait(waits, frame)) continue;
+        if (frame->end_ns - frame->start_ns < SHORTEST_NS || !holds_wait(waits, frame)) continue;
         if (frames->count == frames->capacity) {
             frames->capacity = frames->capacity ? 2 * frames->capacity : 64;
             struct aorta_nest_range *grown = realloc(frames->nest, frames->capacity * sizeof *grown);
@@ -286,8 +298,7 @@ void aorta_trace_link_callers(struct aorta_trace_builder *builder) {
     const size_t plain = sizeof(struct aorta_trace_annotation);
     bool made = collect_waits(builder, &waits);
     if (made && waits.count)
-        made = add_frames(&builder->operations, sizeof(struct trace_operation), &waits, &around.operations) &&
-               add_frames(&builder->other_operations, plain, &waits, &around.operations) &&
+        made = add_frames(&builder->runs, sizeof(struct trace_run), &waits, &around.operations) &&
                add_frames(&builder->functions, plain, &waits, &around.functions) &&
                add_frames(&builder->annotations, plain, &waits, &around.ranges);
     if (!made) builder->failed = true;

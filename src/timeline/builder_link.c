@@ -344,6 +344,7 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     if (builder->failed) return;
     drop_duplicates(builder);
     aorta_trace_link_shapes(builder);
+    aorta_trace_link_operations(builder);
     aorta_trace_link_callers(builder);
     aorta_trace_link_waits(builder);
     link_collectives(builder);
@@ -356,5 +357,6 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     trace->steps = take(&builder->steps, &trace->step_count);
     trace->groups = take(&builder->groups, &trace->group_count);
     trace->shapes = take(&builder->shapes, &trace->shape_count);
+    trace->inputs = take(&builder->inputs, &trace->input_count);
     trace->devices = take(&builder->devices, &trace->device_count);
 }

@@ -21,9 +21,15 @@ struct trace_pending { /* device work with what it is linked by */
     struct aorta_trace_work work;
     int64_t operation, offset;
 };
-struct trace_operation { /* one whose shapes are stored */
+struct trace_run { /* any operation */
     struct aorta_trace_annotation frame;
+    int64_t sequence;
+    uint32_t inputs;
+    bool gradient;
+};
+struct trace_operation { /* one whose shapes are stored */
     int64_t number;
+    uint32_t run; /* row of runs */
     uint32_t shape;
     bool seen; /* its first kernel is linked */
 };
@@ -32,9 +38,10 @@ struct trace_request {
     uint32_t thread, collective; /* row of request_facts */
 };
 
-/* What a text means, found out once: as the name of a kernel and of a call. */
+/* What a text means, found out once: as the name of a kernel, of a call and of an operation. */
 struct trace_meaning {
     bool kernel_known, call_known, call_matters, product_known, product, class_known, event_wait;
+    bool operation_known, counted, reads_values, keeps_values;
     uint8_t work_class; /* enum aorta_work_class */
     uint8_t call_kind;
     struct aorta_kernel_kind kernel;
@@ -45,13 +52,14 @@ struct aorta_trace_builder {
     const struct aorta_kernel_patterns *patterns;
     bool failed; /* memory ran out */
     struct trace_rows pending, calls, other_calls, annotations, steps, operations, requests;
-    struct trace_rows other_operations, functions; /* struct aorta_trace_annotation */
-    struct trace_rows event_waits;                 /* struct aorta_trace_call: of streams for events */
+    struct trace_rows runs;        /* of all operations */
+    struct trace_rows functions;   /* struct aorta_trace_annotation */
+    struct trace_rows event_waits; /* struct aorta_trace_call: of streams for events */
     struct trace_rows wait_facts;
     struct trace_rows collectives;   /* of the work, in order of arrival */
     struct trace_rows request_facts; /* struct aorta_trace_collective of the requests */
-    struct trace_rows shapes, groups, devices, thread_names;
-    struct trace_keys streams, queues, threads, shape_keys, step_keys, group_keys;
+    struct trace_rows shapes, inputs, groups, devices, thread_names;
+    struct trace_keys streams, queues, threads, shape_keys, input_keys, step_keys, group_keys;
     struct trace_keys rank_lists;   /* of groups: the list before and one more rank */
     struct trace_meaning *meanings; /* by text */
     size_t meaning_count;
@@ -65,6 +73,10 @@ void aorta_trace_rows_sort(struct trace_rows *rows, size_t size, int (*order)(co
 uint32_t aorta_trace_add_key(struct aorta_trace_builder *builder, struct trace_keys *set, int64_t a, int64_t b,
                              int64_t c);
 struct aorta_kernel_kind aorta_trace_kernel_kind(struct aorta_trace_builder *builder, uint32_t name);
+/* With what it means as the name of an operation. NULL (and failed): memory is exhausted. Valid until the next text is
+ * added. */
+struct trace_meaning *aorta_trace_operation_meaning(struct aorta_trace_builder *builder, uint32_t name,
+                                                    const struct aorta_operation *operation);
 /* Of kernels of this name. */
 enum aorta_work_class aorta_trace_work_class(struct aorta_trace_builder *builder, uint32_t name);
 
@@ -74,6 +86,14 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder);
 /* builder_frames.c: the shapes of launched kernels, and the callers of calls that wait; after launches are linked. */
 void aorta_trace_link_shapes(struct aorta_trace_builder *builder);
 void aorta_trace_link_callers(struct aorta_trace_builder *builder);
+
+/* builder_operations.c */
+uint32_t aorta_trace_add_inputs(struct aorta_trace_builder *builder, const struct aorta_operation *operation,
+                                bool keeps_values);
+/* After launches are linked. */
+void aorta_trace_link_operations(struct aorta_trace_builder *builder);
+/* A list in one line; NONE: it is empty. (builder_frames.c) */
+uint32_t aorta_trace_list_text(struct aorta_trace_builder *builder, struct aorta_json_value list);
 
 /* builder_waits.c; after the calls are sorted. */
 void aorta_trace_link_waits(struct aorta_trace_builder *builder);

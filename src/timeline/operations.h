@@ -55,6 +55,9 @@ struct aorta_operation {
     const char *name; /* without quotes; need not end with NUL */
     size_t name_length;
     struct aorta_json_value dims, types, values; /* of the inputs: shapes; C++ types; what is no tensor */
+    struct aorta_json_value strides;
+    int64_t sequence; /* autograd's number; -1: none */
+    bool gradient;    /* autograd runs it for the operation of the forward pass with that number */
 };
 
 /* C[m,n] = A[m,k] B[k,n], `batch` times; -1: no matrix product, or not of a known form. */
@@ -62,6 +65,8 @@ struct aorta_product {
     int64_t batch, m, n, k;
 };
 
+/* Whether it only gives a tensor another shape, and launches nothing. */
+bool aorta_operation_is_view(const char *name, size_t length);
 /* Whether operations of this name are counted at all. */
 bool aorta_operation_wanted(const char *name, size_t length);
 /* Whether what is no tensor among its inputs (strides, causal masks) changes what is counted. */

@@ -118,6 +118,8 @@ void aorta_trace_free(struct aorta_trace *trace) {
     free(trace->collectives);
     free(trace->groups);
     free(trace->shapes);
+    free(trace->operations);
+    free(trace->inputs);
     free(trace->devices);
     free(trace->path);
     free(trace);

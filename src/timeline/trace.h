@@ -44,6 +44,7 @@ struct aorta_trace_work {
     uint32_t call;        /* row of calls[] that launched it; NONE: not in the file */
     uint32_t collective;  /* row of collectives[]; NONE: no facts (it may still be one by its name: class) */
     uint32_t shape;       /* row of shapes[]: the operation it belongs to; NONE: not known */
+    uint32_t operation;   /* row of operations[]: the innermost that launched it; NONE: not known */
     uint32_t geometry;    /* matrix products: text, "12x4x1 of 256x1x1" (blocks, threads); NONE: not known */
     int32_t device;       /* the file's number of the device */
     uint8_t kind;         /* enum aorta_trace_kind */
@@ -103,6 +104,25 @@ struct aorta_trace_wait {
 struct aorta_trace_thread {
     int64_t process, id;
     uint32_t name; /* text; NONE: not known */
+};
+
+/* The inputs of an operation, JSON as it stands in the file; each once. Texts; NONE: not recorded. */
+struct aorta_trace_inputs {
+    uint32_t dims, types, strides;
+    uint32_t values; /* of what is no tensor: stored where it says what is computed, or the sizes of an output */
+};
+
+/* One run of an operation of the framework, or of a range of the program, on the host. */
+struct aorta_trace_operation {
+    int64_t start_ns, end_ns;
+    int64_t
+        sequence;    /* autograd's number: operations of the forward pass and their gradients have the same; -1: none */
+    uint32_t name;   /* text */
+    uint32_t thread; /* row of threads[] */
+    uint32_t inputs; /* row of inputs[]; NONE: not recorded */
+    uint32_t parent; /* row of operations[]: the innermost around it, always above this one; NONE: none */
+    bool gradient;   /* autograd runs it for the operation of the forward pass with its number */
+    bool range;      /* a range of the program */
 };
 
 /* Ranges that the program marked itself on the host (record_function, NVTX, roctx); to a builder also its functions and
@@ -243,6 +263,10 @@ struct aorta_trace {
     size_t group_count;
     struct aorta_trace_shape *shapes;
     size_t shape_count;
+    struct aorta_trace_operation *operations; /* by thread, then ascending start, longer first */
+    size_t operation_count;
+    struct aorta_trace_inputs *inputs;
+    size_t input_count;
     struct aorta_trace_device *devices;
     size_t device_count;
     struct aorta_trace_warning warnings[AORTA_REASON_COUNT];

@@ -127,6 +127,55 @@ static void products_have_their_shapes(void **state) {
     aorta_trace_free(trace);
 }
 
+/* The forward pass runs on thread 1, autograd on thread 2:
+ *
+ *     thread 1   [attention      [matmul #7        [bmm       launch 1] ] ]
+ *     thread 2   [evaluate #7    [BmmBackward #7   [bmm       launch 2] ] ] */
+static void operations_are_nested(void **state) {
+    (void)state;
+    static const char op[] =
+        "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"%s\",\"pid\":1,\"tid\":%d,\"ts\":%d,\"dur\":%d,"
+        "\"args\":{%s}},";
+    static const char call[] =
+        "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":1,\"tid\":%d,"
+        "\"ts\":%d,\"dur\":1,\"args\":{\"correlation\":%d}},"
+        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"gemm\",\"pid\":0,\"tid\":7,\"ts\":%d,\"dur\":5,"
+        "\"args\":{\"device\":0,\"stream\":7,\"correlation\":%d}},";
+    static const char bmm[] = "\"Input Dims\": [[4, 8, 8], [4, 8, 8]], \"Input type\": [\"float\", \"float\"], "
+                              "\"Input Strides\": [[64, 8, 1], [64, 1, 8]], \"Concrete Inputs\": [\"\", \"\"]";
+    struct aorta_text text = {0};
+    aorta_text_puts(&text, "[");
+    aorta_text_printf(&text, op, "aten::matmul", 1, 10, 40, "\"Sequence number\": 7, \"Fwd thread id\": 0");
+    aorta_text_printf(&text, op, "aten::bmm", 1, 20, 20, bmm);
+    aorta_text_printf(&text, op, "evaluate", 2, 100, 50, "\"Sequence number\": 7, \"Fwd thread id\": 1");
+    aorta_text_printf(&text, op, "aten::bmm", 2, 120, 20, bmm);
+    aorta_text_printf(&text, call, 1, 25, 1, 60, 1);
+    aorta_text_printf(&text, call, 2, 125, 2, 160, 2);
+    aorta_text_puts(&text,
+                    "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"attention\",\"pid\":1,\"tid\":1,\"ts\":5,"
+                    "\"dur\":50}]");
+    struct aorta_trace *trace = read_text(text.data);
+    aorta_text_free(&text);
+    assert_int_equal(trace->operation_count, 5);
+    const struct aorta_trace_operation *first = &trace->operations[trace->work[0].operation];
+    const struct aorta_trace_operation *second = &trace->operations[trace->work[1].operation];
+    assert_string_equal(aorta_trace_text(trace, first->name), "aten::bmm");
+    assert_int_equal(first->sequence, -1);
+    assert_int_equal(first->inputs, second->inputs);
+    const struct aorta_trace_inputs *inputs = &trace->inputs[first->inputs];
+    assert_string_equal(aorta_trace_text(trace, inputs->dims), "[[4, 8, 8], [4, 8, 8]]");
+    assert_string_equal(aorta_trace_text(trace, inputs->strides), "[[64, 8, 1], [64, 1, 8]]");
+    assert_int_equal(inputs->values, AORTA_TRACE_NONE);
+    const struct aorta_trace_operation *forward = &trace->operations[first->parent];
+    const struct aorta_trace_operation *backward = &trace->operations[second->parent];
+    assert_string_equal(aorta_trace_text(trace, forward->name), "aten::matmul");
+    assert_true(forward->sequence == 7 && !forward->gradient);
+    assert_true(backward->sequence == 7 && backward->gradient);
+    assert_true(trace->operations[forward->parent].range);
+    assert_int_equal(trace->operations[forward->parent].parent, AORTA_TRACE_NONE);
+    aorta_trace_free(trace);
+}
+
 static void rocm_streams_are_queues(void **state) {
     (void)state;
     struct aorta_trace *trace = open_file("mi300_resnet");
@@ -484,6 +533,7 @@ int main(void) {
         cmocka_unit_test(figures_are_exact),
         cmocka_unit_test(collectives_have_their_facts),
         cmocka_unit_test(products_have_their_shapes),
+        cmocka_unit_test(operations_are_nested),
         cmocka_unit_test(rocm_streams_are_queues),
         cmocka_unit_test(pieces_give_the_same_trace),
         cmocka_unit_test(every_prefix_fails_or_recovers),
