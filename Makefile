@@ -28,7 +28,7 @@ demo: ## install what is missing, build, train on two CPU ranks, and explain the
 
 check: ## install what is missing, build, and run all tests
 	@scripts/bootstrap build check
-	@scripts/check release
+	@tools/check release
 
 check-web: ## install what is missing, build, and use the pages of results in Chromium
 	@scripts/bootstrap build page web
@@ -38,7 +38,7 @@ check-web: ## install what is missing, build, and use the pages of results in Ch
 
 asan tsan: ## run all tests under a set of sanitizers (asan: address and undefined; tsan: threads)
 	@scripts/bootstrap build check
-	@scripts/check $@
+	@tools/check $@
 
 # Parts that only run on a GPU, or in a program that uses one, are left out: stand-ins run them, which shows little.
 coverage: ## run all tests and print which lines of src/ they reach; fails below 85%
@@ -52,15 +52,15 @@ coverage: ## run all tests and print which lines of src/ they reach; fails below
 tidy: ## run clang-tidy over the sources
 	@scripts/bootstrap build check tidy
 	@cmake --preset release >/dev/null
-	@scripts/tidy
+	@tools/tidy
 
 analyze: ## run cppcheck over the sources (clang's analyzer is part of make tidy)
 	@scripts/bootstrap build analyze
 	@cmake --preset release >/dev/null
-	@scripts/analyze
+	@tools/analyze
 
 format: ## format the sources with clang-format 14
-	@scripts/format
+	@tools/format
 
 parity: ## hold gradients and updates of `aorta train` against PyTorch, live
 	@scripts/bootstrap build parity
@@ -84,7 +84,7 @@ bench: ## compare the step time with PyTorch's, training with and without record
 
 dist: ## make build/dist/aorta-….tar.gz, which runs on other machines without installing anything
 	@scripts/bootstrap build check
-	@scripts/dist
+	@tools/dist
 
 install: build ## install the program below PREFIX (default /usr/local)
 	install -D -m 755 build/release/aorta "$(DESTDIR)$(PREFIX)/bin/aorta"

@@ -1,7 +1,7 @@
 /* Agreements of the ranks on the host: see control.h. */
 #include "comm/control.h"
 
-#include "comm/mpi_group.h"
+#include "comm/mpi_internal.h"
 #include "job/rendezvous.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * How long a rank has still to do (rank 0's report) says nothing, so until every rank is ready a thread of each gives
  * signs of life. Over MPI, before MPI_Finalize, these are small all-reduces, one after the other. Else the ranks meet
  * once more at rank 0's store: what stops there is ended by nobody else under torchrun and srun. */
-#include "comm/mpi_group.h"
+#include "comm/mpi_internal.h"
 #include "job/rendezvous.h"
 
 #include "base/clock.h"

@@ -1,6 +1,6 @@
 /* The MPI backend: joining the other ranks, groups, and the kernel that runs a collective on a stream. */
 #include "comm/bounded.h"
-#include "comm/mpi_group.h"
+#include "comm/mpi_internal.h"
 
 #include <dlfcn.h>
 #include <errno.h>

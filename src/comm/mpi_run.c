@@ -6,7 +6,7 @@
  * Rabenseifner, Gropp 2005, "Optimization of Collective Communication Operations in MPICH"), and inside a host Open
  * MPI copies a message once, straight from the sender's memory.
  */
-#include "comm/mpi_group.h"
+#include "comm/mpi_internal.h"
 
 #include "comm/reduce.h"
 

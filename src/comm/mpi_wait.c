@@ -6,7 +6,7 @@
  * both: on a busy core the thread loses its turn, which is milliseconds, while a thread that slept for 20 µs runs at
  * once when it wakes. (So mpi_yield_when_idle is left to Open MPI, which sets it for more ranks than cores.)
  */
-#include "comm/mpi_group.h"
+#include "comm/mpi_internal.h"
 
 #include "base/clock.h"
 

@@ -1,5 +1,5 @@
 /* The backend for GPUs: NCCL, or RCCL, which has the same interface. Opening, groups, closing. */
-#include "comm/nccl_group.h"
+#include "comm/nccl_internal.h"
 
 #include "device/gpu.h"
 

@@ -1,6 +1,6 @@
 /* Memory that NCCL calls symmetric: allocated by it, and registered with each communicator as a window, through which
  * its kernels reach the same place on every rank. */
-#include "comm/nccl_group.h"
+#include "comm/nccl_internal.h"
 
 #include "device/gpu.h"
 

@@ -1,5 +1,5 @@
 /* Queueing collectives on a GPU's stream. */
-#include "comm/nccl_group.h"
+#include "comm/nccl_internal.h"
 
 #include "device/gpu.h"
 

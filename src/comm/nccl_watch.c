@@ -1,5 +1,5 @@
-/* The watchdog: see nccl_group.h. */
-#include "comm/nccl_group.h"
+/* The watchdog: see nccl_internal.h. */
+#include "comm/nccl_internal.h"
 
 #include "base/clock.h"
 #include "base/thread.h"

@@ -1,4 +1,4 @@
-#include "formats/kineto_read_parts.h"
+#include "formats/kineto_read_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* The file: its head, what its processes and streams are called, and its end. */
 #include "base/clock.h"
-#include "formats/kineto_write_parts.h"
+#include "formats/kineto_write_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* The events of a step: what the host launched, what the device did, arrows between them, annotations, counters. */
 #include "device/memory_events.h"
-#include "formats/kineto_write_parts.h"
+#include "formats/kineto_write_internal.h"
 #include "measure/kernels.h"
 
 #include <math.h>

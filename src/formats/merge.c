@@ -1,6 +1,6 @@
 #include "base/json.h"
 #include "formats/inputs.h"
-#include "formats/merge_parts.h"
+#include "formats/merge_internal.h"
 #include "formats/open.h"
 #include "timeline/align_match.h"
 

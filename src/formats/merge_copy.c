@@ -2,7 +2,7 @@
  * is looked at here. Bare words that JSON does not know (NaN, inf), which some writers leave in, become texts; letters
  * that texts may not hold are escaped, bytes that are no UTF-8 become U+FFFD; white space between is dropped. */
 #include "base/json.h"
-#include "formats/merge_parts.h"
+#include "formats/merge_internal.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* A Kineto file's events, passed through: process, thread, time and ids are written anew, all else as it stands. */
-#include "formats/merge_parts.h"
+#include "formats/merge_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* A trace that is no Kineto file (rocprofv3's), written in Kineto's layout: device work, the calls behind it with flows
  * between them, the ranges that the program marked. */
 #include "base/json.h"
-#include "formats/merge_parts.h"
+#include "formats/merge_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 #include "base/files.h"
-#include "formats/merge_parts.h"
+#include "formats/merge_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Collects the records of rocprofv3's files; rocprof_build.c makes traces of them. */
 #include "formats/rocprof.h"
 #include "formats/open.h"
-#include "formats/rocprof_rows.h"
+#include "formats/rocprof_internal.h"
 #include "timeline/builder.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Makes traces, one for each agent, of what rocprof.c collected. */
 #include "formats/rocprof.h"
-#include "formats/rocprof_rows.h"
+#include "formats/rocprof_internal.h"
 #include "timeline/builder.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-#include "formats/source_parts.h"
+#include "formats/source_internal.h"
 
 #include "base/files.h"
 

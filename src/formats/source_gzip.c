@@ -1,6 +1,6 @@
 /* gzip, unpacked on a thread of its own into a ring of blocks, so that unpacking and reading run side by side. */
 #include "base/thread.h"
-#include "formats/source_parts.h"
+#include "formats/source_internal.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* `aorta launch`: starts the ranks, watches them, and ends the job when one fails. */
-#include "job/launch_job.h"
+#include "job/launch_internal.h"
 
 #include "base/clock.h"
 #include "job/mpirun.h"

@@ -1,5 +1,5 @@
 /* The directory of a launcher's job, and those that killed launchers have left. */
-#include "job/launch_job.h"
+#include "job/launch_internal.h"
 
 #include <dirent.h>
 #include <errno.h>

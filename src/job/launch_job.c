@@ -1,5 +1,5 @@
 /* What a launcher's job needs before it starts, and what its ranks have reported. */
-#include "job/launch_job.h"
+#include "job/launch_internal.h"
 #include "job/mpirun.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
 /* How a launcher's job ended, in words. */
-#include "job/launch_job.h"
+#include "job/launch_internal.h"
 
 #include "base/clock.h"
 

@@ -1,5 +1,5 @@
 /* A rank's side of the rendezvous: it finds rank 0 and asks its store. */
-#include "job/rendezvous_wire.h"
+#include "job/rendezvous_internal.h"
 
 #include "base/clock.h"
 

@@ -1,5 +1,5 @@
 /* The store's thread in rank 0: greets the ranks, stores values, notices lost ranks. */
-#include "job/rendezvous_wire.h"
+#include "job/rendezvous_internal.h"
 
 #include "base/clock.h"
 #include "base/thread.h"

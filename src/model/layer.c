@@ -1,7 +1,7 @@
 /* One encoder layer, forward and backward:
  *   y1 = norm1(x + dropout(out_proj(attention(in_proj(x)))))
  *   y2 = norm2(y1 + dropout(linear2(dropout(gelu(linear1(y1)))))) */
-#include "model/internal.h"
+#include "model/model_internal.h"
 
 struct layer_shapes {
     struct aorta_linear in_proj, out_proj, linear1, linear2;

@@ -1,5 +1,5 @@
 /* The model's memory (which activations exist, and for how long), and the shapes of its operations. */
-#include "model/internal.h"
+#include "model/model_internal.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* Operations with a range around each. */
-#include "model/internal.h"
+#include "model/model_internal.h"
 
 static aorta_status begin(struct op op, struct aorta_range_info info, int *range) {
     *range = -1;

@@ -1,6 +1,6 @@
 /* The table of parameters: names, shapes and start values as PyTorch has them. */
 #include "base/random.h"
-#include "model/internal.h"
+#include "model/model_internal.h"
 
 #include <math.h>
 

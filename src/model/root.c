@@ -1,6 +1,6 @@
 /* The root unit: x0 = dense_projection(dense) + embedding_projection(mean of embeddings) before the layers, and after
  * them scorer(norm(x)) and the loss. */
-#include "model/internal.h"
+#include "model/model_internal.h"
 
 struct root_shapes {
     struct aorta_linear dense, projection, scorer0, scorer3;

@@ -1,5 +1,6 @@
-/* Points of all calls, spans and arrivals at collectives; their edges are made by the other files of graph_build.h. */
-#include "replay/graph_build.h"
+/* Points of all calls, spans and arrivals at collectives; their edges are made by the other files of
+ * graph_build_internal.h. */
+#include "replay/graph_build_internal.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
  *   thread 2                          \                    /
  *                                      [launch][  sync  ]--      each goes on after the other: a handover
  *   device                [ kernel              ]>>>>>>>^        a wait: the call returns after the kernel */
-#include "replay/graph_build.h"
+#include "replay/graph_build_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  *
  * A span is taken to depend on the one launched before it on another stream, if that one had ended before it began; but
  * not between two streams that the recording shows side by side in this direction. */
-#include "replay/graph_build.h"
+#include "replay/graph_build_internal.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* Where in the program hosts pause: between which calls, by what these launched. The three places at which they pause
  * longest in all have a removal each, since each has a reason of its own. */
-#include "replay/graph_build.h"
+#include "replay/graph_build_internal.h"
 
 #include <stdlib.h>
 

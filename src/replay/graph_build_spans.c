@@ -3,7 +3,7 @@
  * A span begins after the one before it on its stream, after its launch, and after what the file says it waits for.
  * Where none of these explains the beginning, it is inferred: what ended last before it and was launched before it. The
  * edge that explains best takes the recorded lag, the others what is usual for them. */
-#include "replay/graph_build.h"
+#include "replay/graph_build_internal.h"
 
 #include <stdlib.h>
 

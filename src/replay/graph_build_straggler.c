@@ -7,7 +7,7 @@
  *
  * One rank may have another variant of a kernel: what only it runs is no more than what it lacks of the others'. And of
  * what all run, no more is taken away than the rank takes longer for all of it. */
-#include "replay/graph_build.h"
+#include "replay/graph_build_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Sums of work by class and by operation, and what they say. */
 #include "roofline/roofline.h"
 
-#include "roofline/build.h"
+#include "roofline/roofline_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* The roofline of our own steps: what each operation does stands in its range. */
-#include "roofline/build.h"
+#include "roofline/roofline_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

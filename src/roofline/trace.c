@@ -1,5 +1,5 @@
 /* The roofline of a recorded rank: shapes from the operations that launched its kernels. */
-#include "roofline/build.h"
+#include "roofline/roofline_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

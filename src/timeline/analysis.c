@@ -1,6 +1,6 @@
 #include "timeline/analysis.h"
 
-#include "timeline/analysis_parts.h"
+#include "timeline/analysis_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The tables of a rank's collectives: by kind and process group, and by their sizes as well. */
-#include "timeline/analysis_parts.h"
+#include "timeline/analysis_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * no collective beside them where there are any. A difference below a hundredth of the rank's step is noise, and so is
  * one that fewer than three quarters of its steps show. */
 #include "base/statistics.h"
-#include "timeline/analysis_parts.h"
+#include "timeline/analysis_internal.h"
 #include "timeline/steps.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Unions and intersections of a rank's work. The work is sorted by start, so that sets grow at their end: one pass. */
-#include "timeline/analysis_parts.h"
+#include "timeline/analysis_internal.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* When the host could not launch, and the longest gaps of a rank: why it was idle, and what the host did meanwhile. */
-#include "timeline/analysis_parts.h"
+#include "timeline/analysis_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

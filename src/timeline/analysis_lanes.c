@@ -1,5 +1,5 @@
 /* Streams and hardware queues: how busy each was, and which streams shared which queues. */
-#include "timeline/analysis_parts.h"
+#include "timeline/analysis_internal.h"
 
 #include <stdlib.h>
 

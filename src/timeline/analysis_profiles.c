@@ -1,6 +1,6 @@
 /* Each window as the engine's kernel view (measure/kernels.h): one range per kernel and copy, times on the ranks'
  * common clock, launches from the calls of the host. */
-#include "timeline/analysis_parts.h"
+#include "timeline/analysis_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

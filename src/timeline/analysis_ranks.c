@@ -1,5 +1,5 @@
 /* Which ranks there are: one for each device of each trace. */
-#include "timeline/analysis_parts.h"
+#include "timeline/analysis_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Collectives of all ranks: their process groups, who took part in the same one, who was waited for (align.h). */
-#include "timeline/analysis_parts.h"
+#include "timeline/analysis_internal.h"
 #include "timeline/texts.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* The table of calls that wait for the device, by what made them. */
-#include "timeline/analysis_parts.h"
+#include "timeline/analysis_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

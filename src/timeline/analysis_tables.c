@@ -1,6 +1,6 @@
 /* Kernels by name, matrix products by shape. */
 #include "base/statistics.h"
-#include "timeline/analysis_parts.h"
+#include "timeline/analysis_internal.h"
 #include "timeline/steps.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
  * on the host to the first start of the next step's; the last one to the end of what was launched in it, as does each
  * one where steps are iterations measured one by one: what lies between those is left out. What runs across a cut
  * counts on each side with the part that lies there, so that windows add up to the whole. */
-#include "timeline/analysis_parts.h"
+#include "timeline/analysis_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "timeline/builder_parts.h"
+#include "timeline/builder_internal.h"
 
 #include "timeline/texts.h"
 

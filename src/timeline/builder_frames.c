@@ -1,6 +1,6 @@
 /* What ran on the host around a call: the operation that launched a kernel, with its shape, and what made the calls
  * that wait for the device. */
-#include "timeline/builder_parts.h"
+#include "timeline/builder_internal.h"
 
 #include "timeline/nest.h"
 

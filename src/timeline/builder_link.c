@@ -1,5 +1,5 @@
 /* The end of building: rows sorted, and each piece of device work linked to its launch, shape and collective. */
-#include "timeline/builder_parts.h"
+#include "timeline/builder_internal.h"
 
 #include "timeline/nest.h"
 

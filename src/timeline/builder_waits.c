@@ -1,5 +1,5 @@
 /* Waits for events and streams: the calls that ask for them, and what the file says about what is waited for. */
-#include "timeline/builder_parts.h"
+#include "timeline/builder_internal.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* What the names and sizes in a file say about collectives. */
-#include "timeline/builder_parts.h"
+#include "timeline/builder_internal.h"
 
 #include <ctype.h>
 #include <string.h>

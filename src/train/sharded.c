@@ -1,5 +1,5 @@
 /* Ranks and layouts of the sharded strategy, and import and export of full parameters. */
-#include "train/sharded.h"
+#include "train/sharded_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -18,7 +18,7 @@
  * 16-bit shard again. Where micro-batches are added up, gradients and weights stay from one to the next and nothing is
  * shared; nor are activations that workload.async_wait copies later. What lies in a shared place has to be written as a
  * whole, as padding must stay zero: a unit or parameter with padding is not shared. */
-#include "train/sharded.h"
+#include "train/sharded_internal.h"
 
 /* What is left of the shared places. */
 struct places {

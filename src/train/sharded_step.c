@@ -2,7 +2,7 @@
  *
  * Layers' gathers are numbered in the order of use: forward 0 … L−1, then (unless parameters stay gathered) backward
  * L … 2L−1. A gather may start as soon as its slot is free; what else it waits for is what the options choose. */
-#include "train/sharded.h"
+#include "train/sharded_internal.h"
 
 #include <string.h>
 

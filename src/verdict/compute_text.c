@@ -1,6 +1,6 @@
 /* What the roofline says of compute. */
 #include "verdict/advice.h"
-#include "verdict/verdict_parts.h"
+#include "verdict/verdict_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

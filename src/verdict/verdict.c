@@ -4,7 +4,7 @@
  * be lost to contention. */
 #include "verdict/verdict.h"
 #include "verdict/gains.h"
-#include "verdict/verdict_parts.h"
+#include "verdict/verdict_internal.h"
 
 #include "base/statistics.h"
 

@@ -1,7 +1,7 @@
 /* The findings: what each cause costs, and the evidence for it in words and numbers. */
 #include "timeline/kernel_names.h"
 #include "verdict/advice.h"
-#include "verdict/verdict_parts.h"
+#include "verdict/verdict_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

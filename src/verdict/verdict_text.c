@@ -1,6 +1,6 @@
 /* The verdict as text and as JSON. In text each sentence is wrapped; none is cut. */
 #include "base/lines.h"
-#include "verdict/verdict_parts.h"
+#include "verdict/verdict_internal.h"
 
 #include <math.h>
 #include <stdio.h>

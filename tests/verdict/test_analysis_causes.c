@@ -2,7 +2,7 @@
 #include "check.h"
 #include "report/trace_report.h"
 #include "timeline/analysis.h"
-#include "timeline/analysis_parts.h"
+#include "timeline/analysis_internal.h"
 #include "timeline/builder.h"
 #include "verdict/trace_verdict.h"
 

@@ -1,6 +1,6 @@
 /* A trace file while it is written: what kineto_write.c and kineto_write_events.c share. */
-#ifndef AORTA_FORMATS_KINETO_WRITE_PARTS_H
-#define AORTA_FORMATS_KINETO_WRITE_PARTS_H
+#ifndef AORTA_FORMATS_KINETO_WRITE_INTERNAL_H
+#define AORTA_FORMATS_KINETO_WRITE_INTERNAL_H
 
 #include "base/files.h"
 #include "base/json.h"

@@ -1,6 +1,6 @@
 /* The parts of aorta_verdict_make; for this folder only. */
-#ifndef AORTA_VERDICT_VERDICT_PARTS_H
-#define AORTA_VERDICT_VERDICT_PARTS_H
+#ifndef AORTA_VERDICT_VERDICT_INTERNAL_H
+#define AORTA_VERDICT_VERDICT_INTERNAL_H
 
 #include "verdict/verdict.h"
 

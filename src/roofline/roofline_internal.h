@@ -1,6 +1,6 @@
 /* How a roofline is filled; for this folder only. */
-#ifndef AORTA_ROOFLINE_BUILD_H
-#define AORTA_ROOFLINE_BUILD_H
+#ifndef AORTA_ROOFLINE_ROOFLINE_INTERNAL_H
+#define AORTA_ROOFLINE_ROOFLINE_INTERNAL_H
 
 #include "base/interval.h"
 #include "roofline/roofline.h"

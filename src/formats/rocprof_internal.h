@@ -1,6 +1,6 @@
 /* What rocprof.c collects and rocprof_build.c makes traces of. */
-#ifndef AORTA_FORMATS_ROCPROF_ROWS_H
-#define AORTA_FORMATS_ROCPROF_ROWS_H
+#ifndef AORTA_FORMATS_ROCPROF_INTERNAL_H
+#define AORTA_FORMATS_ROCPROF_INTERNAL_H
 
 #include "base/intern.h"
 #include "formats/open.h"

@@ -1,6 +1,6 @@
 /* Inside the builder: rows as they come, before they are sorted and linked. */
-#ifndef AORTA_TIMELINE_BUILDER_PARTS_H
-#define AORTA_TIMELINE_BUILDER_PARTS_H
+#ifndef AORTA_TIMELINE_BUILDER_INTERNAL_H
+#define AORTA_TIMELINE_BUILDER_INTERNAL_H
 
 #include "timeline/builder.h"
 

@@ -1,6 +1,6 @@
 /* Inside the Kineto reader. */
-#ifndef AORTA_FORMATS_KINETO_READ_PARTS_H
-#define AORTA_FORMATS_KINETO_READ_PARTS_H
+#ifndef AORTA_FORMATS_KINETO_READ_INTERNAL_H
+#define AORTA_FORMATS_KINETO_READ_INTERNAL_H
 
 #include "formats/keys.h"
 #include "formats/kineto_read.h"

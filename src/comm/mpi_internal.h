@@ -1,6 +1,6 @@
 /* Inside the MPI backend: the library, a group, and the collectives over point-to-point messages. */
-#ifndef AORTA_COMM_MPI_GROUP_H
-#define AORTA_COMM_MPI_GROUP_H
+#ifndef AORTA_COMM_MPI_INTERNAL_H
+#define AORTA_COMM_MPI_INTERNAL_H
 
 #include "comm/backend.h"
 #include "job/beacon.h"

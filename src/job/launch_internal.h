@@ -1,6 +1,6 @@
 /* The job of a launcher, in its process. Internal to launch*.c. */
-#ifndef AORTA_JOB_LAUNCH_JOB_H
-#define AORTA_JOB_LAUNCH_JOB_H
+#ifndef AORTA_JOB_LAUNCH_INTERNAL_H
+#define AORTA_JOB_LAUNCH_INTERNAL_H
 
 #include "job/beacon.h"
 #include "job/launch.h"

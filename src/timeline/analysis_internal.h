@@ -1,6 +1,6 @@
 /* The parts of aorta_trace_analyze; for this folder only. */
-#ifndef AORTA_TIMELINE_ANALYSIS_PARTS_H
-#define AORTA_TIMELINE_ANALYSIS_PARTS_H
+#ifndef AORTA_TIMELINE_ANALYSIS_INTERNAL_H
+#define AORTA_TIMELINE_ANALYSIS_INTERNAL_H
 
 #include "base/interval.h"
 #include "timeline/analysis.h"

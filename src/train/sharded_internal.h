@@ -1,7 +1,7 @@
 /* What the files of the sharded strategy share: sharded.c (groups, import and export), sharded_memory.c (what lies
  * where), sharded_step.c (the schedule). */
-#ifndef AORTA_TRAIN_SHARDED_H
-#define AORTA_TRAIN_SHARDED_H
+#ifndef AORTA_TRAIN_SHARDED_INTERNAL_H
+#define AORTA_TRAIN_SHARDED_INTERNAL_H
 
 #include "train/layout.h"
 #include "train/strategy.h"

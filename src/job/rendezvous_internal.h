@@ -1,6 +1,6 @@
 /* Messages between the ranks and the store, and the store's own thread. Internal to rendezvous*.c. */
-#ifndef AORTA_JOB_RENDEZVOUS_WIRE_H
-#define AORTA_JOB_RENDEZVOUS_WIRE_H
+#ifndef AORTA_JOB_RENDEZVOUS_INTERNAL_H
+#define AORTA_JOB_RENDEZVOUS_INTERNAL_H
 
 #include "job/rendezvous.h"
 

@@ -1,7 +1,7 @@
 /* Inside `aorta trace merge`: merge.c (the whole), merge_events.c (Kineto files, event by event), merge_model.c (other
  * traces), merge_copy.c (values), merge_sink.c (the file). */
-#ifndef AORTA_FORMATS_MERGE_PARTS_H
-#define AORTA_FORMATS_MERGE_PARTS_H
+#ifndef AORTA_FORMATS_MERGE_INTERNAL_H
+#define AORTA_FORMATS_MERGE_INTERNAL_H
 
 #include "formats/json_stream.h"
 #include "formats/merge.h"

@@ -1,6 +1,6 @@
 /* What the files of the model share: its memory, and operations wrapped in ranges. */
-#ifndef AORTA_MODEL_INTERNAL_H
-#define AORTA_MODEL_INTERNAL_H
+#ifndef AORTA_MODEL_MODEL_INTERNAL_H
+#define AORTA_MODEL_MODEL_INTERNAL_H
 
 #include "base/random.h"
 #include "model/model.h"

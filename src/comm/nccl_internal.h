@@ -9,8 +9,8 @@
  *   - the host being blocked in a call on the device for longer than timeout_s,
  * and then gives up: the device is declared failed, so that every further call on it returns what happened, and the
  * communicators are aborted, which ends their kernels. If the host is still blocked then, the process is ended. */
-#ifndef AORTA_COMM_NCCL_GROUP_H
-#define AORTA_COMM_NCCL_GROUP_H
+#ifndef AORTA_COMM_NCCL_INTERNAL_H
+#define AORTA_COMM_NCCL_INTERNAL_H
 
 #include "comm/backend.h"
 #include "comm/control.h"

@@ -1,6 +1,6 @@
 /* How a recording becomes a graph; for this folder only. */
-#ifndef AORTA_REPLAY_GRAPH_BUILD_H
-#define AORTA_REPLAY_GRAPH_BUILD_H
+#ifndef AORTA_REPLAY_GRAPH_BUILD_INTERNAL_H
+#define AORTA_REPLAY_GRAPH_BUILD_INTERNAL_H
 
 #include "replay/recording.h"
 #include "replay/replay.h"

@@ -1,6 +1,6 @@
 /* Inside the sources: the common head and the gzip kind. */
-#ifndef AORTA_FORMATS_SOURCE_PARTS_H
-#define AORTA_FORMATS_SOURCE_PARTS_H
+#ifndef AORTA_FORMATS_SOURCE_INTERNAL_H
+#define AORTA_FORMATS_SOURCE_INTERNAL_H
 
 #include "formats/source.h"
 
