@@ -1,6 +1,6 @@
 /* The operations of the framework as they ran: nested with the ranges of the program, and each piece of device work
  * linked to the innermost that launched it. */
-#include "timeline/builder_parts.h"
+#include "timeline/builder_internal.h"
 
 #include "timeline/nest.h"
 
