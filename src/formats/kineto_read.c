@@ -238,6 +238,8 @@ static void add_call(struct trace_kineto *kineto, const struct kineto_event *eve
         .name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
         .thread = get_thread(kineto, event),
     };
+    const struct aorta_trace_annotation frame = {call.start_ns, call.end_ns, call.name, call.thread};
+    aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_CALL);
     aorta_trace_builder_call(kineto->builder, &call);
 }
 
@@ -256,13 +258,13 @@ static void add_operation(struct trace_kineto *kineto, const struct kineto_event
     const struct aorta_json_value *argument = event->argument;
     struct aorta_json_value name = event->field[FIELD_NAME];
     struct aorta_trace_collective collective;
+    const struct aorta_trace_annotation frame = frame_of(kineto, event);
     if (is_request(name)) {
+        aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_OPERATION);
         if (aorta_trace_kineto_collective_facts(kineto, event, &collective))
-            aorta_trace_builder_request(kineto->builder, event->start_ns, event->end_ns, get_thread(kineto, event),
-                                        &collective);
+            aorta_trace_builder_request(kineto->builder, event->start_ns, event->end_ns, frame.thread, &collective);
         return;
     }
-    const struct aorta_trace_annotation frame = frame_of(kineto, event);
     struct aorta_operation operation = {.name = name.text + 1,
                                         .name_length = name.length - 2,
                                         .dims = argument[ARGUMENT_DIMS],
@@ -286,6 +288,15 @@ static bool is_of_program(struct aorta_json_value name) {
         if (name.length > length && !memcmp(name.text, others[i], length)) return false;
     }
     return !memmem(name.text, name.length, installed, sizeof installed - 1);
+}
+
+/* Of all functions the times matter, of the program's own the names as well. */
+static void add_function(struct trace_kineto *kineto, const struct kineto_event *event) {
+    struct aorta_trace_annotation frame = {event->start_ns, event->end_ns, AORTA_TRACE_NONE, get_thread(kineto, event)};
+    aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_FUNCTION);
+    if (!is_of_program(event->field[FIELD_NAME])) return;
+    frame.name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]);
+    aorta_trace_builder_function(kineto->builder, &frame);
 }
 
 /* Our own files mark operations on GPUs as ranges, "linear_forward (encoder.layers.0.linear1)". */
@@ -315,9 +326,7 @@ static void add_own_product(struct trace_kineto *kineto, const struct kineto_eve
 }
 
 static void add_annotation(struct trace_kineto *kineto, const struct kineto_event *event) {
-    const struct aorta_trace_annotation annotation = {event->start_ns, event->end_ns,
-                                                      aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
-                                                      get_thread(kineto, event)};
+    const struct aorta_trace_annotation annotation = frame_of(kineto, event);
     aorta_trace_builder_annotation(kineto->builder, &annotation);
     if (is_own_product(event->field[FIELD_NAME])) add_own_product(kineto, event);
 }
@@ -414,7 +423,6 @@ static aorta_status read_event(struct trace_kineto *kineto, struct aorta_json_va
     if (category == CATEGORY_IGNORED) return NULL;
     struct aorta_json_value name = event.field[FIELD_NAME], args = event.field[FIELD_ARGS];
     bool wanted = wants_arguments(category, name);
-    if (category == CATEGORY_FUNCTION && aorta_json_is_string(name) && !is_of_program(name)) return NULL;
     if (!aorta_json_is_string(name) || !get_times(&event)) {
         bad_event(kineto, category, event.offset);
         return NULL;
@@ -438,11 +446,9 @@ static aorta_status read_event(struct trace_kineto *kineto, struct aorta_json_va
     case CATEGORY_OPERATION:
         add_operation(kineto, &event);
         break;
-    case CATEGORY_FUNCTION: {
-        const struct aorta_trace_annotation frame = frame_of(kineto, &event);
-        aorta_trace_builder_function(kineto->builder, &frame);
+    case CATEGORY_FUNCTION:
+        add_function(kineto, &event);
         break;
-    }
     case CATEGORY_WAIT:
         add_wait(kineto, &event);
         break;

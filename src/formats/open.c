@@ -91,6 +91,9 @@ static void keep_work_only(struct aorta_trace *trace) {
     free(trace->inputs);
     trace->inputs = NULL;
     trace->input_count = 0;
+    free(trace->frames);
+    trace->frames = NULL;
+    trace->frame_count = 0;
 }
 
 static aorta_status open_one(const char *path, const struct aorta_trace_options *options,

@@ -101,12 +101,12 @@ void aorta_trace_builder_destroy(struct aorta_trace_builder *builder) {
     if (!builder) return;
     const struct aorta_trace_group *groups = builder->groups.items;
     for (size_t i = 0; i < builder->groups.count; i++) free(groups[i].ranks);
-    struct trace_rows *rows[] = {&builder->pending,       &builder->calls,       &builder->other_calls,
-                                 &builder->annotations,   &builder->steps,       &builder->operations,
-                                 &builder->runs,          &builder->event_waits, &builder->wait_facts,
-                                 &builder->functions,     &builder->requests,    &builder->collectives,
-                                 &builder->request_facts, &builder->shapes,      &builder->inputs,
-                                 &builder->groups,        &builder->devices,     &builder->thread_names};
+    struct trace_rows *rows[] = {
+        &builder->pending,       &builder->calls,        &builder->other_calls, &builder->annotations,
+        &builder->steps,         &builder->operations,   &builder->runs,        &builder->event_waits,
+        &builder->wait_facts,    &builder->functions,    &builder->requests,    &builder->collectives,
+        &builder->request_facts, &builder->shapes,       &builder->inputs,      &builder->groups,
+        &builder->devices,       &builder->thread_names, &builder->frames};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) free(rows[i]->items);
     free_keys(&builder->streams);
     free_keys(&builder->queues);
@@ -366,6 +366,7 @@ void aorta_trace_builder_annotation(struct aorta_trace_builder *builder,
     if (number >= 0) {
         struct aorta_trace_step *step = find_step(builder, number);
         if (step) widen(&step->start_ns, &step->end_ns, annotation->start_ns, annotation->end_ns);
+        aorta_trace_builder_frame(builder, annotation, AORTA_FRAME_RANGE);
         return;
     }
     if (waits_for_data(name)) {

@@ -64,6 +64,10 @@ void aorta_trace_builder_operation(struct aorta_trace_builder *builder, const st
 /* A function of the program, "train.py(45): step". */
 void aorta_trace_builder_function(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame);
 
+/* What the profiler stamped on the host and no operation or annotation is made of. */
+void aorta_trace_builder_frame(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame,
+                               enum aorta_trace_frame_kind kind);
+
 /* What the file says of a wait, beside the call that asks for it. */
 struct aorta_trace_wait_facts {
     int64_t start_ns;            /* stands for the call's start where the call is not in the file */

@@ -83,6 +83,15 @@ void aorta_trace_builder_function(struct aorta_trace_builder *builder, const str
     add_frame(builder, &builder->functions, frame);
 }
 
+void aorta_trace_builder_frame(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame,
+                               enum aorta_trace_frame_kind kind) {
+    if (frame->thread > UINT16_MAX) return;
+    struct aorta_trace_frame *row = aorta_trace_rows_add(builder, &builder->frames, sizeof *row);
+    if (row)
+        *row = (struct aorta_trace_frame){frame->start_ns, frame->end_ns, frame->name, (uint16_t)frame->thread,
+                                          (uint8_t)kind};
+}
+
 /* ---- shapes ---- */
 
 static const struct aorta_trace_annotation *frame_of(const struct aorta_trace_builder *builder,

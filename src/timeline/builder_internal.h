@@ -54,6 +54,7 @@ struct aorta_trace_builder {
     struct trace_rows pending, calls, other_calls, annotations, steps, operations, requests;
     struct trace_rows runs;        /* of all operations */
     struct trace_rows functions;   /* struct aorta_trace_annotation */
+    struct trace_rows frames;      /* struct aorta_trace_frame */
     struct trace_rows event_waits; /* struct aorta_trace_call: of streams for events */
     struct trace_rows wait_facts;
     struct trace_rows collectives;   /* of the work, in order of arrival */

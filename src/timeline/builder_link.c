@@ -354,6 +354,7 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     move_keys(builder);
     trace->calls = take(&builder->calls, &trace->call_count);
     trace->annotations = take(&builder->annotations, &trace->annotation_count);
+    trace->frames = take(&builder->frames, &trace->frame_count);
     trace->steps = take(&builder->steps, &trace->step_count);
     trace->groups = take(&builder->groups, &trace->group_count);
     trace->shapes = take(&builder->shapes, &trace->shape_count);

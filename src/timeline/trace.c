@@ -111,6 +111,7 @@ void aorta_trace_free(struct aorta_trace *trace) {
     free(trace->callers);
     free(trace->waits);
     free(trace->annotations);
+    free(trace->frames);
     free(trace->steps);
     free(trace->streams);
     free(trace->queues);

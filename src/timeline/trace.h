@@ -144,6 +144,21 @@ enum aorta_step_source {
 };
 const char *aorta_step_source_name(enum aorta_step_source source); /* "profiler", "range", … "iterations" */
 
+/* What a profiler stamped on a thread of the host beside operations[]. From both replay/unrecorded.h finds what
+ * stamping cost. */
+enum aorta_trace_frame_kind {
+    AORTA_FRAME_OPERATION, /* of the framework */
+    AORTA_FRAME_RANGE,     /* ProfilerStep#N */
+    AORTA_FRAME_FUNCTION,  /* of Python */
+    AORTA_FRAME_CALL,      /* of the runtime or driver interface, also those that calls[] does not have */
+};
+struct aorta_trace_frame {
+    int64_t start_ns, end_ns;
+    uint32_t name;   /* text; NONE: of functions, which have none here */
+    uint16_t thread; /* row of threads[] */
+    uint8_t kind;    /* enum aorta_trace_frame_kind */
+};
+
 /* ProfilerStep#N, or what else begins a step. */
 struct aorta_trace_step {
     int64_t number;
@@ -248,6 +263,8 @@ struct aorta_trace {
     size_t wait_count;
     struct aorta_trace_annotation *annotations; /* ascending start, longer first */
     size_t annotation_count;
+    struct aorta_trace_frame *frames; /* in the file's order; Kineto only */
+    size_t frame_count;
     struct aorta_trace_step *steps; /* ascending start */
     size_t step_count;
     enum aorta_step_source steps_by; /* where there are any */

@@ -507,6 +507,34 @@ static void host_side(void **state) {
     aorta_trace_free(t);
 }
 
+/* What was stamped on the host beside operations. */
+static void host_frames(void **state) {
+    (void)state;
+    struct aorta_trace *t = read_text(
+        "[{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"ProfilerStep#1\",\"pid\":1,\"tid\":4,\"ts\":0,\"dur\":9}"
+        ","
+        "{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\"torch/nn/modules/module.py(1): "
+        "_call_impl\",\"pid\":1,\"tid\":4,\"ts\":1,\"dur\":7},"
+        "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::t\",\"pid\":1,\"tid\":4,\"ts\":2,\"dur\":0.5},"
+        "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaGetDevice\",\"pid\":1,\"tid\":4,\"ts\":3,\"dur\":1},"
+        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":5,\"dur\":1,\"args\":{\"stream\":7}}]");
+    static const struct {
+        int64_t start_ns, end_ns;
+        enum aorta_trace_frame_kind kind;
+    } frames[] = {{0, 9000, AORTA_FRAME_RANGE}, {1000, 8000, AORTA_FRAME_FUNCTION}, {3000, 4000, AORTA_FRAME_CALL}};
+    assert_int_equal(t->frame_count, sizeof frames / sizeof *frames);
+    for (size_t i = 0; i < t->frame_count; i++) {
+        assert_int_equal(t->frames[i].start_ns, frames[i].start_ns);
+        assert_int_equal(t->frames[i].end_ns, frames[i].end_ns);
+        assert_int_equal(t->frames[i].kind, frames[i].kind);
+        assert_int_equal(t->threads[t->frames[i].thread].id, 4);
+    }
+    assert_int_equal(t->frames[1].name, AORTA_TRACE_NONE);
+    assert_int_equal(t->operation_count, 1);
+    assert_int_equal(t->call_count, 0);
+    aorta_trace_free(t);
+}
+
 static void users_patterns_count(void **state) {
     (void)state;
     struct aorta_kernel_patterns *patterns = NULL;
@@ -547,6 +575,7 @@ int main(void) {
         cmocka_unit_test(odd_work_is_counted),
         cmocka_unit_test(times_that_cannot_be),
         cmocka_unit_test(host_side),
+        cmocka_unit_test(host_frames),
         cmocka_unit_test(users_patterns_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
