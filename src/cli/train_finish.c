@@ -92,11 +92,11 @@ static aorta_status report(const struct aorta_train_finish *finish) {
 
 aorta_status aorta_train_finish(const struct aorta_train_finish *finish) {
     struct watch watch = {.finish = finish};
-    struct aorta_comm_leave *leave;
+    struct aorta_leave *leave;
     watch_begin(&watch);
     aorta_status left = aorta_comm_leave_begin(finish->ranks, finish->timeout_s, &leave);
     aorta_status status = finish->report ? report(finish) : NULL;
-    left = aorta_status_join(left, aorta_comm_leave_end(leave));
+    left = aorta_status_join(left, aorta_leave_end(leave));
     watch_end(&watch);
     if (!left) return status;
     if (status) aorta_log(finish->log, AORTA_LOG_ERROR, "%s", aorta_status_message(status));

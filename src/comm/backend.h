@@ -4,6 +4,7 @@
 
 #include "comm/comm.h"
 #include "job/beacon.h"
+#include "job/control.h"
 
 /* One collective as its caller asked for it; checked by comm.c before a backend sees it. All-gathers and
  * reduce-scatters have one piece or several, the others one. */
@@ -47,6 +48,9 @@ extern const struct aorta_comm_backend aorta_comm_nccl;
 
 /* "all_gather #12 of 2 ranks, 1.0 MiB": the 12th collective of a group of this size. */
 void aorta_comm_describe(const struct aorta_comm_call *call, uint64_t sequence, int size, char text[AORTA_BEACON_TEXT]);
+
+/* For aorta_control_open. (mpi_job.c) */
+extern const struct aorta_control_transport aorta_control_over_mpi;
 
 /* Of the process, whether a group is open or not; nothing happens where MPI was never joined. */
 void aorta_mpi_abort(int exit_code);

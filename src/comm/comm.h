@@ -32,6 +32,7 @@
 #include "base/collective.h"
 #include "base/dtype.h"
 #include "device/device.h"
+#include "job/leave.h"
 #include "job/ranks.h"
 
 struct aorta_comm;
@@ -63,12 +64,10 @@ void aorta_comm_close(struct aorta_comm *comm);
  * NULL: none was. AORTA_TIMEOUT or AORTA_COMM when a rank gives no sign of life for timeout_s; then aorta_comm_abort is
  * what is left. */
 AORTA_MUST_USE aorta_status aorta_comm_shutdown(const struct aorta_ranks *met, double timeout_s);
-/* The same in two halves: between them a rank may take as long as it needs for what it does alone, and a thread of it
- * says to the others that it is alive. The second half has the failures of both. NULL is fine: there are no others. */
-struct aorta_comm_leave;
+/* The same in two halves, aorta_leave_end being the second: between them a rank may take as long as it needs for what
+ * it does alone, and a thread of it says to the others that it is alive. The second half has the failures of both. */
 AORTA_MUST_USE aorta_status aorta_comm_leave_begin(const struct aorta_ranks *met, double timeout_s,
-                                                   struct aorta_comm_leave **leave);
-AORTA_MUST_USE aorta_status aorta_comm_leave_end(struct aorta_comm_leave *leave);
+                                                   struct aorta_leave **leave);
 /* Ends this process and, where MPI joins them, all ranks, at once, with this exit code. `comm` may be NULL. */
 _Noreturn void aorta_comm_abort(struct aorta_comm *comm, int exit_code);
 

@@ -17,7 +17,11 @@ static aorta_status domain_open(const struct aorta_comm_options *options, struct
     made->timeout_s = options->timeout_s;
     made->rank = options->ranks.rank;
     aorta_status status = aorta_beacon_open(made->rank, &made->beacon);
-    if (!status) status = aorta_control_open(options, ++library->openings, &made->control);
+    const struct aorta_control_options control = {.ranks = options->ranks,
+                                                  .timeout_s = options->timeout_s,
+                                                  .instance = ++library->openings,
+                                                  .mpi = &aorta_control_over_mpi};
+    if (!status) status = aorta_control_open(&control, &made->control);
     if (!status) status = nccl_watch_begin(made);
     if (!status) {
         *domain = made;

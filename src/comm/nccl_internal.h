@@ -13,7 +13,6 @@
 #define AORTA_COMM_NCCL_INTERNAL_H
 
 #include "comm/backend.h"
-#include "comm/control.h"
 #include "comm/nccl_api.h"
 
 #include <pthread.h>

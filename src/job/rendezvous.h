@@ -37,7 +37,7 @@ struct aorta_rendezvous_options {
     char token[AORTA_RENDEZVOUS_TOKEN]; /* equal on all ranks, the rest zeros; "": none */
 };
 
-/* Place and run as the environment has them; `instance` numbers the meetings of one run. AORTA_USAGE when
+/* Place and run as the environment has them; `instance` numbers the openings of one run. AORTA_USAGE when
  * MASTER_ADDR or MASTER_PORT is missing. */
 AORTA_MUST_USE aorta_status aorta_rendezvous_find(const struct aorta_ranks *ranks, uint64_t instance, double timeout_s,
                                                   struct aorta_rendezvous_options *options);

@@ -194,12 +194,12 @@ static aorta_status run_phases(const struct stop *stop, struct aorta_comm_option
     aorta_device_close(options->device);
     *comm = NULL;
     stop_at(stop, END);
-    struct aorta_comm_leave *leave;
+    struct aorta_leave *leave;
     AORTA_TRY(aorta_comm_leave_begin(&options->ranks, options->timeout_s, &leave));
     usleep(stop->own ? 300000 : 100000); /* the other one knows that it is alive */
     stop_at(stop, ALONE);
     if (!stop->own || stop->phase != ALONE) usleep(200000);
-    return aorta_comm_leave_end(leave);
+    return aorta_leave_end(leave);
 }
 
 /* chosen: 10 times the rank that stops, plus the phase. */

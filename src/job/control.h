@@ -1,17 +1,35 @@
 /* What the ranks of a group exchange on the host before they can communicate on their GPUs: the list of its ranks, and
  * the id of its communicator. Over the rendezvous where MASTER_ADDR and MASTER_PORT are set
  * (torchrun, aorta launch), so that GPU runs start no MPI; else over MPI (mpirun, srun). */
-#ifndef AORTA_COMM_CONTROL_H
-#define AORTA_COMM_CONTROL_H
+#ifndef AORTA_JOB_CONTROL_H
+#define AORTA_JOB_CONTROL_H
 
-#include "comm/comm.h"
+#include "job/ranks.h"
 
+#include <stddef.h>
 #include <stdint.h>
+
+struct aorta_control_options {
+    struct aorta_ranks ranks;
+    double timeout_s;
+    uint64_t instance;                         /* numbers the openings of this process, the same on all ranks */
+    const struct aorta_control_transport *mpi; /* serves ranks that MPI has joined (src/comm/mpi_job.c) */
+};
+
+/* How a group exchanges; its state is the transport's own, and nothing is left behind on failure. */
+struct aorta_control_transport {
+    aorta_status (*open)(const struct aorta_control_options *options, void **group);
+    /* count 0: takes part in the agreement only; *group is NULL then. */
+    aorta_status (*split)(void *parent, const int *ranks, int count, void **group);
+    aorta_status (*share)(void *group, void *data, size_t bytes);
+    int (*lost)(void *group); /* NULL: not known */
+    void (*close)(void *group);
+};
 
 struct aorta_control;
 
-/* Among all ranks. `instance` numbers the meetings of this process, the same on all ranks. */
-AORTA_MUST_USE aorta_status aorta_control_open(const struct aorta_comm_options *options, uint64_t instance,
+/* Among all ranks. */
+AORTA_MUST_USE aorta_status aorta_control_open(const struct aorta_control_options *options,
                                                struct aorta_control **control);
 /* Among these ranks of `parent`, called by all of its ranks as aorta_comm_split is, with the same failures. */
 AORTA_MUST_USE aorta_status aorta_control_split(struct aorta_control *parent, const int *ranks, int count,

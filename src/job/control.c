@@ -1,0 +1,167 @@
+/* Agreements of the ranks on the host: see control.h. */
+#include "job/control.h"
+
+#include "job/rendezvous.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- over the rendezvous ---- */
+
+/* One rendezvous serves all groups that were split from one opening. */
+struct shared_rendezvous {
+    struct aorta_rendezvous *rendezvous;
+    int users;
+};
+
+struct group {
+    struct shared_rendezvous *shared;
+    int rank, size;
+    double timeout_s;
+    uint64_t id;             /* in its keys */
+    unsigned splits, shares; /* so far */
+};
+
+static aorta_status group_make(const struct group *from, void **group) {
+    struct group *made = malloc(sizeof *made);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "out of memory for a group of ranks");
+    *made = *from;
+    *group = made;
+    return NULL;
+}
+
+static aorta_status open_rendezvous(const struct aorta_control_options *options, void **group) {
+    struct aorta_rendezvous_options place;
+    AORTA_TRY(aorta_rendezvous_find(&options->ranks, options->instance, options->timeout_s, &place));
+    struct shared_rendezvous *shared = calloc(1, sizeof *shared);
+    if (!shared) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the rendezvous");
+    shared->users = 1;
+    aorta_status status = aorta_rendezvous_open(&place, &shared->rendezvous);
+    const struct group world = {.shared = shared,
+                                .rank = options->ranks.rank,
+                                .size = options->ranks.world_size,
+                                .timeout_s = options->timeout_s};
+    if (!status) status = group_make(&world, group);
+    if (!status) return NULL;
+    aorta_rendezvous_close(shared->rendezvous);
+    free(shared);
+    return status;
+}
+
+/* Every rank shows its list to all, and looks at those of the ranks it names. */
+static aorta_status agree_by_keys(const struct group *parent, unsigned number, const int *ranks, int count) {
+    char key[AORTA_RENDEZVOUS_KEY];
+    struct aorta_rendezvous *rendezvous = parent->shared->rendezvous;
+    uint64_t own = aorta_ranks_hash(ranks, count), other;
+    snprintf(key, sizeof key, "%016llx split %u rank %d", (unsigned long long)parent->id, number, parent->rank);
+    AORTA_TRY(aorta_rendezvous_set(rendezvous, key, &own, sizeof own));
+    for (int i = 0; i < count; i++) {
+        snprintf(key, sizeof key, "%016llx split %u rank %d", (unsigned long long)parent->id, number, ranks[i]);
+        aorta_status status = aorta_rendezvous_get(rendezvous, key, &other, sizeof other, parent->timeout_s);
+        if (status)
+            return aorta_annotate(status, "group of %d of %d ranks: rank %d waited for rank %d", count, parent->size,
+                                  parent->rank, ranks[i]);
+        if (other == own) continue;
+        return AORTA_ERROR(AORTA_USAGE, "group of %d of %d ranks: rank %d passed another list of ranks than rank %d",
+                           count, parent->size, ranks[i], parent->rank);
+    }
+    return NULL;
+}
+
+static aorta_status split_by_keys(void *user, const int *ranks, int count, void **group) {
+    struct group *parent = user, made = *parent;
+    const unsigned number = parent->splits++;
+    *group = NULL;
+    AORTA_TRY(agree_by_keys(parent, number, ranks, count));
+    if (count == 0) return NULL;
+    made.splits = made.shares = 0;
+    made.size = count;
+    for (int i = 0; i < count; i++) {
+        if (ranks[i] == parent->rank) made.rank = i;
+    }
+    made.id = aorta_hash(aorta_hash(parent->id, number + 1), aorta_ranks_hash(ranks, count));
+    AORTA_TRY(group_make(&made, group));
+    made.shared->users++;
+    return NULL;
+}
+
+static aorta_status share_by_key(void *user, void *data, size_t bytes) {
+    struct group *group = user;
+    char key[AORTA_RENDEZVOUS_KEY];
+    snprintf(key, sizeof key, "%016llx share %u", (unsigned long long)group->id, group->shares++);
+    if (group->rank == 0) return aorta_rendezvous_set(group->shared->rendezvous, key, data, bytes);
+    return aorta_rendezvous_get(group->shared->rendezvous, key, data, bytes, group->timeout_s);
+}
+
+static int lost_by_connection(void *user) {
+    struct group *group = user;
+    return aorta_rendezvous_lost(group->shared->rendezvous);
+}
+
+static void close_rendezvous(void *user) {
+    struct group *group = user;
+    struct shared_rendezvous *shared = group->shared;
+    free(group);
+    if (--shared->users) return;
+    aorta_rendezvous_close(shared->rendezvous);
+    free(shared);
+}
+
+static const struct aorta_control_transport over_rendezvous = {open_rendezvous, split_by_keys, share_by_key,
+                                                               lost_by_connection, close_rendezvous};
+
+/* ---- all ---- */
+
+struct aorta_control {
+    const struct aorta_control_transport *transport; /* NULL: there is one rank */
+    void *group;
+};
+
+static const struct aorta_control_transport *choose(const struct aorta_control_options *options) {
+    const struct aorta_ranks *ranks = &options->ranks;
+    if (ranks->world_size == 1) return NULL;
+    return ranks->mpi && !(ranks->master_address[0] && ranks->master_port) ? options->mpi : &over_rendezvous;
+}
+
+/* Takes over `status`: without a failure the control is there. */
+static aorta_status finish(aorta_status status, struct aorta_control *made, struct aorta_control **control) {
+    if (status)
+        free(made);
+    else
+        *control = made;
+    return status;
+}
+
+aorta_status aorta_control_open(const struct aorta_control_options *options, struct aorta_control **control) {
+    *control = NULL;
+    struct aorta_control *made = calloc(1, sizeof *made);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "out of memory for a group of ranks");
+    made->transport = choose(options);
+    return finish(made->transport ? made->transport->open(options, &made->group) : NULL, made, control);
+}
+
+aorta_status aorta_control_split(struct aorta_control *parent, const int *ranks, int count,
+                                 struct aorta_control **control) {
+    *control = NULL;
+    struct aorta_control *made = calloc(1, sizeof *made);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "out of memory for a group of ranks");
+    made->transport = parent->transport;
+    aorta_status status = made->transport ? made->transport->split(parent->group, ranks, count, &made->group) : NULL;
+    if (status || count > 0) return finish(status, made, control);
+    free(made);
+    return NULL;
+}
+
+aorta_status aorta_control_share(struct aorta_control *control, void *data, size_t bytes) {
+    return control->transport ? control->transport->share(control->group, data, bytes) : NULL;
+}
+
+int aorta_control_lost(struct aorta_control *control) {
+    return control->transport && control->transport->lost ? control->transport->lost(control->group) : -1;
+}
+
+void aorta_control_close(struct aorta_control *control) {
+    if (!control) return;
+    if (control->transport) control->transport->close(control->group);
+    free(control);
+}

@@ -1,0 +1,35 @@
+/* The end of a process that has met other ranks: it waits until all are ready to end.
+ *
+ * How long a rank has still to do (rank 0's report) says nothing, so until every rank is ready a thread of each gives
+ * signs of life. Ranks that MPI has joined give them over MPI, before MPI_Finalize; the others meet once more at rank
+ * 0's store: what stops there is ended by nobody else under torchrun and srun. */
+#ifndef AORTA_JOB_LEAVE_H
+#define AORTA_JOB_LEAVE_H
+
+#include "job/ranks.h"
+
+/* MPI's part, which src/comm has (mpi_job.c), as it has the library. */
+struct aorta_leave_mpi {
+    /* A group of all ranks; nothing is left behind on failure. */
+    aorta_status (*open)(double timeout_s, void **group);
+    /* *any: whether `own` is true on any rank. Collective. */
+    aorta_status (*any)(void *group, bool own, bool *any);
+    /* Ends the group and, where `finalize` is set, MPI. */
+    aorta_status (*close)(void *group, bool finalize);
+};
+
+struct aorta_leave_options {
+    const struct aorta_ranks *met; /* the ranks that were met, also without MPI; NULL: none were */
+    double timeout_s;
+    const struct aorta_leave_mpi *mpi; /* NULL: MPI has not joined this process */
+};
+
+struct aorta_leave;
+
+/* From now on this rank gives signs of life. *leave is NULL where there are no others. */
+AORTA_MUST_USE aorta_status aorta_leave_begin(const struct aorta_leave_options *options, struct aorta_leave **leave);
+/* This rank is ready; returns when all are. AORTA_TIMEOUT or AORTA_COMM when a rank gives no sign of life for
+ * timeout_s. NULL is fine. */
+AORTA_MUST_USE aorta_status aorta_leave_end(struct aorta_leave *leave);
+
+#endif
