@@ -152,6 +152,10 @@ aorta_status aorta_file_replace(const char *path, const char *bytes, size_t leng
     return status;
 }
 
+static const char *why_not(int error) {
+    return error == EMEDIUMTYPE ? "it is no regular file" : strerror(error);
+}
+
 static aorta_status too_large(const char *path, size_t most) {
     return AORTA_ERROR(AORTA_IO, "cannot read %s: it is larger than %zu MiB", path, most >> 20);
 }
@@ -188,12 +192,11 @@ static aorta_status read_all(int file, const char *path, size_t most, char **byt
     return no_memory(path);
 }
 
-aorta_status aorta_file_read_small(const char *path, size_t most, char **bytes, size_t *length) {
+static aorta_status read_opened(int file, const char *path, size_t most, char **bytes, size_t *length) {
     *bytes = NULL;
     *length = 0;
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return AORTA_ERROR(AORTA_IO, "cannot read %s: %s", path, strerror(errno));
     struct stat info = {0};
+    if (file < 0) return AORTA_ERROR(AORTA_IO, "cannot read %s: %s", path, why_not(errno));
     aorta_status status = NULL;
     if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && (uintmax_t)info.st_size > most)
         status = too_large(path, most);
@@ -203,6 +206,23 @@ aorta_status aorta_file_read_small(const char *path, size_t most, char **bytes, 
         status = read_all(file, path, most, bytes, length);
     close(file);
     return status;
+}
+
+aorta_status aorta_file_read_small(const char *path, size_t most, char **bytes, size_t *length) {
+    return read_opened(open(path, O_RDONLY | O_CLOEXEC), path, most, bytes, length);
+}
+
+int aorta_file_open_regular(const char *path) {
+    struct stat info;
+    int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (file < 0 || (fstat(file, &info) == 0 && S_ISREG(info.st_mode))) return file;
+    close(file);
+    errno = EMEDIUMTYPE;
+    return -1;
+}
+
+aorta_status aorta_file_read_regular(const char *path, size_t most, char **bytes, size_t *length) {
+    return read_opened(aorta_file_open_regular(path), path, most, bytes, length);
 }
 
 size_t aorta_utf8_mark(const char *bytes, size_t length) {
@@ -256,18 +276,26 @@ static bool to_parent(char *path) {
     return true;
 }
 
-/* Makes a file and removes it: the only check that is valid for every file system, user and mount. */
-static aorta_status try_directory(const char *existing, const char *path, const char *key) {
-    char *probe = aorta_path_join(existing, ".aorta_XXXXXX.tmp");
-    if (!probe) return no_memory(path);
-    int file = create_temporary(probe, strlen(".tmp"));
-    int reason = errno;
+/* The only check that is valid for every file system, user and mount. */
+int aorta_directory_try(const char *path, size_t bytes) {
+    static const char zeros[4096];
+    char *probe = aorta_path_join(path, ".aorta_XXXXXX.tmp");
+    if (!probe) return ENOMEM;
+    const int file = create_temporary(probe, strlen(".tmp"));
+    int error = file < 0 ? errno : 0;
+    for (; !error && bytes; bytes -= bytes < sizeof zeros ? bytes : sizeof zeros)
+        error = aorta_write_all(file, zeros, bytes < sizeof zeros ? bytes : sizeof zeros);
     if (file >= 0) {
         unlink(probe);
-        close(file);
+        if (close(file) && !error) error = errno;
     }
     free(probe);
-    if (file >= 0) return NULL;
+    return error;
+}
+
+static aorta_status try_directory(const char *existing, const char *path, const char *key) {
+    const int reason = aorta_directory_try(existing, 0);
+    if (!reason) return NULL;
     const char *what = strcmp(existing, path) == 0 ? "is not writable" : "cannot be made";
     return AORTA_ERROR(AORTA_CONFIG, "%s: the directory %s %s (%s: %s); choose another one or change its permissions",
                        key, path, what, existing, strerror(reason));

@@ -34,6 +34,12 @@ AORTA_MUST_USE aorta_status aorta_file_read(const char *path, char **bytes, size
  * wrong file does not fill the memory. */
 AORTA_MUST_USE aorta_status aorta_file_read_small(const char *path, size_t most, char **bytes, size_t *length);
 
+/* The same of a file that stands under its name in a folder, so that nobody has said that it is what it should be: a
+ * regular one, opened without waiting for anybody. AORTA_IO for pipes, sockets, devices and folders. */
+AORTA_MUST_USE aorta_status aorta_file_read_regular(const char *path, size_t most, char **bytes, size_t *length);
+/* Opens such a file: its descriptor, or -1 and errno. */
+AORTA_MUST_USE int aorta_file_open_regular(const char *path);
+
 /* Bytes of the mark that editors put before UTF-8, where the text begins with it; else 0. */
 size_t aorta_utf8_mark(const char *bytes, size_t length);
 
@@ -43,6 +49,9 @@ AORTA_MUST_USE aorta_status aorta_directory_make(const char *path);
 /* Checks that files can be made in a directory, or that the directory could be made below its nearest existing
  * parent, without leaving anything behind. `key` is what the user set (named in the message). AORTA_CONFIG if not. */
 AORTA_MUST_USE aorta_status aorta_directory_check_writable(const char *path, const char *key);
+
+/* Writes so many bytes to a new file of a directory that exists, and removes it: 0, or errno. */
+AORTA_MUST_USE int aorta_directory_try(const char *path, size_t bytes);
 
 /* Makes the directory of the file that `key` names, and checks that the file can be written, before there is
  * anything to lose. NULL: no file is wanted. AORTA_CONFIG if not. */

@@ -57,6 +57,10 @@ struct aorta_brief aorta_brief(double value) {
     int decimals = size >= 100 || size == 0 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 2 - (int)floor(log10(size));
     struct aorta_brief brief;
     if (decimals > 9) decimals = 9;
+    if (size >= 1e18) { /* nothing that is measured; all its digits have no place */
+        snprintf(brief.text, sizeof brief.text, "%.3g", value);
+        return brief;
+    }
     snprintf(brief.text, sizeof brief.text, "%.*f", decimals, value);
     if (!strchr(brief.text, '.')) return brief;
     size_t length = strlen(brief.text);

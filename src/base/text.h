@@ -21,7 +21,7 @@ void aorta_text_clear(struct aorta_text *text); /* empties it, keeps the memory 
 void aorta_text_free(struct aorta_text *text);
 AORTA_MUST_USE aorta_status aorta_text_check(const struct aorta_text *text); /* AORTA_MEMORY if an append failed */
 
-/* A number for a sentence: three significant digits or all before the point, never an exponent ("0.0123", "4.57",
+/* A number for a sentence: three significant digits or all before the point, no exponent below 10^18 ("0.0123", "4.57",
  * "10889"). By value, so that it can stand among the arguments of printf: aorta_brief(x).text. */
 struct aorta_brief {
     char text[32];

@@ -13,7 +13,7 @@
 
 struct sweep_values {
     const char *config, *workload, *output, *suggest, *read, *by, *html;
-    struct aorta_string_list overrides, grid, environment, compare;
+    struct aorta_string_list overrides, grid, environment, compare, retry;
     int search, objective;
     int64_t points, repeats, steps, ranks, seed;
     double timeout_s;
@@ -70,6 +70,9 @@ static const struct aorta_option options[] = {
     {"output", AORTA_OPTION_STRING, AT(output), "sweep", .letter = 'o', .argument = "DIR", .path = AORTA_PATH_FOLDER,
      .files = files, .help = "directory of the results and of the trials; made when missing"},
     {"resume", AORTA_OPTION_BOOL, AT(resume), "false", .help = "go on with the sweep in --output; nothing is repeated"},
+    {"retry", AORTA_OPTION_STRING_LIST, AT(retry), "null", .nullable = true, .argument = "STATE", .several = true,
+     .help = "go on with the sweep in --output as --resume does, and run its trials of these states again: failed, "
+             "crashed, hung, no_figure, or all of them; those that found the disk full run again in any case"},
     {"timeout-s", AORTA_OPTION_DOUBLE, AT(timeout_s), "1800", .limits = &not_negative, .argument = "SECONDS",
      .help = "a trial that takes longer is ended and counts as hung; 0: never"},
     {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seeds, .argument = "N",
@@ -149,9 +152,11 @@ static aorta_status make_job(const struct sweep_values *values, char **command, 
         .ranks = (int)values->ranks,
         .timeout_s = values->timeout_s,
         .output = values->output,
-        .resume = values->resume,
+        .resume = values->resume || values->retry.count,
         .progress = stderr,
     };
+    for (size_t i = 0; i < values->retry.count; i++)
+        AORTA_TRY(aorta_sweep_states_read(values->retry.items[i], &job->retry));
     struct aorta_sweep_space *space = &job->plan.space;
     for (size_t i = 0; i < values->grid.count; i++)
         AORTA_TRY(aorta_sweep_space_add(space, values->grid.items[i], false, arena));

@@ -77,7 +77,7 @@ static aorta_status open_plain(const char *path, int file, struct aorta_source *
 }
 
 aorta_status aorta_source_open(const char *path, struct aorta_source **source) {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (file < 0) return AORTA_ERROR(AORTA_IO, "cannot open %s: %s", path, strerror(errno));
     struct stat facts;
     if (fstat(file, &facts) == 0 && S_ISDIR(facts.st_mode)) {

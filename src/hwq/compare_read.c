@@ -351,7 +351,8 @@ static aorta_status check_version(const char *path, const json_t *root) {
 static aorta_status read_file(struct reader *reader, const char *path, bool among_others) {
     char *bytes;
     size_t length;
-    aorta_status status = aorta_file_read_small(path, LARGEST_FILE, &bytes, &length);
+    aorta_status status =
+        (among_others ? aorta_file_read_regular : aorta_file_read_small)(path, LARGEST_FILE, &bytes, &length);
     if (status) {
         aorta_status error = AORTA_ERROR(AORTA_USAGE, "%s", aorta_status_message(status));
         aorta_status_free(status);

@@ -231,7 +231,7 @@ static void write_configuration(const struct aorta_run *run, struct aorta_json *
     enum { MOST_BYTES = 1 << 20 };
     char *path = aorta_path_join(run->directory, "config.json"), *text = NULL;
     size_t length;
-    aorta_status status = path ? aorta_file_read_small(path, MOST_BYTES, &text, &length) : NULL;
+    aorta_status status = path ? aorta_file_read_regular(path, MOST_BYTES, &text, &length) : NULL;
     aorta_status_free(status);
     aorta_json_key_string(json, "configuration", text);
     free(path);

@@ -61,6 +61,21 @@ static void set_device(struct aorta_settings *settings, const char *device) {
         if (strcmp(settings->items[i].key, "device.kind") == 0) settings->items[i].value = device;
 }
 
+static aorta_status read_settings(const char *path, struct aorta_arena *arena, struct aorta_settings *settings) {
+    enum { MOST_BYTES = 1 << 20 };
+    char *bytes;
+    size_t length;
+    json_error_t error;
+    AORTA_TRY(aorta_file_read_regular(path, MOST_BYTES, &bytes, &length));
+    json_t *root = json_loadb(bytes, length, 0, &error);
+    free(bytes);
+    aorta_status status = json_is_object(root) ? flatten_all(root, arena, settings)
+                                               : AORTA_ERROR(AORTA_FORMAT, "%s:%d: %s", path, root ? 1 : error.line,
+                                                             root ? "not a JSON object" : error.text);
+    json_decref(root);
+    return status;
+}
+
 aorta_status aorta_settings_read(const char *directory, const char *device, struct aorta_arena *arena,
                                  struct aorta_settings *settings) {
     *settings = (struct aorta_settings){0};
@@ -68,12 +83,7 @@ aorta_status aorta_settings_read(const char *directory, const char *device, stru
     if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a file name");
     aorta_status status = NULL;
     if (access(path, F_OK) == 0) {
-        json_error_t error;
-        json_t *root = json_load_file(path, 0, &error);
-        status = json_is_object(root) ? flatten_all(root, arena, settings)
-                                      : AORTA_ERROR(AORTA_FORMAT, "%s:%d: %s", path, root ? 1 : error.line,
-                                                    root ? "not a JSON object" : error.text);
-        json_decref(root);
+        status = read_settings(path, arena, settings);
         if (device) set_device(settings, device);
     }
     free(path);

@@ -203,7 +203,7 @@ static void measure_levels(const struct aorta_sweep_plan *plan, const struct aor
     for (size_t i = 0; i < trials->count; i++) {
         const struct aorta_trial *trial = &trials->items[i];
         const bool has = aorta_trial_has(trial, plan->objective);
-        if (trial->cell == AORTA_SWEEP_BASELINE) continue;
+        if (trial->cell == AORTA_SWEEP_BASELINE || trial->state == AORTA_TRIAL_DISK_FULL) continue;
         for (int k = 0; k < plan->space.count; k++) {
             struct aorta_sweep_level *level = &importance->levels[k][aorta_sweep_level(&plan->space, trial->cell, k)];
             *(has ? &level->done : &level->failed) += 1;

@@ -38,7 +38,7 @@ static void from_analysis(const json_t *root, double *figures) {
     }
     if (!steps) return;
     figures[AORTA_SWEEP_STEP_MS] = number(root, "judged_ms_mean");
-    figures[AORTA_SWEEP_OVERLAP_RATIO] = comm > 0 ? overlap / comm : NAN;
+    figures[AORTA_SWEEP_OVERLAP_RATIO] = comm > 0 ? fmin(overlap / comm, 1) : NAN; /* rounded sums */
     figures[AORTA_SWEEP_EXPOSED_COMM_MS] = exposed / (double)steps;
     figures[AORTA_SWEEP_THROUGHPUT] = 1e3 / figures[AORTA_SWEEP_STEP_MS];
 }
@@ -55,18 +55,33 @@ static void from_result(const json_t *root, double *figures) {
     }
 }
 
+/* Of what was read; the others keep what they were. */
+static aorta_status check_ranges(const char *path, double figures[AORTA_SWEEP_OBJECTIVE_COUNT]) {
+    aorta_status status = NULL;
+    for (int i = 0; i < AORTA_SWEEP_OBJECTIVE_COUNT; i++) {
+        const struct aorta_sweep_objective_row *row = &aorta_sweep_objectives[i];
+        if (aorta_sweep_figure_fits((enum aorta_sweep_objective)i, figures[i])) continue;
+        if (!status)
+            status = AORTA_ERROR(AORTA_FORMAT, "%s: %s is %g, which is not in %c%g, %g]", path, row->key, figures[i],
+                                 row->above_min ? '(' : '[', row->min, row->max);
+        figures[i] = NAN;
+    }
+    return status;
+}
+
 aorta_status aorta_sweep_figures_read(const char *path, enum aorta_sweep_source source,
                                       double figures[AORTA_SWEEP_OBJECTIVE_COUNT]) {
-    enum { MOST_BYTES = 1 << 30 };
     static void (*const readers[])(const json_t *, double *) = {from_summary, from_analysis, from_hwq, from_result};
+    /* Values take many times the bytes of their text: a trial must not fill the memory. */
+    const size_t most = source == AORTA_SWEEP_FROM_RESULT ? 1 << 20 : 64 << 20;
     char *bytes;
     size_t length;
     json_error_t error;
-    AORTA_TRY(aorta_file_read_small(path, MOST_BYTES, &bytes, &length));
+    AORTA_TRY(aorta_file_read_regular(path, most, &bytes, &length));
     json_t *root = json_loadb(bytes, length, 0, &error);
     free(bytes);
     if (!root) return AORTA_ERROR(AORTA_FORMAT, "%s:%d: %s", path, error.line, error.text);
     readers[source](root, figures);
     json_decref(root);
-    return NULL;
+    return check_ranges(path, figures);
 }

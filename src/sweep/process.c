@@ -48,6 +48,10 @@ static _Noreturn void become(const struct aorta_sweep_signals *signals, const st
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* should the sweep be killed */
     if (getppid() != parent) _exit(127);
     sigprocmask(SIG_SETMASK, &signals->former, NULL);
+    if (process->work) {
+        process->work(process->user);
+        _exit(0);
+    }
     int null = open("/dev/null", O_RDONLY), log = open(process->log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0666);
     if (null >= 0) dup2(null, STDIN_FILENO);
     if (log >= 0) {
@@ -113,7 +117,6 @@ static void watch(const struct aorta_sweep_signals *signals, const struct aorta_
     while (waitpid(child, &wait_status, WNOHANG) != child) {
         int signal = wait_for_signal(signals);
         end->seconds = seconds_since(start_ns);
-        if (process->watch) process->watch(process->user, end->seconds);
         if (signal) end->interrupted = signal;
         bool late = process->timeout_s > 0 && end->seconds > process->timeout_s;
         if (term_s < 0 && (late || signal)) {
@@ -134,7 +137,9 @@ aorta_status aorta_sweep_process_run(const struct aorta_sweep_signals *signals,
     *end = (struct aorta_sweep_end){0};
     const pid_t self = getpid(), child = fork();
     if (child == 0) become(signals, process, self);
-    if (child < 0) return AORTA_ERROR(AORTA_IO, "cannot start %s: %s", process->command[0], strerror(errno));
+    if (child < 0)
+        return AORTA_ERROR(AORTA_IO, "cannot start %s: %s", process->work ? "a process" : process->command[0],
+                           strerror(errno));
     setpgid(child, child); /* as the child does: whoever is first */
     watch(signals, process, child, end);
     end_descendants(child);

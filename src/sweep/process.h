@@ -1,4 +1,4 @@
-/* One program in a process group of its own, with nothing left of it afterwards. */
+/* One program, or a piece of our own work, in a process group of its own, with nothing left of it afterwards. */
 #ifndef AORTA_SWEEP_PROCESS_H
 #define AORTA_SWEEP_PROCESS_H
 
@@ -12,13 +12,14 @@ struct aorta_sweep_variable {
 
 struct aorta_sweep_process {
     char *const *command; /* NULL-terminated; command[0] is looked for in PATH */
+    /* Instead of a command: what runs in the process, which ends with it. What it finds it leaves in memory that both
+     * share. So whatever it reads, neither a signal nor the timeout waits for it, and its crash is only its own. */
+    void (*work)(void *user);
+    void *user;
     const struct aorta_sweep_variable *variables;
     int variable_count;
-    const char *log;  /* receives both outputs; its input is empty */
+    const char *log;  /* receives both outputs of a command; its input is empty */
     double timeout_s; /* 0: none */
-    /* Called about ten times a second while it runs; may be NULL. */
-    void (*watch)(void *user, double seconds);
-    void *user;
 };
 
 struct aorta_sweep_end {

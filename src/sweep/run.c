@@ -13,14 +13,18 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 struct session {
     const struct aorta_sweep_job *job;
     struct aorta_trials *trials;
     struct aorta_sweep_signals *signals;
-    char directory[PATH_MAX]; /* absolute */
-    int lines;                /* trials.jsonl */
+    char directory[PATH_MAX];  /* absolute */
+    int lines;                 /* trials.jsonl */
+    struct aorta_trials again; /* those of before that run again, from `again_next` on */
+    size_t again_next;
+    int64_t next_number;
     size_t resumed;
     int64_t start_ns;
 };
@@ -36,7 +40,7 @@ static aorta_status append(struct session *session, struct aorta_text *line) {
     return status;
 }
 
-static aorta_status check_same(const struct session *session, const char *path) {
+static aorta_status check_same(struct session *session, const char *path) {
     struct aorta_arena arena = {0};
     struct aorta_sweep_plan plan = {0};
     struct aorta_text ours = {0}, theirs = {0}, target = {0};
@@ -52,6 +56,10 @@ static aorta_status check_same(const struct session *session, const char *path) 
     }
     if (!status && strcmp(ours.data, theirs.data) != 0)
         status = AORTA_ERROR(AORTA_USAGE, "--resume: %s is of another sweep: %s", path, theirs.data);
+    if (!status && session->trials->count)
+        session->next_number = session->trials->items[session->trials->count - 1].number + 1;
+    if (!status)
+        status = aorta_trials_take(session->trials, session->job->retry | 1u << AORTA_TRIAL_DISK_FULL, &session->again);
     if (!status && ftruncate(session->lines, valid)) /* the line that a kill cut */
         status = AORTA_ERROR(AORTA_IO, "%s: %s", path, strerror(errno));
     aorta_text_free(&ours);
@@ -95,15 +103,28 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
     return remove(path);
 }
 
-/* What the program said last. */
-static void last_line(const char *log, char *out, size_t size) {
-    char tail[2048];
-    int file = open(log, O_RDONLY | O_CLOEXEC);
-    if (file < 0) return;
-    const off_t length = lseek(file, 0, SEEK_END), most = sizeof tail - 1;
-    const ssize_t got = pread(file, tail, sizeof tail - 1, length > most ? length - most : 0);
-    close(file);
-    size_t end = got > 0 ? (size_t)got : 0, begin;
+/* The end of what the program said. */
+struct tail {
+    char text[2048];
+    size_t length;
+};
+
+static void read_tail(const char *log, struct tail *tail) {
+    const int file = aorta_file_open_regular(log);
+    tail->length = 0;
+    if (file >= 0) {
+        const off_t length = lseek(file, 0, SEEK_END), most = sizeof tail->text - 1;
+        const ssize_t got = pread(file, tail->text, sizeof tail->text - 1, length > most ? length - most : 0);
+        close(file);
+        if (got > 0) tail->length = (size_t)got;
+    }
+    tail->text[tail->length] = '\0';
+}
+
+/* What it said last; "" where it said nothing. */
+static void last_line(struct tail *from, char *out, size_t size) {
+    char *tail = from->text;
+    size_t end = from->length, begin;
     while (end && strchr("\r\n \t", tail[end - 1])) end--;
     for (begin = end; begin && tail[begin - 1] != '\n'; begin--) {
     }
@@ -145,8 +166,92 @@ static aorta_status measure(const struct aorta_sweep_job *job, const char *direc
     return read_figures(directory, "result.json", AORTA_SWEEP_FROM_RESULT, figures);
 }
 
-static void conclude(const struct aorta_sweep_job *job, const char *directory, const char *log,
-                     const struct aorta_sweep_end *end, struct aorta_trial *trial) {
+/* What reading a trial's files found, in memory that the reading process and this one share. */
+struct reading {
+    const struct aorta_sweep_job *job;
+    const char *directory;
+    double figures[AORTA_SWEEP_OBJECTIVE_COUNT];
+    char failure[sizeof((struct aorta_trial *)0)->reason];
+};
+
+static void read_all_figures(void *user) {
+    struct reading *reading = user;
+    aorta_status status = measure(reading->job, reading->directory, reading->figures);
+    if (status) snprintf(reading->failure, sizeof reading->failure, "%s", aorta_status_message(status));
+    aorta_status_free(status);
+}
+
+/* Whatever the trial left, reading it is a process of its own: it ends as a trial does. */
+static aorta_status read_in_process(const struct session *session, struct reading *reading, int *interrupted) {
+    const struct aorta_sweep_process process = {
+        .work = read_all_figures, .user = reading, .timeout_s = session->job->timeout_s};
+    struct aorta_sweep_end end;
+    AORTA_TRY(aorta_sweep_process_run(session->signals, &process, &end));
+    *interrupted = end.interrupted;
+    if (end.timed_out)
+        snprintf(reading->failure, sizeof reading->failure, "reading its results took longer than %.6g s (--timeout-s)",
+                 session->job->timeout_s);
+    else if (end.signal)
+        snprintf(reading->failure, sizeof reading->failure, "reading its results was ended by a signal (%s)",
+                 strsignal(end.signal));
+    return NULL;
+}
+
+static aorta_status read_trial(const struct session *session, const char *directory, struct aorta_trial *trial,
+                               int *interrupted) {
+    const struct aorta_sweep_job *job = session->job;
+    struct reading *reading = mmap(NULL, sizeof *reading, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (reading == MAP_FAILED) return AORTA_ERROR(AORTA_MEMORY, "no memory for the figures of a trial");
+    *reading = (struct reading){.job = job, .directory = directory};
+    memcpy(reading->figures, trial->figures, sizeof reading->figures);
+    aorta_status status = read_in_process(session, reading, interrupted);
+    memcpy(trial->figures, reading->figures, sizeof trial->figures);
+    if (*reading->failure || !isfinite(trial->figures[job->plan.objective])) {
+        trial->state = AORTA_TRIAL_NO_FIGURE;
+        snprintf(trial->reason, sizeof trial->reason, "%s was not measured%s%.130s",
+                 aorta_sweep_objectives[job->plan.objective].key, *reading->failure ? ": " : "", reading->failure);
+        aorta_make_printable(trial->reason, strlen(trial->reason), false);
+    }
+    munmap(reading, sizeof *reading);
+    return status;
+}
+
+/* The reason of a trial that ended badly: its last words, else how it ended. */
+static void say_end(const struct aorta_sweep_job *job, const struct aorta_sweep_end *end, struct tail *tail,
+                    struct aorta_trial *trial) {
+    char *reason = trial->reason;
+    const size_t size = sizeof trial->reason;
+    *reason = '\0';
+    if (end->timed_out)
+        snprintf(reason, size, "ended after %.6g s (--timeout-s)", job->timeout_s);
+    else
+        last_line(tail, reason, size);
+    if (*reason) return;
+    if (trial->signal)
+        snprintf(reason, size, "ended by signal %d (%s), without a word", trial->signal, strsignal(trial->signal));
+    else
+        snprintf(reason, size, "ended with exit code %d, without a word", trial->exit_code);
+}
+
+/* A trial that found no space has not failed: it runs again. Where the disk is full now, nothing more can be recorded.
+ */
+static aorta_status check_disk(const struct session *session, const char *directory, const struct tail *tail,
+                               struct aorta_trial *trial) {
+    enum { PROBE_BYTES = 64 << 10 };
+    static const int errors[] = {ENOSPC, EDQUOT};
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        const char *words = strerror(errors[i]);
+        if (strstr(tail->text, words) || strstr(trial->reason, words)) trial->state = AORTA_TRIAL_DISK_FULL;
+    }
+    const int error = aorta_directory_try(directory, PROBE_BYTES);
+    if (error != ENOSPC && error != EDQUOT) return NULL;
+    return AORTA_ERROR(AORTA_IO, "%s: %s; trial %lld is not recorded: free some space, then --resume goes on",
+                       session->job->output, strerror(error), (long long)trial->number);
+}
+
+static aorta_status conclude(const struct session *session, const char *directory, const char *log,
+                             const struct aorta_sweep_end *end, struct aorta_trial *trial, int *interrupted) {
+    struct tail tail;
     trial->seconds = end->seconds;
     trial->exit_code = end->exit_code;
     /* A shell or launcher reports the signal that ended its program as 128 + signal. */
@@ -156,22 +261,11 @@ static void conclude(const struct aorta_sweep_job *job, const char *directory, c
                    : trial->signal  ? AORTA_TRIAL_CRASHED
                    : end->exit_code ? AORTA_TRIAL_FAILED
                                     : AORTA_TRIAL_DONE;
-    if (trial->state == AORTA_TRIAL_HUNG) {
-        snprintf(trial->reason, sizeof trial->reason, "ended after %.6g s (--timeout-s)", job->timeout_s);
-        return;
-    }
-    if (trial->state != AORTA_TRIAL_DONE) {
-        last_line(log, trial->reason, sizeof trial->reason);
-        return;
-    }
-    aorta_status status = measure(job, directory, trial->figures);
-    if (!status && isfinite(trial->figures[job->plan.objective])) return;
-    trial->state = AORTA_TRIAL_NO_FIGURE;
-    const char *key = aorta_sweep_objectives[job->plan.objective].key;
-    snprintf(trial->reason, sizeof trial->reason, "%s was not measured%s%s", key, status ? ": " : "",
-             aorta_status_message(status));
-    aorta_make_printable(trial->reason, strlen(trial->reason), false);
-    aorta_status_free(status);
+    read_tail(log, &tail);
+    if (trial->state == AORTA_TRIAL_DONE) AORTA_TRY(read_trial(session, directory, trial, interrupted));
+    if (trial->state == AORTA_TRIAL_DONE || *interrupted) return NULL;
+    if (trial->state != AORTA_TRIAL_NO_FIGURE) say_end(session->job, end, &tail, trial);
+    return check_disk(session, directory, &tail, trial);
 }
 
 enum { OWN_VARIABLES = 4 };
@@ -216,8 +310,7 @@ static aorta_status run_trial(struct session *session, const struct aorta_sweep_
     };
     AORTA_TRY(aorta_sweep_process_run(session->signals, &process, &end));
     *interrupted = end.interrupted;
-    if (!*interrupted) conclude(job, directory, log, &end, trial);
-    return NULL;
+    return *interrupted ? NULL : conclude(session, directory, log, &end, trial, interrupted);
 }
 
 /* ---- progress ---- */
@@ -264,19 +357,33 @@ static void say(const struct session *session, const struct aorta_trial *trial) 
 
 /* ---- all ---- */
 
+/* First what runs again, in the order of before. */
+static aorta_status choose_next(struct session *session, struct aorta_sweep_next *next, int64_t *again, bool *more) {
+    *more = session->again_next < session->again.count;
+    if (!*more) return aorta_sweep_choose(&session->job->plan, session->trials, next, more);
+    const struct aorta_trial *former = &session->again.items[session->again_next++];
+    *next = (struct aorta_sweep_next){.cell = former->cell, .steps = former->steps, .repeat = former->repeat};
+    *again = former->number;
+    return NULL;
+}
+
 static aorta_status run_next(struct session *session, bool *more, int *interrupted) {
     struct aorta_sweep_next next;
     struct aorta_arena arena = {0};
     struct aorta_text line = {0};
-    AORTA_TRY(aorta_sweep_choose(&session->job->plan, session->trials, &next, more));
+    struct aorta_trial trial = {.again = -1};
+    AORTA_TRY(choose_next(session, &next, &trial.again, more));
     if (!*more) return NULL;
-    struct aorta_trial trial = {
-        .number = (int64_t)session->trials->count, .cell = next.cell, .repeat = next.repeat, .steps = next.steps};
+    trial.number = session->next_number;
+    trial.cell = next.cell;
+    trial.repeat = next.repeat;
+    trial.steps = next.steps;
     aorta_status status = run_trial(session, &next, &arena, &trial, interrupted);
     aorta_arena_free(&arena);
     if (status || *interrupted) return status;
     aorta_sweep_trial_line(&session->job->plan, &trial, &line);
     AORTA_TRY(append(session, &line));
+    session->next_number++;
     AORTA_TRY(aorta_trials_add(session->trials, &trial));
     say(session, &trial);
     return NULL;
@@ -300,5 +407,6 @@ aorta_status aorta_sweep_run(const struct aorta_sweep_job *job, struct aorta_tri
     if (!realpath(job->output, session.directory)) return AORTA_ERROR(AORTA_IO, "%s: %s", job->output, strerror(errno));
     aorta_status status = run_all(&session, interrupted);
     if (session.lines >= 0) close(session.lines);
+    aorta_trials_free(&session.again);
     return status;
 }

@@ -25,6 +25,7 @@ struct aorta_sweep_job {
     double timeout_s;          /* of a trial; 0: none */
     const char *output, *self; /* directory; absolute path of this program */
     bool resume;
+    unsigned retry; /* a bit for each aorta_trial_state: with `resume` those run again */
     FILE *progress; /* a line for each trial */
 };
 

@@ -98,7 +98,7 @@ static aorta_status read_json(const char *directory, json_t **root) {
         json_error_t error;
         if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
         const bool exists = !access(path, F_OK);
-        aorta_status status = exists ? aorta_file_read_small(path, MOST_BYTES, &bytes, &length) : NULL;
+        aorta_status status = exists ? aorta_file_read_regular(path, MOST_BYTES, &bytes, &length) : NULL;
         if (exists && !status) {
             *root = json_loadb(bytes, length, 0, &error);
             free(bytes);

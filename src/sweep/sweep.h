@@ -55,8 +55,13 @@ enum aorta_sweep_objective {
 struct aorta_sweep_objective_row {
     const char *key;
     bool higher_is_better;
+    double min, max; /* what lies outside was not measured, whoever says so */
+    bool above_min;  /* min itself is outside */
 };
 extern const struct aorta_sweep_objective_row aorta_sweep_objectives[AORTA_SWEEP_OBJECTIVE_COUNT];
+
+/* Whether a figure can be one; NaN, which is not measured, can. */
+bool aorta_sweep_figure_fits(enum aorta_sweep_objective objective, double figure);
 
 /* ---- trials ---- */
 
@@ -66,12 +71,17 @@ enum aorta_trial_state {
     AORTA_TRIAL_CRASHED,   /* a signal ended it */
     AORTA_TRIAL_HUNG,      /* took longer than allowed and was ended */
     AORTA_TRIAL_NO_FIGURE, /* ended well without the figure that is wanted */
+    AORTA_TRIAL_DISK_FULL, /* ended for a reason outside it: no space left. --resume runs it again */
     AORTA_TRIAL_STATE_COUNT
 };
 const char *aorta_trial_state_name(enum aorta_trial_state state);
+/* Adds the bit of a state that is named, but for done and disk_full, or those of all of these. AORTA_USAGE names
+ * --retry. */
+AORTA_MUST_USE aorta_status aorta_sweep_states_read(const char *name, unsigned *states);
 
 struct aorta_trial {
     int64_t number; /* from 0, in the order of their ends */
+    int64_t again;  /* number of the trial that ran again in this one; -1: none */
     int64_t cell;   /* or AORTA_SWEEP_BASELINE */
     int repeat;     /* 0: the first run of its point with these steps */
     int64_t steps;  /* that it was to make; 0: as configured */
@@ -79,7 +89,7 @@ struct aorta_trial {
     int exit_code, signal;
     double seconds;
     double figures[AORTA_SWEEP_OBJECTIVE_COUNT]; /* NaN: not measured */
-    char reason[160];                            /* of a trial that has no figures; else "" */
+    char reason[160];                            /* of a trial that is not done, never empty; else "" */
 };
 
 /* Whether it has the figure; failures have not. */
@@ -90,6 +100,8 @@ struct aorta_trials { /* zero-initialise */
     size_t count, capacity;
 };
 AORTA_MUST_USE aorta_status aorta_trials_add(struct aorta_trials *trials, const struct aorta_trial *trial);
+/* Moves those of the states (a bit for each) to the end of `taken`, in their order. */
+AORTA_MUST_USE aorta_status aorta_trials_take(struct aorta_trials *trials, unsigned states, struct aorta_trials *taken);
 void aorta_trials_free(struct aorta_trials *trials);
 
 /* ---- the plan ---- */
@@ -136,8 +148,9 @@ void aorta_sweep_trial_json(const struct aorta_sweep_plan *plan, const struct ao
 void aorta_sweep_point_json(const struct aorta_sweep_space *space, int64_t cell, struct aorta_json *json);
 void aorta_sweep_figures_json(const double figures[AORTA_SWEEP_OBJECTIVE_COUNT], struct aorta_json *json);
 
-/* Reads plan (strings in the arena), target and trials of a file. A last line that a kill cut is left out; `valid`
- * (NULL: not wanted) is how many bytes are whole lines. AORTA_IO, AORTA_FORMAT with the line. */
+/* Reads plan (strings in the arena), target and trials of a file, without those that ran again. A last line that a kill
+ * cut is left out; `valid` (NULL: not wanted) is how many bytes are whole lines. AORTA_IO, AORTA_FORMAT with the line.
+ */
 AORTA_MUST_USE aorta_status aorta_sweep_read(const char *path, struct aorta_arena *arena, struct aorta_sweep_plan *plan,
                                              const char **target, struct aorta_trials *trials, int64_t *valid);
 

@@ -9,12 +9,32 @@
 #include <string.h>
 
 const struct aorta_sweep_objective_row aorta_sweep_objectives[AORTA_SWEEP_OBJECTIVE_COUNT] = {
-    {"step_ms", false}, {"overlap_ratio", true}, {"exposed_comm_ms", false}, {"throughput", true}};
+    {"step_ms", false, 0, 1e12, .above_min = true},
+    {"overlap_ratio", true, 0, 1, .above_min = false},
+    {"exposed_comm_ms", false, 0, 1e12, .above_min = false},
+    {"throughput", true, 0, 1e18, .above_min = true},
+};
 
-static const char *const states[AORTA_TRIAL_STATE_COUNT] = {"done", "failed", "crashed", "hung", "no_figure"};
+static const char *const states[AORTA_TRIAL_STATE_COUNT] = {"done", "failed",    "crashed",
+                                                            "hung", "no_figure", "disk_full"};
+
+bool aorta_sweep_figure_fits(enum aorta_sweep_objective objective, double figure) {
+    const struct aorta_sweep_objective_row *row = &aorta_sweep_objectives[objective];
+    if (isnan(figure)) return true;
+    return figure >= row->min && figure <= row->max && !(row->above_min && figure == row->min);
+}
 
 const char *aorta_trial_state_name(enum aorta_trial_state state) {
     return states[state];
+}
+
+aorta_status aorta_sweep_states_read(const char *name, unsigned *bits) {
+    unsigned named = 0;
+    for (int s = AORTA_TRIAL_FAILED; s <= AORTA_TRIAL_NO_FIGURE; s++)
+        if (!strcmp(name, "all") || !strcmp(name, states[s])) named |= 1u << s;
+    *bits |= named;
+    return named ? NULL
+                 : AORTA_ERROR(AORTA_USAGE, "--retry %s: expected failed, crashed, hung, no_figure or all", name);
 }
 
 bool aorta_trial_has(const struct aorta_trial *trial, enum aorta_sweep_objective objective) {
@@ -31,6 +51,19 @@ aorta_status aorta_trials_add(struct aorta_trials *trials, const struct aorta_tr
     }
     trials->items[trials->count++] = *trial;
     return NULL;
+}
+
+aorta_status aorta_trials_take(struct aorta_trials *trials, unsigned taken_states, struct aorta_trials *taken) {
+    size_t count = 0;
+    aorta_status status = NULL;
+    for (size_t i = 0; i < trials->count; i++) {
+        if (!status && taken_states & 1u << trials->items[i].state)
+            status = aorta_trials_add(taken, &trials->items[i]);
+        else
+            trials->items[count++] = trials->items[i];
+    }
+    trials->count = count;
+    return status;
 }
 
 void aorta_trials_free(struct aorta_trials *trials) {
@@ -94,6 +127,7 @@ void aorta_sweep_trial_json(const struct aorta_sweep_plan *plan, const struct ao
                             struct aorta_json *json) {
     aorta_json_object(json);
     aorta_json_key_int(json, "trial", trial->number);
+    if (trial->again >= 0) aorta_json_key_int(json, "again", trial->again);
     if (trial->cell == AORTA_SWEEP_BASELINE)
         aorta_json_key_null(json, "cell");
     else
@@ -188,6 +222,7 @@ static aorta_status read_header(const json_t *root, const char *path, struct aor
 static aorta_status read_trial(const json_t *root, const char *path, int line, const struct aorta_sweep_plan *plan,
                                struct aorta_trials *trials) {
     struct aorta_trial trial = {.number = (int64_t)trials->count,
+                                .again = -1,
                                 .repeat = (int)json_integer_value(json_object_get(root, "repeat")),
                                 .steps = json_integer_value(json_object_get(root, "steps")),
                                 .exit_code = (int)json_integer_value(json_object_get(root, "exit_code")),
@@ -203,9 +238,18 @@ static aorta_status read_trial(const json_t *root, const char *path, int line, c
     for (int i = 0; i < AORTA_SWEEP_OBJECTIVE_COUNT; i++) {
         const json_t *figure = json_object_get(root, aorta_sweep_objectives[i].key);
         trial.figures[i] = json_is_number(figure) ? json_number_value(figure) : NAN;
+        if (!aorta_sweep_figure_fits((enum aorta_sweep_objective)i, trial.figures[i])) trial.figures[i] = NAN;
     }
+    const json_t *again = json_object_get(root, "again");
+    if (json_is_integer(again)) trial.again = json_integer_value(again);
+    if (trial.again < -1 || trial.again >= trial.number) return malformed(path, line, "runs a later trial again");
     const char *reason = json_string_value(json_object_get(root, "reason"));
     snprintf(trial.reason, sizeof trial.reason, "%s", reason ? reason : "");
+    if (trial.state == AORTA_TRIAL_DONE && !aorta_trial_has(&trial, plan->objective)) { /* earlier versions took any */
+        trial.state = AORTA_TRIAL_NO_FIGURE;
+        snprintf(trial.reason, sizeof trial.reason, "%s has no value within its range",
+                 aorta_sweep_objectives[plan->objective].key);
+    }
     return aorta_trials_add(trials, &trial);
 }
 
@@ -220,13 +264,24 @@ static aorta_status read_line(const char *text, size_t length, const char *path,
     return status;
 }
 
+/* Those that ran again. Numbers are places so far. */
+static void drop_repeated(struct aorta_trials *trials) {
+    enum { DROPPED = -1 };
+    size_t count = 0;
+    for (size_t i = 0; i < trials->count; i++)
+        if (trials->items[i].again >= 0) trials->items[trials->items[i].again].number = DROPPED;
+    for (size_t i = 0; i < trials->count; i++)
+        if (trials->items[i].number != DROPPED) trials->items[count++] = trials->items[i];
+    trials->count = count;
+}
+
 aorta_status aorta_sweep_read(const char *path, struct aorta_arena *arena, struct aorta_sweep_plan *plan,
                               const char **target, struct aorta_trials *trials, int64_t *valid) {
     enum { MOST_BYTES = 1 << 30 };
     char *bytes;
     size_t length, at = 0;
     int line = 0;
-    AORTA_TRY(aorta_file_read_small(path, MOST_BYTES, &bytes, &length));
+    AORTA_TRY(aorta_file_read_regular(path, MOST_BYTES, &bytes, &length));
     aorta_status status = NULL;
     while (!status && at < length) {
         const char *end = memchr(bytes + at, '\n', length - at);
@@ -237,6 +292,7 @@ aorta_status aorta_sweep_read(const char *path, struct aorta_arena *arena, struc
     }
     if (!status && !line) status = AORTA_ERROR(AORTA_FORMAT, "%s: has no whole line", path);
     if (valid) *valid = (int64_t)at;
+    if (!status) drop_repeated(trials);
     free(bytes);
     if (status) aorta_trials_free(trials);
     return status;

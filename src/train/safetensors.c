@@ -150,7 +150,7 @@ static aorta_status parse_header(const char *path, struct aorta_safetensors *fil
 aorta_status aorta_safetensors_read(const char *path, struct aorta_safetensors *file) {
     *file = (struct aorta_safetensors){0};
     size_t length;
-    AORTA_TRY(aorta_file_read(path, &file->bytes, &length));
+    AORTA_TRY(aorta_file_read_regular(path, SIZE_MAX, &file->bytes, &length));
     aorta_status status = parse_header(path, file, length);
     if (status) aorta_safetensors_free(file);
     return status;

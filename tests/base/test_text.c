@@ -113,8 +113,10 @@ static void test_brief(void **state) {
     static const struct {
         double value;
         const char *text;
-    } cases[] = {{0, "0"},      {0.01234, "0.0123"}, {0.945, "0.945"},   {4.567, "4.57"},     {4, "4"},
-                 {27.04, "27"}, {165.4, "165"},      {10888.9, "10889"}, {-3.14159, "-3.14"}, {1e-12, "0"}};
+    } cases[] = {
+        {0, "0"},       {0.01234, "0.0123"}, {0.945, "0.945"},    {4.567, "4.57"}, {4, "4"},          {27.04, "27"},
+        {165.4, "165"}, {10888.9, "10889"},  {-3.14159, "-3.14"}, {1e-12, "0"},    {1e308, "1e+308"}, {-1e20, "-1e+20"},
+    };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_string_equal(aorta_brief(cases[i].value).text, cases[i].text);
 }

@@ -4,7 +4,9 @@
 #include "check.h"
 #include "folder.h"
 #include "report/page.h"
+#include "sweep/process.h"
 
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
@@ -51,8 +53,8 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
     (void)state;
-    assert_int_equal(chdir("/"), 0);
-    return folder_remove(folder);
+    (void)!system("umount disk 2>/dev/null"); /* of a test that failed */
+    return chdir("/") || folder_remove(folder);
 }
 
 static pid_t start(const char *words) {
@@ -156,6 +158,140 @@ static void test_killed_and_resumed(void **state) {
     assert_in_range(lines_of("starts"), 20, 22);
     run("sweep -o out --grid good=1,2 --resume --no-trace -- sh script {good} b", 2, "is of another sweep");
     assert_int_equal(system("MODE=x; . out/best.env; test $MODE = fast"), 0);
+}
+
+/* "STATE: REASON" of the only trial. */
+static void check_trial(const char *directory, const char *state, const char *part) {
+    char path[64];
+    snprintf(path, sizeof path, "%s/sweep.json", directory);
+    json_t *root = json_load_file(path, 0, NULL);
+    assert_non_null(root);
+    const json_t *trials = get(root, "trials"), *trial = json_array_get(trials, 0);
+    const char *reason = json_string_value(get(trial, "reason"));
+    assert_int_equal(json_array_size(trials), 1);
+    if (strcmp(json_string_value(get(trial, "state")), state) != 0 || !reason || !strstr(reason, part))
+        fail_msg("%s: %s: %s", directory, json_string_value(get(trial, "state")), reason);
+    json_decref(root);
+}
+
+/* Whatever a trial leaves where its files should be: the next one runs, and the row says what was wrong. */
+static void test_hostile_results(void **state) {
+    (void)state;
+    static const struct {
+        const char *trial, *state, *reason;
+    } cases[] = {
+        {"mkfifo $AORTA_SWEEP_RESULT", "no_figure", "it is no regular file"},
+        {"mkdir $AORTA_SWEEP_RESULT", "no_figure", "it is no regular file"},
+        {"ln -s /dev/zero $AORTA_SWEEP_RESULT", "no_figure", "it is no regular file"},
+        {"rm $AORTA_SWEEP_DIR/log && mkfifo $AORTA_SWEEP_DIR/log; exit 3", "failed", "exit code 3, without a word"},
+        {"head -c 2000000 /dev/zero >$AORTA_SWEEP_RESULT", "no_figure", "it is larger than 1 MiB"},
+        {"echo {\\\"step_ms\\\": -5} >$AORTA_SWEEP_RESULT", "no_figure", "step_ms is -5, which is not in (0, 1e+12]"},
+        {"echo {\\\"step_ms\\\": 0} >$AORTA_SWEEP_RESULT", "no_figure", "step_ms is 0, which is not in"},
+        {"echo {\\\"step_ms\\\": 1e308} >$AORTA_SWEEP_RESULT", "no_figure", "step_ms is 1e+308, which is not in"},
+        {"echo {\\\"step_ms\\\": 5, \\\"overlap_ratio\\\": 1.5} >$AORTA_SWEEP_RESULT", "no_figure",
+         "overlap_ratio is 1.5, which is not in [0, 1]"},
+        {"kill -KILL $$", "crashed", "signal 9 (Killed)"},
+        {"exit 7", "failed", "exit code 7, without a word"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char words[512], directory[32];
+        snprintf(directory, sizeof directory, "hostile%zu", i);
+        snprintf(words, sizeof words, "sweep -o %s --env X=1 --no-baseline --repeats 1 --no-trace -- sh -c '%s'",
+                 directory, cases[i].trial);
+        run(words, 1, "1 trial: 1");
+        check_trial(directory, cases[i].state, cases[i].reason);
+    }
+}
+
+/* Reading the results is work of the trial's kind: neither the timeout nor a signal waits for it. */
+static void sleep_long(void *user) {
+    (void)user;
+    sleep(100);
+}
+
+static void die(void *user) {
+    *(int *)user = 1; /* the process's own copy */
+    raise(SIGKILL);
+}
+
+static void test_work_ends(void **state) {
+    (void)state;
+    struct aorta_sweep_signals *signals;
+    struct aorta_sweep_end end;
+    int touched = 0;
+    check_ok(aorta_sweep_signals_begin(&signals));
+    struct aorta_sweep_process process = {.work = sleep_long, .timeout_s = 0.3};
+    check_ok(aorta_sweep_process_run(signals, &process, &end));
+    assert_true(end.timed_out && end.seconds < 3);
+    const pid_t self = getpid(), sender = fork();
+    if (sender == 0) {
+        usleep(200000);
+        kill(self, SIGTERM);
+        _exit(0);
+    }
+    process.timeout_s = 0;
+    check_ok(aorta_sweep_process_run(signals, &process, &end));
+    assert_true(end.interrupted == SIGTERM && end.seconds < 3);
+    process = (struct aorta_sweep_process){.work = die, .user = &touched};
+    check_ok(aorta_sweep_process_run(signals, &process, &end));
+    assert_int_equal(end.signal, SIGKILL);
+    assert_int_equal(touched, 0);
+    aorta_sweep_signals_end(signals);
+}
+
+/* A trial that found no space runs again with --resume; others that failed with --retry. */
+static void test_runs_again(void **state) {
+    (void)state;
+    static const char job[] = "--grid x=1,2,3,4 --no-baseline --repeats 1 %s --no-trace -- sh -c 'case {x} in 2) test "
+                              "-e free || { echo cp: No "
+                              "space left on device; exit 1; } ;; 3) test -e mended || exit 3 ;; esac; "
+                              "echo {\\\"step_ms\\\": {x}} >$AORTA_SWEEP_RESULT'";
+    char text[512], words[600];
+    snprintf(text, sizeof text, job, "");
+    snprintf(words, sizeof words, "sweep -o space %s", text);
+    run(words, 0, "4 trials: 2 done, 1 failed, 1 disk_full");
+    assert_int_equal(close(creat("free", 0600)), 0);
+    snprintf(words, sizeof words, "sweep -o space --resume %s", text);
+    run(words, 0, "4 trials: 3 done, 1 failed");
+    assert_int_equal(lines_of("space/trials.jsonl"), 1 + 4 + 1);
+    run(words, 0, "4 trials: 3 done, 1 failed");
+    run("sweep --read space", 0, "4 trials: 3 done, 1 failed");
+    assert_int_equal(lines_of("space/trials.jsonl"), 1 + 4 + 1);
+    snprintf(words, sizeof words, "sweep -o space --retry crashed no_figure %s", text);
+    run(words, 0, "4 trials: 3 done, 1 failed");
+    snprintf(words, sizeof words, "sweep -o space --retry failed %s", text);
+    run(words, 0, "4 trials: 3 done, 1 failed");
+    assert_int_equal(close(creat("mended", 0600)), 0);
+    run(words, 0, "4 trials: 4 done");
+    run(words, 0, "4 trials: 4 done");
+    assert_int_equal(lines_of("space/trials.jsonl"), 1 + 4 + 1 + 2);
+    assert_int_equal(access("space/trials/0006/result.json", R_OK), 0);
+    snprintf(words, sizeof words, "sweep -o space --retry done %s", text);
+    run(words, 2, "--retry done: expected failed, crashed");
+}
+
+/* On a disk of 8 MiB, the third trial leaves a file that takes what is left. Nothing is recorded then; with space the
+ * sweep goes on and is whole. */
+static void test_full_disk(void **state) {
+    (void)state;
+    static const char job[] = "sweep -o disk/out --grid x=1,2,3,4 --no-baseline --repeats 1 %s --no-trace -- sh -c "
+                              "'test {x} != 3 || test -e free2 || cat /dev/zero >disk/big; "
+                              "echo {\\\"step_ms\\\": {x}} >$AORTA_SWEEP_RESULT && test -s $AORTA_SWEEP_RESULT'";
+    char words[512];
+    check_ok(aorta_directory_make("disk"));
+    if (system("mount -t tmpfs -o size=8m none disk 2>/dev/null")) {
+        print_message("no disk can be mounted here\n");
+        skip();
+    }
+    snprintf(words, sizeof words, job, "");
+    run(words, 1, "disk/out: No space left on device; trial");
+    const int recorded = lines_of("disk/out/trials.jsonl") - 1;
+    assert_in_range(recorded, 0, 3);
+    assert_int_equal(close(creat("free2", 0600)), 0);
+    unlink("disk/big");
+    snprintf(words, sizeof words, job, "--resume");
+    run(words, 0, "4 trials: 4 done");
+    assert_int_equal(system("umount disk"), 0);
 }
 
 /* What a trial leaves behind is ended with it: the other sleep of the one that hung. */
@@ -370,6 +506,10 @@ static void test_wrong(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_killed_and_resumed),
+        cmocka_unit_test(test_hostile_results),
+        cmocka_unit_test(test_work_ends),
+        cmocka_unit_test(test_runs_again),
+        cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_nothing_left),
         cmocka_unit_test(test_train),
         cmocka_unit_test(test_sparse),

@@ -72,7 +72,7 @@ static const char *code_in(const char *bytes, size_t length, const struct gpu_ca
 bool aorta_gpu_cache_load(const char *folder, const struct gpu_cache_key *key, char **code, size_t *code_bytes) {
     char *path = file_of(folder, key), *bytes = NULL;
     size_t length;
-    aorta_status status = path ? aorta_file_read(path, &bytes, &length) : NULL;
+    aorta_status status = path ? aorta_file_read_regular(path, SIZE_MAX, &bytes, &length) : NULL;
     free(path);
     if (status || !bytes) { /* not there yet */
         aorta_status_free(status);
