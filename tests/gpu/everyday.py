@@ -746,29 +746,35 @@ def triton_loop(place):
     return step
 
 
-# How a program is recorded: active steps, its recordings besides a plain one, whether it drives its own loop.
-Program = collections.namedtuple("Program", "function active variants drives")
+# How a program is recorded: active steps, its recordings besides a plain one, whether it drives its own loop, and what
+# it imports.
+Program = collections.namedtuple("Program", "function active variants drives imports")
 SHAPES, ALL = ("shapes",), ("shapes", "stacks", "memory", "full")
+VISION, LIGHTNING = ("torchvision",), ("pytorch_lightning",)
+BERT, GPT2, LLAMA = (("transformers", f"transformers.models.{name}.modeling_{name}") for name in ("bert", "gpt2", "llama"))
 
 
-def program(function, active=6, variants=(), drives=False):
-    return Program(function, active, variants, drives)
+def program(function, active=5, variants=SHAPES, drives=False, imports=()):
+    return Program(function, active, variants, drives, imports)
 
 
 PROGRAMS = {p.function.__name__: p for p in [
-    program(bert_checkpoint, 4, ALL), program(vit_b16, 5, ALL), program(optimizer_for, 5, ALL),
-    program(dlrm, 6, ALL), program(resnet50_fp32, 5, SHAPES), program(gpt2_small_batch, 5, ALL),
-    program(mlp_small, 8, ALL), program(item_each_parameter, 5, SHAPES), program(optimizer_fused, 6, SHAPES),
-    program(lstm_cells, 5, SHAPES), program(diffusion_unet, 5, SHAPES), program(gpt2_large_batch, 5, SHAPES),
-    program(optimizer_foreach, 6, SHAPES), program(experts_loop, 5, SHAPES), program(two_optimizers_gan, 6, SHAPES),
-    program(lightning_loop, 6, ("shapes", "stacks"), True), program(trainer_loop, 6, SHAPES, True),
-    program(compiled_encoder, 6, SHAPES), program(vit_batch8, 5, SHAPES), program(loader_bound, 6, SHAPES),
-    program(bert_plain, 5, SHAPES), program(captured_step, 6, SHAPES), program(two_streams, 6, SHAPES),
-    program(mlp_wide, 5, SHAPES), program(llama, 5, SHAPES), program(resnet18_small_batch, 5, SHAPES),
-    program(efficientnet, 4, SHAPES), program(resnet50_scaler, 5, SHAPES), program(encoder_eager, 6, SHAPES),
-    program(accumulate_clip, 4, SHAPES), program(graph_network, 6, SHAPES), program(gpt2_generate, 4, SHAPES),
-    program(policy_gradient, 5, SHAPES), program(pageable_batch, 6, SHAPES), program(lstm_cudnn, 6, SHAPES),
-    program(resnet_inference, 8, SHAPES), program(bert_inference, 8, SHAPES), program(compiled_graphs, 6, SHAPES),
-    program(gloo_ddp, 6, SHAPES, True),
+    program(bert_checkpoint, 3, SHAPES, imports=BERT), program(vit_b16, 4, imports=VISION), program(optimizer_for, 4),
+    program(dlrm, 5, ALL), program(resnet50_fp32, 4, imports=VISION), program(gpt2_small_batch, 4, ALL, imports=GPT2),
+    program(mlp_small, 8, ALL), program(item_each_parameter, 4), program(optimizer_fused, 4), program(lstm_cells, 4),
+    program(diffusion_unet, 4), program(gpt2_large_batch, 4, imports=GPT2), program(optimizer_foreach, 4),
+    program(experts_loop, 4), program(two_optimizers_gan), program(lightning_loop, 6, ALL, True, LIGHTNING),
+    program(trainer_loop, 5, SHAPES, True, (*BERT, "transformers.trainer")),
+    program(compiled_encoder, imports=("torch._dynamo", "torch._inductor.compile_fx")),
+    program(pageable_batch, imports=VISION), program(accumulate_clip, 4, ALL), program(graph_network),
+    program(policy_gradient, 4), program(bert_inference, imports=BERT), program(encoder_eager),
+    program(gpt2_generate, 4, imports=GPT2), program(resnet_inference, 8, imports=VISION),
+    program(loader_bound, imports=VISION), program(lstm_cudnn), program(captured_step),
+    program(resnet18_small_batch, 5, ALL, imports=VISION), program(two_streams), program(mlp_wide),
+    program(gloo_ddp, 5, SHAPES, True), program(vit_batch8, 4, imports=VISION), program(bert_plain, 4, imports=BERT),
+    program(efficientnet, 3, imports=VISION), program(llama, 3, imports=LLAMA),
+    program(resnet50_scaler, 4, imports=VISION),
+    program(compiled_graphs, imports=("torch._dynamo", "torch._inductor.compile_fx")),
 ]}
-RUN_ONLY = {p.function.__name__: p for p in [program(jax_loop, drives=True), program(triton_loop)]}
+RUN_ONLY = {p.function.__name__: p for p in [program(jax_loop, drives=True, imports=("jax",)),
+                                             program(triton_loop, imports=("triton",))]}

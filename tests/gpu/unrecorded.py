@@ -3,14 +3,13 @@
 
     unrecorded.py record OUT [--seconds 350] [--aorta BIN] [--only NAME ...] [--device cuda|cpu]   on a GPU machine
 
-`record` runs each program of everyday.py in a process of its own. Steps are timed first, without a profiler: several
+`record` runs each program of everyday.py in a process of its own (not a fork: that takes a quarter longer). Steps are timed first, without a profiler: several
 repeats of many steps, with the device synchronised only at the ends of each. Then PyTorch's profiler records a few
 steps: plain, and for some programs with shapes, stacks, memory, and all of these. With --aorta some programs run
 again under `aorta trace run`. OUT gets truth.json, and traces0.tar … traces4.tar and spools.tar.gz of less than
 16 MiB each. What does not fit, or takes more than --seconds, is left out by importance, and truth.json says so.
 """
 import argparse
-import concurrent.futures
 import glob
 import gzip
 import json
@@ -26,6 +25,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 WARMUP, REPEATS, REPEAT_SECONDS = 8, 5, 0.3
 PROGRAM_SECONDS = 40            # one program with its recordings; then it is ended
+AT_ONCE = 8                     # programs that import at the same time
 LARGEST_FILE = 3 << 20          # of a packed trace
 LARGEST_TAR, TRACE_TARS = 15 << 20, 3
 VARIANTS = {"plain": {}, "shapes": {"record_shapes": True}, "stacks": {"with_stack": True},
@@ -139,14 +139,21 @@ def follow(plan, program, place):
         pass
 
 
-def run_program(name, out, device, under_aorta):
-    """In a process of its own."""
+def run_program(name, out, device, under_aorta, gate):
+    """In a process of its own; with a gate it waits, after its imports, until that file exists."""
+    import importlib
     import torch
     sys.path.insert(0, HERE)
     import everyday
+    program = {**everyday.PROGRAMS, **everyday.RUN_ONLY}[name]
+    for module in program.imports:
+        importlib.import_module(module)
+    if gate:
+        write_json(gate + ".ready", {})
+        while not os.path.exists(gate):
+            time.sleep(0.02)
     torch.manual_seed(0)
     place = everyday.Place(device, device == "cpu")
-    program = {**everyday.PROGRAMS, **everyday.RUN_ONLY}[name]
     result = {}
     plan = timed_plan(place, out, name, result) if under_aorta else whole_plan(place, program, out, result)
     follow(plan, program, place)
@@ -165,66 +172,62 @@ def read_json(path):
         return json.load(file)
 
 
-def import_ahead():
-    """Imports what takes long once, in the process whose children run the programs; none may touch the GPU."""
-    sys.path.insert(0, HERE)
-    import everyday  # noqa: F401
-    for module in ("torchvision", "transformers", "pytorch_lightning", "torch.profiler", "torch._dynamo",
-                   "torch._inductor.compile_fx", "transformers.models.bert.modeling_bert",
-                   "transformers.models.gpt2.modeling_gpt2", "transformers.models.llama.modeling_llama",
-                   "transformers.trainer"):
+class Started:
+    """A program in a process of its own that has imported what it needs and waits until it is let go: imports of several
+    run side by side, and nothing else runs while one is measured."""
+
+    def __init__(self, name, options, before=(), more=()):
+        self.gate = os.path.join(options.work, f"{name}.gate{'.aorta' if before else ''}")
+        words = [*before, sys.executable, os.path.abspath(__file__), "program", name, options.work, "--device",
+                 options.device, "--gate", self.gate, *more]
+        self.log = open(self.gate + ".log", "w+", encoding="utf-8")
+        self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+                                        start_new_session=True)
+
+    def wait_ready(self, seconds):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and self.process.poll() is None and not os.path.exists(self.gate + ".ready"):
+            time.sleep(0.05)
+
+    def finish(self, seconds):
+        """Its exit status, or None when it was ended after `seconds`; then its output."""
+        write_json(self.gate, {})
         try:
-            __import__(module)
-        except Exception as error:  # a machine without it runs the other programs
-            print(f"no {module}: {str(error)[:100]}", flush=True)
+            status = self.process.wait(timeout=max(1, seconds))
+        except subprocess.TimeoutExpired:
+            status = None
+        if status is None or status < 0:
+            self.end()
+        self.log.seek(0)
+        output = self.log.read()
+        self.log.close()
+        return status, output
 
-
-def in_child(function, seconds):
-    """Runs it in a forked child; its exit status, or None when it was ended after `seconds`."""
-    sys.stdout.flush()
-    child = os.fork()
-    if child == 0:
-        status = 1
+    def end(self):
         try:
-            os.setpgid(0, 0)
-            function()
-            status = 0
-        except BaseException as error:
-            import traceback
-            traceback.print_exc(limit=-3)
-            print(f"{type(error).__name__}: {str(error)[:300]}", flush=True)
-        sys.stdout.flush()
-        os._exit(status)
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.02)
-    try:
-        os.killpg(child, 9)
-    except ProcessLookupError:
-        os.kill(child, 9)
-    os.waitpid(child, 0)
-    return None
+            os.killpg(self.process.pid, 9)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
 
 
-def touch_device(device):
-    import torch
-    torch.zeros(1, device=device)
-
-
-def run_apart(name, options, forkable, seconds):
-    """One program with its recordings, by a fork of what was imported or by a program of its own."""
-    def run():
-        run_program(name, options.work, options.device, False)
-    if forkable:
-        return in_child(run, seconds)
-    words = [sys.executable, os.path.abspath(__file__), "program", name, options.work, "--device", options.device]
-    try:
-        return subprocess.run(words, timeout=seconds, check=False).returncode
-    except subprocess.TimeoutExpired:
-        return None
+def in_turn(names, start, seconds, deadline):
+    """Starts programs AT_ONCE at a time and yields (name, status, output) of one after the other; status "no time"."""
+    for first in range(0, len(names), AT_ONCE):
+        batch = names[first:first + AT_ONCE]
+        if deadline - time.monotonic() < 15:
+            yield from ((name, "no time", "") for name in batch)
+            continue
+        started = {name: start(name) for name in batch}
+        for one in started.values():
+            one.wait_ready(min(40, deadline - time.monotonic()))
+        for name, one in started.items():
+            left = deadline - time.monotonic()
+            if left < 6:
+                one.end()
+                yield name, "no time", ""
+            else:
+                yield (name, *one.finish(min(seconds, left)))
 
 
 def pack(path):
@@ -247,67 +250,53 @@ def machine():
     return about
 
 
+def say_result(name, result):
+    print(f"{name}: {result['step_ms']:.3f} ms alone ({min(result['repeats_ms']):.3f} to {max(result['repeats_ms']):.3f}), "
+          f"host {statistics.median(result['host_ms']):.3f}; recorded "
+          + ", ".join(f"{k} {v:.2f}" for k, v in result.get("recorded_ms", {}).items()), flush=True)
+
+
 def record_programs(options, truth, names, deadline):
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"  # the question for a GPU must not start CUDA in this process
-    import_ahead()
-    forkable = in_child(lambda: touch_device(options.device), 60) == 0
-    print(f"imports done; {'forking' if forkable else 'a program for each'}; {deadline - time.monotonic():.0f} s left", flush=True)
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        sizes = {}
-        for name in names:
-            begin = time.monotonic()
-            if deadline - begin < 8:
-                truth["left_out"].append(f"{name}: no time")
-                continue
-            status = run_apart(name, options, forkable, min(PROGRAM_SECONDS, deadline - begin))
-            result = read_json(os.path.join(options.work, f"{name}.json"))
-            if result is None or "repeats_ms" not in result:
-                truth["left_out"].append(f"{name}: {'took too long' if status is None else f'exit status {status}'}")
-                print(f"{name}: FAILED ({status})", flush=True)
-                continue
-            if status:
-                result["ended_early"] = status
-            result["step_ms"] = statistics.median(result["repeats_ms"])
-            truth["programs"][name] = result
-            for path in glob.glob(os.path.join(options.work, f"{name}.*.json")):
-                sizes[path + ".gz"] = pool.submit(pack, path)
-            print(f"{name}: {result['step_ms']:.3f} ms alone ({min(result['repeats_ms']):.3f} to {max(result['repeats_ms']):.3f}), host "
-                  f"{statistics.median(result['host_ms']):.3f}; recorded "
-                  + ", ".join(f"{k} {v:.2f}" for k, v in result.get("recorded_ms", {}).items())
-                  + f"   [{time.monotonic() - begin:.1f} s]", flush=True)
-            write_json(os.path.join(options.out, "truth.json"), truth)
-    return {path: size.result() for path, size in sizes.items()}
+    sizes = {}
+    for name, status, output in in_turn(names, lambda name: Started(name, options), PROGRAM_SECONDS, deadline):
+        result = read_json(os.path.join(options.work, f"{name}.json"))
+        if result is None or "repeats_ms" not in result:
+            truth["left_out"].append(f"{name}: {status or 'took too long'}")
+            print(f"{name}: FAILED ({status})\n{output[-600:]}", flush=True)
+            continue
+        if status:
+            result["ended_early"] = status
+            print(f"{name}: {status}\n{output[-600:]}", flush=True)
+        result["step_ms"] = statistics.median(result["repeats_ms"])
+        truth["programs"][name] = result
+        for path in glob.glob(os.path.join(options.work, f"{name}.*.json")):
+            sizes[path + ".gz"] = pack(path)
+        say_result(name, result)
+        write_json(os.path.join(options.out, "truth.json"), truth)
+    return sizes
 
 
 def record_under_aorta(options, truth, deadline):
     """Programs under `aorta trace run`; the folder with a recording of each."""
     spools = os.path.join(options.work, "spools")
     os.makedirs(spools)
-    for name in [n for n in RUN_UNDER_AORTA if not options.only or n in options.only]:
-        begin = time.monotonic()
-        if deadline - begin < 15:
-            truth["left_out"].append(f"{name} under aorta: no time")
-            continue
-        folder = os.path.join(spools, name)
-        words = [os.path.abspath(options.aorta), "trace", "run", "-o", folder, "--json", "--limit-mb", "64", "--", sys.executable,
-                 os.path.abspath(__file__), "program", name, options.work, "--device", options.device, "--under-aorta"]
+    names = [n for n in RUN_UNDER_AORTA if not options.only or n in options.only]
+
+    def start(name):
         path = os.path.join(options.work, f"{name}.json")
         if os.path.exists(path):
             os.remove(path)
-        try:
-            done = subprocess.run(words, capture_output=True, text=True, timeout=min(60, deadline - begin), check=False)
-        except subprocess.TimeoutExpired:
-            truth["left_out"].append(f"{name} under aorta: took too long")
-            continue
-        result = read_json(path)
-        if done.returncode or result is None:
-            truth["left_out"].append(f"{name} under aorta: {done.stderr.strip()[-300:]}")
-            print(f"{name} under aorta: FAILED\n{done.stderr[-600:]}", flush=True)
-            shutil.rmtree(folder, ignore_errors=True)
+        return Started(name, options, [os.path.abspath(options.aorta), "trace", "run", "-o", os.path.join(spools, name), "--json",
+                                       "--limit-mb", "64", "--"], ["--under-aorta"])
+    for name, status, output in in_turn(names, start, PROGRAM_SECONDS, deadline):
+        result = read_json(os.path.join(options.work, f"{name}.json"))
+        if status != 0 or result is None:
+            truth["left_out"].append(f"{name} under aorta: {status or 'took too long'}")
+            print(f"{name} under aorta: FAILED ({status})\n{output[-600:]}", flush=True)
+            shutil.rmtree(os.path.join(spools, name), ignore_errors=True)
             continue
         truth["under_aorta"][name] = {"repeats_ms": result["repeats_ms"], "step_ms": statistics.median(result["repeats_ms"])}
-        print(f"{name} under aorta: {truth['under_aorta'][name]['step_ms']:.3f} ms a step   [{time.monotonic() - begin:.1f} s]",
-              flush=True)
+        print(f"{name} under aorta: {truth['under_aorta'][name]['step_ms']:.3f} ms a step", flush=True)
     return spools
 
 
@@ -317,7 +306,7 @@ def fill_tars(options, truth, sizes):
 
     def importance(path):
         name, variant = os.path.basename(path).split(".")[:2]
-        return (list(VARIANTS).index(variant) > 1, order.index(name), list(VARIANTS).index(variant))
+        return ({"shapes": 0, "plain": 1}.get(variant, 0.5), order.index(name))
     bins = [[0, []] for _ in range(TRACE_TARS)]
     for path in sorted(sizes, key=importance):
         place = next((b for b in bins if b[0] + sizes[path] + 2048 <= LARGEST_TAR), None)
@@ -356,11 +345,11 @@ def record(options):
     with tempfile.TemporaryDirectory() as options.work:
         import everyday
         names = [n for n in everyday.PROGRAMS if not options.only or n in options.only]
-        share = 0.68 if options.aorta else 0.93
+        share = 0.74 if options.aorta else 0.95
         sizes = record_programs(options, truth, names, begin + options.seconds * share)
         fill_tars(options, truth, sizes)
         if options.aorta:
-            pack_spools(options, truth, record_under_aorta(options, truth, begin + options.seconds * 0.95))
+            pack_spools(options, truth, record_under_aorta(options, truth, begin + options.seconds * 0.97))
     write_json(os.path.join(options.out, "truth.json"), truth)
     for line in truth["left_out"]:
         print(f"left out: {line}")
@@ -383,10 +372,11 @@ def main():
     one.add_argument("out")
     one.add_argument("--device", default="cuda")
     one.add_argument("--under-aorta", action="store_true")
+    one.add_argument("--gate")
     options = parser.parse_args()
     if options.what == "record":
         return record(options)
-    return run_program(options.name, options.out, options.device, options.under_aorta)
+    return run_program(options.name, options.out, options.device, options.under_aorta, options.gate)
 
 
 if __name__ == "__main__":
