@@ -198,6 +198,7 @@ static aorta_status compare(struct aorta_hwq *hwq, struct plain *plain, int stre
     void *state;
     hwq->stream_count = streams;
     AORTA_TRY(aorta_hwq_find("tiny_kernel_stress", &workload));
+    hwq->workload = workload;
     AORTA_TRY(workload->setup(hwq, &state));
     AORTA_TRY(workload->start(hwq, state));
     for (int graph = 0; graph < 2; graph++) {

@@ -87,10 +87,12 @@ aorta_status aorta_hwq_metadata_fill(const struct aorta_hwq_run *run, const stru
     AORTA_TRY(add_device(hwq, result));
     AORTA_TRY(add_environment(result));
     for (size_t i = 0; i < w->option_count; i++) AORTA_TRY(add_option(result, &w->options[i], run->options));
-    for (int s = 0; w->role && s < hwq->stream_count; s++) {
+    for (int s = 0; s < hwq->stream_count; s++) {
+        const char *role = aorta_hwq_role(hwq, w, s);
         char key[32];
+        if (!role) break;
         snprintf(key, sizeof key, "stream_%d", s);
-        AORTA_TRY(aorta_hwq_metadata_string(result, "stream_roles", key, w->role(hwq, s)));
+        AORTA_TRY(aorta_hwq_metadata_string(result, "stream_roles", key, role));
     }
     return NULL;
 }

@@ -10,6 +10,7 @@ struct aorta_hwq_prepared {
     const struct aorta_kernel *kernel;
     struct aorta_prepared *prepared;
     size_t bytes;
+    const struct hwq_operation *operation;                     /* of a graph; NULL: none */
     _Alignas(16) unsigned char args[AORTA_HWQ_ARGUMENT_BYTES]; /* for stamped iterations, which add the stamp */
 };
 

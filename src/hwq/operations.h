@@ -18,13 +18,6 @@ AORTA_MUST_USE aorta_status aorta_hwq_layer_make(struct aorta_hwq *hwq, uint64_t
                                                  bool trained, struct aorta_hwq_layer *layer);
 /* Zeroed host memory that lives as long as the workload. */
 AORTA_MUST_USE aorta_status aorta_hwq_state(struct aorta_hwq *hwq, size_t bytes, void **memory);
-/* Rows of options: a whole number, member of struct `owner`. */
-#define AORTA_HWQ_ROW(owner, member, text, range, words)                                                               \
-    {                                                                                                                  \
-        .key = #member, .type = AORTA_OPTION_INT, .offset = offsetof(owner, member), .fallback = (text),               \
-        .limits = &(range), .help = (words)                                                                            \
-    }
-extern const struct aorta_range_limits aorta_hwq_sizes; /* 1 … 2^20 */
 /* Memory for `count` floats, filled with inputs. */
 AORTA_MUST_USE aorta_status aorta_hwq_input(struct aorta_hwq *hwq, uint64_t id, int64_t count, float scale,
                                             const char *what, float **memory);

@@ -339,7 +339,8 @@ static aorta_status use_streams(const struct aorta_hwq_run *run, struct aorta_hw
 
 aorta_status aorta_hwq_run_with(const struct aorta_hwq_run *run, aorta_hwq_use use, void *user) {
     struct aorta_arena arena = {0};
-    struct aorta_hwq hwq = {.device = run->device,
+    struct aorta_hwq hwq = {.workload = run->workload,
+                            .device = run->device,
                             .stream_count = stream_count(run),
                             .options = run->options,
                             .ranks = run->ranks,

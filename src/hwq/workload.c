@@ -29,6 +29,13 @@ const char *aorta_hwq_sensitivity_name(enum aorta_hwq_sensitivity level) {
     return names[level];
 }
 
+const char *aorta_hwq_role(const struct aorta_hwq *hwq, const struct aorta_hwq_workload *workload, int stream) {
+    int count = 0;
+    if (workload->role) return workload->role(hwq, stream);
+    while (workload->roles && workload->roles[count]) count++;
+    return count ? workload->roles[stream % count] : NULL;
+}
+
 /* From the word to the name, or to as much of its beginning as was typed; SIZE_MAX: neither is near. */
 static size_t distance_of(const char *word, const char *name) {
     char beginning[64];

@@ -63,9 +63,12 @@ const char *aorta_hwq_sensitivity_name(enum aorta_hwq_sensitivity level); /* "cr
 struct aorta_hwq_stamps; /* stamps.h */
 struct aorta_hwq_run;    /* run.h */
 struct aorta_hwq_runner; /* iterations.h */
+struct aorta_hwq_workload;
+struct hwq_graph; /* graph.h */
 
 /* What a workload gets. The harness owns everything; a workload changes it through the helpers below only. */
 struct aorta_hwq {
+    const struct aorta_hwq_workload *workload;
     struct aorta_device *device;
     int stream_count;
     struct aorta_stream *streams[AORTA_HWQ_MAX_STREAMS];
@@ -115,9 +118,12 @@ struct aorta_hwq_workload {
 
     /* Optional: AORTA_USAGE for options that contradict each other, before anything is created. */
     aorta_status (*check)(const struct aorta_hwq *hwq);
-    /* Optional: the priority and the role ("all-gather") of a stream; default: normal, NULL. */
+    /* Optional: names ("all-gather"), ended by NULL; stream s of n names has role s modulo n. */
+    const char *const *roles;
+    /* Optional: the priority and the role of a stream; default: normal; by `roles`, or NULL. */
     enum aorta_priority (*priority)(const struct aorta_hwq *hwq, int stream);
     const char *(*role)(const struct aorta_hwq *hwq, int stream);
+    void (*build)(struct hwq_graph *g); /* a workload that is a graph */
     aorta_status (*setup)(struct aorta_hwq *hwq, void **state);
     /* Optional: streams idle, before the timed iterations and before verification: sets counters to 0. */
     aorta_status (*start)(struct aorta_hwq *hwq, void *state);
@@ -132,7 +138,19 @@ struct aorta_hwq_workload {
     void (*teardown)(struct aorta_hwq *hwq, void *state);
 };
 
+/* Rows of options, a whole number each: member of struct `owner`. */
+#define AORTA_HWQ_ROW(owner, member, text, range, words)                                                               \
+    {                                                                                                                  \
+        .key = #member, .type = AORTA_OPTION_INT, .offset = offsetof(owner, member), .fallback = (text),               \
+        .limits = &(range), .help = (words)                                                                            \
+    }
+#define AORTA_HWQ_OPTIONS(rows, owner)                                                                                 \
+    .options = (rows), .option_count = sizeof(rows) / sizeof *(rows), .option_bytes = sizeof(owner)
+extern const struct aorta_range_limits aorta_hwq_sizes; /* 1 … 2^20 */
+
 extern const struct aorta_hwq_workload *const aorta_hwq_workloads[]; /* in the order of workloads.def; NULL ends */
+/* What the workload's stream is for; NULL: all are alike. */
+const char *aorta_hwq_role(const struct aorta_hwq *hwq, const struct aorta_hwq_workload *workload, int stream);
 /* AORTA_USAGE names the nearest. */
 AORTA_MUST_USE aorta_status aorta_hwq_find(const char *name, const struct aorta_hwq_workload **workload);
 

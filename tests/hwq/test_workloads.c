@@ -2,6 +2,8 @@
  * device. On the fake GPU, whose kernels do nothing (FAKE_GPU_KERNELS=ignore), nothing can be verified: there it shows
  * that everything that is queued is accepted and can be captured. */
 #include "check.h"
+#include "hwq/graph_memory.h"
+#include "hwq/graph_operations.h"
 #include "hwq/objects.h"
 #include "hwq/verify.h"
 
@@ -18,6 +20,10 @@ struct small {
 };
 
 static const struct small all[] = {
+    {"hetero_kernels", {"size", "16", "elements", "32", "interleave", "random"}},
+    {"tiny_kernel_stress", {"chains", "3"}},
+    {"large_gemm_only", {"size", "16"}},
+    {"comms_compute_overlap", {"mm_dim", "16", "comm_size", "4K", "num_coll", "2"}},
     {"graph_subgraphs", {"graphs", "5", "batch", "3", "in", "24", "hidden", "40", "out", "16"}},
     {"grad_accum", {"micro", "4", "batch", "5", "in", "24", "hidden", "40", "classes", "10"}},
     {"moe", {"batch", "2", "positions", "37", "experts", "5", "width", "24", "hidden", "40", "capacity", "1.1"}},
@@ -81,7 +87,8 @@ static void bench_begin(struct bench *b, const struct small *small, const struct
     const struct aorta_ops_settings own = {.own_products = true}; /* there is no matrix library */
     if (!kernels_run()) check_ok(aorta_ops_configure(b->device, &own));
     fill_options(small, workload, b->options, &b->arena);
-    b->hwq = (struct aorta_hwq){.device = b->device,
+    b->hwq = (struct aorta_hwq){.workload = workload,
+                                .device = b->device,
                                 .stream_count = streams,
                                 .options = b->options,
                                 .ranks = {.world_size = 1, .local_world_size = 1},
@@ -210,6 +217,172 @@ TEST(torch_compile)
 TEST(zero_offload)
 TEST(async_dataload)
 
+/* ---- the order of operations ---- */
+
+/* No dependency is missing, on any number of streams. */
+static void order_of_all_workloads(void **state) {
+    (void)state;
+    int checked = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const struct aorta_hwq_workload *workload;
+        check_ok(aorta_hwq_find(all[i].name, &workload));
+        for (int streams = workload->min_streams; workload->build && streams <= workload->max_streams; streams++) {
+            struct bench b;
+            bench_begin(&b, &all[i], workload, streams);
+            check_ok(workload->setup(&b.hwq, &b.state));
+            aorta_status status = hwq_graph_check_order(b.state);
+            if (status) fail_msg("%s on %d streams: %s", all[i].name, streams, aorta_status_message(status));
+            checked++;
+            bench_close(&b, workload);
+        }
+    }
+    assert_true(checked > 20);
+}
+
+static const struct aorta_hwq_workload *graph_of(const char *name, int streams, struct bench *b) {
+    const struct aorta_hwq_workload *workload;
+    check_ok(aorta_hwq_find(name, &workload));
+    bench_open(b, find_small(name), workload, streams);
+    return workload;
+}
+
+/* Each wait of fsdp_tp, left out, is missed:
+ *
+ *   compute     linear ──record           norm
+ *   exchange           └─ ✗ ── exchange ──record ┘
+ */
+static void missing_waits(void **state) {
+    struct bench b;
+    (void)state;
+    const struct aorta_hwq_workload *workload = graph_of("fsdp_tp", 9, &b);
+    struct hwq_graph *g = b.state;
+    int waits = 0;
+    for (size_t i = 0; i < g->step_count; i++) {
+        if (g->steps[i].kind != HWQ_WAIT) continue;
+        g->steps[i].kind = HWQ_NOTHING;
+        check_fails(hwq_graph_check_order(g), AORTA_INTERNAL, "and nothing orders the two");
+        g->steps[i].kind = HWQ_WAIT;
+        waits++;
+    }
+    assert_true(waits > 50);
+    check_ok(hwq_graph_check_order(g));
+    bench_close(&b, workload);
+}
+
+/* Which operations, which tensor, which streams. */
+static void missing_wait_by_name(void **state) {
+    struct bench b;
+    size_t i = 0;
+    (void)state;
+    const struct aorta_hwq_workload *workload = graph_of("fsdp_tp", 4, &b);
+    struct hwq_graph *g = b.state;
+    while (g->steps[i].kind != HWQ_WAIT || g->steps[i].stream != 3) i++; /* the first of the exchange stream */
+    g->steps[i].kind = HWQ_NOTHING;
+    check_fails(hwq_graph_check_order(g), AORTA_INTERNAL,
+                "exchange on stream 3 reads \"activations of a block\", which linear on stream 0 writes, and nothing "
+                "orders the two");
+    g->steps[i].kind = HWQ_WAIT;
+    bench_close(&b, workload);
+}
+
+/* A graph of the test's own on two streams. */
+static struct hwq_graph *begin_graph(struct bench *b, int streams) {
+    const struct aorta_hwq_workload *any;
+    struct hwq_graph *g;
+    check_ok(aorta_hwq_find("graph_subgraphs", &any));
+    bench_begin(b, find_small("graph_subgraphs"), any, streams);
+    check_ok(hwq_graph_create(&b->hwq, NULL, &g));
+    return g;
+}
+
+static int count_steps(const struct hwq_graph *g, enum hwq_step_kind kind) {
+    int count = 0;
+    for (size_t i = 0; i < g->step_count; i++) count += g->steps[i].kind == kind;
+    return count;
+}
+
+/* Rows 0, 1 of y are made on stream 0, row 2 on stream 1:
+ *
+ *   stream 0   rows 0–1 ───────────── reads 0–1 (none waits)
+ *   stream 1   row 2 ── reads 1–2 (waits for rows 0–1)
+ *
+ * and columns of one row do not meet. */
+static void waits_are_those_that_are_needed(void **state) {
+    struct bench b;
+    (void)state;
+    struct hwq_graph *g = begin_graph(&b, 2);
+    const struct hwq_tensor x = hwq_input(g, 1, 3, 8, 1.0f, "x"), y = hwq_result(g, AORTA_F32, 3, 8, "y");
+    hwq_gelu(hwq_into(g, hwq_rows(y, 0, 2)), 0, hwq_rows(x, 0, 2));
+    hwq_gelu(hwq_into(g, hwq_rows(y, 2, 1)), 1, hwq_rows(x, 2, 1));
+    hwq_gelu(g, 1, hwq_rows(y, 1, 2));
+    hwq_gelu(g, 0, hwq_rows(y, 0, 2));
+    hwq_gelu(hwq_into(g, hwq_columns(x, 0, 4)), 0, hwq_columns(x, 4, 4));
+    check_ok(hwq_graph_finish(g));
+    check_ok(hwq_graph_check_order(g));
+    assert_int_equal(count_steps(g, HWQ_OPERATION), 5);
+    assert_int_equal(count_steps(g, HWQ_WAIT), 2); /* the second: x is overwritten, whose row 2 stream 1 reads */
+    assert_int_equal(count_steps(g, HWQ_RECORD), 2);
+    bench_end(&b);
+}
+
+static void reads_of_nothing(void **state) {
+    struct bench b;
+    (void)state;
+    struct hwq_graph *g = begin_graph(&b, 1);
+    hwq_gelu(g, 0, hwq_result(g, AORTA_F32, 3, 8, "y"));
+    check_ok(hwq_graph_finish(g));
+    check_fails(hwq_graph_check_order(g), AORTA_INTERNAL,
+                "gelu on stream 0 reads \"y\", which no operation has written");
+    bench_end(&b);
+}
+
+/* Streams that are said to be independent. */
+static void independent_streams(void **state) {
+    struct bench b;
+    (void)state;
+    struct hwq_graph *g = begin_graph(&b, 2);
+    hwq_gelu(g, 1, hwq_gelu(g, 0, hwq_input(g, 1, 3, 8, 1.0f, "x")));
+    check_ok(hwq_graph_finish(g));
+    check_ok(hwq_graph_check_order(g));
+    g->independent = true;
+    check_fails(hwq_graph_check_order(g), AORTA_INTERNAL, "its workload has independent streams");
+    bench_end(&b);
+}
+
+/* Of two heads with query, key and value of two columns each:
+ *
+ *   column   0  1  2  3  4  5  6  7  8  9 10 11
+ *            q  q  k  k  v  v  q  q  k  k  v  v
+ */
+static void views_that_overlap(void **state) {
+    struct bench b;
+    (void)state;
+    struct hwq_graph *g = begin_graph(&b, 1);
+    const struct hwq_tensor t = hwq_input(g, 1, 3, 12, 1.0f, "qkv");
+    const struct hwq_tensor q = hwq_comb(t, 0, 2, 6), k = hwq_comb(t, 2, 2, 6);
+    const struct hwq_tensor columns = hwq_columns(t, 8, 2), row = hwq_rows(t, 1, 1), flat = hwq_shaped(t, 1, 36);
+    const struct {
+        struct hwq_tensor a, b;
+        bool overlap;
+    } cases[] = {{q, k, false},
+                 {q, t, true},
+                 {k, columns, true},
+                 {q, columns, false},
+                 {row, k, true},
+                 {row, row, true},
+                 {flat, q, true},
+                 {hwq_columns(flat, 12, 2), k, false},
+                 {hwq_columns(flat, 14, 1), k, true},
+                 {hwq_rows(k, 0, 1), hwq_rows(k, 1, 2), false},
+                 {hwq_strided(t, 2, 3, 2, 6), k, true},
+                 {hwq_strided(t, 4, 5, 2, 6), k, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(hwq_overlap(&cases[i].a, &cases[i].b), cases[i].overlap);
+        assert_int_equal(hwq_overlap(&cases[i].b, &cases[i].a), cases[i].overlap);
+    }
+    bench_end(&b);
+}
+
 /* Options that do not go together: each names what is wrong, before anything is made. */
 static void impossible_options(void **state) {
     (void)state;
@@ -295,11 +468,26 @@ static void tiny_sizes(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(graph_subgraphs), cmocka_unit_test(grad_accum),       cmocka_unit_test(moe),
-        cmocka_unit_test(fsdp_tp),         cmocka_unit_test(continuous_batch), cmocka_unit_test(speculative_decode),
-        cmocka_unit_test(activation_ckpt), cmocka_unit_test(rag_pipeline),     cmocka_unit_test(torch_compile),
-        cmocka_unit_test(zero_offload),    cmocka_unit_test(async_dataload),   cmocka_unit_test(impossible_options),
-        cmocka_unit_test(wrong_results),   cmocka_unit_test(tiny_sizes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(graph_subgraphs),
+                                       cmocka_unit_test(grad_accum),
+                                       cmocka_unit_test(moe),
+                                       cmocka_unit_test(fsdp_tp),
+                                       cmocka_unit_test(continuous_batch),
+                                       cmocka_unit_test(speculative_decode),
+                                       cmocka_unit_test(activation_ckpt),
+                                       cmocka_unit_test(rag_pipeline),
+                                       cmocka_unit_test(torch_compile),
+                                       cmocka_unit_test(zero_offload),
+                                       cmocka_unit_test(async_dataload),
+                                       cmocka_unit_test(impossible_options),
+                                       cmocka_unit_test(wrong_results),
+                                       cmocka_unit_test(order_of_all_workloads),
+                                       cmocka_unit_test(missing_waits),
+                                       cmocka_unit_test(missing_wait_by_name),
+                                       cmocka_unit_test(waits_are_those_that_are_needed),
+                                       cmocka_unit_test(reads_of_nothing),
+                                       cmocka_unit_test(independent_streams),
+                                       cmocka_unit_test(views_that_overlap),
+                                       cmocka_unit_test(tiny_sizes)};
     return cmocka_run_group_tests_name("hwq: workloads", tests, NULL, NULL);
 }

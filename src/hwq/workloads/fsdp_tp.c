@@ -14,10 +14,51 @@
  *
  * Rows of activations are position by position, and within one sequence by sequence; columns of qkv head by head, and
  * within one query, key, value. So one strided batched product serves all heads of all sequences of a part. */
-#include "hwq/workloads/fsdp_tp.h"
+#include "base/collective.h"
+#include "hwq/gaps.h"
+#include "hwq/graph_operations.h"
+#include "hwq/iterations.h"
 #include "hwq/run.h"
 
 #include <math.h>
+#include <stdio.h>
+
+enum { MOST_BLOCKS = 32, MOST_PARTS = AORTA_HWQ_MAX_STREAMS / 4 };
+/* The three kinds of communication: a block's parameters, the sum of its gradients, partial sums of activations. */
+enum { ALONE_GATHER, ALONE_REDUCTION, ALONE_EXCHANGE, KINDS };
+
+struct options {
+    int64_t blocks, width, heads, mlp, batch, positions, tensor;
+};
+
+/* Views of one block's parameters and their gradients in two pieces of memory. */
+struct block {
+    struct hwq_layer qkv, out, up, down;
+    struct hwq_norm norm1, norm2;
+};
+
+/* Activations and gradients in one block, of one part of the batch after the other, made by the first part that writes
+ * there. `…_all` is summed over the tensor-parallel ranks. */
+struct saved {
+    struct hwq_tensor qkv, weights, context, attended, attended_all, y1, inner, active, mlp, mlp_all, y;
+    struct hwq_norm_saved norm1, norm2;
+    struct hwq_tensor dsum2, dactive, dinner, dy1, dy1_all, dsum1, dcontext, dqkv, dx, dx_all;
+    struct hwq_tensor norms; /* [parts, …]: gradients of the norms' parameters from each part */
+};
+
+struct part {
+    int64_t first, sequences;
+    struct hwq_tensor dscores; /* serves all blocks */
+};
+
+struct state {
+    int64_t padded, shards, shard_index, part_count; /* floats of a block, a multiple of 64 · shards */
+    struct hwq_tensor x, full[MOST_BLOCKS], shard[MOST_BLOCKS], slots[2];
+    struct hwq_tensor gradients[MOST_BLOCKS], reduced[MOST_BLOCKS]; /* of this rank; of all that share the block */
+    struct part parts[MOST_PARTS];
+    struct saved saved[MOST_BLOCKS];
+    struct aorta_comm *groups[AORTA_HWQ_MAX_STREAMS]; /* of streams that communicate */
+};
 
 static int quarter(const struct aorta_hwq *hwq, int which) {
     return hwq->stream_count * which / 4;
@@ -36,7 +77,7 @@ static const char *role(const struct aorta_hwq *hwq, int stream) {
 }
 
 static aorta_status check(const struct aorta_hwq *hwq) {
-    const struct fsdp_options *o = hwq->options;
+    const struct options *o = hwq->options;
     const int ranks = aorta_comm_size(hwq->world);
     if (o->width % o->heads)
         return AORTA_ERROR(AORTA_USAGE, "fsdp_tp: %lld heads do not divide a width of %lld", (long long)o->heads,
@@ -51,535 +92,446 @@ static aorta_status check(const struct aorta_hwq *hwq) {
 
 /* ---- parameters of a block: one piece of memory ---- */
 
-static float *cut(float *base, int64_t *used, int64_t count) {
-    float *piece = base ? base + *used : NULL;
-    *used += (count + 63) / 64 * 64;
-    return piece;
+static struct hwq_tensor cut(struct hwq_tensor piece, int64_t *used, int64_t rows, int64_t columns) {
+    const int64_t first = *used;
+    *used += (rows * columns + 63) / 64 * 64;
+    return piece.memory ? hwq_strided(piece, first, rows, columns, columns) : piece;
 }
 
-static struct aorta_hwq_layer layer_in(float *weights, float *gradients, int64_t *used, int64_t in, int64_t out,
-                                       bool bias) {
+static struct hwq_layer layer_in(struct hwq_tensor weights, struct hwq_tensor gradients, int64_t *used, int64_t in,
+                                 int64_t out, bool bias) {
     int64_t same = *used;
-    struct aorta_hwq_layer layer = {.in = in, .out = out};
-    layer.weight = cut(weights, used, in * out);
-    layer.dweight = cut(gradients, &same, in * out);
+    struct hwq_layer layer = {.in = in, .out = out};
+    layer.weight = cut(weights, used, out, in);
+    layer.dweight = cut(gradients, &same, out, in);
     if (!bias) return layer;
-    layer.bias = cut(weights, used, out);
-    layer.dbias = cut(gradients, &same, out);
+    layer.bias = cut(weights, used, 1, out);
+    layer.dbias = cut(gradients, &same, 1, out);
     return layer;
 }
 
-static struct aorta_hwq_norm norm_in(float *weights, float *gradients, int64_t *used, int64_t width) {
-    int64_t same = *used;
-    struct aorta_hwq_norm norm = {.width = width};
-    norm.gamma = cut(weights, used, width);
-    norm.beta = cut(weights, used, width);
-    norm.dgamma = cut(gradients, &same, width);
-    norm.dbeta = cut(gradients, &same, width);
-    return norm;
+/* Views of the norms' gradients in a piece. Returns how many floats they take. */
+static int64_t norm_gradients(const struct options *o, struct hwq_tensor piece, struct block *b) {
+    struct hwq_tensor *const views[] = {&b->norm1.dgamma, &b->norm1.dbeta, &b->norm2.dgamma, &b->norm2.dbeta};
+    int64_t used = 0;
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) *views[i] = cut(piece, &used, 1, o->width);
+    return used;
 }
 
-int64_t aorta_hwq_fsdp_block(const struct fsdp_options *o, float *weights, float *gradients, struct fsdp_block *b) {
+/* No tensor for either piece leaves its views empty. *used: how many floats a block takes, the norms last. */
+static struct block block_in(const struct options *o, struct hwq_tensor weights, struct hwq_tensor gradients,
+                             int64_t *used) {
     const int64_t width = o->width, own = width / o->tensor, hidden = width * o->mlp / o->tensor;
-    int64_t used = 0;
-    b->qkv = layer_in(weights, gradients, &used, width, 3 * own, true);
-    b->out = layer_in(weights, gradients, &used, own, width, false);
-    b->up = layer_in(weights, gradients, &used, width, hidden, true);
-    b->down = layer_in(weights, gradients, &used, hidden, width, false);
-    b->norm1 = norm_in(weights, gradients, &used, width); /* the norms in one piece: aorta_hwq_fsdp_norms */
-    b->norm2 = norm_in(weights, gradients, &used, width);
-    return used;
+    *used = 0;
+    struct block b = {.qkv = layer_in(weights, gradients, used, width, 3 * own, true),
+                      .out = layer_in(weights, gradients, used, own, width, false),
+                      .up = layer_in(weights, gradients, used, width, hidden, true),
+                      .down = layer_in(weights, gradients, used, hidden, width, false)};
+    struct hwq_tensor *const views[] = {&b.norm1.gamma, &b.norm1.beta, &b.norm2.gamma, &b.norm2.beta};
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) *views[i] = cut(weights, used, 1, width);
+    return b;
 }
 
-int64_t aorta_hwq_fsdp_norms(const struct fsdp_options *o, float *piece, struct fsdp_block *b) {
-    float **const views[] = {&b->norm1.dgamma, &b->norm1.dbeta, &b->norm2.dgamma, &b->norm2.dbeta};
-    int64_t used = 0;
-    for (size_t i = 0; i < sizeof views / sizeof *views; i++) *views[i] = cut(piece, &used, o->width);
-    return used;
-}
-
-/* ---- setup ---- */
+/* ---- tensors ---- */
 
 /* Start values of a block, the same for all ranks that share it; this rank stores its shard. */
-static aorta_status setup_parameters(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
-    const struct fsdp_options *o = hwq->options;
-    const uint64_t place = (uint64_t)(aorta_comm_rank(hwq->world) % o->tensor);
-    struct fsdp_block b;
-    void *full;
-    AORTA_TRY(aorta_hwq_alloc(hwq, (size_t)state->padded * sizeof(float), "start values", &full));
-    AORTA_TRY(aorta_fill_bytes(hwq->streams[0], full, 0, (size_t)state->padded * sizeof(float)));
-    state->full[l] = full;
-    aorta_hwq_fsdp_block(o, full, NULL, &b);
-    const struct {
-        float *memory;
-        int64_t count, fan;
-    } tensors[] = {{b.qkv.weight, b.qkv.in * b.qkv.out, b.qkv.in},
-                   {b.qkv.bias, b.qkv.out, 100},
-                   {b.out.weight, b.out.in * b.out.out, b.out.in},
-                   {b.norm1.gamma, o->width, 1},
-                   {b.norm1.beta, o->width, 100},
-                   {b.up.weight, b.up.in * b.up.out, b.up.in},
-                   {b.up.bias, b.up.out, 100},
-                   {b.down.weight, b.down.in * b.down.out, b.down.in},
-                   {b.norm2.gamma, o->width, 1},
-                   {b.norm2.beta, o->width, 100}};
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
-        AORTA_TRY(aorta_hwq_fill(hwq, 0, 1000 * place + 20 * (uint64_t)l + i, AORTA_F32, tensors[i].count,
-                                 1.0f / sqrtf((float)tensors[i].fan), tensors[i].memory));
-    void *shard;
+static void make_parameters(struct hwq_graph *g, struct state *state, int64_t l) {
+    const struct options *o = g->options;
+    const uint64_t place = (uint64_t)(aorta_comm_rank(g->hwq->world) % o->tensor);
     const int64_t count = state->padded / state->shards;
-    AORTA_TRY(aorta_hwq_alloc(hwq, (size_t)count * sizeof(float), "shard of a block", &shard));
-    state->shard[l] = shard;
-    return aorta_copy(hwq->streams[0], shard, state->full[l] + state->shard_index * count,
-                      (size_t)count * sizeof(float));
-}
-
-/* Memory of the activations of all parts in a block, part by part. */
-static aorta_status setup_saved(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
-    const struct fsdp_options *o = hwq->options;
-    const int64_t n = o->positions, own = o->width / o->tensor, hidden = o->width * o->mlp / o->tensor;
-    const int64_t weights = o->heads / o->tensor * n * n;
+    int64_t used;
+    const struct hwq_tensor full = hwq_constant(g, AORTA_F32, 1, state->padded, NULL, "start values");
+    const struct block b = block_in(o, full, (struct hwq_tensor){0}, &used);
     const struct {
-        size_t member;
-        int64_t count; /* for each sequence */
-    } buffers[] = {{offsetof(struct fsdp_saved, qkv), n * 3 * own},
-                   {offsetof(struct fsdp_saved, weights), weights},
-                   {offsetof(struct fsdp_saved, context), n * own},
-                   {offsetof(struct fsdp_saved, attended), n * o->width},
-                   {offsetof(struct fsdp_saved, attended_all), n * o->width},
-                   {offsetof(struct fsdp_saved, norm1.sum), n * o->width},
-                   {offsetof(struct fsdp_saved, norm1.mean), n},
-                   {offsetof(struct fsdp_saved, norm1.rstd), n},
-                   {offsetof(struct fsdp_saved, y1), n * o->width},
-                   {offsetof(struct fsdp_saved, inner), n * hidden},
-                   {offsetof(struct fsdp_saved, active), n * hidden},
-                   {offsetof(struct fsdp_saved, mlp), n * o->width},
-                   {offsetof(struct fsdp_saved, mlp_all), n * o->width},
-                   {offsetof(struct fsdp_saved, norm2.sum), n * o->width},
-                   {offsetof(struct fsdp_saved, norm2.mean), n},
-                   {offsetof(struct fsdp_saved, norm2.rstd), n},
-                   {offsetof(struct fsdp_saved, y), n * o->width},
-                   {offsetof(struct fsdp_saved, dsum2), n * o->width},
-                   {offsetof(struct fsdp_saved, dactive), n * hidden},
-                   {offsetof(struct fsdp_saved, dinner), n * hidden},
-                   {offsetof(struct fsdp_saved, dy1), n * o->width},
-                   {offsetof(struct fsdp_saved, dy1_all), n * o->width},
-                   {offsetof(struct fsdp_saved, dsum1), n * o->width},
-                   {offsetof(struct fsdp_saved, dcontext), n * own},
-                   {offsetof(struct fsdp_saved, dqkv), n * 3 * own},
-                   {offsetof(struct fsdp_saved, dx), n * o->width},
-                   {offsetof(struct fsdp_saved, dx_all), n * o->width}};
-    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) {
-        float *memory;
-        AORTA_TRY(
-            aorta_hwq_output(hwq, &state->results, o->batch * buffers[i].count, "activations of a block", &memory));
-        for (int64_t p = 0; p < state->part_count; p++)
-            *(float **)(void *)((char *)&state->saved[l][p] + buffers[i].member) =
-                memory + state->parts[p].first * buffers[i].count;
-    }
-    return NULL;
+        struct hwq_tensor tensor;
+        int64_t fan;
+    } tensors[] = {{b.qkv.weight, b.qkv.in}, {b.qkv.bias, 100},          {b.out.weight, b.out.in},
+                   {b.norm1.gamma, 1},       {b.norm1.beta, 100},        {b.up.weight, b.up.in},
+                   {b.up.bias, 100},         {b.down.weight, b.down.in}, {b.norm2.gamma, 1},
+                   {b.norm2.beta, 100}};
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors && !g->status; i++)
+        hwq_fail(g, aorta_hwq_fill(g->hwq, 0, 1000 * place + 20 * (uint64_t)l + i, AORTA_F32,
+                                   tensors[i].tensor.rows * tensors[i].tensor.columns,
+                                   1.0f / sqrtf((float)tensors[i].fan), hwq_floats(tensors[i].tensor)));
+    state->full[l] = hwq_shaped(full, state->shards, count);
+    state->shard[l] = hwq_constant(g, AORTA_F32, 1, count, NULL, "shard of a block");
+    if (g->status) return;
+    hwq_fail(g, aorta_copy(g->hwq->streams[0], hwq_floats(state->shard[l]),
+                           hwq_floats(hwq_rows(state->full[l], state->shard_index, 1)), hwq_bytes(state->shard[l])));
 }
 
-static aorta_status setup_gradients(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
-    struct fsdp_block unused;
-    float *norms;
-    const int64_t count = aorta_hwq_fsdp_norms(hwq->options, NULL, &unused);
-    AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->padded, "gradients of a block", &state->gradients[l]));
-    AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->padded, "reduced gradients", &state->reduced[l]));
-    AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->part_count * count, "gradients of norms", &norms));
-    for (int64_t p = 0; p < state->part_count; p++) state->saved[l][p].norms = norms + p * count;
-    return NULL;
-}
-
-static aorta_status setup_block(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
-    AORTA_TRY(setup_parameters(hwq, state, l));
-    AORTA_TRY(setup_gradients(hwq, state, l));
-    AORTA_TRY(setup_saved(hwq, state, l));
-    for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(aorta_hwq_event(hwq, &state->saved[l][p].done));
-    return aorta_hwq_event(hwq, &state->gathered[l]);
-}
-
-static aorta_status setup_parts(struct aorta_hwq *hwq, struct fsdp_state *state) {
-    const struct fsdp_options *o = hwq->options;
-    const int64_t row = o->positions * o->width, square = o->heads / o->tensor * o->positions * o->positions;
-    float *x;
-    AORTA_TRY(aorta_hwq_input(hwq, 90000 + (uint64_t)state->shard_index, o->batch * row, 1.0f, "input", &x));
+static void make_parts(struct hwq_graph *g, struct state *state) {
+    const struct options *o = g->options;
+    const int64_t rows = o->heads / o->tensor * o->positions;
+    state->x = hwq_input(g, 90000 + (uint64_t)state->shard_index, o->batch * o->positions, o->width, 1.0f, "input");
     for (int64_t p = 0; p < state->part_count; p++) {
-        struct fsdp_part *part = &state->parts[p];
+        struct part *part = &state->parts[p];
         part->first = o->batch * p / state->part_count;
         part->sequences = o->batch * (p + 1) / state->part_count - part->first;
-        part->x = x + part->first * row;
-        const int64_t count = part->sequences * square;
-        AORTA_TRY(aorta_hwq_output(hwq, &state->results, count, "gradients of scores", &part->dscores));
-        AORTA_TRY(aorta_hwq_event(hwq, &part->there));
-        AORTA_TRY(aorta_hwq_event(hwq, &part->back));
-        AORTA_TRY(aorta_hwq_event(hwq, &part->ready));
+        part->dscores = hwq_result(g, AORTA_F32, part->sequences * rows, o->positions, "gradients of scores");
     }
-    return NULL;
 }
 
-/* One group for each stream that communicates: a group is used from one stream at a time. */
-static aorta_status setup_groups(struct aorta_hwq *hwq, struct fsdp_state *state) {
-    const struct fsdp_options *o = hwq->options;
-    const int ranks = aorta_comm_size(hwq->world), rank = aorta_comm_rank(hwq->world), tensor = (int)o->tensor;
-    int shards[1 << 10], neighbours[1 << 10], shard_count = 0;
-    if (ranks > 1 << 10) return AORTA_ERROR(AORTA_UNSUPPORTED, "fsdp_tp: %d ranks; at most 1024", ranks);
+static void make_groups(struct hwq_graph *g, struct state *state) {
+    enum { MOST_RANKS = 1 << 10 };
+    const struct options *o = g->options;
+    const int ranks = aorta_comm_size(g->hwq->world), rank = aorta_comm_rank(g->hwq->world), tensor = (int)o->tensor;
+    int shards[MOST_RANKS], neighbours[MOST_RANKS], shard_count = 0;
+    if (ranks > MOST_RANKS) {
+        hwq_fail(g, AORTA_ERROR(AORTA_UNSUPPORTED, "fsdp_tp: %d ranks; at most %d", ranks, MOST_RANKS));
+        return;
+    }
     for (int r = rank % tensor; r < ranks; r += tensor) shards[shard_count++] = r;
     for (int i = 0; i < tensor; i++) neighbours[i] = rank / tensor * tensor + i;
     state->shards = shard_count;
     state->shard_index = rank / tensor;
-    for (int s = quarter(hwq, GATHER); s < hwq->stream_count; s++) {
-        const bool exchange = s >= quarter(hwq, EXCHANGE);
-        AORTA_TRY(aorta_comm_split(hwq->world, exchange ? neighbours : shards, exchange ? tensor : shard_count,
-                                   &state->groups[s]));
-    }
-    return NULL;
+    for (int s = quarter(g->hwq, GATHER); s < g->hwq->stream_count; s++)
+        state->groups[s] =
+            s >= quarter(g->hwq, EXCHANGE) ? hwq_split(g, neighbours, tensor) : hwq_split(g, shards, shard_count);
 }
 
-static aorta_status setup(struct aorta_hwq *hwq, void **made) {
-    const struct fsdp_options *o = hwq->options;
-    struct fsdp_block unused;
-    AORTA_TRY(aorta_hwq_state(hwq, sizeof(struct fsdp_state), made));
-    struct fsdp_state *state = *made;
-    AORTA_TRY(setup_groups(hwq, state));
-    AORTA_TRY(aorta_hwq_event(hwq, &state->alone));
-    const int64_t count = aorta_hwq_fsdp_block(o, NULL, NULL, &unused),
-                  unit = 64 * (state->shards > 1 ? state->shards : 1);
+static void make_tensors(struct hwq_graph *g, struct state *state) {
+    const struct options *o = g->options;
+    struct block unused;
+    int64_t count;
+    const int64_t norms = norm_gradients(o, (struct hwq_tensor){0}, &unused);
+    make_groups(g, state);
+    if (g->status) return;
+    block_in(o, (struct hwq_tensor){0}, (struct hwq_tensor){0}, &count);
+    const int64_t unit = 64 * state->shards, streams = quarter(g->hwq, GATHER);
     state->padded = (count + unit - 1) / unit * unit;
-    state->part_count = quarter(hwq, GATHER) < o->batch ? quarter(hwq, GATHER) : o->batch;
+    state->part_count = streams < o->batch ? streams : o->batch;
     for (int i = 0; i < 2; i++)
-        AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->padded, "gathered block", &state->slots[i]));
-    AORTA_TRY(setup_parts(hwq, state));
-    for (int64_t l = 0; l < o->blocks; l++) AORTA_TRY(setup_block(hwq, state, l));
-    return NULL;
-}
-
-static void teardown(struct aorta_hwq *hwq, void *opaque) {
-    struct fsdp_state *state = opaque;
-    for (int s = 0; s < hwq->stream_count; s++) aorta_comm_close(state->groups[s]);
+        state->slots[i] = hwq_result(g, AORTA_F32, state->shards, state->padded / state->shards, "gathered block");
+    make_parts(g, state);
+    for (int64_t l = 0; l < o->blocks; l++) {
+        make_parameters(g, state, l);
+        state->gradients[l] = hwq_result(g, AORTA_F32, 1, state->padded, "gradients of a block");
+        state->reduced[l] = hwq_result(g, AORTA_F32, 1, state->padded, "reduced gradients");
+        state->saved[l].norms = hwq_result(g, AORTA_F32, state->part_count, norms, "gradients of norms");
+    }
 }
 
 /* ---- one iteration ---- */
 
-/* Fills the block's slot, after all parts of its block before (`before` < 0: none in this iteration). */
-static aorta_status gather(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t before) {
-    const int s = stream_in(hwq, GATHER, l);
-    for (int64_t p = 0; p < state->part_count && before >= 0; p++)
-        AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->saved[before][p].done));
-    AORTA_TRY(aorta_hwq_all_gather(hwq, s, state->groups[s], state->shard[l], state->slots[l % 2],
-                                   state->padded / state->shards));
-    return aorta_event_record(state->gathered[l], hwq->streams[s]);
+/* What the stages below work on: a part of the batch in a block. */
+struct place {
+    struct hwq_graph *g;
+    const struct options *o;
+    const struct state *state;
+    const struct part *part;
+    struct saved *k;
+    struct block b;
+    int64_t l, p, width;
+    int s;
+};
+
+static struct place place_of(struct hwq_graph *g, struct state *state, int64_t l, int64_t p) {
+    struct place at = {.g = g, .o = g->options, .state = state, .l = l, .p = p, .s = stream_in(g->hwq, COMPUTE, p)};
+    int64_t used;
+    at.width = at.o->width;
+    at.part = &state->parts[p];
+    at.k = &state->saved[l];
+    at.b = block_in(at.o, state->slots[l % 2], state->gradients[l], &used);
+    norm_gradients(at.o, hwq_rows(at.k->norms, p, 1), &at.b);
+    return at;
 }
 
-static int64_t activations(const struct aorta_hwq *hwq, const struct fsdp_state *state, int64_t p) {
-    const struct fsdp_options *o = hwq->options;
-    return state->parts[p].sequences * o->positions * o->width;
+/* The part's rows of a tensor that has all parts'. */
+static struct hwq_tensor own(const struct place *at, struct hwq_tensor t) {
+    const int64_t each = t.rows / at->o->batch;
+    return hwq_rows(t, at->part->first * each, at->part->sequences * each);
 }
 
-/* Into other memory: on one rank it is a copy, so its stream has work as well. */
-static aorta_status add_up(struct aorta_hwq *hwq, const struct fsdp_state *state, int s, const char *name,
-                           const float *from, float *to, int64_t count) {
-    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_SPAN_COLLECTIVE, name));
-    AORTA_TRY(aorta_all_reduce(state->groups[s], hwq->streams[s], from, to, (size_t)count, AORTA_F32, AORTA_SUM));
-    return aorta_hwq_end(hwq, s);
+/* The same, of a tensor that is made now where it is not there yet. */
+static struct hwq_tensor made(const struct place *at, struct hwq_tensor *t, int64_t columns) {
+    const int64_t rows = at->o->batch * at->o->positions;
+    if (!t->memory) *t = hwq_result(at->g, AORTA_F32, rows, columns, "activations of a block");
+    return own(at, *t);
 }
 
-/* Sum of a part's activations over the tensor-parallel ranks, on the exchange stream. A part has one exchange at a
- * time: its work before await_exchange runs beside the exchange. */
-static aorta_status start_exchange(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t p, const float *from,
-                                   float *to) {
-    const int s = stream_in(hwq, COMPUTE, p), e = stream_in(hwq, EXCHANGE, p);
-    AORTA_TRY(aorta_hwq_after(hwq, e, state->parts[p].there, s));
-    AORTA_TRY(add_up(hwq, state, e, "exchange", from, to, activations(hwq, state, p)));
-    return aorta_event_record(state->parts[p].back, hwq->streams[e]);
+static struct hwq_graph *into(const struct place *at, struct hwq_tensor *t, int64_t columns) {
+    return hwq_into(at->g, made(at, t, columns));
 }
 
-static aorta_status await_exchange(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t p) {
-    return aorta_stream_wait(hwq->streams[stream_in(hwq, COMPUTE, p)], state->parts[p].back);
+static struct hwq_norm_saved made_norm(const struct place *at, struct hwq_norm_saved *norm) {
+    return (struct hwq_norm_saved){made(at, &norm->sum, at->width), made(at, &norm->mean, 1), made(at, &norm->rstd, 1)};
 }
 
-float aorta_hwq_fsdp_scale(const struct fsdp_options *o) {
+static struct hwq_tensor input_of(const struct place *at) {
+    return own(at, at->l == 0 ? at->state->x : at->state->saved[at->l - 1].y);
+}
+
+/* Matrices [positions, head] of all heads of all sequences, one beside the other. A row has all sequences of a
+ * position, and so one stride leads from head to head. Columns `which` · head of every `each` heads. */
+static struct hwq_tensor heads(const struct place *at, struct hwq_tensor *t, int64_t which, int64_t each) {
+    const int64_t dim = at->width / at->o->heads, columns = each * at->b.out.in;
+    const struct hwq_tensor rows = hwq_shaped(made(at, t, columns), at->o->positions, at->part->sequences * columns);
+    return hwq_comb(rows, which * dim, dim, each * dim);
+}
+
+/* [positions, positions] of each head, one below the other. */
+static struct hwq_tensor weights_of(const struct place *at, struct hwq_tensor *t) {
+    const int64_t n = at->o->positions, row = n * at->o->heads / at->o->tensor;
+    return hwq_shaped(made(at, t, row), at->part->sequences * row, n);
+}
+
+static float scale_of(const struct options *o) {
     const int64_t dim = o->width / o->heads;
     return 1.0f / sqrtf((float)dim);
 }
 
-/* Products of all heads of all sequences at once: of matrices [positions, head] in rows of qkv or of the context, and
- * of the weights [positions, positions] of head h of sequence s, the one of number s · heads + h. As positions of all
- * sequences are adjacent, and a head's query, key and value too, number n begins n · 3 · head elements into the first
- * row of qkv, n · head into that of the context. */
-struct aorta_products aorta_hwq_fsdp_products(const struct fsdp_options *o, int64_t sequences,
-                                              enum fsdp_product which) {
-    const int64_t t = o->positions, heads = o->heads / o->tensor, dim = o->width / o->heads;
-    const int64_t context_row = sequences * heads * dim, row = 3 * context_row;
-    struct aorta_products p = {.batch = sequences * heads, .m = t};
-    if (which == FSDP_SCORES || which == FSDP_DWEIGHTS) {
-        const bool scores = which == FSDP_SCORES;
-        p.n = t, p.k = dim, p.transpose_b = true;
-        p.lda = scores ? row : context_row, p.a_batch = scores ? 3 * dim : dim;
-        p.ldb = row, p.b_batch = 3 * dim, p.ldc = t, p.c_batch = t * t;
-        return p;
-    }
-    const bool into_context = which == FSDP_CONTEXT, from_context = which == FSDP_DVALUES;
-    p.n = dim, p.k = t, p.lda = t, p.a_batch = t * t;
-    p.transpose_a = which == FSDP_DVALUES || which == FSDP_DKEYS;
-    p.ldb = from_context ? context_row : row, p.b_batch = from_context ? dim : 3 * dim;
-    p.ldc = into_context ? context_row : row, p.c_batch = into_context ? dim : 3 * dim;
-    return p;
+static int64_t matrices_of(const struct place *at) {
+    return at->part->sequences * at->o->heads / at->o->tensor;
 }
 
-static aorta_status attention_product(struct aorta_hwq *hwq, int s, const struct fsdp_part *part,
-                                      enum fsdp_product which, const float *a, const float *b, float *c) {
-    const struct aorta_products products = aorta_hwq_fsdp_products(hwq->options, part->sequences, which);
-    return aorta_hwq_products(hwq, s, &products, a, b, c);
+/* Fills the block's slot. */
+static void gather(struct hwq_graph *g, const struct state *state, int64_t l) {
+    const int s = stream_in(g->hwq, GATHER, l);
+    hwq_all_gather(hwq_into(g, state->slots[l % 2]), s, state->groups[s], state->shard[l], state->full[l]);
 }
 
-static struct fsdp_block block_of(const struct aorta_hwq *hwq, const struct fsdp_state *state, int64_t l, int64_t p) {
-    struct fsdp_block b;
-    aorta_hwq_fsdp_block(hwq->options, state->slots[l % 2], state->gradients[l], &b);
-    aorta_hwq_fsdp_norms(hwq->options, state->saved[l][p].norms, &b);
-    return b;
-}
-
-static const float *input_of(const struct fsdp_state *state, int64_t l, int64_t p) {
-    return l == 0 ? state->parts[p].x : state->saved[l - 1][p].y;
+/* Sum of a part's activations over the tensor-parallel ranks, on the exchange stream; into other memory: on one rank it
+ * is a copy, so its stream has work as well. */
+static void exchange(const struct place *at, struct hwq_tensor from, struct hwq_tensor *to) {
+    const int e = stream_in(at->g->hwq, EXCHANGE, at->p);
+    hwq_all_reduce(into(at, to, at->width), e, at->state->groups[e], "exchange", own(at, from), false);
 }
 
 /* One block for one part in stages. Each is queued for all parts before the next, so that no compute stream waits while
  * the host queues another's. */
-static aorta_status forward_qkv(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
-    const struct fsdp_options *o = hwq->options;
-    const struct fsdp_block b = block_of(hwq, state, l, p);
-    const int s = stream_in(hwq, COMPUTE, p);
-    AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->gathered[l]));
-    return aorta_hwq_linear(hwq, s, &b.qkv, state->parts[p].sequences * o->positions, input_of(state, l, p),
-                            state->saved[l][p].qkv);
+static void forward_qkv(const struct place *at) {
+    hwq_linear(into(at, &at->k->qkv, at->b.qkv.out), at->s, &at->b.qkv, input_of(at));
 }
 
-static aorta_status forward_attention(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
-    const struct fsdp_options *o = hwq->options;
-    const struct fsdp_part *part = &state->parts[p];
-    const struct fsdp_saved *k = &state->saved[l][p];
-    const struct fsdp_block b = block_of(hwq, state, l, p);
-    const int s = stream_in(hwq, COMPUTE, p);
-    const int64_t dim = o->width / o->heads;
-    const struct aorta_products scores = aorta_hwq_fsdp_products(o, part->sequences, FSDP_SCORES);
-    AORTA_TRY(aorta_hwq_scores(hwq, s, &scores, aorta_hwq_fsdp_scale(o), k->qkv, k->qkv + dim, k->weights));
-    AORTA_TRY(attention_product(hwq, s, part, FSDP_CONTEXT, k->weights, k->qkv + 2 * dim, k->context));
-    AORTA_TRY(aorta_hwq_linear(hwq, s, &b.out, part->sequences * o->positions, k->context, k->attended));
-    return start_exchange(hwq, state, p, k->attended, k->attended_all);
+static void forward_attention(const struct place *at) {
+    struct saved *k = at->k;
+    const int64_t count = matrices_of(at);
+    const struct hwq_tensor weights = hwq_scores(hwq_into(at->g, weights_of(at, &k->weights)), at->s, count,
+                                                 scale_of(at->o), heads(at, &k->qkv, 0, 3), heads(at, &k->qkv, 1, 3));
+    hwq_products(hwq_into(at->g, heads(at, &k->context, 0, 1)), at->s, count, (struct hwq_matrices){weights, false},
+                 (struct hwq_matrices){heads(at, &k->qkv, 2, 3), false});
+    hwq_linear(into(at, &k->attended, at->width), at->s, &at->b.out, own(at, k->context));
+    exchange(at, k->attended, &k->attended_all);
 }
 
-static aorta_status forward_mlp(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
-    const struct fsdp_options *o = hwq->options;
-    const struct fsdp_saved *k = &state->saved[l][p];
-    const struct fsdp_block b = block_of(hwq, state, l, p);
-    const int s = stream_in(hwq, COMPUTE, p);
-    const int64_t n = state->parts[p].sequences * o->positions;
-    AORTA_TRY(await_exchange(hwq, state, p));
-    AORTA_TRY(aorta_hwq_norm_forward(hwq, s, &b.norm1, n, k->attended_all, input_of(state, l, p), &k->norm1, k->y1));
-    AORTA_TRY(aorta_hwq_linear(hwq, s, &b.up, n, k->y1, k->inner));
-    AORTA_TRY(aorta_hwq_gelu(hwq, s, n * b.up.out, k->inner, k->active));
-    AORTA_TRY(aorta_hwq_linear(hwq, s, &b.down, n, k->active, k->mlp));
-    return start_exchange(hwq, state, p, k->mlp, k->mlp_all);
+static void forward_mlp(const struct place *at) {
+    struct saved *k = at->k;
+    struct hwq_norm_saved saved = made_norm(at, &k->norm1);
+    const struct hwq_tensor y1 = hwq_norm_forward(into(at, &k->y1, at->width), at->s, &at->b.norm1,
+                                                  own(at, k->attended_all), input_of(at), &saved);
+    hwq_linear(into(at, &k->inner, at->b.up.out), at->s, &at->b.up, y1);
+    hwq_gelu(into(at, &k->active, at->b.up.out), at->s, own(at, k->inner));
+    hwq_linear(into(at, &k->mlp, at->width), at->s, &at->b.down, own(at, k->active));
+    exchange(at, k->mlp, &k->mlp_all);
 }
 
-static aorta_status forward_end(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
-    const struct fsdp_options *o = hwq->options;
-    const struct fsdp_saved *k = &state->saved[l][p];
-    const struct fsdp_block b = block_of(hwq, state, l, p);
-    const int s = stream_in(hwq, COMPUTE, p);
-    AORTA_TRY(await_exchange(hwq, state, p));
-    AORTA_TRY(aorta_hwq_norm_forward(hwq, s, &b.norm2, state->parts[p].sequences * o->positions, k->mlp_all, k->y1,
-                                     &k->norm2, k->y));
-    return aorta_event_record(k->done, hwq->streams[s]);
-}
-
-/* From the gradient of the context to that of qkv. */
-static aorta_status attention_backward(struct aorta_hwq *hwq, int s, const struct fsdp_part *part,
-                                       const struct fsdp_saved *k) {
-    const struct fsdp_options *o = hwq->options;
-    const int64_t dim = o->width / o->heads;
-    const struct aorta_products dweights = aorta_hwq_fsdp_products(o, part->sequences, FSDP_DWEIGHTS);
-    AORTA_TRY(aorta_hwq_scores_backward(hwq, s, &dweights, aorta_hwq_fsdp_scale(o), k->dcontext, k->qkv + 2 * dim,
-                                        k->weights, part->dscores));
-    AORTA_TRY(attention_product(hwq, s, part, FSDP_DVALUES, k->weights, k->dcontext, k->dqkv + 2 * dim));
-    AORTA_TRY(attention_product(hwq, s, part, FSDP_DQUERIES, part->dscores, k->qkv + dim, k->dqkv));
-    return attention_product(hwq, s, part, FSDP_DKEYS, part->dscores, k->qkv, k->dqkv + dim);
+static void forward_end(const struct place *at) {
+    struct saved *k = at->k;
+    struct hwq_norm_saved saved = made_norm(at, &k->norm2);
+    hwq_norm_forward(into(at, &k->y, at->width), at->s, &at->b.norm2, own(at, k->mlp_all), own(at, k->y1), &saved);
 }
 
 /* From the gradient of a block's output to that of the MLP's input, whose sum over the ranks it starts. */
-static aorta_status backward_mlp(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
-    const struct fsdp_options *o = hwq->options;
-    const struct fsdp_saved *k = &state->saved[l][p], *above = l + 1 < o->blocks ? &state->saved[l + 1][p] : NULL;
-    const struct fsdp_block b = block_of(hwq, state, l, p);
-    const int s = stream_in(hwq, COMPUTE, p);
-    const int64_t n = state->parts[p].sequences * o->positions;
-    AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->gathered[l]));
-    if (above) AORTA_TRY(await_exchange(hwq, state, p));
-    AORTA_TRY(aorta_hwq_norm_backward(hwq, s, &b.norm2, n, above ? above->dx_all : k->y, above ? above->dsum1 : NULL,
-                                      &k->norm2, k->dsum2, NULL));
-    AORTA_TRY(aorta_hwq_linear_input(hwq, s, &b.down, n, k->dsum2, k->dactive, false));
-    AORTA_TRY(aorta_hwq_gelu_backward(hwq, s, n, b.up.out, k->inner, k->dactive, k->dinner, NULL));
-    AORTA_TRY(aorta_event_record(state->parts[p].ready, hwq->streams[s]));
-    AORTA_TRY(aorta_hwq_linear_input(hwq, s, &b.up, n, k->dinner, k->dy1, false));
-    return start_exchange(hwq, state, p, k->dy1, k->dy1_all);
+static void backward_mlp(const struct place *at) {
+    struct saved *k = at->k, *above = at->l + 1 < at->o->blocks ? k + 1 : NULL;
+    const struct hwq_norm_saved saved = made_norm(at, &k->norm2);
+    const struct hwq_tensor dy = own(at, above ? above->dx_all : k->y);
+    const struct hwq_tensor extra = above ? own(at, above->dsum1) : (struct hwq_tensor){0};
+    hwq_norm_backward(into(at, &k->dsum2, at->width), at->s, &at->b.norm2, dy, extra, &saved);
+    hwq_linear_input(into(at, &k->dactive, at->b.down.in), at->s, &at->b.down, own(at, k->dsum2));
+    hwq_gelu_backward(into(at, &k->dinner, at->b.up.out), at->s, own(at, k->inner), own(at, k->dactive));
+    hwq_linear_input(into(at, &k->dy1, at->width), at->s, &at->b.up, own(at, k->dinner));
+    exchange(at, k->dy1, &k->dy1_all);
+}
+
+/* From the gradient of the context to that of qkv. */
+static void backward_heads(const struct place *at) {
+    struct saved *k = at->k;
+    const int64_t count = matrices_of(at);
+    const struct hwq_tensor dcontext = heads(at, &k->dcontext, 0, 1), weights = weights_of(at, &k->weights);
+    const struct hwq_tensor dscores = hwq_scores_backward(hwq_into(at->g, at->part->dscores), at->s, count,
+                                                          scale_of(at->o), dcontext, heads(at, &k->qkv, 2, 3), weights);
+    const struct {
+        struct hwq_matrices a, b;
+    } products[3] = {{{dscores, false}, {heads(at, &k->qkv, 1, 3), false}}, /* queries */
+                     {{dscores, true}, {heads(at, &k->qkv, 0, 3), false}},  /* keys */
+                     {{weights, true}, {dcontext, false}}};                 /* values */
+    static const int order[3] = {2, 0, 1};
+    for (int i = 0; i < 3; i++)
+        hwq_products(hwq_into(at->g, heads(at, &k->dqkv, order[i], 3)), at->s, count, products[order[i]].a,
+                     products[order[i]].b);
 }
 
 /* From there to the gradient of the block's input, whose sum over the ranks the block below waits for. */
-static aorta_status backward_attention(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l, int64_t p) {
-    const struct fsdp_options *o = hwq->options;
-    const struct fsdp_part *part = &state->parts[p];
-    const struct fsdp_saved *k = &state->saved[l][p];
-    const struct fsdp_block b = block_of(hwq, state, l, p);
-    const int s = stream_in(hwq, COMPUTE, p);
-    const int64_t n = part->sequences * o->positions;
-    AORTA_TRY(await_exchange(hwq, state, p));
-    AORTA_TRY(aorta_hwq_norm_backward(hwq, s, &b.norm1, n, k->dy1_all, k->dsum2, &k->norm1, k->dsum1, NULL));
-    AORTA_TRY(aorta_hwq_linear_input(hwq, s, &b.out, n, k->dsum1, k->dcontext, false));
-    AORTA_TRY(attention_backward(hwq, s, part, k));
-    AORTA_TRY(aorta_event_record(part->ready, hwq->streams[s]));
-    if (l == 0) return NULL;
-    AORTA_TRY(aorta_hwq_linear_input(hwq, s, &b.qkv, n, k->dqkv, k->dx, false));
-    return start_exchange(hwq, state, p, k->dx, k->dx_all);
+static void backward_attention(const struct place *at) {
+    struct saved *k = at->k;
+    const struct hwq_norm_saved saved = made_norm(at, &k->norm1);
+    hwq_norm_backward(into(at, &k->dsum1, at->width), at->s, &at->b.norm1, own(at, k->dy1_all), own(at, k->dsum2),
+                      &saved);
+    hwq_linear_input(into(at, &k->dcontext, at->b.out.in), at->s, &at->b.out, own(at, k->dsum1));
+    backward_heads(at);
+    if (at->l == 0) return;
+    hwq_linear_input(into(at, &k->dx, at->width), at->s, &at->b.qkv, own(at, k->dqkv));
+    exchange(at, k->dx, &k->dx_all);
 }
 
-/* The gradient of a layer's weights from the rows of all parts, when all are ready. */
-static aorta_status weight(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t part,
-                           const struct aorta_hwq_layer *layer, const float *x, const float *dy) {
-    const struct fsdp_options *o = hwq->options;
-    const int64_t own = part % state->part_count;
-    const int s = stream_in(hwq, COMPUTE, own);
-    for (int64_t p = 0; p < state->part_count; p++)
-        if (p != own) AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->parts[p].ready));
-    return aorta_hwq_linear_weight(hwq, s, layer, o->batch * o->positions, x, dy, false);
+/* The gradient of a layer's weights from the rows of all parts. The MLP's two take about as long as each other, those
+ * of attention do not: so the parts' streams take turns from block to block. */
+static void weight(const struct place *at, int64_t turn, const struct hwq_layer *layer, struct hwq_tensor x,
+                   struct hwq_tensor dy) {
+    hwq_linear_weight(at->g, stream_in(at->g->hwq, COMPUTE, turn % at->state->part_count), layer, x, dy, false);
 }
 
-/* Those of the MLP, which take about as long as each other, and those of attention, which do not: so the parts' streams
- * take turns from block to block. The activations of all parts begin at the first part's. */
-static aorta_status weights_mlp(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
-    const struct fsdp_saved *k = &state->saved[l][0];
-    const struct fsdp_block b = block_of(hwq, state, l, 0);
-    AORTA_TRY(weight(hwq, state, l, &b.down, k->active, k->dsum2));
-    return weight(hwq, state, l + 1, &b.up, k->y1, k->dinner);
+static void for_all_parts(struct hwq_graph *g, struct state *state, int64_t l, void (*stage)(const struct place *at)) {
+    for (int64_t p = 0; p < state->part_count; p++) {
+        const struct place at = place_of(g, state, l, p);
+        stage(&at);
+    }
 }
 
-static aorta_status weights_attention(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
-    const struct fsdp_saved *k = &state->saved[l][0];
-    const struct fsdp_block b = block_of(hwq, state, l, 0);
-    AORTA_TRY(weight(hwq, state, l + 2, &b.out, k->context, k->dsum1));
-    return weight(hwq, state, l + 3, &b.qkv, input_of(state, l, 0), k->dqkv);
+static void forward(struct hwq_graph *g, struct state *state, int64_t l) {
+    for_all_parts(g, state, l, forward_qkv);
+    if (l + 1 < ((const struct options *)g->options)->blocks) gather(g, state, l + 1);
+    for_all_parts(g, state, l, forward_attention);
+    for_all_parts(g, state, l, forward_mlp);
+    for_all_parts(g, state, l, forward_end);
 }
 
-static aorta_status backward(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
-    for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(backward_mlp(hwq, state, l, p));
-    AORTA_TRY(weights_mlp(hwq, state, l)); /* beside the exchanges */
-    for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(backward_attention(hwq, state, l, p));
-    AORTA_TRY(weights_attention(hwq, state, l));
-    for (int64_t p = 0; p < state->part_count; p++)
-        AORTA_TRY(aorta_event_record(state->saved[l][p].done, hwq->streams[stream_in(hwq, COMPUTE, p)]));
-    return NULL;
+static void backward(struct hwq_graph *g, struct state *state, int64_t l) {
+    const struct place at = place_of(g, state, l, 0);
+    struct saved *k = at.k;
+    for_all_parts(g, state, l, backward_mlp);
+    weight(&at, l, &at.b.down, k->active, k->dsum2); /* beside the exchanges */
+    weight(&at, l + 1, &at.b.up, k->y1, k->dinner);
+    for_all_parts(g, state, l, backward_attention);
+    weight(&at, l + 2, &at.b.out, k->context, k->dsum1);
+    weight(&at, l + 3, &at.b.qkv, l == 0 ? state->x : state->saved[l - 1].y, k->dqkv);
 }
 
 /* Over the ranks with shards of the same block, after the norms' gradients are summed over the parts. */
-static aorta_status reduce(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
-    const int s = stream_in(hwq, REDUCE, l);
-    struct fsdp_block b, unused;
-    for (int64_t p = 0; p < state->part_count; p++)
-        AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->saved[l][p].done));
-    aorta_hwq_fsdp_block(hwq->options, NULL, state->gradients[l], &b);
-    AORTA_TRY(aorta_hwq_sum_pieces(hwq, s, b.norm1.dgamma, state->saved[l][0].norms, state->part_count,
-                                   aorta_hwq_fsdp_norms(hwq->options, NULL, &unused), 1.0f));
-    return add_up(hwq, state, s, "all_reduce", state->gradients[l], state->reduced[l], state->padded);
+static void reduce(struct hwq_graph *g, const struct state *state, int64_t l) {
+    const struct options *o = g->options;
+    const int s = stream_in(g->hwq, REDUCE, l);
+    const int64_t count = state->saved[l].norms.columns;
+    int64_t used;
+    block_in(o, (struct hwq_tensor){0}, (struct hwq_tensor){0}, &used);
+    const struct hwq_tensor norms = hwq_strided(state->gradients[l], used - count, 1, count, count);
+    hwq_sum_pieces(hwq_into(g, norms), s, state->saved[l].norms, state->part_count, 1.0f);
+    hwq_all_reduce(hwq_into(g, state->reduced[l]), s, state->groups[s], NULL, state->gradients[l], false);
 }
 
-static aorta_status forward(struct aorta_hwq *hwq, struct fsdp_state *state, int64_t l) {
-    const struct fsdp_options *o = hwq->options;
-    for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(forward_qkv(hwq, state, l, p));
-    if (l + 1 < o->blocks) AORTA_TRY(gather(hwq, state, l + 1, l - 1));
-    for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(forward_attention(hwq, state, l, p));
-    for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(forward_mlp(hwq, state, l, p));
-    for (int64_t p = 0; p < state->part_count; p++) AORTA_TRY(forward_end(hwq, state, l, p));
-    return NULL;
-}
-
-static aorta_status iterate(struct aorta_hwq *hwq, void *opaque) {
-    struct fsdp_state *state = opaque;
-    const struct fsdp_options *o = hwq->options;
-    AORTA_TRY(gather(hwq, state, 0, -1));
-    for (int64_t l = 0; l < o->blocks; l++) AORTA_TRY(forward(hwq, state, l));
+static void build(struct hwq_graph *g) {
+    const struct options *o = g->options;
+    struct state *state = g->state = hwq_state(g, sizeof *state);
+    if (state) make_tensors(g, state);
+    if (g->status) return;
+    g->work = (double)o->batch;
+    gather(g, state, 0);
+    for (int64_t l = 0; l < o->blocks; l++) forward(g, state, l);
     for (int64_t l = o->blocks - 1; l >= 0; l--) { /* the last two blocks are still in memory */
-        if (l + 2 < o->blocks) AORTA_TRY(gather(hwq, state, l, l + 2));
-        AORTA_TRY(backward(hwq, state, l));
-        AORTA_TRY(reduce(hwq, state, l));
+        if (l + 2 < o->blocks) gather(g, state, l);
+        backward(g, state, l);
+        reduce(g, state, l);
     }
+}
+
+/* ---- collectives alone: as in nccl-tests, the time of calls in a row is divided by their number, as a stamp around
+ * each would add the start of a kernel ---- */
+
+enum { ITERATIONS = 10, MOST_MS = 1000, ROW = 20 }; /* ROW: calls in a row, as many as nccl-tests make */
+
+static const struct {
+    const char *name;
+    enum aorta_collective collective;
+    int quarter;
+} kinds[KINDS] = {[ALONE_GATHER] = {"gather", AORTA_ALL_GATHER, GATHER},
+                  [ALONE_REDUCTION] = {"reduction", AORTA_ALL_REDUCE, REDUCE},
+                  [ALONE_EXCHANGE] = {"exchange", AORTA_ALL_REDUCE, EXCHANGE}};
+
+static aorta_status run_row(const struct hwq_operation *o, struct aorta_stream *stream) {
+    const struct hwq_operation *one = *(const struct hwq_operation *const *)o->shape;
+    for (int i = 0; i < ROW; i++) AORTA_TRY(one->kind->run(one, stream));
     return NULL;
 }
 
-/* ---- collectives alone ---- */
+static const struct hwq_kind row = {.name = "row", .span = AORTA_SPAN_COLLECTIVE, .run = run_row};
 
-static int stream_of(const struct aorta_hwq *hwq, enum fsdp_collective kind) {
-    static const int quarters[FSDP_COLLECTIVES] = {GATHER, REDUCE, EXCHANGE};
-    return stream_in(hwq, quarters[kind], 0);
+/* One collective of the first block or part, which ends when the last rank has arrived, then a row of them, after the
+ * row of the kind before. */
+static void add_row(struct hwq_graph *g, struct state *state, int kind) {
+    const int s = stream_in(g->hwq, kinds[kind].quarter, 0);
+    const struct place at = place_of(g, state, 0, 0);
+    if (kind > 0) hwq_after(g, s, stream_in(g->hwq, kinds[kind - 1].quarter, 0));
+    if (kind == ALONE_GATHER) gather(g, state, 0);
+    if (kind == ALONE_EXCHANGE) exchange(&at, at.k->mlp, &at.k->mlp_all);
+    if (kind == ALONE_REDUCTION)
+        hwq_all_reduce(hwq_into(g, state->reduced[0]), s, state->groups[s], NULL, state->gradients[0], false);
+    struct hwq_operation of = {.kind = &row, .stream = s};
+    if (g->last) of.out[0] = g->last->out[0];
+    hwq_append(g, &of, &g->last, sizeof g->last);
 }
 
-struct fsdp_message aorta_hwq_fsdp_message(const struct aorta_hwq *hwq, const struct fsdp_state *state,
-                                           enum fsdp_collective kind) {
-    const int64_t count = kind == FSDP_EXCHANGE ? activations(hwq, state, 0) : state->padded;
-    return (struct fsdp_message){count * (int64_t)sizeof(float), aorta_comm_size(state->groups[stream_of(hwq, kind)])};
+struct alone {
+    struct aorta_hwq_samples samples[KINDS]; /* ns a call */
+};
+
+/* Spans in the order of launches: of each kind one call, and the row. */
+static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
+    struct alone *alone = user;
+    for (size_t i = 1; i < spans->count && i < 2 * (size_t)KINDS; i += 2)
+        AORTA_TRY(aorta_hwq_samples_add(&alone->samples[i / 2],
+                                        (double)(spans->items[i].end_ns - spans->items[i].start_ns) / ROW));
+    return NULL;
 }
 
-static aorta_status communicate(struct aorta_hwq *hwq, struct fsdp_state *state, enum fsdp_collective kind) {
-    const int s = stream_of(hwq, kind);
-    const struct fsdp_saved *k = &state->saved[0][0];
-    if (kind == FSDP_GATHER) return gather(hwq, state, 0, -1);
-    if (kind == FSDP_EXCHANGE) return add_up(hwq, state, s, "exchange", k->mlp, k->mlp_all, activations(hwq, state, 0));
-    return add_up(hwq, state, s, "all_reduce", state->gradients[0], state->reduced[0], state->padded);
+static aorta_status say(const struct alone *alone, int kind, const struct hwq_operation *call,
+                        struct aorta_hwq_result *result) {
+    const int64_t bytes = (int64_t)hwq_bytes(call->out[0]); /* the larger buffer of one rank, as nccl-tests count */
+    const int ranks = aorta_comm_size(call->comm);
+    const double seconds = aorta_hwq_samples_median(&alone->samples[kind]) * 1e-9;
+    const double factor = aorta_collective_bus_factor(kinds[kind].collective, ranks);
+    const char *none = ranks > 1 ? "no collective ran" : "one rank: no data crosses a bus";
+    char name[64];
+    snprintf(name, sizeof name, "%s_size", kinds[kind].name);
+    AORTA_TRY(aorta_hwq_result_figure(result, name, "MiB", (double)bytes / (1 << 20), NULL));
+    snprintf(name, sizeof name, "%s_busbw_alone", kinds[kind].name);
+    return aorta_hwq_result_figure(result, name, "GB/s", ranks > 1 ? (double)bytes * factor / seconds * 1e-9 : NAN,
+                                   none);
 }
 
-static aorta_status communicate_unstamped(struct aorta_hwq *hwq, struct fsdp_state *state, enum fsdp_collective kind,
-                                          int count) {
-    struct aorta_hwq_stamps *const stamps = hwq->stamps;
-    aorta_status status = NULL;
-    hwq->stamps = NULL;
-    for (int i = 0; i < count && !status; i++) status = communicate(hwq, state, kind);
-    hwq->stamps = stamps;
+static aorta_status report(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_result *result) {
+    const struct hwq_graph *whole = opaque;
+    struct hwq_graph *g;
+    struct alone alone = {0};
+    AORTA_TRY(hwq_graph_create(hwq, NULL, &g));
+    for (int kind = 0; kind < KINDS; kind++) add_row(g, whole->state, kind);
+    AORTA_TRY(hwq_graph_finish(g));
+    const struct aorta_hwq_plan plan = {.iterations = aorta_hwq_result_iterations(result, MOST_MS, ITERATIONS),
+                                        .iterate = hwq_graph_iterate,
+                                        .state = g};
+    aorta_status status = aorta_hwq_stamp_iterations(hwq, &plan, add_spans, &alone);
+    result->figure_group = "one collective alone";
+    const struct hwq_operation *call = g->first;
+    for (int kind = 0; kind < KINDS && !status; kind++, call = call->next->next)
+        status = say(&alone, kind, call, result);
+    for (int kind = 0; kind < KINDS; kind++) aorta_hwq_samples_free(&alone.samples[kind]);
     return status;
 }
 
-aorta_status aorta_hwq_fsdp_row(struct aorta_hwq *hwq, struct fsdp_state *state, enum fsdp_collective kind, int count) {
-    const int s = stream_of(hwq, kind);
-    AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->alone));
-    AORTA_TRY(communicate_unstamped(hwq, state, kind, 1)); /* it ends when the last rank has arrived */
-    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_SPAN_COLLECTIVE, "row"));
-    AORTA_TRY(communicate_unstamped(hwq, state, kind, count));
-    AORTA_TRY(aorta_hwq_end(hwq, s));
-    return aorta_event_record(state->alone, hwq->streams[s]);
-}
-
-static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations, double *amount) {
-    (void)state;
-    *amount = (double)(iterations * ((const struct fsdp_options *)hwq->options)->batch);
-    return NULL;
-}
-
-static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_check *result) {
-    return aorta_hwq_verify_iteration(hwq, result, &((struct fsdp_state *)opaque)->results, opaque, iterate,
-                                      aorta_hwq_fsdp_verify);
-}
-
-static const struct aorta_range_limits block_count = {.min = 2, .max = FSDP_MOST_BLOCKS};
+static const struct aorta_range_limits block_count = {.min = 2, .max = MOST_BLOCKS};
 static const struct aorta_option rows[] = {
-    AORTA_HWQ_ROW(struct fsdp_options, blocks, "4", block_count, "transformer blocks"),
-    AORTA_HWQ_ROW(struct fsdp_options, width, "512", aorta_hwq_sizes, "width of a block"),
-    AORTA_HWQ_ROW(struct fsdp_options, heads, "8", aorta_hwq_sizes, "heads of the attention"),
-    AORTA_HWQ_ROW(struct fsdp_options, mlp, "4", aorta_hwq_sizes, "width inside the MLP, as a multiple"),
-    AORTA_HWQ_ROW(struct fsdp_options, batch, "8", aorta_hwq_sizes, "sequences of each rank"),
-    AORTA_HWQ_ROW(struct fsdp_options, positions, "512", aorta_hwq_sizes, "positions of a sequence"),
-    AORTA_HWQ_ROW(struct fsdp_options, tensor, "1", aorta_hwq_sizes, "ranks that share heads and hidden units"),
+    AORTA_HWQ_ROW(struct options, blocks, "4", block_count, "transformer blocks"),
+    AORTA_HWQ_ROW(struct options, width, "512", aorta_hwq_sizes, "width of a block"),
+    AORTA_HWQ_ROW(struct options, heads, "8", aorta_hwq_sizes, "heads of the attention"),
+    AORTA_HWQ_ROW(struct options, mlp, "4", aorta_hwq_sizes, "width inside the MLP, as a multiple"),
+    AORTA_HWQ_ROW(struct options, batch, "8", aorta_hwq_sizes, "sequences of each rank"),
+    AORTA_HWQ_ROW(struct options, positions, "512", aorta_hwq_sizes, "positions of a sequence"),
+    AORTA_HWQ_ROW(struct options, tensor, "1", aorta_hwq_sizes, "ranks that share heads and hidden units"),
 };
 
 static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result) {
-    const struct fsdp_options *o = run->options;
+    const struct options *o = run->options;
     (void)result;
     if (run->ranks.world_size == 1)
         return "several ranks (aorta launch -n 2), and --tensor 2 there: then what is exchanged is real";
@@ -599,17 +551,11 @@ const struct aorta_hwq_workload aorta_hwq_fsdp_tp = {
     .recommended_streams = 10,
     .unit = "samples/s",
     .collectives = true,
-    .options = rows,
-    .option_count = sizeof rows / sizeof *rows,
-    .option_bytes = sizeof(struct fsdp_options),
+    AORTA_HWQ_OPTIONS(rows, struct options),
     .on_cpu = on_cpu,
     .try_of = try_of,
     .check = check,
     .role = role,
-    .setup = setup,
-    .iterate = iterate,
-    .work = work,
-    .verify = verify,
-    .report = aorta_hwq_fsdp_report,
-    .teardown = teardown,
+    HWQ_GRAPH(build),
+    .report = report,
 };

@@ -1,0 +1,517 @@
+#include "hwq/graph.h"
+#include "hwq/graph_memory.h"
+#include "hwq/objects.h"
+
+#include <string.h>
+
+const char *hwq_operation_name(const struct hwq_operation *o) {
+    return o->name ? o->name : o->kind->name;
+}
+
+void hwq_fail(struct hwq_graph *g, aorta_status status) {
+    g->status = aorta_status_join(g->status, status);
+}
+
+void *hwq_state(struct hwq_graph *g, size_t bytes) {
+    void *memory = g->status ? NULL : aorta_arena_alloc(g->hwq->arena, bytes);
+    if (!memory && !g->status) g->status = AORTA_ERROR(AORTA_MEMORY, "no host memory for a workload's graph");
+    return memory;
+}
+
+void hwq_owns(struct hwq_graph *g, void (*end)(void *object), void *object) {
+    struct hwq_owned *owned = aorta_arena_alloc(g->hwq->arena, sizeof *owned);
+    if (!owned) {
+        end(object);
+        hwq_fail(g, AORTA_ERROR(AORTA_MEMORY, "no host memory for a workload's graph"));
+        return;
+    }
+    *owned = (struct hwq_owned){end, object, g->owned};
+    g->owned = owned;
+}
+
+static void close_group(void *group) {
+    aorta_comm_close(group);
+}
+
+struct aorta_comm *hwq_split(struct hwq_graph *g, const int *ranks, int count) {
+    struct aorta_comm *group = NULL;
+    if (g->status) return NULL;
+    hwq_fail(g, aorta_comm_split(g->hwq->world, ranks, count, &group));
+    if (group) hwq_owns(g, close_group, group);
+    return group;
+}
+
+int hwq_stream(const struct hwq_graph *g, int role, int roles, int64_t index) {
+    const int count = (g->hwq->stream_count - role + roles - 1) / roles;
+    return role + roles * (int)(index % count);
+}
+
+/* ---- tensors ---- */
+
+static struct hwq_memory *add_memory(struct hwq_graph *g, const struct hwq_memory *of) {
+    struct hwq_memory *memory = hwq_state(g, sizeof *memory);
+    if (!memory) return NULL;
+    *memory = *of;
+    memory->next = g->memories;
+    g->memories = memory;
+    return memory;
+}
+
+static struct hwq_tensor make(struct hwq_graph *g, enum aorta_dtype dtype, int64_t rows, int64_t columns, bool pinned,
+                              const char *name) {
+    struct hwq_tensor t = {
+        .dtype = dtype, .rows = rows, .columns = columns, .stride = columns, .width = columns, .period = columns};
+    struct hwq_memory memory = {.name = name, .dtype = dtype, .pinned = pinned, .bytes = hwq_bytes(t)};
+    void *made = NULL;
+    if (g->status) return (struct hwq_tensor){0};
+    hwq_fail(g, pinned ? aorta_hwq_pinned(g->hwq, memory.bytes, name, &made)
+                       : aorta_hwq_alloc(g->hwq, memory.bytes, name, &made));
+    memory.address = made;
+    t.memory = add_memory(g, &memory);
+    return t.memory ? t : (struct hwq_tensor){0};
+}
+
+struct hwq_tensor hwq_result(struct hwq_graph *g, enum aorta_dtype dtype, int64_t rows, int64_t columns,
+                             const char *name) {
+    const struct hwq_tensor t = make(g, dtype, rows, columns, false, name);
+    if (!t.memory) return t;
+    t.memory->result = true;
+    if (dtype > AORTA_BF16) hwq_fail(g, aorta_fill_bytes(g->hwq->streams[0], t.memory->address, 0, t.memory->bytes));
+    return t;
+}
+
+struct hwq_tensor hwq_typed_input(struct hwq_graph *g, uint64_t id, enum aorta_dtype dtype, int64_t rows,
+                                  int64_t columns, float scale, const char *name) {
+    const struct hwq_tensor t = make(g, dtype, rows, columns, false, name);
+    if (t.memory) hwq_fail(g, aorta_hwq_fill(g->hwq, 0, id, dtype, rows * columns, scale, t.memory->address));
+    return t;
+}
+
+struct hwq_tensor hwq_input(struct hwq_graph *g, uint64_t id, int64_t rows, int64_t columns, float scale,
+                            const char *name) {
+    return hwq_typed_input(g, id, AORTA_F32, rows, columns, scale, name);
+}
+
+struct hwq_tensor hwq_constant(struct hwq_graph *g, enum aorta_dtype dtype, int64_t rows, int64_t columns,
+                               const void *values, const char *name) {
+    const struct hwq_tensor t = make(g, dtype, rows, columns, false, name);
+    if (!t.memory) return t;
+    hwq_fail(g, values ? aorta_hwq_upload(g->hwq, t.memory->address, values, t.memory->bytes)
+                       : aorta_fill_bytes(g->hwq->streams[0], t.memory->address, 0, t.memory->bytes));
+    return t;
+}
+
+struct hwq_tensor hwq_pinned(struct hwq_graph *g, enum aorta_dtype dtype, int64_t rows, int64_t columns,
+                             const char *name) {
+    const struct hwq_tensor t = make(g, dtype, rows, columns, true, name);
+    if (t.memory) memset(t.memory->address, 0, t.memory->bytes);
+    return t;
+}
+
+struct hwq_tensor hwq_strided(struct hwq_tensor t, int64_t first, int64_t rows, int64_t columns, int64_t stride) {
+    t.offset += first * (int64_t)aorta_dtype_size(t.dtype);
+    t.rows = rows;
+    t.columns = t.width = t.period = columns;
+    t.stride = stride;
+    return t;
+}
+
+struct hwq_tensor hwq_rows(struct hwq_tensor t, int64_t first, int64_t count) {
+    t.offset += first * t.stride * (int64_t)aorta_dtype_size(t.dtype);
+    t.rows = count;
+    return t;
+}
+
+struct hwq_tensor hwq_columns(struct hwq_tensor t, int64_t first, int64_t count) {
+    return hwq_strided(t, first, t.rows, count, t.stride);
+}
+
+struct hwq_tensor hwq_comb(struct hwq_tensor t, int64_t first, int64_t width, int64_t period) {
+    const int64_t teeth = t.columns / period;
+    t = hwq_strided(t, first, t.rows, teeth * width, t.stride);
+    t.width = width;
+    t.period = period;
+    return t;
+}
+
+struct hwq_tensor hwq_shaped(struct hwq_tensor t, int64_t rows, int64_t columns) {
+    return hwq_strided(t, 0, rows, columns, columns);
+}
+
+struct hwq_tensor hwq_retyped(struct hwq_tensor t, int64_t offset, enum aorta_dtype dtype, int64_t count) {
+    t.offset += offset;
+    t.dtype = dtype;
+    return hwq_strided(t, 0, 1, count, count);
+}
+
+void *hwq_at_device(struct hwq_tensor t) {
+    return t.memory ? t.memory->address + t.offset : NULL;
+}
+
+float *hwq_floats(struct hwq_tensor t) {
+    return hwq_at_device(t);
+}
+
+size_t hwq_bytes(struct hwq_tensor t) {
+    return (size_t)(t.rows * t.columns) * aorta_dtype_size(t.dtype);
+}
+
+bool hwq_same(const struct hwq_tensor *a, const struct hwq_tensor *b) {
+    return a->memory == b->memory && a->offset == b->offset && a->dtype == b->dtype && a->rows == b->rows &&
+           a->columns == b->columns && a->stride == b->stride && a->width == b->width && a->period == b->period;
+}
+
+const char *hwq_tensor_name(const struct hwq_tensor *t) {
+    return t->memory->name;
+}
+
+struct hwq_graph *hwq_into(struct hwq_graph *g, struct hwq_tensor output) {
+    g->into = output;
+    return g;
+}
+
+struct hwq_tensor hwq_output(struct hwq_graph *g, int64_t rows, int64_t columns, const char *name) {
+    const struct hwq_tensor into = g->into;
+    g->into = (struct hwq_tensor){0};
+    return into.memory ? into : hwq_result(g, AORTA_F32, rows, columns, name);
+}
+
+/* ---- appending ---- */
+
+/* What an operation has to run after: of each stream the latest. */
+struct needs {
+    struct hwq_operation *of[AORTA_HWQ_MAX_STREAMS];
+};
+
+static void need(struct needs *needs, const struct hwq_operation *o) {
+    struct hwq_operation **latest = &needs->of[o->stream];
+    if (!*latest || (*latest)->number < o->number) *latest = (struct hwq_operation *)o; /* the graph's, to be changed */
+}
+
+static void access_memory(struct hwq_graph *g, const struct hwq_operation *o, const struct hwq_tensor *tensor,
+                          int output, struct needs *needs) {
+    if (!tensor->memory) return;
+    struct hwq_access *access = hwq_state(g, sizeof *access);
+    if (!access) return;
+    *access = (struct hwq_access){o, tensor, output, tensor->memory->last};
+    for (const struct hwq_access *a = hwq_access_of(access->before, g); a; a = hwq_access_of(a->before, g))
+        if (a->operation->stream != o->stream && hwq_conflict(a, access)) need(needs, a->operation);
+    tensor->memory->last = access;
+}
+
+/* One operation of a group of ranks runs after the other. */
+static void access_group(struct hwq_graph *g, struct hwq_operation *o, struct needs *needs) {
+    static const struct hwq_tensor whole = {
+        .dtype = AORTA_U8, .rows = 1, .columns = 1, .stride = 1, .width = 1, .period = 1};
+    struct hwq_memory *group = g->memories;
+    while (group && group->group != o->comm) group = group->next;
+    if (!group) group = add_memory(g, &(struct hwq_memory){.name = "the group of ranks", .group = o->comm});
+    struct hwq_tensor *tensor = hwq_state(g, sizeof *tensor);
+    if (!group || !tensor) return;
+    *tensor = whole;
+    tensor->memory = o->exclusive = group;
+    access_memory(g, o, tensor, 0, needs);
+}
+
+static void add_wait(struct hwq_graph *g, struct hwq_wait **list, struct hwq_operation *operation) {
+    struct hwq_wait *wait = hwq_state(g, sizeof *wait);
+    if (!wait) return;
+    *wait = (struct hwq_wait){operation, *list};
+    *list = wait;
+    if (!operation->done) hwq_fail(g, aorta_hwq_event(g->hwq, &operation->done));
+}
+
+/* The latest first: others are often before it. */
+static void order(struct hwq_graph *g, struct hwq_operation *o, struct needs *needs) {
+    int64_t *known = g->known[o->stream];
+    for (;;) {
+        struct hwq_operation *latest = NULL;
+        for (int s = 0; s < g->hwq->stream_count; s++) {
+            struct hwq_operation *other = needs->of[s];
+            if (!other || other->clock[s] <= known[s]) continue;
+            if (!latest || latest->number < other->number) latest = other;
+        }
+        if (!latest) return;
+        add_wait(g, &o->waits, latest);
+        for (int s = 0; s < g->hwq->stream_count; s++)
+            if (latest->clock[s] > known[s]) known[s] = latest->clock[s];
+    }
+}
+
+struct hwq_operation *hwq_append(struct hwq_graph *g, const struct hwq_operation *operation, const void *shape,
+                                 size_t bytes) {
+    struct needs needs = {{0}};
+    struct hwq_operation *o = hwq_state(g, sizeof *o);
+    void *copy = bytes ? hwq_state(g, bytes) : NULL;
+    if (g->status) return NULL;
+    *o = *operation;
+    if (bytes) o->shape = memcpy(copy, shape, bytes);
+    o->graph = g;
+    o->done = NULL;
+    o->waits = NULL;
+    o->next = NULL;
+    const int s = o->stream;
+    o->number = g->last ? g->last->number + 1 : 1;
+    o->region = g->region;
+    for (int i = 0; i < HWQ_MOST_IN; i++) access_memory(g, o, &o->in[i], -1, &needs);
+    for (int i = 0; i < HWQ_MOST_OUT; i++) access_memory(g, o, &o->out[i], i, &needs);
+    if (o->comm) access_group(g, o, &needs);
+    for (struct hwq_wait *wait = g->ordered[s]; wait; wait = wait->next) need(&needs, wait->operation);
+    g->ordered[s] = NULL;
+    order(g, o, &needs);
+    g->known[s][s]++;
+    memcpy(o->clock, g->known[s], sizeof o->clock);
+    *(g->last ? &g->last->next : &g->first) = o;
+    g->last = g->last_on[s] = o;
+    return o;
+}
+
+void hwq_append_kernel(struct hwq_graph *g, const struct hwq_operation *operation, const struct aorta_kernel *kernel,
+                       const void *args, size_t bytes) {
+    struct hwq_operation with = *operation;
+    if (!g->status) hwq_fail(g, aorta_hwq_prepare(g->hwq, operation->stream, kernel, args, bytes, &with.prepared));
+    struct hwq_operation *o = hwq_append(g, &with, args, bytes);
+    if (o) o->prepared->operation = o;
+}
+
+void hwq_after(struct hwq_graph *g, int stream, int before) {
+    struct hwq_operation *o = g->last_on[before];
+    if (g->status || stream == before || !o) return;
+    struct hwq_wait *wait = hwq_state(g, sizeof *wait);
+    if (!wait) return;
+    *wait = (struct hwq_wait){o, g->ordered[stream]};
+    g->ordered[stream] = wait;
+}
+
+static void add_repeat(struct hwq_graph *g, int64_t first, int64_t last, int64_t times) {
+    struct hwq_repeat *repeat = hwq_state(g, sizeof *repeat), **end = &g->repeats;
+    if (!repeat) return;
+    while (*end) end = &(*end)->next;
+    *repeat = (struct hwq_repeat){first, last, times, NULL};
+    *end = repeat;
+}
+
+void hwq_repeat(struct hwq_graph *g, int64_t first, int64_t times) {
+    if (!g->status) add_repeat(g, first, g->last->number, times);
+}
+
+void hwq_again(struct hwq_graph *g, const struct hwq_operation *operation) {
+    if (operation) hwq_append(g, operation, NULL, 0);
+}
+
+void hwq_region_begin(struct hwq_graph *g, int stream, const char *name) {
+    struct hwq_region *region = hwq_state(g, sizeof *region);
+    if (!region) return;
+    *region = (struct hwq_region){.name = name, .stream = stream, .next = g->regions};
+    g->region = g->regions = region;
+}
+
+void hwq_region_end(struct hwq_graph *g) {
+    g->region = NULL;
+}
+
+/* ---- steps ---- */
+
+static size_t add_step(struct hwq_graph *g, size_t at, struct hwq_step step) {
+    if (g->steps) g->steps[at] = step;
+    return at + 1;
+}
+
+static size_t add_waits(struct hwq_graph *g, size_t at, const struct hwq_operation *o) {
+    for (const struct hwq_wait *wait = o->waits; wait; wait = wait->next)
+        at = add_step(g, at, (struct hwq_step){.kind = HWQ_WAIT, .stream = o->stream, .event = wait->operation->done});
+    return at;
+}
+
+static size_t add_record(struct hwq_graph *g, size_t at, const struct hwq_operation *o) {
+    if (!o->done) return at;
+    return add_step(g, at, (struct hwq_step){.kind = HWQ_RECORD, .stream = o->stream, .event = o->done});
+}
+
+static size_t add_operation(struct hwq_graph *g, size_t at, struct hwq_operation *o) {
+    return add_step(g, at, (struct hwq_step){.kind = HWQ_OPERATION, .stream = o->stream, .operation = o});
+}
+
+/* A region waits as a whole, before it begins. Returns its last operation. */
+static struct hwq_operation *add_region(struct hwq_graph *g, size_t *at, struct hwq_operation *first) {
+    struct hwq_operation *end = first, *last = first;
+    size_t count = 0;
+    for (; end && end->region == first->region; end = end->next, count++) *at = add_waits(g, *at, last = end);
+    *at = add_step(
+        g, *at,
+        (struct hwq_step){.kind = HWQ_REGION, .stream = first->stream, .count = count, .region = first->region});
+    for (struct hwq_operation *o = first; o != end; o = o->next) *at = add_operation(g, *at, o);
+    for (struct hwq_operation *o = first; o != end; o = o->next) *at = add_record(g, *at, o);
+    return last;
+}
+
+/* The steps of one operation, or of its region; returns the last operation. */
+static struct hwq_operation *add_steps(struct hwq_graph *g, size_t *at, struct hwq_operation *o) {
+    if (o->region) return add_region(g, at, o);
+    *at = add_waits(g, *at, o);
+    *at = add_operation(g, *at, o);
+    *at = add_record(g, *at, o);
+    return o;
+}
+
+/* All steps; without memory for them it counts. */
+static size_t lay_out(struct hwq_graph *g) {
+    const struct hwq_repeat *repeat = g->repeats;
+    size_t at = 0, begin = 0;
+    for (struct hwq_operation *o = g->first; o; o = o->next) {
+        if (repeat && o->number == repeat->first) begin = at;
+        o = add_steps(g, &at, o);
+        if (!repeat || o->number != repeat->last) continue;
+        const size_t length = at - begin, all = length * (size_t)repeat->times;
+        for (size_t i = length; g->steps && i < all; i++) g->steps[begin + i] = g->steps[begin + i - length];
+        at = begin + all;
+        repeat = repeat->next;
+    }
+    return at;
+}
+
+static bool prepared_at(const struct hwq_graph *g, size_t at, size_t count) {
+    return at < count && g->steps[at].kind == HWQ_OPERATION && g->steps[at].operation->prepared;
+}
+
+/* Prepared kernels in a row become one step, which launches them all. */
+static void join_launches(struct hwq_graph *g, size_t count) {
+    struct aorta_hwq_prepared **launches = NULL;
+    size_t launch_count = 0, made = 0;
+    for (size_t i = 0; i < count; i++) launch_count += prepared_at(g, i, count);
+    if (launch_count) launches = hwq_state(g, launch_count * sizeof(struct aorta_hwq_prepared *));
+    if (g->status) return;
+    for (size_t i = 0; i < count;) {
+        if (!prepared_at(g, i, count)) {
+            g->steps[made++] = g->steps[i++];
+            continue;
+        }
+        struct hwq_step step = {.kind = HWQ_LAUNCHES, .stream = g->steps[i].stream, .launches = launches};
+        for (; prepared_at(g, i, count); i++) launches[step.count++] = g->steps[i].operation->prepared;
+        launches += step.count;
+        g->steps[made++] = step;
+    }
+    g->step_count = made;
+}
+
+/* Run once before: a capture does not allow the allocations of the first use. */
+static aorta_status capture(struct aorta_hwq *hwq, const struct hwq_step *region) {
+    struct aorta_stream *stream = hwq->streams[region->stream];
+    aorta_status inside = NULL;
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass) AORTA_TRY(aorta_capture_begin(stream));
+        for (size_t i = 1; i <= region->count && !inside; i++)
+            inside = region[i].operation->kind->run(region[i].operation, stream);
+        if (!pass) AORTA_TRY(aorta_status_join(inside, aorta_stream_synchronize(stream)));
+    }
+    aorta_status status = aorta_status_join(inside, aorta_capture_end(stream, &region->region->captured));
+    return aorta_annotate(status, "%s cannot be captured", region->region->name);
+}
+
+aorta_status hwq_graph_finish(struct hwq_graph *g) {
+    const size_t count = lay_out(g);
+    if (!g->status && count) g->steps = hwq_state(g, count * sizeof *g->steps);
+    if (g->steps) lay_out(g);
+    if (g->steps) join_launches(g, count);
+    if (!g->status && g->regions) hwq_fail(g, aorta_stream_synchronize(g->hwq->streams[0])); /* inputs are ready */
+    for (size_t i = 0; i < g->step_count && !g->status; i++)
+        if (g->steps[i].kind == HWQ_REGION) hwq_fail(g, capture(g->hwq, &g->steps[i]));
+    aorta_status status = g->status;
+    g->status = NULL;
+    return status;
+}
+
+aorta_status hwq_graph_create(struct aorta_hwq *hwq, const struct aorta_hwq_workload *workload,
+                              struct hwq_graph **graph) {
+    *graph = aorta_arena_alloc(hwq->arena, sizeof **graph);
+    if (!*graph) return AORTA_ERROR(AORTA_MEMORY, "no host memory for a workload's graph");
+    (*graph)->hwq = hwq;
+    (*graph)->options = hwq->options;
+    if (!workload) return NULL;
+    (*graph)->independent = workload->independent;
+    workload->build(*graph);
+    return hwq_graph_finish(*graph);
+}
+
+void hwq_graph_destroy(struct hwq_graph *g) {
+    for (struct hwq_region *r = g ? g->regions : NULL; r; r = r->next)
+        if (r->captured) aorta_graph_destroy(r->captured);
+    for (struct hwq_owned *owned = g ? g->owned : NULL; owned; owned = owned->next) owned->end(owned->object);
+}
+
+aorta_status hwq_graph_setup(struct aorta_hwq *hwq, void **graph) {
+    struct hwq_graph *made = NULL;
+    aorta_status status = hwq_graph_create(hwq, hwq->workload, &made);
+    *graph = made;
+    return status;
+}
+
+aorta_status hwq_graph_amount(struct aorta_hwq *hwq, void *graph, int64_t iterations, double *amount) {
+    *amount = (double)iterations * hwq_graph_work(graph, hwq->workload->unit);
+    return NULL;
+}
+
+aorta_status hwq_graph_check(struct aorta_hwq *hwq, void *graph, struct aorta_hwq_check *check) {
+    (void)hwq;
+    return hwq_graph_verify(graph, check);
+}
+
+void hwq_graph_teardown(struct aorta_hwq *hwq, void *graph) {
+    (void)hwq;
+    hwq_graph_destroy(graph);
+}
+
+double hwq_graph_work(const struct hwq_graph *g, const char *unit) {
+    const double scale = unit[0] == 'T' ? 1e-12 : 1e-9; /* TFLOPS, GFLOPS */
+    double flops = 0.0;
+    if (g->work > 0.0) return g->work;
+    const struct hwq_repeat *repeat = g->repeats;
+    for (const struct hwq_operation *o = g->first; o; o = o->next) {
+        while (repeat && repeat->last < o->number) repeat = repeat->next;
+        const bool repeated = repeat && o->number >= repeat->first;
+        if (o->kind->flops) flops += o->kind->flops(o) * (double)(repeated ? repeat->times : 1);
+    }
+    return flops * scale;
+}
+
+const struct hwq_operation *hwq_graph_find(const struct hwq_graph *g, const char *name, int64_t index) {
+    for (const struct hwq_operation *o = g->first; o; o = o->next)
+        if (strcmp(hwq_operation_name(o), name) == 0 && index-- == 0) return o;
+    return NULL;
+}
+
+/* ---- one iteration ---- */
+
+static aorta_status run_operation(struct aorta_hwq *hwq, const struct hwq_operation *o) {
+    AORTA_TRY(aorta_hwq_begin(hwq, o->stream, o->kind->span, hwq_operation_name(o)));
+    AORTA_TRY(o->kind->run(o, hwq->streams[o->stream]));
+    return aorta_hwq_end(hwq, o->stream);
+}
+
+static aorta_status run_region(struct aorta_hwq *hwq, const struct hwq_step *step) {
+    AORTA_TRY(aorta_hwq_begin(hwq, step->stream, AORTA_SPAN_KERNEL, step->region->name));
+    AORTA_TRY(aorta_graph_launch(step->region->captured, hwq->streams[step->stream]));
+    return aorta_hwq_end(hwq, step->stream);
+}
+
+aorta_status hwq_graph_iterate(struct aorta_hwq *hwq, void *graph) {
+    const struct hwq_graph *g = graph;
+    for (size_t i = 0; i < g->step_count; i++) {
+        const struct hwq_step *step = &g->steps[i];
+        if (step->kind == HWQ_LAUNCHES) {
+            if (g->without & 1u << AORTA_SPAN_KERNEL) continue;
+            AORTA_TRY(aorta_hwq_launch_prepared(hwq, step->launches, step->count));
+        } else if (step->kind == HWQ_OPERATION) {
+            if (g->without & 1u << step->operation->kind->span) continue;
+            AORTA_TRY(run_operation(hwq, step->operation));
+        } else if (step->kind == HWQ_RECORD) {
+            AORTA_TRY(aorta_event_record(step->event, hwq->streams[step->stream]));
+        } else if (step->kind == HWQ_WAIT) {
+            AORTA_TRY(aorta_stream_wait(hwq->streams[step->stream], step->event));
+        } else if (step->kind == HWQ_REGION && !aorta_stream_capturing(hwq->streams[step->stream])) {
+            AORTA_TRY(run_region(hwq, step));
+            i += step->count;
+        }
+    }
+    return NULL;
+}

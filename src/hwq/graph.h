@@ -1,0 +1,222 @@
+/* A workload as a graph, written once: `build` creates tensors and appends operations in the order of their launches,
+ * each on a stream. All else follows from it:
+ *
+ *   iterate  replays the operations, with the events that order streams
+ *   verify   computes samples of each operation's outputs from its inputs, in double precision (graph_verify.c)
+ *   order    shows that every pair of operations that need an order has one (graph_order.c)
+ *   work     FLOP from shapes, or what `build` says
+ *
+ * An operation on another stream than the one whose data it reads, or whose memory it writes, waits by itself, for that
+ * operation and no later one. hwq_after adds an order that no data needs. A group of ranks counts as data: it runs one
+ * collective at a time.
+ *
+ * Errors stay in the graph: after the first one all calls do nothing, and hwq_graph_create returns it. Memory, events
+ * and prepared launches belong to the harness (objects.h), the rest to its arena. One host thread. */
+#ifndef AORTA_HWQ_GRAPH_H
+#define AORTA_HWQ_GRAPH_H
+
+#include "hwq/workload.h"
+
+enum { HWQ_MOST_IN = 8, HWQ_MOST_OUT = 5 };
+
+struct hwq_graph;
+struct hwq_memory; /* graph.c: one allocation */
+struct hwq_operation;
+
+/* Rows and columns of an allocation: a view, passed by value. Column c of a row lies (c / width) · period + c mod width
+ * elements into it: where width < period, the view has the same part of every head. */
+struct hwq_tensor {
+    struct hwq_memory *memory; /* NULL: no tensor */
+    enum aorta_dtype dtype;
+    int64_t offset;                /* of the first element, in bytes */
+    int64_t rows, columns, stride; /* elements from row to row */
+    int64_t width, period;
+};
+
+/* ---- kinds of operations ---- */
+
+/* What an element should be, and how far a result may be from it; INFINITY: not known here (another rank's). */
+struct hwq_value {
+    double value, allowed;
+};
+struct hwq_checker; /* graph_verify.c */
+
+/* `run` queues it; `element` computes one element of an output from the inputs (hwq_at). */
+struct hwq_kind {
+    const char *name;
+    enum aorta_span_kind span;
+    aorta_status (*run)(const struct hwq_operation *o, struct aorta_stream *stream); /* NULL: prepared kernels */
+    struct hwq_value (*element)(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
+                                int64_t column);
+    double (*flops)(const struct hwq_operation *o); /* NULL: none that count */
+    int samples;                                    /* of an output; 0: AORTA_HWQ_SAMPLES */
+};
+
+struct hwq_operation {
+    const struct hwq_kind *kind;
+    const char *name; /* as stamped; NULL: the kind's */
+    int stream;
+    struct hwq_tensor in[HWQ_MOST_IN], out[HWQ_MOST_OUT]; /* what it changes is in both */
+    struct aorta_comm *comm;
+    const void *shape;                   /* of its kind; copied by hwq_append */
+    struct aorta_hwq_prepared *prepared; /* instead of `run` */
+
+    /* Set by hwq_append. */
+    struct hwq_graph *graph;
+    int64_t number;                       /* in the order of launches, from 1 */
+    int64_t clock[AORTA_HWQ_MAX_STREAMS]; /* how many operations of each stream have ended when it ends */
+    struct aorta_event *done;             /* NULL: nobody waits for it */
+    struct hwq_wait *waits;
+    struct hwq_region *region;
+    struct hwq_memory *exclusive; /* stands for `comm` */
+    struct hwq_operation *next;
+
+    /* Set by verification. */
+    unsigned overwritten;                 /* bit k: in[k] is not in memory any more when the iteration ends */
+    struct hwq_value *made[HWQ_MOST_OUT]; /* elements computed so far; allowed < 0: not yet */
+};
+
+/* ---- the graph ---- */
+
+enum hwq_step_kind { HWQ_NOTHING, HWQ_OPERATION, HWQ_LAUNCHES, HWQ_RECORD, HWQ_WAIT, HWQ_REGION };
+struct hwq_step {
+    enum hwq_step_kind kind;
+    int stream;
+    size_t count; /* of launches; of steps of a region */
+    union {
+        struct hwq_operation *operation;
+        struct aorta_hwq_prepared **launches;
+        struct aorta_event *event;
+        struct hwq_region *region;
+    };
+};
+
+struct hwq_graph {
+    struct aorta_hwq *hwq;
+    const void *options; /* of the workload */
+    double work;         /* of one iteration, in the workload's unit times seconds; 0: FLOP of all operations */
+    void *state;         /* the workload's own, for its report and the like */
+    bool independent;    /* streams exchange nothing, not even in an order */
+    unsigned without;    /* bit of a span kind: iterate leaves these operations out */
+    aorta_status status; /* the first error */
+
+    struct hwq_operation *first, *last, *last_on[AORTA_HWQ_MAX_STREAMS];
+    struct hwq_memory *memories;
+    struct hwq_tensor into;
+    struct hwq_region *region, *regions;
+    struct hwq_repeat *repeats;
+    struct hwq_owned *owned;
+    int64_t known[AORTA_HWQ_MAX_STREAMS][AORTA_HWQ_MAX_STREAMS]; /* what the next operation of a stream comes after */
+    struct hwq_wait *ordered[AORTA_HWQ_MAX_STREAMS];             /* by hwq_after, for the next operation */
+    struct hwq_step *steps;
+    size_t step_count;
+};
+
+/* Calls the workload's `build`, then prepares what iterate replays. NULL: a graph that the caller fills, who then calls
+ * hwq_graph_finish. */
+AORTA_MUST_USE aorta_status hwq_graph_create(struct aorta_hwq *hwq, const struct aorta_hwq_workload *workload,
+                                             struct hwq_graph **graph);
+AORTA_MUST_USE aorta_status hwq_graph_finish(struct hwq_graph *g);
+void hwq_graph_destroy(struct hwq_graph *g);                                       /* streams idle; NULL is fine */
+AORTA_MUST_USE aorta_status hwq_graph_iterate(struct aorta_hwq *hwq, void *graph); /* as a plan calls it */
+/* AORTA_INTERNAL names two operations, their streams and the tensor, where one may run before the other has ended. */
+AORTA_MUST_USE aorta_status hwq_graph_check_order(const struct hwq_graph *g);
+/* One more iteration, whose results are compared. */
+AORTA_MUST_USE aorta_status hwq_graph_verify(struct hwq_graph *g, struct aorta_hwq_check *check);
+double hwq_graph_work(const struct hwq_graph *g, const char *unit); /* of one iteration; unit "GFLOPS", "samples/s" */
+/* NULL when there is no such operation: the `index`th of this name. */
+const struct hwq_operation *hwq_graph_find(const struct hwq_graph *g, const char *name, int64_t index);
+
+/* What the harness calls for a workload that is a graph, whose state it is. */
+AORTA_MUST_USE aorta_status hwq_graph_setup(struct aorta_hwq *hwq, void **graph);
+AORTA_MUST_USE aorta_status hwq_graph_amount(struct aorta_hwq *hwq, void *graph, int64_t iterations, double *amount);
+AORTA_MUST_USE aorta_status hwq_graph_check(struct aorta_hwq *hwq, void *graph, struct aorta_hwq_check *check);
+void hwq_graph_teardown(struct aorta_hwq *hwq, void *graph);
+#define HWQ_GRAPH(function)                                                                                            \
+    .build = (function), .setup = hwq_graph_setup, .iterate = hwq_graph_iterate, .work = hwq_graph_amount,             \
+    .verify = hwq_graph_check, .teardown = hwq_graph_teardown
+
+/* ---- tensors ---- */
+
+/* Memory of a result: undefined, NaN (integers: 0) before a verified iteration. */
+struct hwq_tensor hwq_result(struct hwq_graph *g, enum aorta_dtype dtype, int64_t rows, int64_t columns,
+                             const char *name);
+/* Memory whose contents last: pseudo-random (aorta_hwq_fill), or copied from `values`; NULL: zeros. */
+struct hwq_tensor hwq_input(struct hwq_graph *g, uint64_t id, int64_t rows, int64_t columns, float scale,
+                            const char *name);
+struct hwq_tensor hwq_typed_input(struct hwq_graph *g, uint64_t id, enum aorta_dtype dtype, int64_t rows,
+                                  int64_t columns, float scale, const char *name);
+struct hwq_tensor hwq_constant(struct hwq_graph *g, enum aorta_dtype dtype, int64_t rows, int64_t columns,
+                               const void *values, const char *name);
+struct hwq_tensor hwq_pinned(struct hwq_graph *g, enum aorta_dtype dtype, int64_t rows, int64_t columns,
+                             const char *name);
+
+struct hwq_tensor hwq_rows(struct hwq_tensor t, int64_t first, int64_t count);
+struct hwq_tensor hwq_columns(struct hwq_tensor t, int64_t first, int64_t count);
+/* Columns first … first + width − 1 of every `period`. */
+struct hwq_tensor hwq_comb(struct hwq_tensor t, int64_t first, int64_t width, int64_t period);
+struct hwq_tensor hwq_shaped(struct hwq_tensor t, int64_t rows, int64_t columns); /* of dense rows */
+/* Row i begins `stride` elements after row i − 1. */
+struct hwq_tensor hwq_strided(struct hwq_tensor t, int64_t first, int64_t rows, int64_t columns, int64_t stride);
+/* `count` elements of another type from byte `offset` on. */
+struct hwq_tensor hwq_retyped(struct hwq_tensor t, int64_t offset, enum aorta_dtype dtype, int64_t count);
+
+void *hwq_at_device(struct hwq_tensor t); /* the address of the first element; NULL: no tensor */
+float *hwq_floats(struct hwq_tensor t);
+size_t hwq_bytes(struct hwq_tensor t); /* rows · columns elements */
+bool hwq_same(const struct hwq_tensor *a, const struct hwq_tensor *b);
+const char *hwq_tensor_name(const struct hwq_tensor *t);
+
+/* ---- appending operations: what operations.h is made of ---- */
+
+/* Where the next output goes, instead of into memory of its own: hwq_gelu(hwq_into(g, y), s, x). */
+struct hwq_graph *hwq_into(struct hwq_graph *g, struct hwq_tensor output);
+/* That place, or a new result. */
+struct hwq_tensor hwq_output(struct hwq_graph *g, int64_t rows, int64_t columns, const char *name);
+/* Copies the operation and `bytes` of *shape. */
+struct hwq_operation *hwq_append(struct hwq_graph *g, const struct hwq_operation *operation, const void *shape,
+                                 size_t bytes);
+/* A kernel of our own with `bytes` of *args, whose first member is its stamp. */
+void hwq_append_kernel(struct hwq_graph *g, const struct hwq_operation *operation, const struct aorta_kernel *kernel,
+                       const void *args, size_t bytes);
+/* Calls `end` with the object when the graph is destroyed, the last one first. */
+void hwq_owns(struct hwq_graph *g, void (*end)(void *object), void *object);
+/* A group of ranks for one stream: a group is used from one stream at a time. */
+struct aorta_comm *hwq_split(struct hwq_graph *g, const int *ranks, int count);
+/* Stream number `index` of those with role `role`, where stream s has role s modulo `roles`. */
+int hwq_stream(const struct hwq_graph *g, int role, int roles, int64_t index);
+void *hwq_state(struct hwq_graph *g, size_t bytes); /* zeroed host memory; NULL: exhausted, and the graph has failed */
+void hwq_fail(struct hwq_graph *g, aorta_status status);
+
+/* The next operation of `stream` runs after all that `before` has so far. */
+void hwq_after(struct hwq_graph *g, int stream, int before);
+/* The same launch once more: its kind changes nothing that it reads. */
+void hwq_again(struct hwq_graph *g, const struct hwq_operation *operation);
+/* All operations since number `first` are launched `times` times in all; they wait for nothing. */
+void hwq_repeat(struct hwq_graph *g, int64_t first, int64_t times);
+/* Operations of one stream until hwq_region_end are captured, and replayed with one launch where the iteration itself
+ * is not being captured; with the stamp `name`. */
+void hwq_region_begin(struct hwq_graph *g, int stream, const char *name);
+void hwq_region_end(struct hwq_graph *g);
+
+/* ---- elements ---- */
+
+struct hwq_value hwq_at(struct hwq_checker *c, const struct hwq_operation *o, int input, int64_t row, int64_t column);
+/* What the operation itself wrote to another output, which is compared on its own. */
+struct hwq_value hwq_written(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
+                             int64_t column);
+const struct aorta_hwq *hwq_checker_hwq(const struct hwq_checker *c);
+static inline struct hwq_value hwq_exact(double value) {
+    return (struct hwq_value){value, 1e-30};
+}
+struct hwq_value hwq_unknown(void);
+
+/* Σ a·b: allowed is `tolerance` times the sum of magnitudes, and what a and b are off themselves. */
+struct hwq_sum {
+    double value, magnitude, square; /* of the errors of a and b */
+};
+void hwq_sum_product(struct hwq_sum *sum, struct hwq_value a, struct hwq_value b);
+void hwq_sum_add(struct hwq_sum *sum, struct hwq_value a);
+struct hwq_value hwq_sum_end(const struct hwq_sum *sum, double tolerance);
+
+#endif

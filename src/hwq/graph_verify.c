@@ -1,0 +1,279 @@
+/* Verification of a graph. All results are overwritten with NaN, one more iteration computes them again, and then
+ * samples of each operation's outputs are compared with what its `element` computes from its inputs.
+ *
+ * An input may have been overwritten by then: memory serves twice (slots, caches, sums in place). Its element is then
+ * what the operation that wrote it computes from its own inputs, and so on; or, when no operation of the iteration had
+ * written it before, what was in memory before the iteration. As nobody knows beforehand which of these are needed, all
+ * elements are computed once before the iteration, which fetches them and compares nothing.
+ *
+ *   x ──linear──▶ y ──relu_backward, in place──▶ y        element of the second: from x, through the first
+ *
+ * An operation whose samples need more than SPREAD elements is compared in few elements of one row; where these need
+ * more than BUDGET, not at all: gradients of weights from activations that were computed again, say. */
+#include "hwq/graph_memory.h"
+#include "hwq/iterations.h"
+#include "hwq/verify.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGE = 1 << 18, SPREAD = 4000000, BUDGET = 10 * SPREAD, FEW = 8, BEFORE = 0, AFTER = 1 };
+
+struct hwq_checker {
+    struct hwq_graph *g;
+    struct aorta_hwq_check *check;
+    aorta_status status;
+    int64_t spent;
+    bool fetching; /* before the iteration */
+};
+
+const struct aorta_hwq *hwq_checker_hwq(const struct hwq_checker *c) {
+    return c->g->hwq;
+}
+
+struct hwq_value hwq_unknown(void) {
+    return (struct hwq_value){0.0, INFINITY};
+}
+
+/* ---- sums ---- */
+
+void hwq_sum_product(struct hwq_sum *sum, struct hwq_value a, struct hwq_value b) {
+    const double product = a.value * b.value, from_a = a.allowed * b.value, from_b = b.allowed * a.value;
+    sum->value += product;
+    sum->magnitude += fabs(product);
+    sum->square += from_a * from_a + from_b * from_b;
+}
+
+void hwq_sum_add(struct hwq_sum *sum, struct hwq_value a) {
+    sum->value += a.value;
+    sum->magnitude += fabs(a.value);
+    sum->square += a.allowed * a.allowed;
+}
+
+struct hwq_value hwq_sum_end(const struct hwq_sum *sum, double tolerance) {
+    return (struct hwq_value){sum->value, tolerance * sum->magnitude + sqrt(sum->square) + 1e-30};
+}
+
+/* ---- memory ---- */
+
+static void fail(struct hwq_checker *c, aorta_status status) {
+    c->status = aorta_status_join(c->status, status);
+}
+
+static void *fetch_page(struct hwq_checker *c, struct hwq_memory *memory, size_t index) {
+    const size_t bytes = memory->bytes - index * PAGE < PAGE ? memory->bytes - index * PAGE : PAGE;
+    void *page = c->status ? NULL : malloc(bytes);
+    if (!page) {
+        fail(c, AORTA_ERROR(AORTA_MEMORY, "no host memory to verify"));
+        return NULL;
+    }
+    if (memory->pinned)
+        memcpy(page, memory->address + index * PAGE, bytes);
+    else
+        fail(c, aorta_hwq_download(c->g->hwq, page, memory->address + index * PAGE, bytes));
+    return page;
+}
+
+/* NULL: this page was not fetched when it could be. */
+static const char *page_of(struct hwq_checker *c, struct hwq_memory *memory, int when, size_t index) {
+    void ***pages = &memory->pages[when];
+    if (!*pages) *pages = calloc(memory->bytes / PAGE + 1, sizeof **pages);
+    if (!*pages) {
+        fail(c, AORTA_ERROR(AORTA_MEMORY, "no host memory to verify"));
+        return NULL;
+    }
+    if (!(*pages)[index] && c->fetching == (when == BEFORE)) (*pages)[index] = fetch_page(c, memory, index);
+    return (*pages)[index];
+}
+
+static void free_pages(struct hwq_memory *memory) {
+    for (int when = BEFORE; when <= AFTER; when++) {
+        for (size_t i = 0; memory->pages[when] && i <= memory->bytes / PAGE; i++) free(memory->pages[when][i]);
+        free(memory->pages[when]);
+        memory->pages[when] = NULL;
+    }
+}
+
+static double from_half(uint16_t half) {
+    const int exponent = half >> 10 & 31, fraction = half & 1023;
+    double value = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+    if (exponent == 31) value = fraction ? NAN : INFINITY;
+    return half & 0x8000 ? -value : value;
+}
+
+static double read_element(const char *at, enum aorta_dtype dtype) {
+    union {
+        float f32;
+        int64_t i64;
+        int32_t i32;
+        uint16_t half;
+    } raw = {.i64 = 0};
+    memcpy(&raw, at, aorta_dtype_size(dtype));
+    if (dtype == AORTA_F16) return from_half(raw.half);
+    if (dtype == AORTA_BF16) raw.i32 = (int32_t)((uint32_t)raw.half << 16);
+    if (dtype == AORTA_F32 || dtype == AORTA_BF16) return (double)raw.f32;
+    if (dtype == AORTA_I64) return (double)raw.i64;
+    if (dtype == AORTA_I32) return (double)raw.i32;
+    return (double)(unsigned char)*at;
+}
+
+/* Memory as it was before the iteration, or is after it. */
+static struct hwq_value stored(struct hwq_checker *c, const struct hwq_tensor *t, int64_t address, int when) {
+    const char *page = page_of(c, t->memory, when, (size_t)address / PAGE);
+    if (!page || c->status) return hwq_unknown();
+    return (struct hwq_value){read_element(page + address % PAGE, t->dtype), 0.0};
+}
+
+/* ---- elements ---- */
+
+/* The last operation before number `limit` that writes the element; NULL: none. */
+static const struct hwq_access *writer_before(const struct hwq_checker *c, const struct hwq_tensor *t, int64_t address,
+                                              int64_t limit, int64_t *row, int64_t *column) {
+    const struct hwq_graph *g = c->g;
+    for (const struct hwq_access *a = hwq_access_of(t->memory->last, g); a; a = hwq_access_of(a->before, g))
+        if (a->output >= 0 && a->operation->number < limit && hwq_contains(a->tensor, address, row, column)) return a;
+    return NULL;
+}
+
+/* Computed once. */
+static struct hwq_value made(struct hwq_checker *c, const struct hwq_access *writer, int64_t row, int64_t column) {
+    struct hwq_operation *o = (struct hwq_operation *)writer->operation; /* the graph's, which is ours to change */
+    const struct hwq_tensor *t = writer->tensor;
+    struct hwq_value **memo = &o->made[writer->output];
+    if (!*memo) *memo = calloc((size_t)(t->rows * t->columns), sizeof **memo); /* allowed 0: not yet */
+    if (!*memo) {
+        fail(c, AORTA_ERROR(AORTA_MEMORY, "no host memory to verify"));
+        return hwq_unknown();
+    }
+    struct hwq_value *value = &(*memo)[row * t->columns + column];
+    if (value->allowed > 0.0) return *value;
+    const struct hwq_value computed = o->kind->element(c, o, writer->output, row, column);
+    if (isfinite(computed.allowed)) *value = computed; /* the rest may be a matter of the budget */
+    return computed;
+}
+
+static struct hwq_value traced(struct hwq_checker *c, const struct hwq_operation *o, const struct hwq_tensor *t,
+                               int64_t address) {
+    int64_t row, column;
+    const struct hwq_access *last = writer_before(c, t, address, INT64_MAX, &row, &column);
+    if (!last || last->operation->number < o->number) return stored(c, t, address, AFTER);
+    const struct hwq_access *writer = writer_before(c, t, address, o->number, &row, &column);
+    if (writer) return made(c, writer, row, column);
+    return t->memory->result ? hwq_unknown() : stored(c, t, address, BEFORE);
+}
+
+struct hwq_value hwq_at(struct hwq_checker *c, const struct hwq_operation *o, int input, int64_t row, int64_t column) {
+    const struct hwq_tensor *t = &o->in[input];
+    const int64_t address = hwq_address(t, row, column);
+    if (++c->spent > BUDGET || c->status) return hwq_unknown();
+    if (o->overwritten & 1u << input) return traced(c, o, t, address);
+    if (c->fetching)
+        return t->memory->result || t->dtype <= AORTA_BF16 ? (struct hwq_value){0.0, 0.0}
+                                                           : stored(c, t, address, BEFORE);
+    const struct hwq_value value = stored(c, t, address, AFTER);
+    if (!isnan(value.value) || !t->memory->result) return value;
+    const struct hwq_access *writer = writer_before(c, t, address, o->number, &row, &column);
+    if (!writer) return hwq_unknown(); /* padding stays NaN, and what is made of it */
+    return isinf(made(c, writer, row, column).allowed) ? hwq_unknown() : value;
+}
+
+struct hwq_value hwq_written(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
+                             int64_t column) {
+    const struct hwq_tensor *t = &o->out[output];
+    const int64_t address = hwq_address(t, row, column);
+    if (++c->spent > BUDGET || c->status) return hwq_unknown();
+    if (c->fetching) return (struct hwq_value){0.0, 0.0};
+    const struct hwq_access *last = writer_before(c, t, address, INT64_MAX, &row, &column);
+    if (last->operation == o) return stored(c, t, address, AFTER);
+    return made(c, &(struct hwq_access){o, t, output, NULL}, row, column);
+}
+
+/* ---- operations ---- */
+
+static void find_overwritten(struct hwq_graph *g) {
+    for (struct hwq_operation *o = g->first; o; o = o->next) {
+        o->overwritten = 0;
+        for (int k = 0; k < HWQ_MOST_IN; k++) {
+            const struct hwq_access *a = o->in[k].memory ? hwq_access_of(o->in[k].memory->last, g) : NULL;
+            for (; a && a->operation->number >= o->number; a = hwq_access_of(a->before, g))
+                if (a->output >= 0 && hwq_overlap(a->tensor, &o->in[k])) o->overwritten |= 1u << k;
+        }
+    }
+}
+
+static void compare(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row, int64_t column) {
+    const struct hwq_tensor *t = &o->out[output];
+    int64_t other_row, other_column;
+    const int64_t address = hwq_address(t, row, column);
+    const struct hwq_access *last = writer_before(c, t, address, INT64_MAX, &other_row, &other_column);
+    if (last->operation != o) return; /* not in memory any more */
+    const struct hwq_value expected = o->kind->element(c, o, output, row, column);
+    if (c->fetching || isinf(expected.allowed)) return;
+    const double got = stored(c, t, address, AFTER).value;
+    aorta_hwq_compare(c->check, got, expected.value, expected.allowed, 0.0, "%s, %s[%lld, %lld], stream %d",
+                      hwq_operation_name(o), t->memory->name, (long long)row, (long long)column, o->stream);
+}
+
+static void compare_output(struct hwq_checker *c, const struct hwq_operation *o, int output) {
+    const struct hwq_tensor *t = &o->out[output];
+    const int64_t most = o->kind->samples ? o->kind->samples : AORTA_HWQ_SAMPLES, all = t->rows * t->columns;
+    int64_t count = all < most ? all : most, row = -1; /* all rows */
+    for (int64_t i = 0; i < count && !c->status && c->spent <= BUDGET; i++) {
+        const int64_t at = aorta_hwq_sample(i, all), before = c->spent;
+        compare(c, o, output, row < 0 ? at / t->columns : row, at % t->columns);
+        if (i > 0 || (c->spent - before) * count <= SPREAD) continue;
+        row = o->number % t->rows;
+        count = count < FEW ? count : FEW;
+    }
+}
+
+static void compare_operation(struct hwq_checker *c, const struct hwq_operation *o) {
+    for (int i = 0; i < HWQ_MOST_OUT && o->kind->element; i++) {
+        c->spent = 0;
+        if (o->out[i].memory && !(c->fetching && !o->overwritten)) compare_output(c, o, i);
+    }
+}
+
+static aorta_status compare_all(struct hwq_checker *c) {
+    for (const struct hwq_operation *o = c->g->first; o && !c->status; o = o->next) compare_operation(c, o);
+    return c->status;
+}
+
+static void forget(struct hwq_graph *g) {
+    for (struct hwq_operation *o = g->first; o; o = o->next)
+        for (int i = 0; i < HWQ_MOST_OUT; i++) {
+            free(o->made[i]);
+            o->made[i] = NULL;
+        }
+}
+
+/* 64-bit integers are ids of rows, that are read: there 0 has to do. */
+static aorta_status spoil_results(const struct hwq_graph *g) {
+    for (const struct hwq_memory *m = g->memories; m; m = m->next)
+        if (m->result)
+            AORTA_TRY(aorta_fill_bytes(g->hwq->streams[0], m->address, m->dtype == AORTA_I64 ? 0 : 0xFF, m->bytes));
+    return aorta_hwq_wait_for_streams(g->hwq);
+}
+
+static aorta_status iterate(struct hwq_graph *g) {
+    int64_t host_ns;
+    aorta_status status =
+        g->hwq->replay ? aorta_hwq_runner_run(g->hwq->replay, -1, &host_ns) : hwq_graph_iterate(g->hwq, g);
+    return aorta_status_join(status, aorta_hwq_wait_for_streams(g->hwq));
+}
+
+aorta_status hwq_graph_verify(struct hwq_graph *g, struct aorta_hwq_check *check) {
+    struct hwq_checker c = {.g = g, .check = check, .fetching = true};
+    AORTA_TRY(hwq_graph_check_order(g));
+    find_overwritten(g);
+    aorta_status status = compare_all(&c);
+    c.fetching = false;
+    forget(g);
+    if (!status) status = spoil_results(g);
+    if (!status) status = iterate(g);
+    if (!status) status = compare_all(&c);
+    forget(g);
+    for (struct hwq_memory *m = g->memories; m; m = m->next) free_pages(m);
+    return status;
+}

@@ -1,0 +1,137 @@
+#include "hwq/graph_operations.h"
+
+#include <math.h>
+
+enum { X, WEIGHT, BIAS, DY = X }; /* inputs; of the gradient of the weights: x, dy, and what it adds to */
+enum { ROWS_DY = 1, OLD_WEIGHT, OLD_BIAS };
+
+struct shape {
+    struct aorta_linear linear;
+    bool relu, tf32, accumulate;
+};
+
+struct hwq_layer hwq_layer(struct hwq_graph *g, uint64_t id, int64_t in, int64_t out, bool trained) {
+    struct hwq_layer layer = {.in = in, .out = out};
+    layer.weight = hwq_input(g, id, out, in, 1.0f / sqrtf((float)in), "weights");
+    layer.bias = hwq_input(g, id + 1, 1, out, 0.1f, "biases");
+    if (!trained) return layer;
+    layer.dweight = hwq_result(g, AORTA_F32, out, in, "gradients of weights");
+    layer.dbias = hwq_result(g, AORTA_F32, 1, out, "gradients of biases");
+    return layer;
+}
+
+static struct aorta_linear shape_of(const struct hwq_layer *layer, int64_t rows) {
+    return (struct aorta_linear){AORTA_F32, rows, layer->in, layer->out};
+}
+
+static double flops(const struct hwq_operation *o) {
+    const struct aorta_linear *l = &((const struct shape *)o->shape)->linear;
+    return 2.0 * (double)l->rows * (double)l->in * (double)l->out;
+}
+
+/* ---- forward ---- */
+
+static aorta_status run_forward(const struct hwq_operation *o, struct aorta_stream *stream) {
+    const struct shape *shape = o->shape;
+    const void *x = hwq_floats(o->in[X]), *weight = hwq_floats(o->in[WEIGHT]), *bias = hwq_floats(o->in[BIAS]);
+    if (shape->relu)
+        return aorta_linear_relu_forward(stream, shape->linear, x, weight, bias, hwq_floats(o->out[0]), shape->tf32);
+    return aorta_linear_forward(stream, shape->linear, x, weight, bias, hwq_floats(o->out[0]));
+}
+
+static struct hwq_value forward_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
+                                        int64_t column) {
+    const struct shape *shape = o->shape;
+    struct hwq_sum sum = {0};
+    (void)output;
+    for (int64_t k = 0; k < shape->linear.in; k++)
+        hwq_sum_product(&sum, hwq_at(c, o, X, row, k), hwq_at(c, o, WEIGHT, column, k));
+    if (o->in[BIAS].memory) hwq_sum_add(&sum, hwq_at(c, o, BIAS, 0, column));
+    struct hwq_value value = hwq_sum_end(&sum, shape->tf32 ? HWQ_TF32 : HWQ_FP32);
+    if (shape->relu) value.value = fmax(value.value, 0.0);
+    return value;
+}
+
+static const struct hwq_kind linear = {"linear", AORTA_SPAN_GEMM, run_forward, forward_element, flops, 0};
+static const struct hwq_kind linear_relu = {"linear_relu", AORTA_SPAN_GEMM, run_forward, forward_element, flops, 0};
+
+static struct hwq_tensor forward(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor x,
+                                 const struct shape *shape) {
+    const struct hwq_tensor y = hwq_output(g, x.rows, layer->out, "output of a layer");
+    const struct hwq_operation o = {
+        .kind = shape->relu ? &linear_relu : &linear, .stream = s, .in = {x, layer->weight, layer->bias}, .out = {y}};
+    hwq_append(g, &o, shape, sizeof *shape);
+    return y;
+}
+
+struct hwq_tensor hwq_linear(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor x) {
+    const struct shape shape = {.linear = shape_of(layer, x.rows)};
+    return forward(g, s, layer, x, &shape);
+}
+
+struct hwq_tensor hwq_linear_relu(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor x,
+                                  bool tf32) {
+    const struct shape shape = {.linear = shape_of(layer, x.rows), .relu = true, .tf32 = tf32};
+    return forward(g, s, layer, x, &shape);
+}
+
+/* ---- the gradient of the input ---- */
+
+static aorta_status run_input(const struct hwq_operation *o, struct aorta_stream *stream) {
+    const struct shape *shape = o->shape;
+    return aorta_linear_backward_input(stream, shape->linear, hwq_floats(o->in[DY]), hwq_floats(o->in[WEIGHT]),
+                                       hwq_floats(o->out[0]), false);
+}
+
+static struct hwq_value input_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
+                                      int64_t column) {
+    struct hwq_sum sum = {0};
+    (void)output;
+    for (int64_t k = 0; k < o->in[DY].columns; k++)
+        hwq_sum_product(&sum, hwq_at(c, o, DY, row, k), hwq_at(c, o, WEIGHT, k, column));
+    return hwq_sum_end(&sum, HWQ_FP32);
+}
+
+static const struct hwq_kind linear_input = {"linear_input", AORTA_SPAN_GEMM, run_input, input_element, flops, 0};
+
+struct hwq_tensor hwq_linear_input(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor dy) {
+    const struct shape shape = {.linear = shape_of(layer, dy.rows)};
+    const struct hwq_tensor dx = hwq_output(g, dy.rows, layer->in, "gradient of an input");
+    const struct hwq_operation o = {.kind = &linear_input, .stream = s, .in = {dy, layer->weight}, .out = {dx}};
+    hwq_append(g, &o, &shape, sizeof shape);
+    return dx;
+}
+
+/* ---- the gradients of weights and biases ---- */
+
+static aorta_status run_weight(const struct hwq_operation *o, struct aorta_stream *stream) {
+    const struct shape *shape = o->shape;
+    return aorta_linear_backward_weight(stream, shape->linear, hwq_floats(o->in[X]), hwq_floats(o->in[ROWS_DY]),
+                                        hwq_floats(o->out[0]), hwq_floats(o->out[1]), shape->accumulate);
+}
+
+/* dweight [row, column] = Σ dy·x over the rows of the batch; dbias without x. */
+static struct hwq_value weight_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
+                                       int64_t column) {
+    const struct shape *shape = o->shape;
+    struct hwq_sum sum = {0};
+    for (int64_t i = 0; i < shape->linear.rows; i++)
+        if (output == 0)
+            hwq_sum_product(&sum, hwq_at(c, o, ROWS_DY, i, row), hwq_at(c, o, X, i, column));
+        else
+            hwq_sum_add(&sum, hwq_at(c, o, ROWS_DY, i, column));
+    if (shape->accumulate) hwq_sum_add(&sum, hwq_at(c, o, output == 0 ? OLD_WEIGHT : OLD_BIAS, row, column));
+    return hwq_sum_end(&sum, HWQ_FP32);
+}
+
+static const struct hwq_kind linear_weight = {"linear_weight", AORTA_SPAN_GEMM, run_weight, weight_element, flops, 0};
+
+void hwq_linear_weight(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor x,
+                       struct hwq_tensor dy, bool accumulate) {
+    const struct shape shape = {.linear = shape_of(layer, x.rows), .accumulate = accumulate};
+    struct hwq_operation o = {
+        .kind = &linear_weight, .stream = s, .in = {x, dy}, .out = {layer->dweight, layer->dbias}};
+    if (accumulate) o.in[OLD_WEIGHT] = layer->dweight;
+    if (accumulate) o.in[OLD_BIAS] = layer->dbias;
+    hwq_append(g, &o, &shape, sizeof shape);
+}

@@ -1,0 +1,208 @@
+#include "hwq/graph_operations.h"
+
+#include <math.h>
+
+enum { A, B, P };
+
+struct shape {
+    struct aorta_products products;
+    float scale;
+    bool causal;
+};
+
+/* ---- matrices of a tensor ---- */
+
+static bool side_by_side(const struct hwq_tensor *t) {
+    return t->columns > t->width;
+}
+
+struct matrix {
+    int64_t rows, columns, distance;
+};
+
+static struct matrix matrix_of(const struct hwq_tensor *t, int64_t batch) {
+    if (side_by_side(t)) return (struct matrix){t->rows, t->width, t->period};
+    return (struct matrix){t->rows / batch, t->columns, t->rows / batch * t->stride};
+}
+
+/* Element [row, column] of matrix `number` of an input. */
+static struct hwq_value element_of(struct hwq_checker *c, const struct hwq_operation *o, int input, int64_t number,
+                                   int64_t row, int64_t column) {
+    const struct hwq_tensor *t = &o->in[input];
+    const int64_t batch = ((const struct shape *)o->shape)->products.batch;
+    if (side_by_side(t)) return hwq_at(c, o, input, row, number * t->width + column);
+    return hwq_at(c, o, input, number * (t->rows / batch) + row, column);
+}
+
+/* Where an element of a tensor lies: in which matrix, and where in it. */
+struct place {
+    int64_t number, row, column;
+};
+
+static struct place place_of(const struct hwq_tensor *t, int64_t batch, int64_t row, int64_t column) {
+    if (side_by_side(t)) return (struct place){column / t->width, row, column % t->width};
+    return (struct place){row / (t->rows / batch), row % (t->rows / batch), column};
+}
+
+static struct shape shape_of(int64_t batch, struct hwq_matrices a, struct hwq_matrices b) {
+    const struct matrix left = matrix_of(&a.tensor, batch), right = matrix_of(&b.tensor, batch);
+    return (struct shape){.products = {.batch = batch,
+                                       .m = a.transposed ? left.columns : left.rows,
+                                       .n = b.transposed ? right.rows : right.columns,
+                                       .k = a.transposed ? left.rows : left.columns,
+                                       .transpose_a = a.transposed,
+                                       .transpose_b = b.transposed,
+                                       .lda = a.tensor.stride,
+                                       .ldb = b.tensor.stride,
+                                       .a_batch = left.distance,
+                                       .b_batch = right.distance}};
+}
+
+static void set_output(struct shape *shape, const struct hwq_tensor *c) {
+    shape->products.ldc = c->stride;
+    shape->products.c_batch = matrix_of(c, shape->products.batch).distance;
+}
+
+static double flops(const struct hwq_operation *o) {
+    const struct aorta_products *p = &((const struct shape *)o->shape)->products;
+    return 2.0 * (double)p->batch * (double)p->m * (double)p->n * (double)p->k;
+}
+
+/* ---- products ---- */
+
+static struct hwq_value product(struct hwq_checker *c, const struct hwq_operation *o, int64_t number, int64_t row,
+                                int64_t column) {
+    const struct aorta_products *p = &((const struct shape *)o->shape)->products;
+    struct hwq_sum sum = {0};
+    for (int64_t k = 0; k < p->k; k++)
+        hwq_sum_product(&sum, element_of(c, o, A, number, p->transpose_a ? k : row, p->transpose_a ? row : k),
+                        element_of(c, o, B, number, p->transpose_b ? column : k, p->transpose_b ? k : column));
+    return hwq_sum_end(&sum, HWQ_FP32);
+}
+
+static aorta_status run_products(const struct hwq_operation *o, struct aorta_stream *stream) {
+    const struct shape *shape = o->shape;
+    return aorta_products_run(stream, &shape->products, hwq_floats(o->in[A]), hwq_floats(o->in[B]),
+                              hwq_floats(o->out[0]));
+}
+
+static struct hwq_value products_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
+                                         int64_t column) {
+    const struct shape *shape = o->shape;
+    const struct place at = place_of(&o->out[output], shape->products.batch, row, column);
+    return product(c, o, at.number, at.row, at.column);
+}
+
+static const struct hwq_kind products = {"products", AORTA_SPAN_GEMM, run_products, products_element, flops, 0};
+
+static struct hwq_tensor append(struct hwq_graph *g, const struct hwq_kind *kind, int s, struct shape *shape,
+                                struct hwq_tensor a, struct hwq_tensor b, struct hwq_tensor p, const char *name) {
+    const struct hwq_tensor c = hwq_output(g, shape->products.batch * shape->products.m, shape->products.n, name);
+    const struct hwq_operation o = {.kind = kind, .stream = s, .in = {a, b, p}, .out = {c}};
+    if (c.memory) set_output(shape, &c);
+    hwq_append(g, &o, shape, sizeof *shape);
+    return c;
+}
+
+struct hwq_tensor hwq_products(struct hwq_graph *g, int s, int64_t batch, struct hwq_matrices a,
+                               struct hwq_matrices b) {
+    struct shape shape = shape_of(batch, a, b);
+    return append(g, &products, s, &shape, a.tensor, b.tensor, (struct hwq_tensor){0}, "products");
+}
+
+/* ---- scores ---- */
+
+static aorta_status run_scores(const struct hwq_operation *o, struct aorta_stream *stream) {
+    const struct shape *shape = o->shape;
+    return aorta_scores_forward(stream, &shape->products, shape->scale, hwq_floats(o->in[A]), hwq_floats(o->in[B]),
+                                hwq_floats(o->out[0]));
+}
+
+/* The exponentials are of differences to the element's own score. */
+static struct hwq_value scores_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
+                                       int64_t column) {
+    const struct shape *shape = o->shape;
+    const struct place at = place_of(&o->out[output], shape->products.batch, row, column);
+    const struct hwq_value own = product(c, o, at.number, at.row, at.column);
+    double sum = 0.0;
+    for (int64_t j = 0; j < shape->products.n; j++) {
+        const struct hwq_value other = product(c, o, at.number, at.row, j);
+        if (isinf(other.allowed)) return hwq_unknown();
+        sum += exp((double)shape->scale * (other.value - own.value));
+    }
+    return (struct hwq_value){1.0 / sum, 1e-7 + 3e-5 / sum};
+}
+
+static const struct hwq_kind scores = {"scores", AORTA_SPAN_GEMM, run_scores, scores_element, flops, 0};
+
+struct hwq_tensor hwq_scores(struct hwq_graph *g, int s, int64_t batch, float scale, struct hwq_tensor q,
+                             struct hwq_tensor k) {
+    struct shape shape = shape_of(batch, (struct hwq_matrices){q, false}, (struct hwq_matrices){k, true});
+    shape.scale = scale;
+    return append(g, &scores, s, &shape, q, k, (struct hwq_tensor){0}, "attention weights");
+}
+
+static aorta_status run_scores_backward(const struct hwq_operation *o, struct aorta_stream *stream) {
+    const struct shape *shape = o->shape;
+    return aorta_scores_backward(stream, &shape->products, shape->scale, hwq_floats(o->in[A]), hwq_floats(o->in[B]),
+                                 hwq_floats(o->in[P]), hwq_floats(o->out[0]));
+}
+
+static struct hwq_value scores_backward_element(struct hwq_checker *c, const struct hwq_operation *o, int output,
+                                                int64_t row, int64_t column) {
+    const struct shape *shape = o->shape;
+    const struct place at = place_of(&o->out[output], shape->products.batch, row, column);
+    const double scale = (double)shape->scale;
+    const struct hwq_value p = hwq_at(c, o, P, row, column), own = product(c, o, at.number, at.row, at.column);
+    double along = 0.0, most = 0.0;
+    for (int64_t j = 0; j < shape->products.n; j++) {
+        const struct hwq_value dp = product(c, o, at.number, at.row, j);
+        if (isinf(dp.allowed)) return hwq_unknown();
+        along += element_of(c, o, P, at.number, at.row, j).value * dp.value;
+        most = fmax(most, dp.allowed);
+    }
+    return (struct hwq_value){scale * p.value * (own.value - along), 2.0 * scale * p.value * most + 1e-30};
+}
+
+static const struct hwq_kind scores_backward = {"scores_backward",       AORTA_SPAN_GEMM, run_scores_backward,
+                                                scores_backward_element, flops,           0};
+
+struct hwq_tensor hwq_scores_backward(struct hwq_graph *g, int s, int64_t batch, float scale,
+                                      struct hwq_tensor dcontext, struct hwq_tensor v, struct hwq_tensor p) {
+    struct shape shape = shape_of(batch, (struct hwq_matrices){dcontext, false}, (struct hwq_matrices){v, true});
+    shape.scale = scale;
+    return append(g, &scores_backward, s, &shape, dcontext, v, p, "gradients of scores");
+}
+
+/* ---- softmax ---- */
+
+static aorta_status run_softmax(const struct hwq_operation *o, struct aorta_stream *stream) {
+    const struct shape *shape = o->shape;
+    const struct aorta_softmax softmax = {
+        .rows = o->in[0].rows, .width = o->in[0].columns, .scale = shape->scale, .causal = shape->causal};
+    return aorta_softmax_forward(stream, softmax, hwq_floats(o->in[0]), hwq_floats(o->out[0]));
+}
+
+static struct hwq_value softmax_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
+                                        int64_t column) {
+    const struct shape *shape = o->shape;
+    const int64_t width = o->in[0].columns, last = shape->causal ? row % width : width - 1;
+    const struct hwq_value own = hwq_at(c, o, 0, row, column);
+    double sum = 0.0;
+    (void)output;
+    if (column > last) return (struct hwq_value){0.0, 1e-7};
+    for (int64_t j = 0; j <= last; j++) {
+        const struct hwq_value other = hwq_at(c, o, 0, row, j);
+        if (isinf(other.allowed)) return hwq_unknown();
+        sum += exp((double)shape->scale * (other.value - own.value));
+    }
+    return (struct hwq_value){1.0 / sum, 1e-7 + 3e-5 / sum};
+}
+
+static const struct hwq_kind softmax = {"softmax", AORTA_SPAN_KERNEL, run_softmax, softmax_element, NULL, 0};
+
+void hwq_softmax(struct hwq_graph *g, int s, struct hwq_tensor x, float scale, bool causal) {
+    const struct shape shape = {.scale = scale, .causal = causal};
+    const struct hwq_operation o = {.kind = &softmax, .stream = s, .in = {x}, .out = {x}};
+    hwq_append(g, &o, &shape, sizeof shape);
+}

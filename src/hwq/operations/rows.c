@@ -1,0 +1,315 @@
+#include "hwq/graph_operations.h"
+
+#include <math.h>
+
+#define AORTA_DRAW_FUNCTION static inline
+#define aorta_draw_log logf
+#include "base/philox.h"
+#include "ops/draw.h"
+
+/* ---- LayerNorm ---- */
+
+#define EPSILON 1e-5f
+
+enum { X, RESIDUAL, GAMMA, BETA };           /* inputs of the forward pass */
+enum { SUM, Y, MEAN, RSTD };                 /* and its outputs */
+enum { DY, EXTRA, OF, SCALE, MEANS, RSTDS }; /* inputs of the backward pass */
+
+struct hwq_norm hwq_norm(struct hwq_graph *g, uint64_t id, int64_t width, bool trained) {
+    struct hwq_norm norm = {hwq_input(g, id, 1, width, 1.0f, "scales of a norm"),
+                            hwq_input(g, id + 1, 1, width, 0.1f, "shifts of a norm"),
+                            {0},
+                            {0}};
+    if (!trained) return norm;
+    norm.dgamma = hwq_result(g, AORTA_F32, 1, width, "gradients of scales");
+    norm.dbeta = hwq_result(g, AORTA_F32, 1, width, "gradients of shifts");
+    return norm;
+}
+
+static struct aorta_norm norm_shape(const struct hwq_tensor *x) {
+    return (struct aorta_norm){.dtype = AORTA_F32, .rows = x->rows, .width = x->columns, .eps = EPSILON};
+}
+
+static aorta_status run_norm(const struct hwq_operation *o, struct aorta_stream *stream) {
+    return aorta_norm_forward(stream, norm_shape(&o->in[X]), hwq_floats(o->in[X]), hwq_floats(o->in[RESIDUAL]),
+                              hwq_floats(o->in[GAMMA]), hwq_floats(o->in[BETA]), hwq_floats(o->out[SUM]),
+                              hwq_floats(o->out[Y]), hwq_floats(o->out[MEAN]), hwq_floats(o->out[RSTD]));
+}
+
+static struct hwq_value sum_element(struct hwq_checker *c, const struct hwq_operation *o, int64_t row, int64_t column) {
+    struct hwq_sum sum = {0};
+    hwq_sum_add(&sum, hwq_at(c, o, X, row, column));
+    if (o->in[RESIDUAL].memory) hwq_sum_add(&sum, hwq_at(c, o, RESIDUAL, row, column));
+    return hwq_sum_end(&sum, 1e-6);
+}
+
+/* From the sums that the operation stored itself: they are compared on their own. */
+static struct hwq_value norm_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
+                                     int64_t column) {
+    const int64_t width = o->out[SUM].columns;
+    double mean = 0.0, square = 0.0, off = 0.0;
+    if (output == SUM) return sum_element(c, o, row, column);
+    for (int64_t j = 0; j < width; j++) {
+        const struct hwq_value x = hwq_written(c, o, SUM, row, j);
+        if (isinf(x.allowed)) return x;
+        mean += x.value / (double)width;
+        off = fmax(off, x.allowed);
+    }
+    for (int64_t j = 0; j < width; j++) {
+        const double distance = hwq_written(c, o, SUM, row, j).value - mean;
+        square += distance * distance;
+    }
+    const double rstd = 1.0 / sqrt(square / (double)width + (double)EPSILON);
+    if (output == MEAN) return (struct hwq_value){mean, 1e-5 + off};
+    if (output == RSTD) return (struct hwq_value){rstd, 1e-5 * rstd + off * rstd * rstd};
+    const double normal = (hwq_written(c, o, SUM, row, column).value - mean) * rstd;
+    const double gamma = hwq_at(c, o, GAMMA, 0, column).value;
+    const double y = normal * gamma + hwq_at(c, o, BETA, 0, column).value;
+    return (struct hwq_value){y, 1e-5 + 1e-5 * fabs(y) + 3.0 * off * rstd * fabs(gamma)};
+}
+
+static const struct hwq_kind norm_forward = {"norm", AORTA_SPAN_KERNEL, run_norm, norm_element, NULL, 0};
+
+struct hwq_tensor hwq_norm_forward(struct hwq_graph *g, int s, const struct hwq_norm *norm, struct hwq_tensor x,
+                                   struct hwq_tensor residual, struct hwq_norm_saved *saved) {
+    const struct hwq_tensor y = hwq_output(g, x.rows, x.columns, "output of a norm");
+    if (!saved->sum.memory) {
+        saved->sum = hwq_result(g, AORTA_F32, x.rows, x.columns, "residual sum");
+        saved->mean = hwq_result(g, AORTA_F32, x.rows, 1, "means");
+        saved->rstd = hwq_result(g, AORTA_F32, x.rows, 1, "deviations");
+    }
+    const struct hwq_operation o = {.kind = &norm_forward,
+                                    .stream = s,
+                                    .in = {x, residual, norm->gamma, norm->beta},
+                                    .out = {saved->sum, y, saved->mean, saved->rstd}};
+    hwq_append(g, &o, NULL, 0);
+    return y;
+}
+
+static aorta_status run_norm_backward(const struct hwq_operation *o, struct aorta_stream *stream) {
+    return aorta_norm_backward(stream, norm_shape(&o->in[OF]), hwq_floats(o->in[DY]), hwq_floats(o->in[EXTRA]),
+                               hwq_floats(o->in[OF]), hwq_floats(o->in[SCALE]), hwq_floats(o->in[MEANS]),
+                               hwq_floats(o->in[RSTDS]), hwq_floats(o->out[0]), NULL, hwq_floats(o->out[1]),
+                               hwq_floats(o->out[2]), NULL, false);
+}
+
+static struct hwq_value slope(struct hwq_checker *c, const struct hwq_operation *o, int64_t row, int64_t column) {
+    struct hwq_sum sum = {0};
+    hwq_sum_add(&sum, hwq_at(c, o, DY, row, column));
+    if (o->in[EXTRA].memory) hwq_sum_add(&sum, hwq_at(c, o, EXTRA, row, column));
+    return hwq_sum_end(&sum, 1e-7);
+}
+
+/* dgamma and dbeta: sums over the rows of dy·n and dy. */
+static struct hwq_value norm_parameter(struct hwq_checker *c, const struct hwq_operation *o, int output,
+                                       int64_t column) {
+    struct hwq_sum sum = {0};
+    for (int64_t row = 0; row < o->in[OF].rows; row++) {
+        const struct hwq_value dy = slope(c, o, row, column);
+        struct hwq_value factor = {1.0, 0.0};
+        if (output == 1) factor = hwq_at(c, o, OF, row, column);
+        if (output == 1)
+            factor.value = (factor.value - hwq_at(c, o, MEANS, row, 0).value) * hwq_at(c, o, RSTDS, row, 0).value;
+        hwq_sum_product(&sum, dy, factor);
+    }
+    return hwq_sum_end(&sum, 1e-5);
+}
+
+/* With n = (sum − mean)·rstd and g = (dy + extra)·gamma: dsum = rstd·(g − mean(g) − n·mean(g·n)). */
+static struct hwq_value norm_backward_element(struct hwq_checker *c, const struct hwq_operation *o, int output,
+                                              int64_t row, int64_t column) {
+    const int64_t width = o->in[OF].columns;
+    double mean = 0.0, square = 0.0, total = 0.0, along = 0.0, own = 0.0, magnitude = 0.0, off = 0.0;
+    if (output > 0) return norm_parameter(c, o, output, column);
+    for (int64_t j = 0; j < width; j++) mean += hwq_at(c, o, OF, row, j).value / (double)width;
+    for (int64_t j = 0; j < width; j++) square += pow(hwq_at(c, o, OF, row, j).value - mean, 2.0);
+    const double rstd = 1.0 / sqrt(square / (double)width + (double)EPSILON);
+    for (int64_t j = 0; j < width; j++) {
+        const struct hwq_value dy = slope(c, o, row, j);
+        const double gamma = hwq_at(c, o, SCALE, 0, j).value, one = dy.value * gamma;
+        if (isinf(dy.allowed)) return dy;
+        total += one / (double)width;
+        along += one * (hwq_at(c, o, OF, row, j).value - mean) * rstd / (double)width;
+        magnitude = fmax(magnitude, fabs(one));
+        off = fmax(off, dy.allowed * fabs(gamma));
+        if (j == column) own = one;
+    }
+    const double normal = (hwq_at(c, o, OF, row, column).value - mean) * rstd;
+    return (struct hwq_value){rstd * (own - total - normal * along), rstd * (1e-5 * magnitude + 3.0 * off) + 1e-30};
+}
+
+static const struct hwq_kind norm_backward = {
+    "norm_backward", AORTA_SPAN_KERNEL, run_norm_backward, norm_backward_element, NULL, 0};
+
+struct hwq_tensor hwq_norm_backward(struct hwq_graph *g, int s, const struct hwq_norm *norm, struct hwq_tensor dy,
+                                    struct hwq_tensor extra, const struct hwq_norm_saved *saved) {
+    const struct hwq_tensor dsum = hwq_output(g, dy.rows, dy.columns, "gradient of a residual sum");
+    const struct hwq_operation o = {.kind = &norm_backward,
+                                    .stream = s,
+                                    .in = {dy, extra, saved->sum, norm->gamma, saved->mean, saved->rstd},
+                                    .out = {dsum, norm->dgamma, norm->dbeta}};
+    hwq_append(g, &o, NULL, 0);
+    return dsum;
+}
+
+/* ---- the loss ---- */
+
+static aorta_status run_cross_entropy(const struct hwq_operation *o, struct aorta_stream *stream) {
+    return aorta_cross_entropy(stream, o->in[0].rows, o->in[0].columns, hwq_floats(o->in[0]), hwq_at_device(o->in[1]),
+                               *(const float *)o->shape, hwq_floats(o->out[0]), hwq_floats(o->out[1]));
+}
+
+/* log Σ exp of a row. */
+static struct hwq_value logsum_of(struct hwq_checker *c, const struct hwq_operation *o, int64_t row) {
+    double sum = 0.0;
+    for (int64_t i = 0; i < o->in[0].columns; i++) {
+        const struct hwq_value x = hwq_at(c, o, 0, row, i);
+        if (isinf(x.allowed)) return x;
+        sum += exp(x.value);
+    }
+    return (struct hwq_value){log(sum), 1e-5 + 1e-5 * fabs(log(sum))};
+}
+
+static struct hwq_value cross_entropy_element(struct hwq_checker *c, const struct hwq_operation *o, int output,
+                                              int64_t row, int64_t column) {
+    const double weight = (double)*(const float *)o->shape;
+    const int64_t label = (int64_t)hwq_at(c, o, 1, 0, row).value;
+    const struct hwq_value logsum = logsum_of(c, o, row);
+    if (isinf(logsum.allowed)) return logsum;
+    if (output == 0) return (struct hwq_value){logsum.value - hwq_at(c, o, 0, row, label).value, logsum.allowed};
+    const double slope = weight * (exp(hwq_at(c, o, 0, row, column).value - logsum.value) - (column == label));
+    return (struct hwq_value){slope, 1e-6 * weight + 1e-5 * fabs(slope)};
+}
+
+static const struct hwq_kind cross_entropy = {
+    "cross_entropy", AORTA_SPAN_KERNEL, run_cross_entropy, cross_entropy_element, NULL, 0};
+
+struct hwq_tensor hwq_cross_entropy(struct hwq_graph *g, int s, struct hwq_tensor x, struct hwq_tensor labels,
+                                    float weight) {
+    const struct hwq_tensor dx = hwq_output(g, x.rows, x.columns, "gradient of the loss");
+    const struct hwq_tensor losses = hwq_result(g, AORTA_F32, x.rows, 1, "losses");
+    const struct hwq_operation o = {.kind = &cross_entropy, .stream = s, .in = {x, labels}, .out = {losses, dx}};
+    hwq_append(g, &o, &weight, sizeof weight);
+    return dx;
+}
+
+/* ---- length one, and the largest ---- */
+
+static aorta_status run_normalise(const struct hwq_operation *o, struct aorta_stream *stream) {
+    return aorta_normalise_rows(stream, o->in[0].rows, o->in[0].columns, hwq_floats(o->in[0]), hwq_floats(o->out[0]));
+}
+
+static struct hwq_value normalise_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
+                                          int64_t column) {
+    double square = 0.0, off = 0.0;
+    (void)output;
+    for (int64_t j = 0; j < o->in[0].columns; j++) {
+        const struct hwq_value x = hwq_at(c, o, 0, row, j);
+        square += x.value * x.value;
+        off = fmax(off, x.allowed);
+    }
+    const double length = fmax(sqrt(square), 1e-8);
+    return (struct hwq_value){hwq_at(c, o, 0, row, column).value / length, 1e-5 + off / length};
+}
+
+static const struct hwq_kind normalise = {"normalise", AORTA_SPAN_KERNEL, run_normalise, normalise_element, NULL, 0};
+
+void hwq_normalise(struct hwq_graph *g, int s, struct hwq_tensor x) {
+    hwq_append(g, &(struct hwq_operation){.kind = &normalise, .stream = s, .in = {x}, .out = {x}}, NULL, 0);
+}
+
+static aorta_status run_top(const struct hwq_operation *o, struct aorta_stream *stream) {
+    return aorta_top(stream, o->in[0].rows, o->in[0].columns, o->out[0].columns, hwq_floats(o->in[0]),
+                     hwq_at_device(o->out[0]), hwq_floats(o->out[1]));
+}
+
+/* The element before which `rank` others come: larger ones, and equal ones further left. */
+static struct hwq_value top_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
+                                    int64_t rank) {
+    for (int64_t place = 0; place < o->in[0].columns; place++) {
+        const struct hwq_value own = hwq_at(c, o, 0, row, place);
+        int64_t before = 0;
+        if (own.allowed > 0.0) return hwq_unknown(); /* rounding may decide */
+        for (int64_t i = 0; i < o->in[0].columns && before <= rank; i++) {
+            const double other = hwq_at(c, o, 0, row, i).value;
+            before += other > own.value || (other == own.value && i < place);
+        }
+        if (before == rank) return hwq_exact(output == 0 ? (double)place : own.value);
+    }
+    return hwq_exact(NAN);
+}
+
+static const struct hwq_kind top = {"top", AORTA_SPAN_KERNEL, run_top, top_element, NULL, 0};
+
+struct hwq_tensor hwq_top(struct hwq_graph *g, int s, struct hwq_tensor x, int64_t count) {
+    const struct hwq_tensor places = hwq_result(g, AORTA_I64, x.rows, count, "places of the largest");
+    const struct hwq_tensor values = hwq_result(g, AORTA_F32, x.rows, count, "the largest");
+    hwq_append(g, &(struct hwq_operation){.kind = &top, .stream = s, .in = {x}, .out = {places, values}}, NULL, 0);
+    return places;
+}
+
+/* ---- sampling ---- */
+
+struct draw {
+    uint64_t seed;
+    uint32_t site;
+};
+
+static aorta_status run_sample(const struct hwq_operation *o, struct aorta_stream *stream) {
+    const struct draw *draw = o->shape;
+    return aorta_sample(stream, o->in[0].rows, o->in[0].columns, hwq_floats(o->in[0]), draw->seed, draw->site,
+                        hwq_at_device(o->in[1]), hwq_at_device(o->out[0]), hwq_floats(o->out[1]));
+}
+
+/* A token that is as good as the best but for rounding is right. */
+static struct hwq_value sample_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
+                                       int64_t column) {
+    const struct draw *draw = o->shape;
+    const uint32_t step = o->in[1].memory ? (uint32_t)hwq_at(c, o, 1, 0, 0).value : 0;
+    if (output == 1) return logsum_of(c, o, row);
+    const int64_t token = (int64_t)hwq_written(c, o, 0, 0, column).value;
+    double best = -INFINITY, own = -INFINITY, most = 0.0;
+    row = column; /* tokens [1, rows] */
+    for (int64_t i = 0; i < o->in[0].columns; i++) {
+        const struct aorta_philox counter = {{(uint32_t)(i / 4), (uint32_t)row, draw->site, step}};
+        const struct aorta_philox words =
+            aorta_philox4x32_10(counter, (uint32_t)draw->seed, (uint32_t)(draw->seed >> 32));
+        const struct hwq_value x = hwq_at(c, o, 0, row, i);
+        if (isinf(x.allowed)) return x;
+        const double score = x.value - log((double)aorta_draw_exponential(words.word[i % 4]));
+        if (score > best) most = (double)i;
+        best = fmax(best, score);
+        if (i == token) own = score;
+    }
+    return hwq_exact(best - own <= 1e-4 ? (double)token : most);
+}
+
+static const struct hwq_kind sample = {"sample", AORTA_SPAN_KERNEL, run_sample, sample_element, NULL, 8};
+
+struct hwq_tensor hwq_sample(struct hwq_graph *g, int s, struct hwq_tensor x, uint32_t site, struct hwq_tensor step,
+                             struct hwq_tensor tokens, struct hwq_tensor *logsums) {
+    const struct draw draw = {g->hwq->seed, site};
+    if (!logsums->memory) *logsums = hwq_result(g, AORTA_F32, x.rows, 1, "logarithms of sums");
+    const struct hwq_operation o = {.kind = &sample, .stream = s, .in = {x, step}, .out = {tokens, *logsums}};
+    hwq_append(g, &o, &draw, sizeof draw);
+    return tokens;
+}
+
+static aorta_status run_logsum(const struct hwq_operation *o, struct aorta_stream *stream) {
+    return aorta_logsum(stream, o->in[0].rows, o->in[0].columns, hwq_floats(o->in[0]), hwq_floats(o->out[0]));
+}
+
+static struct hwq_value logsum_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
+                                       int64_t column) {
+    (void)output;
+    (void)column;
+    return logsum_of(c, o, row);
+}
+
+static const struct hwq_kind logsum = {"logsum", AORTA_SPAN_KERNEL, run_logsum, logsum_element, NULL, 8};
+
+struct hwq_tensor hwq_logsum(struct hwq_graph *g, int s, struct hwq_tensor x) {
+    const struct hwq_tensor sums = hwq_output(g, x.rows, 1, "logarithms of sums");
+    hwq_append(g, &(struct hwq_operation){.kind = &logsum, .stream = s, .in = {x}, .out = {sums}}, NULL, 0);
+    return sums;
+}
