@@ -11,7 +11,7 @@ Runs \`aorta train\` with one rank for each $nodes.
   CONFIG      a file of config/ or any other (config/default.yaml)
   KEY=VALUE   overrides of the configuration; the word --override before them may be there
   --dry-run   prints the command and starts nothing
-  RANKS=N     that many ranks, instead of one for each device
+  RANKS=N     that many ranks, instead of one for each device (2 ranks on the CPU where there is none)
   AORTA=FILE  the program (the one built here, else the one in PATH)
 END
 }
@@ -37,7 +37,11 @@ done
 . "$here/scripts/program.sh"
 ranks=${RANKS:-$(count_devices)}
 case $ranks in *[!0-9]* | '') fail "RANKS is \"$ranks\"; it is a number from 1 on" ;; esac
-[ "$ranks" -gt 0 ] || fail "no $nodes is visible (aorta info says what was looked for); without one: aorta launch -n 2 -- aorta train --config config/quickstart.yaml"
+if [ "$ranks" -eq 0 ]; then
+    [ -z "${RANKS:-}" ] || fail "RANKS is 0; it is a number from 1 on"
+    ranks=2
+    echo "$name: no $nodes is visible (aorta info says what was looked for): $ranks ranks on the CPU" >&2
+fi
 
 # The words that are neither options nor the configuration, in their order.
 set -- "$@" ''

@@ -87,13 +87,7 @@ static aorta_status choose_backend(const struct aorta_comm_options *options, str
     const struct aorta_device_info *device = aorta_device_get_info(options->device);
     AORTA_TRY(check_name(options));
     bool cpu = device->kind == AORTA_DEVICE_CPU;
-    if (!strcmp(name, "nccl") && cpu) {
-        return AORTA_ERROR(AORTA_CONFIG,
-                           "%s: nccl serves GPUs, and the device is cpu: write auto or mpi, or choose the device cuda "
-                           "or hip",
-                           called(options));
-    }
-    if (options->ranks.world_size == 1 && strcmp(name, "nccl") != 0) return choose_one_rank(name, comm);
+    if (options->ranks.world_size == 1 && (cpu || strcmp(name, "nccl") != 0)) return choose_one_rank(name, comm);
     if (!strcmp(name, "local")) {
         return AORTA_ERROR(AORTA_CONFIG, "%s: local serves one rank, and there are %d: write auto or %s",
                            called(options), options->ranks.world_size, cpu ? "mpi" : "nccl");
@@ -101,6 +95,7 @@ static aorta_status choose_backend(const struct aorta_comm_options *options, str
     if (!cpu) return choose_for_gpu(options, aorta_device_kind_name(device->kind), comm);
     comm->backend = &aorta_comm_mpi;
     if (!strcmp(name, "gloo")) comm->note = "gloo, the customary name of host collectives, means the mpi backend here";
+    if (!strcmp(name, "nccl")) comm->note = "nccl serves GPUs, and the device is cpu: it means the mpi backend here";
     return NULL;
 }
 

@@ -180,22 +180,6 @@ static void report_wrong(struct pass *pass, const struct aorta_option *row, cons
 
 static void apply(struct pass *pass, const char *path, const yaml_node_t *key, const yaml_node_t *value);
 
-/* A map without known keys: {} and null are fine, each key in it is reported. */
-static void apply_empty_map(struct pass *pass, const struct aorta_option *row, const yaml_node_t *value) {
-    if (value->type != YAML_MAPPING_NODE) {
-        report_wrong(pass, row, value);
-        return;
-    }
-    const yaml_node_pair_t *pairs = value->data.mapping.pairs.start;
-    for (const yaml_node_pair_t *pair = pairs; pair < value->data.mapping.pairs.top && !enough(pass); pair++) {
-        const yaml_node_t *name = yaml_document_get_node(pass->document, pair->key);
-        if (!begin_error(pass, name, row->key)) return;
-        aorta_text_puts(pass->errors, "unknown option ");
-        aorta_yaml_describe(pass->document, name, pass->errors);
-        aorta_text_puts(pass->errors, "; only the empty map {} is accepted here");
-    }
-}
-
 /* The place where this file gave the value before, or 0. */
 static int given_before(const struct pass *pass, size_t row) {
     const struct aorta_origin *origin = &pass->config->origins[row];
@@ -207,7 +191,8 @@ static void apply_tree(struct pass *pass, const struct aorta_option *row, const 
     struct aorta_text text = {0};
     struct aorta_json json;
     aorta_json_begin(&json, &text, 0);
-    const bool fits = value->type == YAML_SEQUENCE_NODE && aorta_yaml_to_json(pass->document, value, &json);
+    const yaml_node_type_t wanted = row->type == AORTA_OPTION_MAP ? YAML_MAPPING_NODE : YAML_SEQUENCE_NODE;
+    const bool fits = value->type == wanted && aorta_yaml_to_json(pass->document, value, &json);
     if (!fits)
         report_wrong(pass, row, value);
     else if (text.failed)
@@ -230,17 +215,13 @@ static void apply_row(struct pass *pass, const struct aorta_option *row, const y
     }
     config->origins[index] =
         (struct aorta_origin){pass->override ? AORTA_FROM_OVERRIDE : AORTA_FROM_FILE, line_of(key), pass->override};
-    if (row->type == AORTA_OPTION_TREE) {
-        apply_tree(pass, row, value);
-        return;
-    }
     struct aorta_scalar *scalars;
     size_t count;
     bool list;
     bool fits = aorta_yaml_scalars(pass->document, value, &config->arena, &scalars, &count, &list);
     bool null = fits && !list && !scalars[0].quoted && aorta_scalar_is_null(scalars[0].text);
-    if (row->type == AORTA_OPTION_EMPTY_MAP && !(row->nullable && null)) {
-        apply_empty_map(pass, row, value);
+    if ((row->type == AORTA_OPTION_TREE || row->type == AORTA_OPTION_MAP) && !(row->nullable && null)) {
+        apply_tree(pass, row, value);
     } else if (!fits || !aorta_option_store(row, scalars, count, list, config->values, &config->arena, &pass->status)) {
         report_wrong(pass, row, value);
     }

@@ -174,20 +174,13 @@ static void write_tree(const struct aorta_option *row, const void *place, struct
     (void)row;
 }
 
-static void write_empty_map(const struct aorta_option *row, const void *place, struct aorta_json *json) {
-    aorta_json_object(json);
-    aorta_json_object_end(json);
-    (void)row;
-    (void)place;
-}
-
 static void (*const writers[AORTA_OPTION_TYPE_COUNT])(const struct aorta_option *row, const void *place,
                                                       struct aorta_json *json) = {
-    [AORTA_OPTION_BOOL] = write_bool,           [AORTA_OPTION_INT] = write_int,
-    [AORTA_OPTION_DOUBLE] = write_double,       [AORTA_OPTION_STRING] = write_string,
-    [AORTA_OPTION_CHOICE] = write_choice,       [AORTA_OPTION_DOUBLES_2] = write_doubles_2,
-    [AORTA_OPTION_INT_LIST] = write_int_list,   [AORTA_OPTION_STRING_LIST] = write_string_list,
-    [AORTA_OPTION_EMPTY_MAP] = write_empty_map, [AORTA_OPTION_TREE] = write_tree,
+    [AORTA_OPTION_BOOL] = write_bool,         [AORTA_OPTION_INT] = write_int,
+    [AORTA_OPTION_DOUBLE] = write_double,     [AORTA_OPTION_STRING] = write_string,
+    [AORTA_OPTION_CHOICE] = write_choice,     [AORTA_OPTION_DOUBLES_2] = write_doubles_2,
+    [AORTA_OPTION_INT_LIST] = write_int_list, [AORTA_OPTION_STRING_LIST] = write_string_list,
+    [AORTA_OPTION_TREE] = write_tree,         [AORTA_OPTION_MAP] = write_tree,
 };
 
 enum { LONGEST_SECTION = 128 };

@@ -3,9 +3,8 @@
 #include <string.h>
 
 aorta_status aorta_option_store_default(const struct aorta_option *option, void *values, struct aorta_arena *arena) {
-    if (option->type == AORTA_OPTION_EMPTY_MAP) return NULL; /* stores nothing */
     aorta_status status = NULL;
-    if (option->type == AORTA_OPTION_TREE) {
+    if (option->type == AORTA_OPTION_TREE || option->type == AORTA_OPTION_MAP) {
         aorta_option_store(option, &(struct aorta_scalar){option->fallback, false}, 1, false, values, arena, &status);
         return status;
     }

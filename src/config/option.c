@@ -228,12 +228,6 @@ static bool store_tree(const struct target *target) {
     return true;
 }
 
-/* The reader has seen to it that {} never comes here: whatever does is wrong. */
-static bool store_empty_map(const struct target *target) {
-    (void)target;
-    return false;
-}
-
 static void null_bool(const struct aorta_option *option, void *place) {
     bool value = option->when_null != 0;
     memcpy(place, &value, sizeof value);
@@ -283,8 +277,8 @@ static const struct {
     [AORTA_OPTION_DOUBLES_2] = {store_doubles_2, null_nothing}, /* never nullable */
     [AORTA_OPTION_INT_LIST] = {store_int_list, null_list},
     [AORTA_OPTION_STRING_LIST] = {store_string_list, null_list},
-    [AORTA_OPTION_EMPTY_MAP] = {store_empty_map, null_nothing},
     [AORTA_OPTION_TREE] = {store_tree, null_string},
+    [AORTA_OPTION_MAP] = {store_tree, null_string},
 };
 
 bool aorta_option_store(const struct aorta_option *option, const struct aorta_scalar *scalars, size_t count, bool list,
@@ -368,11 +362,11 @@ static void describe_type(const struct aorta_option *option, struct aorta_text *
     case AORTA_OPTION_STRING_LIST:
         aorta_text_puts(text, "text or a list of texts");
         return;
-    case AORTA_OPTION_EMPTY_MAP:
-        aorta_text_puts(text, "{}");
-        return;
     case AORTA_OPTION_TREE:
         aorta_text_puts(text, "a list");
+        return;
+    case AORTA_OPTION_MAP:
+        aorta_text_puts(text, "a map");
         return;
     default:
         aorta_text_puts(text, "text");

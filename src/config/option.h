@@ -21,8 +21,8 @@ enum aorta_option_type {                         /* stored as */
                          AORTA_OPTION_DOUBLES_2, /* double[2] */
                          AORTA_OPTION_INT_LIST,  /* struct aorta_int_list; a single integer is a list of one */
                          AORTA_OPTION_STRING_LIST, /* struct aorta_string_list; a single string is a list of one */
-                         AORTA_OPTION_EMPTY_MAP,   /* nothing: only {} is accepted, for a map that has no keys yet */
-                         AORTA_OPTION_TREE,        /* const char *: lists and maps in each other, as JSON */
+                         AORTA_OPTION_TREE,        /* const char *: a list, of lists and maps in each other, as JSON */
+                         AORTA_OPTION_MAP,         /* likewise, but a map */
                          AORTA_OPTION_TYPE_COUNT
 };
 

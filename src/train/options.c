@@ -239,9 +239,9 @@ static const struct aorta_option table_rows[] = {
     {"compile.fullgraph", AORTA_OPTION_BOOL, AT(compile.fullgraph), "false", .nullable = true,
      .help = "true: a step that cannot be captured is an error instead of running without a graph"},
     {"compile.dynamic", AORTA_OPTION_BOOL, AT(compile.dynamic), "null", .nullable = true,
-     .help = "false or null: the shapes of a captured step are fixed, so true is refused"},
-    {"compile.options", AORTA_OPTION_EMPTY_MAP, 0, "{}", .nullable = true,
-     .help = "options of the backend: none exist"},
+     .help = "changes nothing: the shapes of a captured step are fixed"},
+    {"compile.options", AORTA_OPTION_MAP, AT(compile.options), "{}", .nullable = true,
+     .help = "options of PyTorch's backend: they change nothing"},
 
     {"dataloader.num_workers", AORTA_OPTION_INT, AT(dataloader.num_workers), "4", .limits = &workers,
      .help = "threads that make batches ahead; 0: the training thread makes them"},
@@ -504,12 +504,6 @@ static aorta_status check_profiling(const struct aorta_train_options *options) {
     return NULL;
 }
 
-static aorta_status check_dynamic(const struct aorta_train_options *options) {
-    if (!options->compile.dynamic) return NULL;
-    return aorta_config_error(&options->config, "compile.dynamic",
-                              "true is not possible: the shapes of a captured step are fixed; set it to false");
-}
-
 static aorta_status check_texts(const struct aorta_train_options *options) {
     const struct {
         const char *key, *value;
@@ -625,7 +619,6 @@ static aorta_status check_alone(const struct aorta_train_options *options) {
     AORTA_TRY(aorta_train_options_check_shared(options));
     if (options->device.kind == AORTA_TRAIN_CPU) AORTA_TRY(aorta_train_options_check_cpu(options, 1));
     AORTA_TRY(check_optimizer(options));
-    AORTA_TRY(check_dynamic(options));
     AORTA_TRY(check_heads(options));
     AORTA_TRY(check_vocabulary(options));
     AORTA_TRY(check_equal(options, "dataset.num_dense_features", options->dataset.num_dense_features,

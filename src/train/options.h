@@ -75,7 +75,8 @@ struct aorta_compile_options {
     enum aorta_compile_backend backend;
     const char *mode; /* changes nothing; NULL: not given */
     bool fullgraph;
-    bool dynamic; /* always false: true is refused */
+    bool dynamic;        /* changes nothing, as: */
+    const char *options; /* JSON */
 };
 
 struct aorta_dataloader_options {

@@ -185,11 +185,8 @@ static const struct {
     {"profiling.trace_filename=trace.json.gz",
      "--override profiling.trace_filename=trace.json.gz: profiling.trace_filename: traces are written without "
      "compression; choose a name that ends in .json, and compress the file later if need be"},
-    {"compile.dynamic=true", "--override compile.dynamic=true: compile.dynamic: true is not possible: the shapes of a "
-                             "captured step are fixed; set it to false"},
-    {"compile.options={max_autotune: true}", "--override compile.options={max_autotune: true}: compile.options: "
-                                             "unknown option max_autotune; only the empty map "
-                                             "{} is accepted here"},
+    {"compile.options=[max_autotune]", "--override compile.options=[max_autotune]: compile.options: found "
+                                       "[max_autotune]; expected a map, or null (default: {})"},
     {"workload.gemm_chunks=0",
      "--override workload.gemm_chunks=0: workload.gemm_chunks: found 0; expected an integer from 1 to 1024 (default: "
      "1)"},
@@ -348,10 +345,10 @@ static void test_without_effect(void **state) {
     } rows[] = {{{0}, ""},
                 {{"training.batch_size=4", "compile.enabled=true"}, ""},
                 {{"compile.mode=max-autotune"}, "compile.mode"},
-                {{"compile.options={}", "optimizer.name=adamw", "profiling.with_stack=true"},
+                {{"compile.options={max_autotune: true}", "optimizer.name=adamw", "profiling.with_stack=true"},
                  "compile.options, profiling.with_stack"},
                 {{"compile.backend=aot_eager"}, ""}, /* nothing would be captured anyway */
-                {{"compile.backend=aot_eager", "compile.enabled=true", "compile.dynamic=false"},
+                {{"compile.backend=aot_eager", "compile.enabled=true", "compile.dynamic=true"},
                  "compile.dynamic, compile.enabled (compile.backend fused captures nothing, graph captures steps)"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct aorta_train_options options;

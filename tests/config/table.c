@@ -30,7 +30,7 @@ static const struct aorta_option rows[] = {
     {"text.inner.shape", AORTA_OPTION_CHOICE, AT(shape), "round", .choices = shapes, .help = "which form"},
     {"text.inner.steps", AORTA_OPTION_INT_LIST, AT(steps), "null", .nullable = true, .limits = &one_up, .help = "when"},
     {"text.inner.words", AORTA_OPTION_STRING_LIST, AT(words), "[a, b]", .help = "said"},
-    {"more.options", AORTA_OPTION_EMPTY_MAP, 0, "{}", .nullable = true, .help = "nothing"},
+    {"more.options", AORTA_OPTION_MAP, AT(options), "{}", .nullable = true, .help = "nothing"},
 };
 #undef AT
 

@@ -10,7 +10,7 @@ struct sample {
     int64_t count, limit, index;
     double rate, ratio, pair[2];
     bool on, maybe;
-    const char *name, *path, *link;
+    const char *name, *path, *link, *options;
     enum shape shape;
     struct aorta_int_list steps;
     struct aorta_string_list words;
