@@ -1,0 +1,124 @@
+/* What the files of the training loop share: train.c (set-up, the loop), train_queue.c (a step onto the device,
+ * captured or not), train_tracer.c (when the kernel tracer runs), train_output.c (the directory, the lines of metrics).
+ */
+#ifndef AORTA_TRAIN_TRAIN_INTERNAL_H
+#define AORTA_TRAIN_TRAIN_INTERNAL_H
+
+#include "base/progress.h"
+#include "formats/metrics.h"
+#include "formats/metrics_lines.h"
+#include "job/beacon.h"
+#include "train/data.h"
+#include "train/input.h"
+#include "train/peaks.h"
+#include "train/readings.h"
+#include "train/step.h"
+#include "train/tracing.h"
+#include "train/train.h"
+#include "train/weights.h"
+#include "train/workload.h"
+
+enum { TRAINER_SLOTS = AORTA_INPUT_SLOTS }; /* steps in flight */
+
+/* One step in flight. */
+struct trainer_flight {
+    const void *input; /* on the device; borrowed */
+    struct aorta_event *done;
+    struct aorta_step_result *result; /* pinned */
+    float *stop;                      /* pinned: this rank was asked to stop */
+    bool recorded;                    /* the step's ranges are */
+    struct aorta_graph *graphs[2];    /* compile.enabled: the captured step, [recorded] */
+    int64_t begun_ns;                 /* host time */
+    double data_wait_ms;
+};
+
+struct trainer {
+    const struct aorta_train_run *run;
+    struct aorta_train_context context;
+    struct aorta_strategy *strategy;
+    struct aorta_step *step;
+    struct aorta_dataset *dataset;
+    struct aorta_input *input;
+    struct aorta_beacon *beacon;
+    struct aorta_metrics_writer *metrics;
+    struct aorta_readings readings;
+    struct aorta_tracer *tracer;       /* where kernels are recorded in some step; else NULL */
+    struct aorta_metrics_lines *lines; /* they write the metrics, and show steps to the traces */
+    struct aorta_step_traces *traces;  /* profiling.enabled; else NULL */
+    struct aorta_progress progress;
+    struct trainer_flight flights[TRAINER_SLOTS];
+    struct aorta_event *done[TRAINER_SLOTS]; /* theirs */
+    struct aorta_stream *report;             /* after each step, beside the next: its timestamp; NULL: compute's */
+    struct aorta_event *reached;             /* the end of the step, for `report` */
+    int64_t total_steps, per_epoch;
+    int64_t queued;       /* steps that have been queued whole */
+    int64_t collected;    /* steps whose line has been written */
+    int64_t last_done_ns; /* device time at which the step collected last was done */
+    bool by_records;      /* the tracer runs in every step */
+    bool watching;        /* it runs now */
+    bool stopping;        /* the ranks agreed to end */
+    bool ending;          /* no further step is queued */
+    bool capture_failed;
+    int signal;
+    struct aorta_measured_peaks peaks; /* of the CPU device */
+    struct aorta_train_outcome *outcome;
+};
+
+static inline const struct aorta_train_options *trainer_options(const struct trainer *t) {
+    return t->run->options;
+}
+
+static inline struct trainer_flight *trainer_flight(struct trainer *t, int64_t step) {
+    return &t->flights[step % TRAINER_SLOTS];
+}
+
+static inline struct aorta_graph **trainer_graph(struct trainer_flight *flight) {
+    return &flight->graphs[flight->recorded];
+}
+
+static inline void trainer_drop_graph(struct aorta_graph **graph) {
+    aorta_graph_destroy(*graph);
+    *graph = NULL;
+}
+
+static inline bool trainer_captures_steps(const struct trainer *t) {
+    const struct aorta_compile_options *compile = &trainer_options(t)->compile;
+    return compile->enabled && compile->backend == AORTA_COMPILE_GRAPH;
+}
+
+/* ---- train.c ---- */
+
+/* Waits for the oldest step in flight and writes its line. */
+aorta_status trainer_collect(struct trainer *t);
+
+/* ---- train_queue.c ---- */
+
+/* How a step gets onto the device. */
+enum trainer_plan { PLAN_EAGER, PLAN_DUMP, PLAN_CAPTURE, PLAN_REPLAY };
+
+enum trainer_plan trainer_plan(struct trainer *t, int64_t step);
+aorta_status trainer_queue_step(struct trainer *t, int64_t step, enum trainer_plan plan);
+
+/* ---- train_tracer.c ---- */
+
+/* Before the device is known. */
+bool trainer_may_record(const struct trainer *t);
+/* Kernels are recorded for the figures or for trace files; on a CPU the ranges are the operations. */
+aorta_status trainer_open_tracer(struct trainer *t);
+/* Starts or stops the tracer as the schedule has it for this step. */
+aorta_status trainer_follow_schedule(struct trainer *t, int64_t step);
+/* The slot's iteration begins. waited_from, waited_to: when the host waited for the device. */
+aorta_status trainer_begin_recording(struct trainer *t, int64_t step, enum trainer_plan plan, int64_t waited_from,
+                                     int64_t waited_to);
+
+/* ---- train_output.c ---- */
+
+aorta_status trainer_open_output(struct trainer *t);
+/* When all ranks have closed their files, rank 0 may read them. */
+aorta_status trainer_close_output(struct trainer *t);
+/* Lines that were removed and made again: said once, when it is seen. */
+aorta_status trainer_notice_removal(struct trainer *t);
+aorta_status trainer_write_line(struct trainer *t, int64_t step, double step_ms);
+void trainer_print_step(struct trainer *t, int64_t step, double step_ms);
+
+#endif
