@@ -57,6 +57,7 @@ struct hwq_operation {
     const char *name; /* as stamped; NULL: the kind's */
     int stream;
     struct hwq_tensor in[HWQ_MOST_IN], out[HWQ_MOST_OUT]; /* what it changes is in both */
+    unsigned wide; /* bit k: an element reads in[k] over all rows: it is compared only while all of it is in memory */
     struct aorta_comm *comm;
     const void *shape;                   /* of its kind; copied by hwq_append */
     struct aorta_hwq_prepared *prepared; /* instead of `run` */
@@ -214,6 +215,7 @@ struct hwq_value hwq_unknown(void);
 /* Σ a·b: allowed is `tolerance` times the sum of magnitudes, and what a and b are off themselves. */
 struct hwq_sum {
     double value, magnitude, square; /* of the errors of a and b */
+    bool unknown;
 };
 void hwq_sum_product(struct hwq_sum *sum, struct hwq_value a, struct hwq_value b);
 void hwq_sum_add(struct hwq_sum *sum, struct hwq_value a);

@@ -44,7 +44,7 @@ static struct hwq_value attend_element(struct hwq_checker *c, const struct hwq_o
             hwq_sum_product(&sum, hwq_at(c, o, QKV, own * cache->batch + sequence, head + d),
                             key_at(c, o, KEYS, sequence, cached, t, head + d));
         const struct hwq_value v = key_at(c, o, VALUES, sequence, cached, t, column);
-        if (isinf(sum.square) || isinf(v.allowed) || isnan(sum.square)) return hwq_unknown();
+        if (sum.unknown || isinf(v.allowed)) return hwq_unknown();
         const double score = sum.value / sqrt((double)cache->head_dim);
         if (t == 0) reference = score;
         total += exp(score - reference);

@@ -129,8 +129,11 @@ static const struct hwq_kind linear_weight = {"linear_weight", AORTA_SPAN_GEMM, 
 void hwq_linear_weight(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor x,
                        struct hwq_tensor dy, bool accumulate) {
     const struct shape shape = {.linear = shape_of(layer, x.rows), .accumulate = accumulate};
-    struct hwq_operation o = {
-        .kind = &linear_weight, .stream = s, .in = {x, dy}, .out = {layer->dweight, layer->dbias}};
+    struct hwq_operation o = {.kind = &linear_weight,
+                              .stream = s,
+                              .wide = 1u << X | 1u << ROWS_DY,
+                              .in = {x, dy},
+                              .out = {layer->dweight, layer->dbias}};
     if (accumulate) o.in[OLD_WEIGHT] = layer->dweight;
     if (accumulate) o.in[OLD_BIAS] = layer->dbias;
     hwq_append(g, &o, &shape, sizeof shape);

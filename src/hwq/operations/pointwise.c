@@ -38,6 +38,7 @@ static aorta_status run_gelu_backward(const struct hwq_operation *o, struct aort
 static struct hwq_value gelu_backward_element(struct hwq_checker *c, const struct hwq_operation *o, int output,
                                               int64_t row, int64_t column) {
     const struct hwq_value x = hwq_at(c, o, 0, row, column), dy = hwq_at(c, o, 1, row, column);
+    if (isinf(x.allowed) || isinf(dy.allowed)) return hwq_unknown();
     const double v = x.value, rate = 0.5 * erfc(-v / sqrt(2.0)) + v * exp(-0.5 * v * v) / sqrt(2.0 * acos(-1.0));
     const double dx = dy.value * rate;
     (void)output;
@@ -86,6 +87,7 @@ static struct hwq_value add_element(struct hwq_checker *c, const struct hwq_oper
     const struct hwq_value old = hwq_at(c, o, 0, row, column), more = hwq_at(c, o, 1, row, column);
     const double scale = (double)*(const float *)o->shape;
     (void)output;
+    if (isinf(old.allowed) || isinf(more.allowed)) return hwq_unknown();
     return (struct hwq_value){old.value + scale * more.value, 2e-7 * (fabs(old.value) + fabs(scale * more.value)) +
                                                                   old.allowed + fabs(scale) * more.allowed + 1e-30};
 }

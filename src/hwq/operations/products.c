@@ -98,7 +98,8 @@ static const struct hwq_kind products = {"products", AORTA_SPAN_GEMM, run_produc
 static struct hwq_tensor append(struct hwq_graph *g, const struct hwq_kind *kind, int s, struct shape *shape,
                                 struct hwq_tensor a, struct hwq_tensor b, struct hwq_tensor p, const char *name) {
     const struct hwq_tensor c = hwq_output(g, shape->products.batch * shape->products.m, shape->products.n, name);
-    const struct hwq_operation o = {.kind = kind, .stream = s, .in = {a, b, p}, .out = {c}};
+    const struct hwq_operation o = {
+        .kind = kind, .stream = s, .wide = shape->products.transpose_a ? 1u << A : 0, .in = {a, b, p}, .out = {c}};
     if (c.memory) set_output(shape, &c);
     hwq_append(g, &o, shape, sizeof *shape);
     return c;

@@ -5,7 +5,7 @@
  * decoding; prompts and sequences are distributed over them. A layer is y = norm(x + attention(x)), the same weights
  * for both. Caches are rings: a new position takes the place of the oldest, so that every iteration does the same work.
  */
-#include "hwq/verify.h"
+#include "hwq/graph_operations.h"
 
 #include <math.h>
 
@@ -16,28 +16,21 @@ struct options {
 };
 
 struct layer {
-    struct aorta_hwq_layer qkv, out;
-    struct aorta_hwq_norm norm;
+    struct hwq_layer qkv, out;
+    struct hwq_norm norm;
 };
 
 /* A prompt, or the sequences of one decoding stream: `rows` = its new positions times its sequences. */
 struct group {
     struct aorta_cache cache;
-    int64_t rows, *positions;
-    float *x, *qkv; /* [rows, E], [layers, rows, 3E] */
-    float *scores;  /* prompts: [heads, positions, positions] */
-    float *context[MOST_LAYERS], *made[MOST_LAYERS], *y[MOST_LAYERS];
-    float *keys, *values; /* [layers, sequences, window, E] */
-    struct aorta_hwq_norm_saved norm[MOST_LAYERS];
-    struct aorta_event *done;
-    struct aorta_hwq_sequence before; /* verification: the last sequence in the last layer */
+    int64_t rows;
+    struct hwq_tensor y, qkv, scores; /* y: of the layer before; scores, of prompts: [heads · positions, positions] */
+    struct hwq_tensor keys, values, positions;
 };
 
 struct state {
     struct layer layers[MOST_LAYERS];
     struct group prompts[MOST_GROUPS], decoding[MOST_GROUPS];
-    int64_t decoding_count;
-    struct aorta_hwq_results results;
 };
 
 static int prefill_streams(const struct aorta_hwq *hwq) {
@@ -76,225 +69,92 @@ static aorta_status check(const struct aorta_hwq *hwq) {
                        (long long)o->positions, (long long)o->window);
 }
 
-/* ---- setup ---- */
-
-static aorta_status setup_group(struct aorta_hwq *hwq, struct state *state, struct group *g, int64_t sequences,
-                                int64_t fresh, uint64_t id) {
-    const struct options *o = hwq->options;
-    g->cache = (struct aorta_cache){o->layers, sequences, o->window, o->heads, o->width / o->heads, fresh};
-    g->rows = sequences * fresh;
-    const int64_t cached = o->layers * sequences * o->window * o->width;
-    AORTA_TRY(aorta_hwq_input(hwq, id, g->rows * o->width, 1.0f, "input", &g->x));
-    AORTA_TRY(aorta_hwq_input(hwq, id + 1, cached, 1.0f, "keys", &g->keys));
-    AORTA_TRY(aorta_hwq_input(hwq, id + 2, cached, 1.0f, "values", &g->values));
-    AORTA_TRY(
-        aorta_hwq_output(hwq, &state->results, o->layers * g->rows * 3 * o->width, "queries, keys, values", &g->qkv));
-    for (int64_t l = 0; l < o->layers; l++) {
-        float **const wide[] = {&g->context[l], &g->made[l], &g->norm[l].sum, &g->y[l]};
-        for (int i = 0; i < 4; i++)
-            AORTA_TRY(aorta_hwq_output(hwq, &state->results, g->rows * o->width, "activations", wide[i]));
-        AORTA_TRY(aorta_hwq_output(hwq, &state->results, g->rows, "statistics", &g->norm[l].mean));
-        AORTA_TRY(aorta_hwq_output(hwq, &state->results, g->rows, "statistics", &g->norm[l].rstd));
-    }
-    void *positions;
+static void make_group(struct hwq_graph *g, struct group *group, int64_t sequences, int64_t fresh, uint64_t id) {
+    const struct options *o = g->options;
+    const int64_t cached = o->layers * sequences * o->window;
     int64_t full[1 << 10];
     for (int64_t i = 0; i < sequences; i++) full[i] = fresh > 1 ? 0 : o->window; /* prompts begin, others go on */
-    AORTA_TRY(aorta_hwq_alloc(hwq, (size_t)sequences * sizeof *full, "positions", &positions));
-    AORTA_TRY(aorta_hwq_upload(hwq, positions, full, (size_t)sequences * sizeof *full));
-    g->positions = positions;
-    return aorta_hwq_event(hwq, &g->done);
+    *group = (struct group){.cache = {o->layers, sequences, o->window, o->heads, o->width / o->heads, fresh},
+                            .rows = sequences * fresh};
+    group->y = hwq_input(g, id, group->rows, o->width, 1.0f, "input");
+    group->keys = hwq_input(g, id + 1, cached, o->width, 1.0f, "keys");
+    group->values = hwq_input(g, id + 2, cached, o->width, 1.0f, "values");
+    group->qkv = hwq_result(g, AORTA_F32, o->layers * group->rows, 3 * o->width, "queries, keys, values");
+    group->positions = hwq_constant(g, AORTA_I64, 1, sequences, full, "positions");
 }
 
-static aorta_status setup(struct aorta_hwq *hwq, void **made) {
-    const struct options *o = hwq->options;
-    AORTA_TRY(aorta_hwq_state(hwq, sizeof(struct state), made));
-    struct state *state = *made;
+/* All heads at once: scores = q·kᵀ, context = weights·v. */
+static struct hwq_tensor prompt_attention(struct hwq_graph *g, int s, const struct group *group,
+                                          struct hwq_tensor qkv) {
+    const struct options *o = g->options;
+    const int64_t dim = o->width / o->heads;
+    struct hwq_tensor part[3]; /* queries, keys, values */
+    for (int i = 0; i < 3; i++) part[i] = hwq_comb(hwq_columns(qkv, i * o->width, o->width), 0, dim, dim);
+    hwq_products(hwq_into(g, group->scores), s, o->heads, (struct hwq_matrices){part[0], false},
+                 (struct hwq_matrices){part[1], true});
+    hwq_softmax(g, s, group->scores, 1.0f / sqrtf((float)dim), true);
+    const struct hwq_tensor context = hwq_result(g, AORTA_F32, group->rows, o->width, "context");
+    hwq_products(hwq_into(g, hwq_comb(context, 0, dim, dim)), s, o->heads, (struct hwq_matrices){group->scores, false},
+                 (struct hwq_matrices){part[2], false});
+    return context;
+}
+
+static struct hwq_tensor decode_attention(struct hwq_graph *g, int s, const struct group *group, int64_t l,
+                                          struct hwq_tensor qkv) {
+    const int64_t rows = group->cache.batch * group->cache.window;
+    return hwq_attend(g, s, &group->cache, 0, 1, qkv, hwq_rows(group->keys, l * rows, rows),
+                      hwq_rows(group->values, l * rows, rows), group->positions);
+}
+
+static void run_layer(struct hwq_graph *g, int s, const struct layer *layer, struct group *group, int64_t l) {
+    struct hwq_norm_saved saved = {0};
+    const struct hwq_tensor qkv =
+        hwq_linear(hwq_into(g, hwq_rows(group->qkv, l * group->rows, group->rows)), s, &layer->qkv, group->y);
+    const struct hwq_tensor context =
+        group->scores.memory ? prompt_attention(g, s, group, qkv) : decode_attention(g, s, group, l, qkv);
+    group->y = hwq_norm_forward(g, s, &layer->norm, hwq_linear(g, s, &layer->out, context), group->y, &saved);
+}
+
+static void update(struct hwq_graph *g, const struct group *group, int64_t index) {
+    const struct hwq_tensor all = {0};
+    const int s = update_stream(g->hwq, index);
+    hwq_cache_append(g, s, &group->cache, group->qkv, group->keys, group->values, group->positions, all);
+    if (!group->scores.memory) hwq_cache_advance(g, s, group->positions, all, 1);
+}
+
+static int64_t make_tensors(struct hwq_graph *g, struct state *state) {
+    const struct options *o = g->options;
+    const int64_t streams = decode_streams(g->hwq), groups = streams < o->sequences ? streams : o->sequences;
     for (int64_t l = 0; l < o->layers; l++) {
         const uint64_t id = 10 * (uint64_t)(l + 1);
-        AORTA_TRY(aorta_hwq_layer_make(hwq, id, o->width, 3 * o->width, false, &state->layers[l].qkv));
-        AORTA_TRY(aorta_hwq_layer_make(hwq, id + 2, o->width, o->width, false, &state->layers[l].out));
-        AORTA_TRY(aorta_hwq_norm_make(hwq, id + 4, o->width, false, &state->layers[l].norm));
+        state->layers[l] =
+            (struct layer){hwq_layer(g, id, o->width, 3 * o->width, false),
+                           hwq_layer(g, id + 2, o->width, o->width, false), hwq_norm(g, id + 4, o->width, false)};
     }
     for (int64_t p = 0; p < o->prompts; p++) {
-        AORTA_TRY(setup_group(hwq, state, &state->prompts[p], 1, o->positions, 10000 + 10 * (uint64_t)p));
-        AORTA_TRY(aorta_hwq_output(hwq, &state->results, o->heads * o->positions * o->positions, "attention weights",
-                                   &state->prompts[p].scores));
+        make_group(g, &state->prompts[p], 1, o->positions, 10000 + 10 * (uint64_t)p);
+        state->prompts[p].scores = hwq_result(g, AORTA_F32, o->heads * o->positions, o->positions, "attention weights");
     }
-    const int64_t streams = decode_streams(hwq);
-    state->decoding_count = streams < o->sequences ? streams : o->sequences;
-    for (int64_t g = 0; g < state->decoding_count; g++) {
-        const int64_t first = o->sequences * g / state->decoding_count;
-        const int64_t end = o->sequences * (g + 1) / state->decoding_count;
-        AORTA_TRY(setup_group(hwq, state, &state->decoding[g], end - first, 1, 20000 + 10 * (uint64_t)g));
-    }
-    return NULL;
-}
-
-/* ---- one iteration ---- */
-
-static float *qkv_of(const struct options *o, const struct group *g, int64_t l) {
-    return g->qkv + l * g->rows * 3 * o->width;
-}
-
-/* All heads of a prompt: scores = q·kᵀ, context = weights·v. */
-static struct aorta_products prompt_products(const struct options *o, bool scores) {
-    const int64_t t = o->positions, dim = o->width / o->heads, row = 3 * o->width;
-    if (scores)
-        return (struct aorta_products){.batch = o->heads,
-                                       .m = t,
-                                       .n = t,
-                                       .k = dim,
-                                       .transpose_b = true,
-                                       .lda = row,
-                                       .ldb = row,
-                                       .ldc = t,
-                                       .a_batch = dim,
-                                       .b_batch = dim,
-                                       .c_batch = t * t};
-    return (struct aorta_products){.batch = o->heads,
-                                   .m = t,
-                                   .n = dim,
-                                   .k = t,
-                                   .lda = t,
-                                   .ldb = row,
-                                   .ldc = o->width,
-                                   .a_batch = t * t,
-                                   .b_batch = dim,
-                                   .c_batch = dim};
-}
-
-static struct aorta_softmax prompt_softmax(const struct options *o) {
-    const int64_t dim = o->width / o->heads;
-    return (struct aorta_softmax){
-        .rows = o->heads * o->positions, .width = o->positions, .scale = 1.0f / sqrtf((float)dim), .causal = true};
-}
-
-static aorta_status prompt_attention(struct aorta_hwq *hwq, int s, const struct group *g, const float *qkv,
-                                     float *context) {
-    const struct options *o = hwq->options;
-    const struct aorta_products scores = prompt_products(o, true), sum = prompt_products(o, false);
-    AORTA_TRY(aorta_hwq_products(hwq, s, &scores, qkv, qkv + o->width, g->scores));
-    AORTA_TRY(aorta_hwq_softmax(hwq, s, prompt_softmax(o), g->scores, g->scores));
-    return aorta_hwq_products(hwq, s, &sum, g->scores, qkv + 2 * o->width, context);
-}
-
-static aorta_status decode_attention(struct aorta_hwq *hwq, int s, const struct group *g, int64_t l) {
-    const struct options *o = hwq->options;
-    const int64_t first = l * g->cache.batch * o->window * o->width;
-    return aorta_hwq_attend(hwq, s, &g->cache, 0, 1, qkv_of(o, g, l), g->keys + first, g->values + first, g->positions,
-                            g->context[l]);
-}
-
-static aorta_status run_layer(struct aorta_hwq *hwq, int s, const struct state *state, const struct group *g,
-                              int64_t l) {
-    const struct options *o = hwq->options;
-    const struct layer *layer = &state->layers[l];
-    const float *x = l == 0 ? g->x : g->y[l - 1];
-    AORTA_TRY(aorta_hwq_linear(hwq, s, &layer->qkv, g->rows, x, qkv_of(o, g, l)));
-    AORTA_TRY(g->scores ? prompt_attention(hwq, s, g, qkv_of(o, g, l), g->context[l]) : decode_attention(hwq, s, g, l));
-    AORTA_TRY(aorta_hwq_linear(hwq, s, &layer->out, g->rows, g->context[l], g->made[l]));
-    return aorta_hwq_norm_forward(hwq, s, &layer->norm, g->rows, g->made[l], x, &g->norm[l], g->y[l]);
-}
-
-static aorta_status update(struct aorta_hwq *hwq, struct group *g, int64_t index, int from) {
-    const int s = update_stream(hwq, index);
-    AORTA_TRY(aorta_hwq_after(hwq, s, g->done, from));
-    AORTA_TRY(aorta_hwq_append(hwq, s, &g->cache, g->qkv, g->keys, g->values, g->positions, NULL));
-    return g->scores ? NULL : aorta_hwq_advance(hwq, s, g->cache.batch, g->positions, NULL, 1);
+    for (int64_t i = 0; i < groups; i++)
+        make_group(g, &state->decoding[i], o->sequences * (i + 1) / groups - o->sequences * i / groups, 1,
+                   20000 + 10 * (uint64_t)i);
+    return groups;
 }
 
 /* Layer by layer, so that neither side waits for the host to have queued the other. */
-static aorta_status iterate(struct aorta_hwq *hwq, void *opaque) {
-    struct state *state = opaque;
-    const struct options *o = hwq->options;
-    for (int64_t l = 0; l < o->layers; l++) {
-        for (int64_t g = 0; g < state->decoding_count; g++)
-            AORTA_TRY(run_layer(hwq, decode_stream(hwq, g), state, &state->decoding[g], l));
+static void build(struct hwq_graph *g) {
+    const struct options *o = g->options;
+    struct state *state = hwq_state(g, sizeof *state);
+    const int64_t groups = state ? make_tensors(g, state) : 0;
+    for (int64_t l = 0; l < o->layers && !g->status; l++) {
+        for (int64_t i = 0; i < groups; i++)
+            run_layer(g, decode_stream(g->hwq, i), &state->layers[l], &state->decoding[i], l);
         for (int64_t p = 0; p < o->prompts; p++)
-            AORTA_TRY(run_layer(hwq, prompt_stream(hwq, p), state, &state->prompts[p], l));
+            run_layer(g, prompt_stream(g->hwq, p), &state->layers[l], &state->prompts[p], l);
     }
-    for (int64_t g = 0; g < state->decoding_count; g++)
-        AORTA_TRY(update(hwq, &state->decoding[g], g, decode_stream(hwq, g)));
-    for (int64_t p = 0; p < o->prompts; p++)
-        AORTA_TRY(update(hwq, &state->prompts[p], state->decoding_count + p, prompt_stream(hwq, p)));
-    return NULL;
-}
-
-static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations, double *amount) {
-    const struct options *o = hwq->options;
-    (void)state;
-    *amount = (double)(iterations * (o->prompts * o->positions + o->sequences));
-    return NULL;
-}
-
-/* ---- verification ---- */
-
-static aorta_status verify_attention(struct aorta_hwq_verifier *verifier, const struct group *g, int64_t l) {
-    const struct options *o = verifier->hwq->options;
-    const bool last = l == o->layers - 1;
-    if (!g->scores && last)
-        return aorta_hwq_verify_attend(verifier, "decoding", &g->cache, 0, 1, g->cache.batch - 1, &g->before,
-                                       qkv_of(o, g, l), g->context[l]);
-    if (!g->scores || !last) return NULL; /* the weights are the last layer's */
-    const struct aorta_products sum = prompt_products(o, false);
-    AORTA_TRY(aorta_hwq_verify_products(verifier, "context of a prompt", &sum, g->scores,
-                                        qkv_of(o, g, l) + 2 * o->width, g->context[l]));
-    const float *qkv, *weights;
-    const int64_t t = o->positions, dim = o->width / o->heads, count = o->heads * t * t;
-    AORTA_TRY(aorta_hwq_fetch(verifier, qkv_of(o, g, l), t * 3 * o->width, &qkv));
-    AORTA_TRY(aorta_hwq_fetch(verifier, g->scores, count, &weights));
-    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
-        const int64_t at = aorta_hwq_sample(i, count), head = at / (t * t), row = at / t % t, key = at % t;
-        const float *q = qkv + row * 3 * o->width + head * dim;
-        double sum_of_all = 0.0, own = 0.0;
-        for (int64_t j = -1; j <= row; j++) { /* first the queried key */
-            double score = 0.0;
-            const float *k = qkv + (j < 0 ? key : j) * 3 * o->width + o->width + head * dim;
-            for (int64_t d = 0; d < dim; d++) score += (double)q[d] * (double)k[d] / sqrt((double)dim);
-            if (j < 0)
-                own = score;
-            else
-                sum_of_all += exp(score - own);
-        }
-        aorta_hwq_compare(verifier->check, (double)weights[at], key <= row ? 1.0 / sum_of_all : 0.0, 1e-7, 3e-5,
-                          "weight %lld of a prompt", (long long)at);
-    }
-    return NULL;
-}
-
-static aorta_status verify_group(struct aorta_hwq_verifier *verifier, const struct state *state,
-                                 const struct group *g) {
-    const struct options *o = verifier->hwq->options;
-    for (int64_t l = 0; l < o->layers; l++) {
-        const struct layer *layer = &state->layers[l];
-        AORTA_TRY(aorta_hwq_verify_linear(verifier, "queries, keys, values", &layer->qkv, g->rows,
-                                          l ? g->y[l - 1] : g->x, qkv_of(o, g, l), AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
-        AORTA_TRY(verify_attention(verifier, g, l));
-        AORTA_TRY(aorta_hwq_verify_linear(verifier, "attention", &layer->out, g->rows, g->context[l], g->made[l],
-                                          AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
-        AORTA_TRY(aorta_hwq_verify_norm(verifier, "norm", &layer->norm, g->rows, g->norm[l].sum, g->y[l]));
-    }
-    return aorta_hwq_verify_append(verifier, &g->cache, o->layers - 1, g->cache.batch - 1, g->cache.fresh - 1,
-                                   g->before.position + g->cache.fresh - 1, g->qkv, g->keys, g->values);
-}
-
-static aorta_status compare(struct aorta_hwq_verifier *verifier, void *opaque) {
-    const struct state *state = opaque;
-    const struct options *o = verifier->hwq->options;
-    for (int64_t g = 0; g < state->decoding_count; g++) AORTA_TRY(verify_group(verifier, state, &state->decoding[g]));
-    for (int64_t p = 0; p < o->prompts; p++) AORTA_TRY(verify_group(verifier, state, &state->prompts[p]));
-    return NULL;
-}
-
-static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_check *result) {
-    struct state *state = opaque;
-    const struct options *o = hwq->options;
-    for (int64_t i = 0; i < state->decoding_count + o->prompts; i++) {
-        struct group *g = i < o->prompts ? &state->prompts[i] : &state->decoding[i - o->prompts];
-        AORTA_TRY(aorta_hwq_sequence_fetch(hwq, &g->cache, o->layers - 1, g->cache.batch - 1, g->keys, g->values,
-                                           g->positions, &g->before));
-    }
-    return aorta_hwq_verify_iteration(hwq, result, &state->results, state, iterate, compare);
+    for (int64_t i = 0; i < groups && !g->status; i++) update(g, &state->decoding[i], i);
+    for (int64_t p = 0; p < o->prompts && !g->status; p++) update(g, &state->prompts[p], groups + p);
+    g->work = (double)(o->prompts * o->positions + o->sequences);
 }
 
 static const struct aorta_range_limits layer_count = {.min = 1, .max = MOST_LAYERS};
@@ -324,16 +184,11 @@ const struct aorta_hwq_workload aorta_hwq_continuous_batch = {
     .max_streams = 16,
     .recommended_streams = 8,
     .unit = "tokens/s",
-    .options = rows,
-    .option_count = sizeof rows / sizeof *rows,
-    .option_bytes = sizeof(struct options),
+    AORTA_HWQ_OPTIONS(rows, struct options),
     .on_cpu = on_cpu,
     .try_next = "--window 8192 makes decoding heavier, --positions 2048 prefill: the time of both together shows how "
                 "they share",
     .check = check,
     .role = role,
-    .setup = setup,
-    .iterate = iterate,
-    .work = work,
-    .verify = verify,
+    HWQ_GRAPH(build),
 };

@@ -6,36 +6,25 @@
  * the first parameters are reduced while the others add to a second sum; the rest is reduced after the last
  * micro-batch. Each reduction is followed, on its stream, by the step of its parameters (SGD) into a second copy, so
  * that every iteration starts from the same ones. */
-#include "hwq/verify.h"
+#include "hwq/graph_operations.h"
 
-#include <math.h>
-
-enum { LAYERS = 3, MOST_MICRO = 64, EARLY = 2 }; /* of the layers, the first EARLY are reduced early */
+enum { LAYERS = 3, EARLY = 2, MOST_MICRO = 64 };
 
 struct options {
     int64_t micro, batch, in, hidden, classes;
 };
 
-struct micro {
-    float *x, *y[LAYERS], *dy[LAYERS], *losses;
-    int64_t *labels;
-    struct aorta_event *added[LAYERS]; /* its gradients of a layer are in the sum */
-};
-
-/* Gradients of all layers one after the other, as a layer's dweight and dbias; the first EARLY come first. */
+/* Gradients of all layers in one piece of memory, weights then biases of each. */
 struct sums {
-    float *memory;
-    struct aorta_hwq_layer layers[LAYERS];
+    struct hwq_tensor early, late; /* of the first EARLY layers, and of the others */
+    struct hwq_tensor of[LAYERS];
+    struct hwq_layer layers[LAYERS];
 };
 
 struct state {
-    struct aorta_hwq_layer layers[LAYERS];
-    float *parameters[LAYERS]; /* after the step: weight, then bias */
-    struct sums first, second; /* of the first half of the micro-batches and of the second */
-    struct micro micro[MOST_MICRO];
-    struct aorta_event *early;
-    int64_t early_count, count; /* elements of the first EARLY layers, and of all */
-    struct aorta_hwq_results results;
+    struct hwq_layer layers[LAYERS];
+    struct hwq_tensor parameters[LAYERS]; /* after the step: weight, then bias */
+    struct sums first, second;            /* of the first half of the micro-batches and of the second */
 };
 
 static const float rate = 0.01f;
@@ -56,243 +45,119 @@ static const char *role(const struct aorta_hwq *hwq, int stream) {
     return stream < hwq->stream_count - reducers(hwq) ? "compute" : "all-reduce";
 }
 
-static aorta_status setup_sums(struct aorta_hwq *hwq, struct state *state, struct sums *sums) {
-    AORTA_TRY(aorta_hwq_output(hwq, &state->results, state->count, "gradients", &sums->memory));
-    float *next = sums->memory;
+static struct hwq_tensor piece(struct hwq_tensor t, int64_t first, int64_t rows, int64_t columns) {
+    return hwq_strided(t, first, rows, columns, columns);
+}
+
+static void make_sums(struct hwq_graph *g, const struct state *state, struct sums *sums) {
+    int64_t used = 0, early = 0, all = 0;
+    for (int l = 0; l < LAYERS; l++) all += state->parameters[l].columns;
+    const struct hwq_tensor memory = hwq_result(g, AORTA_F32, 1, all, "gradients");
     for (int l = 0; l < LAYERS; l++) {
-        struct aorta_hwq_layer *layer = &sums->layers[l];
+        struct hwq_layer *layer = &sums->layers[l];
         *layer = state->layers[l];
-        layer->dweight = next;
-        layer->dbias = next + layer->in * layer->out;
-        next = layer->dbias + layer->out;
+        sums->of[l] = piece(memory, used, 1, state->parameters[l].columns);
+        layer->dweight = piece(memory, used, layer->out, layer->in);
+        layer->dbias = piece(memory, used + layer->in * layer->out, 1, layer->out);
+        used += sums->of[l].columns;
+        if (l == EARLY - 1) early = used;
     }
-    return NULL;
+    sums->early = piece(memory, 0, 1, early);
+    sums->late = piece(memory, early, 1, all - early);
 }
 
-static aorta_status setup_micro(struct aorta_hwq *hwq, struct state *state, int64_t index) {
-    const struct options *o = hwq->options;
-    struct micro *m = &state->micro[index];
-    void *labels;
-    int64_t values[1 << 10];
-    AORTA_TRY(aorta_hwq_input(hwq, 1000 + (uint64_t)index, o->batch * o->in, 1.0f, "input", &m->x));
-    for (int l = 0; l < LAYERS; l++) {
-        const int64_t count = o->batch * state->layers[l].out;
-        AORTA_TRY(aorta_hwq_output(hwq, &state->results, count, "activations", &m->y[l]));
-        AORTA_TRY(aorta_hwq_output(hwq, &state->results, count, "their gradients", &m->dy[l]));
-        AORTA_TRY(aorta_hwq_event(hwq, &m->added[l]));
-    }
-    AORTA_TRY(aorta_hwq_output(hwq, &state->results, o->batch, "losses", &m->losses));
-    AORTA_TRY(aorta_hwq_alloc(hwq, (size_t)o->batch * sizeof *values, "labels", &labels));
-    for (int64_t i = 0; i < o->batch; i++) values[i] = (index * 131 + i * 37) % o->classes;
-    m->labels = labels;
-    return aorta_hwq_upload(hwq, labels, values, (size_t)o->batch * sizeof *values);
-}
-
-static aorta_status setup(struct aorta_hwq *hwq, void **made) {
-    const struct options *o = hwq->options;
+static void make_tensors(struct hwq_graph *g, struct state *state) {
+    const struct options *o = g->options;
     const int64_t widths[LAYERS + 1] = {o->in, o->hidden, o->hidden, o->classes};
-    AORTA_TRY(aorta_hwq_state(hwq, sizeof(struct state), made));
-    struct state *state = *made;
     for (int l = 0; l < LAYERS; l++) {
-        const int64_t count = widths[l] * widths[l + 1] + widths[l + 1];
-        AORTA_TRY(
-            aorta_hwq_layer_make(hwq, 10 * (uint64_t)(l + 1), widths[l], widths[l + 1], false, &state->layers[l]));
-        AORTA_TRY(aorta_hwq_output(hwq, &state->results, count, "parameters", &state->parameters[l]));
-        state->count += count;
-        if (l < EARLY) state->early_count += count;
+        state->layers[l] = hwq_layer(g, 10 * (uint64_t)(l + 1), widths[l], widths[l + 1], false);
+        state->parameters[l] = hwq_result(g, AORTA_F32, 1, widths[l] * widths[l + 1] + widths[l + 1], "new parameters");
     }
-    AORTA_TRY(setup_sums(hwq, state, &state->first));
-    AORTA_TRY(setup_sums(hwq, state, &state->second));
-    for (int64_t m = 0; m < o->micro; m++) AORTA_TRY(setup_micro(hwq, state, m));
-    return aorta_hwq_event(hwq, &state->early);
+    make_sums(g, state, &state->first);
+    make_sums(g, state, &state->second);
 }
 
 /* Which sum a micro-batch adds to for a layer, and whether it is the first to do so. The late layers have one sum. */
-static struct sums *sums_of(struct state *state, const struct options *o, int64_t index, int layer, bool *begins) {
+static const struct sums *sums_of(const struct state *state, const struct options *o, int64_t index, int layer,
+                                  bool *begins) {
     const int64_t half = (o->micro + 1) / 2;
     const bool second = layer < EARLY && index >= half;
     *begins = index == 0 || (second && index == half);
     return second ? &state->second : &state->first;
 }
 
-static aorta_status add_gradients(struct aorta_hwq *hwq, struct state *state, int64_t index, int l, const float *x) {
-    const struct options *o = hwq->options;
-    struct micro *m = &state->micro[index];
-    const int s = compute_stream(hwq, index);
-    bool begins;
-    const struct sums *sums = sums_of(state, o, index, l, &begins);
-    if (!begins) AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->micro[index - 1].added[l]));
-    AORTA_TRY(aorta_hwq_linear_weight(hwq, s, &sums->layers[l], o->batch, x, m->dy[l], !begins));
-    return aorta_event_record(m->added[l], hwq->streams[s]);
+static struct hwq_tensor labels_of(struct hwq_graph *g, int64_t index) {
+    const struct options *o = g->options;
+    int64_t values[1 << 10];
+    for (int64_t i = 0; i < o->batch; i++) values[i] = (index * 131 + i * 37) % o->classes;
+    return hwq_constant(g, AORTA_I64, 1, o->batch, values, "labels");
 }
 
-static aorta_status run_micro(struct aorta_hwq *hwq, struct state *state, int64_t index) {
-    const struct options *o = hwq->options;
-    struct micro *m = &state->micro[index];
-    const int s = compute_stream(hwq, index);
-    const float weight = 1.0f / (float)(o->micro * o->batch * aorta_comm_size(hwq->world));
-    for (int l = 0; l < LAYERS - 1; l++)
-        AORTA_TRY(
-            aorta_hwq_linear_relu(hwq, s, &state->layers[l], o->batch, l == 0 ? m->x : m->y[l - 1], m->y[l], false));
-    AORTA_TRY(aorta_hwq_linear(hwq, s, &state->layers[LAYERS - 1], o->batch, m->y[LAYERS - 2], m->y[LAYERS - 1]));
-    AORTA_TRY(aorta_hwq_cross_entropy(hwq, s, o->batch, o->classes, m->y[LAYERS - 1], m->labels, weight, m->losses,
-                                      m->dy[LAYERS - 1]));
+/* Ranks have the same inputs: their sum is as many times our own. */
+static void run_micro(struct hwq_graph *g, const struct state *state, int64_t index) {
+    const struct options *o = g->options;
+    const int s = compute_stream(g->hwq, index);
+    struct hwq_tensor y[LAYERS + 1], dy;
+    y[0] = hwq_input(g, 1000 + (uint64_t)index, o->batch, o->in, 1.0f, "input");
+    for (int l = 0; l < LAYERS; l++)
+        y[l + 1] = l < LAYERS - 1 ? hwq_linear_relu(g, s, &state->layers[l], y[l], false)
+                                  : hwq_linear(g, s, &state->layers[l], y[l]);
+    dy = hwq_cross_entropy(g, s, y[LAYERS], labels_of(g, index),
+                           1.0f / (float)(o->micro * o->batch * aorta_comm_size(g->hwq->world)));
     for (int l = LAYERS - 1; l >= 0; l--) {
-        const int64_t count = o->batch * state->layers[l].in;
-        AORTA_TRY(add_gradients(hwq, state, index, l, l == 0 ? m->x : m->y[l - 1]));
+        bool begins;
+        const struct sums *sums = sums_of(state, o, index, l, &begins);
+        hwq_linear_weight(g, s, &sums->layers[l], y[l], dy, !begins);
         if (l == 0) break;
-        AORTA_TRY(aorta_hwq_linear_input(hwq, s, &state->layers[l], o->batch, m->dy[l], m->dy[l - 1], false));
-        AORTA_TRY(aorta_hwq_relu_backward(hwq, s, count, m->y[l - 1], m->dy[l - 1], m->dy[l - 1]));
+        dy = hwq_linear_input(g, s, &state->layers[l], dy);
+        hwq_relu_backward(g, s, y[l], dy);
     }
-    return NULL;
 }
 
-/* Gradients of a layer in `sums` into the new parameters, which start from the old ones. */
-static aorta_status step(struct aorta_hwq *hwq, int s, const struct state *state, const struct sums *sums, int l,
-                         bool begins) {
-    const struct aorta_hwq_layer *layer = &state->layers[l];
+/* Gradients of a layer into the new parameters, which start from the old ones. */
+static void step(struct hwq_graph *g, int s, const struct state *state, const struct sums *sums, int l, bool begins) {
+    const struct hwq_layer *layer = &state->layers[l];
     const int64_t weights = layer->in * layer->out;
-    float *to = state->parameters[l];
+    const struct hwq_tensor to = state->parameters[l];
     if (begins) {
-        AORTA_TRY(aorta_hwq_copy(hwq, s, to, layer->weight, (size_t)weights * sizeof(float)));
-        AORTA_TRY(aorta_hwq_copy(hwq, s, to + weights, layer->bias, (size_t)layer->out * sizeof(float)));
+        hwq_copy(hwq_into(g, piece(to, 0, layer->out, layer->in)), s, layer->weight);
+        hwq_copy(hwq_into(g, piece(to, weights, 1, layer->out)), s, layer->bias);
     }
-    return aorta_hwq_add(hwq, s, to, sums->layers[l].dweight, weights + layer->out, -rate);
+    hwq_add(g, s, to, sums->of[l], -rate);
+}
+
+static void all_reduce(struct hwq_graph *g, int s, struct hwq_tensor gradients) {
+    hwq_all_reduce(hwq_into(g, gradients), s, g->hwq->world, NULL, gradients, true);
 }
 
 /* The sums of the first half of the micro-batches for the first layers. */
-static aorta_status reduce_early(struct aorta_hwq *hwq, struct state *state, int64_t last) {
-    const int s = reduce_stream(hwq, 0);
-    for (int l = 0; l < EARLY; l++) AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->micro[last].added[l]));
-    AORTA_TRY(aorta_hwq_all_reduce(hwq, s, hwq->world, state->first.memory, state->early_count));
-    for (int l = 0; l < EARLY; l++) AORTA_TRY(step(hwq, s, state, &state->first, l, true));
-    return aorta_event_record(state->early, hwq->streams[s]);
+static void reduce_early(struct hwq_graph *g, const struct state *state) {
+    const int s = reduce_stream(g->hwq, 0);
+    all_reduce(g, s, state->first.early);
+    for (int l = 0; l < EARLY; l++) step(g, s, state, &state->first, l, true);
 }
 
-/* The rest, after the early reduction: a group of ranks runs one collective at a time. */
-static aorta_status reduce_late(struct aorta_hwq *hwq, struct state *state, int64_t last, bool second) {
-    const int s = reduce_stream(hwq, 1);
-    AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->early));
-    for (int l = 0; l < LAYERS; l++) AORTA_TRY(aorta_stream_wait(hwq->streams[s], state->micro[last].added[l]));
-    AORTA_TRY(aorta_hwq_all_reduce(hwq, s, hwq->world, state->first.memory + state->early_count,
-                                   state->count - state->early_count));
-    for (int l = EARLY; l < LAYERS; l++) AORTA_TRY(step(hwq, s, state, &state->first, l, true));
-    if (!second) return NULL;
-    AORTA_TRY(aorta_hwq_all_reduce(hwq, s, hwq->world, state->second.memory, state->early_count));
-    for (int l = 0; l < EARLY; l++) AORTA_TRY(step(hwq, s, state, &state->second, l, false));
-    return NULL;
+static void reduce_late(struct hwq_graph *g, const struct state *state, bool second) {
+    const int s = reduce_stream(g->hwq, 1);
+    all_reduce(g, s, state->first.late);
+    for (int l = EARLY; l < LAYERS; l++) step(g, s, state, &state->first, l, true);
+    if (!second) return;
+    all_reduce(g, s, state->second.early);
+    for (int l = 0; l < EARLY; l++) step(g, s, state, &state->second, l, false);
 }
 
-static aorta_status iterate(struct aorta_hwq *hwq, void *opaque) {
-    struct state *state = opaque;
-    const struct options *o = hwq->options;
+static void build(struct hwq_graph *g) {
+    const struct options *o = g->options;
     const int64_t half = (o->micro + 1) / 2;
+    struct state *state = hwq_state(g, sizeof *state);
+    if (!state) return;
+    make_tensors(g, state);
     for (int64_t m = 0; m < o->micro; m++) {
-        AORTA_TRY(run_micro(hwq, state, m));
-        if (m == half - 1) AORTA_TRY(reduce_early(hwq, state, m));
+        run_micro(g, state, m);
+        if (m == half - 1) reduce_early(g, state);
     }
-    return reduce_late(hwq, state, o->micro - 1, o->micro > half);
-}
-
-static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations, double *amount) {
-    const struct options *o = hwq->options;
-    (void)state;
-    *amount = (double)(iterations * o->micro * o->batch);
-    return NULL;
-}
-
-/* ---- verification ---- */
-
-static aorta_status verify_micro(struct aorta_hwq_verifier *verifier, const struct state *state,
-                                 const struct micro *m) {
-    const struct options *o = verifier->hwq->options;
-    for (int l = 0; l < LAYERS; l++)
-        AORTA_TRY(aorta_hwq_verify_linear(verifier, "activation", &state->layers[l], o->batch, l ? m->y[l - 1] : m->x,
-                                          m->y[l], l < LAYERS - 1 ? AORTA_HWQ_RELU : AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
-    const float *logits, *slope;
-    AORTA_TRY(aorta_hwq_fetch(verifier, m->y[LAYERS - 1], o->batch * o->classes, &logits));
-    AORTA_TRY(aorta_hwq_fetch(verifier, m->dy[LAYERS - 1], o->batch * o->classes, &slope));
-    const void *labels;
-    AORTA_TRY(aorta_hwq_fetch_bytes(verifier, m->labels, (size_t)o->batch * sizeof(int64_t), &labels));
-    const double weight = 1.0 / (double)(o->micro * o->batch * aorta_comm_size(verifier->hwq->world));
-    for (int64_t i = 0; i < aorta_hwq_sample_count(o->batch * o->classes); i++) {
-        const int64_t at = aorta_hwq_sample(i, o->batch * o->classes), row = at / o->classes;
-        double sum = 0.0;
-        for (int64_t c = 0; c < o->classes; c++) sum += exp((double)logits[row * o->classes + c] - (double)logits[at]);
-        const bool hit = ((const int64_t *)labels)[row] == at % o->classes;
-        aorta_hwq_compare(verifier->check, (double)slope[at], weight * (1.0 / sum - (hit ? 1.0 : 0.0)), 1e-6 * weight,
-                          1e-5, "gradient of the loss[%lld]", (long long)at);
-    }
-    return NULL;
-}
-
-/* dy of the layer below = relu'(y) · dy·weight. */
-static aorta_status verify_slopes(struct aorta_hwq_verifier *verifier, const struct state *state, const struct micro *m,
-                                  int l) {
-    const struct options *o = verifier->hwq->options;
-    const struct aorta_hwq_layer *layer = &state->layers[l];
-    const float *dy, *weight, *y, *dx;
-    AORTA_TRY(aorta_hwq_fetch(verifier, m->dy[l], o->batch * layer->out, &dy));
-    AORTA_TRY(aorta_hwq_fetch(verifier, layer->weight, layer->in * layer->out, &weight));
-    AORTA_TRY(aorta_hwq_fetch(verifier, m->y[l - 1], o->batch * layer->in, &y));
-    AORTA_TRY(aorta_hwq_fetch(verifier, m->dy[l - 1], o->batch * layer->in, &dx));
-    for (int64_t i = 0; i < aorta_hwq_sample_count(o->batch * layer->in); i++) {
-        const int64_t at = aorta_hwq_sample(i, o->batch * layer->in), row = at / layer->in, column = at % layer->in;
-        double sum = 0.0, magnitude = 0.0;
-        for (int64_t k = 0; k < layer->out; k++) {
-            const double product = (double)dy[row * layer->out + k] * (double)weight[k * layer->in + column];
-            sum += product;
-            magnitude += fabs(product);
-        }
-        aorta_hwq_compare(verifier->check, (double)dx[at], y[at] > 0.0f ? sum : 0.0, AORTA_HWQ_FP32 * magnitude + 1e-30,
-                          0, "gradient of an activation[%lld]", (long long)at);
-    }
-    return NULL;
-}
-
-/* New parameters against old ones less the rate times all gradients, summed here over the micro-batches. Ranks have the
- * same inputs, so that their sum is `size` times our own. */
-static aorta_status verify_step(struct aorta_hwq_verifier *verifier, const struct state *state, int l) {
-    const struct options *o = verifier->hwq->options;
-    const struct aorta_hwq_layer *layer = &state->layers[l];
-    const int64_t count = layer->in * layer->out;
-    const float *old, *new, *x[MOST_MICRO], *dy[MOST_MICRO];
-    AORTA_TRY(aorta_hwq_fetch(verifier, layer->weight, count, &old));
-    AORTA_TRY(aorta_hwq_fetch(verifier, state->parameters[l], count, &new));
-    for (int64_t m = 0; m < o->micro; m++) {
-        const struct micro *micro = &state->micro[m];
-        AORTA_TRY(aorta_hwq_fetch(verifier, l ? micro->y[l - 1] : micro->x, o->batch * layer->in, &x[m]));
-        AORTA_TRY(aorta_hwq_fetch(verifier, micro->dy[l], o->batch * layer->out, &dy[m]));
-    }
-    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
-        const int64_t at = aorta_hwq_sample(i, count), row = at / layer->in, column = at % layer->in;
-        double sum = 0.0;
-        for (int64_t m = 0; m < o->micro; m++)
-            for (int64_t b = 0; b < o->batch; b++)
-                sum += (double)dy[m][b * layer->out + row] * (double)x[m][b * layer->in + column];
-        sum *= (double)aorta_comm_size(verifier->hwq->world);
-        /* Both are much smaller than the parameter: compare the change. */
-        const double change = -(double)rate * sum;
-        aorta_hwq_compare(verifier->check, (double)new[at] - (double)old[at], change,
-                          2e-7 * fabs((double)old[at]) + 1e-9, 1e-4, "change of a weight[%lld, %lld]", (long long)row,
-                          (long long)column);
-    }
-    return NULL;
-}
-
-static aorta_status compare(struct aorta_hwq_verifier *verifier, void *opaque) {
-    const struct state *state = opaque;
-    const struct options *o = verifier->hwq->options;
-    for (int64_t m = 0; m < o->micro; m++) {
-        AORTA_TRY(verify_micro(verifier, state, &state->micro[m]));
-        for (int l = LAYERS - 1; l > 0; l--) AORTA_TRY(verify_slopes(verifier, state, &state->micro[m], l));
-    }
-    for (int l = 0; l < LAYERS; l++) AORTA_TRY(verify_step(verifier, state, l));
-    return NULL;
-}
-
-static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_check *check) {
-    return aorta_hwq_verify_iteration(hwq, check, &((struct state *)opaque)->results, opaque, iterate, compare);
+    reduce_late(g, state, o->micro > half);
+    g->work = (double)(o->micro * o->batch);
 }
 
 static const struct aorta_range_limits micro_count = {.min = 1, .max = MOST_MICRO},
@@ -318,14 +183,9 @@ const struct aorta_hwq_workload aorta_hwq_grad_accum = {
     .recommended_streams = 6,
     .unit = "samples/s",
     .collectives = true,
-    .options = rows,
-    .option_count = sizeof rows / sizeof *rows,
-    .option_bytes = sizeof(struct options),
+    AORTA_HWQ_OPTIONS(rows, struct options),
     .on_cpu = on_cpu,
     .try_next = "with --streams 2 all micro-batches share a stream: the difference is the gain of parallel streams",
     .role = role,
-    .setup = setup,
-    .iterate = iterate,
-    .work = work,
-    .verify = verify,
+    HWQ_GRAPH(build),
 };

@@ -1,6 +1,6 @@
 /* Independent subgraphs of small operations that can run in parallel, and an operation that depends on all of them.
  * Subgraph g runs on stream g modulo the streams; the mean of their outputs on stream 0 after all others. */
-#include "hwq/verify.h"
+#include "hwq/graph_operations.h"
 
 enum { LAYERS = 3, MOST_GRAPHS = 64 };
 
@@ -8,103 +8,25 @@ struct options {
     int64_t graphs, batch, in, hidden, out;
 };
 
-struct subgraph {
-    struct aorta_hwq_layer layers[LAYERS];
-    float *x, *y[LAYERS]; /* [batch, width]; the last is in `outputs` */
-    struct aorta_event *done;
-};
-
-struct state {
-    struct subgraph graphs[MOST_GRAPHS];
-    float *outputs, *mean; /* [graphs, batch, out]; [batch, out] */
-    struct aorta_hwq_results results;
-};
-
-static int stream_of(const struct aorta_hwq *hwq, int64_t graph) {
-    return (int)(graph % hwq->stream_count);
-}
-
-static aorta_status setup_subgraph(struct aorta_hwq *hwq, struct state *state, int64_t index) {
-    const struct options *o = hwq->options;
-    const int64_t widths[LAYERS + 1] = {o->in, o->hidden, o->hidden, o->out};
-    struct subgraph *graph = &state->graphs[index];
-    const uint64_t id = 100 * (uint64_t)index;
-    AORTA_TRY(aorta_hwq_input(hwq, id, o->batch * o->in, 1.0f, "input", &graph->x));
-    for (int l = 0; l < LAYERS; l++) {
-        AORTA_TRY(
-            aorta_hwq_layer_make(hwq, id + 10 * (uint64_t)(l + 1), widths[l], widths[l + 1], false, &graph->layers[l]));
-        if (l < LAYERS - 1)
-            AORTA_TRY(aorta_hwq_output(hwq, &state->results, o->batch * o->hidden, "activations", &graph->y[l]));
-        else
-            graph->y[l] = state->outputs + index * o->batch * o->out;
-    }
-    return aorta_hwq_event(hwq, &graph->done);
-}
-
-static aorta_status setup(struct aorta_hwq *hwq, void **made) {
-    const struct options *o = hwq->options;
-    AORTA_TRY(aorta_hwq_state(hwq, sizeof(struct state), made));
-    struct state *state = *made;
-    AORTA_TRY(aorta_hwq_output(hwq, &state->results, o->graphs * o->batch * o->out, "outputs", &state->outputs));
-    AORTA_TRY(aorta_hwq_output(hwq, &state->results, o->batch * o->out, "mean of the outputs", &state->mean));
-    for (int64_t g = 0; g < o->graphs; g++) AORTA_TRY(setup_subgraph(hwq, state, g));
-    return NULL;
-}
-
 /* Layer by layer over all subgraphs, so that every stream has work as soon as it can. */
-static aorta_status iterate(struct aorta_hwq *hwq, void *opaque) {
-    struct state *state = opaque;
-    const struct options *o = hwq->options;
+static void build(struct hwq_graph *g) {
+    const struct options *o = g->options;
+    const int64_t widths[LAYERS + 1] = {o->in, o->hidden, o->hidden, o->out};
+    const struct hwq_tensor outputs = hwq_result(g, AORTA_F32, o->graphs * o->batch, o->out, "outputs");
+    struct hwq_tensor y[MOST_GRAPHS];
+    for (int64_t k = 0; k < o->graphs; k++) y[k] = hwq_input(g, 100 * (uint64_t)k, o->batch, o->in, 1.0f, "input");
     for (int l = 0; l < LAYERS; l++)
-        for (int64_t g = 0; g < o->graphs; g++) {
-            const struct subgraph *graph = &state->graphs[g];
-            const float *x = l == 0 ? graph->x : graph->y[l - 1];
-            AORTA_TRY(
-                l < LAYERS - 1
-                    ? aorta_hwq_linear_relu(hwq, stream_of(hwq, g), &graph->layers[l], o->batch, x, graph->y[l], false)
-                    : aorta_hwq_linear(hwq, stream_of(hwq, g), &graph->layers[l], o->batch, x, graph->y[l]));
+        for (int64_t k = 0; k < o->graphs; k++) {
+            const int s = hwq_stream(g, 0, 1, k);
+            const uint64_t id = 100 * (uint64_t)k + 10 * (uint64_t)(l + 1);
+            const struct hwq_layer layer = hwq_layer(g, id, widths[l], widths[l + 1], false);
+            if (l == LAYERS - 1)
+                hwq_linear(hwq_into(g, hwq_rows(outputs, k * o->batch, o->batch)), s, &layer, y[k]);
+            else
+                y[k] = hwq_linear_relu(g, s, &layer, y[k], false);
         }
-    for (int64_t g = 1; g < o->graphs && g < hwq->stream_count; g++)
-        AORTA_TRY(aorta_hwq_after(hwq, 0, state->graphs[g].done, stream_of(hwq, g)));
-    return aorta_hwq_sum_pieces(hwq, 0, state->mean, state->outputs, o->graphs, o->batch * o->out,
-                                1.0f / (float)o->graphs);
-}
-
-static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations, double *amount) {
-    (void)state;
-    *amount = (double)(iterations * ((const struct options *)hwq->options)->batch);
-    return NULL;
-}
-
-static aorta_status verify_mean(struct aorta_hwq_verifier *verifier, const struct state *state) {
-    const struct options *o = verifier->hwq->options;
-    const int64_t count = o->batch * o->out;
-    const float *outputs, *mean;
-    AORTA_TRY(aorta_hwq_fetch(verifier, state->outputs, o->graphs * count, &outputs));
-    AORTA_TRY(aorta_hwq_fetch(verifier, state->mean, count, &mean));
-    for (int64_t i = 0; i < count; i++) {
-        double sum = 0.0;
-        for (int64_t g = 0; g < o->graphs; g++) sum += (double)outputs[g * count + i] / (double)o->graphs;
-        aorta_hwq_compare(verifier->check, (double)mean[i], sum, 1e-6, 1e-6, "mean[%lld]", (long long)i);
-    }
-    return NULL;
-}
-
-static aorta_status compare(struct aorta_hwq_verifier *verifier, void *opaque) {
-    const struct state *state = opaque;
-    const struct options *o = verifier->hwq->options;
-    for (int64_t g = 0; g < o->graphs; g++)
-        for (int l = 0; l < LAYERS; l++) {
-            const struct subgraph *graph = &state->graphs[g];
-            AORTA_TRY(aorta_hwq_verify_linear(verifier, "output of a layer", &graph->layers[l], o->batch,
-                                              l == 0 ? graph->x : graph->y[l - 1], graph->y[l],
-                                              l < LAYERS - 1 ? AORTA_HWQ_RELU : AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
-        }
-    return verify_mean(verifier, state);
-}
-
-static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_check *check) {
-    return aorta_hwq_verify_iteration(hwq, check, &((struct state *)opaque)->results, opaque, iterate, compare);
+    hwq_sum_pieces(g, 0, outputs, o->graphs, 1.0f / (float)o->graphs);
+    g->work = (double)o->batch;
 }
 
 static const struct aorta_range_limits graph_count = {.min = 1, .max = MOST_GRAPHS};
@@ -128,13 +50,8 @@ const struct aorta_hwq_workload aorta_hwq_graph_subgraphs = {
     .max_streams = 32,
     .recommended_streams = 8,
     .unit = "samples/s",
-    .options = rows,
-    .option_count = sizeof rows / sizeof *rows,
-    .option_bytes = sizeof(struct options),
+    AORTA_HWQ_OPTIONS(rows, struct options),
     .on_cpu = on_cpu,
     .try_next = "compare 4, 8 and 16 streams: more than one stream for each subgraph (--graphs) gains nothing",
-    .setup = setup,
-    .iterate = iterate,
-    .work = work,
-    .verify = verify,
+    HWQ_GRAPH(build),
 };
