@@ -3,12 +3,14 @@
 #define AORTA_BASE_INTERN_H
 
 #include "base/arena.h"
+#include "base/table.h"
 
 #include <stddef.h>
 
 struct aorta_intern { /* zero-initialise */
     struct aorta_arena arena;
-    const char **slots; /* open addressing; capacity is a power of two */
+    struct aorta_table table;
+    const char **strings;
     size_t count, capacity;
 };
 

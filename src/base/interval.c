@@ -1,15 +1,8 @@
 #include "base/interval.h"
 
-#include <stdlib.h>
+#include "base/array.h"
 
-static aorta_status grow(struct aorta_intervals *set) {
-    size_t capacity = set->capacity ? set->capacity * 2 : 16;
-    struct aorta_interval *items = reallocarray(set->items, capacity, sizeof *items);
-    if (!items) return AORTA_ERROR(AORTA_MEMORY, "out of memory for %zu intervals", capacity);
-    set->items = items;
-    set->capacity = capacity;
-    return NULL;
-}
+#include <stdlib.h>
 
 aorta_status aorta_intervals_add(struct aorta_intervals *set, int64_t start_ns, int64_t end_ns) {
     if (start_ns >= end_ns) return NULL;
@@ -20,7 +13,7 @@ aorta_status aorta_intervals_add(struct aorta_intervals *set, int64_t start_ns, 
         return NULL;
     }
     if (last && start_ns <= last->end_ns) set->normal = 0;
-    if (set->count == set->capacity) AORTA_TRY(grow(set));
+    AORTA_TRY(aorta_array_reserve(&set->items, &set->capacity, set->count + 1, sizeof *set->items, "intervals"));
     set->items[set->count++] = (struct aorta_interval){start_ns, end_ns};
     return NULL;
 }

@@ -1,5 +1,7 @@
 #include "base/text.h"
 
+#include "base/array.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,18 +16,9 @@ static bool reserve(struct aorta_text *text, size_t more) {
         text->failed = 1;
         return false;
     }
-    size_t needed = text->length + more + 1;
-    if (needed <= text->capacity) return true;
-    size_t capacity = text->capacity ? text->capacity : 64;
-    while (capacity < needed) capacity *= 2;
-    char *data = realloc(text->data, capacity);
-    if (!data) {
-        text->failed = 1;
-        return false;
-    }
-    text->data = data;
-    text->capacity = capacity;
-    return true;
+    if (aorta_array_fit(&text->data, &text->capacity, text->length + more + 1, 1)) return true;
+    text->failed = 1;
+    return false;
 }
 
 void aorta_text_append(struct aorta_text *text, const char *bytes, size_t length) {

@@ -1,6 +1,8 @@
 /* A Kineto file's events, passed through: process, thread, time and ids are written anew, all else as it stands. */
 #include "formats/merge_internal.h"
 
+#include "base/hash.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,7 +150,7 @@ static bool put_id(struct merge_rank *rank, const char *key, struct aorta_json_v
 }
 
 static uint64_t hash_of(struct aorta_json_value value) {
-    return value.length ? aorta_trace_hash(value.text, value.length) : 0;
+    return value.length ? aorta_hash_bytes(value.text, value.length) : 0;
 }
 
 static uint64_t thread_key(const struct event *event) {

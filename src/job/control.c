@@ -1,6 +1,7 @@
 /* Agreements of the ranks on the host: see control.h. */
 #include "job/control.h"
 
+#include "base/hash.h"
 #include "job/rendezvous.h"
 
 #include <stdio.h>
@@ -79,7 +80,7 @@ static aorta_status split_by_keys(void *user, const int *ranks, int count, void 
     for (int i = 0; i < count; i++) {
         if (ranks[i] == parent->rank) made.rank = i;
     }
-    made.id = aorta_hash(aorta_hash(parent->id, number + 1), aorta_ranks_hash(ranks, count));
+    made.id = aorta_hash_add(aorta_hash_add(parent->id, number + 1), aorta_ranks_hash(ranks, count));
     AORTA_TRY(group_make(&made, group));
     made.shared->users++;
     return NULL;

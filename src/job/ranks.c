@@ -1,6 +1,8 @@
 /* Reads who this process is from the environment. */
 #include "job/ranks.h"
 
+#include "base/hash.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -120,12 +122,8 @@ const char *aorta_launcher_name(enum aorta_launcher launcher) {
     return names[launcher];
 }
 
-uint64_t aorta_hash(uint64_t hash, uint64_t value) {
-    return (hash ^ value) * 0x100000001b3u;
-}
-
 uint64_t aorta_ranks_hash(const int *ranks, int count) {
-    uint64_t hash = aorta_hash(0xcbf29ce484222325u, (uint64_t)count);
-    for (int i = 0; i < count; i++) hash = aorta_hash(hash, (uint64_t)ranks[i]);
+    uint64_t hash = (uint64_t)count;
+    for (int i = 0; i < count; i++) hash = aorta_hash_add(hash, (uint64_t)ranks[i]);
     return hash;
 }

@@ -30,8 +30,7 @@ struct aorta_ranks {
 AORTA_MUST_USE aorta_status aorta_ranks_detect(struct aorta_ranks *ranks);
 const char *aorta_launcher_name(enum aorta_launcher launcher);
 
-/* FNV-1a (Fowler, Noll, Vo), 64 bits: one more value; a list of ranks, by which ranks find out whether theirs agree. */
-uint64_t aorta_hash(uint64_t hash, uint64_t value);
+/* Of a list of ranks: by it ranks find out whether theirs agree. */
 uint64_t aorta_ranks_hash(const int *ranks, int count);
 
 #endif

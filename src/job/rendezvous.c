@@ -2,6 +2,7 @@
 #include "job/rendezvous_internal.h"
 
 #include "base/clock.h"
+#include "base/hash.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -39,14 +40,6 @@ static const char *get(const char *name) {
     return value ? value : "";
 }
 
-/* Over the text and its NUL. */
-static uint64_t hash_text(uint64_t hash, const char *text) {
-    do {
-        hash = aorta_hash(hash, (unsigned char)*text);
-    } while (*text++);
-    return hash;
-}
-
 aorta_status aorta_rendezvous_find(const struct aorta_ranks *ranks, uint64_t instance, double timeout_s,
                                    struct aorta_rendezvous_options *options) {
     static const char *const run_variables[] = {"AORTA_STATE_DIR", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
@@ -58,9 +51,11 @@ aorta_status aorta_rendezvous_find(const struct aorta_ranks *ranks, uint64_t ins
                            "free port of it",
                            ranks->rank, ranks->world_size, ranks->master_address[0] ? "MASTER_PORT" : "MASTER_ADDR");
     }
-    uint64_t run = 0xcbf29ce484222325u ^ instance;
-    for (size_t i = 0; i < sizeof run_variables / sizeof *run_variables; i++)
-        run = hash_text(run, get(run_variables[i]));
+    uint64_t run = instance;
+    for (size_t i = 0; i < sizeof run_variables / sizeof *run_variables; i++) {
+        const char *value = get(run_variables[i]);
+        run = aorta_hash_add(run, aorta_hash_bytes(value, strlen(value)));
+    }
     const char *token = get("AORTA_RUN_TOKEN");
     if (strlen(token) >= sizeof options->token)
         return AORTA_ERROR(AORTA_USAGE, "environment: AORTA_RUN_TOKEN has %zu characters; at most %zu are allowed",

@@ -1,5 +1,8 @@
 #include "report/page_lanes.h"
 
+#include "base/array.h"
+#include "base/hash.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,42 +21,29 @@ enum aorta_page_kind aorta_page_collective(enum aorta_collective collective) {
 
 /* ---- gathering ---- */
 
-/* One more of `count` fits into *items, of `size` bytes each. */
-static aorta_status grow(void **items, size_t count, size_t *capacity, size_t size) {
-    if (count < *capacity) return NULL;
-    const size_t more = *capacity ? 2 * *capacity : 64;
-    void *moved = realloc(*items, more * size);
-    if (!moved) return AORTA_ERROR(AORTA_MEMORY, "no memory for a page of %zu rows", more);
-    *items = moved;
-    *capacity = more;
-    return NULL;
+static uint64_t hash_of_pair(const char *first, const char *second) {
+    return aorta_hash_add((uintptr_t)first, (uintptr_t)second);
 }
 
-static struct aorta_page_named *find_name(struct aorta_page_named *named, size_t capacity, const char *first,
-                                          const char *second) {
-    const uint64_t mixed = ((uintptr_t)first ^ ((uintptr_t)second * 31)) * 0x9E3779B97F4A7C15u;
-    for (size_t at = (size_t)(mixed >> 20) & (capacity - 1);; at = (at + 1) & (capacity - 1))
-        if (!named[at].first || (named[at].first == first && named[at].second == second)) return &named[at];
+static uint64_t hash_of(const void *of, uint32_t number) {
+    const struct aorta_page_lanes *lanes = of;
+    return hash_of_pair(lanes->named[number].first, lanes->named[number].second);
 }
 
-static aorta_status grow_names(struct aorta_page_lanes *lanes) {
-    if (2 * (lanes->name_count + 1) < lanes->named_capacity) return NULL;
-    const size_t capacity = lanes->named_capacity ? 2 * lanes->named_capacity : 256;
-    struct aorta_page_named *named = calloc(capacity, sizeof *named);
-    if (!named) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu names", capacity);
-    for (size_t i = 0; i < lanes->named_capacity; i++)
-        if (lanes->named[i].first)
-            *find_name(named, capacity, lanes->named[i].first, lanes->named[i].second) = lanes->named[i];
-    free(lanes->named);
-    lanes->named = named;
-    lanes->named_capacity = capacity;
-    return NULL;
+static bool is_pair(const void *of, uint32_t number, const void *key) {
+    const struct aorta_page_lanes *lanes = of;
+    const struct aorta_page_named *named = &lanes->named[number], *wanted = key;
+    return named->first == wanted->first && named->second == wanted->second;
 }
 
 aorta_status aorta_page_name(struct aorta_page_lanes *lanes, const char *first, const char *second, uint32_t *number) {
-    AORTA_TRY(grow_names(lanes));
-    struct aorta_page_named *found = find_name(lanes->named, lanes->named_capacity, first, second);
-    if (!found->first) {
+    AORTA_TRY(aorta_array_reserve(&lanes->named, &lanes->named_capacity, lanes->name_count + 1, sizeof *lanes->named,
+                                  "names of a page"));
+    if (!aorta_table_reserve(&lanes->table, lanes->name_count + 1, hash_of, lanes))
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu names of a page", lanes->name_count + 1);
+    const struct aorta_page_named pair = {first, second};
+    uint32_t *slot = aorta_table_slot(&lanes->table, hash_of_pair(first, second), is_pair, lanes, &pair);
+    if (!*slot) {
         struct aorta_text whole = {0};
         struct aorta_json json;
         aorta_text_printf(&whole, "%s%s%s", first, second ? " " : "", second ? second : "");
@@ -62,14 +52,16 @@ aorta_status aorta_page_name(struct aorta_page_lanes *lanes, const char *first, 
         aorta_json_string(&json, whole.data);
         lanes->names.failed |= whole.failed;
         aorta_text_free(&whole);
-        *found = (struct aorta_page_named){first, second, (uint32_t)++lanes->name_count};
+        lanes->named[lanes->name_count++] = pair;
+        *slot = (uint32_t)lanes->name_count;
     }
-    *number = found->number;
+    *number = *slot;
     return NULL;
 }
 
 aorta_status aorta_page_lane_add(struct aorta_page_lanes *lanes, int rank, const char *label, size_t *lane) {
-    AORTA_TRY(grow((void **)&lanes->items, lanes->count, &lanes->capacity, sizeof *lanes->items));
+    AORTA_TRY(aorta_array_reserve(&lanes->items, &lanes->capacity, lanes->count + 1, sizeof *lanes->items,
+                                  "lanes of a page"));
     struct aorta_page_lane *added = &lanes->items[lanes->count];
     *added = (struct aorta_page_lane){.rank = rank};
     strncpy(added->label, label, sizeof added->label - 1);
@@ -79,13 +71,15 @@ aorta_status aorta_page_lane_add(struct aorta_page_lanes *lanes, int rank, const
 
 aorta_status aorta_page_span_add(struct aorta_page_lanes *lanes, size_t place, struct aorta_page_span span) {
     struct aorta_page_lane *lane = &lanes->items[place];
-    AORTA_TRY(grow((void **)&lane->spans, lane->count, &lane->capacity, sizeof *lane->spans));
+    AORTA_TRY(
+        aorta_array_reserve(&lane->spans, &lane->capacity, lane->count + 1, sizeof *lane->spans, "spans of a page"));
     lane->spans[lane->count++] = span;
     return NULL;
 }
 
 aorta_status aorta_page_step_add(struct aorta_page_lanes *lanes, int64_t start_ns, int64_t number) {
-    AORTA_TRY(grow((void **)&lanes->steps, lanes->step_count, &lanes->step_capacity, sizeof *lanes->steps));
+    AORTA_TRY(aorta_array_reserve(&lanes->steps, &lanes->step_capacity, lanes->step_count + 1, sizeof *lanes->steps,
+                                  "steps of a page"));
     lanes->steps[lanes->step_count++] = (struct aorta_page_step){start_ns, number};
     return NULL;
 }
@@ -95,6 +89,7 @@ void aorta_page_lanes_free(struct aorta_page_lanes *lanes) {
     free(lanes->items);
     free(lanes->steps);
     free(lanes->named);
+    aorta_table_free(&lanes->table);
     aorta_text_free(&lanes->names);
     memset(lanes, 0, sizeof *lanes);
 }

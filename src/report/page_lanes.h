@@ -4,6 +4,7 @@
 
 #include "base/collective.h"
 #include "base/json.h"
+#include "base/table.h"
 
 #include <stdint.h>
 
@@ -46,10 +47,10 @@ struct aorta_page_lanes {
     size_t step_count, step_capacity;
     struct aorta_page_named {
         const char *first, *second;
-        uint32_t number;
-    } * named; /* open addressing; capacity is a power of two */
+    } * named; /* number - 1 is the place */
     size_t name_count, named_capacity;
-    struct aorta_text names; /* JSON strings, each with a comma in front but the first */
+    struct aorta_table table; /* of the names */
+    struct aorta_text names;  /* JSON strings, each with a comma in front but the first */
 };
 
 /* The number of a name, "first second" or `first` alone. Equal pointers are one name: strings that are stored once.

@@ -1,6 +1,7 @@
 #include "timeline/align_match.h"
+
+#include "base/hash.h"
 #include "timeline/clocks.h"
-#include "timeline/texts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +39,8 @@ static uint64_t group_hash(const struct aorta_trace *trace, uint32_t row) {
     if (row == AORTA_TRACE_NONE) return 0;
     const struct aorta_trace_group *group = &trace->groups[row];
     const char *name = aorta_trace_text(trace, group->name);
-    uint64_t hash = aorta_trace_hash(name, strlen(name));
-    if (group->ranks) hash ^= aorta_trace_hash(group->ranks, group->rank_count * sizeof *group->ranks) * 31;
+    uint64_t hash = aorta_hash_bytes(name, strlen(name));
+    if (group->ranks) hash ^= aorta_hash_bytes(group->ranks, group->rank_count * sizeof *group->ranks) * 31;
     return hash | 1; /* 0 is the unknown group */
 }
 

@@ -1,5 +1,7 @@
 #include "timeline/builder_internal.h"
 
+#include "base/array.h"
+#include "base/hash.h"
 #include "timeline/texts.h"
 
 #include <inttypes.h>
@@ -11,55 +13,38 @@
 
 void *aorta_trace_rows_add(struct aorta_trace_builder *builder, struct trace_rows *rows, size_t row_bytes) {
     if (builder->failed) return NULL;
-    if (rows->count == rows->capacity) {
-        size_t capacity = rows->capacity ? rows->capacity + rows->capacity / 2 : 16;
-        void *items = realloc(rows->items, capacity * row_bytes);
-        if (!items) {
-            builder->failed = true;
-            return NULL;
-        }
-        rows->items = items;
-        rows->capacity = capacity;
+    if (!aorta_array_fit(&rows->items, &rows->capacity, rows->count + 1, row_bytes)) {
+        builder->failed = true;
+        return NULL;
     }
     return memset((char *)rows->items + rows->count++ * row_bytes, 0, row_bytes);
 }
 
-static size_t key_slot(const struct trace_keys *set, const int64_t key[3]) {
-    size_t slot = aorta_trace_hash(key, sizeof set->keys[0]) & (set->slot_count - 1);
-    while (set->slots[slot] && memcmp(set->keys[set->slots[slot] - 1], key, sizeof set->keys[0]) != 0)
-        slot = (slot + 1) & (set->slot_count - 1);
-    return slot;
+static uint64_t hash_of_key(const void *of, uint32_t number) {
+    const struct trace_keys *set = of;
+    return aorta_hash_bytes(set->keys[number], sizeof set->keys[0]);
 }
 
-static bool grow_keys(struct trace_keys *set) {
-    size_t capacity = set->capacity ? set->capacity * 2 : 32, slot_count = capacity * 2;
-    void *keys = realloc(set->keys, capacity * sizeof set->keys[0]);
-    if (!keys) return false;
-    set->keys = keys;
-    uint32_t *slots = calloc(slot_count, sizeof *slots);
-    if (!slots) return false;
-    free(set->slots);
-    set->slots = slots;
-    set->slot_count = slot_count;
-    set->capacity = capacity;
-    for (size_t i = 0; i < set->count; i++) slots[key_slot(set, set->keys[i])] = (uint32_t)i + 1;
-    return true;
+static bool is_key(const void *of, uint32_t number, const void *key) {
+    const struct trace_keys *set = of;
+    return !memcmp(set->keys[number], key, sizeof set->keys[0]);
 }
 
 uint32_t aorta_trace_add_key(struct aorta_trace_builder *builder, struct trace_keys *set, int64_t a, int64_t b,
                              int64_t c) {
     const int64_t key[3] = {a, b, c};
-    if (set->count && !memcmp(set->keys[set->count - 1], key, sizeof key)) return (uint32_t)set->count - 1;
+    if (set->count && is_key(set, (uint32_t)set->count - 1, key)) return (uint32_t)set->count - 1;
     if (builder->failed) return AORTA_TRACE_NONE;
-    if (set->count == set->capacity && !grow_keys(set)) {
+    if (!aorta_array_fit(&set->keys, &set->capacity, set->count + 1, sizeof set->keys[0]) ||
+        !aorta_table_reserve(&set->table, set->count + 1, hash_of_key, set)) {
         builder->failed = true;
         return AORTA_TRACE_NONE;
     }
-    size_t slot = key_slot(set, key);
-    if (set->slots[slot]) return set->slots[slot] - 1;
+    uint32_t *slot = aorta_table_slot(&set->table, aorta_hash_bytes(key, sizeof key), is_key, set, key);
+    if (*slot) return *slot - 1;
     memcpy(set->keys[set->count], key, sizeof key);
-    set->slots[slot] = (uint32_t)++set->count;
-    return (uint32_t)set->count - 1;
+    *slot = (uint32_t)++set->count;
+    return *slot - 1;
 }
 
 aorta_status aorta_trace_builder_create(enum aorta_trace_format format, const char *path,
@@ -94,7 +79,7 @@ aorta_status aorta_trace_builder_create(enum aorta_trace_format format, const ch
 
 static void free_keys(struct trace_keys *set) {
     free(set->keys);
-    free(set->slots);
+    aorta_table_free(&set->table);
 }
 
 void aorta_trace_builder_destroy(struct aorta_trace_builder *builder) {

@@ -2,6 +2,7 @@
 #ifndef AORTA_TIMELINE_BUILDER_INTERNAL_H
 #define AORTA_TIMELINE_BUILDER_INTERNAL_H
 
+#include "base/table.h"
 #include "timeline/builder.h"
 
 /* A growing array of rows of one size. */
@@ -13,8 +14,8 @@ struct trace_rows {
 /* Keys of three numbers, each once; a key's number is its place in order of arrival. */
 struct trace_keys {
     int64_t (*keys)[3];
-    uint32_t *slots; /* number + 1; 0: free */
-    size_t count, capacity, slot_count;
+    size_t count, capacity;
+    struct aorta_table table;
 };
 
 struct trace_pending { /* device work with what it is linked by */

@@ -1,6 +1,7 @@
 /* The end of building: rows sorted, and each piece of device work linked to its launch, shape and collective. */
 #include "timeline/builder_internal.h"
 
+#include "base/hash.h"
 #include "timeline/nest.h"
 
 #include <stdlib.h>
@@ -50,35 +51,40 @@ void aorta_trace_rows_sort(struct trace_rows *rows, size_t size, int (*order)(co
 
 /* ---- launches ---- */
 
-/* Calls by their correlation: open addressing, number + 1, 0 for a free slot. */
+/* Calls by their correlation. */
 struct call_index {
-    uint32_t *slots;
-    size_t slot_count;
+    struct aorta_table table;
     const struct aorta_trace_call *calls;
 };
 
-static size_t call_slot(const struct call_index *index, uint64_t correlation) {
-    size_t slot = (size_t)((correlation * 0x9E3779B97F4A7C15u) >> 20) & (index->slot_count - 1);
-    while (index->slots[slot] && index->calls[index->slots[slot] - 1].correlation != correlation)
-        slot = (slot + 1) & (index->slot_count - 1);
-    return slot;
+static uint64_t hash_of_call(const void *of, uint32_t number) {
+    const struct call_index *index = of;
+    return aorta_hash_add(0, index->calls[number].correlation);
+}
+
+static bool is_of_call(const void *of, uint32_t number, const void *key) {
+    const struct call_index *index = of;
+    const uint64_t *correlation = key;
+    return index->calls[number].correlation == *correlation;
+}
+
+static uint32_t *call_slot(const struct call_index *index, uint64_t correlation) {
+    return aorta_table_slot(&index->table, aorta_hash_add(0, correlation), is_of_call, index, &correlation);
 }
 
 static bool index_calls(struct call_index *index, const struct trace_rows *calls) {
-    *index = (struct call_index){.slot_count = 16, .calls = calls->items};
-    while (index->slot_count < 2 * calls->count) index->slot_count *= 2;
-    index->slots = calloc(index->slot_count, sizeof *index->slots);
-    if (!index->slots) return false;
+    *index = (struct call_index){.calls = calls->items};
+    if (!aorta_table_reserve(&index->table, calls->count, hash_of_call, index)) return false;
     for (size_t i = 0; i < calls->count; i++) {
         if (!index->calls[i].correlation) continue;
-        size_t slot = call_slot(index, index->calls[i].correlation);
-        if (!index->slots[slot]) index->slots[slot] = (uint32_t)i + 1; /* the first, if several share the number */
+        uint32_t *slot = call_slot(index, index->calls[i].correlation);
+        if (!*slot) *slot = (uint32_t)i + 1; /* the first, if several share the number */
     }
     return true;
 }
 
 static uint32_t find_call(const struct call_index *index, uint64_t correlation) {
-    uint32_t found = correlation ? index->slots[call_slot(index, correlation)] : 0;
+    const uint32_t found = correlation ? *call_slot(index, correlation) : 0;
     return found ? found - 1 : AORTA_TRACE_NONE;
 }
 
@@ -91,7 +97,7 @@ static void adopt_other_calls(struct aorta_trace_builder *builder) {
         return;
     }
     if (!index_calls(&other, &builder->other_calls)) {
-        free(known.slots);
+        aorta_table_free(&known.table);
         builder->failed = true;
         return;
     }
@@ -109,8 +115,8 @@ static void adopt_other_calls(struct aorta_trace_builder *builder) {
         if (!row) break;
         *row = call;
     }
-    free(known.slots);
-    free(other.slots);
+    aorta_table_free(&known.table);
+    aorta_table_free(&other.table);
 }
 
 static void link_launches(struct aorta_trace_builder *builder) {
@@ -137,7 +143,7 @@ static void link_launches(struct aorta_trace_builder *builder) {
                 aorta_trace_builder_warn(builder, AORTA_REASON_LAUNCH_AFTER_START, pending[i].offset);
         }
     }
-    free(index.slots);
+    aorta_table_free(&index.table);
 }
 
 /* ---- device work ---- */

@@ -1,5 +1,8 @@
 #include "timeline/compare_samples.h"
-#include "timeline/texts.h"
+
+#include "base/array.h"
+#include "base/hash.h"
+#include "base/sort.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,35 +14,33 @@ static aorta_status no_memory(void) {
     return AORTA_ERROR(AORTA_MEMORY, "no memory to compare recordings");
 }
 
-static size_t slot_of(const struct compare_samples *s, enum aorta_trace_section section, const char *name) {
-    size_t slot = (aorta_trace_hash(name, strlen(name)) + section) & (s->slot_count - 1);
-    while (s->slots[slot]) {
-        const struct compare_samples_row *row = &s->rows[s->slots[slot] - 1];
-        if (row->section == section && strcmp(row->name, name) == 0) break;
-        slot = (slot + 1) & (s->slot_count - 1);
-    }
-    return slot;
+struct row_key {
+    enum aorta_trace_section section;
+    const char *name;
+};
+
+static uint64_t hash_of_name(enum aorta_trace_section section, const char *name) {
+    return aorta_hash_bytes(name, strlen(name)) + section;
 }
 
-static aorta_status grow(struct compare_samples *s) {
-    size_t capacity = s->capacity ? s->capacity * 2 : 128;
-    struct compare_samples_row *rows = realloc(s->rows, capacity * sizeof *rows);
-    if (!rows) return no_memory();
-    s->rows = rows;
-    s->capacity = capacity;
-    free(s->slots);
-    s->slot_count = capacity * 2;
-    s->slots = calloc(s->slot_count, sizeof *s->slots);
-    if (!s->slots) return no_memory();
-    for (size_t i = 0; i < s->count; i++) s->slots[slot_of(s, rows[i].section, rows[i].name)] = (uint32_t)i + 1;
-    return NULL;
+static uint64_t hash_of(const void *of, uint32_t number) {
+    const struct compare_samples *s = of;
+    return hash_of_name(s->rows[number].section, s->rows[number].name);
+}
+
+static bool is_row(const void *of, uint32_t number, const void *key) {
+    const struct compare_samples *s = of;
+    const struct row_key *wanted = key;
+    return s->rows[number].section == wanted->section && strcmp(s->rows[number].name, wanted->name) == 0;
 }
 
 static aorta_status find_row(struct compare_samples *s, enum aorta_trace_section section, const char *name,
                              size_t *index) {
-    if (s->count == s->capacity) AORTA_TRY(grow(s));
-    size_t slot = slot_of(s, section, name);
-    if (!s->slots[slot]) {
+    if (!aorta_table_reserve(&s->table, s->count + 1, hash_of, s)) return no_memory();
+    const struct row_key key = {section, name};
+    uint32_t *slot = aorta_table_slot(&s->table, hash_of_name(section, name), is_row, s, &key);
+    if (!*slot) {
+        if (!aorta_array_fit(&s->rows, &s->capacity, s->count + 1, sizeof *s->rows)) return no_memory();
         struct compare_samples_row *row = &s->rows[s->count];
         *row = (struct compare_samples_row){
             .section = section,
@@ -47,9 +48,9 @@ static aorta_status find_row(struct compare_samples *s, enum aorta_trace_section
             .series = aorta_arena_alloc(s->arena, s->inputs * sizeof *row->series),
         };
         if (!row->name || !row->series) return no_memory();
-        s->slots[slot] = (uint32_t)++s->count;
+        *slot = (uint32_t)++s->count;
     }
-    *index = s->slots[slot] - 1;
+    *index = *slot - 1;
     return NULL;
 }
 
@@ -175,17 +176,12 @@ static aorta_status add_work(struct collecting *c, const struct aorta_trace *tra
     return add_named(c, AORTA_SECTION_COLLECTIVE, name, step, ns, counted);
 }
 
-static int by_number(const void *left, const void *right) {
-    const int64_t *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
-}
-
 /* False: it is in no step. */
 static bool step_of(const struct collecting *c, const struct aorta_trace_window *window, size_t *step) {
     *step = 0;
     if (!c->samples->stepped) return true;
     if (window->number == INT64_MIN) return false;
-    const int64_t *found = bsearch(&window->number, c->numbers, c->step_count, sizeof *found, by_number);
+    const int64_t *found = bsearch(&window->number, c->numbers, c->step_count, sizeof *found, aorta_by_int64);
     if (found) *step = (size_t)(found - c->numbers);
     return found != NULL;
 }
@@ -214,7 +210,7 @@ static aorta_status list_steps(struct collecting *c) {
         for (size_t w = 0; w < c->analysis->ranks[r].window_count; w++)
             if (c->analysis->ranks[r].windows[w].number != INT64_MIN)
                 c->numbers[count++] = c->analysis->ranks[r].windows[w].number;
-    qsort(c->numbers, count, sizeof *c->numbers, by_number);
+    aorta_sort_int64(c->numbers, count);
     for (size_t i = 0; i < count; i++)
         if (i == 0 || c->numbers[i] != c->numbers[i - 1]) c->numbers[c->step_count++] = c->numbers[i];
     if (!c->samples->stepped) c->step_count = 1;
@@ -255,7 +251,6 @@ aorta_status aorta_compare_samples_make(const struct aorta_trace_compare_input *
 
 void aorta_compare_samples_free(struct compare_samples *samples) {
     free(samples->rows);
-    free(samples->slots);
     samples->rows = NULL;
-    samples->slots = NULL;
+    aorta_table_free(&samples->table);
 }

@@ -2,6 +2,7 @@
 #ifndef AORTA_TIMELINE_COMPARE_SAMPLES_H
 #define AORTA_TIMELINE_COMPARE_SAMPLES_H
 
+#include "base/table.h"
 #include "timeline/compare.h"
 
 /* One recording's samples of a row. */
@@ -24,8 +25,7 @@ struct compare_samples {
     bool stepped;
     struct compare_samples_row *rows; /* owned */
     size_t count, capacity;
-    uint32_t *slots; /* owned; open addressing: row + 1 */
-    size_t slot_count;
+    struct aorta_table table; /* of rows, by section and name */
 };
 
 /* Ends with aorta_compare_samples_free, also on failure. */

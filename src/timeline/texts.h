@@ -3,6 +3,7 @@
 #define AORTA_TIMELINE_TEXTS_H
 
 #include "base/arena.h"
+#include "base/table.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,15 +18,11 @@ struct aorta_trace_texts { /* zero-initialise */
     struct aorta_arena arena;
     struct aorta_trace_text_entry *entries;
     size_t count, capacity;
-    uint32_t *slots; /* open addressing: number + 1, 0 for a free one; slot_count is a power of two */
-    size_t slot_count;
+    struct aorta_table table;
 };
 
 /* The text's number; UINT32_MAX when memory is exhausted. */
 uint32_t aorta_trace_texts_add(struct aorta_trace_texts *texts, const char *text, size_t length);
 void aorta_trace_texts_free(struct aorta_trace_texts *texts);
-
-/* A good hash of short byte strings, for tables of this folder. */
-uint64_t aorta_trace_hash(const void *bytes, size_t length);
 
 #endif

@@ -2,6 +2,7 @@
  * only for what it was made from; it is written under a temporary name and renamed, so that ranks that compile the same
  * kernel at once replace each other's file by an equal one. */
 #include "base/files.h"
+#include "base/hash.h"
 #include "device/gpu/driver.h"
 
 #include <stdio.h>
@@ -16,16 +17,10 @@ struct header {
     uint64_t key_bytes, code_bytes, code_hash;
 };
 
-/* FNV-1a, 64 bits (Fowler, Noll, Vo; draft-eastlake-fnv). */
-static uint64_t hash(const char *bytes, size_t count) {
-    uint64_t value = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < count; i++) value = (value ^ (unsigned char)bytes[i]) * 0x100000001b3u;
-    return value;
-}
-
 static char *file_of(const char *folder, const struct gpu_cache_key *key) {
     char name[128];
-    snprintf(name, sizeof name, "%.64s-%016llx.bin", key->name, (unsigned long long)hash(key->text, key->length));
+    snprintf(name, sizeof name, "%.64s-%016llx.bin", key->name,
+             (unsigned long long)aorta_hash_bytes(key->text, key->length));
     return aorta_path_join(folder, name);
 }
 
@@ -64,7 +59,8 @@ static const char *code_in(const char *bytes, size_t length, const struct gpu_ca
     size_t rest = length - sizeof header;
     if (rest < header.key_bytes || rest - header.key_bytes != header.code_bytes) return NULL;
     const char *key_text = bytes + sizeof header, *code = key_text + header.key_bytes;
-    if (memcmp(key_text, key->text, key->length) != 0 || hash(code, header.code_bytes) != header.code_hash) return NULL;
+    if (memcmp(key_text, key->text, key->length) != 0 || aorta_hash_bytes(code, header.code_bytes) != header.code_hash)
+        return NULL;
     *code_bytes = header.code_bytes;
     return code;
 }
@@ -90,7 +86,8 @@ bool aorta_gpu_cache_load(const char *folder, const struct gpu_cache_key *key, c
 
 aorta_status aorta_gpu_cache_store(const char *folder, const struct gpu_cache_key *key, const char *code,
                                    size_t code_bytes) {
-    struct header header = {.key_bytes = key->length, .code_bytes = code_bytes, .code_hash = hash(code, code_bytes)};
+    struct header header = {
+        .key_bytes = key->length, .code_bytes = code_bytes, .code_hash = aorta_hash_bytes(code, code_bytes)};
     memcpy(header.magic, magic, sizeof magic);
     size_t length = sizeof header + key->length + code_bytes;
     char *path = file_of(folder, key), *bytes = malloc(length);

@@ -1,0 +1,24 @@
+#include "base/array.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool aorta_array_grow(void *array, size_t *capacity, size_t count, size_t size) {
+    enum { FIRST = 16 };
+    const size_t half = *capacity / 2, larger = *capacity > SIZE_MAX - half ? SIZE_MAX : *capacity + half;
+    size_t wanted = larger > FIRST ? larger : FIRST;
+    if (wanted < count) wanted = count;
+    void *items;
+    memcpy(&items, array, sizeof items); /* a pointer of another type may not be read as void * */
+    items = reallocarray(items, wanted, size);
+    if (!items) return false;
+    memcpy(array, &items, sizeof items);
+    *capacity = wanted;
+    return true;
+}
+
+aorta_status aorta_array_reserve(void *array, size_t *capacity, size_t count, size_t size, const char *items) {
+    if (aorta_array_fit(array, capacity, count, size)) return NULL;
+    return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu %s", count, items);
+}

@@ -1,0 +1,24 @@
+/* Arrays that grow: a pointer, its capacity in items, and the owner's count of those in use. */
+#ifndef AORTA_BASE_ARRAY_H
+#define AORTA_BASE_ARRAY_H
+
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* For aorta_array_fit. */
+AORTA_MUST_USE bool aorta_array_grow(void *array, size_t *capacity, size_t count, size_t size);
+
+/* Capacity for `count` items of `size` bytes; what grows, grows by half at least. `array` is the address of the typed
+ * pointer, which is malloc's or NULL: aorta_array_fit(&list->items, &list->capacity, list->count + 1,
+ * sizeof *list->items). False when memory is exhausted: pointer, capacity and items are then as before. */
+AORTA_MUST_USE static inline bool aorta_array_fit(void *array, size_t *capacity, size_t count, size_t size) {
+    return count <= *capacity || aorta_array_grow(array, capacity, count, size);
+}
+
+/* The same with AORTA_MEMORY: "no memory for 4096 kernels". */
+AORTA_MUST_USE aorta_status aorta_array_reserve(void *array, size_t *capacity, size_t count, size_t size,
+                                                const char *items);
+
+#endif

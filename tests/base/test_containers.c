@@ -1,0 +1,121 @@
+/* Arrays, tables, orders and hashes, each against the plainest way to do the same. */
+#include "base/array.h"
+#include "base/hash.h"
+#include "base/sort.h"
+#include "base/table.h"
+#include "check.h"
+
+#include <stdlib.h>
+
+/* Items 0, 1, 2, … 9999 one by one: all stay, and the capacity grows by half (16, 24, 36, … 10390). */
+static void test_array_grows(void **state) {
+    (void)state;
+    int64_t *items = NULL;
+    size_t capacity = 0, growths = 0;
+    for (size_t count = 0; count < 10000; count++) {
+        const size_t before = capacity;
+        assert_true(aorta_array_fit(&items, &capacity, count + 1, sizeof *items));
+        assert_true(capacity > count);
+        growths += capacity != before;
+        items[count] = (int64_t)count;
+    }
+    for (size_t i = 0; i < 10000; i++) assert_int_equal(items[i], i);
+    assert_int_equal(growths, 17);
+    check_ok(aorta_array_reserve(&items, &capacity, 50000, sizeof *items, "items")); /* more than by half */
+    assert_int_equal(capacity, 50000);
+    free(items);
+}
+
+static void test_array_without_memory(void **state) {
+    (void)state;
+    char *items = NULL;
+    size_t capacity = 0;
+    assert_true(aorta_array_fit(&items, &capacity, 1, sizeof *items));
+    items[0] = 'x';
+    char *const before = items;
+    check_fails(aorta_array_reserve(&items, &capacity, SIZE_MAX / 2, 8, "letters"), AORTA_MEMORY,
+                "no memory for 9223372036854775807 letters");
+    assert_false(aorta_array_fit(&items, &capacity, SIZE_MAX - 16, sizeof *items));
+    assert_ptr_equal(items, before);
+    assert_int_equal(items[0], 'x');
+    assert_int_equal(capacity, 16);
+    free(items);
+}
+
+/* Keys of which many share a slot: key % 4 is the hash. */
+static uint64_t crowded_hash(const void *of, uint32_t number) {
+    const int64_t *keys = of;
+    return (uint64_t)keys[number] % 4;
+}
+
+static bool same_key(const void *of, uint32_t number, const void *key) {
+    const int64_t *keys = of, *wanted = key;
+    return keys[number] == *wanted;
+}
+
+static void test_table_finds_what_was_added(void **state) {
+    (void)state;
+    enum { KEYS = 300 };
+    int64_t keys[KEYS];
+    struct aorta_table table = {0};
+    for (uint32_t count = 0; count < KEYS; count++) {
+        keys[count] = (int64_t)count * 7;
+        assert_true(aorta_table_reserve(&table, count + 1, crowded_hash, keys));
+        assert_true(table.slot_count >= 2 * ((size_t)count + 1));
+        uint32_t *slot = aorta_table_slot(&table, crowded_hash(keys, count), same_key, keys, &keys[count]);
+        assert_int_equal(*slot, 0);
+        *slot = count + 1;
+        for (uint32_t i = 0; i <= count; i++)
+            assert_int_equal(*aorta_table_slot(&table, crowded_hash(keys, i), same_key, keys, &keys[i]), i + 1);
+        const int64_t missing = 1 + (int64_t)count * 7;
+        assert_int_equal(*aorta_table_slot(&table, (uint64_t)missing % 4, same_key, keys, &missing), 0);
+    }
+    aorta_table_free(&table);
+    assert_null(table.slots);
+}
+
+static void test_orders(void **state) {
+    (void)state;
+    int32_t small[] = {3, INT32_MIN, INT32_MAX, -1};
+    int64_t large[] = {3, INT64_MIN, INT64_MAX, -1};
+    double real[] = {0.5, -1e300, 1e300, -0.5};
+    aorta_sort_int32(small, 4);
+    aorta_sort_int64(large, 4);
+    aorta_sort_double(real, 4);
+    for (int i = 1; i < 4; i++) {
+        assert_true(small[i - 1] < small[i]);
+        assert_true(large[i - 1] < large[i]);
+        assert_true(real[i - 1] < real[i]);
+    }
+    aorta_sort_int64(NULL, 0);
+    assert_true(aorta_order_uint64(UINT64_MAX, 1) > 0); /* as signed numbers it would be less */
+}
+
+/* Texts that differ in one byte, in length, or by trailing zeros have different hashes. */
+static void test_hash(void **state) {
+    (void)state;
+    char text[64] = {0};
+    uint64_t hashes[64 * 3];
+    size_t count = 0;
+    for (size_t length = 0; length < 64; length++) {
+        hashes[count++] = aorta_hash_bytes(text, length);
+        if (!length) continue;
+        text[length - 1] = 'a';
+        hashes[count++] = aorta_hash_bytes(text, length);
+        text[length - 1] = 0;
+    }
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < i; j++) assert_true(hashes[i] != hashes[j]);
+    assert_true(aorta_hash_add(aorta_hash_add(0, 1), 2) != aorta_hash_add(aorta_hash_add(0, 2), 1));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_array_grows),
+        cmocka_unit_test(test_array_without_memory),
+        cmocka_unit_test(test_table_finds_what_was_added),
+        cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_hash),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
