@@ -181,6 +181,25 @@ void aorta_json_fixed(struct aorta_json *json, double value, int decimals) {
     write_value(json, text + negative_zero);
 }
 
+void aorta_json_ms(struct aorta_json *json, int64_t ns) {
+    char digits[32];
+    char *end = digits + sizeof digits, *at = end;
+    uint64_t left = ns < 0 ? -(uint64_t)ns : (uint64_t)ns;
+    for (int decimals = 0; decimals < 6; decimals++, left /= 10) {
+        *--at = (char)('0' + left % 10);
+        if (*at == '0' && at + 1 == end && decimals < 5) end = at; /* a trailing zero */
+    }
+    *--at = '.';
+    do {
+        *--at = (char)('0' + left % 10);
+        left /= 10;
+    } while (left);
+    if (ns < 0) *--at = '-';
+    separate(json);
+    aorta_text_append(json->out, at, (size_t)(end - at));
+    json->need_comma = true;
+}
+
 void aorta_json_bool(struct aorta_json *json, bool value) {
     write_value(json, value ? "true" : "false");
 }
@@ -230,6 +249,11 @@ void aorta_json_key_microseconds(struct aorta_json *json, const char *key, int64
              (unsigned long long)(size % 1000));
     aorta_json_key(json, key);
     write_value(json, text);
+}
+
+void aorta_json_key_ms(struct aorta_json *json, const char *key, int64_t ns) {
+    aorta_json_key(json, key);
+    aorta_json_ms(json, ns);
 }
 
 void aorta_json_key_bool(struct aorta_json *json, const char *key, bool value) {

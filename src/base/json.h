@@ -27,6 +27,9 @@ void aorta_json_string(struct aorta_json *json, const char *value); /* NULL beco
 void aorta_json_int(struct aorta_json *json, int64_t value);
 void aorta_json_double(struct aorta_json *json, double value);
 void aorta_json_fixed(struct aorta_json *json, double value, int decimals); /* at most `decimals`, trailing zeros cut */
+/* Nanoseconds as milliseconds with up to six decimals, which is exact. By integers: a file has thousands of times, and
+ * printing them as doubles would take most of the time that it takes. */
+void aorta_json_ms(struct aorta_json *json, int64_t ns);
 void aorta_json_bool(struct aorta_json *json, bool value);
 void aorta_json_null(struct aorta_json *json);
 void aorta_json_text(struct aorta_json *json, const char *value); /* a value that is JSON already */
@@ -39,6 +42,7 @@ void aorta_json_key_int(struct aorta_json *json, const char *key, int64_t value)
 void aorta_json_key_double(struct aorta_json *json, const char *key, double value);
 void aorta_json_key_fixed(struct aorta_json *json, const char *key, double value, int decimals);
 void aorta_json_key_microseconds(struct aorta_json *json, const char *key, int64_t ns);
+void aorta_json_key_ms(struct aorta_json *json, const char *key, int64_t ns);
 void aorta_json_key_bool(struct aorta_json *json, const char *key, bool value);
 void aorta_json_key_null(struct aorta_json *json, const char *key);
 

@@ -1,7 +1,8 @@
-/* Writes rank_RR_metrics.jsonl: one line per iteration, in the layout of docs/metrics-format.md. */
+/* Writes and reads rank_RR_metrics.jsonl: one line per iteration, in the layout of docs/metrics-format.md. */
 #ifndef AORTA_FORMATS_METRICS_H
 #define AORTA_FORMATS_METRICS_H
 
+#include "base/intern.h"
 #include "base/text.h"
 #include "measure/sampler.h"
 #include "timeline/operations.h"
@@ -37,6 +38,47 @@ struct aorta_step_metrics {
 
 /* One line without the line break, appended to `out`. */
 AORTA_MUST_USE aorta_status aorta_metrics_format(const struct aorta_step_metrics *metrics, struct aorta_text *out);
+
+/* ---- reading ---- */
+
+/* What a line says of its step, as it stands there. NaN, NULL: not in it, or null. */
+struct aorta_metrics_step {
+    int64_t schema_version; /* 0: the original Python toolkit's */
+    int64_t epoch, step, global_step;
+    int rank, world_size;
+    double loss, grad_norm, lr, samples_per_s, data_wait_ms, step_ms, loss_scale;
+    bool skipped, simulated;
+    const char *device;
+    const char *grad_norm_reason; /* writing: why it is NaN */
+};
+
+/* The device, as a rank's first line has it. */
+struct aorta_metrics_device {
+    const char *name, *isa;                /* name NULL: the line does not say */
+    int64_t memory_bytes, multiprocessors; /* -1: not known */
+    bool measured;                         /* … its peaks */
+    struct aorta_measured_peaks peaks;
+};
+
+struct aorta_metrics_line {
+    struct aorta_metrics_step step;
+    struct aorta_metrics_device info;
+    bool clocked;                       /* the line has a reading of the device's clock, or why there is none */
+    struct aorta_device_reading clocks; /* of that, what measure/clocks.h takes */
+    bool recorded;                      /* the line has ranges */
+    bool profiled;                      /* they were read: */
+    struct aorta_profile profile;
+    double lead_ms; /* before it, as the line says; NaN */
+    bool traced;    /* the line has the kernel view, too, and it was read: */
+    struct aorta_profile kernel_profile;
+};
+
+/* The inverse of aorta_metrics_format; files of the original Python toolkit are read, too. Texts are stored in
+ * `strings`. AORTA_FORMAT names the key or the byte; on failure there is nothing to free. */
+AORTA_MUST_USE aorta_status aorta_metrics_read(const char *line, size_t length, bool with_ranges,
+                                               struct aorta_intern *strings, struct aorta_metrics_line *out);
+
+/* ---- files ---- */
 
 struct aorta_metrics_writer;
 /* Makes <directory>/rank_RR_metrics.jsonl anew. */

@@ -6,6 +6,7 @@
 #include "base/intern.h"
 #include "base/log.h"
 #include "device/metrics.h"
+#include "formats/metrics.h"
 #include "verdict/verdict.h"
 
 /* One iteration of one rank. Numbers that the file does not hold are NaN. */
@@ -26,18 +27,10 @@ struct aorta_run_step {
     struct aorta_overlap kernel_overlap;
 };
 
-/* The device of the lowest rank, as its first line has it. */
-struct aorta_run_device {
-    const char *name, *isa; /* in the arena; name NULL: the files do not say */
-    int64_t memory_bytes, multiprocessors;
-    bool measured; /* … its peaks */
-    struct aorta_measured_peaks peaks;
-};
-
 struct aorta_run {
-    const char *label, *directory; /* in the arena */
-    const char *device;            /* NULL: the files do not say */
-    struct aorta_run_device info;
+    const char *label, *directory;    /* in the arena */
+    const char *device;               /* NULL: the files do not say */
+    struct aorta_metrics_device info; /* of the lowest rank */
     int world_size;
     int *ranks; /* those whose files were found, ascending */
     size_t rank_count;

@@ -95,7 +95,7 @@ static void raise_peaks(const struct aorta_profile *profile, struct aorta_peaks 
 }
 
 static void find_peaks(const struct aorta_run *run, struct aorta_peaks *peaks) {
-    const struct aorta_run_device *device = &run->info;
+    const struct aorta_metrics_device *device = &run->info;
     const bool unnamed = device->name && strcmp(device->name, "AMD Radeon Graphics") == 0 && device->isa;
     const struct aorta_device_facts facts = {.name = unnamed ? device->isa : device->name,
                                              .memory_bytes = device->memory_bytes,

@@ -244,12 +244,13 @@ static void malformed_lines(void **state) {
         {"[]\n", "not a JSON object"},
         {"{\"rank\": 0}\n", "world_size is missing"},
         {"{\"rank\": \"0\", \"world_size\": 1}\n", "rank is not an integer"},
-        {"{\"rank\": 3, \"world_size\": 2}\n", "rank 3 of world_size 2 cannot be"},
+        {"{\"rank\": 3, \"world_size\": 2, \"epoch\": 0, \"step\": 0, \"global_step\": 0}\n",
+         "rank 3 of world_size 2 cannot be"},
         {"{\"schema_version\": 9, \"rank\": 0, \"world_size\": 1}\n", "schema_version is 9"},
         {CLOCKS("7"), "clocks is neither an object nor null"},
         {CLOCKS("{}"), "clocks.at_ns is missing"},
         {CLOCKS("{\"at_ns\": 1, \"sm_clock_mhz\": \"1\"}"), "clocks.sm_clock_mhz is not a number"},
-        {CLOCKS("{\"at_ns\": 1, \"power_w\": -1}"), "clocks holds a number that cannot be"},
+        {CLOCKS("{\"at_ns\": 1, \"power_w\": -1}"), "clocks.power_w is -1; expected 0 to 1e+06"},
         {CLOCKS("{\"at_ns\": 1, \"limited_by\": [\"\xff\"]}"), "clocks.limited_by holds bytes that are no text"},
         {CLOCKS("{\"at_ns\": 1, \"limited_by\": 3}"), "clocks.limited_by is not an array"},
         {CLOCKS("{\"at_ns\": 1, \"limited_by\": [\"idle\", 4]}"), "clocks.limited_by[1] is not a string"},
@@ -264,10 +265,10 @@ static void malformed_lines(void **state) {
         {RANGE("compute", "1e300", "1e301", ""), "start_ms is not a time"},
         {RANGE("compute", "NaN", "1", ""), "start_ms is not a time: nan"},
         {RANGE("compute", "0", "1", "\"kind\": \"\xff\""), "kind holds bytes that are no text in UTF-8"},
-        {RANGE("compute", "0", "1", "\"flops\": -1"), "a number that cannot be"},
+        {RANGE("compute", "0", "1", "\"flops\": -1"), "metadata.flops is -1; expected 0 to 1e+30"},
         {RANGE("compute", "0", "1", "\"kind\": \"magic\""), "metadata.kind is \"magic\""},
         {RANGE("aux", "0", "1", "\"kind\": \"collective\""), "metadata.collective does not name"},
-        {RANGE("aux", "0", "1", "\"bytes\": -4"), "a number that cannot be"},
+        {RANGE("aux", "0", "1", "\"bytes\": -4"), "metadata.bytes is -4; expected 0 to 1e+15"},
     };
     struct workspace workspace = workspace_make();
     struct aorta_log log = silent();

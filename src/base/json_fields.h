@@ -1,7 +1,7 @@
 /* The members of one JSON object of a metrics line, found by their key. Nothing is copied: values point into the line,
  * which is read once (base/json_value.h). A tree of the line took most of a report's time. */
-#ifndef AORTA_REPORT_FIELDS_H
-#define AORTA_REPORT_FIELDS_H
+#ifndef AORTA_BASE_JSON_FIELDS_H
+#define AORTA_BASE_JSON_FIELDS_H
 
 #include "base/json_value.h"
 #include "base/status.h"

@@ -1,4 +1,4 @@
-#include "report/fields.h"
+#include "base/json_fields.h"
 
 #include "base/json_skip.h"
 

@@ -1,0 +1,99 @@
+/* A result as rows, as options are (config/option.h): one row says what a figure is called, where it is stored, its
+ * unit, why it may be absent, and what it means. The rows of a struct make its JSON, read it back and document it.
+ * Sentences stay code. */
+#ifndef AORTA_BASE_ROWS_H
+#define AORTA_BASE_ROWS_H
+
+#include "base/intern.h"
+#include "base/json.h"
+#include "base/json_fields.h"
+
+/* Times and whole numbers that are not known. */
+#define AORTA_ROW_UNKNOWN INT64_MIN
+
+enum aorta_row_type {                    /* stored as; what is not known is null */
+                      AORTA_ROW_END,     /* ends a list of rows: {0} */
+                      AORTA_ROW_TEXT,    /* const char *; NULL: not known */
+                      AORTA_ROW_KERNEL,  /* the same: a kernel's name, which people see in its short form */
+                      AORTA_ROW_LABEL,   /* the same: the first column of the text, and nothing in files; key NULL */
+                      AORTA_ROW_BOOL,    /* bool */
+                      AORTA_ROW_INT,     /* int64_t; AORTA_ROW_UNKNOWN */
+                      AORTA_ROW_INT32,   /* int or int32_t */
+                      AORTA_ROW_NS,      /* int64_t ns, in files ms with up to six decimals, which is exact;
+                                            AORTA_ROW_UNKNOWN */
+                      AORTA_ROW_TIME,    /* the same, on a clock: in files from an origin on */
+                      AORTA_ROW_MEAN_NS, /* double ns, in files ms; NaN */
+                      AORTA_ROW_NUMBER,  /* double; NaN */
+                      AORTA_ROW_CHOICE,  /* an enum, which `name` names up to `names`; reading: one of these */
+                      AORTA_ROW_PART, /* a struct of the rows `part`: an object; key NULL: its members stand among the
+                                         others */
+};
+
+struct aorta_row {
+    const char *key;
+    enum aorta_row_type type;
+    size_t offset;
+    const char *unit;    /* "ms", "bytes", "GB/s", "share" (0 to 1, people see percent); NULL: a count, a text */
+    int decimals;        /* of a number in JSON, at most; 0: as many as read back equal */
+    const char *heading; /* of the page's column; NULL: the page has none */
+    const char *reason;  /* why it is null, under "null_reasons"; NULL: it is not, or goes without saying */
+    size_t reason_at;    /* where the values have that reason, const char *; 0: nowhere */
+    const char *help;    /* for the docs */
+    bool omit;           /* left out instead of null; a false one, too */
+    bool required;       /* reading fails without it; else what is absent or null stays as it was */
+    bool written_only;   /* not read */
+    double low, high;    /* reading: limits, both included; both 0: none */
+    const struct aorta_row *part;
+    const char *(*name)(int value);
+    int names; /* of a choice: how many; of other types: an array of so many, an object with these names */
+};
+
+/* ---- JSON ---- */
+
+/* What is null and why, written behind an object's other keys. Zero-initialise. */
+enum { AORTA_REASONS_MOST = 32 };
+struct aorta_reasons {
+    struct {
+        const char *key, *reason;
+    } items[AORTA_REASONS_MOST];
+    int count;
+};
+void aorta_reasons_add(struct aorta_reasons *reasons, const char *key, const char *reason);
+void aorta_reasons_json(const struct aorta_reasons *reasons,
+                        struct aorta_json *json); /* nothing where there are none */
+
+/* Keys and values of a struct. `origin_ns`: of times. */
+void aorta_rows_members(const struct aorta_row *rows, const void *values, int64_t origin_ns, struct aorta_json *json,
+                        struct aorta_reasons *reasons);
+/* The same and the reasons: all that an object has. */
+void aorta_rows_json(const struct aorta_row *rows, const void *values, int64_t origin_ns, struct aorta_json *json);
+/* The same as an object under a key. */
+void aorta_rows_object(const char *key, const struct aorta_row *rows, const void *values, int64_t origin_ns,
+                       struct aorta_json *json);
+
+/* ---- reading ---- */
+
+struct aorta_rows_reader {
+    const char *line;             /* in which the values lie: errors name the byte */
+    struct aorta_intern *strings; /* where texts are stored */
+    int64_t origin_ns;            /* added to times */
+    struct aorta_text scratch;    /* aorta_text_free it in the end */
+};
+
+/* AORTA_FORMAT names `path` and key: absent though required, of another type, beyond the limits. */
+AORTA_MUST_USE aorta_status aorta_rows_read(struct aorta_rows_reader *reader, const struct aorta_fields *object,
+                                            const char *path, const struct aorta_row *rows, void *values);
+/* The members of the object under a key; none where there is no such key, or null. */
+AORTA_MUST_USE aorta_status aorta_rows_read_object(const struct aorta_rows_reader *reader,
+                                                   const struct aorta_fields *object, const char *key,
+                                                   struct aorta_fields *members);
+/* A string in UTF-8, stored; `key` names it in errors. */
+AORTA_MUST_USE aorta_status aorta_rows_keep(struct aorta_rows_reader *reader, struct aorta_json_value value,
+                                            const char *key, const char **text);
+
+/* ---- docs ---- */
+
+/* A table of Markdown: key, unit, content. */
+void aorta_rows_markdown(const struct aorta_row *rows, struct aorta_text *out);
+
+#endif
