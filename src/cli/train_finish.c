@@ -1,23 +1,15 @@
 #include "cli/train_finish.h"
 #include "base/lines.h"
+#include "base/signals.h"
 #include "base/thread.h"
 #include "cli/cli.h"
 #include "comm/comm.h"
 #include "report/report.h"
 
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <string.h>
 
 /* ---- signals ---- */
-
-struct watch {
-    const struct aorta_train_finish *finish;
-    pthread_t thread;
-    bool started;
-    atomic_bool over;
-};
 
 /* Programs that are started do not inherit a handler, as they would that a signal is ignored. */
 static void no_death(int signal) {
@@ -30,13 +22,10 @@ void aorta_train_finish_prepare(void) {
     sigaction(SIGPIPE, &(struct sigaction){.sa_handler = no_death, .sa_flags = SA_RESTART}, NULL);
 }
 
-static bool is_ignored(int signal) {
-    struct sigaction action;
-    return sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
-}
-
-static void say_unfinished(const struct aorta_train_finish *finish, int signal) {
-    if (!finish->rank_0) return;
+/* What comes now ends the process. */
+static bool say_unfinished(void *user, int signal) {
+    const struct aorta_train_finish *finish = user;
+    if (!finish->rank_0) return true;
     const char *directory = finish->directory;
     if (finish->report)
         aorta_log(finish->log, AORTA_LOG_ERROR,
@@ -45,35 +34,12 @@ static void say_unfinished(const struct aorta_train_finish *finish, int signal) 
     else
         aorta_log(finish->log, AORTA_LOG_ERROR, "%s at the end of the run; the files in %s are complete",
                   strsignal(signal), directory);
+    return true;
 }
 
-static void *wait_for_signal(void *user) {
-    struct watch *watch = user;
-    sigset_t set = aorta_ending_signals();
-    for (;;) {
-        int signal = 0;
-        if (sigwait(&set, &signal)) continue;
-        if (atomic_load(&watch->over)) return NULL;
-        if (is_ignored(signal)) continue;
-        say_unfinished(watch->finish, signal);
-        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-        raise(signal); /* its action ends the process */
-    }
-}
-
-static void watch_begin(struct watch *watch) {
-    watch->started = aorta_thread_start(&watch->thread, wait_for_signal, watch) == 0;
-    if (watch->started) return;
+static void unblock_signals(void) {
     sigset_t set = aorta_ending_signals();
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-}
-
-/* What comes now changes nothing any more: the signals stay blocked until the process ends. */
-static void watch_end(struct watch *watch) {
-    if (!watch->started) return;
-    atomic_store(&watch->over, true);
-    pthread_kill(watch->thread, SIGTERM);
-    pthread_join(watch->thread, NULL);
 }
 
 /* ---- the end ---- */
@@ -91,13 +57,15 @@ static aorta_status report(const struct aorta_train_finish *finish) {
 }
 
 aorta_status aorta_train_finish(const struct aorta_train_finish *finish) {
-    struct watch watch = {.finish = finish};
+    struct aorta_signals *signals = NULL;
     struct aorta_leave *leave;
-    watch_begin(&watch);
+    aorta_status blind = aorta_signals_begin(say_unfinished, (void *)finish, &signals);
+    if (blind) unblock_signals();
+    aorta_status_free(blind);
     aorta_status left = aorta_comm_leave_begin(finish->ranks, finish->timeout_s, &leave);
     aorta_status status = finish->report ? report(finish) : NULL;
     left = aorta_status_join(left, aorta_leave_end(leave));
-    watch_end(&watch);
+    aorta_signals_end(signals); /* what comes now changes nothing any more: they stay blocked until the process ends */
     if (!left) return status;
     if (status) aorta_log(finish->log, AORTA_LOG_ERROR, "%s", aorta_status_message(status));
     aorta_status_free(status);

@@ -51,23 +51,62 @@ aorta_status aorta_sparse_batch_layout(const struct aorta_sparse_maker *m, int64
     *layout = (struct aorta_sparse_layout){.samples = samples};
     if (!values) return AORTA_ERROR(AORTA_MEMORY, "a batch of %lld samples did not fit in memory", (long long)samples);
     const size_t rows = (size_t)samples;
+    aorta_status status = NULL;
     layout->dense = put(&layout->bytes, rows * (size_t)m->options->model.num_float_features * sizeof(float));
     layout->labels = put(&layout->bytes, rows * sizeof(float));
     for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
         const struct aorta_sparse_group *group = &m->tables->groups[g];
         struct aorta_sparse_lists *lists = &layout->groups[g];
-        for (int f = 0; f < group->feature_count; f++)
+        for (int f = 0; f < group->feature_count && !status; f++) {
             lists->ids += fill_lengths(m, number, rank, group->features[f].number, samples, values, NULL);
+            status = aorta_signals_check(m->signals);
+        }
         lists->lengths_at = put(&layout->bytes, (size_t)group->feature_count * rows * sizeof(int32_t));
         lists->ids_at = put(&layout->bytes, (size_t)lists->ids * sizeof(int64_t));
         lists->weights_at = put(&layout->bytes, group->weighted ? (size_t)lists->ids * sizeof(float) : 0);
     }
     free(values);
+    return status;
+}
+
+/* In pieces of some milliseconds, between which a signal ends them. */
+static size_t next_piece(size_t done, size_t count) {
+    enum { PIECE = 1 << 22 };
+    return count - done < PIECE ? count - done : PIECE;
+}
+
+static aorta_status fill_ids(const struct aorta_sparse_maker *m, const struct aorta_random *random, size_t count,
+                             uint32_t rows, int64_t *ids) {
+    for (size_t at = 0, piece; at < count; at += piece) {
+        piece = next_piece(at, count);
+        aorta_random_below(random, at, piece, rows, ids + at);
+        AORTA_TRY(aorta_signals_check(m->signals));
+    }
     return NULL;
 }
 
-static void fill_group(const struct aorta_sparse_maker *m, int64_t number, int rank, int g,
-                       const struct aorta_sparse_layout *layout, char *memory) {
+static aorta_status fill_uniform(const struct aorta_sparse_maker *m, const struct aorta_random *random, size_t count,
+                                 float *values) {
+    for (size_t at = 0, piece; at < count; at += piece) {
+        piece = next_piece(at, count);
+        aorta_random_uniform(random, at, piece, 0, 1, values + at);
+        AORTA_TRY(aorta_signals_check(m->signals));
+    }
+    return NULL;
+}
+
+static aorta_status fill_normal(const struct aorta_sparse_maker *m, const struct aorta_random *random, size_t count,
+                                float *values) {
+    for (size_t at = 0, piece; at < count; at += piece) {
+        piece = next_piece(at, count);
+        aorta_random_normal(random, &m->normal, at, piece, values + at);
+        AORTA_TRY(aorta_signals_check(m->signals));
+    }
+    return NULL;
+}
+
+static aorta_status fill_group(const struct aorta_sparse_maker *m, int64_t number, int rank, int g,
+                               const struct aorta_sparse_layout *layout, char *memory) {
     const struct aorta_sparse_group *group = &m->tables->groups[g];
     const struct aorta_sparse_lists *lists = &layout->groups[g];
     int32_t *lengths = (int32_t *)(memory + lists->lengths_at);
@@ -79,20 +118,21 @@ static void fill_group(const struct aorta_sparse_maker *m, int64_t number, int r
         const int64_t count = fill_lengths(m, number, rank, feature->number, layout->samples,
                                            (float *)(memory + layout->dense), lengths + f * layout->samples);
         struct aorta_random random = random_of(m, number, rank, feature->number, KIND_IDS);
-        aorta_random_below(&random, 0, (size_t)count, (uint32_t)group->tables[feature->table].rows, ids + at);
+        AORTA_TRY(fill_ids(m, &random, (size_t)count, (uint32_t)group->tables[feature->table].rows, ids + at));
         random = random_of(m, number, rank, feature->number, KIND_WEIGHTS);
-        if (group->weighted) aorta_random_uniform(&random, 0, (size_t)count, 0, 1, weights + at);
+        if (group->weighted) AORTA_TRY(fill_uniform(m, &random, (size_t)count, weights + at));
         at += count;
     }
+    return NULL;
 }
 
-void aorta_sparse_batch_fill(const struct aorta_sparse_maker *m, int64_t number, int rank,
-                             const struct aorta_sparse_layout *layout, void *memory) {
+aorta_status aorta_sparse_batch_fill(const struct aorta_sparse_maker *m, int64_t number, int rank,
+                                     const struct aorta_sparse_layout *layout, void *memory) {
     char *bytes = memory;
-    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) fill_group(m, number, rank, g, layout, bytes);
+    for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) AORTA_TRY(fill_group(m, number, rank, g, layout, bytes));
     const struct aorta_random dense = random_of(m, number, rank, 0, KIND_DENSE);
     const struct aorta_random labels = random_of(m, number, rank, 0, KIND_LABELS);
-    aorta_random_normal(&dense, &m->normal, 0, (size_t)(layout->samples * m->options->model.num_float_features),
-                        (float *)(bytes + layout->dense));
-    aorta_random_uniform(&labels, 0, (size_t)layout->samples, 0, 1, (float *)(bytes + layout->labels));
+    AORTA_TRY(fill_normal(m, &dense, (size_t)(layout->samples * m->options->model.num_float_features),
+                          (float *)(bytes + layout->dense)));
+    return fill_uniform(m, &labels, (size_t)layout->samples, (float *)(bytes + layout->labels));
 }

@@ -6,6 +6,7 @@
 #define AORTA_SPARSE_BATCH_H
 
 #include "base/random.h"
+#include "base/signals.h"
 #include "sparse/tables.h"
 
 /* Where the parts of a batch lie in its memory. */
@@ -23,15 +24,17 @@ struct aorta_sparse_maker {
     const struct aorta_sparse_options *options;
     const struct aorta_sparse_tables *tables;
     int world_size;
+    const struct aorta_signals *signals; /* end the making; NULL: nothing does */
     struct aorta_normal_table normal;
 };
 
 void aorta_sparse_maker_begin(struct aorta_sparse_maker *maker, const struct aorta_sparse_options *options,
                               const struct aorta_sparse_tables *tables, int world_size);
-/* Of batch `number` of a rank. AORTA_MEMORY. */
+/* Of batch `number` of a rank. AORTA_MEMORY, AORTA_INTERRUPTED. */
 AORTA_MUST_USE aorta_status aorta_sparse_batch_layout(const struct aorta_sparse_maker *maker, int64_t number, int rank,
                                                       struct aorta_sparse_layout *layout);
-void aorta_sparse_batch_fill(const struct aorta_sparse_maker *maker, int64_t number, int rank,
-                             const struct aorta_sparse_layout *layout, void *memory);
+/* AORTA_INTERRUPTED. */
+AORTA_MUST_USE aorta_status aorta_sparse_batch_fill(const struct aorta_sparse_maker *maker, int64_t number, int rank,
+                                                    const struct aorta_sparse_layout *layout, void *memory);
 
 #endif

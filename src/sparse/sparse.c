@@ -162,12 +162,15 @@ static aorta_status make_batches(struct sparse *s) {
     const int64_t count = s->options->run.num_batches;
     size_t most = 0;
     void *memory;
-    AORTA_TRY(make_layouts(s, &most));
+    s->maker.signals = s->context->signals;
+    AORTA_TRY(aorta_annotate(make_layouts(s, &most), "preparing the batches"));
     AORTA_TRY(aorta_annotate(aorta_pinned_alloc(s->context->device, s->starts[count], "batches", &memory),
                              "RunOptions.num_batches=%lld", (long long)count));
     s->batches = memory;
     for (int64_t i = 0; i < count; i++)
-        aorta_sparse_batch_fill(&s->maker, i, s->ranks.rank, &s->layouts[i], s->batches + s->starts[i]);
+        AORTA_TRY(aorta_annotate(
+            aorta_sparse_batch_fill(&s->maker, i, s->ranks.rank, &s->layouts[i], s->batches + s->starts[i]),
+            "preparing batch %lld of %lld", (long long)i, (long long)count));
     for (int i = 0; i < INPUTS; i++) {
         AORTA_TRY(aorta_device_alloc(s->context->device, most, "a batch", &memory));
         s->inputs[i] = memory;
@@ -204,6 +207,7 @@ static aorta_status count_batches(struct sparse *s) {
     struct aorta_stream *id = aorta_train_stream(s->context, AORTA_FLOW_REDUCE_SCATTER);
     aorta_recorder_enable(s->context->recorder, false); /* the trainer enables it for each step */
     for (int64_t step = 0; step < s->options->run.num_batches; step++) {
+        AORTA_TRY(aorta_signals_check(s->context->signals));
         AORTA_TRY(copy_batch(s, step));
         AORTA_TRY(aorta_stream_wait(id, s->copied[step % INPUTS]));
         for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {

@@ -22,6 +22,7 @@ enum aorta_flow {
 struct aorta_train_context {
     const struct aorta_train_options *options; /* borrowed */
     const struct aorta_log *log;               /* borrowed */
+    const struct aorta_signals *signals;       /* borrowed: what takes long asks whether to end (base/signals.h) */
     struct aorta_ranks ranks;
     struct aorta_device *device;
     enum aorta_dtype dtype; /* of weights and activations in use */

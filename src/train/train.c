@@ -112,6 +112,7 @@ static aorta_status set_up(struct trainer *t) {
     AORTA_TRY(aorta_beacon_open(t->run->ranks.rank, &t->beacon)); /* first: it reports what fails from here on */
     if (trainer_may_record(t)) aorta_tracer_prepare();
     AORTA_TRY(aorta_train_context_open(&t->context, o, &t->run->ranks, t->run->log, t->run->workload));
+    t->context.signals = t->signals;
     log_without_effect(t);
     AORTA_TRY(trainer_open_tracer(t));
     AORTA_TRY(aorta_readings_open(t->run, &t->context, &t->readings));
@@ -181,19 +182,17 @@ aorta_status trainer_collect(struct trainer *t) {
 
 /* ---- the loop ---- */
 
-/* SIGINT and SIGTERM are blocked while training and asked for between steps: no handler, nothing global. A second one
- * takes the action from before and ends the process at once. */
-static void ask_for_signal(struct trainer *t) {
-    if (t->signal) return;
-    sigset_t set = aorta_ending_signals();
-    const struct timespec at_once = {0};
-    int signal = sigtimedwait(&set, NULL, &at_once);
-    if (signal <= 0) return;
-    t->signal = t->outcome->signal = signal;
-    bool over = t->ending && t->collected == t->total_steps;
+/* On the thread that waits for signals. */
+static bool say_signal(void *user, int signal) {
+    struct trainer *t = user;
+    const bool last = atomic_load(&t->last_step);
     aorta_log(t->run->log, AORTA_LOG_WARNING, "%s: %s; once more ends at once", strsignal(signal),
-              over ? "all steps are done, the run ends as without it" : "ending after the steps in flight");
-    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+              last ? "all steps are queued, the run ends as without it" : "ending after the steps in flight");
+    return false;
+}
+
+static void ask_for_signal(struct trainer *t) {
+    t->signal = t->outcome->signal = aorta_signals_get(t->signals);
 }
 
 static aorta_status loop(struct trainer *t) {
@@ -210,6 +209,7 @@ static aorta_status loop(struct trainer *t) {
         ask_for_signal(t);
         bool alone = t->context.ranks.world_size == 1;
         if (t->stopping || (t->signal && alone)) break;
+        if (!t->signal && step + 1 == t->total_steps) atomic_store(&t->last_step, true);
         trainer_flight(t, step)->begun_ns = aorta_clock_ns();
         trainer_flight(t, step)->recorded = t->run->record && step % trainer_options(t)->profiling.record_every == 0;
         enum trainer_plan plan = trainer_plan(t, step);
@@ -279,22 +279,29 @@ static void abort_if_several(struct trainer *t, aorta_status status) {
     aorta_comm_abort(t->context.world, aorta_code_exit(aorta_status_code(status)));
 }
 
+/* Where the launcher ends a rank whose mistake rank 0 has reported, it does so without a word. */
+static void end_signals(struct trainer *t) {
+    aorta_signals_end(t->signals);
+    t->signals = NULL;
+}
+
 aorta_status aorta_train(const struct aorta_train_run *run, struct aorta_train_outcome *outcome) {
     *outcome = (struct aorta_train_outcome){.last_loss = NAN};
     struct trainer *t = calloc(1, sizeof *t);
     if (!t) return AORTA_ERROR(AORTA_MEMORY, "the trainer did not fit in memory");
     t->run = run, t->outcome = outcome;
     /* Blocked before any thread is started, so that the threads inherit it. */
-    sigset_t set = aorta_ending_signals(), before;
-    pthread_sigmask(SIG_BLOCK, &set, &before);
-    aorta_status status = set_up(t);
+    sigset_t before;
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    aorta_status status = aorta_signals_begin(say_signal, t, &t->signals);
+    if (!status) status = set_up(t);
     if (!status) status = run_loop(t);
+    if (is_left_to_rank_0(&run->ranks, status)) end_signals(t);
     abort_if_several(t, status);
     if (!status) status = interrupted(t);
     status = aorta_status_join(status, tear_down(t));
-    /* One that came after the last step would end the process without a report or a word; so it does, and rightly,
-     * where the launcher ends a rank whose mistake rank 0 has reported. */
-    if (!is_left_to_rank_0(&run->ranks, status)) ask_for_signal(t);
+    ask_for_signal(t);
+    end_signals(t);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     free(t);
     return status;

@@ -5,6 +5,7 @@
 #define AORTA_TRAIN_TRAIN_INTERNAL_H
 
 #include "base/progress.h"
+#include "base/signals.h"
 #include "formats/metrics.h"
 #include "formats/metrics_lines.h"
 #include "job/beacon.h"
@@ -17,6 +18,8 @@
 #include "train/train.h"
 #include "train/weights.h"
 #include "train/workload.h"
+
+#include <stdatomic.h>
 
 enum { TRAINER_SLOTS = AORTA_INPUT_SLOTS }; /* steps in flight */
 
@@ -59,7 +62,9 @@ struct trainer {
     bool stopping;        /* the ranks agreed to end */
     bool ending;          /* no further step is queued */
     bool capture_failed;
+    struct aorta_signals *signals;
     int signal;
+    atomic_bool last_step;             /* the last one is queued: nobody asks for a signal any more */
     struct aorta_measured_peaks peaks; /* of the CPU device */
     struct aorta_train_outcome *outcome;
 };

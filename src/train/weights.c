@@ -1,6 +1,7 @@
 #include "train/weights.h"
 
 #include "base/files.h"
+#include "base/signals.h"
 #include "train/safetensors.h"
 
 #include <stdio.h>
@@ -105,6 +106,7 @@ static aorta_status initialise_parameter(const struct source *source, struct aor
     const int64_t piece = c->options->fsdp.param_init_device == AORTA_INIT_DEVICE ? count : PIECE;
     for (int64_t at = first; at < first + count; at += piece) {
         const int64_t rest = first + count - at;
+        AORTA_TRY(aorta_signals_check(c->signals));
         AORTA_TRY(initialise_piece(source, strategy, parameter, at, rest < piece ? rest : piece, device));
     }
     return NULL;

@@ -203,7 +203,7 @@ static void test_signal_in_the_last_step(void **state) {
     usleep(200000);
     kill(run.pid, SIGTERM);
     e2e_finish(&run);
-    e2e_expect_output(&run, 0, "Terminated: all steps are done, the run ends as without it");
+    e2e_expect_output(&run, 0, "Terminated: all steps are queued, the run ends as without it");
     e2e_expect_output(&run, 0, "Verdict: ");
     e2e_free(&run);
 }
@@ -303,6 +303,20 @@ static void test_removed_directory(void **state) {
     e2e_free(&run);
 }
 
+/* Nobody writes into the pipe: it is refused, not waited for. */
+static void test_start_values_from_a_pipe(void **state) {
+    (void)state;
+    struct e2e_run run;
+    char words[256], pipe[200];
+    snprintf(pipe, sizeof pipe, "%s/pipe", e2e_workspace());
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    snprintf(words, sizeof words, "training.init_from=%s", pipe);
+    e2e_start(&run, 1, words);
+    e2e_finish(&run);
+    e2e_expect_output(&run, 2, "pipe: it is no regular file");
+    e2e_free(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_signals),
@@ -316,6 +330,7 @@ int main(void) {
         cmocka_unit_test(test_signal_in_the_last_step),
         cmocka_unit_test(test_ended_in_the_report),
         cmocka_unit_test(test_nowhere_to_print),
+        cmocka_unit_test(test_start_values_from_a_pipe),
     };
     return cmocka_run_group_tests(tests, e2e_open, e2e_close);
 }

@@ -1,10 +1,13 @@
 /* The four files of the sparse pipeline on two ranks, as their first lines say: each ends with a verdict, and those
  * that cache rows say how many were there, also when they are interrupted. */
+#include "base/files.h"
 #include "check.h"
 #include "run.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char cached[] = "rows that batches needed on rank 0: ";
 
@@ -47,7 +50,45 @@ static void test_interrupted(void **state) {
     e2e_free(&run);
 }
 
+/* Until the run has said this. */
+static void wait_for_words(const struct e2e_run *run, const char *words) {
+    char path[400];
+    snprintf(path, sizeof path, "%s/output", run->directory);
+    for (int i = 0; i < 3000; i++, usleep(10000)) {
+        char *output;
+        size_t length;
+        if (access(path, R_OK)) continue; /* it has not begun yet */
+        check_ok(aorta_file_read(path, &output, &length));
+        const bool said = strstr(output, words) != NULL;
+        free(output);
+        if (said) return;
+    }
+    fail_msg("it does not say \"%s\"", words);
+}
+
+/* Half a minute of preparing, which a signal ends. */
+static void test_interrupted_while_preparing(void **state) {
+    (void)state;
+    for (int ranks = 1; ranks <= 2; ranks++) {
+        struct e2e_run run;
+        char words[1024];
+        snprintf(words, sizeof words,
+                 "launch -n %d -- %s train --override training.output_dir=out RunOptions.num_batches=400000 "
+                 "ModelSelectionConfig.batch_size=8192 ModelSelectionConfig.feature_pooling_avg=0",
+                 ranks, AORTA_PROGRAM);
+        e2e_start_command(&run, words);
+        wait_for_words(&run, "metrics in out");
+        usleep(500000);
+        assert_int_equal(kill(run.pid, SIGTERM), 0);
+        e2e_finish(&run);
+        e2e_expect_output(&run, 1, "preparing the batches: interrupted by Terminated");
+        if (run.seconds > 8) fail_msg("%d ranks: it took %.1f s", ranks, run.seconds);
+        e2e_free(&run);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files), cmocka_unit_test(test_interrupted)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files), cmocka_unit_test(test_interrupted),
+                                       cmocka_unit_test(test_interrupted_while_preparing)};
     return cmocka_run_group_tests(tests, e2e_open, e2e_close);
 }

@@ -164,7 +164,7 @@ struct batch {
 static void open_batch(struct reference *r, int64_t number, int rank, struct batch *b) {
     aorta_status_free(aorta_sparse_batch_layout(&r->maker, number, rank, &b->layout));
     b->memory = malloc(b->layout.bytes);
-    aorta_sparse_batch_fill(&r->maker, number, rank, &b->layout, b->memory);
+    aorta_status_free(aorta_sparse_batch_fill(&r->maker, number, rank, &b->layout, b->memory));
     for (int g = 0; g < AORTA_SPARSE_GROUPS; g++) {
         const int64_t lists = r->tables->groups[g].feature_count * b->layout.samples;
         const int32_t *lengths = (const int32_t *)(b->memory + b->layout.groups[g].lengths_at);
