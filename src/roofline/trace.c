@@ -1,4 +1,5 @@
 /* The roofline of a recorded rank: shapes from the operations that launched its kernels. */
+#include "roofline/remedy_internal.h"
 #include "roofline/roofline_internal.h"
 
 #include <math.h>
@@ -70,7 +71,7 @@ static aorta_status add_window(struct reading *reading, const struct aorta_trace
     return NULL;
 }
 
-static aorta_status find_device(const struct aorta_trace_rank *rank, struct aorta_roofline *roofline) {
+static struct aorta_device_facts device_of(const struct aorta_trace_rank *rank) {
     const struct aorta_trace *trace = rank->trace;
     struct aorta_device_facts facts = {.memory_bytes = -1, .multiprocessors = -1, .major = -1, .minor = -1};
     for (size_t i = 0; i < trace->device_count; i++) {
@@ -80,6 +81,16 @@ static aorta_status find_device(const struct aorta_trace_rank *rank, struct aort
                                             device->multiprocessors, device->major, device->minor};
         break;
     }
+    return facts;
+}
+
+void aorta_rank_peaks(const struct aorta_trace_rank *rank, struct aorta_peaks *peaks) {
+    const struct aorta_device_facts facts = device_of(rank);
+    aorta_peaks_find(&facts, peaks);
+}
+
+static aorta_status find_device(const struct aorta_trace_rank *rank, struct aorta_roofline *roofline) {
+    const struct aorta_device_facts facts = device_of(rank);
     aorta_peaks_find(&facts, &roofline->peaks);
     roofline->device_name = facts.name ? strdup(facts.name) : NULL;
     return facts.name && !roofline->device_name ? AORTA_ERROR(AORTA_MEMORY, "no memory for the roofline") : NULL;

@@ -1,5 +1,6 @@
 #include "timeline/operations.h"
 
+#include "timeline/inputs.h"
 #include "timeline/kernel_names.h"
 
 #include <math.h>
@@ -103,119 +104,31 @@ enum aorta_arithmetic aorta_arithmetic_of(enum aorta_dtype dtype) {
     }
 }
 
-/* C++ names of PyTorch's element types (c10/core/ScalarType.h), as Kineto writes them. */
-static const struct {
-    const char *name;
-    int bytes;
-    enum aorta_arithmetic arithmetic;
-} types[] = {
-    {"c10::BFloat16", 2, AORTA_IN_BF16},
-    {"float", 4, AORTA_IN_FP32},
-    {"c10::Half", 2, AORTA_IN_FP16},
-    {"double", 8, AORTA_IN_FP64},
-    {"c10::Float8_e4m3fn", 1, AORTA_IN_FP8},
-    {"c10::Float8_e5m2", 1, AORTA_IN_FP8},
-    {"c10::Float8_e4m3fnuz", 1, AORTA_IN_FP8},
-    {"c10::Float8_e5m2fnuz", 1, AORTA_IN_FP8},
-    {"c10::Float8_e8m0fnu", 1, AORTA_IN_FP8},
-    {"bool", 1, AORTA_ARITHMETIC_UNKNOWN},
-    {"long int", 8, AORTA_ARITHMETIC_UNKNOWN},
-    {"long", 8, AORTA_ARITHMETIC_UNKNOWN},
-    {"int", 4, AORTA_ARITHMETIC_UNKNOWN},
-    {"short", 2, AORTA_ARITHMETIC_UNKNOWN},
-    {"short int", 2, AORTA_ARITHMETIC_UNKNOWN},
-    {"unsigned char", 1, AORTA_ARITHMETIC_UNKNOWN},
-    {"signed char", 1, AORTA_ARITHMETIC_UNKNOWN},
-    {"c10::complex<float>", 8, AORTA_ARITHMETIC_UNKNOWN},
-    {"c10::complex<double>", 16, AORTA_ARITHMETIC_UNKNOWN},
-};
-
-static bool is_text(struct aorta_json_value value, const char *text) {
-    size_t length = strlen(text);
-    return value.length == length + 2 && memcmp(value.text + 1, text, length) == 0;
-}
-
-/* ---- inputs ---- */
-
-enum { MAX_RANK = 8, MAX_INPUTS = 16 };
-
-struct input {
-    bool tensor; /* the type says so */
-    bool list;   /* of tensors: their types are not in the file */
-    int rank;    /* -1: its shape cannot be understood */
-    int64_t size[MAX_RANK];
-    int bytes; /* of an element; 0: not known */
-    enum aorta_arithmetic arithmetic;
-    struct aorta_json_value value; /* of what is no tensor */
-};
-
-struct inputs {
-    struct input items[MAX_INPUTS];
-    int count;
-    bool typed;
-};
-
-static void read_shape(struct aorta_json_value shape, struct input *input) {
-    struct aorta_json_cursor sizes = aorta_json_elements(shape);
-    struct aorta_json_value size;
-    for (input->rank = 0; aorta_json_next_element(&sizes, &size); input->rank++) {
-        bool fits = input->rank < MAX_RANK && aorta_json_get_int(size, &input->size[input->rank]) &&
-                    input->size[input->rank] >= 0;
-        if (fits) continue;
-        input->rank = -1;
-        return;
-    }
-}
-
-static void read_type(struct aorta_json_value type, struct input *input) {
-    input->list = is_text(type, "TensorList") || is_text(type, "GenericList");
-    for (size_t i = 0; i < sizeof types / sizeof *types && !input->tensor; i++) {
-        if (!is_text(type, types[i].name)) continue;
-        input->tensor = true;
-        input->bytes = types[i].bytes;
-        input->arithmetic = types[i].arithmetic;
-    }
-}
-
-static void read_inputs(const struct aorta_operation *operation, struct inputs *inputs) {
-    struct aorta_json_cursor dims = aorta_json_elements(operation->dims), types_at, values_at;
-    types_at = aorta_json_elements(operation->types);
-    values_at = aorta_json_elements(operation->values);
-    struct aorta_json_value shape, type;
-    inputs->typed = operation->types.length > 0;
-    for (inputs->count = 0; inputs->count < MAX_INPUTS && aorta_json_next_element(&dims, &shape); inputs->count++) {
-        struct input *input = &inputs->items[inputs->count];
-        *input = (struct input){.arithmetic = AORTA_ARITHMETIC_UNKNOWN};
-        read_shape(shape, input);
-        if (aorta_json_next_element(&types_at, &type)) read_type(type, input);
-        if (!aorta_json_next_element(&values_at, &input->value)) input->value = (struct aorta_json_value){0};
-    }
-}
-
-static const struct input *input_at(const struct inputs *inputs, int index) {
+static const struct aorta_input *input_at(const struct aorta_inputs *inputs, int index) {
     return index >= 0 && index < inputs->count ? &inputs->items[index] : NULL;
 }
 
 /* A tensor with at least this many axes; NULL: there is none. */
-static const struct input *tensor_at(const struct inputs *inputs, int index, int rank) {
-    const struct input *input = input_at(inputs, index);
+static const struct aorta_input *tensor_at(const struct aorta_inputs *inputs, int index, int rank) {
+    const struct aorta_input *input = input_at(inputs, index);
     return input && input->rank >= rank && !input->list ? input : NULL;
 }
 
-static double elements_of(const struct input *input) {
+static double elements_of(const struct aorta_input *input) {
     double elements = 1;
     for (int i = 0; i < input->rank; i++) elements *= (double)input->size[i];
     return elements;
 }
 
 /* NaN where the type is not known. */
-static double bytes_of(const struct input *input) {
+static double bytes_of(const struct aorta_input *input) {
     return input->bytes ? elements_of(input) * input->bytes : NAN;
 }
 
 /* ---- products ---- */
 
-static bool find_product(enum rule rule, const struct input *a, const struct input *b, struct aorta_product *product) {
+static bool find_product(enum rule rule, const struct aorta_input *a, const struct aorta_input *b,
+                         struct aorta_product *product) {
     const int64_t *x = a->size, *y = b->size;
     int rank = a->rank;
     if (rule == PLAIN && rank == 2 && b->rank == 2 && x[1] == y[0]) {
@@ -235,9 +148,9 @@ static bool find_product(enum rule rule, const struct input *a, const struct inp
     return true;
 }
 
-static void count_product(const struct row *row, const struct inputs *inputs, struct aorta_product *product,
+static void count_product(const struct row *row, const struct aorta_inputs *inputs, struct aorta_product *product,
                           struct aorta_work_amount *amount) {
-    const struct input *a = tensor_at(inputs, row->first, 1), *b = tensor_at(inputs, row->first + 1, 1);
+    const struct aorta_input *a = tensor_at(inputs, row->first, 1), *b = tensor_at(inputs, row->first + 1, 1);
     if (!a || !b || !find_product(row->rule, a, b, product)) return;
     const double batch = (double)product->batch, m = (double)product->m, n = (double)product->n, k = (double)product->k;
     amount->arithmetic = a->arithmetic;
@@ -248,8 +161,8 @@ static void count_product(const struct row *row, const struct inputs *inputs, st
 /* ---- convolutions ---- */
 
 /* "[1, 1]" as written in quotes; one number stands for all axes. */
-static bool get_list(const struct inputs *inputs, int index, int count, int64_t *numbers) {
-    const struct input *input = input_at(inputs, index);
+static bool get_list(const struct aorta_inputs *inputs, int index, int count, int64_t *numbers) {
+    const struct aorta_input *input = input_at(inputs, index);
     if (!input || input->value.length < 3 || !aorta_json_is_string(input->value)) return false;
     const struct aorta_json_value list = {input->value.text + 1, input->value.length - 2};
     struct aorta_json_cursor cursor = aorta_json_elements(list);
@@ -262,15 +175,16 @@ static bool get_list(const struct inputs *inputs, int index, int count, int64_t 
 }
 
 /* Arithmetic of one pass: each element of the output is a product over the kernel and the channels of its group. */
-static double convolution_flops(double outputs, const struct input *weight) {
+static double convolution_flops(double outputs, const struct aorta_input *weight) {
     return 2 * outputs * elements_of(weight) / (double)(weight->size[0] ? weight->size[0] : 1);
 }
 
-static void count_convolution(const struct row *row, const struct inputs *inputs, struct aorta_work_amount *amount) {
-    const struct input *x = tensor_at(inputs, 0, 3), *w = tensor_at(inputs, 1, 3);
+static void count_convolution(const struct row *row, const struct aorta_inputs *inputs,
+                              struct aorta_work_amount *amount) {
+    const struct aorta_input *x = tensor_at(inputs, 0, 3), *w = tensor_at(inputs, 1, 3);
     if (!x || !w || x->rank != w->rank) return;
     const int axes = x->rank - 2;
-    int64_t padding[MAX_RANK], stride[MAX_RANK], dilation[MAX_RANK];
+    int64_t padding[AORTA_INPUT_RANK], stride[AORTA_INPUT_RANK], dilation[AORTA_INPUT_RANK];
     if (!get_list(inputs, row->first, axes, padding) || !get_list(inputs, row->first + 1, axes, stride) ||
         !get_list(inputs, row->first + 2, axes, dilation))
         return;
@@ -288,11 +202,11 @@ static void count_convolution(const struct row *row, const struct inputs *inputs
 
 /* (gradient, input, weight, bias sizes, stride, padding, dilation, transposed, output padding, groups, mask): the mask
  * says whether the gradients of input, weight and bias are made. */
-static void count_convolution_backward(const struct inputs *inputs, struct aorta_work_amount *amount) {
+static void count_convolution_backward(const struct aorta_inputs *inputs, struct aorta_work_amount *amount) {
     enum { TRANSPOSED = 7, MASK = 10 };
-    const struct input *dy = tensor_at(inputs, 0, 3), *x = tensor_at(inputs, 1, 3), *w = tensor_at(inputs, 2, 3);
-    const struct input *transposed = input_at(inputs, TRANSPOSED), *mask = input_at(inputs, MASK);
-    if (!dy || !x || !w || !transposed || !mask || !is_text(transposed->value, "False")) return;
+    const struct aorta_input *dy = tensor_at(inputs, 0, 3), *x = tensor_at(inputs, 1, 3), *w = tensor_at(inputs, 2, 3);
+    const struct aorta_input *transposed = input_at(inputs, TRANSPOSED), *mask = input_at(inputs, MASK);
+    if (!dy || !x || !w || !transposed || !mask || !aorta_value_is_text(transposed->value, "False")) return;
     const bool input = !strncmp(mask->value.text ? mask->value.text : "", "\"[True", 6);
     const bool weight = mask->value.length && memmem(mask->value.text, mask->value.length, ", True", 6);
     amount->arithmetic = dy->arithmetic;
@@ -303,20 +217,23 @@ static void count_convolution_backward(const struct inputs *inputs, struct aorta
 /* ---- attention ---- */
 
 /* 0 or 1; -1: the file does not say. */
-static int is_causal(const struct inputs *inputs, int index) {
-    const struct input *input = input_at(inputs, index);
+static int is_causal(const struct aorta_inputs *inputs, int index) {
+    const struct aorta_input *input = input_at(inputs, index);
     if (!input) return -1;
-    if (is_text(input->value, "True") || is_text(input->value, "1") || is_text(input->value, "2")) return 1;
-    return is_text(input->value, "False") || is_text(input->value, "0") ? 0 : -1;
+    if (aorta_value_is_text(input->value, "True") || aorta_value_is_text(input->value, "1") ||
+        aorta_value_is_text(input->value, "2"))
+        return 1;
+    return aorta_value_is_text(input->value, "False") || aorta_value_is_text(input->value, "0") ? 0 : -1;
 }
 
 /* Forward two products of sequence by sequence, backward four; what it computes again is not counted. */
-static void count_attention(const struct row *row, const struct inputs *inputs, struct aorta_work_amount *amount) {
+static void count_attention(const struct row *row, const struct aorta_inputs *inputs,
+                            struct aorta_work_amount *amount) {
     const bool backward = row->rule == ATTENTION_BACKWARD_BHSD || row->rule == ATTENTION_BACKWARD_BSHD;
     const int heads_at = row->rule == ATTENTION_BHSD || row->rule == ATTENTION_BACKWARD_BHSD ? 1 : 2;
     const int length_at = 3 - heads_at, first = row->first + backward, causal = is_causal(inputs, row->count);
-    const struct input *q = tensor_at(inputs, first, 4), *k = tensor_at(inputs, first + 1, 4);
-    const struct input *v = tensor_at(inputs, first + 2, 4);
+    const struct aorta_input *q = tensor_at(inputs, first, 4), *k = tensor_at(inputs, first + 1, 4);
+    const struct aorta_input *v = tensor_at(inputs, first + 2, 4);
     if (!q || !k || !v || causal < 0) return;
     const double batch = (double)q->size[0], heads = (double)q->size[heads_at];
     const double rows_q = (double)q->size[length_at], rows_k = (double)k->size[length_at];
@@ -333,11 +250,11 @@ static void count_attention(const struct row *row, const struct inputs *inputs, 
 /* ---- what only moves ---- */
 
 /* Inputs [first, first + count) that are tensors; NaN where a type or shape is not known. */
-static double bytes_read(const struct row *row, const struct inputs *inputs) {
+static double bytes_read(const struct row *row, const struct aorta_inputs *inputs) {
     double bytes = 0;
     if (!inputs->typed) return NAN;
     for (int i = row->first; i < row->first + row->count && i < inputs->count; i++) {
-        const struct input *input = &inputs->items[i];
+        const struct aorta_input *input = &inputs->items[i];
         if (input->list || (input->tensor && input->rank < 0)) return NAN;
         if (input->tensor) bytes += bytes_of(input);
     }
@@ -346,12 +263,12 @@ static double bytes_read(const struct row *row, const struct inputs *inputs) {
 
 /* Elements of an output as wide as all inputs together. Shapes that do not broadcast are parameters of the first
  * (norms): then it has as many as the largest. */
-static double broadcast_elements(const struct row *row, const struct inputs *inputs) {
-    int64_t size[MAX_RANK] = {0}; /* from the last axis on */
+static double broadcast_elements(const struct row *row, const struct aorta_inputs *inputs) {
+    int64_t size[AORTA_INPUT_RANK] = {0}; /* from the last axis on */
     double most = 0, elements = 1;
     bool fits = true;
     for (int i = row->first; i < row->first + row->count && i < inputs->count; i++) {
-        const struct input *input = &inputs->items[i];
+        const struct aorta_input *input = &inputs->items[i];
         if (!input->tensor) continue;
         if (elements_of(input) > most) most = elements_of(input);
         for (int j = 0; j < input->rank; j++) {
@@ -360,23 +277,23 @@ static double broadcast_elements(const struct row *row, const struct inputs *inp
             if (own > size[j]) size[j] = own;
         }
     }
-    for (int j = 0; j < MAX_RANK; j++) elements *= size[j] ? (double)size[j] : 1;
+    for (int j = 0; j < AORTA_INPUT_RANK; j++) elements *= size[j] ? (double)size[j] : 1;
     return fits ? elements : most;
 }
 
 /* Bytes of an element of the output: the widest input, of those with axes where there are any. */
-static int widest(const struct row *row, const struct inputs *inputs) {
+static int widest(const struct row *row, const struct aorta_inputs *inputs) {
     int with_axes = 0, any = 0;
     for (int i = row->first; i < row->first + row->count && i < inputs->count; i++) {
-        const struct input *input = &inputs->items[i];
+        const struct aorta_input *input = &inputs->items[i];
         if (input->tensor && input->rank > 0 && input->bytes > with_axes) with_axes = input->bytes;
         if (input->tensor && input->bytes > any) any = input->bytes;
     }
     return with_axes ? with_axes : any;
 }
 
-static double bytes_written(const struct row *row, const struct inputs *inputs) {
-    const struct input *into = tensor_at(inputs, 0, 0);
+static double bytes_written(const struct row *row, const struct aorta_inputs *inputs) {
+    const struct aorta_input *into = tensor_at(inputs, 0, 0);
     switch (row->rule) {
     case MAP:
         return broadcast_elements(row, inputs) * widest(row, inputs);
@@ -389,18 +306,18 @@ static double bytes_written(const struct row *row, const struct inputs *inputs) 
     }
 }
 
-static void count_moved(const struct row *row, const struct inputs *inputs, struct aorta_work_amount *amount) {
-    const struct input *first = tensor_at(inputs, row->first, 0);
+static void count_moved(const struct row *row, const struct aorta_inputs *inputs, struct aorta_work_amount *amount) {
+    const struct aorta_input *first = tensor_at(inputs, row->first, 0);
     const double bytes = bytes_read(row, inputs) + bytes_written(row, inputs);
     amount->flops = 0;
     if (bytes > 0) amount->bytes = bytes;
     if (first) amount->arithmetic = first->arithmetic;
 }
 
-static void count_lookup(const struct row *row, const struct inputs *inputs, struct aorta_work_amount *amount) {
+static void count_lookup(const struct row *row, const struct aorta_inputs *inputs, struct aorta_work_amount *amount) {
     enum { INDICES = 2 };
-    const struct input *from = tensor_at(inputs, 0, 1), *axis = input_at(inputs, 1);
-    const struct input *indices = tensor_at(inputs, INDICES, 0);
+    const struct aorta_input *from = tensor_at(inputs, 0, 1), *axis = input_at(inputs, 1);
+    const struct aorta_input *indices = tensor_at(inputs, INDICES, 0);
     int64_t along = 0;
     if (!from || !axis || !indices || !from->bytes) return;
     double each = 1;
@@ -416,7 +333,7 @@ static void count_lookup(const struct row *row, const struct inputs *inputs, str
 
 /* ---- operations ---- */
 
-static void count_by_rule(const struct row *row, const struct inputs *inputs, struct aorta_product *product,
+static void count_by_rule(const struct row *row, const struct aorta_inputs *inputs, struct aorta_product *product,
                           struct aorta_work_amount *amount) {
     switch (row->rule) {
     case NOTHING:
@@ -504,12 +421,12 @@ bool aorta_operation_reads_values(const struct aorta_operation *operation) {
 bool aorta_operation_count(const struct aorta_operation *operation, struct aorta_product *product,
                            struct aorta_work_amount *amount) {
     const struct row *row = find_row(operation->name, operation->name_length);
-    struct inputs inputs;
+    struct aorta_inputs inputs;
     if (!row) return false;
     *product = (struct aorta_product){-1, -1, -1, -1};
     *amount = (struct aorta_work_amount){
         .class = row->class, .arithmetic = AORTA_ARITHMETIC_UNKNOWN, .flops = NAN, .bytes = NAN};
-    read_inputs(operation, &inputs);
+    aorta_inputs_read(operation, &inputs);
     count_by_rule(row, &inputs, product, amount);
     return true;
 }

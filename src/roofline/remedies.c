@@ -1,0 +1,295 @@
+/* The ledger: rules in the table's order, each from what those before it left. */
+#include "roofline/remedies.h"
+
+#include "base/text.h"
+#include "roofline/remedy_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum need { NEEDS_NAMES, NEEDS_OPERATIONS, NEEDS_SHAPES };
+
+static const double GONE_NS = 500; /* between two kernels of a stream */
+
+static const struct {
+    const char *key, *cause, *change, *advice;
+    void (*rule)(struct remedy_model *);
+    enum need needs;
+    double least;
+    bool upper;
+} table[AORTA_REMEDY_COUNT] = {
+#define REMEDY(name, key, cause, rule, needs, least, upper, change, advice)                                            \
+    {key, cause, change, advice, rule, NEEDS_##needs, least, upper},
+#include "roofline/remedies.def"
+#undef REMEDY
+};
+
+const char *aorta_remedy_key(enum aorta_remedy remedy) {
+    return table[remedy].key;
+}
+
+const char *aorta_remedy_cause(enum aorta_remedy remedy) {
+    return table[remedy].cause;
+}
+
+const char *aorta_remedy_change(enum aorta_remedy remedy) {
+    return table[remedy].change;
+}
+
+const char *aorta_remedy_advice(enum aorta_remedy remedy) {
+    return table[remedy].advice;
+}
+
+double aorta_remedy_least_share(enum aorta_remedy remedy) {
+    return table[remedy].least;
+}
+
+bool aorta_remedy_is_upper(enum aorta_remedy remedy) {
+    return table[remedy].upper;
+}
+
+/* A cause stands for all of its remedies that are not upper bounds. */
+uint32_t aorta_remedy_find(const char *text) {
+    uint32_t set = 0;
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
+        if (!strcmp(table[i].key, text)) return aorta_remedy_bit((enum aorta_remedy)i);
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
+        if (!strcmp(table[i].cause, text) && !table[i].upper) set |= aorta_remedy_bit((enum aorta_remedy)i);
+    return set;
+}
+
+/* ---- claims ---- */
+
+void aorta_remedy_claim(struct remedy_model *model, size_t number, double new_ns, uint32_t gone) {
+    const struct leaf *leaf = &model->leaves[number];
+    const double saved_ns = model->now_ns[number] - fmax(new_ns, 0);
+    const uint32_t left = leaf->kernels + leaf->fills - model->gone[number];
+    if (!(saved_ns > 0)) return;
+    if (gone > left) gone = left;
+    model->now_ns[number] -= saved_ns;
+    model->gone[number] += gone;
+    model->claimed[number] = true;
+    model->gained_ns[number] += saved_ns;
+    if (!leaf->counted) return;
+    model->row->then_ns += saved_ns + gone * GONE_NS;
+    model->row->touched_ns += leaf->ns;
+    model->row->operations++;
+    model->row->gone += gone;
+}
+
+double aorta_remedy_least(const struct remedy_model *model, double flops, enum leaf_math math, double bytes) {
+    return fmax(flops / model->best[math], bytes / model->stream);
+}
+
+static void forget(struct remedy_model *model) {
+    for (size_t i = 0; i < model->leaf_count; i++) model->now_ns[i] = model->leaves[i].ns;
+    memset(model->gone, 0, model->leaf_count * sizeof *model->gone);
+    memset(model->claimed, 0, model->leaf_count);
+    model->attention_fused = model->halved = false;
+}
+
+static const char *lacks(const struct remedy_model *model, enum aorta_remedy remedy) {
+    if (table[remedy].needs >= NEEDS_OPERATIONS && !model->operations) return "operations";
+    return table[remedy].needs >= NEEDS_SHAPES && !model->shapes ? "shapes" : NULL;
+}
+
+static void run_rule(struct remedy_model *model, enum aorta_remedy remedy, struct aorta_remedy_row *row) {
+    memset(model->gained_ns, 0, model->leaf_count * sizeof *model->gained_ns);
+    *row = (struct aorta_remedy_row){.lacks = lacks(model, remedy)};
+    model->row = row;
+    if (!row->lacks && !isnan(model->peak[MATH_HALF])) table[remedy].rule(model);
+    row->then_ns /= model->steps;
+    row->touched_ns /= model->steps;
+    row->operations /= model->steps;
+    row->gone /= model->steps;
+    row->memory_bytes /= model->steps;
+}
+
+/* ---- evidence ---- */
+
+/* Operations alike are one line: of one name and inputs. */
+struct alike {
+    size_t leaf; /* the first */
+    double ns, gained_ns, runs;
+};
+
+static int by_likeness(const struct remedy_model *model, size_t left, size_t right) {
+    const struct leaf *a = &model->leaves[left], *b = &model->leaves[right];
+    const int names = a->name == b->name ? 0 : strcmp(a->name, b->name);
+    if (names) return names;
+    return (a->inputs > b->inputs) - (a->inputs < b->inputs);
+}
+
+static int by_likeness_of(const void *left, const void *right, void *user) {
+    return by_likeness(user, *(const size_t *)left, *(const size_t *)right);
+}
+
+static struct alike largest_group(const struct remedy_model *model, const size_t *order, size_t count) {
+    struct alike best = {0}, own = {0};
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0 || by_likeness(model, order[i - 1], order[i]) != 0) own = (struct alike){.leaf = order[i]};
+        own.ns += model->leaves[order[i]].ns;
+        own.gained_ns += model->gained_ns[order[i]];
+        own.runs++;
+        if (own.gained_ns > best.gained_ns) best = own;
+    }
+    return best;
+}
+
+static void say_dims(const struct remedy_model *model, const struct leaf *leaf, struct aorta_text *text) {
+    const struct aorta_trace *trace = model->trace;
+    if (leaf->operation == AORTA_TRACE_NONE) return;
+    const uint32_t inputs = trace->operations[leaf->operation].inputs;
+    if (inputs == AORTA_TRACE_NONE || trace->inputs[inputs].dims == AORTA_TRACE_NONE) return;
+    const char *dims = aorta_trace_text(trace, trace->inputs[inputs].dims);
+    enum { LONGEST = 60 };
+    if (strlen(dims) <= LONGEST)
+        aorta_text_printf(text, " %s", dims);
+    else
+        aorta_text_printf(text, " %.*s…", LONGEST, dims);
+}
+
+static aorta_status say_evidence(const struct remedy_model *model, struct aorta_remedy_row *row) {
+    size_t *order = malloc((model->leaf_count + 1) * sizeof *order), count = 0;
+    if (!order) return AORTA_ERROR(AORTA_MEMORY, "no memory for the evidence");
+    for (size_t i = 0; i < model->leaf_count; i++)
+        if (model->gained_ns[i] > 0 && model->leaves[i].counted) order[count++] = i;
+    qsort_r(order, count, sizeof *order, by_likeness_of, (void *)(uintptr_t)model);
+    const struct alike largest = largest_group(model, order, count);
+    free(order);
+    if (!count) return NULL;
+    struct aorta_text text = {0};
+    char name[256];
+    const struct leaf *leaf = &model->leaves[largest.leaf];
+    aorta_text_printf(&text, "%.0f operation%s take %.2f of %.2f ms of kernels; most in %s", row->operations,
+                      row->operations > 1.5 ? "s" : "", row->touched_ns / 1e6, model->row_kernels_ns / 1e6,
+                      leaf->operation == AORTA_TRACE_NONE ? aorta_kernel_short_name(leaf->name, name, sizeof name)
+                                                          : leaf->name);
+    say_dims(model, leaf, &text);
+    aorta_text_printf(&text, " (%.3g a step, %.2f ms)", largest.runs / model->steps, largest.ns / model->steps / 1e6);
+    if (row->memory_bytes > 0) aorta_text_printf(&text, "; costs %.2g GiB of memory", row->memory_bytes / 1073741824.0);
+    row->evidence = text.data;
+    return aorta_text_check(&text);
+}
+
+/* ---- all of them ---- */
+
+static aorta_status run_all(struct aorta_remedies *remedies) {
+    struct remedy_model *model = remedies->model;
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
+        struct aorta_remedy_row *row = &remedies->rows[i];
+        forget(model);
+        run_rule(model, (enum aorta_remedy)i, row);
+        row->alone_ns = row->then_ns;
+        row->then_ns = 0;
+        if (row->alone_ns > 0) AORTA_TRY(say_evidence(model, row));
+    }
+    forget(model);
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
+        struct aorta_remedy_row then;
+        if (!(remedies->rows[i].alone_ns > 0) || table[i].upper) continue;
+        run_rule(model, (enum aorta_remedy)i, &then);
+        remedies->rows[i].then_ns = then.then_ns;
+    }
+    return NULL;
+}
+
+double aorta_remedies_apply(struct aorta_remedies *remedies, uint32_t set, struct aorta_remedy_scale *scales) {
+    struct remedy_model *model = remedies->model;
+    double saved_ns = 0;
+    forget(model);
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
+        struct aorta_remedy_row row;
+        if (!(set & aorta_remedy_bit((enum aorta_remedy)i))) continue;
+        run_rule(model, (enum aorta_remedy)i, &row);
+        saved_ns += row.then_ns;
+    }
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        const float left = leaf->ns > 0 ? (float)(model->now_ns[i] / leaf->ns) : 1;
+        uint32_t gone = model->gone[i];
+        /* Of several kernels the last ones fall away. */
+        uint32_t stay = leaf->kernels + leaf->fills - gone;
+        for (uint32_t row = leaf->first_work; row != AORTA_TRACE_NONE; row = model->next_work[row]) {
+            scales[row] = (struct aorta_remedy_scale){left, stay == 0};
+            if (stay) stay--;
+        }
+    }
+    return saved_ns;
+}
+
+static aorta_status reserve(struct remedy_model *model) {
+    const struct aorta_trace *trace = model->trace;
+    const size_t leaves = model->rank->work_count + 1, texts = aorta_trace_text_count(trace) + 1;
+    model->leaves = malloc(leaves * sizeof *model->leaves);
+    model->next_work = malloc((trace->work_count + 1) * sizeof *model->next_work);
+    model->inputs = calloc(trace->input_count + 1, sizeof *model->inputs);
+    model->op_bits = calloc(texts, sizeof *model->op_bits);
+    model->kernel_bits = calloc(texts, sizeof *model->kernel_bits);
+    model->now_ns = calloc(leaves, sizeof *model->now_ns);
+    model->gained_ns = calloc(leaves, sizeof *model->gained_ns);
+    model->gone = calloc(leaves, sizeof *model->gone);
+    model->claimed = calloc(leaves, 1);
+    model->by_backward = calloc(leaves, sizeof *model->by_backward);
+    if (model->leaves && model->next_work && model->inputs && model->op_bits && model->kernel_bits && model->now_ns &&
+        model->gained_ns && model->gone && model->claimed && model->by_backward)
+        return NULL;
+    return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies of %s", trace->path);
+}
+
+static bool has_shapes(const struct aorta_trace *trace) {
+    for (size_t i = 0; i < trace->input_count; i++)
+        if (trace->inputs[i].types != AORTA_TRACE_NONE) return true;
+    return false;
+}
+
+static bool has_operations(const struct aorta_trace *trace) {
+    for (size_t i = 0; i < trace->operation_count; i++)
+        if (!trace->operations[i].range) return true;
+    return false;
+}
+
+aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, size_t rank,
+                                 struct aorta_remedies *remedies) {
+    *remedies = (struct aorta_remedies){.model = calloc(1, sizeof *remedies->model)};
+    struct remedy_model *model = remedies->model;
+    if (!model) return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies");
+    model->rank = &analysis->ranks[rank];
+    model->trace = model->rank->trace;
+    model->steps = model->rank->steps ? (double)model->rank->steps : 1;
+    model->shapes = has_shapes(model->trace);
+    model->operations = has_operations(model->trace);
+    aorta_rank_peaks(model->rank, &model->peaks);
+    model->amd = model->peaks.device && !strncmp(model->peaks.device, "AMD", 3);
+    aorta_status status = reserve(model);
+    if (!status) status = aorta_remedy_leaves(model, analysis);
+    if (!status) {
+        for (size_t i = 0; i < model->leaf_count; i++)
+            if (model->leaves[i].counted) remedies->kernels_ns += model->leaves[i].ns / model->steps;
+        model->row_kernels_ns = remedies->kernels_ns;
+        status = aorta_remedy_rates(model);
+    }
+    if (!status) status = run_all(remedies);
+    if (status) aorta_remedies_free(remedies);
+    return status;
+}
+
+void aorta_remedies_free(struct aorta_remedies *remedies) {
+    struct remedy_model *model = remedies->model;
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) free(remedies->rows[i].evidence);
+    if (!model) return;
+    for (size_t i = 0; model->inputs && i < model->trace->input_count; i++) free(model->inputs[i]);
+    free(model->leaves);
+    free(model->next_work);
+    free(model->inputs);
+    free(model->op_bits);
+    free(model->kernel_bits);
+    free(model->now_ns);
+    free(model->gained_ns);
+    free(model->gone);
+    free(model->by_backward);
+    free(model->claimed);
+    free(model);
+    *remedies = (struct aorta_remedies){0};
+}

@@ -1,0 +1,67 @@
+/* What the compute of a step would take if it were done otherwise: remedies of products, attention, layout, precision
+ * and so on, as rows of remedies.def, and one ledger of what they bring.
+ *
+ * A recorded rank is seen as operations with the kernels that each launched, their inputs, and what autograd says of
+ * them. A rule names the operations that it changes and what they take then: the larger of their arithmetic at the rate
+ * that this run, or this card, reaches with it, and their least bytes at the bandwidth that this run reaches. Files
+ * without shapes or operations have fewer rules, never other figures for the rest.
+ *
+ * Times are ns of kernels, a step's on one rank; what the step gains by them is the replay's to say (replay/scaled.h).
+ * Formulas and constants: docs/remedies.md. */
+#ifndef AORTA_ROOFLINE_REMEDIES_H
+#define AORTA_ROOFLINE_REMEDIES_H
+
+#include "roofline/devices.h"
+#include "timeline/analysis.h"
+
+enum aorta_remedy {
+#define REMEDY(name, key, cause, rule, needs, least, upper, change, advice) AORTA_REMEDY_##name,
+#include "roofline/remedies.def"
+#undef REMEDY
+    AORTA_REMEDY_COUNT
+};
+const char *aorta_remedy_key(enum aorta_remedy remedy);    /* "precision=bf16" */
+const char *aorta_remedy_cause(enum aorta_remedy remedy);  /* "precision" */
+const char *aorta_remedy_change(enum aorta_remedy remedy); /* "products … in bf16" */
+const char *aorta_remedy_advice(enum aorta_remedy remedy);
+double aorta_remedy_least_share(enum aorta_remedy remedy); /* of the gain, on a card at its power limit */
+bool aorta_remedy_is_upper(enum aorta_remedy remedy);      /* at most this much: no row of the verdict by itself */
+/* Remedies of one text of --remedy, as bits: a key, or a cause ("precision": all of it). 0: there is none. */
+uint32_t aorta_remedy_find(const char *text);
+static inline uint32_t aorta_remedy_bit(enum aorta_remedy remedy) {
+    return UINT32_C(1) << remedy;
+}
+
+struct aorta_remedy_row {
+    double alone_ns;     /* kernel time saved, from the recording as it is */
+    double then_ns;      /* … from what the remedies before it left */
+    double touched_ns;   /* kernel time of the operations that it changes, as recorded */
+    double operations;   /* such, and … */
+    double gone;         /* kernels that fall away */
+    double memory_bytes; /* that it takes more; 0: none that is known */
+    char *evidence;      /* "36 operations; most in aten::addmm [[…]], 17.5 ms"; NULL: it saves nothing */
+    const char *lacks;   /* what the file would need ("shapes"); NULL: nothing */
+};
+
+struct remedy_model;
+struct aorta_remedies {
+    struct aorta_remedy_row rows[AORTA_REMEDY_COUNT];
+    double kernels_ns; /* all of the step */
+    struct remedy_model *model;
+};
+
+/* Of a recorded rank; the analysis is borrowed until aorta_remedies_free. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, size_t rank,
+                                                struct aorta_remedies *remedies);
+void aorta_remedies_free(struct aorta_remedies *remedies);
+
+/* What is left of a piece of work. */
+struct aorta_remedy_scale {
+    float left; /* of its time: 0 … 1 */
+    bool gone;  /* nothing launches it any more */
+};
+/* Applies a set of remedies (bits) to the recording as it is, in the table's order. `scales`: of each row of the
+ * trace's work[]; those of other ranks of the trace are not touched. Returns the kernel time saved a step. */
+double aorta_remedies_apply(struct aorta_remedies *remedies, uint32_t set, struct aorta_remedy_scale *scales);
+
+#endif

@@ -1,0 +1,401 @@
+/* A recorded rank as operations with the kernels that each launched itself. */
+#include "roofline/remedy_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct aorta_inputs nothing;
+
+/* ---- tensors ---- */
+
+double aorta_remedy_elements(const struct aorta_input *input) {
+    double elements = 1;
+    if (input->list) return input->list_elements;
+    for (int i = 0; i < input->rank; i++)
+        if (!input->strided || input->stride[i]) elements *= (double)input->size[i];
+    return elements;
+}
+
+double aorta_remedy_bytes(const struct aorta_input *input) {
+    return aorta_remedy_elements(input) * (input->list ? 4 : input->bytes);
+}
+
+const struct aorta_input *aorta_remedy_tensor(const struct leaf *leaf, int number) {
+    for (int i = 0; i < leaf->inputs->count; i++)
+        if (leaf->inputs->items[i].tensor && leaf->inputs->items[i].rank > 0 && !number--)
+            return &leaf->inputs->items[i];
+    return NULL;
+}
+
+static struct aorta_json_value value_of(const struct aorta_trace *trace, uint32_t text) {
+    const char *string = text == AORTA_TRACE_NONE ? "" : aorta_trace_text(trace, text);
+    return (struct aorta_json_value){string, strlen(string)};
+}
+
+static const struct aorta_inputs *inputs_of(struct remedy_model *model, const struct aorta_trace_operation *operation) {
+    if (!operation || operation->inputs == AORTA_TRACE_NONE) return &nothing;
+    struct aorta_inputs **inputs = &model->inputs[operation->inputs];
+    if (*inputs) return *inputs;
+    const struct aorta_trace_inputs *texts = &model->trace->inputs[operation->inputs];
+    const struct aorta_operation described = {.dims = value_of(model->trace, texts->dims),
+                                              .types = value_of(model->trace, texts->types),
+                                              .values = value_of(model->trace, texts->values),
+                                              .strides = value_of(model->trace, texts->strides)};
+    *inputs = calloc(1, sizeof **inputs);
+    if (!*inputs) return &nothing;
+    aorta_inputs_read(&described, *inputs);
+    return *inputs;
+}
+
+/* ---- outputs ---- */
+
+static struct {
+    int code, bytes;
+    enum aorta_arithmetic arithmetic;
+} const codes[] = {
+    /* c10/core/ScalarType.h */
+    {0, 1, AORTA_ARITHMETIC_UNKNOWN},
+    {1, 1, AORTA_ARITHMETIC_UNKNOWN},
+    {2, 2, AORTA_ARITHMETIC_UNKNOWN},
+    {3, 4, AORTA_ARITHMETIC_UNKNOWN},
+    {4, 8, AORTA_ARITHMETIC_UNKNOWN},
+    {5, 2, AORTA_IN_FP16},
+    {6, 4, AORTA_IN_FP32},
+    {7, 8, AORTA_IN_FP64},
+    {11, 1, AORTA_ARITHMETIC_UNKNOWN},
+    {15, 2, AORTA_IN_BF16},
+    {23, 1, AORTA_IN_FP8},
+    {24, 1, AORTA_IN_FP8},
+};
+
+static void add_output(struct leaf *leaf, double elements, int bytes, enum aorta_arithmetic arithmetic) {
+    if (leaf->output_count < LEAF_OUTPUTS)
+        leaf->outputs[leaf->output_count++] = (struct leaf_tensor){elements, bytes, arithmetic};
+}
+
+/* "[64, 128]" in quotes; -1: it is no list. */
+static double elements_in(struct aorta_json_value value) {
+    if (!aorta_json_is_string(value) || value.length < 4 || value.text[1] != '[') return -1;
+    struct aorta_json_cursor sizes = aorta_json_elements((struct aorta_json_value){value.text + 1, value.length - 2});
+    struct aorta_json_value size;
+    double elements = 1;
+    for (int64_t number; aorta_json_next_element(&sizes, &size);)
+        elements *= aorta_json_get_int(size, &number) ? (double)number : 0;
+    return elements;
+}
+
+static void add_allocated(struct leaf *leaf, const char *name, const struct aorta_inputs *inputs) {
+    const bool strided = !strcmp(name, "aten::empty_strided");
+    if (!strcmp(name, "aten::empty_like") && inputs->count && inputs->items[0].tensor) {
+        add_output(leaf, aorta_remedy_elements(&inputs->items[0]), inputs->items[0].bytes, inputs->items[0].arithmetic);
+        return;
+    }
+    if (inputs->count < 2 + strided) return;
+    const double elements = elements_in(inputs->items[0].value);
+    int64_t code;
+    if (elements < 0) return;
+    if (!aorta_json_get_int(inputs->items[1 + strided].value, &code)) code = 6;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (codes[i].code == code) add_output(leaf, elements, codes[i].bytes, codes[i].arithmetic);
+}
+
+/* What the operation allocated itself is what it writes. */
+static void find_allocations(struct remedy_model *model, struct leaf *leaf) {
+    const struct aorta_trace *trace = model->trace;
+    const struct aorta_trace_operation *own = &trace->operations[leaf->operation];
+    enum { FAR = 64 };
+    for (size_t i = leaf->operation + 1; i < trace->operation_count && i < leaf->operation + FAR; i++) {
+        const struct aorta_trace_operation *inner = &trace->operations[i];
+        if (inner->thread != own->thread || inner->start_ns > own->end_ns) return;
+        if (inner->parent != leaf->operation || !(aorta_remedy_op_bits(model, inner->name) & AORTA_OP_EMPTY)) continue;
+        add_allocated(leaf, aorta_trace_text(trace, inner->name), inputs_of(model, inner));
+    }
+}
+
+static const struct aorta_input *largest_tensor(const struct leaf *leaf, int *widest) {
+    const struct aorta_input *largest = NULL;
+    for (int i = 0; i < leaf->inputs->count; i++) {
+        const struct aorta_input *input = &leaf->inputs->items[i];
+        if ((!input->tensor && !input->list) || input->rank == 0) continue;
+        if (!largest || aorta_remedy_elements(input) > aorta_remedy_elements(largest)) largest = input;
+        if (input->arithmetic != AORTA_ARITHMETIC_UNKNOWN && input->bytes > *widest) *widest = input->bytes;
+    }
+    return largest;
+}
+
+static double full_elements(const struct aorta_input *input) {
+    double elements = 1;
+    if (input->list) return input->list_elements;
+    for (int i = 0; i < input->rank; i++) elements *= (double)input->size[i];
+    return elements;
+}
+
+static void guess_outputs(struct leaf *leaf) {
+    int widest = 0;
+    const struct aorta_input *largest = largest_tensor(leaf, &widest);
+    if (!largest || leaf->op & AORTA_OP_SMALL_OUTPUT) return;
+    if (leaf->op & AORTA_OP_IN_PLACE && leaf->inputs->items[0].tensor) largest = &leaf->inputs->items[0];
+    const bool sixteen = leaf->kernels_any & AORTA_KERNEL_HALF || (leaf->kernel && strstr(leaf->kernel, "<2u>"));
+    int bytes = largest->bytes;
+    enum aorta_arithmetic arithmetic = largest->arithmetic;
+    if (largest->list) {
+        bytes = sixteen ? 2 : 4;
+        arithmetic = sixteen ? AORTA_IN_BF16 : AORTA_IN_FP32;
+    } else if (!(leaf->op & AORTA_OP_IN_PLACE) && widest > bytes) {
+        bytes = widest;
+        arithmetic = widest == 4 ? AORTA_IN_FP32 : arithmetic;
+    }
+    add_output(leaf, full_elements(largest), bytes, arithmetic);
+}
+
+/* ---- the frames around it ---- */
+
+static void read_frames(struct remedy_model *model, struct leaf *leaf) {
+    const struct aorta_trace *trace = model->trace;
+    bool evaluated = false;
+    int depth = 0;
+    for (uint32_t row = leaf->operation; row != AORTA_TRACE_NONE; row = trace->operations[row].parent, depth++) {
+        const struct aorta_trace_operation *frame = &trace->operations[row];
+        const uint32_t bits = aorta_remedy_op_bits(model, frame->name);
+        leaf->in_optimizer |= (bits & AORTA_OP_OPTIMIZER) != 0;
+        leaf->in_loss |= depth < 4 && (bits & AORTA_OP_LOSS);
+        leaf->in_compiled |= (bits & AORTA_OP_COMPILED) != 0;
+        leaf->in_embedding |= (bits & AORTA_OP_EMBEDDING_GRADIENT) != 0;
+        leaf->gradient |= (bits & AORTA_OP_BACKWARD) != 0;
+        evaluated |= (bits & AORTA_OP_EVALUATES) != 0;
+        if (frame->sequence < 0) continue;
+        int64_t *number = frame->gradient ? &leaf->backward : &leaf->forward;
+        if (*number < 0) *number = frame->sequence;
+    }
+    leaf->recomputed = evaluated && leaf->forward >= 0;
+}
+
+/* ---- kinds ---- */
+
+static enum leaf_kind kind_of(const struct leaf *leaf) {
+    const bool all_stream = leaf->kernels_all & AORTA_KERNEL_STREAMS;
+    if (leaf->in_optimizer) return LEAF_OPTIMIZER;
+    if (leaf->kernels_any & AORTA_KERNEL_HOST_COPY) return LEAF_TRANSFER;
+    if (leaf->kernels_any & AORTA_KERNEL_GENERATED) return LEAF_GENERATED;
+    if (leaf->op & AORTA_OP_ATTENTION || leaf->kernels_any & AORTA_KERNEL_FUSED_ATTENTION) return LEAF_ATTENTION;
+    if (leaf->op & AORTA_OP_PRODUCT) return LEAF_PRODUCT;
+    if (leaf->op & AORTA_OP_CONVOLUTION) return LEAF_CONVOLUTION;
+    if (leaf->op & AORTA_OP_COPY) return LEAF_COPY;
+    if (leaf->operation == AORTA_TRACE_NONE && leaf->kernels_any & AORTA_KERNEL_PRODUCT) return LEAF_PRODUCT;
+    return all_stream || (!leaf->kernels && leaf->fills) ? LEAF_STREAM : LEAF_OTHER;
+}
+
+static enum leaf_math math_of_types(enum aorta_arithmetic arithmetic) {
+    switch (arithmetic) {
+    case AORTA_IN_BF16:
+    case AORTA_IN_FP16:
+        return MATH_HALF;
+    case AORTA_IN_FP8:
+        return MATH_FP8;
+    case AORTA_IN_TF32:
+        return MATH_TF32;
+    case AORTA_IN_FP32:
+        return MATH_FP32;
+    default:
+        return MATH_NONE;
+    }
+}
+
+/* fp32 runs on NVIDIA's matrix units as TF32; kernels that do not are known by their names. AMD's have fp32 units, and
+ * say XF32 where they use fewer bits. */
+static enum leaf_math math_of(const struct remedy_model *model, const struct leaf *leaf) {
+    const struct aorta_input *first = aorta_remedy_matrix(leaf, 0);
+    if (leaf->kind != LEAF_PRODUCT && leaf->kind != LEAF_CONVOLUTION) return MATH_NONE;
+    if (!first) {
+        if (leaf->kernels_any & AORTA_KERNEL_HALF) return MATH_HALF;
+        if (leaf->kernels_any & AORTA_KERNEL_TF32) return MATH_TF32;
+        return leaf->kernels_any & AORTA_KERNEL_PLAIN_FP32 ? MATH_FP32 : MATH_NONE;
+    }
+    const enum leaf_math typed = math_of_types(first->arithmetic);
+    if (typed != MATH_FP32 || leaf->kernels_any & AORTA_KERNEL_TF32) return typed == MATH_FP32 ? MATH_TF32 : typed;
+    return model->amd || leaf->kernels_any & AORTA_KERNEL_PLAIN_FP32 ? MATH_FP32 : MATH_TF32;
+}
+
+/* ---- matrices ---- */
+
+const struct aorta_input *aorta_remedy_matrix(const struct leaf *leaf, int which) {
+    const struct aorta_inputs *inputs = leaf->inputs;
+    const struct aorta_input *found[3] = {NULL};
+    int count = 0;
+    for (int i = 0; i < inputs->count && count < 3; i++)
+        if (inputs->items[i].tensor && inputs->items[i].rank >= 2) found[count++] = &inputs->items[i];
+    const bool adds = leaf->name && strstr(leaf->name, "add") != NULL;
+    const int first = leaf->op & AORTA_OP_PRODUCT && adds && count == 3 ? 1 : 0;
+    return which < 3 - first ? found[first + which] : NULL;
+}
+
+static bool rows_aligned(const struct aorta_input *input) {
+    if (!input || !input->bytes || input->rank < 2) return true;
+    const int last = input->rank - 1;
+    int64_t row = input->size[last];
+    if (input->strided) row = input->stride[last] > 1 ? input->stride[last] : input->stride[last - 1];
+    return row * input->bytes % 16 == 0;
+}
+
+bool aorta_remedy_aligned(const struct leaf *leaf) {
+    const struct aorta_input *a = aorta_remedy_matrix(leaf, 0), *b = aorta_remedy_matrix(leaf, 1);
+    if (!a || !b) return !(leaf->kernels_any & AORTA_KERNEL_UNALIGNED);
+    return rows_aligned(a) && rows_aligned(b) && b->size[b->rank - 1] * a->bytes % 16 == 0;
+}
+
+/* ---- amounts ---- */
+
+static void count_amounts(struct remedy_model *model, struct leaf *leaf) {
+    const struct aorta_trace *trace = model->trace;
+    leaf->flops = leaf->bytes = NAN;
+    for (uint32_t row = leaf->first_work; row != AORTA_TRACE_NONE; row = model->next_work[row]) {
+        const uint32_t shape = trace->work[row].shape;
+        if (shape == AORTA_TRACE_NONE || isnan(trace->shapes[shape].amount.flops)) continue;
+        leaf->flops = trace->shapes[shape].amount.flops;
+        break;
+    }
+    double bytes = 0;
+    for (int i = 0; i < leaf->inputs->count; i++) {
+        const struct aorta_input *input = &leaf->inputs->items[i];
+        if (!input->tensor && !input->list) continue;
+        bytes += aorta_remedy_bytes(input);
+        if (full_elements(input) > leaf->largest && input->rank != 0) leaf->largest = full_elements(input);
+    }
+    const bool into_first = leaf->op & AORTA_OP_COPY && leaf->inputs->count > 1 && leaf->inputs->items[0].tensor &&
+                            !strcmp(leaf->name, "aten::copy_");
+    if (into_first || leaf->op & AORTA_OP_FILLS) leaf->output_count = 0;
+    if (into_first) {
+        const struct aorta_input *to = &leaf->inputs->items[0];
+        add_output(leaf, aorta_remedy_elements(to), to->bytes, to->arithmetic);
+        bytes -= aorta_remedy_bytes(to);
+    } else if (!leaf->output_count) {
+        guess_outputs(leaf);
+    }
+    for (int i = 0; i < leaf->output_count; i++) {
+        bytes += leaf->outputs[i].elements * leaf->outputs[i].bytes;
+        if (leaf->outputs[i].elements > leaf->largest) leaf->largest = leaf->outputs[i].elements;
+    }
+    if (leaf->op & AORTA_OP_FILLS && leaf->output_count) bytes = leaf->outputs[0].elements * leaf->outputs[0].bytes;
+    if (bytes > 0) leaf->bytes = bytes;
+}
+
+void aorta_remedy_describe(struct remedy_model *model, struct leaf *leaf) {
+    const struct aorta_trace *trace = model->trace;
+    const bool known = leaf->operation != AORTA_TRACE_NONE;
+    const struct aorta_trace_operation *operation = known ? &trace->operations[leaf->operation] : NULL;
+    leaf->forward = leaf->backward = -1;
+    leaf->inputs = inputs_of(model, operation);
+    leaf->name = known ? aorta_trace_text(trace, operation->name) : leaf->kernel;
+    leaf->op = known ? aorta_remedy_op_bits(model, operation->name) : 0;
+    if (known) {
+        read_frames(model, leaf);
+        find_allocations(model, leaf);
+    }
+    leaf->kind = kind_of(leaf);
+    leaf->math = math_of(model, leaf);
+    count_amounts(model, leaf);
+}
+
+/* ---- collecting ---- */
+
+static void mark_counted(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                         uint8_t *counted) {
+    for (size_t i = 0; i < rank->window_count; i++) {
+        const struct aorta_trace_window *window = &rank->windows[i];
+        if (!aorta_trace_window_counts(analysis, window)) continue;
+        for (size_t j = 0; j < window->profile.range_count; j++) counted[window->work[j]] = true;
+    }
+}
+
+static void add_work(struct remedy_model *model, struct leaf *leaf, uint32_t row, bool counted) {
+    const struct aorta_trace_work *work = &model->trace->work[row];
+    const uint32_t bits = aorta_remedy_kernel_bits(model, work->name);
+    const double ns = (double)(work->end_ns - work->start_ns);
+    model->next_work[row] = AORTA_TRACE_NONE;
+    if (leaf->first_work == AORTA_TRACE_NONE) {
+        leaf->first_work = row;
+        leaf->counted = counted;
+        leaf->kernels_all = ~UINT32_C(0);
+    } else {
+        model->next_work[leaf->last_work] = row;
+    }
+    leaf->last_work = row;
+    leaf->ns += ns;
+    leaf->kernels_any |= bits;
+    if (work->kind == AORTA_TRACE_KERNEL) {
+        leaf->kernels_all &= bits;
+        leaf->kernels++;
+    } else {
+        leaf->fills++;
+        if (work->kind == AORTA_TRACE_FILL) leaf->kernels_any |= AORTA_KERNEL_STREAMS;
+    }
+    if (bits & AORTA_KERNEL_CONVERTS) leaf->convert_ns += ns;
+    if (leaf->kernel && ns <= leaf->longest_ns) return;
+    leaf->kernel = aorta_trace_text(model->trace, work->name);
+    leaf->longest_ns = ns;
+}
+
+/* Of what was launched within a range of the program, without an operation, each kernel is one. */
+static uint32_t operation_of(const struct remedy_model *model, const struct aorta_trace_work *work) {
+    if (!model->operations || work->operation == AORTA_TRACE_NONE) return AORTA_TRACE_NONE;
+    return model->trace->operations[work->operation].range ? AORTA_TRACE_NONE : work->operation;
+}
+
+static struct leaf *leaf_for(struct remedy_model *model, uint32_t *of_operation, uint32_t operation, uint32_t thread) {
+    if (operation != AORTA_TRACE_NONE && of_operation[operation]) return &model->leaves[of_operation[operation] - 1];
+    struct leaf *leaf = &model->leaves[model->leaf_count++];
+    *leaf = (struct leaf){.operation = operation, .first_work = AORTA_TRACE_NONE, .thread = thread};
+    if (operation != AORTA_TRACE_NONE) of_operation[operation] = (uint32_t)model->leaf_count;
+    return leaf;
+}
+
+static void collect(struct remedy_model *model, const uint8_t *counted, uint32_t *of_operation) {
+    const struct aorta_trace_rank *rank = model->rank;
+    for (size_t i = 0; i < rank->work_count; i++) {
+        const struct aorta_trace_work *work = &rank->work[i];
+        if (aorta_trace_is_collective(work) || aorta_kernel_only_measures((enum aorta_kernel_class)work->class))
+            continue;
+        const uint32_t row = rank->source ? rank->source[i] : (uint32_t)(work - model->trace->work);
+        const uint32_t thread =
+            work->call == AORTA_TRACE_NONE ? AORTA_TRACE_NONE : model->trace->calls[work->call].thread;
+        add_work(model, leaf_for(model, of_operation, operation_of(model, work), thread), row, counted[i]);
+    }
+}
+
+static int by_number(const void *left, const void *right, void *user) {
+    const struct leaf *leaves = user, *a = &leaves[*(const size_t *)left], *b = &leaves[*(const size_t *)right];
+    if (a->backward != b->backward) return a->backward < b->backward ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+static void index_gradients(struct remedy_model *model) {
+    for (size_t i = 0; i < model->leaf_count; i++)
+        if (model->leaves[i].backward >= 0 && !model->leaves[i].recomputed)
+            model->by_backward[model->by_backward_count++] = i;
+    qsort_r(model->by_backward, model->by_backward_count, sizeof *model->by_backward, by_number, model->leaves);
+}
+
+/* Operations are sorted by thread and start; kernels without one follow in the order of the device. */
+static int host_order(const void *left, const void *right) {
+    const struct leaf *a = left, *b = right;
+    if (a->operation != b->operation) return a->operation < b->operation ? -1 : 1;
+    return (a->first_work > b->first_work) - (a->first_work < b->first_work);
+}
+
+aorta_status aorta_remedy_leaves(struct remedy_model *model, const struct aorta_trace_analysis *analysis) {
+    const struct aorta_trace *trace = model->trace;
+    uint8_t *counted = calloc(model->rank->work_count + 1, 1);
+    uint32_t *of_operation = calloc(trace->operation_count + 1, sizeof *of_operation);
+    const bool made = counted && of_operation;
+    if (made) {
+        mark_counted(analysis, model->rank, counted);
+        collect(model, counted, of_operation);
+        qsort(model->leaves, model->leaf_count, sizeof *model->leaves, host_order);
+        for (size_t i = 0; i < model->leaf_count; i++) aorta_remedy_describe(model, &model->leaves[i]);
+        index_gradients(model);
+    }
+    free(counted);
+    free(of_operation);
+    return made ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the operations of %s", trace->path);
+}

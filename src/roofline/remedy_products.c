@@ -1,0 +1,326 @@
+/* Products and convolutions: cheaper arithmetic, rows that begin at 16 bytes, blocks that fill the card, fewer and
+ * larger ones. */
+#include "roofline/remedy_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double MATTERS_FLOPS = 1e8;
+static const double LARGE_FLOPS = 1e10; /* far right of the ridge: reaches what such products reach */
+
+static bool multiplies(const struct leaf *leaf) {
+    return leaf->kind == LEAF_PRODUCT || leaf->kind == LEAF_CONVOLUTION;
+}
+
+/* Of its peak, as recorded. */
+static double efficiency(const struct remedy_model *model, const struct leaf *leaf) {
+    const double share = leaf->flops / leaf->ns / model->peak[leaf->math];
+    return fmin(fmax(share, 0.05), 0.85);
+}
+
+/* Matrix units read rows of channels: what lies otherwise is converted, inputs and output. */
+double aorta_remedy_converting_ns(const struct remedy_model *model, const struct leaf *leaf, double scale) {
+    static const double CONVERTING = 0.6; /* of the streaming rate */
+    const struct aorta_input *x = aorta_remedy_matrix(leaf, 0);
+    if (leaf->kind != LEAF_CONVOLUTION || model->amd || !x || x->rank != 4 || !x->strided) return 0;
+    if (x->size[1] <= 1 || x->stride[1] == 1) return 0;
+    if (leaf->math != MATH_FP32) return leaf->convert_ns * scale;
+    return 2 * leaf->bytes * scale / (CONVERTING * model->stream);
+}
+
+/* Large products reach what such products reach; the others keep the share of the peak that they have. */
+static double product_ns(const struct remedy_model *model, const struct leaf *leaf, enum leaf_math math) {
+    static const double CONVOLUTIONS_MOST = 0.45;
+    double share = efficiency(model, leaf);
+    if (leaf->kind == LEAF_CONVOLUTION && leaf->math == MATH_FP32) share = fmin(share, CONVOLUTIONS_MOST);
+    const bool large = leaf->kind == LEAF_PRODUCT && share >= 0.4 && leaf->flops > LARGE_FLOPS;
+    const double rate = large ? fmax(model->best[math], share * model->peak[math]) : share * model->peak[math];
+    const bool halves = math == MATH_HALF && (leaf->math == MATH_FP32 || leaf->math == MATH_TF32);
+    const double own_ns = fmax(leaf->flops / rate, leaf->bytes * (halves ? 0.5 : 1) / model->stream);
+    return own_ns + (leaf->math == MATH_FP32 ? aorta_remedy_converting_ns(model, leaf, halves ? 0.5 : 1) : 0);
+}
+
+void aorta_remedy_tf32(struct remedy_model *model) {
+    if (isnan(model->peak[MATH_TF32])) return;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (multiplies(leaf) && leaf->math == MATH_FP32 && leaf->flops > MATTERS_FLOPS && leaf->ns > 0)
+            aorta_remedy_claim(model, i, product_ns(model, leaf, MATH_TF32), 0);
+    }
+}
+
+/* ---- bf16 ---- */
+
+/* Autocast casts weights forward, their gradients back, and activations where they meet a product in fp32. */
+static double cast_ns(const struct remedy_model *model, const struct leaf *leaf) {
+    const bool backward = strstr(leaf->name, "backward") != NULL;
+    const struct aorta_input *a = aorta_remedy_matrix(leaf, 0), *b = aorta_remedy_matrix(leaf, backward ? 2 : 1);
+    double bytes = 0;
+    if (leaf->kind == LEAF_CONVOLUTION && b) bytes = 6 * aorta_remedy_elements(b);
+    if (leaf->kind == LEAF_PRODUCT && a && b && !leaf->gradient)
+        bytes = 12 * aorta_remedy_elements(b) + 5 * aorta_remedy_elements(a);
+    return bytes / model->stream;
+}
+
+static bool first_in_fp32(const struct leaf *leaf) {
+    const struct aorta_input *first = aorta_remedy_tensor(leaf, 0);
+    return first && first->arithmetic == AORTA_IN_FP32;
+}
+
+static bool in_fp32(const struct leaf *leaf) {
+    if (!first_in_fp32(leaf)) return false;
+    for (int i = 0; i < leaf->output_count; i++)
+        if (leaf->outputs[i].arithmetic != AORTA_IN_FP32) return false;
+    return true;
+}
+
+/* Sizes of what layer norms read: autocast leaves them, and the sums of the residual stream that they read, in fp32. */
+enum { STREAM_SIZES = 16 };
+struct residual {
+    double sizes[STREAM_SIZES];
+    int count;
+};
+
+static bool is_residual(const struct residual *residual, double elements) {
+    for (int i = 0; i < residual->count; i++)
+        if (residual->sizes[i] == elements) return true;
+    return false;
+}
+
+static struct residual find_residual(const struct remedy_model *model) {
+    struct residual residual = {.count = 0};
+    for (size_t i = 0; i < model->leaf_count && residual.count < STREAM_SIZES; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        const struct aorta_input *x = aorta_remedy_tensor(leaf, 0);
+        if (!x || !(leaf->op & AORTA_OP_NORM) || leaf->op & AORTA_OP_TWO_PASSES || leaf->in_optimizer) continue;
+        if (!is_residual(&residual, aorta_remedy_elements(x)))
+            residual.sizes[residual.count++] = aorta_remedy_elements(x);
+    }
+    return residual;
+}
+
+static bool adds(const struct leaf *leaf) {
+    return !strcmp(leaf->name, "aten::add") || !strcmp(leaf->name, "aten::add_");
+}
+
+/* Gradients are not autocast: sums of them have the type of what they sum. */
+static bool stays_fp32(const struct leaf *leaf) {
+    if (leaf->in_loss || strstr(leaf->name, "max_pool")) return true;
+    if (leaf->op & AORTA_OP_TWO_PASSES) return false;
+    return leaf->op & AORTA_OP_STAYS_FP32 && !(leaf->gradient && leaf->op & AORTA_OP_SMALL_OUTPUT);
+}
+
+/* What a norm of the same input takes in 16 bits, where it reads rows of channels; else PyTorch's own kernel for 16
+ * bits is no faster than cuDNN's for 32. */
+static double norm_left_ns(const struct remedy_model *model, size_t number) {
+    const struct leaf *leaf = &model->leaves[number];
+    const struct aorta_input *x = aorta_remedy_tensor(leaf, 0);
+    if (!strstr(leaf->name, "batch_norm")) return model->now_ns[number] / 2;
+    const bool rows = x && x->rank == 4 && x->strided && x->stride[1] == 1;
+    return rows ? aorta_remedy_norm_ns(model, leaf, 0.5) : model->now_ns[number];
+}
+
+/* What runs between products moves half the bytes then. */
+static void halve_between(struct remedy_model *model) {
+    const struct residual residual = find_residual(model);
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if ((leaf->kind != LEAF_STREAM && leaf->kind != LEAF_COPY) || !(leaf->largest > 1e6)) continue;
+        if (!in_fp32(leaf) && !(leaf->op & AORTA_OP_TWO_PASSES && first_in_fp32(leaf))) continue;
+        if (stays_fp32(leaf)) continue;
+        double left_ns = model->now_ns[i] / 2;
+        if (leaf->op & AORTA_OP_TWO_PASSES) left_ns = norm_left_ns(model, i);
+        if (adds(leaf) && is_residual(&residual, leaf->largest)) left_ns = model->now_ns[i] * 0.85;
+        aorta_remedy_claim(model, i, left_ns, 0);
+    }
+}
+
+void aorta_remedy_bf16(struct remedy_model *model) {
+    bool any = false;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (leaf->kind == LEAF_ATTENTION) {
+            const double ns = aorta_remedy_attention_ns(model, leaf);
+            if (!isnan(ns) && first_in_fp32(leaf)) aorta_remedy_claim(model, i, ns, 0);
+        }
+        if (!multiplies(leaf) || !(leaf->flops > MATTERS_FLOPS) || !(leaf->ns > 0)) continue;
+        if (leaf->math != MATH_FP32 && leaf->math != MATH_TF32) continue;
+        aorta_remedy_claim(model, i, product_ns(model, leaf, MATH_HALF) + cast_ns(model, leaf), 0);
+        any = true;
+    }
+    if (!any) return;
+    aorta_remedy_attention_in_half(model);
+    halve_between(model);
+    model->halved = true;
+}
+
+void aorta_remedy_fp8(struct remedy_model *model) {
+    if (isnan(model->peak[MATH_FP8])) return;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (leaf->kind != LEAF_PRODUCT || leaf->math != MATH_HALF || !(leaf->flops > 5 * LARGE_FLOPS)) continue;
+        const double rate = model->best[MATH_HALF] / model->peak[MATH_HALF] * model->peak[MATH_FP8];
+        aorta_remedy_claim(model, i, fmax(leaf->flops / rate, leaf->bytes / model->stream), 0);
+    }
+}
+
+/* ---- alignment ---- */
+
+void aorta_remedy_alignment(struct remedy_model *model) {
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        const bool matrix_units = leaf->math == MATH_HALF || leaf->math == MATH_TF32;
+        if (leaf->kind != LEAF_PRODUCT || !matrix_units || aorta_remedy_aligned(leaf) || !(leaf->flops > 1e9)) continue;
+        aorta_remedy_claim(model, i, aorta_remedy_least(model, leaf->flops, leaf->math, leaf->bytes), 0);
+    }
+}
+
+/* ---- the last wave ---- */
+
+static bool blocks_of(const struct remedy_model *model, const struct leaf *leaf, double *blocks) {
+    const uint32_t geometry = model->trace->work[leaf->first_work].geometry;
+    if (geometry == AORTA_TRACE_NONE || leaf->kernels != 1) return false;
+    const char *text = aorta_trace_text(model->trace, geometry);
+    *blocks = 1;
+    for (int axis = 0; axis < 3; axis++) {
+        char *end;
+        *blocks *= strtod(text, &end);
+        if (end == text) return false;
+        text = *end == 'x' ? end + 1 : end;
+    }
+    return true;
+}
+
+static double multiprocessors(const struct remedy_model *model) {
+    for (size_t i = 0; i < model->trace->device_count; i++)
+        if (model->trace->devices[i].id == model->rank->device) return model->trace->devices[i].multiprocessors;
+    return -1;
+}
+
+void aorta_remedy_waves(struct remedy_model *model) {
+    const double units = multiprocessors(model);
+    double blocks;
+    if (units <= 0) return;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (leaf->kind != LEAF_PRODUCT || !(leaf->flops > LARGE_FLOPS) || !blocks_of(model, leaf, &blocks)) continue;
+        const double waves = blocks / units, filled = waves / ceil(waves);
+        if (waves > 4 || filled > 0.8) continue;
+        aorta_remedy_claim(model, i,
+                           fmax(leaf->ns * filled, aorta_remedy_least(model, leaf->flops, leaf->math, leaf->bytes)), 0);
+    }
+}
+
+/* ---- far slower than the run's others ---- */
+
+void aorta_remedy_library(struct remedy_model *model) {
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        const struct aorta_input *a = aorta_remedy_matrix(leaf, 0), *b = aorta_remedy_matrix(leaf, 1);
+        if (leaf->kind != LEAF_PRODUCT || leaf->math == MATH_NONE || !a || !b) continue;
+        if (!(leaf->flops > 2 * LARGE_FLOPS) || !aorta_remedy_aligned(leaf)) continue;
+        const double ns = aorta_remedy_least(model, leaf->flops, leaf->math, leaf->bytes);
+        if (leaf->ns > 2.5 * ns) aorta_remedy_claim(model, i, ns / 0.8, 0);
+    }
+}
+
+/* ---- equal small products ---- */
+
+/* A loop over experts, heads or tables ends where its results are put together. Before that the same operations come
+ * again and again: `period` of them, `repeats` times. */
+struct loop {
+    size_t first, period, repeats;
+};
+
+static bool alike(const struct remedy_model *model, size_t a, size_t b) {
+    const struct leaf *x = &model->leaves[a], *y = &model->leaves[b];
+    return x->thread == y->thread && x->inputs == y->inputs && !strcmp(x->name, y->name);
+}
+
+static struct loop loop_before(const struct remedy_model *model, size_t end) {
+    enum { LONGEST_PERIOD = 12 };
+    struct loop best = {.first = end};
+    for (size_t period = 1; period <= LONGEST_PERIOD && period < end; period++) {
+        size_t same = 0, products = 0;
+        while (same + period < end && alike(model, end - 1 - same, end - 1 - same - period)) same++;
+        for (size_t i = 0; i < period; i++) products += model->leaves[end - 1 - i].kind == LEAF_PRODUCT;
+        const size_t repeats = same / period + 1;
+        if (!products || repeats <= best.repeats) continue;
+        best = (struct loop){end - repeats * period, period, repeats};
+        if (same > 0) break; /* twice the period repeats half as often */
+    }
+    return best;
+}
+
+struct same {
+    size_t leaf;
+    const struct aorta_inputs *inputs;
+    const char *name;
+};
+
+static int same_order(const void *left, const void *right) {
+    const struct same *a = left, *b = right;
+    const int names = a->name == b->name ? 0 : strcmp(a->name, b->name);
+    if (names) return names;
+    if (a->inputs != b->inputs) return a->inputs < b->inputs ? -1 : 1;
+    return (a->leaf > b->leaf) - (a->leaf < b->leaf);
+}
+
+/* Leaves alike become one with all their work. */
+static void batch(struct remedy_model *model, struct same *items, size_t count) {
+    qsort(items, count, sizeof *items, same_order);
+    for (size_t i = 0, end; i < count; i = end) {
+        double ns = 0, flops = 0, bytes = 0;
+        for (end = i; end < count && items[end].inputs == items[i].inputs && items[end].name == items[i].name; end++) {
+            const struct leaf *leaf = &model->leaves[items[end].leaf];
+            ns += model->now_ns[items[end].leaf];
+            flops += isnan(leaf->flops) ? 0 : leaf->flops;
+            bytes += isnan(leaf->bytes) ? 0 : leaf->bytes;
+        }
+        const enum leaf_math math = model->leaves[items[i].leaf].math;
+        const double products = flops > 0 && math != MATH_NONE ? flops / (0.7 * model->best[math]) : 0;
+        const double left = fmax(products, bytes / model->stream) + 2e3;
+        for (size_t j = i; j < end && left < ns; j++) {
+            const struct leaf *leaf = &model->leaves[items[j].leaf];
+            aorta_remedy_claim(model, items[j].leaf, model->now_ns[items[j].leaf] * left / ns,
+                               leaf->kernels + leaf->fills - (j == i));
+        }
+    }
+}
+
+static size_t add_backward(const struct remedy_model *model, int64_t from, int64_t to, size_t after, struct same *items,
+                           size_t count, size_t capacity) {
+    size_t at, end;
+    aorta_remedy_backward(model, from, to, after, &at, &end);
+    for (; at < end && count < capacity; at++) {
+        const struct leaf *leaf = &model->leaves[model->by_backward[at]];
+        if (leaf->kind == LEAF_TRANSFER || leaf->in_optimizer) continue;
+        items[count++] = (struct same){model->by_backward[at], leaf->inputs, leaf->name};
+    }
+    return count;
+}
+
+void aorta_remedy_batching(struct remedy_model *model) {
+    enum { FEWEST = 8 };
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        if (!(model->leaves[i].op & AORTA_OP_STACKS)) continue;
+        const struct loop loop = loop_before(model, i);
+        if (loop.repeats < FEWEST) continue;
+        const size_t first = loop.first;
+        const size_t capacity = 16 * (i - first) + 64;
+        struct same *items = malloc(capacity * sizeof *items);
+        if (!items) return;
+        size_t count = 0;
+        int64_t from = INT64_MAX, to = -1;
+        for (size_t j = first; j < i; j++) {
+            const struct leaf *leaf = &model->leaves[j];
+            items[count++] = (struct same){j, leaf->inputs, leaf->name};
+            if (leaf->forward >= 0 && leaf->forward < from) from = leaf->forward;
+            if (leaf->forward > to) to = leaf->forward;
+        }
+        if (to >= 0) count = add_backward(model, from, to, i, items, count, capacity);
+        batch(model, items, count);
+        free(items);
+    }
+}
