@@ -70,16 +70,16 @@ static bool continues(const struct leaf *before, const struct leaf *leaf) {
 static bool claim_round_trip(struct remedy_model *model, size_t first, size_t end) {
     const struct aorta_input *a = source_of(&model->leaves[first]), *b = target_of(&model->leaves[end - 1]);
     int narrowest = a->bytes;
-    double now_ns = 0, kept_ns = 0;
+    double now_ns = 0, left_ns = 0;
     if (end - first < 2 || a->bytes != b->bytes || a->arithmetic != b->arithmetic) return false;
     for (size_t i = first; i < end; i++) {
         if (target_of(&model->leaves[i])->bytes < narrowest) narrowest = target_of(&model->leaves[i])->bytes;
         now_ns += model->now_ns[i];
     }
     if (narrowest < a->bytes) return false;
-    if (!same_layout(a, b)) kept_ns = 2 * aorta_remedy_bytes(a) / model->stream;
-    if (kept_ns >= now_ns) return false;
-    for (size_t i = first; i < end; i++) aorta_remedy_claim(model, i, model->now_ns[i] * kept_ns / now_ns, 1);
+    if (!same_layout(a, b)) left_ns = 2 * aorta_remedy_bytes(a) / model->stream;
+    if (left_ns >= now_ns) return false;
+    for (size_t i = first; i < end; i++) aorta_remedy_claim(model, i, model->now_ns[i] * left_ns / now_ns, 1);
     return true;
 }
 

@@ -6,7 +6,7 @@
 
 static const double BEYOND_CACHES = 100e6; /* bytes: an operation that moves more does so at the memory's rate */
 static const double LARGE_FLOPS = 2e10;
-/* Where the run has too few operations to tell, and at most: of the peaks. */
+/* Where the run has too few operations to say, and at most: of the peaks. */
 static const double STREAM_USUAL = 0.85, STREAM_MOST = 0.92;
 static const double PRODUCT_USUAL = 0.72, PRODUCT_MOST = 0.8;
 /* Of the streaming rate: kernels that compilers generate for chains (2.7 to 3.0 of 4.4 TB/s on an H200). */
