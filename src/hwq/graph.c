@@ -101,10 +101,12 @@ struct hwq_tensor hwq_constant(struct hwq_graph *g, enum aorta_dtype dtype, int6
     return t;
 }
 
-struct hwq_tensor hwq_pinned(struct hwq_graph *g, enum aorta_dtype dtype, int64_t rows, int64_t columns,
+struct hwq_tensor hwq_pinned(struct hwq_graph *g, enum aorta_dtype dtype, int64_t rows, int64_t columns, bool result,
                              const char *name) {
     const struct hwq_tensor t = make(g, dtype, rows, columns, true, name);
-    if (t.memory) memset(t.memory->address, 0, t.memory->bytes);
+    if (!t.memory) return t;
+    t.memory->result = result;
+    memset(t.memory->address, 0, t.memory->bytes);
     return t;
 }
 
@@ -238,6 +240,17 @@ static void order(struct hwq_graph *g, struct hwq_operation *o, struct needs *ne
     }
 }
 
+static void add_launch(struct hwq_graph *g, struct hwq_operation *o) {
+    int64_t *known = g->known[o->stream];
+    struct hwq_launch *launch = hwq_state(g, sizeof *launch);
+    if (!launch) return;
+    launch->operation = o;
+    *(g->last_launch ? &g->last_launch->next : &g->launches) = launch;
+    g->last_launch = launch;
+    known[o->stream]++;
+    memcpy(o->clock, known, sizeof o->clock);
+}
+
 struct hwq_operation *hwq_append(struct hwq_graph *g, const struct hwq_operation *operation, const void *shape,
                                  size_t bytes) {
     struct needs needs = {{0}};
@@ -259,19 +272,19 @@ struct hwq_operation *hwq_append(struct hwq_graph *g, const struct hwq_operation
     for (struct hwq_wait *wait = g->ordered[s]; wait; wait = wait->next) need(&needs, wait->operation);
     g->ordered[s] = NULL;
     order(g, o, &needs);
-    g->known[s][s]++;
-    memcpy(o->clock, g->known[s], sizeof o->clock);
+    add_launch(g, o);
     *(g->last ? &g->last->next : &g->first) = o;
     g->last = g->last_on[s] = o;
     return o;
 }
 
-void hwq_append_kernel(struct hwq_graph *g, const struct hwq_operation *operation, const struct aorta_kernel *kernel,
-                       const void *args, size_t bytes) {
+struct hwq_operation *hwq_append_kernel(struct hwq_graph *g, const struct hwq_operation *operation,
+                                        const struct aorta_kernel *kernel, const void *args, size_t bytes) {
     struct hwq_operation with = *operation;
     if (!g->status) hwq_fail(g, aorta_hwq_prepare(g->hwq, operation->stream, kernel, args, bytes, &with.prepared));
     struct hwq_operation *o = hwq_append(g, &with, args, bytes);
     if (o) o->prepared->operation = o;
+    return o;
 }
 
 void hwq_after(struct hwq_graph *g, int stream, int before) {
@@ -283,20 +296,8 @@ void hwq_after(struct hwq_graph *g, int stream, int before) {
     g->ordered[stream] = wait;
 }
 
-static void add_repeat(struct hwq_graph *g, int64_t first, int64_t last, int64_t times) {
-    struct hwq_repeat *repeat = hwq_state(g, sizeof *repeat), **end = &g->repeats;
-    if (!repeat) return;
-    while (*end) end = &(*end)->next;
-    *repeat = (struct hwq_repeat){first, last, times, NULL};
-    *end = repeat;
-}
-
-void hwq_repeat(struct hwq_graph *g, int64_t first, int64_t times) {
-    if (!g->status) add_repeat(g, first, g->last->number, times);
-}
-
-void hwq_again(struct hwq_graph *g, const struct hwq_operation *operation) {
-    if (operation) hwq_append(g, operation, NULL, 0);
+void hwq_again(struct hwq_graph *g, struct hwq_operation *operation) {
+    if (!g->status) add_launch(g, operation);
 }
 
 void hwq_region_begin(struct hwq_graph *g, int stream, const char *name) {
@@ -332,40 +333,35 @@ static size_t add_operation(struct hwq_graph *g, size_t at, struct hwq_operation
     return add_step(g, at, (struct hwq_step){.kind = HWQ_OPERATION, .stream = o->stream, .operation = o});
 }
 
-/* A region waits as a whole, before it begins. Returns its last operation. */
-static struct hwq_operation *add_region(struct hwq_graph *g, size_t *at, struct hwq_operation *first) {
-    struct hwq_operation *end = first, *last = first;
+/* A region waits as a whole, before it begins. */
+static size_t add_region(struct hwq_graph *g, size_t at, struct hwq_operation *first) {
+    struct hwq_operation *end = first;
     size_t count = 0;
-    for (; end && end->region == first->region; end = end->next, count++) *at = add_waits(g, *at, last = end);
-    *at = add_step(
-        g, *at,
-        (struct hwq_step){.kind = HWQ_REGION, .stream = first->stream, .count = count, .region = first->region});
-    for (struct hwq_operation *o = first; o != end; o = o->next) *at = add_operation(g, *at, o);
-    for (struct hwq_operation *o = first; o != end; o = o->next) *at = add_record(g, *at, o);
-    return last;
-}
-
-/* The steps of one operation, or of its region; returns the last operation. */
-static struct hwq_operation *add_steps(struct hwq_graph *g, size_t *at, struct hwq_operation *o) {
-    if (o->region) return add_region(g, at, o);
-    *at = add_waits(g, *at, o);
-    *at = add_operation(g, *at, o);
-    *at = add_record(g, *at, o);
-    return o;
+    for (; end && end->region == first->region; end = end->next, count++) at = add_waits(g, at, end);
+    at = add_step(
+        g, at, (struct hwq_step){.kind = HWQ_REGION, .stream = first->stream, .count = count, .region = first->region});
+    for (struct hwq_operation *o = first; o != end; o = o->next) at = add_operation(g, at, o);
+    for (struct hwq_operation *o = first; o != end; o = o->next) at = add_record(g, at, o);
+    return at;
 }
 
 /* All steps; without memory for them it counts. */
 static size_t lay_out(struct hwq_graph *g) {
-    const struct hwq_repeat *repeat = g->repeats;
-    size_t at = 0, begin = 0;
-    for (struct hwq_operation *o = g->first; o; o = o->next) {
-        if (repeat && o->number == repeat->first) begin = at;
-        o = add_steps(g, &at, o);
-        if (!repeat || o->number != repeat->last) continue;
-        const size_t length = at - begin, all = length * (size_t)repeat->times;
-        for (size_t i = length; g->steps && i < all; i++) g->steps[begin + i] = g->steps[begin + i - length];
-        at = begin + all;
-        repeat = repeat->next;
+    const struct hwq_region *region = NULL;
+    int64_t number = 0;
+    size_t at = 0;
+    for (const struct hwq_launch *l = g->launches; l; l = l->next) {
+        struct hwq_operation *o = l->operation;
+        if (o->region && o->region == region) continue;
+        region = o->region;
+        if (region) {
+            at = add_region(g, at, o);
+            continue;
+        }
+        if (o->number > number) at = add_waits(g, at, o); /* for the first time */
+        if (o->number > number) number = o->number;
+        at = add_operation(g, at, o);
+        at = add_record(g, at, o);
     }
     return at;
 }
@@ -465,12 +461,8 @@ double hwq_graph_work(const struct hwq_graph *g, const char *unit) {
     const double scale = unit[0] == 'T' ? 1e-12 : 1e-9; /* TFLOPS, GFLOPS */
     double flops = 0.0;
     if (g->work > 0.0) return g->work;
-    const struct hwq_repeat *repeat = g->repeats;
-    for (const struct hwq_operation *o = g->first; o; o = o->next) {
-        while (repeat && repeat->last < o->number) repeat = repeat->next;
-        const bool repeated = repeat && o->number >= repeat->first;
-        if (o->kind->flops) flops += o->kind->flops(o) * (double)(repeated ? repeat->times : 1);
-    }
+    for (const struct hwq_launch *l = g->launches; l; l = l->next)
+        if (l->operation->kind->flops) flops += l->operation->kind->flops(l->operation);
     return flops * scale;
 }
 

@@ -105,7 +105,7 @@ struct hwq_graph {
     struct hwq_memory *memories;
     struct hwq_tensor into;
     struct hwq_region *region, *regions;
-    struct hwq_repeat *repeats;
+    struct hwq_launch *launches, *last_launch;
     struct hwq_owned *owned;
     int64_t known[AORTA_HWQ_MAX_STREAMS][AORTA_HWQ_MAX_STREAMS]; /* what the next operation of a stream comes after */
     struct hwq_wait *ordered[AORTA_HWQ_MAX_STREAMS];             /* by hwq_after, for the next operation */
@@ -149,7 +149,8 @@ struct hwq_tensor hwq_typed_input(struct hwq_graph *g, uint64_t id, enum aorta_d
                                   int64_t columns, float scale, const char *name);
 struct hwq_tensor hwq_constant(struct hwq_graph *g, enum aorta_dtype dtype, int64_t rows, int64_t columns,
                                const void *values, const char *name);
-struct hwq_tensor hwq_pinned(struct hwq_graph *g, enum aorta_dtype dtype, int64_t rows, int64_t columns,
+/* On the host: zeros; with `result` as a result. */
+struct hwq_tensor hwq_pinned(struct hwq_graph *g, enum aorta_dtype dtype, int64_t rows, int64_t columns, bool result,
                              const char *name);
 
 struct hwq_tensor hwq_rows(struct hwq_tensor t, int64_t first, int64_t count);
@@ -178,8 +179,8 @@ struct hwq_tensor hwq_output(struct hwq_graph *g, int64_t rows, int64_t columns,
 struct hwq_operation *hwq_append(struct hwq_graph *g, const struct hwq_operation *operation, const void *shape,
                                  size_t bytes);
 /* A kernel of our own with `bytes` of *args, whose first member is its stamp. */
-void hwq_append_kernel(struct hwq_graph *g, const struct hwq_operation *operation, const struct aorta_kernel *kernel,
-                       const void *args, size_t bytes);
+struct hwq_operation *hwq_append_kernel(struct hwq_graph *g, const struct hwq_operation *operation,
+                                        const struct aorta_kernel *kernel, const void *args, size_t bytes);
 /* Calls `end` with the object when the graph is destroyed, the last one first. */
 void hwq_owns(struct hwq_graph *g, void (*end)(void *object), void *object);
 /* A group of ranks for one stream: a group is used from one stream at a time. */
@@ -191,10 +192,8 @@ void hwq_fail(struct hwq_graph *g, aorta_status status);
 
 /* The next operation of `stream` runs after all that `before` has so far. */
 void hwq_after(struct hwq_graph *g, int stream, int before);
-/* The same launch once more: its kind changes nothing that it reads. */
-void hwq_again(struct hwq_graph *g, const struct hwq_operation *operation);
-/* All operations since number `first` are launched `times` times in all; they wait for nothing. */
-void hwq_repeat(struct hwq_graph *g, int64_t first, int64_t times);
+/* The same launch once more. No other stream uses what it reads or writes. */
+void hwq_again(struct hwq_graph *g, struct hwq_operation *operation);
 /* Operations of one stream until hwq_region_end are captured, and replayed with one launch where the iteration itself
  * is not being captured; with the stamp `name`. */
 void hwq_region_begin(struct hwq_graph *g, int stream, const char *name);

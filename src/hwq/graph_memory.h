@@ -47,9 +47,9 @@ struct hwq_owned {
     struct hwq_owned *next;
 };
 
-struct hwq_repeat {
-    int64_t first, last, times;
-    struct hwq_repeat *next;
+struct hwq_launch {
+    struct hwq_operation *operation;
+    struct hwq_launch *next;
 };
 
 /* In bytes of the allocation. */

@@ -251,9 +251,11 @@ static void forget(struct hwq_graph *g) {
 
 /* 64-bit integers are ids of rows, that are read: there 0 has to do. */
 static aorta_status spoil_results(const struct hwq_graph *g) {
-    for (const struct hwq_memory *m = g->memories; m; m = m->next)
-        if (m->result)
-            AORTA_TRY(aorta_fill_bytes(g->hwq->streams[0], m->address, m->dtype == AORTA_I64 ? 0 : 0xFF, m->bytes));
+    for (const struct hwq_memory *m = g->memories; m; m = m->next) {
+        const int value = m->dtype == AORTA_I64 ? 0 : 0xFF;
+        if (m->result && m->pinned) memset(m->address, value, m->bytes);
+        if (m->result && !m->pinned) AORTA_TRY(aorta_fill_bytes(g->hwq->streams[0], m->address, value, m->bytes));
+    }
     return aorta_hwq_wait_for_streams(g->hwq);
 }
 

@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include "hwq/gaps.h"
+#include "hwq/graph.h"
 #include "hwq/groups.h"
 #include "hwq/run.h"
 #include "hwq/sweep.h"
@@ -323,10 +324,17 @@ static void check_text(const struct aorta_hwq_run *run, const struct aorta_hwq_r
     aorta_text_free(&text);
 }
 
-/* A verification that cannot fail would show nothing: here an input is changed. */
-static aorta_status spoil(struct aorta_hwq *hwq, void *state) {
-    float *const *values = state; /* the first member of the workload's state */
-    return aorta_fill_bytes(hwq->streams[0], values[0], 0, sizeof(float));
+/* A verification that cannot fail would show nothing: here an operation more changes a value. */
+static aorta_status run_spoiler(const struct hwq_operation *o, struct aorta_stream *stream) {
+    return aorta_fill_bytes(stream, hwq_floats(o->out[0]), 0, sizeof(float));
+}
+
+static const struct hwq_kind spoiler = {.name = "spoiler", .span = AORTA_SPAN_KERNEL, .run = run_spoiler};
+static const struct aorta_hwq_workload *unspoilt;
+
+static void build_spoilt(struct hwq_graph *g) {
+    unspoilt->build(g);
+    if (g->first) hwq_append(g, &(struct hwq_operation){.kind = &spoiler, .out = {g->first->out[0]}}, NULL, 0);
 }
 
 static void test_wrong_results_are_found(void **state) {
@@ -336,8 +344,9 @@ static void test_wrong_results_are_found(void **state) {
     struct rig rig;
     (void)state;
     open_rig(&rig, "tiny_kernel_stress", settings);
+    unspoilt = rig.run.workload;
     spoilt = *rig.run.workload;
-    spoilt.iterate = spoil;
+    spoilt.build = build_spoilt;
     rig.run.workload = &spoilt;
     check_ok(aorta_hwq_run_execute(&rig.run, &result));
     assert_string_equal(result.verified, "failed");

@@ -6,65 +6,29 @@
  * which images are mirrored is part of the same copy. A convolution is a linear layer on columns (aorta_image_columns)
  * in memory of the network's stream; as in PyTorch's cuDNN convolutions its products may use TF32. After the first two
  * convolutions comes the maximum of 2 × 2 pixels, after the third the mean of all. */
-#include "hwq/verify.h"
+#include "hwq/graph_operations.h"
 
 #include <math.h>
 
-enum { LAYERS = 3, POOLED = 2, MOST_CHUNKS = 1024, COPY = 0, PREPARE = 1, NETWORK = 2, COLOURS = 3 };
+enum { LAYERS = 3, POOLED = 2, MOST_CHUNKS = 1024, COPY = 0, PREPARE = 1, NETWORK = 2, ROLES, COLOURS = 3 };
 
 struct options {
     int64_t batches, images, pixels, channels, classes, chunk;
     bool tf32;
 };
 
-struct chunk {
-    int64_t images;
-    float *loaded, *raw; /* pinned, on the device: [images, 3, pixels, pixels], then [images] bytes: mirrored? */
-    float *prepared, *convolved[LAYERS], *pooled[POOLED], *mean, *logits;
-    struct aorta_event *copied, *ready;
-};
-
 struct state {
-    struct aorta_hwq_layer convolutions[LAYERS], classify;
-    struct chunk chunks[MOST_CHUNKS];
-    int64_t chunk_count;
-    float *columns[AORTA_HWQ_MAX_STREAMS]; /* of network streams */
-    struct aorta_hwq_results results;
+    struct hwq_layer convolutions[LAYERS], classify;
+    struct hwq_tensor columns[AORTA_HWQ_MAX_STREAMS]; /* of network streams */
 };
 
 /* ImageNet's. */
 static const float means[COLOURS] = {0.485f, 0.456f, 0.406f}, deviations[COLOURS] = {0.229f, 0.224f, 0.225f};
 
-static int stream_for(const struct aorta_hwq *hwq, int what, int64_t chunk) {
-    const int count = (hwq->stream_count - what + 2) / 3;
-    return what + 3 * (int)(chunk % count);
-}
-
-static const char *role(const struct aorta_hwq *hwq, int stream) {
-    static const char *const names[] = {"copy", "prepare", "network"};
-    (void)hwq;
-    return names[stream % 3];
-}
-
-static int64_t floats_of(const struct options *o, const struct chunk *c) {
-    return c->images * COLOURS * o->pixels * o->pixels;
-}
-
-static size_t bytes_of(const struct options *o, const struct chunk *c) {
-    return (size_t)floats_of(o, c) * sizeof(float) + (size_t)c->images;
-}
-
-/* Of `images`, which are `loaded` or `raw`. */
-static uint8_t *flips_of(const struct options *o, const struct chunk *c, float *images) {
-    return (uint8_t *)(images + floats_of(o, c));
-}
+static const char *const roles[] = {"copy", "prepare", "network", NULL};
 
 static int64_t channels_of(const struct options *o, int layer) {
     return layer < 0 ? COLOURS : o->channels << layer;
-}
-
-static struct aorta_image image_of(const struct options *o, const struct chunk *c, int layer, int64_t channels) {
-    return (struct aorta_image){c->images, o->pixels >> layer, o->pixels >> layer, channels};
 }
 
 static aorta_status check(const struct aorta_hwq *hwq) {
@@ -79,216 +43,153 @@ static aorta_status check(const struct aorta_hwq *hwq) {
                        (long long)chunks, MOST_CHUNKS);
 }
 
-/* ---- setup ---- */
+/* ---- operations on images: rows are pixels, columns channels ---- */
 
-static aorta_status setup_chunk(struct aorta_hwq *hwq, struct state *state, int64_t index) {
-    const struct options *o = hwq->options;
-    struct chunk *c = &state->chunks[index];
-    const int64_t area = o->pixels * o->pixels, count = floats_of(o, c);
-    void *pinned, *raw;
-    AORTA_TRY(aorta_hwq_pinned(hwq, bytes_of(o, c), "images", &pinned));
-    AORTA_TRY(aorta_hwq_values(hwq, 100 + (uint64_t)index, 0, count, 1.0f, pinned));
-    c->loaded = pinned;
-    for (int64_t i = 0; i < c->images; i++) flips_of(o, c, c->loaded)[i] = (uint8_t)((index + i) * 7 % 3 == 0);
-    AORTA_TRY(aorta_hwq_output_bytes(hwq, &state->results, bytes_of(o, c), "images", &raw));
-    c->raw = raw;
-    AORTA_TRY(aorta_hwq_output(hwq, &state->results, count, "prepared images", &c->prepared));
-    for (int l = 0; l < LAYERS; l++) {
-        const int64_t made = c->images * (area >> 2 * l) * channels_of(o, l);
-        AORTA_TRY(aorta_hwq_output(hwq, &state->results, made, "convolved images", &c->convolved[l]));
-        if (l < POOLED) AORTA_TRY(aorta_hwq_output(hwq, &state->results, made / 4, "pooled images", &c->pooled[l]));
-    }
-    AORTA_TRY(
-        aorta_hwq_output(hwq, &state->results, c->images * channels_of(o, LAYERS - 1), "means of images", &c->mean));
-    AORTA_TRY(aorta_hwq_output(hwq, &state->results, c->images * o->classes, "logits", &c->logits));
-    AORTA_TRY(aorta_hwq_event(hwq, &c->copied));
-    return aorta_hwq_event(hwq, &c->ready);
+static const struct aorta_image *image_of(const struct hwq_operation *o) {
+    return o->shape;
 }
 
-static aorta_status setup_columns(struct aorta_hwq *hwq, struct state *state) {
-    const struct options *o = hwq->options;
+static void append(struct hwq_graph *g, const struct hwq_kind *kind, int s, const struct aorta_image *shape,
+                   struct hwq_tensor x, struct hwq_tensor more, struct hwq_tensor y) {
+    const struct hwq_operation o = {.kind = kind, .stream = s, .in = {x, more}, .out = {y}};
+    hwq_append(g, &o, shape, sizeof *shape);
+}
+
+static aorta_status run_prepare(const struct hwq_operation *o, struct aorta_stream *stream) {
+    return aorta_image_prepare(stream, *image_of(o), hwq_floats(o->in[0]), hwq_at_device(o->in[1]), means, deviations,
+                               hwq_floats(o->out[0]));
+}
+
+static struct hwq_value prepare_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
+                                        int64_t colour) {
+    const struct aorta_image *i = image_of(o);
+    const int64_t area = i->height * i->width, n = row / area, pixel = row % area, w = pixel % i->width;
+    const int64_t column = hwq_at(c, o, 1, 0, n).value > 0.0 ? i->width - 1 - w : w;
+    const double x = hwq_at(c, o, 0, 0, (n * COLOURS + colour) * area + pixel - w + column).value;
+    const double y = (x - (double)means[colour]) / (double)deviations[colour];
+    (void)output;
+    return (struct hwq_value){y, 1e-6 + 1e-6 * fabs(y)};
+}
+
+static const struct hwq_kind prepare = {"image_prepare", AORTA_SPAN_KERNEL, run_prepare, prepare_element, NULL, 0};
+
+static aorta_status run_columns(const struct hwq_operation *o, struct aorta_stream *stream) {
+    return aorta_image_columns(stream, *image_of(o), hwq_floats(o->in[0]), hwq_floats(o->out[0]));
+}
+
+static struct hwq_value columns_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
+                                        int64_t k) {
+    const struct aorta_image *i = image_of(o);
+    const int64_t h = row / i->width % i->height + k / i->channels / 3 - 1;
+    const int64_t w = row % i->width + k / i->channels % 3 - 1;
+    (void)output;
+    if (h < 0 || h >= i->height || w < 0 || w >= i->width) return hwq_exact(0.0);
+    return hwq_at(c, o, 0, (row / i->width / i->height * i->height + h) * i->width + w, k % i->channels);
+}
+
+static const struct hwq_kind columns = {"image_columns", AORTA_SPAN_KERNEL, run_columns, columns_element, NULL, 0};
+
+static aorta_status run_pool(const struct hwq_operation *o, struct aorta_stream *stream) {
+    return aorta_image_pool(stream, *image_of(o), hwq_floats(o->in[0]), hwq_floats(o->out[0]));
+}
+
+static struct hwq_value pool_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
+                                     int64_t column) {
+    const int64_t side = image_of(o)->width, half = side / 2, corner = row / half * 2 * side + row % half * 2;
+    struct hwq_value most = hwq_at(c, o, 0, corner, column);
+    (void)output;
+    for (int k = 1; k < 4; k++) {
+        const struct hwq_value other = hwq_at(c, o, 0, corner + k / 2 * side + k % 2, column);
+        if (!(other.value <= most.value)) most = other;
+    }
+    return most;
+}
+
+static const struct hwq_kind pool = {"image_pool", AORTA_SPAN_KERNEL, run_pool, pool_element, NULL, 0};
+
+static aorta_status run_mean(const struct hwq_operation *o, struct aorta_stream *stream) {
+    return aorta_image_mean(stream, *image_of(o), hwq_floats(o->in[0]), hwq_floats(o->out[0]));
+}
+
+static struct hwq_value mean_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
+                                     int64_t column) {
+    const int64_t area = image_of(o)->height * image_of(o)->width;
+    struct hwq_sum sum = {0};
+    (void)output;
+    for (int64_t p = 0; p < area; p++) hwq_sum_add(&sum, hwq_at(c, o, 0, row * area + p, column));
+    const struct hwq_value all = hwq_sum_end(&sum, 1e-5);
+    return (struct hwq_value){all.value / (double)area, all.allowed / (double)area};
+}
+
+static const struct hwq_kind mean = {"image_mean", AORTA_SPAN_KERNEL, run_mean, mean_element, NULL, 0};
+
+/* ---- the graph ---- */
+
+/* Images and, behind them, a byte for each: is it mirrored? Returns the prepared pixels [images · area, colours]. */
+static struct hwq_tensor load(struct hwq_graph *g, int64_t index, int64_t images) {
+    const struct options *o = g->options;
+    const int s = hwq_stream(g, PREPARE, ROLES, index);
+    const struct aorta_image shape = {images, o->pixels, o->pixels, COLOURS};
+    const int64_t count = images * COLOURS * o->pixels * o->pixels, bytes = count * (int64_t)sizeof(float);
+    const struct hwq_tensor loaded = hwq_pinned(g, AORTA_U8, 1, bytes + images, false, "loaded images");
+    const struct hwq_tensor raw = hwq_result(g, AORTA_U8, 1, bytes + images, "images");
+    const struct hwq_tensor prepared = hwq_result(g, AORTA_F32, count / COLOURS, COLOURS, "prepared images");
+    uint8_t *flips = hwq_at_device(hwq_retyped(loaded, bytes, AORTA_U8, images));
+    if (g->status) return prepared;
+    hwq_fail(g, aorta_hwq_values(g->hwq, 100 + (uint64_t)index, 0, count, 1.0f, hwq_at_device(loaded)));
+    for (int64_t i = 0; i < images; i++) flips[i] = (uint8_t)((index + i) * 7 % 3 == 0);
+    hwq_copy(hwq_into(g, raw), hwq_stream(g, COPY, ROLES, index), loaded);
+    append(g, &prepare, s, &shape, hwq_retyped(raw, 0, AORTA_F32, count), hwq_retyped(raw, bytes, AORTA_U8, images),
+           prepared);
+    return prepared;
+}
+
+static void classify(struct hwq_graph *g, const struct state *state, int64_t index, int64_t images,
+                     struct hwq_tensor x) {
+    const struct options *o = g->options;
+    const int s = hwq_stream(g, NETWORK, ROLES, index);
+    const struct hwq_tensor none = {0};
+    for (int l = 0; l < LAYERS; l++) {
+        const int64_t side = o->pixels >> l, rows = images * side * side;
+        const struct aorta_image in = {images, side, side, channels_of(o, l - 1)};
+        const struct aorta_image out = {images, side, side, channels_of(o, l)};
+        const struct hwq_tensor around = hwq_shaped(state->columns[s], rows, 9 * in.channels);
+        append(g, &columns, s, &in, x, none, around);
+        x = hwq_linear_relu(g, s, &state->convolutions[l], around, o->tf32);
+        const struct hwq_tensor y = l < POOLED ? hwq_result(g, AORTA_F32, rows / 4, out.channels, "pooled images")
+                                               : hwq_result(g, AORTA_F32, images, out.channels, "means of images");
+        append(g, l < POOLED ? &pool : &mean, s, &out, x, none, y);
+        x = y;
+    }
+    hwq_linear(g, s, &state->classify, x);
+}
+
+static void make_network(struct hwq_graph *g, struct state *state) {
+    const struct options *o = g->options;
     int64_t most = 0;
     for (int l = 0; l < LAYERS; l++) {
         const int64_t count = o->chunk * (o->pixels * o->pixels >> 2 * l) * 9 * channels_of(o, l - 1);
         if (count > most) most = count;
+        state->convolutions[l] =
+            hwq_layer(g, 10 * (uint64_t)(l + 1), 9 * channels_of(o, l - 1), channels_of(o, l), false);
     }
-    for (int s = NETWORK; s < hwq->stream_count; s += 3)
-        AORTA_TRY(aorta_hwq_output(hwq, &state->results, most, "columns of a convolution", &state->columns[s]));
-    return NULL;
+    state->classify = hwq_layer(g, 50, channels_of(o, LAYERS - 1), o->classes, false);
+    for (int s = NETWORK; s < g->hwq->stream_count; s += ROLES)
+        state->columns[s] = hwq_result(g, AORTA_F32, 1, most, "columns of a convolution");
 }
 
-static aorta_status setup(struct aorta_hwq *hwq, void **made) {
-    const struct options *o = hwq->options;
-    AORTA_TRY(aorta_hwq_state(hwq, sizeof(struct state), made));
-    struct state *state = *made;
-    for (int l = 0; l < LAYERS; l++)
-        AORTA_TRY(aorta_hwq_layer_make(hwq, 10 * (uint64_t)(l + 1), 9 * channels_of(o, l - 1), channels_of(o, l), false,
-                                       &state->convolutions[l]));
-    AORTA_TRY(aorta_hwq_layer_make(hwq, 50, channels_of(o, LAYERS - 1), o->classes, false, &state->classify));
-    AORTA_TRY(setup_columns(hwq, state));
+static void build(struct hwq_graph *g) {
+    const struct options *o = g->options;
+    struct state *state = hwq_state(g, sizeof *state);
+    int64_t index = 0;
+    if (!state) return;
+    make_network(g, state);
     for (int64_t b = 0; b < o->batches; b++)
-        for (int64_t first = 0; first < o->images; first += o->chunk) {
-            const int64_t index = state->chunk_count++;
-            state->chunks[index].images = o->images - first < o->chunk ? o->images - first : o->chunk;
-            AORTA_TRY(setup_chunk(hwq, state, index));
+        for (int64_t first = 0; first < o->images; first += o->chunk, index++) {
+            const int64_t images = o->images - first < o->chunk ? o->images - first : o->chunk;
+            classify(g, state, index, images, load(g, index, images));
         }
-    return NULL;
-}
-
-/* ---- one iteration ---- */
-
-static aorta_status load(struct aorta_hwq *hwq, const struct chunk *c, int64_t index) {
-    const struct options *o = hwq->options;
-    const int from = stream_for(hwq, COPY, index), s = stream_for(hwq, PREPARE, index);
-    AORTA_TRY(aorta_hwq_copy(hwq, from, c->raw, c->loaded, bytes_of(o, c)));
-    AORTA_TRY(aorta_hwq_after(hwq, s, c->copied, from));
-    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_SPAN_KERNEL, "image_prepare"));
-    AORTA_TRY(aorta_image_prepare(hwq->streams[s], image_of(o, c, 0, COLOURS), c->raw, flips_of(o, c, c->raw), means,
-                                  deviations, c->prepared));
-    return aorta_hwq_end(hwq, s);
-}
-
-static aorta_status convolve(struct aorta_hwq *hwq, int s, const struct state *state, const struct chunk *c, int l) {
-    const struct options *o = hwq->options;
-    const struct aorta_hwq_layer *layer = &state->convolutions[l];
-    const struct aorta_image in = image_of(o, c, l, channels_of(o, l - 1)), out = image_of(o, c, l, channels_of(o, l));
-    const int64_t rows = in.images * in.height * in.width;
-    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_SPAN_KERNEL, "image_columns"));
-    AORTA_TRY(aorta_image_columns(hwq->streams[s], in, l == 0 ? c->prepared : c->pooled[l - 1], state->columns[s]));
-    AORTA_TRY(aorta_hwq_end(hwq, s));
-    AORTA_TRY(aorta_hwq_linear_relu(hwq, s, layer, rows, state->columns[s], c->convolved[l], o->tf32));
-    if (l >= POOLED) return NULL;
-    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_SPAN_KERNEL, "image_pool"));
-    AORTA_TRY(aorta_image_pool(hwq->streams[s], out, c->convolved[l], c->pooled[l]));
-    return aorta_hwq_end(hwq, s);
-}
-
-static aorta_status classify(struct aorta_hwq *hwq, const struct state *state, const struct chunk *c, int64_t index) {
-    const struct options *o = hwq->options;
-    const int s = stream_for(hwq, NETWORK, index);
-    AORTA_TRY(aorta_hwq_after(hwq, s, c->ready, stream_for(hwq, PREPARE, index)));
-    for (int l = 0; l < LAYERS; l++) AORTA_TRY(convolve(hwq, s, state, c, l));
-    AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_SPAN_KERNEL, "image_mean"));
-    AORTA_TRY(aorta_image_mean(hwq->streams[s], image_of(o, c, POOLED, channels_of(o, LAYERS - 1)),
-                               c->convolved[LAYERS - 1], c->mean));
-    AORTA_TRY(aorta_hwq_end(hwq, s));
-    return aorta_hwq_linear(hwq, s, &state->classify, c->images, c->mean, c->logits);
-}
-
-static aorta_status iterate(struct aorta_hwq *hwq, void *opaque) {
-    struct state *state = opaque;
-    for (int64_t i = 0; i < state->chunk_count; i++) {
-        AORTA_TRY(load(hwq, &state->chunks[i], i));
-        AORTA_TRY(classify(hwq, state, &state->chunks[i], i));
-    }
-    return NULL;
-}
-
-static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations, double *amount) {
-    const struct options *o = hwq->options;
-    (void)state;
-    *amount = (double)(iterations * o->batches * o->images);
-    return NULL;
-}
-
-/* ---- verification ---- */
-
-static aorta_status verify_prepared(struct aorta_hwq_verifier *verifier, const struct chunk *c) {
-    const struct options *o = verifier->hwq->options;
-    const int64_t area = o->pixels * o->pixels, count = floats_of(o, c);
-    const uint8_t *flips = flips_of(o, c, c->loaded);
-    const float *got;
-    AORTA_TRY(aorta_hwq_fetch(verifier, c->prepared, count, &got));
-    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
-        const int64_t at = aorta_hwq_sample(i, count), colour = at % COLOURS, pixel = at / COLOURS % area;
-        const int64_t n = at / COLOURS / area, w = pixel % o->pixels;
-        const int64_t column = flips[n] ? o->pixels - 1 - w : w;
-        const float x = c->loaded[(n * COLOURS + colour) * area + pixel - w + column];
-        aorta_hwq_compare(verifier->check, (double)got[at],
-                          ((double)x - (double)means[colour]) / (double)deviations[colour], 1e-6, 1e-6,
-                          "prepared image[%lld]", (long long)at);
-    }
-    return NULL;
-}
-
-/* Sampled pixels by the definition of a convolution. */
-static aorta_status verify_convolution(struct aorta_hwq_verifier *verifier, const struct state *state,
-                                       const struct chunk *c, int l) {
-    const struct options *o = verifier->hwq->options;
-    const struct aorta_hwq_layer *layer = &state->convolutions[l];
-    const int64_t side = o->pixels >> l, in = channels_of(o, l - 1), out = layer->out;
-    const int64_t count = c->images * side * side * out;
-    const float *x, *weight, *bias, *y;
-    AORTA_TRY(aorta_hwq_fetch(verifier, l == 0 ? c->prepared : c->pooled[l - 1], count / out * in, &x));
-    AORTA_TRY(aorta_hwq_fetch(verifier, layer->weight, layer->in * out, &weight));
-    AORTA_TRY(aorta_hwq_fetch(verifier, layer->bias, out, &bias));
-    AORTA_TRY(aorta_hwq_fetch(verifier, c->convolved[l], count, &y));
-    for (int64_t i = 0; i < aorta_hwq_sample_count(count); i++) {
-        const int64_t at = aorta_hwq_sample(i, count), pixel = at / out, channel = at % out;
-        const int64_t n = pixel / (side * side), h = pixel / side % side, w = pixel % side;
-        double sum = (double)bias[channel], magnitude = fabs(sum);
-        for (int64_t k = 0; k < 9 * in; k++) {
-            const int64_t row = h + k / in / 3 - 1, column = w + k / in % 3 - 1;
-            if (row < 0 || row >= side || column < 0 || column >= side) continue;
-            const double product =
-                (double)weight[channel * 9 * in + k] * (double)x[((n * side + row) * side + column) * in + k % in];
-            sum += product;
-            magnitude += fabs(product);
-        }
-        aorta_hwq_compare(verifier->check, (double)y[at], fmax(sum, 0.0),
-                          (o->tf32 ? AORTA_HWQ_TF32 : AORTA_HWQ_FP32) * magnitude, 0, "convolution %d[%lld]", l,
-                          (long long)at);
-    }
-    return NULL;
-}
-
-static aorta_status verify_pool(struct aorta_hwq_verifier *verifier, const struct chunk *c, int l) {
-    const struct options *o = verifier->hwq->options;
-    const int64_t side = o->pixels >> l, out = channels_of(o, l), count = c->images * side * side * out;
-    const float *y, *pooled;
-    AORTA_TRY(aorta_hwq_fetch(verifier, c->convolved[l], count, &y));
-    AORTA_TRY(aorta_hwq_fetch(verifier, c->pooled[l], count / 4, &pooled));
-    for (int64_t i = 0; i < aorta_hwq_sample_count(count / 4); i++) {
-        const int64_t at = aorta_hwq_sample(i, count / 4), pixel = at / out, half = side / 2;
-        const int64_t corner = (pixel / half * 2 * side + pixel % half * 2) * out + at % out;
-        const float most =
-            fmaxf(fmaxf(y[corner], y[corner + out]), fmaxf(y[corner + side * out], y[corner + side * out + out]));
-        aorta_hwq_compare(verifier->check, (double)pooled[at], (double)most, 1e-30, 0, "pooled %d[%lld]", l,
-                          (long long)at);
-    }
-    return NULL;
-}
-
-static aorta_status verify_mean(struct aorta_hwq_verifier *verifier, const struct chunk *c) {
-    const struct options *o = verifier->hwq->options;
-    const int64_t side = o->pixels >> POOLED, area = side * side, channels = channels_of(o, LAYERS - 1);
-    const float *x, *mean;
-    AORTA_TRY(aorta_hwq_fetch(verifier, c->convolved[LAYERS - 1], c->images * area * channels, &x));
-    AORTA_TRY(aorta_hwq_fetch(verifier, c->mean, c->images * channels, &mean));
-    for (int64_t i = 0; i < c->images * channels; i++) {
-        double sum = 0.0;
-        for (int64_t p = 0; p < area; p++) sum += (double)x[(i / channels * area + p) * channels + i % channels];
-        aorta_hwq_compare(verifier->check, (double)mean[i], sum / (double)area, 1e-6, 1e-5, "mean[%lld]", (long long)i);
-    }
-    return NULL;
-}
-
-static aorta_status compare(struct aorta_hwq_verifier *verifier, void *opaque) {
-    const struct state *state = opaque;
-    for (int64_t i = 0; i < state->chunk_count; i++) {
-        const struct chunk *c = &state->chunks[i];
-        AORTA_TRY(verify_prepared(verifier, c));
-        for (int l = 0; l < LAYERS; l++) AORTA_TRY(verify_convolution(verifier, state, c, l));
-        for (int l = 0; l < POOLED; l++) AORTA_TRY(verify_pool(verifier, c, l));
-        AORTA_TRY(verify_mean(verifier, c));
-        AORTA_TRY(aorta_hwq_verify_linear(verifier, "logits", &state->classify, c->images, c->mean, c->logits,
-                                          AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
-    }
-    return NULL;
-}
-
-static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_check *result) {
-    return aorta_hwq_verify_iteration(hwq, result, &((struct state *)opaque)->results, opaque, iterate, compare);
+    g->work = (double)(o->batches * o->images);
 }
 
 static const struct aorta_range_limits chunk_sizes = {.min = 1, .max = 1024}, channel_counts = {.min = 1, .max = 4096};
@@ -318,16 +219,11 @@ const struct aorta_hwq_workload aorta_hwq_async_dataload = {
     .max_streams = 12,
     .recommended_streams = 6,
     .unit = "images/s",
-    .options = rows,
-    .option_count = sizeof rows / sizeof *rows,
-    .option_bytes = sizeof(struct options),
+    AORTA_HWQ_OPTIONS(rows, struct options),
     .on_cpu = on_cpu,
     .try_next =
         "--chunk 2 and 32: finer stages overlap better, coarser ones launch less; --channels 8 lets copies limit",
     .check = check,
-    .role = role,
-    .setup = setup,
-    .iterate = iterate,
-    .work = work,
-    .verify = verify,
+    .roles = roles,
+    HWQ_GRAPH(build),
 };

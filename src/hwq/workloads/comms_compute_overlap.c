@@ -4,6 +4,7 @@
 #include "hwq/run.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 /* ---- options ---- */
 
@@ -33,7 +34,7 @@ static const char *role(const struct aorta_hwq *hwq, int stream) {
     return hwq->stream_count == 1 ? "both" : stream == 0 ? "collectives" : "products";
 }
 
-/* ---- setup ---- */
+/* ---- groups of ranks ---- */
 
 static struct overlap_group *add_group(struct overlap_state *state, struct aorta_comm *comm, int number) {
     struct overlap_group *group = &state->groups[state->group_count++];
@@ -55,255 +56,201 @@ static aorta_status open_world(struct aorta_hwq *hwq, struct overlap_state *stat
 }
 
 /* One after the other, by all ranks: groups may overlap. */
-static aorta_status open_groups(struct aorta_hwq *hwq, struct overlap_state *state) {
+static aorta_status open_groups(struct hwq_graph *g, struct overlap_state *state) {
+    struct aorta_hwq *hwq = g->hwq;
     const struct overlap_options *o = hwq->options;
     if (!o->process_groups) return open_world(hwq, state);
     AORTA_TRY(aorta_hwq_groups_parse(o->process_groups, hwq->ranks.world_size, &state->list));
-    state->split = true;
-    for (int g = 0; g < state->list.groups; g++) {
-        const bool mine = aorta_hwq_group_has(&state->list, g, hwq->ranks.rank);
-        struct aorta_comm *comm;
-        AORTA_TRY(aorta_comm_split(hwq->world, state->list.ranks + state->list.first[g],
-                                   mine ? aorta_hwq_group_size(&state->list, g) : 0, &comm));
-        if (mine) add_group(state, comm, g);
+    for (int i = 0; i < state->list.groups; i++) {
+        const bool mine = aorta_hwq_group_has(&state->list, i, hwq->ranks.rank);
+        struct aorta_comm *comm =
+            hwq_split(g, state->list.ranks + state->list.first[i], mine ? aorta_hwq_group_size(&state->list, i) : 0);
+        if (comm) add_group(state, comm, i);
     }
     return NULL;
 }
 
 /* As in nccl-tests, the size is that of the larger buffer. All groups send one buffer. */
-static aorta_status size_group(struct aorta_hwq *hwq, const struct overlap_state *state, struct overlap_group *group) {
-    const struct overlap_options *o = hwq->options;
-    const size_t element = aorta_dtype_size((enum aorta_dtype)o->comm_dtype), ranks = (size_t)group->size;
+static void size_group(struct hwq_graph *g, const struct overlap_state *state, struct overlap_group *group) {
+    const struct overlap_options *o = g->options;
+    const enum aorta_dtype dtype = (enum aorta_dtype)o->comm_dtype;
+    const int64_t element = (int64_t)aorta_dtype_size(dtype), ranks = group->size;
     const bool whole = o->collective == AORTA_ALL_REDUCE;
-    size_t elements = (size_t)state->bytes / element;
+    int64_t elements = state->bytes / element;
     if (!whole) elements -= elements % ranks;
-    if (!elements)
-        return AORTA_ERROR(AORTA_USAGE, "--comm-size %s: less than one element for each of %zu ranks", o->comm_size,
-                           ranks);
-    group->bytes = (int64_t)(elements * element);
-    group->count = whole ? elements : elements / ranks;
-    return aorta_hwq_alloc(hwq, elements * element, "what is received", &group->receive);
-}
-
-static aorta_status setup_comms(struct aorta_hwq *hwq, struct overlap_state *state) {
-    const struct overlap_options *o = hwq->options;
-    const enum aorta_dtype dtype = (enum aorta_dtype)o->comm_dtype;
-    const size_t elements = (size_t)state->bytes / aorta_dtype_size(dtype);
-    AORTA_TRY(open_groups(hwq, state));
-    for (int g = 0; g < state->group_count; g++) AORTA_TRY(size_group(hwq, state, &state->groups[g]));
-    if (!state->group_count) return NULL;
-    AORTA_TRY(aorta_hwq_alloc(hwq, elements * aorta_dtype_size(dtype), "what is sent", &state->send));
-    return aorta_hwq_fill(hwq, 0, OVERLAP_INPUT + (uint64_t)hwq->ranks.rank, dtype, (int64_t)elements, 1.0f,
-                          state->send);
-}
-
-static aorta_status setup_compute(struct aorta_hwq *hwq, struct overlap_state *state) {
-    const struct overlap_options *o = hwq->options;
-    const enum aorta_dtype dtype = (enum aorta_dtype)o->comp_dtype;
-    const size_t element = aorta_dtype_size(dtype);
-    const int64_t m = state->shape[0], n = state->shape[1], k = state->shape[2];
-    for (int s = state->first; s < state->first + state->streams; s++) {
-        AORTA_TRY(aorta_hwq_alloc(hwq, (size_t)(m * k) * element, "first matrix", &state->x[s]));
-        AORTA_TRY(aorta_hwq_alloc(hwq, (size_t)(n * k) * element, "second matrix", &state->weight[s]));
-        AORTA_TRY(aorta_hwq_alloc(hwq, (size_t)(m * n) * element, "product", &state->y[s]));
-        AORTA_TRY(aorta_hwq_fill(hwq, s, 2 * (uint64_t)s, dtype, m * k, 1.0f, state->x[s]));
-        AORTA_TRY(aorta_hwq_fill(hwq, s, 2 * (uint64_t)s + 1, dtype, n * k, 1.0f, state->weight[s]));
+    if (elements < 1) {
+        hwq_fail(g, AORTA_ERROR(AORTA_USAGE, "--comm-size %s: less than one element for each of %" PRId64 " ranks",
+                                o->comm_size, ranks));
+        return;
     }
-    return NULL;
+    group->bytes = elements * element;
+    group->count = (size_t)(whole ? elements : elements / ranks);
+    group->receive = hwq_result(g, dtype, 1, elements, "what is received");
 }
-
-static aorta_status setup(struct aorta_hwq *hwq, void **made) {
-    const struct overlap_options *o = hwq->options;
-    const int most = hwq->stream_count > 1 ? hwq->stream_count - 1 : 1;
-    AORTA_TRY(aorta_hwq_state(hwq, sizeof(struct overlap_state), made));
-    struct overlap_state *state = *made;
-    AORTA_TRY(aorta_hwq_shape_parse("mm-dim", o->mm_dim, state->shape));
-    AORTA_TRY(aorta_hwq_size_parse("comm-size", o->comm_size, &state->bytes));
-    state->first = hwq->stream_count > 1 ? 1 : 0;
-    state->streams = o->compute_streams ? (int)o->compute_streams : most;
-    state->compute = o->mode != OVERLAP_COMMS_ONLY;
-    state->comms = o->mode != OVERLAP_COMPUTE_ONLY;
-    if (state->comms) AORTA_TRY(setup_comms(hwq, state));
-    return state->compute ? setup_compute(hwq, state) : NULL;
-}
-
-static void teardown(struct aorta_hwq *hwq, void *opaque) {
-    struct overlap_state *state = opaque;
-    (void)hwq;
-    for (int g = 0; state->split && g < state->group_count; g++) aorta_comm_close(state->groups[g].comm);
-}
-
-/* ---- iterations ---- */
-
-static aorta_status communicate(const struct overlap_options *o, const struct overlap_group *g, const void *send,
-                                struct aorta_stream *stream) {
-    const enum aorta_dtype dtype = (enum aorta_dtype)o->comm_dtype;
-    if (o->collective == AORTA_ALL_REDUCE)
-        return aorta_all_reduce(g->comm, stream, send, g->receive, g->count, dtype, AORTA_SUM);
-    if (o->collective == AORTA_REDUCE_SCATTER)
-        return aorta_reduce_scatter(g->comm, stream, send, g->receive, g->count, dtype, AORTA_SUM);
-    if (o->collective == AORTA_ALL_GATHER) return aorta_all_gather(g->comm, stream, send, g->receive, g->count, dtype);
-    return aorta_all_to_all(g->comm, stream, send, g->receive, g->count, dtype);
-}
-
-/* One in each group, on one stream and in one order on all ranks: groups that overlap cannot deadlock. */
-static aorta_status queue_collectives(struct aorta_hwq *hwq, const struct overlap_state *state) {
-    const struct overlap_options *o = hwq->options;
-    const char *name = aorta_collective_name((enum aorta_collective)o->collective);
-    for (int g = 0; g < state->group_count; g++) {
-        AORTA_TRY(aorta_hwq_begin(hwq, 0, AORTA_SPAN_COLLECTIVE, name));
-        AORTA_TRY(communicate(o, &state->groups[g], state->send, hwq->streams[0]));
-        AORTA_TRY(aorta_hwq_end(hwq, 0));
-    }
-    return NULL;
-}
-
-static aorta_status queue_products(struct aorta_hwq *hwq, const struct overlap_state *state) {
-    const struct overlap_options *o = hwq->options;
-    const struct aorta_linear shape = {.dtype = (enum aorta_dtype)o->comp_dtype,
-                                       .rows = state->shape[0],
-                                       .in = state->shape[2],
-                                       .out = state->shape[1]};
-    for (int s = state->first; s < state->first + state->streams; s++) {
-        AORTA_TRY(aorta_hwq_begin(hwq, s, AORTA_SPAN_GEMM, "product"));
-        AORTA_TRY(aorta_linear_forward(hwq->streams[s], shape, state->x[s], state->weight[s], NULL, state->y[s]));
-        AORTA_TRY(aorta_hwq_end(hwq, s));
-    }
-    return NULL;
-}
-
-/* Collectives first; with --async-op products and collectives in turn. */
-aorta_status aorta_hwq_overlap_iterate(struct aorta_hwq *hwq, void *opaque) {
-    const struct overlap_state *state = opaque;
-    const struct overlap_options *o = hwq->options;
-    const int64_t products = state->compute ? o->num_compute : 0;
-    const int64_t collectives = state->comms && state->group_count ? o->num_coll : 0;
-    int64_t p = 0, c = 0;
-    while (p < products || c < collectives) {
-        const bool turn = !o->async_op || p * collectives >= c * products;
-        if (c < collectives && (turn || p == products)) {
-            AORTA_TRY(queue_collectives(hwq, state));
-            c++;
-        } else {
-            AORTA_TRY(queue_products(hwq, state));
-            p++;
-        }
-    }
-    return NULL;
-}
-
-static double flops_of(const struct aorta_hwq *hwq, const struct overlap_state *state) {
-    const struct overlap_options *o = hwq->options;
-    const double m = (double)state->shape[0], n = (double)state->shape[1], k = (double)state->shape[2];
-    return state->compute ? (double)(state->streams * o->num_compute) * 2.0 * m * n * k : 0.0;
-}
-
-static aorta_status work(struct aorta_hwq *hwq, void *opaque, int64_t iterations, double *amount) {
-    *amount = (double)iterations * flops_of(hwq, opaque) * 1e-12;
-    return NULL;
-}
-
-/* ---- verification: every product, and the received data of every group ---- */
-
-enum { CHECKED = 997 };
 
 static double tolerance_of(enum aorta_dtype dtype) {
     return dtype == AORTA_F32 ? 1e-5 : dtype == AORTA_F16 ? 2e-3 : 1e-2;
 }
 
-/* One value of what a member of the group sends, before rounding. */
-static aorta_status sent(const struct aorta_hwq *hwq, const struct overlap_group *group, int member, int64_t index,
-                         float *value) {
-    return aorta_hwq_values(hwq, OVERLAP_INPUT + (uint64_t)group->ranks[member], index, 1, 1.0f, value);
+/* ---- collectives ---- */
+
+struct call {
+    int collective;
+    const struct overlap_group *group;
+};
+
+static aorta_status run_collective(const struct hwq_operation *o, struct aorta_stream *stream) {
+    const struct call *call = o->shape;
+    const enum aorta_dtype dtype = o->in[0].dtype;
+    const void *send = hwq_at_device(o->in[0]);
+    void *receive = hwq_at_device(o->out[0]);
+    const size_t count = call->group->count;
+    if (call->collective == AORTA_ALL_REDUCE)
+        return aorta_all_reduce(o->comm, stream, send, receive, count, dtype, AORTA_SUM);
+    if (call->collective == AORTA_REDUCE_SCATTER)
+        return aorta_reduce_scatter(o->comm, stream, send, receive, count, dtype, AORTA_SUM);
+    if (call->collective == AORTA_ALL_GATHER) return aorta_all_gather(o->comm, stream, send, receive, count, dtype);
+    return aorta_all_to_all(o->comm, stream, send, receive, count, dtype);
 }
 
-static aorta_status expect(const struct aorta_hwq *hwq, const struct overlap_group *group, int64_t i, double *value) {
-    const int kind = ((const struct overlap_options *)hwq->options)->collective, me = aorta_comm_rank(group->comm);
-    const int64_t count = (int64_t)group->count;
-    float one;
-    *value = 0.0;
-    if (kind == AORTA_ALL_GATHER || kind == AORTA_ALL_TO_ALL) {
-        const int from = (int)(i / count);
-        AORTA_TRY(sent(hwq, group, from, i % count + (kind == AORTA_ALL_TO_ALL ? me * count : 0), &one));
-        *value = (double)one;
-        return NULL;
-    }
-    for (int r = 0; r < group->size; r++) {
-        AORTA_TRY(sent(hwq, group, r, i + (kind == AORTA_REDUCE_SCATTER ? me * count : 0), &one));
-        *value += (double)one;
-    }
-    return NULL;
+/* One value of what a member of the group sends, before rounding: all ranks' inputs are known. */
+static struct hwq_value sent(struct hwq_checker *c, const struct overlap_group *group, int member, int64_t index) {
+    float value;
+    aorta_status status =
+        aorta_hwq_values(hwq_checker_hwq(c), OVERLAP_INPUT + (uint64_t)group->ranks[member], index, 1, 1.0f, &value);
+    if (!status) return (struct hwq_value){(double)value, 0.0};
+    aorta_status_free(status);
+    return hwq_exact(NAN);
 }
 
-/* `count` values of any type as fp32 on the device; freed by the caller. */
-static aorta_status widen(struct aorta_hwq *hwq, const void *from, enum aorta_dtype dtype, int64_t count,
-                          float **wide) {
-    AORTA_TRY(aorta_device_alloc(hwq->device, (size_t)count * sizeof(float), "values to compare", (void **)wide));
-    aorta_status status = aorta_cast(hwq->streams[0], *wide, AORTA_F32, from, dtype, count, 1.0f);
-    return aorta_status_join(status, aorta_stream_synchronize(hwq->streams[0]));
+static struct hwq_value received(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
+                                 int64_t i) {
+    const struct call *call = o->shape;
+    const struct overlap_group *group = call->group;
+    const int64_t count = (int64_t)group->count, own = aorta_comm_rank(group->comm) * count;
+    const bool moved = call->collective == AORTA_ALL_GATHER || call->collective == AORTA_ALL_TO_ALL;
+    double value = 0.0;
+    (void)output;
+    (void)row;
+    if (moved)
+        value = sent(c, group, (int)(i / count), i % count + (call->collective == AORTA_ALL_TO_ALL ? own : 0)).value;
+    for (int r = 0; r < group->size && !moved; r++)
+        value += sent(c, group, r, i + (call->collective == AORTA_REDUCE_SCATTER ? own : 0)).value;
+    return (struct hwq_value){value, tolerance_of(o->out[0].dtype) * group->size * (1.0 + fabs(value))};
 }
 
-static aorta_status verify_group(struct aorta_hwq_verifier *verifier, const struct overlap_group *group) {
-    struct aorta_hwq *hwq = verifier->hwq;
-    const struct overlap_options *o = hwq->options;
-    const enum aorta_dtype dtype = (enum aorta_dtype)o->comm_dtype;
+static const struct hwq_kind collective = {"collective", AORTA_SPAN_COLLECTIVE, run_collective, received, NULL,
+                                           CHECKED};
+
+/* The collectives of a rank's groups, one after the other: in one order on all ranks, groups that overlap cannot
+ * deadlock. Results of a reduce-scatter are the first part of the memory. */
+static struct hwq_operation *add_collective(struct hwq_graph *g, const struct overlap_state *state,
+                                            const struct overlap_group *group) {
+    const struct overlap_options *o = g->options;
+    const struct call call = {o->collective, group};
     const bool many = o->collective == AORTA_ALL_GATHER || o->collective == AORTA_ALL_TO_ALL;
-    const int64_t count = (int64_t)group->count * (many ? group->size : 1);
-    const int64_t step = count > CHECKED ? count / CHECKED : 1;
-    const double allowed = tolerance_of(dtype) * group->size;
-    float *wide = NULL;
-    const float *got;
-    aorta_status status = widen(hwq, group->receive, dtype, count, &wide);
-    if (!status) status = aorta_hwq_fetch(verifier, wide, count, &got);
-    for (int64_t i = 0; i < count && !status; i += step) {
-        double expected;
-        status = expect(hwq, group, i, &expected);
-        if (!status)
-            aorta_hwq_compare(verifier->check, (double)got[i], expected, allowed, allowed,
-                              "received[%" PRId64 "] in the group of ranks %d to %d", i, group->ranks[0],
-                              group->ranks[group->size - 1]);
-    }
-    aorta_device_free(hwq->device, wide);
-    return status;
+    const int64_t count = (int64_t)group->count;
+    const struct hwq_operation operation = {
+        .kind = &collective,
+        .name = aorta_collective_name((enum aorta_collective)o->collective),
+        .comm = group->comm,
+        .in = {state->send},
+        .out = {hwq_columns(group->receive, 0, many ? count * group->size : count)}};
+    return hwq_append(g, &operation, &call, sizeof call);
 }
 
-static aorta_status verify_product(struct aorta_hwq_verifier *verifier, const struct overlap_state *state, int s) {
-    struct aorta_hwq *hwq = verifier->hwq;
-    const enum aorta_dtype dtype = (enum aorta_dtype)((const struct overlap_options *)hwq->options)->comp_dtype;
+/* ---- products ---- */
+
+static aorta_status run_product(const struct hwq_operation *o, struct aorta_stream *stream) {
+    const struct aorta_linear shape = {o->in[0].dtype, o->in[0].rows, o->in[0].columns, o->in[1].rows};
+    return aorta_linear_forward(stream, shape, hwq_at_device(o->in[0]), hwq_at_device(o->in[1]), NULL,
+                                hwq_at_device(o->out[0]));
+}
+
+static struct hwq_value product_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
+                                        int64_t column) {
+    struct hwq_sum sum = {0};
+    (void)output;
+    for (int64_t k = 0; k < o->in[0].columns; k++)
+        hwq_sum_product(&sum, hwq_at(c, o, 0, row, k), hwq_at(c, o, 1, column, k));
+    return hwq_sum_end(&sum, tolerance_of(o->in[0].dtype));
+}
+
+static double product_flops(const struct hwq_operation *o) {
+    return 2.0 * (double)o->in[0].rows * (double)o->in[0].columns * (double)o->in[1].rows;
+}
+
+static const struct hwq_kind product = {"product", AORTA_SPAN_GEMM, run_product, product_element, product_flops, 0};
+
+static struct hwq_operation *add_product(struct hwq_graph *g, const struct overlap_state *state, int s) {
+    const enum aorta_dtype dtype = (enum aorta_dtype)((const struct overlap_options *)g->options)->comp_dtype;
     const int64_t m = state->shape[0], n = state->shape[1], k = state->shape[2];
-    struct aorta_hwq_layer layer = {.in = k, .out = n};
-    float *x = NULL, *y = NULL;
-    aorta_status status = widen(hwq, state->x[s], dtype, m * k, &x);
-    if (!status) status = widen(hwq, state->weight[s], dtype, n * k, &layer.weight);
-    if (!status) status = widen(hwq, state->y[s], dtype, m * n, &y);
-    if (!status)
-        status = aorta_hwq_verify_linear(verifier, "product", &layer, m, x, y, AORTA_HWQ_PLAIN, tolerance_of(dtype));
-    aorta_device_free(hwq->device, x);
-    aorta_device_free(hwq->device, layer.weight);
-    aorta_device_free(hwq->device, y);
-    return status;
+    const struct hwq_tensor x = hwq_typed_input(g, 2 * (uint64_t)s, dtype, m, k, 1.0f, "first matrix");
+    const struct hwq_tensor y = hwq_result(g, dtype, m, n, "product");
+    const struct hwq_operation o = {
+        .kind = &product,
+        .stream = s,
+        .in = {x, hwq_typed_input(g, 2 * (uint64_t)s + 1, dtype, n, k, 1.0f, "second matrix")},
+        .out = {y}};
+    return hwq_append(g, &o, NULL, 0);
 }
 
-static aorta_status compare(struct aorta_hwq_verifier *verifier, void *opaque) {
-    const struct overlap_state *state = opaque;
-    for (int g = 0; state->comms && g < state->group_count; g++) AORTA_TRY(verify_group(verifier, &state->groups[g]));
-    for (int s = state->first; state->compute && s < state->first + state->streams; s++)
-        AORTA_TRY(verify_product(verifier, state, s));
-    return NULL;
+/* ---- the graph ---- */
+
+static void add_once(struct hwq_graph *g, const struct overlap_state *state, bool of_comms,
+                     struct hwq_operation **operations) {
+    const int first = of_comms ? 0 : state->first, count = of_comms ? state->group_count : state->streams;
+    for (int i = 0; i < count; i++)
+        if (operations[i])
+            hwq_again(g, operations[i]);
+        else
+            operations[i] = of_comms ? add_collective(g, state, &state->groups[i]) : add_product(g, state, first + i);
 }
 
-static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_check *found) {
-    const struct aorta_hwq_results none = {0};
-    struct overlap_state *state = opaque;
-    const struct overlap_options *o = hwq->options;
+/* Collectives first; with --async-op products and collectives in turn. */
+static void add_operations(struct hwq_graph *g, const struct overlap_state *state) {
+    const struct overlap_options *o = g->options;
+    struct hwq_operation *of_products[AORTA_HWQ_MAX_STREAMS] = {NULL}, *of_groups[AORTA_HWQ_MOST_GROUPS] = {NULL};
+    const int64_t products = state->compute ? o->num_compute : 0;
+    const int64_t collectives = state->comms && state->group_count ? o->num_coll : 0;
+    int64_t p = 0, c = 0;
+    while (p < products || c < collectives) {
+        const bool turn = !o->async_op || p * collectives >= c * products;
+        const bool comms = c < collectives && (turn || p == products);
+        add_once(g, state, comms, comms ? of_groups : of_products);
+        *(comms ? &c : &p) += 1;
+    }
+}
+
+static void make_comms(struct hwq_graph *g, struct overlap_state *state) {
+    const struct overlap_options *o = g->options;
+    const enum aorta_dtype dtype = (enum aorta_dtype)o->comm_dtype;
+    hwq_fail(g, open_groups(g, state));
+    for (int i = 0; i < state->group_count; i++) size_group(g, state, &state->groups[i]);
+    if (state->group_count)
+        state->send = hwq_typed_input(g, OVERLAP_INPUT + (uint64_t)g->hwq->ranks.rank, dtype, 1,
+                                      state->bytes / (int64_t)aorta_dtype_size(dtype), 1.0f, "what is sent");
+}
+
+static void build(struct hwq_graph *g) {
+    const struct overlap_options *o = g->options;
+    const int most = g->hwq->stream_count > 1 ? g->hwq->stream_count - 1 : 1;
+    struct overlap_state *state = g->state = hwq_state(g, sizeof *state);
+    if (!state) return;
+    hwq_fail(g, aorta_hwq_shape_parse("mm-dim", o->mm_dim, state->shape));
+    hwq_fail(g, aorta_hwq_size_parse("comm-size", o->comm_size, &state->bytes));
+    state->first = g->hwq->stream_count > 1 ? 1 : 0;
+    state->streams = o->compute_streams ? (int)o->compute_streams : most;
+    state->compute = o->mode != OVERLAP_COMMS_ONLY;
+    state->comms = o->mode != OVERLAP_COMPUTE_ONLY;
+    if (state->comms) make_comms(g, state);
+    if (!g->status) add_operations(g, state);
+}
+
+static aorta_status verify(struct aorta_hwq *hwq, void *graph, struct aorta_hwq_check *found) {
+    const struct overlap_state *state = ((struct hwq_graph *)graph)->state;
     found->no_part = !state->compute && !state->group_count;
-    for (int g = 0; state->comms && g < state->group_count; g++)
-        AORTA_TRY(aorta_fill_bytes(hwq->streams[0], state->groups[g].receive, 0xFF, (size_t)state->groups[g].bytes));
-    for (int s = state->first; state->compute && s < state->first + state->streams; s++)
-        AORTA_TRY(aorta_fill_bytes(hwq->streams[s], state->y[s], 0xFF,
-                                   (size_t)(state->shape[0] * state->shape[1]) *
-                                       aorta_dtype_size((enum aorta_dtype)o->comp_dtype)));
-    return aorta_hwq_verify_iteration(hwq, found, &none, state, aorta_hwq_overlap_iterate, compare);
+    return hwq_graph_check(hwq, graph, found);
 }
 
 /* ---- the workload ---- */
@@ -367,18 +314,17 @@ const struct aorta_hwq_workload aorta_hwq_comms_compute_overlap = {
     .recommended_streams = 4,
     .unit = "TFLOPS",
     .collectives = true,
-    .options = rows,
-    .option_count = sizeof rows / sizeof *rows,
-    .option_bytes = sizeof(struct overlap_options),
+    AORTA_HWQ_OPTIONS(rows, struct overlap_options),
     .on_cpu = on_cpu,
     .try_of = try_of,
     .check = check,
     .priority = priority,
     .role = role,
-    .setup = setup,
-    .iterate = aorta_hwq_overlap_iterate,
-    .work = work,
+    .build = build,
+    .setup = hwq_graph_setup,
+    .iterate = hwq_graph_iterate,
+    .work = hwq_graph_amount,
     .verify = verify,
     .report = aorta_hwq_overlap_report,
-    .teardown = teardown,
+    .teardown = hwq_graph_teardown,
 };

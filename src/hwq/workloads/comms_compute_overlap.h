@@ -2,11 +2,14 @@
 #ifndef AORTA_HWQ_WORKLOADS_COMMS_COMPUTE_OVERLAP_H
 #define AORTA_HWQ_WORKLOADS_COMMS_COMPUTE_OVERLAP_H
 
+#include "hwq/graph_operations.h"
 #include "hwq/groups.h"
-#include "hwq/verify.h"
 
 enum overlap_mode { OVERLAP_BOTH, OVERLAP_COMPUTE_ONLY, OVERLAP_COMMS_ONLY };
-enum { OVERLAP_INPUT = 500 }; /* id of rank 0's input; the other ranks' follow */
+enum {
+    OVERLAP_INPUT = 500,
+    CHECKED = 997
+}; /* id of rank 0's input; the other ranks' follow; compared elements of a collective */
 
 struct overlap_options {
     int mode, comp_dtype, comm_dtype, collective;
@@ -22,7 +25,7 @@ struct overlap_group {
     int size;
     int64_t bytes; /* of the larger buffer of a rank, as nccl-tests count */
     size_t count;  /* elements as the collective takes them */
-    void *receive;
+    struct hwq_tensor receive;
 };
 
 struct overlap_state {
@@ -32,15 +35,12 @@ struct overlap_state {
     struct aorta_hwq_group_list list;
     struct overlap_group groups[AORTA_HWQ_MOST_GROUPS]; /* in the order written, the same on all ranks */
     int group_count;                                    /* 0: this rank is in none */
-    bool split;                                         /* the groups' communicators are owned; else: the world's */
-    void *x[AORTA_HWQ_MAX_STREAMS], *weight[AORTA_HWQ_MAX_STREAMS], *y[AORTA_HWQ_MAX_STREAMS];
-    void *send;
-    bool compute, comms; /* which side is queued now */
+    struct hwq_tensor send;
+    bool compute, comms; /* which sides there are */
 };
 
-AORTA_MUST_USE aorta_status aorta_hwq_overlap_iterate(struct aorta_hwq *hwq, void *state);
 /* Both sides alone and together. (comms_compute_overlap_report.c) */
-AORTA_MUST_USE aorta_status aorta_hwq_overlap_report(struct aorta_hwq *hwq, void *state,
+AORTA_MUST_USE aorta_status aorta_hwq_overlap_report(struct aorta_hwq *hwq, void *graph,
                                                      struct aorta_hwq_result *result);
 
 #endif

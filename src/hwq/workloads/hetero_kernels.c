@@ -2,10 +2,10 @@
  * ones. Its latency is the time from one tiny kernel's end to the end of the next on the same stream, by their stamps,
  * alone and beside the products. */
 #include "hwq/gaps.h"
+#include "hwq/graph_operations.h"
 #include "hwq/iterations.h"
 #include "hwq/kernels/kernels.h"
 #include "hwq/run.h"
-#include "hwq/verify.h"
 
 #include <math.h>
 
@@ -21,108 +21,92 @@ struct options {
     int interleave;
 };
 
-struct state {
-    int products; /* streams 0 … products − 1 multiply, the others run tiny kernels */
-    struct aorta_hwq_layer layers[AORTA_HWQ_MAX_STREAMS];
-    float *x[AORTA_HWQ_MAX_STREAMS], *y[AORTA_HWQ_MAX_STREAMS];
-    float *in[AORTA_HWQ_MAX_STREAMS], *out[AORTA_HWQ_MAX_STREAMS];
-    struct aorta_hwq_prepared *launches[AORTA_HWQ_MAX_STREAMS];
-    int *order; /* streams in the order of launching */
-    size_t order_count;
-    bool alone; /* without the products */
-    struct aorta_hwq_results results;
-};
-
-static const float factor = 1.5f, addend = 0.25f;
+static const char *role(const struct aorta_hwq *hwq, int stream) {
+    return stream < hwq->stream_count / 2 ? "products" : "tiny kernels";
+}
 
 /* ---- the order ---- */
 
 /* A product of each stream comes with `ratio` tiny kernels on its partner. Batched: all products first. Random: any
  * order, the same for the same seed. */
-static void make_order(const struct aorta_hwq *hwq, struct state *state) {
+static size_t make_order(const struct aorta_hwq *hwq, int products, int *order) {
     const struct options *o = hwq->options;
-    const int tiny = hwq->stream_count - state->products;
+    const int tiny = hwq->stream_count - products;
     size_t count = 0;
     if (o->interleave == BATCHED)
-        for (int p = 0; p < state->products; p++) state->order[count++] = p;
+        for (int p = 0; p < products; p++) order[count++] = p;
     for (int64_t r = 0; r < o->ratio; r++)
         for (int t = 0; t < tiny; t++) {
-            if (o->interleave != BATCHED && r == 0 && t < state->products) state->order[count++] = t;
-            state->order[count++] = state->products + t;
+            if (o->interleave != BATCHED && r == 0 && t < products) order[count++] = t;
+            order[count++] = products + t;
         }
-    state->order_count = count;
     uint64_t random = hwq->seed * 2 + 1;
     for (size_t i = count; o->interleave == RANDOM && i > 1; i--) {
         random = random * 6364136223846793005u + 1442695040888963407u; /* Knuth, MMIX */
         const size_t other = (size_t)((random >> 33) % i);
-        const int swapped = state->order[i - 1];
-        state->order[i - 1] = state->order[other];
-        state->order[other] = swapped;
+        const int swapped = order[i - 1];
+        order[i - 1] = order[other];
+        order[other] = swapped;
     }
+    return count;
 }
 
-/* ---- setup ---- */
+/* ---- the graph ---- */
 
-static aorta_status setup_product(struct aorta_hwq *hwq, struct state *state, int s) {
-    const int64_t n = ((const struct options *)hwq->options)->size;
-    state->layers[s] = (struct aorta_hwq_layer){.in = n, .out = n};
-    AORTA_TRY(aorta_hwq_input(hwq, 2 * (uint64_t)s, n * n, 1.0f, "first matrix", &state->x[s]));
-    AORTA_TRY(aorta_hwq_input(hwq, 2 * (uint64_t)s + 1, n * n, 1.0f, "second matrix", &state->layers[s].weight));
-    return aorta_hwq_output(hwq, &state->results, n * n, "product", &state->y[s]);
+static const float factor = 1.5f, addend = 0.25f;
+
+static struct hwq_value tiny_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
+                                     int64_t column) {
+    const double y = hwq_at(c, o, 0, row, column).value * (double)factor + (double)addend;
+    (void)output;
+    return (struct hwq_value){y, 1e-6 + 1e-6 * fabs(y)};
 }
 
-static aorta_status setup_tiny(struct aorta_hwq *hwq, struct state *state, int s) {
-    const int64_t count = ((const struct options *)hwq->options)->elements;
-    AORTA_TRY(aorta_hwq_input(hwq, 1000 + (uint64_t)s, count, 1.0f, "input of a tiny kernel", &state->in[s]));
-    AORTA_TRY(aorta_hwq_output(hwq, &state->results, count, "output of a tiny kernel", &state->out[s]));
+static double tiny_flops(const struct hwq_operation *o) {
+    return 2.0 * (double)o->in[0].columns;
+}
+
+static const struct hwq_kind tiny = {
+    .name = "aorta_hwq_multiply_add", .span = AORTA_SPAN_KERNEL, .element = tiny_element, .flops = tiny_flops};
+
+static struct hwq_operation *add_product(struct hwq_graph *g, int s) {
+    const int64_t n = ((const struct options *)g->options)->size;
+    const struct hwq_tensor x = hwq_input(g, 2 * (uint64_t)s, n, n, 1.0f, "first matrix");
+    const struct hwq_layer layer = {
+        .in = n, .out = n, .weight = hwq_input(g, 2 * (uint64_t)s + 1, n, n, 1.0f, "second matrix")};
+    hwq_linear(g, s, &layer, x);
+    return g->last;
+}
+
+static struct hwq_operation *add_tiny(struct hwq_graph *g, int s) {
+    const int64_t count = ((const struct options *)g->options)->elements;
+    const struct hwq_tensor x = hwq_input(g, 1000 + (uint64_t)s, 1, count, 1.0f, "input of a tiny kernel");
+    const struct hwq_tensor y = hwq_result(g, AORTA_F32, 1, count, "output of a tiny kernel");
     const struct aorta_hwq_multiply_add args = {
-        .x = state->in[s], .y = state->out[s], .count = count, .factor = factor, .addend = addend};
-    return aorta_hwq_prepare(hwq, s, &aorta_hwq_kernel_multiply_add, &args, sizeof args, &state->launches[s]);
+        .x = hwq_floats(x), .y = hwq_floats(y), .count = count, .factor = factor, .addend = addend};
+    const struct hwq_operation o = {.kind = &tiny, .stream = s, .in = {x}, .out = {y}};
+    return hwq_append_kernel(g, &o, &aorta_hwq_kernel_multiply_add, &args, sizeof args);
 }
 
-static aorta_status setup(struct aorta_hwq *hwq, void **made) {
-    const struct options *o = hwq->options;
-    AORTA_TRY(aorta_hwq_state(hwq, sizeof(struct state), made));
-    struct state *state = *made;
-    state->products = hwq->stream_count / 2;
-    const size_t most = (size_t)hwq->stream_count * (size_t)(o->ratio + 1);
-    AORTA_TRY(aorta_hwq_state(hwq, most * sizeof *state->order, (void **)&state->order));
-    make_order(hwq, state);
-    for (int s = 0; s < hwq->stream_count; s++)
-        AORTA_TRY(s < state->products ? setup_product(hwq, state, s) : setup_tiny(hwq, state, s));
-    return NULL;
-}
-
-static const char *role(const struct aorta_hwq *hwq, int stream) {
-    return stream < hwq->stream_count / 2 ? "products" : "tiny kernels";
-}
-
-static aorta_status iterate(struct aorta_hwq *hwq, void *opaque) {
-    const struct state *state = opaque;
-    const int64_t n = ((const struct options *)hwq->options)->size;
-    for (size_t i = 0; i < state->order_count; i++) {
-        const int s = state->order[i];
-        if (s >= state->products)
-            AORTA_TRY(aorta_hwq_launch_prepared(hwq, &state->launches[s], 1));
-        else if (!state->alone)
-            AORTA_TRY(aorta_hwq_linear(hwq, s, &state->layers[s], n, state->x[s], state->y[s]));
+static void build(struct hwq_graph *g) {
+    const struct options *o = g->options;
+    const int products = g->hwq->stream_count / 2;
+    struct hwq_operation *operations[AORTA_HWQ_MAX_STREAMS] = {NULL};
+    int *order = hwq_state(g, (size_t)g->hwq->stream_count * (size_t)(o->ratio + 1) * sizeof *order);
+    const size_t count = order ? make_order(g->hwq, products, order) : 0;
+    for (size_t i = 0; i < count && !g->status; i++) {
+        const int s = order[i];
+        if (operations[s])
+            hwq_again(g, operations[s]);
+        else
+            operations[s] = s < products ? add_product(g, s) : add_tiny(g, s);
     }
-    return NULL;
-}
-
-static aorta_status work(struct aorta_hwq *hwq, void *opaque, int64_t iterations, double *amount) {
-    const struct state *state = opaque;
-    const struct options *o = hwq->options;
-    const double n = (double)o->size, tiny = (double)(hwq->stream_count - state->products);
-    const double operations = state->products * 2.0 * n * n * n + tiny * (double)(o->ratio * o->elements) * 2.0;
-    *amount = (double)iterations * operations * 1e-9;
-    return NULL;
 }
 
 /* ---- convoys ---- */
 
 struct convoy {
-    const struct state *state;
+    int products;                   /* streams of products come first */
     struct aorta_hwq_samples waits; /* ns */
 };
 
@@ -132,7 +116,7 @@ static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
     int64_t before[AORTA_HWQ_MAX_STREAMS] = {0};
     for (size_t i = 0; i < spans->count; i++) {
         const struct aorta_span *span = &spans->items[i];
-        if (span->stream < convoy->state->products) continue;
+        if (span->stream < convoy->products) continue;
         if (before[span->stream])
             AORTA_TRY(aorta_hwq_samples_add(&convoy->waits, (double)(span->end_ns - before[span->stream])));
         before[span->stream] = span->end_ns;
@@ -140,22 +124,22 @@ static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
     return NULL;
 }
 
-static aorta_status measure(struct aorta_hwq *hwq, struct state *state, bool alone, struct aorta_summary *found) {
-    struct convoy convoy = {.state = state};
+static aorta_status measure(struct aorta_hwq *hwq, struct hwq_graph *g, bool alone, struct aorta_summary *found) {
+    struct convoy convoy = {.products = hwq->stream_count / 2};
     const struct aorta_hwq_plan plan = {
-        .gate = true, .independent = true, .iterations = CONVOY_ITERATIONS, .iterate = iterate, .state = state};
-    state->alone = alone;
+        .gate = true, .independent = true, .iterations = CONVOY_ITERATIONS, .iterate = hwq_graph_iterate, .state = g};
+    g->without = alone ? 1u << AORTA_SPAN_GEMM : 0;
     aorta_status status = aorta_hwq_stamp_iterations(hwq, &plan, add_spans, &convoy);
-    state->alone = false;
+    g->without = 0;
     *found = aorta_summarise(convoy.waits.items, convoy.waits.count);
     aorta_hwq_samples_free(&convoy.waits);
     return status;
 }
 
 /* Alone before and after the products: the slower one, as clock rates change between measurements. */
-static aorta_status measure_alone(struct aorta_hwq *hwq, struct state *state, struct aorta_summary *alone) {
+static aorta_status measure_alone(struct aorta_hwq *hwq, struct hwq_graph *g, struct aorta_summary *alone) {
     struct aorta_summary again;
-    AORTA_TRY(measure(hwq, state, true, &again));
+    AORTA_TRY(measure(hwq, g, true, &again));
     if (again.p50 > alone->p50) *alone = again;
     return NULL;
 }
@@ -203,33 +187,6 @@ static aorta_status report(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq
     return say_convoy(&alone, &beside, result);
 }
 
-/* ---- verification ---- */
-
-static aorta_status verify_tiny(struct aorta_hwq_verifier *verifier, const struct state *state, int s) {
-    const int64_t count = ((const struct options *)verifier->hwq->options)->elements;
-    const float *in, *out;
-    AORTA_TRY(aorta_hwq_fetch(verifier, state->in[s], count, &in));
-    AORTA_TRY(aorta_hwq_fetch(verifier, state->out[s], count, &out));
-    for (int64_t i = 0; i < count; i++)
-        aorta_hwq_compare(verifier->check, (double)out[i], (double)in[i] * (double)factor + (double)addend, 1e-6, 1e-6,
-                          "element %lld of stream %d", (long long)i, s);
-    return NULL;
-}
-
-static aorta_status compare(struct aorta_hwq_verifier *verifier, void *opaque) {
-    const struct state *state = opaque;
-    const int64_t n = ((const struct options *)verifier->hwq->options)->size;
-    for (int s = 0; s < verifier->hwq->stream_count; s++)
-        AORTA_TRY(s >= state->products ? verify_tiny(verifier, state, s)
-                                       : aorta_hwq_verify_linear(verifier, "product", &state->layers[s], n, state->x[s],
-                                                                 state->y[s], AORTA_HWQ_PLAIN, AORTA_HWQ_FP32));
-    return NULL;
-}
-
-static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_check *check) {
-    return aorta_hwq_verify_iteration(hwq, check, &((struct state *)opaque)->results, opaque, iterate, compare);
-}
-
 static const struct aorta_range_limits ratios = {.min = 1, .max = 1000};
 static const struct aorta_choice patterns[] = {
     {"alternating", ALTERNATING}, {"batched", BATCHED}, {"random", RANDOM}, {0}};
@@ -261,15 +218,10 @@ const struct aorta_hwq_workload aorta_hwq_hetero_kernels = {
     .recommended_streams = 8,
     .unit = "GFLOPS",
     .independent = true,
-    .options = rows,
-    .option_count = sizeof rows / sizeof *rows,
-    .option_bytes = sizeof(struct options),
+    AORTA_HWQ_OPTIONS(rows, struct options),
     .on_cpu = on_cpu,
     .try_of = try_of,
     .role = role,
-    .setup = setup,
-    .iterate = iterate,
-    .work = work,
-    .verify = verify,
     .report = report,
+    HWQ_GRAPH(build),
 };

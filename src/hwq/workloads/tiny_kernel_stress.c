@@ -1,8 +1,8 @@
 /* Chains of kernels that end before the host can launch the next: only the cost of launches remains. Each link is a
  * launch of its own. */
+#include "hwq/graph.h"
 #include "hwq/kernels/kernels.h"
 #include "hwq/run.h"
-#include "hwq/verify.h"
 
 #include <math.h>
 
@@ -13,9 +13,7 @@ struct options {
 };
 
 struct state {
-    float *values[AORTA_HWQ_MAX_STREAMS];
-    struct aorta_hwq_prepared **launches; /* in the order of launching: chain by chain, streams in turn, link by link */
-    size_t launch_count;
+    struct hwq_tensor values[AORTA_HWQ_MAX_STREAMS];
 };
 
 static const struct {
@@ -26,51 +24,45 @@ static const struct {
                   {AORTA_HWQ_ABS, 0.0f, 0.0f},
                   {AORTA_HWQ_CLAMP, 0.0625f, 2.0f}};
 
-static aorta_status prepare_stream(struct aorta_hwq *hwq, int stream, float *values,
-                                   struct aorta_hwq_prepared **launches) {
-    const struct options *o = hwq->options;
-    for (int l = 0; l < LINKS; l++) {
-        const struct aorta_hwq_chain args = {
-            .x = values, .count = o->elements, .link = (int32_t)links[l].link, .a = links[l].a, .b = links[l].b};
-        AORTA_TRY(aorta_hwq_prepare(hwq, stream, &aorta_hwq_kernel_chain, &args, sizeof args, &launches[l]));
-    }
-    return NULL;
+/* One operation for each element and link. */
+static double flops(const struct hwq_operation *o) {
+    return (double)o->in[0].columns;
 }
 
-/* A stream's four launches are the same in every chain. */
-static aorta_status setup(struct aorta_hwq *hwq, void **made) {
-    const struct options *o = hwq->options;
-    const size_t round = (size_t)hwq->stream_count * LINKS;
-    AORTA_TRY(aorta_hwq_state(hwq, sizeof(struct state), made));
-    struct state *state = *made;
-    state->launch_count = (size_t)o->chains * round;
-    AORTA_TRY(aorta_hwq_state(hwq, state->launch_count * sizeof *state->launches, (void **)&state->launches));
-    for (int s = 0; s < hwq->stream_count; s++) {
-        AORTA_TRY(aorta_hwq_alloc(hwq, (size_t)o->elements * sizeof(float), "values", (void **)&state->values[s]));
-        AORTA_TRY(prepare_stream(hwq, s, state->values[s], &state->launches[s * LINKS]));
-    }
-    for (size_t i = round; i < state->launch_count; i++) state->launches[i] = state->launches[i - round];
-    return NULL;
+/* Verified below: a chain's errors add up. */
+static const struct hwq_kind chain_kind = {.name = "aorta_hwq_chain", .span = AORTA_SPAN_KERNEL, .flops = flops};
+
+static struct hwq_operation *add_link(struct hwq_graph *g, int s, struct hwq_tensor values, int l) {
+    const struct aorta_hwq_chain args = {.x = hwq_floats(values),
+                                         .count = values.columns,
+                                         .link = (int32_t)links[l].link,
+                                         .a = links[l].a,
+                                         .b = links[l].b};
+    const struct hwq_operation o = {.kind = &chain_kind, .stream = s, .in = {values}, .out = {values}};
+    return hwq_append_kernel(g, &o, &aorta_hwq_kernel_chain, &args, sizeof args);
 }
 
-static aorta_status start(struct aorta_hwq *hwq, void *opaque) {
-    struct state *state = opaque;
+/* Chain by chain, streams in turn, link by link. A stream's four launches are the same in every chain. */
+static void build(struct hwq_graph *g) {
+    const struct options *o = g->options;
+    struct hwq_operation *operations[AORTA_HWQ_MAX_STREAMS][LINKS];
+    struct state *state = g->state = hwq_state(g, sizeof *state);
+    for (int s = 0; s < g->hwq->stream_count && state; s++)
+        state->values[s] = hwq_constant(g, AORTA_F32, 1, o->elements, NULL, "values");
+    for (int64_t c = 0; c < o->chains && !g->status; c++)
+        for (int s = 0; s < g->hwq->stream_count; s++)
+            for (int l = 0; l < LINKS; l++)
+                if (c == 0)
+                    operations[s][l] = add_link(g, s, state->values[s], l);
+                else
+                    hwq_again(g, operations[s][l]);
+}
+
+static aorta_status start(struct aorta_hwq *hwq, void *graph) {
+    const struct state *state = ((struct hwq_graph *)graph)->state;
     const struct options *o = hwq->options;
     for (int s = 0; s < hwq->stream_count; s++)
-        AORTA_TRY(aorta_hwq_fill(hwq, s, (uint64_t)s, AORTA_F32, o->elements, 1.0f, state->values[s]));
-    return NULL;
-}
-
-static aorta_status iterate(struct aorta_hwq *hwq, void *opaque) {
-    const struct state *state = opaque;
-    return aorta_hwq_launch_prepared(hwq, state->launches, state->launch_count);
-}
-
-/* One operation for each element and link. */
-static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations, double *amount) {
-    const struct options *o = hwq->options;
-    (void)state;
-    *amount = (double)iterations * (double)o->chains * LINKS * (double)o->elements * hwq->stream_count * 1e-9;
+        AORTA_TRY(aorta_hwq_fill(hwq, s, (uint64_t)s, AORTA_F32, o->elements, 1.0f, hwq_floats(state->values[s])));
     return NULL;
 }
 
@@ -83,17 +75,18 @@ static double chain(double x, int64_t chains) {
 }
 
 /* In the arithmetic of the device the roundings of all links add up: 1e-7 each, and each chain makes an error 1%
- * larger.
- */
-static aorta_status verify(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_check *check) {
-    const struct state *state = opaque;
+ * larger. The iteration has run. */
+static aorta_status verify(struct aorta_hwq *hwq, void *graph, struct aorta_hwq_check *check) {
+    struct hwq_graph *g = graph;
+    const struct state *state = g->state;
     const struct options *o = hwq->options;
     const double tolerance = 2e-7 * (double)o->chains * pow(1.01, (double)o->chains);
-    float *got, *first;
-    AORTA_TRY(aorta_hwq_state(hwq, (size_t)o->elements * sizeof *got, (void **)&got));
-    AORTA_TRY(aorta_hwq_state(hwq, (size_t)o->elements * sizeof *first, (void **)&first));
+    const size_t bytes = (size_t)o->elements * sizeof(float);
+    float *got = aorta_arena_alloc(hwq->arena, bytes), *first = aorta_arena_alloc(hwq->arena, bytes);
+    AORTA_TRY(hwq_graph_check_order(g));
+    if (!got || !first) return AORTA_ERROR(AORTA_MEMORY, "no host memory to verify");
     for (int s = 0; s < hwq->stream_count; s++) {
-        AORTA_TRY(aorta_hwq_download(hwq, got, state->values[s], (size_t)o->elements * sizeof *got));
+        AORTA_TRY(aorta_hwq_download(hwq, got, hwq_floats(state->values[s]), bytes));
         AORTA_TRY(aorta_hwq_values(hwq, (uint64_t)s, 0, o->elements, 1.0f, first));
         for (int64_t i = 0; i < o->elements; i++)
             aorta_hwq_compare(check, (double)got[i], chain((double)first[i], o->chains), fmin(tolerance, 0.01), 0.0,
@@ -125,13 +118,13 @@ const struct aorta_hwq_workload aorta_hwq_tiny_kernel_stress = {
     .recommended_streams = 16,
     .unit = "GFLOPS",
     .independent = true,
-    .options = rows,
-    .option_count = sizeof rows / sizeof *rows,
-    .option_bytes = sizeof(struct options),
+    AORTA_HWQ_OPTIONS(rows, struct options),
     .try_of = try_of,
-    .setup = setup,
     .start = start,
-    .iterate = iterate,
-    .work = work,
     .verify = verify,
+    .build = build,
+    .setup = hwq_graph_setup,
+    .iterate = hwq_graph_iterate,
+    .work = hwq_graph_amount,
+    .teardown = hwq_graph_teardown,
 };
