@@ -35,7 +35,7 @@ static const struct aorta_option rows[] = {
     {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seed_limits,
      .help = "of the draws: the same seed gives the same intervals"},
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
-     .help = "file for a page with both side by side (docs/page.md)"},
+     .help = "file for a page with both side by side (docs/report.md)"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print one JSON object instead of the table"},
 };
 #undef AT

@@ -52,7 +52,7 @@ static const struct aorta_option rows[] = {
     {"plot", AORTA_OPTION_STRING, AT(plot), "null", .nullable = true, .argument = "FILE", .path = AORTA_PATH_FILE,
      .help = "draw the matrix to this PNG file (needs gnuplot)"},
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
-     .help = "file for a page of the map (docs/page.md)"},
+     .help = "file for a page of the map (docs/report.md)"},
 };
 #undef AT
 

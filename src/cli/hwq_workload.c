@@ -42,7 +42,7 @@ static const struct aorta_option common[] = {
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
      .path = AORTA_PATH_FILE, .help = "file for the result as JSON"},
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
-     .help = "file for a page of the results (docs/page.md)"},
+     .help = "file for a page of the results (docs/report.md)"},
     {"stamps", AORTA_OPTION_STRING, AT(stamps), "null", .nullable = true, .argument = "FILE", .path = AORTA_PATH_FILE,
      .help = "file for the start and end of every stamped kernel, as JSON (run only)"},
     {"profile", AORTA_OPTION_BOOL, AT(profile), "false", .letter = 'p',

@@ -45,7 +45,7 @@ static const struct aorta_option rows[] = {
     {"dtype", AORTA_OPTION_CHOICE, AT(dtype), "fp32", .choices = types, .argument = "TYPE",
      .help = "element type of the matrices"},
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
-     .help = "file for a page of the figures (docs/page.md)"},
+     .help = "file for a page of the figures (docs/report.md)"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print one JSON object, with every sample, instead of text"},
 };
 #undef AT

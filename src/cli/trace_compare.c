@@ -26,7 +26,7 @@ static const struct aorta_option rows[] = {
      .help = "exit 1 if a test's step takes more than this share longer than the base's (0.05: 5%) and, where steps "
              "are known, p < 0.05"},
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
-     .help = "file for a page with all of them side by side (docs/page.md)"},
+     .help = "file for a page with all of them side by side (docs/report.md)"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all rows as JSON"},
     {"recover", AORTA_OPTION_BOOL, AT(recover), "false",
      .help = "take the events before the place where a file breaks off, instead of failing"},

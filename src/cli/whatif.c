@@ -39,7 +39,7 @@ static const struct aorta_option rows[] = {
     {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
      .help = "of traces: a step begins with each range whose name matches, as in aorta trace analyze"},
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
-     .help = "file for a page of the figures (docs/page.md)"},
+     .help = "file for a page of the figures (docs/report.md)"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all figures as JSON"},
 };
 #undef AT

@@ -1,5 +1,5 @@
 /* The page of a result: one HTML file with its program, its data and nothing from elsewhere. The program is bundled
- * from web/ when AORTA is built; a build without Node.js has none. The data: docs/page.md. */
+ * from web/ when AORTA is built; a build without Node.js has none. The data: docs/report.md. */
 #ifndef AORTA_REPORT_PAGE_H
 #define AORTA_REPORT_PAGE_H
 
