@@ -54,11 +54,28 @@ static struct aorta_embedding embedding_of(const struct bench *b) {
 }
 
 static aorta_status norm_forward(struct bench *b) {
-    return aorta_norm_forward(b->stream, norm_of(b), b->x, b->y, b->weight, b->bias, b->z, b->dx, b->mean, b->rstd);
+    return aorta_norm_forward(b->stream, &(struct aorta_norm_args){.shape = norm_of(b),
+                                                                   .x = b->x,
+                                                                   .residual = b->y,
+                                                                   .gamma = b->weight,
+                                                                   .beta = b->bias,
+                                                                   .sum = b->z,
+                                                                   .y = b->dx,
+                                                                   .mean = b->mean,
+                                                                   .rstd = b->rstd});
 }
 static aorta_status norm_backward(struct bench *b) {
-    return aorta_norm_backward(b->stream, norm_of(b), b->x, NULL, b->y, b->weight, b->mean, b->rstd, b->z, b->dx,
-                               b->dweight, b->dbias, b->mean, false);
+    return aorta_norm_backward(b->stream, &(struct aorta_norm_backward_args){.shape = norm_of(b),
+                                                                             .dy = b->x,
+                                                                             .sum = b->y,
+                                                                             .gamma = b->weight,
+                                                                             .mean = b->mean,
+                                                                             .rstd = b->rstd,
+                                                                             .dsum = b->z,
+                                                                             .dx = b->dx,
+                                                                             .dgamma = b->dweight,
+                                                                             .dbeta = b->dbias,
+                                                                             .dbias = b->mean});
 }
 static aorta_status gelu_forward(struct bench *b) {
     return aorta_gelu_forward(b->stream, gelu_of(b), b->x, b->y);
@@ -70,8 +87,14 @@ static aorta_status attention_forward(struct bench *b) {
     return aorta_attention_forward(b->stream, attention_of(b), b->x, b->y, b->saved, b->scratch);
 }
 static aorta_status attention_backward(struct bench *b) {
-    return aorta_attention_backward(b->stream, attention_of(b), b->x, b->y, b->saved, b->z, b->dx, b->scratch, b->dbias,
-                                    false);
+    return aorta_attention_backward(b->stream, &(struct aorta_attention_args){.shape = attention_of(b),
+                                                                              .qkv = b->x,
+                                                                              .out_in = b->y,
+                                                                              .saved_in = b->saved,
+                                                                              .dout = b->z,
+                                                                              .dqkv = b->dx,
+                                                                              .scratch = b->scratch,
+                                                                              .dbias = b->dbias});
 }
 static aorta_status embedding_forward(struct bench *b) {
     return aorta_embedding_forward(b->stream, embedding_of(b), b->ids, b->table, b->x);

@@ -137,16 +137,32 @@ aorta_status aorta_hwq_norm_forward(struct aorta_hwq *hwq, int s, const struct a
                                     const float *x, const float *residual, const struct aorta_hwq_norm_saved *saved,
                                     float *y) {
     STEP(AORTA_SPAN_KERNEL, "norm",
-         aorta_norm_forward(hwq->streams[s], norm_shape(norm, rows), x, residual, norm->gamma, norm->beta, saved->sum,
-                            y, saved->mean, saved->rstd));
+         aorta_norm_forward(hwq->streams[s], &(struct aorta_norm_args){.shape = norm_shape(norm, rows),
+                                                                       .x = x,
+                                                                       .residual = residual,
+                                                                       .gamma = norm->gamma,
+                                                                       .beta = norm->beta,
+                                                                       .sum = saved->sum,
+                                                                       .y = y,
+                                                                       .mean = saved->mean,
+                                                                       .rstd = saved->rstd}));
 }
 
 aorta_status aorta_hwq_norm_backward(struct aorta_hwq *hwq, int s, const struct aorta_hwq_norm *norm, int64_t rows,
                                      const float *dy, const float *extra, const struct aorta_hwq_norm_saved *saved,
                                      float *dsum, float *dbias) {
     STEP(AORTA_SPAN_KERNEL, "norm_backward",
-         aorta_norm_backward(hwq->streams[s], norm_shape(norm, rows), dy, extra, saved->sum, norm->gamma, saved->mean,
-                             saved->rstd, dsum, NULL, norm->dgamma, norm->dbeta, dbias, false));
+         aorta_norm_backward(hwq->streams[s], &(struct aorta_norm_backward_args){.shape = norm_shape(norm, rows),
+                                                                                 .dy = dy,
+                                                                                 .dy_extra = extra,
+                                                                                 .sum = saved->sum,
+                                                                                 .gamma = norm->gamma,
+                                                                                 .mean = saved->mean,
+                                                                                 .rstd = saved->rstd,
+                                                                                 .dsum = dsum,
+                                                                                 .dgamma = norm->dgamma,
+                                                                                 .dbeta = norm->dbeta,
+                                                                                 .dbias = dbias}));
 }
 
 aorta_status aorta_hwq_all_reduce(struct aorta_hwq *hwq, int s, struct aorta_comm *comm, float *buffer, int64_t count) {
@@ -181,7 +197,14 @@ aorta_status aorta_hwq_attend(struct aorta_hwq *hwq, int s, const struct aorta_c
                               int64_t queries, const float *qkv, const float *keys, const float *values,
                               const int64_t *positions, float *out) {
     STEP(AORTA_SPAN_KERNEL, "cache_attend",
-         aorta_cache_attend(hwq->streams[s], cache, first, queries, qkv, keys, values, positions, out));
+         aorta_cache_attend(hwq->streams[s], &(struct aorta_cache_attend_args){.shape = *cache,
+                                                                               .first = first,
+                                                                               .queries = queries,
+                                                                               .qkv = qkv,
+                                                                               .keys = keys,
+                                                                               .values = values,
+                                                                               .positions = positions,
+                                                                               .out = out}));
 }
 
 aorta_status aorta_hwq_append(struct aorta_hwq *hwq, int s, const struct aorta_cache *cache, const float *qkv,

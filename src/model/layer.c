@@ -20,13 +20,13 @@ static const void *layer_input(const struct aorta_model *model, int layer) {
     return layer == 0 ? model->x0 : model->layers[layer - 1].y2;
 }
 
-static aorta_status norm_forward(struct op op, struct aorta_norm shape, const void *x, const void *residual,
-                                 const void *gamma, const void *beta, void *sum, void *y, float *mean, float *rstd) {
+static aorta_status norm_forward(struct op op, const struct aorta_norm_args *args) {
+    const struct aorta_norm *shape = &args->shape;
     int range;
-    const struct op_work work = {.dtype = shape.dtype,
-                                 .bytes = 4 * shape.rows * shape.width * (int64_t)aorta_dtype_size(shape.dtype)};
+    const struct op_work work = {.dtype = shape->dtype,
+                                 .bytes = 4 * shape->rows * shape->width * (int64_t)aorta_dtype_size(shape->dtype)};
     AORTA_TRY(aorta_op_begin(op, "norm_forward", work, &range));
-    AORTA_TRY(aorta_norm_forward(op.pass->stream, shape, x, residual, gamma, beta, sum, y, mean, rstd));
+    AORTA_TRY(aorta_norm_forward(op.pass->stream, args));
     return aorta_op_end(op, range);
 }
 
@@ -67,9 +67,16 @@ aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct a
     AORTA_TRY(aorta_op_end(attention, range));
     AORTA_TRY(aorta_op_linear((struct op){pass, t->out_proj, layer}, s.out_proj, m->context, w[OUT_PROJ_WEIGHT],
                               w[OUT_PROJ_BIAS], m->sum1));
-    AORTA_TRY(norm_forward((struct op){pass, t->norm1, layer},
-                           aorta_model_norm(model, pass, layer, SITE_AFTER_ATTENTION, dropout), m->sum1, x,
-                           w[NORM1_WEIGHT], w[NORM1_BIAS], m->sum1, m->y1, m->mean1, m->rstd1));
+    const struct aorta_norm_args norm1 = {.shape = aorta_model_norm(model, pass, layer, SITE_AFTER_ATTENTION, dropout),
+                                          .x = m->sum1,
+                                          .residual = x,
+                                          .gamma = w[NORM1_WEIGHT],
+                                          .beta = w[NORM1_BIAS],
+                                          .sum = m->sum1,
+                                          .y = m->y1,
+                                          .mean = m->mean1,
+                                          .rstd = m->rstd1};
+    AORTA_TRY(norm_forward((struct op){pass, t->norm1, layer}, &norm1));
 
     AORTA_TRY(aorta_op_linear((struct op){pass, t->linear1, layer}, s.linear1, m->y1, w[LINEAR1_WEIGHT],
                               w[LINEAR1_BIAS], m->h));
@@ -80,21 +87,26 @@ aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct a
     AORTA_TRY(aorta_op_end(gelu, range));
     AORTA_TRY(aorta_op_linear((struct op){pass, t->linear2, layer}, s.linear2, m->g, w[LINEAR2_WEIGHT], w[LINEAR2_BIAS],
                               m->sum2));
-    return norm_forward((struct op){pass, t->norm2, layer},
-                        aorta_model_norm(model, pass, layer, SITE_AFTER_MLP, dropout), m->sum2, m->y1, w[NORM2_WEIGHT],
-                        w[NORM2_BIAS], m->sum2, m->y2, m->mean2, m->rstd2);
+    const struct aorta_norm_args norm2 = {.shape = aorta_model_norm(model, pass, layer, SITE_AFTER_MLP, dropout),
+                                          .x = m->sum2,
+                                          .residual = m->y1,
+                                          .gamma = w[NORM2_WEIGHT],
+                                          .beta = w[NORM2_BIAS],
+                                          .sum = m->sum2,
+                                          .y = m->y2,
+                                          .mean = m->mean2,
+                                          .rstd = m->rstd2};
+    return norm_forward((struct op){pass, t->norm2, layer}, &norm2);
 }
 
-static aorta_status norm_backward(struct op op, struct aorta_norm shape, const void *dy, const void *sum,
-                                  const void *gamma, const float *mean, const float *rstd, void *dsum, void *dx,
-                                  float *dgamma, float *dbeta, float *dbias) {
+static aorta_status norm_backward(struct op op, const struct aorta_norm_backward_args *args) {
+    const struct aorta_norm *shape = &args->shape;
     int range;
-    const struct op_work work = {.dtype = shape.dtype,
-                                 .bytes =
-                                     (dx ? 4 : 3) * shape.rows * shape.width * (int64_t)aorta_dtype_size(shape.dtype)};
+    const struct op_work work = {.dtype = shape->dtype,
+                                 .bytes = (args->dx ? 4 : 3) * shape->rows * shape->width *
+                                          (int64_t)aorta_dtype_size(shape->dtype)};
     AORTA_TRY(aorta_op_begin(op, "norm_backward", work, &range));
-    AORTA_TRY(aorta_norm_backward(op.pass->stream, shape, dy, NULL, sum, gamma, mean, rstd, dsum, dx, dgamma, dbeta,
-                                  dbias, op.pass->accumulate));
+    AORTA_TRY(aorta_norm_backward(op.pass->stream, args));
     return aorta_op_end(op, range);
 }
 
@@ -111,9 +123,20 @@ static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_p
     void *dx = dropout > 0 ? model->dx : NULL, *doutput = dx ? dx : model->dsum;
     struct op linear1 = {pass, t->linear1, layer}, linear2 = {pass, t->linear2, layer}, gelu = {pass, t->gelu, layer};
 
-    AORTA_TRY(norm_backward((struct op){pass, t->norm2, layer},
-                            aorta_model_norm(model, pass, layer, SITE_AFTER_MLP, dropout), dy, m->sum2, w[NORM2_WEIGHT],
-                            m->mean2, m->rstd2, model->dsum, dx, g[NORM2_WEIGHT], g[NORM2_BIAS], g[LINEAR2_BIAS]));
+    const struct aorta_norm_backward_args norm2 = {.shape =
+                                                       aorta_model_norm(model, pass, layer, SITE_AFTER_MLP, dropout),
+                                                   .dy = dy,
+                                                   .sum = m->sum2,
+                                                   .gamma = w[NORM2_WEIGHT],
+                                                   .mean = m->mean2,
+                                                   .rstd = m->rstd2,
+                                                   .dsum = model->dsum,
+                                                   .dx = dx,
+                                                   .dgamma = g[NORM2_WEIGHT],
+                                                   .dbeta = g[NORM2_BIAS],
+                                                   .dbias = g[LINEAR2_BIAS],
+                                                   .accumulate = pass->accumulate};
+    AORTA_TRY(norm_backward((struct op){pass, t->norm2, layer}, &norm2));
     AORTA_TRY(aorta_op_linear_weight(linear2, s.linear2, m->g, doutput, g[LINEAR2_WEIGHT], NULL));
     AORTA_TRY(aorta_op_linear_input(linear2, s.linear2, doutput, w[LINEAR2_WEIGHT], model->dhidden, false));
     int range;
@@ -139,16 +162,34 @@ static aorta_status attention_backward(struct aorta_model *model, const struct a
     struct op in_proj = {pass, t->in_proj, layer}, out_proj = {pass, t->out_proj, layer};
     struct op attention = {pass, t->attention, layer};
 
-    AORTA_TRY(norm_backward(
-        (struct op){pass, t->norm1, layer}, aorta_model_norm(model, pass, layer, SITE_AFTER_ATTENTION, dropout), dy1,
-        m->sum1, w[NORM1_WEIGHT], m->mean1, m->rstd1, dinput, dx, g[NORM1_WEIGHT], g[NORM1_BIAS], g[OUT_PROJ_BIAS]));
+    const struct aorta_norm_backward_args norm1 = {
+        .shape = aorta_model_norm(model, pass, layer, SITE_AFTER_ATTENTION, dropout),
+        .dy = dy1,
+        .sum = m->sum1,
+        .gamma = w[NORM1_WEIGHT],
+        .mean = m->mean1,
+        .rstd = m->rstd1,
+        .dsum = dinput,
+        .dx = dx,
+        .dgamma = g[NORM1_WEIGHT],
+        .dbeta = g[NORM1_BIAS],
+        .dbias = g[OUT_PROJ_BIAS],
+        .accumulate = pass->accumulate};
+    AORTA_TRY(norm_backward((struct op){pass, t->norm1, layer}, &norm1));
     AORTA_TRY(aorta_op_linear_weight(out_proj, s.out_proj, m->context, doutput, g[OUT_PROJ_WEIGHT], NULL));
     AORTA_TRY(aorta_op_linear_input(out_proj, s.out_proj, doutput, w[OUT_PROJ_WEIGHT], model->dcontext, false));
     int range;
     AORTA_TRY(aorta_op_begin(attention, "attention_backward", attention_work(model, true), &range));
-    AORTA_TRY(aorta_attention_backward(pass->stream, aorta_model_attention(model, pass, layer), m->qkv, m->context,
-                                       m->attention, model->dcontext, model->dqkv, model->attention_scratch,
-                                       g[IN_PROJ_BIAS], pass->accumulate));
+    AORTA_TRY(aorta_attention_backward(
+        pass->stream, &(struct aorta_attention_args){.shape = aorta_model_attention(model, pass, layer),
+                                                     .qkv = m->qkv,
+                                                     .out_in = m->context,
+                                                     .saved_in = m->attention,
+                                                     .dout = model->dcontext,
+                                                     .dqkv = model->dqkv,
+                                                     .scratch = model->attention_scratch,
+                                                     .dbias = g[IN_PROJ_BIAS],
+                                                     .accumulate = pass->accumulate}));
     AORTA_TRY(aorta_op_end(attention, range));
     const void *input = model->x0;
     if (layer > 0) AORTA_TRY(aorta_op_output(model, pass, layer - 1, &input));

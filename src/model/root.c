@@ -99,8 +99,14 @@ static aorta_status head_forward(struct aorta_model *model, const struct aorta_p
     struct op norm = root_op(pass, "norm"), gelu = root_op(pass, "scorer.gelu");
     int range;
     AORTA_TRY(aorta_op_begin(norm, "norm_forward", op_moves(model, 2 * model->rows * model->shape.model_dim), &range));
-    AORTA_TRY(aorta_norm_forward(pass->stream, aorta_model_norm(model, pass, 0, 0, 0), x, NULL, w[FINAL_NORM_WEIGHT],
-                                 w[FINAL_NORM_BIAS], NULL, model->z, model->mean, model->rstd));
+    AORTA_TRY(
+        aorta_norm_forward(pass->stream, &(struct aorta_norm_args){.shape = aorta_model_norm(model, pass, 0, 0, 0),
+                                                                   .x = x,
+                                                                   .gamma = w[FINAL_NORM_WEIGHT],
+                                                                   .beta = w[FINAL_NORM_BIAS],
+                                                                   .y = model->z,
+                                                                   .mean = model->mean,
+                                                                   .rstd = model->rstd}));
     AORTA_TRY(aorta_op_end(norm, range));
     AORTA_TRY(
         aorta_op_linear(root_op(pass, "scorer.0"), s.scorer0, model->z, w[SCORER0_WEIGHT], w[SCORER0_BIAS], model->s0));
@@ -151,9 +157,17 @@ static aorta_status head_backward(struct aorta_model *model, const struct aorta_
     AORTA_TRY(aorta_op_linear_input(scorer0, s.scorer0, model->dhidden, w[SCORER0_WEIGHT], model->dsum, false));
     AORTA_TRY(aorta_op_output(model, pass, unit - 1, &x));
     AORTA_TRY(aorta_op_begin(norm, "norm_backward", op_moves(model, 3 * model->rows * model->shape.model_dim), &range));
-    AORTA_TRY(aorta_norm_backward(pass->stream, aorta_model_norm(model, pass, 0, 0, 0), model->dsum, NULL, x,
-                                  w[FINAL_NORM_WEIGHT], model->mean, model->rstd, model->dy, NULL, g[FINAL_NORM_WEIGHT],
-                                  g[FINAL_NORM_BIAS], NULL, pass->accumulate));
+    AORTA_TRY(aorta_norm_backward(pass->stream,
+                                  &(struct aorta_norm_backward_args){.shape = aorta_model_norm(model, pass, 0, 0, 0),
+                                                                     .dy = model->dsum,
+                                                                     .sum = x,
+                                                                     .gamma = w[FINAL_NORM_WEIGHT],
+                                                                     .mean = model->mean,
+                                                                     .rstd = model->rstd,
+                                                                     .dsum = model->dy,
+                                                                     .dgamma = g[FINAL_NORM_WEIGHT],
+                                                                     .dbeta = g[FINAL_NORM_BIAS],
+                                                                     .accumulate = pass->accumulate}));
     AORTA_TRY(aorta_op_end(norm, range));
     return aorta_op_ready(model, pass, unit, FINAL_NORM_WEIGHT, 2);
 }

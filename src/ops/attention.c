@@ -139,8 +139,13 @@ static aorta_status in_tiles(struct aorta_stream *stream, const struct variant *
     AORTA_TRY(aorta_ops_gpu_run_typed(stream, variant->keys, a->shape.dtype, grid, gpu, sizeof *gpu));
     if (!a->dbias) return NULL;
     const int64_t width = a->shape.heads * a->shape.head_dim;
-    return aorta_ops_gpu_column_sums(stream, a->shape.dtype, a->dqkv, a->shape.batch * a->shape.positions, 3 * width,
-                                     a->dbias, width, 2 * width, a->accumulate);
+    const struct aorta_gpu_column_sums bias = {.rows = a->shape.batch * a->shape.positions,
+                                               .columns = 3 * width,
+                                               .sums = {a->dbias},
+                                               .zero_from = width,
+                                               .zero_to = 2 * width,
+                                               .accumulate = a->accumulate};
+    return aorta_ops_gpu_column_sums(stream, a->shape.dtype, a->dqkv, &bias);
 }
 
 /* With more heads than run at once, as many blocks as do, which fetch the next head ahead; where shared memory has no
@@ -230,26 +235,16 @@ aorta_status aorta_attention_forward(struct aorta_stream *stream, struct aorta_a
     return aorta_launch(stream, &forward_kernel, &args, sizeof args);
 }
 
-/* `out` is for devices that save less than the probabilities. */
-aorta_status aorta_attention_backward(struct aorta_stream *stream, struct aorta_attention shape, const void *qkv,
-                                      const void *out, const void *saved, const void *dout, void *dqkv, void *scratch,
-                                      float *dbias, bool accumulate) {
-    AORTA_TRY(check_attention(backward_kernel.name, &shape));
-    if (shape.batch == 0) {
-        if (!dbias || accumulate) return NULL;
-        return aorta_fill_bytes(stream, dbias, 0, (size_t)(3 * shape.heads * shape.head_dim) * sizeof *dbias);
+/* `out_in` is for devices that save less than the probabilities. */
+aorta_status aorta_attention_backward(struct aorta_stream *stream, const struct aorta_attention_args *a) {
+    const struct aorta_attention *shape = &a->shape;
+    AORTA_TRY(check_attention(backward_kernel.name, shape));
+    if (shape->batch == 0) {
+        if (!a->dbias || a->accumulate) return NULL;
+        return aorta_fill_bytes(stream, a->dbias, 0, (size_t)(3 * shape->heads * shape->head_dim) * sizeof *a->dbias);
     }
     AORTA_TRY(aorta_check_pointers(backward_kernel.name,
-                                   AORTA_POINTERS({"qkv", qkv}, {"out", out}, {"saved", saved}, {"dout", dout},
-                                                  {"dqkv", dqkv}, {"scratch", scratch})));
-    const struct aorta_attention_args args = {.shape = shape,
-                                              .qkv = qkv,
-                                              .saved_in = saved,
-                                              .out_in = out,
-                                              .dout = dout,
-                                              .dqkv = dqkv,
-                                              .scratch = scratch,
-                                              .dbias = dbias,
-                                              .accumulate = accumulate};
-    return aorta_launch(stream, &backward_kernel, &args, sizeof args);
+                                   AORTA_POINTERS({"qkv", a->qkv}, {"out", a->out_in}, {"saved", a->saved_in},
+                                                  {"dout", a->dout}, {"dqkv", a->dqkv}, {"scratch", a->scratch})));
+    return aorta_launch(stream, &backward_kernel, a, sizeof *a);
 }

@@ -134,26 +134,16 @@ static aorta_status check_cache(const char *operation, const struct aorta_cache 
                        (long long)cache->head_dim, WIDEST_HEAD);
 }
 
-aorta_status aorta_cache_attend(struct aorta_stream *stream, const struct aorta_cache *cache, int64_t first,
-                                int64_t queries, const float *qkv, const float *keys, const float *values,
-                                const int64_t *positions, float *out) {
+aorta_status aorta_cache_attend(struct aorta_stream *stream, const struct aorta_cache_attend_args *a) {
     const char *name = attend_kernel.name;
-    AORTA_TRY(check_cache(name, cache));
-    AORTA_TRY(aorta_check_size(name, "first", first, 0));
-    AORTA_TRY(aorta_check_size(name, "queries", queries, 1));
-    AORTA_TRY(aorta_check_size(name, "fresh", cache->fresh, first + queries));
-    if (cache->batch == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(name, AORTA_POINTERS({"qkv", qkv}, {"keys", keys}, {"values", values},
-                                                        {"positions", positions}, {"out", out})));
-    const struct aorta_cache_attend_args args = {.shape = *cache,
-                                                 .first = first,
-                                                 .queries = queries,
-                                                 .qkv = qkv,
-                                                 .keys = keys,
-                                                 .values = values,
-                                                 .positions = positions,
-                                                 .out = out};
-    return aorta_launch(stream, &attend_kernel, &args, sizeof args);
+    AORTA_TRY(check_cache(name, &a->shape));
+    AORTA_TRY(aorta_check_size(name, "first", a->first, 0));
+    AORTA_TRY(aorta_check_size(name, "queries", a->queries, 1));
+    AORTA_TRY(aorta_check_size(name, "fresh", a->shape.fresh, a->first + a->queries));
+    if (a->shape.batch == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(name, AORTA_POINTERS({"qkv", a->qkv}, {"keys", a->keys}, {"values", a->values},
+                                                        {"positions", a->positions}, {"out", a->out})));
+    return aorta_launch(stream, &attend_kernel, a, sizeof *a);
 }
 
 aorta_status aorta_cache_append(struct aorta_stream *stream, const struct aorta_cache *cache, const float *qkv,

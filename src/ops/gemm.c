@@ -46,12 +46,18 @@ static int64_t piece_length(int64_t first, int64_t count) {
 }
 
 /* Converts `rows` × `columns` elements from (row, column) on, as stored. */
-static void piece_read(const struct pieces *p, const void *base, enum aorta_dtype dtype, int64_t stride, int64_t row,
-                       int64_t column, int64_t rows, int64_t columns, float *to) {
-    for (int64_t i = 0; i < rows; i++)
-        p->ops->to_float(to + i * columns,
-                         (const char *)base + (size_t)((row + i) * stride + column) * aorta_dtype_size(dtype), dtype,
-                         columns);
+/* Part of a matrix of any type. */
+struct piece {
+    const void *base;
+    enum aorta_dtype dtype;
+    int64_t stride, row, column, rows, columns;
+};
+
+static void piece_read(const struct pieces *p, struct piece from, float *to) {
+    for (int64_t i = 0; i < from.rows; i++) {
+        const size_t at = (size_t)((from.row + i) * from.stride + from.column) * aorta_dtype_size(from.dtype);
+        p->ops->to_float(to + i * from.columns, (const char *)from.base + at, from.dtype, from.columns);
+    }
 }
 
 static void piece_write(const struct pieces *p, void *c, int64_t row, int64_t column, int64_t rows, int64_t columns) {
@@ -64,17 +70,17 @@ static aorta_status piece_multiply(const struct pieces *p, const void *a, const 
                                    int64_t column) {
     const struct aorta_gemm *gemm = p->gemm;
     const int64_t m = piece_length(row, gemm->m), n = piece_length(column, gemm->n);
-    if (gemm->accumulate) piece_read(p, c, p->c_dtype, gemm->ldc, row, column, m, n, p->c);
+    if (gemm->accumulate) piece_read(p, (struct piece){c, p->c_dtype, gemm->ldc, row, column, m, n}, p->c);
     for (int64_t depth = 0; depth < gemm->k; depth += PIECE) {
         const int64_t k = piece_length(depth, gemm->k);
         if (gemm->transpose_a)
-            piece_read(p, a, p->dtype, gemm->lda, depth, row, k, m, p->a);
+            piece_read(p, (struct piece){a, p->dtype, gemm->lda, depth, row, k, m}, p->a);
         else
-            piece_read(p, a, p->dtype, gemm->lda, row, depth, m, k, p->a);
+            piece_read(p, (struct piece){a, p->dtype, gemm->lda, row, depth, m, k}, p->a);
         if (gemm->transpose_b)
-            piece_read(p, b, p->dtype, gemm->ldb, column, depth, n, k, p->b);
+            piece_read(p, (struct piece){b, p->dtype, gemm->ldb, column, depth, n, k}, p->b);
         else
-            piece_read(p, b, p->dtype, gemm->ldb, depth, column, k, n, p->b);
+            piece_read(p, (struct piece){b, p->dtype, gemm->ldb, depth, column, k, n}, p->b);
         const struct aorta_gemm part = {.m = m,
                                         .n = n,
                                         .k = k,

@@ -185,8 +185,9 @@ static aorta_status linear_backward_weight_gpu(struct aorta_stream *stream, cons
         AORTA_TRY(try_with_bias(stream, a, product, &done));
         if (done) return NULL;
     }
-    if (a->dbias)
-        AORTA_TRY(aorta_ops_gpu_column_sums(stream, s->dtype, a->dy, s->rows, s->out, a->dbias, 0, 0, a->accumulate));
+    const struct aorta_gpu_column_sums bias = {
+        .rows = s->rows, .columns = s->out, .sums = {a->dbias}, .accumulate = a->accumulate};
+    if (a->dbias) AORTA_TRY(aorta_ops_gpu_column_sums(stream, s->dtype, a->dy, &bias));
     if (s->rows == 0) /* a product over nothing is zero */
         return a->accumulate ? NULL : aorta_fill_bytes(stream, a->dweight, 0, (size_t)(s->out * s->in) * sizeof(float));
     const struct aorta_blas_operands operands = {.a = a->x, .b = a->dy, .c = a->dweight};

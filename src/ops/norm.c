@@ -81,48 +81,23 @@ static aorta_status check_norm(const char *operation, const struct aorta_norm *s
     return aorta_check_dropout(operation, shape->dropout);
 }
 
-aorta_status aorta_norm_forward(struct aorta_stream *stream, struct aorta_norm shape, const void *x,
-                                const void *residual, const void *gamma, const void *beta, void *sum, void *y,
-                                float *mean, float *rstd) {
-    AORTA_TRY(check_norm(forward_kernel.name, &shape));
-    if (shape.rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(forward_kernel.name, AORTA_POINTERS({"x", x}, {"gamma", gamma}, {"beta", beta},
-                                                                       {"y", y}, {"mean", mean}, {"rstd", rstd})));
-    if (residual || shape.dropout > 0.0f) AORTA_TRY(aorta_check_pointer(forward_kernel.name, "sum", sum));
-    const struct aorta_norm_args args = {.shape = shape,
-                                         .x = x,
-                                         .residual = residual,
-                                         .gamma = gamma,
-                                         .beta = beta,
-                                         .sum = sum,
-                                         .y = y,
-                                         .mean = mean,
-                                         .rstd = rstd};
-    return aorta_launch(stream, &forward_kernel, &args, sizeof args);
+aorta_status aorta_norm_forward(struct aorta_stream *stream, const struct aorta_norm_args *a) {
+    AORTA_TRY(check_norm(forward_kernel.name, &a->shape));
+    if (a->shape.rows == 0) return NULL;
+    AORTA_TRY(
+        aorta_check_pointers(forward_kernel.name, AORTA_POINTERS({"x", a->x}, {"gamma", a->gamma}, {"beta", a->beta},
+                                                                 {"y", a->y}, {"mean", a->mean}, {"rstd", a->rstd})));
+    if (a->residual || a->shape.dropout > 0.0f) AORTA_TRY(aorta_check_pointer(forward_kernel.name, "sum", a->sum));
+    return aorta_launch(stream, &forward_kernel, a, sizeof *a);
 }
 
-aorta_status aorta_norm_backward(struct aorta_stream *stream, struct aorta_norm shape, const void *dy,
-                                 const void *dy_extra, const void *sum, const void *gamma, const float *mean,
-                                 const float *rstd, void *dsum, void *dx, float *dgamma, float *dbeta, float *dbias,
-                                 bool accumulate) {
-    AORTA_TRY(check_norm(backward_kernel.name, &shape));
+aorta_status aorta_norm_backward(struct aorta_stream *stream, const struct aorta_norm_backward_args *a) {
+    AORTA_TRY(check_norm(backward_kernel.name, &a->shape));
     AORTA_TRY(aorta_check_pointers(backward_kernel.name,
-                                   AORTA_POINTERS({"gamma", gamma}, {"dgamma", dgamma}, {"dbeta", dbeta})));
-    if (shape.rows > 0)
-        AORTA_TRY(aorta_check_pointers(backward_kernel.name, AORTA_POINTERS({"dy", dy}, {"sum", sum}, {"mean", mean},
-                                                                            {"rstd", rstd}, {"dsum", dsum})));
-    const struct aorta_norm_backward_args args = {.shape = shape,
-                                                  .dy = dy,
-                                                  .dy_extra = dy_extra,
-                                                  .sum = sum,
-                                                  .gamma = gamma,
-                                                  .mean = mean,
-                                                  .rstd = rstd,
-                                                  .dsum = dsum,
-                                                  .dx = dx,
-                                                  .dgamma = dgamma,
-                                                  .dbeta = dbeta,
-                                                  .dbias = dbias,
-                                                  .accumulate = accumulate};
-    return aorta_launch(stream, &backward_kernel, &args, sizeof args);
+                                   AORTA_POINTERS({"gamma", a->gamma}, {"dgamma", a->dgamma}, {"dbeta", a->dbeta})));
+    if (a->shape.rows > 0)
+        AORTA_TRY(
+            aorta_check_pointers(backward_kernel.name, AORTA_POINTERS({"dy", a->dy}, {"sum", a->sum}, {"mean", a->mean},
+                                                                      {"rstd", a->rstd}, {"dsum", a->dsum})));
+    return aorta_launch(stream, &backward_kernel, a, sizeof *a);
 }

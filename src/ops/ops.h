@@ -111,9 +111,7 @@ AORTA_MUST_USE aorta_status aorta_cross_entropy(struct aorta_stream *stream, int
  * and the new ones up to itself. keys, values [batch, window, E] of this layer hold the last `window` positions, of
  * positions[batch] in all: position p lies in row p mod window. qkv [fresh, batch, 3E] of this layer; out
  * [queries, batch, E]. */
-AORTA_MUST_USE aorta_status aorta_cache_attend(struct aorta_stream *stream, const struct aorta_cache *cache,
-                                               int64_t first, int64_t queries, const float *qkv, const float *keys,
-                                               const float *values, const int64_t *positions, float *out);
+AORTA_MUST_USE aorta_status aorta_cache_attend(struct aorta_stream *stream, const struct aorta_cache_attend_args *args);
 /* Writes keys and values of new positions 0 … n − 1 of all layers into the caches [layers, batch, window, E]; n is
  * counts[sequence], or `fresh` where counts is NULL, and at most `window`. */
 AORTA_MUST_USE aorta_status aorta_cache_append(struct aorta_stream *stream, const struct aorta_cache *cache,
@@ -124,9 +122,16 @@ AORTA_MUST_USE aorta_status aorta_cache_advance(struct aorta_stream *stream, int
                                                 const int32_t *counts, int64_t count);
 /* tokens[row] is drawn from softmax(x[row]) (the largest of x − ln of an exponential random number: the Gumbel-max
  * method), logsums[row] = log Σ exp(x[row]). The numbers depend on seed, site, *step and row; step may be NULL. */
-AORTA_MUST_USE aorta_status aorta_sample(struct aorta_stream *stream, int64_t rows, int64_t vocab, const float *x,
-                                         uint64_t seed, uint32_t site, const int64_t *step, int64_t *tokens,
-                                         float *logsums);
+struct aorta_sample_call {
+    int64_t rows, vocab;
+    const float *x;
+    uint64_t seed;
+    uint32_t site;
+    const int64_t *step;
+    int64_t *tokens;
+    float *logsums;
+};
+AORTA_MUST_USE aorta_status aorta_sample(struct aorta_stream *stream, const struct aorta_sample_call *call);
 /* Speculative sampling as Leviathan et al. have it ("Fast Inference from Transformers via Speculative Decoding", ICML
  * 2023): proposed tokens are accepted one after the other with probability min(1, p/q); then one more token is drawn,
  * from what p has more than q at the first that was rejected, or from p when all were taken.
@@ -200,13 +205,12 @@ size_t aorta_attention_scratch_bytes(const struct aorta_device *device, struct a
  * contiguous within each, as torch.nn.MultiheadAttention's in_proj lays them out. */
 AORTA_MUST_USE aorta_status aorta_attention_forward(struct aorta_stream *stream, struct aorta_attention shape,
                                                     const void *qkv, void *out, void *saved, void *scratch);
-/* dbias [3E] fp32 (may be NULL): gradient of in_proj's bias, Σ_rows dqkv, += when `accumulate`. Its part for the keys
+/* dqkv from dout, the gradient of `out`; out_in and saved_in are what forward made (`out` and `saved` are not read).
+ * dbias [3E] fp32 (may be NULL): gradient of in_proj's bias, Σ_rows dqkv, += when `accumulate`. Its part for the keys
  * is 0, whatever rounding would leave there: a constant added to all keys changes every score of a row alike, and
  * softmax not at all. */
-AORTA_MUST_USE aorta_status aorta_attention_backward(struct aorta_stream *stream, struct aorta_attention shape,
-                                                     const void *qkv, const void *out, const void *saved,
-                                                     const void *dout, void *dqkv, void *scratch, float *dbias,
-                                                     bool accumulate);
+AORTA_MUST_USE aorta_status aorta_attention_backward(struct aorta_stream *stream,
+                                                     const struct aorta_attention_args *args);
 
 /* ---- residual + dropout + LayerNorm, in one pass over memory ---- */
 
@@ -220,17 +224,13 @@ AORTA_MUST_USE aorta_status aorta_sums_finish(struct aorta_stream *stream);
  * residual NULL: sum = dropout(x). sum [rows, width] is read by backward and may be x itself; NULL is allowed when
  * residual is NULL and dropout is 0 (backward then takes x as sum). mean, rstd [rows] fp32. gamma, beta [width] dtype.
  */
-AORTA_MUST_USE aorta_status aorta_norm_forward(struct aorta_stream *stream, struct aorta_norm shape, const void *x,
-                                               const void *residual, const void *gamma, const void *beta, void *sum,
-                                               void *y, float *mean, float *rstd);
+AORTA_MUST_USE aorta_status aorta_norm_forward(struct aorta_stream *stream, const struct aorta_norm_args *args);
 /* dsum = gradient with respect to sum (that is, of the residual branch) [rows, width]; dx = dropoutᵀ(dsum), NULL when
  * the caller does not need it apart (no dropout: dx == dsum). dy_extra (may be NULL) is a second gradient of y that is
  * added to dy on the fly. dgamma, dbeta [width] fp32, += when `accumulate`; so is dbias = Σ_rows dx (of dsum where dx
  * is NULL), the gradient of the bias of the layer that made x; NULL: not wanted. */
-AORTA_MUST_USE aorta_status aorta_norm_backward(struct aorta_stream *stream, struct aorta_norm shape, const void *dy,
-                                                const void *dy_extra, const void *sum, const void *gamma,
-                                                const float *mean, const float *rstd, void *dsum, void *dx,
-                                                float *dgamma, float *dbeta, float *dbias, bool accumulate);
+AORTA_MUST_USE aorta_status aorta_norm_backward(struct aorta_stream *stream,
+                                                const struct aorta_norm_backward_args *args);
 
 /* ---- exact GELU, then dropout ---- */
 

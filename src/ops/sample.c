@@ -97,29 +97,30 @@ static aorta_status accept_gpu(struct aorta_stream *stream, const void *args) {
 static const struct aorta_kernel sample_kernel = {"sample", sample, sample_gpu};
 static const struct aorta_kernel accept_kernel = {"accept", accept, accept_gpu};
 
-static aorta_status run_sample(struct aorta_stream *stream, int64_t rows, int64_t vocab, const float *x,
-                               struct aorta_sample_args args) {
-    AORTA_TRY(aorta_check_size(sample_kernel.name, "rows", rows, 0));
-    AORTA_TRY(aorta_check_size(sample_kernel.name, "vocab", vocab, 1));
-    if (rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(sample_kernel.name, AORTA_POINTERS({"x", x}, {"logsums", args.logsums})));
-    args.rows = rows, args.vocab = vocab, args.x = x;
-    return aorta_launch(stream, &sample_kernel, &args, sizeof args);
+static aorta_status run_sample(struct aorta_stream *stream, const struct aorta_sample_args *args) {
+    AORTA_TRY(aorta_check_size(sample_kernel.name, "rows", args->rows, 0));
+    AORTA_TRY(aorta_check_size(sample_kernel.name, "vocab", args->vocab, 1));
+    if (args->rows == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(sample_kernel.name, AORTA_POINTERS({"x", args->x}, {"logsums", args->logsums})));
+    return aorta_launch(stream, &sample_kernel, args, sizeof *args);
 }
 
-aorta_status aorta_sample(struct aorta_stream *stream, int64_t rows, int64_t vocab, const float *x, uint64_t seed,
-                          uint32_t site, const int64_t *step, int64_t *tokens, float *logsums) {
-    AORTA_TRY(aorta_check_pointer(sample_kernel.name, "tokens", tokens));
-    const struct aorta_sample_args args = {.key = {(uint32_t)seed, (uint32_t)(seed >> 32)},
-                                           .site = site,
-                                           .step = step,
-                                           .tokens = tokens,
-                                           .logsums = logsums};
-    return run_sample(stream, rows, vocab, x, args);
+aorta_status aorta_sample(struct aorta_stream *stream, const struct aorta_sample_call *call) {
+    AORTA_TRY(aorta_check_pointer(sample_kernel.name, "tokens", call->tokens));
+    const struct aorta_sample_args args = {.rows = call->rows,
+                                           .vocab = call->vocab,
+                                           .x = call->x,
+                                           .key = {(uint32_t)call->seed, (uint32_t)(call->seed >> 32)},
+                                           .site = call->site,
+                                           .step = call->step,
+                                           .tokens = call->tokens,
+                                           .logsums = call->logsums};
+    return run_sample(stream, &args);
 }
 
 aorta_status aorta_logsum(struct aorta_stream *stream, int64_t rows, int64_t vocab, const float *x, float *logsums) {
-    return run_sample(stream, rows, vocab, x, (struct aorta_sample_args){.logsums = logsums});
+    const struct aorta_sample_args args = {.rows = rows, .vocab = vocab, .x = x, .logsums = logsums};
+    return run_sample(stream, &args);
 }
 
 aorta_status aorta_accept(struct aorta_stream *stream, struct aorta_acceptance shape,

@@ -108,8 +108,16 @@ static void check_example(struct rig *rig, struct aorta_attention shape) {
     const int64_t width = 3 * shape.heads * shape.head_dim, rows = shape.batch * shape.positions;
     double *start = rig_random(rig, AORTA_F32, width, 1);
     float *dbias = rig_put(rig, AORTA_F32, start, width);
-    check_ok(aorta_attention_backward(rig->stream, shape, qkv, out, saved, rig_put(rig, dtype, e.weight, count), dqkv,
-                                      scratch, dbias, true));
+    check_ok(aorta_attention_backward(rig->stream,
+                                      &(struct aorta_attention_args){.shape = shape,
+                                                                     .qkv = qkv,
+                                                                     .out_in = out,
+                                                                     .saved_in = saved,
+                                                                     .dout = rig_put(rig, dtype, e.weight, count),
+                                                                     .dqkv = dqkv,
+                                                                     .scratch = scratch,
+                                                                     .dbias = dbias,
+                                                                     .accumulate = true}));
     double *gradient = rig_get(rig, dtype, dqkv, 3 * count);
     for (int64_t i = 0; i < 3 * count; i++)
         if (i % width / (width / 3) == 1) gradient[i] = 0.0; /* the keys' bias has no gradient */
@@ -157,7 +165,10 @@ static void wrong_arguments(void **state) {
     check_fails(aorta_attention_forward(rig->stream, shape, some, some, some, some), AORTA_INTERNAL, "head_dim is 0");
     shape.head_dim = 1;
     check_fails(aorta_attention_forward(rig->stream, shape, some, some, NULL, some), AORTA_INTERNAL, "saved is NULL");
-    check_fails(aorta_attention_backward(rig->stream, shape, some, some, some, NULL, some, some, NULL, false),
+    check_fails(aorta_attention_backward(
+                    rig->stream,
+                    &(struct aorta_attention_args){
+                        .shape = shape, .qkv = some, .out_in = some, .saved_in = some, .dqkv = some, .scratch = some}),
                 AORTA_INTERNAL, "dout is NULL");
 }
 

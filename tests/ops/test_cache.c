@@ -46,10 +46,15 @@ static void check_attention(struct rig *rig, struct aorta_cache c, int64_t first
             attend_naive(&c, &t, first + row / c.batch, row % c.batch, head,
                          expected + row * width + head * c.head_dim);
     float *out = rig_alloc(rig, (size_t)(queries * c.batch * width) * sizeof(float));
-    check_ok(aorta_cache_attend(rig->stream, &c, first, queries,
-                                rig_put(rig, AORTA_F32, t.qkv, c.fresh * c.batch * 3 * width),
-                                rig_put(rig, AORTA_F32, t.keys, cached), rig_put(rig, AORTA_F32, t.values, cached),
-                                rig_put_bytes(rig, t.positions, sizeof t.positions), out));
+    check_ok(aorta_cache_attend(rig->stream, &(struct aorta_cache_attend_args){
+                                                 .shape = c,
+                                                 .first = first,
+                                                 .queries = queries,
+                                                 .qkv = rig_put(rig, AORTA_F32, t.qkv, c.fresh * c.batch * 3 * width),
+                                                 .keys = rig_put(rig, AORTA_F32, t.keys, cached),
+                                                 .values = rig_put(rig, AORTA_F32, t.values, cached),
+                                                 .positions = rig_put_bytes(rig, t.positions, sizeof t.positions),
+                                                 .out = out}));
     rig_close_to("out", rig_get(rig, AORTA_F32, out, queries * c.batch * width), expected, queries * c.batch * width,
                  3e-6, 2e-6);
 }
@@ -106,11 +111,24 @@ static void wrong_arguments(void **state) {
     float some[4] = {0};
     int64_t positions[1] = {0};
     struct aorta_cache c = {.layers = 1, .batch = 1, .window = 4, .heads = 1, .head_dim = 129, .fresh = 2};
-    check_fails(aorta_cache_attend(rig->stream, &c, 0, 1, some, some, some, positions, some), AORTA_UNSUPPORTED,
-                "heads of 129; they have at most 128");
+    check_fails(aorta_cache_attend(rig->stream, &(struct aorta_cache_attend_args){.shape = c,
+                                                                                  .queries = 1,
+                                                                                  .qkv = some,
+                                                                                  .keys = some,
+                                                                                  .values = some,
+                                                                                  .positions = positions,
+                                                                                  .out = some}),
+                AORTA_UNSUPPORTED, "heads of 129; they have at most 128");
     c.head_dim = 4;
-    check_fails(aorta_cache_attend(rig->stream, &c, 1, 2, some, some, some, positions, some), AORTA_INTERNAL,
-                "fresh is 2, must be at least 3");
+    check_fails(aorta_cache_attend(rig->stream, &(struct aorta_cache_attend_args){.shape = c,
+                                                                                  .first = 1,
+                                                                                  .queries = 2,
+                                                                                  .qkv = some,
+                                                                                  .keys = some,
+                                                                                  .values = some,
+                                                                                  .positions = positions,
+                                                                                  .out = some}),
+                AORTA_INTERNAL, "fresh is 2, must be at least 3");
     c.fresh = 5;
     check_fails(aorta_cache_append(rig->stream, &c, some, some, some, positions, NULL), AORTA_INTERNAL,
                 "window is 4, must be at least 5");

@@ -64,9 +64,16 @@ static struct outputs run_forward(struct rig *rig, const struct example *e, bool
                           .gamma = rig_put(rig, dtype, e->gamma, e->shape.width),
                           .mean = rig_alloc(rig, (size_t)e->shape.rows * sizeof(float)),
                           .rstd = rig_alloc(rig, (size_t)e->shape.rows * sizeof(float))};
-    check_ok(aorta_norm_forward(rig->stream, e->shape, x, e->residual ? rig_put(rig, dtype, e->residual, count) : NULL,
-                                out.gamma, rig_put(rig, dtype, e->beta, e->shape.width), out.sum, out.y, out.mean,
-                                out.rstd));
+    check_ok(aorta_norm_forward(
+        rig->stream, &(struct aorta_norm_args){.shape = e->shape,
+                                               .x = x,
+                                               .residual = e->residual ? rig_put(rig, dtype, e->residual, count) : NULL,
+                                               .gamma = out.gamma,
+                                               .beta = rig_put(rig, dtype, e->beta, e->shape.width),
+                                               .sum = out.sum,
+                                               .y = out.y,
+                                               .mean = out.mean,
+                                               .rstd = out.rstd}));
     return out;
 }
 
@@ -88,9 +95,20 @@ static void check_example(struct rig *rig, struct aorta_norm shape, bool residua
     float *dbias = rig_put(rig, AORTA_F32, start, shape.width);
     const size_t bytes = (size_t)count * aorta_dtype_size(shape.dtype);
     void *dsum = rig_alloc(rig, bytes), *dx = rig_alloc(rig, bytes);
-    check_ok(aorta_norm_backward(rig->stream, e.shape, rig_put(rig, shape.dtype, first, count),
-                                 rig_put(rig, shape.dtype, second, count), out.sum, out.gamma, out.mean, out.rstd, dsum,
-                                 dx, dgamma, dbeta, dbias, true));
+    check_ok(aorta_norm_backward(
+        rig->stream, &(struct aorta_norm_backward_args){.shape = e.shape,
+                                                        .dy = rig_put(rig, shape.dtype, first, count),
+                                                        .dy_extra = rig_put(rig, shape.dtype, second, count),
+                                                        .sum = out.sum,
+                                                        .gamma = out.gamma,
+                                                        .mean = out.mean,
+                                                        .rstd = out.rstd,
+                                                        .dsum = dsum,
+                                                        .dx = dx,
+                                                        .dgamma = dgamma,
+                                                        .dbeta = dbeta,
+                                                        .dbias = dbias,
+                                                        .accumulate = true}));
     const double relative = 4.0 * unit + 1e-5, absolute = 30.0 * unit + 1e-5;
     if (residual)
         rig_gradient("dsum", loss, &e, e.residual, count, rig_get(rig, shape.dtype, dsum, count), relative, absolute);
@@ -129,21 +147,36 @@ static void plain_layernorm(void **state) {
     const int64_t count = 4 * 33;
     float *x = rig_put(rig, AORTA_F32, e.x, count), *y = rig_alloc(rig, sizeof(float) * (size_t)count);
     float *gamma = rig_put(rig, AORTA_F32, e.gamma, 33), *mean = rig_alloc(rig, 16), *rstd = rig_alloc(rig, 16);
-    check_ok(aorta_norm_forward(rig->stream, shape, x, NULL, gamma, rig_put(rig, AORTA_F32, e.beta, 33), NULL, y, mean,
-                                rstd));
+    check_ok(aorta_norm_forward(rig->stream, &(struct aorta_norm_args){.shape = shape,
+                                                                       .x = x,
+                                                                       .gamma = gamma,
+                                                                       .beta = rig_put(rig, AORTA_F32, e.beta, 33),
+                                                                       .y = y,
+                                                                       .mean = mean,
+                                                                       .rstd = rstd}));
     reference(&e);
     rig_close_to("y", rig_get(rig, AORTA_F32, y, count), e.y, count, 1e-6, 2e-6);
     float *dsum = rig_alloc(rig, sizeof(float) * (size_t)count), *dgamma = rig_alloc(rig, 33 * sizeof(float)),
           *dbeta = rig_alloc(rig, 33 * sizeof(float)), *dbias = rig_alloc(rig, 33 * sizeof(float));
-    check_ok(aorta_norm_backward(rig->stream, shape, rig_put(rig, AORTA_F32, e.weight, count), NULL, x, gamma, mean,
-                                 rstd, dsum, NULL, dgamma, dbeta, dbias, false));
+    check_ok(aorta_norm_backward(rig->stream,
+                                 &(struct aorta_norm_backward_args){.shape = shape,
+                                                                    .dy = rig_put(rig, AORTA_F32, e.weight, count),
+                                                                    .sum = x,
+                                                                    .gamma = gamma,
+                                                                    .mean = mean,
+                                                                    .rstd = rstd,
+                                                                    .dsum = dsum,
+                                                                    .dgamma = dgamma,
+                                                                    .dbeta = dbeta,
+                                                                    .dbias = dbias}));
     rig_sums_of_rows(rig, "dbias", AORTA_F32, rig_get(rig, AORTA_F32, dsum, count), 4, 33, NULL, dbias);
     rig_gradient("dx", loss, &e, e.x, count, rig_get(rig, AORTA_F32, dsum, count), 1e-5, 1e-5);
     rig_gradient("dgamma", loss, &e, e.gamma, 33, rig_get(rig, AORTA_F32, dgamma, 33), 1e-5, 1e-5);
     /* no rows: nothing is added, and the gradients of nothing are zero */
     shape.rows = 0;
-    check_ok(aorta_norm_backward(rig->stream, shape, NULL, NULL, NULL, gamma, NULL, NULL, NULL, NULL, dgamma, dbeta,
-                                 dbias, false));
+    check_ok(aorta_norm_backward(
+        rig->stream, &(struct aorta_norm_backward_args){
+                         .shape = shape, .gamma = gamma, .dgamma = dgamma, .dbeta = dbeta, .dbias = dbias}));
     double *zero = rig_values(rig, 33);
     rig_close_to("dgamma", rig_get(rig, AORTA_F32, dgamma, 33), zero, 33, 0.0, 0.0);
     rig_close_to("dbias", rig_get(rig, AORTA_F32, dbias, 33), zero, 33, 0.0, 0.0);
@@ -153,14 +186,36 @@ static void wrong_arguments(void **state) {
     struct rig *rig = *state;
     float some[8] = {0};
     struct aorta_norm shape = {.dtype = AORTA_F32, .rows = 1, .width = 8, .eps = 0.0f};
-    check_fails(aorta_norm_forward(rig->stream, shape, some, NULL, some, some, some, some, some, some), AORTA_INTERNAL,
-                "eps 0");
+    check_fails(aorta_norm_forward(rig->stream, &(struct aorta_norm_args){.shape = shape,
+                                                                          .x = some,
+                                                                          .gamma = some,
+                                                                          .beta = some,
+                                                                          .sum = some,
+                                                                          .y = some,
+                                                                          .mean = some,
+                                                                          .rstd = some}),
+                AORTA_INTERNAL, "eps 0");
     shape.eps = 1e-5f;
-    check_fails(aorta_norm_forward(rig->stream, shape, some, some, some, some, NULL, some, some, some), AORTA_INTERNAL,
-                "sum is NULL");
+    check_fails(aorta_norm_forward(rig->stream, &(struct aorta_norm_args){.shape = shape,
+                                                                          .x = some,
+                                                                          .residual = some,
+                                                                          .gamma = some,
+                                                                          .beta = some,
+                                                                          .y = some,
+                                                                          .mean = some,
+                                                                          .rstd = some}),
+                AORTA_INTERNAL, "sum is NULL");
     shape.dropout = 1.5f;
-    check_fails(aorta_norm_forward(rig->stream, shape, some, some, some, some, some, some, some, some), AORTA_INTERNAL,
-                "dropout 1.5");
+    check_fails(aorta_norm_forward(rig->stream, &(struct aorta_norm_args){.shape = shape,
+                                                                          .x = some,
+                                                                          .residual = some,
+                                                                          .gamma = some,
+                                                                          .beta = some,
+                                                                          .sum = some,
+                                                                          .y = some,
+                                                                          .mean = some,
+                                                                          .rstd = some}),
+                AORTA_INTERNAL, "dropout 1.5");
 }
 
 int main(void) {

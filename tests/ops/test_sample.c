@@ -42,7 +42,14 @@ static void drawn_as_often(void **state) {
     int64_t *tokens = rig_alloc(rig, ROWS * sizeof *tokens), got[ROWS], again[ROWS], seen[VOCAB] = {0};
     float *device = rig_put(rig, AORTA_F32, rows, ROWS * VOCAB), *logsums = rig_alloc(rig, ROWS * sizeof(float));
     const int64_t *at = rig_put_bytes(rig, &step, sizeof step);
-    check_ok(aorta_sample(rig->stream, n, VOCAB, device, 42, 7, at, tokens, logsums));
+    check_ok(aorta_sample(rig->stream, &(struct aorta_sample_call){.rows = n,
+                                                                   .vocab = VOCAB,
+                                                                   .x = device,
+                                                                   .seed = 42,
+                                                                   .site = 7,
+                                                                   .step = at,
+                                                                   .tokens = tokens,
+                                                                   .logsums = logsums}));
     rig_get_bytes(rig, got, tokens, (size_t)n * sizeof *got);
     rig_close_to("logsum", rig_get(rig, AORTA_F32, logsums, n), sums, n, 1e-6, 1e-6);
     for (int64_t i = 0; i < n; i++) {
@@ -51,10 +58,20 @@ static void drawn_as_often(void **state) {
     }
     check_shares("drawn", seen, softmax(rig, x, VOCAB), VOCAB, (double)n);
     /* The same again, and something else in another step. */
-    check_ok(aorta_sample(rig->stream, n, VOCAB, device, 42, 7, at, tokens, logsums));
+    check_ok(aorta_sample(rig->stream, &(struct aorta_sample_call){.rows = n,
+                                                                   .vocab = VOCAB,
+                                                                   .x = device,
+                                                                   .seed = 42,
+                                                                   .site = 7,
+                                                                   .step = at,
+                                                                   .tokens = tokens,
+                                                                   .logsums = logsums}));
     rig_get_bytes(rig, again, tokens, (size_t)n * sizeof *again);
     assert_memory_equal(got, again, (size_t)n * sizeof *got);
-    check_ok(aorta_sample(rig->stream, n, VOCAB, device, 42, 7, NULL, tokens, logsums));
+    check_ok(aorta_sample(
+        rig->stream,
+        &(struct aorta_sample_call){
+            .rows = n, .vocab = VOCAB, .x = device, .seed = 42, .site = 7, .tokens = tokens, .logsums = logsums}));
     rig_get_bytes(rig, again, tokens, (size_t)n * sizeof *again);
     assert_memory_not_equal(got, again, (size_t)n * sizeof *got);
 }
@@ -67,7 +84,13 @@ static void certain(void **state) {
     x[4999] = 200.0, x[WIDE] = 200.0;
     int64_t *tokens = rig_alloc(rig, 2 * sizeof *tokens), got[2];
     float *logsums = rig_alloc(rig, 2 * sizeof(float));
-    check_ok(aorta_sample(rig->stream, 2, WIDE, rig_put(rig, AORTA_F32, x, 2 * WIDE), 1, 2, NULL, tokens, logsums));
+    check_ok(aorta_sample(rig->stream, &(struct aorta_sample_call){.rows = 2,
+                                                                   .vocab = WIDE,
+                                                                   .x = rig_put(rig, AORTA_F32, x, 2 * WIDE),
+                                                                   .seed = 1,
+                                                                   .site = 2,
+                                                                   .tokens = tokens,
+                                                                   .logsums = logsums}));
     rig_get_bytes(rig, got, tokens, sizeof got);
     assert_int_equal(got[0], 4999);
     assert_int_equal(got[1], 0);
@@ -102,7 +125,13 @@ static struct game game_begin(struct rig *rig, double *p, double *q) {
                                             .totals = rig_put_bytes(rig, zeros, sizeof zeros),
                                             .accepted = rig_alloc(rig, BATCH * sizeof(int32_t)),
                                             .counts = rig_alloc(rig, BATCH * sizeof(int32_t))};
-    check_ok(aorta_sample(rig->stream, DRAFTED * batch, WORDS, g.t.q, 9, 1, NULL, tokens, q_sums));
+    check_ok(aorta_sample(rig->stream, &(struct aorta_sample_call){.rows = DRAFTED * batch,
+                                                                   .vocab = WORDS,
+                                                                   .x = g.t.q,
+                                                                   .seed = 9,
+                                                                   .site = 1,
+                                                                   .tokens = tokens,
+                                                                   .logsums = q_sums}));
     check_ok(aorta_logsum(rig->stream, (DRAFTED + 1) * batch, WORDS, g.t.p, p_sums));
     return g;
 }
@@ -175,8 +204,15 @@ static void wrong_arguments(void **state) {
     struct rig *rig = *state;
     float some[4] = {0};
     int64_t token;
-    check_fails(aorta_sample(rig->stream, 1, 0, some, 1, 1, NULL, &token, some), AORTA_INTERNAL, "vocab is 0");
-    check_fails(aorta_sample(rig->stream, 1, 4, some, 1, 1, NULL, NULL, some), AORTA_INTERNAL, "tokens is NULL");
+    check_fails(
+        aorta_sample(rig->stream,
+                     &(struct aorta_sample_call){
+                         .rows = 1, .vocab = 0, .x = some, .seed = 1, .site = 1, .tokens = &token, .logsums = some}),
+        AORTA_INTERNAL, "vocab is 0");
+    check_fails(aorta_sample(rig->stream,
+                             &(struct aorta_sample_call){
+                                 .rows = 1, .vocab = 4, .x = some, .seed = 1, .site = 1, .logsums = some}),
+                AORTA_INTERNAL, "tokens is NULL");
     const struct aorta_acceptance_tensors none = {0};
     struct aorta_acceptance shape = {.batch = 1, .drafted = 33, .vocab = 4};
     check_fails(aorta_accept(rig->stream, shape, &none), AORTA_INTERNAL, "drafted is 33, at most 32");

@@ -32,8 +32,17 @@ static void make_sums(struct rig *rig, const struct tensors *t, float *to) {
     for (int i = 0; i < TIMES; i++) {
         const bool last = i + 1 == TIMES;
         float *sums = last ? to : to + i * 4 * WIDTH;
-        check_ok(aorta_norm_backward(rig->stream, norm, t->dy, NULL, t->x, t->gamma, t->mean, t->rstd, t->dx, NULL,
-                                     sums, sums + WIDTH, sums + 2 * WIDTH, last));
+        check_ok(aorta_norm_backward(rig->stream, &(struct aorta_norm_backward_args){.shape = norm,
+                                                                                     .dy = t->dy,
+                                                                                     .sum = t->x,
+                                                                                     .gamma = t->gamma,
+                                                                                     .mean = t->mean,
+                                                                                     .rstd = t->rstd,
+                                                                                     .dsum = t->dx,
+                                                                                     .dgamma = sums,
+                                                                                     .dbeta = sums + WIDTH,
+                                                                                     .dbias = sums + 2 * WIDTH,
+                                                                                     .accumulate = last}));
         check_ok(aorta_gelu_backward(rig->stream, gelu, t->x, t->dy, t->spare, sums + 3 * WIDTH, last));
     }
 }
@@ -62,8 +71,15 @@ static void not_before_the_end(void **state) {
     for (int i = 0; i < 2; i++) {
         check_ok(aorta_sums_gather(rig->stream));
         if (i == 0)
-            check_ok(aorta_norm_backward(rig->stream, norm, t.dy, NULL, t.x, t.gamma, t.mean, t.rstd, t.dx, NULL, sums,
-                                         sums + WIDTH, NULL, false));
+            check_ok(aorta_norm_backward(rig->stream, &(struct aorta_norm_backward_args){.shape = norm,
+                                                                                         .dy = t.dy,
+                                                                                         .sum = t.x,
+                                                                                         .gamma = t.gamma,
+                                                                                         .mean = t.mean,
+                                                                                         .rstd = t.rstd,
+                                                                                         .dsum = t.dx,
+                                                                                         .dgamma = sums,
+                                                                                         .dbeta = sums + WIDTH}));
         const bool there = !isnan(rig_get(rig, AORTA_F32, sums, 1)[0]);
         assert_int_equal(there, !aorta_device_is_gpu(rig->device));
     }

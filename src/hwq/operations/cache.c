@@ -14,9 +14,14 @@ struct shape {
 
 static aorta_status run_attend(const struct hwq_operation *o, struct aorta_stream *stream) {
     const struct shape *shape = o->shape;
-    return aorta_cache_attend(stream, &shape->cache, shape->first, shape->queries, hwq_floats(o->in[QKV]),
-                              hwq_floats(o->in[KEYS]), hwq_floats(o->in[VALUES]), hwq_at_device(o->in[POSITIONS]),
-                              hwq_floats(o->out[0]));
+    return aorta_cache_attend(stream, &(struct aorta_cache_attend_args){.shape = shape->cache,
+                                                                        .first = shape->first,
+                                                                        .queries = shape->queries,
+                                                                        .qkv = hwq_floats(o->in[QKV]),
+                                                                        .keys = hwq_floats(o->in[KEYS]),
+                                                                        .values = hwq_floats(o->in[VALUES]),
+                                                                        .positions = hwq_at_device(o->in[POSITIONS]),
+                                                                        .out = hwq_floats(o->out[0])});
 }
 
 /* Element `column` of the key (or value) at time t of a sequence: cached, then new ones. */

@@ -31,9 +31,15 @@ static struct aorta_norm norm_shape(const struct hwq_tensor *x) {
 }
 
 static aorta_status run_norm(const struct hwq_operation *o, struct aorta_stream *stream) {
-    return aorta_norm_forward(stream, norm_shape(&o->in[X]), hwq_floats(o->in[X]), hwq_floats(o->in[RESIDUAL]),
-                              hwq_floats(o->in[GAMMA]), hwq_floats(o->in[BETA]), hwq_floats(o->out[SUM]),
-                              hwq_floats(o->out[Y]), hwq_floats(o->out[MEAN]), hwq_floats(o->out[RSTD]));
+    return aorta_norm_forward(stream, &(struct aorta_norm_args){.shape = norm_shape(&o->in[X]),
+                                                                .x = hwq_floats(o->in[X]),
+                                                                .residual = hwq_floats(o->in[RESIDUAL]),
+                                                                .gamma = hwq_floats(o->in[GAMMA]),
+                                                                .beta = hwq_floats(o->in[BETA]),
+                                                                .sum = hwq_floats(o->out[SUM]),
+                                                                .y = hwq_floats(o->out[Y]),
+                                                                .mean = hwq_floats(o->out[MEAN]),
+                                                                .rstd = hwq_floats(o->out[RSTD])});
 }
 
 static struct hwq_value sum_element(struct hwq_checker *c, const struct hwq_operation *o, int64_t row, int64_t column) {
@@ -87,10 +93,16 @@ struct hwq_tensor hwq_norm_forward(struct hwq_graph *g, int s, const struct hwq_
 }
 
 static aorta_status run_norm_backward(const struct hwq_operation *o, struct aorta_stream *stream) {
-    return aorta_norm_backward(stream, norm_shape(&o->in[OF]), hwq_floats(o->in[DY]), hwq_floats(o->in[EXTRA]),
-                               hwq_floats(o->in[OF]), hwq_floats(o->in[SCALE]), hwq_floats(o->in[MEANS]),
-                               hwq_floats(o->in[RSTDS]), hwq_floats(o->out[0]), NULL, hwq_floats(o->out[1]),
-                               hwq_floats(o->out[2]), NULL, false);
+    return aorta_norm_backward(stream, &(struct aorta_norm_backward_args){.shape = norm_shape(&o->in[OF]),
+                                                                          .dy = hwq_floats(o->in[DY]),
+                                                                          .dy_extra = hwq_floats(o->in[EXTRA]),
+                                                                          .sum = hwq_floats(o->in[OF]),
+                                                                          .gamma = hwq_floats(o->in[SCALE]),
+                                                                          .mean = hwq_floats(o->in[MEANS]),
+                                                                          .rstd = hwq_floats(o->in[RSTDS]),
+                                                                          .dsum = hwq_floats(o->out[0]),
+                                                                          .dgamma = hwq_floats(o->out[1]),
+                                                                          .dbeta = hwq_floats(o->out[2])});
 }
 
 static struct hwq_value slope(struct hwq_checker *c, const struct hwq_operation *o, int64_t row, int64_t column) {
@@ -257,8 +269,14 @@ struct draw {
 
 static aorta_status run_sample(const struct hwq_operation *o, struct aorta_stream *stream) {
     const struct draw *draw = o->shape;
-    return aorta_sample(stream, o->in[0].rows, o->in[0].columns, hwq_floats(o->in[0]), draw->seed, draw->site,
-                        hwq_at_device(o->in[1]), hwq_at_device(o->out[0]), hwq_floats(o->out[1]));
+    return aorta_sample(stream, &(struct aorta_sample_call){.rows = o->in[0].rows,
+                                                            .vocab = o->in[0].columns,
+                                                            .x = hwq_floats(o->in[0]),
+                                                            .seed = draw->seed,
+                                                            .site = draw->site,
+                                                            .step = hwq_at_device(o->in[1]),
+                                                            .tokens = hwq_at_device(o->out[0]),
+                                                            .logsums = hwq_floats(o->out[1])});
 }
 
 /* A token that is as good as the best but for rounding is right. */

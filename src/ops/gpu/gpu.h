@@ -33,10 +33,10 @@ struct aorta_ops_columns {
     struct aorta_gpu_grid grid;
 };
 struct aorta_ops_columns aorta_ops_gpu_share_columns(struct aorta_device *device, int64_t rows, int64_t columns);
-/* Column sums of dy [rows, columns] into sums (+= when `accumulate`); 0 instead for columns [zero_from, zero_to). */
+/* Column sums of dy [rows, columns] into sums[0] (+= when `accumulate`); 0 instead for columns [zero_from, zero_to).
+ * The other members of `wanted` are not read. */
 AORTA_MUST_USE aorta_status aorta_ops_gpu_column_sums(struct aorta_stream *stream, enum aorta_dtype dtype,
-                                                      const void *dy, int64_t rows, int64_t columns, float *sums,
-                                                      int64_t zero_from, int64_t zero_to, bool accumulate);
+                                                      const void *dy, const struct aorta_gpu_column_sums *wanted);
 /* The second stage alone (sums.c). Its partial sums lie in memory that is asked for first, right before the first stage
  * is queued: the stream's workspace, or other memory while sums are gathered (aorta_sums_gather). */
 AORTA_MUST_USE aorta_status aorta_ops_gpu_partial(struct aorta_stream *stream, size_t bytes, float **partial);

@@ -155,20 +155,14 @@ struct aorta_ops_columns aorta_ops_gpu_share_columns(struct aorta_device *device
 }
 
 aorta_status aorta_ops_gpu_column_sums(struct aorta_stream *stream, enum aorta_dtype dtype, const void *dy,
-                                       int64_t rows, int64_t columns, float *sums, int64_t zero_from, int64_t zero_to,
-                                       bool accumulate) {
-    const struct aorta_ops_columns share = aorta_ops_gpu_share_columns(aorta_stream_device(stream), rows, columns);
+                                       const struct aorta_gpu_column_sums *wanted) {
+    const struct aorta_ops_columns share =
+        aorta_ops_gpu_share_columns(aorta_stream_device(stream), wanted->rows, wanted->columns);
     struct aorta_gpu_column_args first = {
-        .x = dy, .rows = rows, .columns = columns, .rows_per_split = share.rows_per_split};
+        .x = dy, .rows = wanted->rows, .columns = wanted->columns, .rows_per_split = share.rows_per_split};
     AORTA_TRY(aorta_ops_gpu_partial(stream, share.partial_bytes, &first.partial));
     AORTA_TRY(aorta_ops_gpu_run_typed(stream, AORTA_ENTRY_column_sums, dtype, share.grid, &first, sizeof first));
-    const struct aorta_gpu_column_sums second = {.partial = first.partial,
-                                                 .rows = share.splits,
-                                                 .columns = columns,
-                                                 .split = columns,
-                                                 .sums = {sums},
-                                                 .zero_from = zero_from,
-                                                 .zero_to = zero_to,
-                                                 .accumulate = accumulate};
+    struct aorta_gpu_column_sums second = *wanted;
+    second.partial = first.partial, second.rows = share.splits, second.split = wanted->columns;
     return aorta_ops_gpu_column_finish(stream, &second);
 }
