@@ -1,9 +1,10 @@
 #include "formats/inputs.h"
 
+#include "base/array.h"
 #include "base/files.h"
 #include "base/printable.h"
 #include "formats/open.h"
-#include "formats/source.h"
+#include "formats/reader.h"
 #include "formats/spool.h"
 #include "timeline/infer.h"
 
@@ -13,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { DEEPEST = 8, HEAD_BYTES = 1 << 20 };
+enum { DEEPEST = 8 };
 
 struct paths {
     char **items; /* owned, as are the strings */
@@ -26,55 +27,10 @@ static void free_paths(struct paths *paths) {
 }
 
 static aorta_status add_path(struct paths *paths, const char *path) {
-    if (paths->count == paths->capacity) {
-        size_t capacity = paths->capacity ? 2 * paths->capacity : 16;
-        char **items = realloc(paths->items, capacity * sizeof *items);
-        if (!items) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu paths", capacity);
-        paths->items = items;
-        paths->capacity = capacity;
-    }
+    AORTA_TRY(aorta_array_reserve(&paths->items, &paths->capacity, paths->count + 1, sizeof *paths->items, "paths"));
     paths->items[paths->count] = strdup(path);
     if (!paths->items[paths->count]) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
     paths->count++;
-    return NULL;
-}
-
-/* ---- which files of a folder are traces ---- */
-
-static bool ends_with(const char *name, size_t length, const char *end) {
-    size_t part = strlen(end);
-    return length >= part && strncasecmp(name + length - part, end, part) == 0;
-}
-
-/* Somewhere in the first megabyte; what holds no text that far in front is no trace of a known kind. */
-static aorta_status holds_trace(const char *path, bool *holds) {
-    static const char *const keys[] = {"\"traceEvents\"", "\"rocprofiler-sdk-tool\"", "\"deviceProperties\""};
-    char *head = malloc(HEAD_BYTES);
-    struct aorta_source *source = NULL;
-    if (!head) return AORTA_ERROR(AORTA_MEMORY, "no memory for the first bytes of %s", path);
-    aorta_status status = aorta_source_open(path, &source);
-    size_t length = 0, got = 1;
-    while (!status && got && length < HEAD_BYTES) {
-        status = aorta_source_read(source, head + length, HEAD_BYTES - length, &got);
-        if (!status) length += got;
-    }
-    aorta_source_close(source);
-    *holds = length > 0 && head[0] == '[';
-    for (size_t i = 0; !*holds && i < sizeof keys / sizeof keys[0]; i++)
-        *holds = memmem(head, length, keys[i], strlen(keys[i])) != NULL;
-    free(head);
-    if (!status || !length) return status;
-    aorta_status_free(status); /* a file that breaks off: its reader says so, if it is a trace */
-    return NULL;
-}
-
-static aorta_status looks_like_trace(const char *path, bool *trace) {
-    size_t length = strlen(path);
-    *trace = false;
-    if (ends_with(path, length, ".gz")) length -= strlen(".gz");
-    if (ends_with(path, length, ".json")) return holds_trace(path, trace);
-    *trace = ends_with(path, length, ".db") || ends_with(path, length, "_kernel_trace.csv") ||
-             ends_with(path, length, AORTA_SPOOL_SUFFIX);
     return NULL;
 }
 
@@ -99,7 +55,7 @@ static aorta_status add_entry(struct paths *paths, const char *path, int depth) 
     if (stat(path, &facts) != 0) return NULL; /* gone, or a link to nowhere */
     if (S_ISDIR(facts.st_mode)) return depth < DEEPEST ? add_folder(paths, path, depth + 1) : NULL;
     if (!S_ISREG(facts.st_mode)) return NULL;
-    AORTA_TRY(looks_like_trace(path, &trace));
+    AORTA_TRY(aorta_trace_recognise(path, &trace));
     if (trace && !aorta_is_printable(path, strlen(path), false)) return cannot_show(path);
     return trace ? add_path(paths, path) : NULL;
 }
@@ -222,10 +178,7 @@ static aorta_status add_input(struct paths *paths, const char *path) {
     size_t before = paths->count;
     AORTA_TRY(add_folder(paths, path, 0));
     if (paths->count > before) return NULL;
-    return AORTA_ERROR(AORTA_USAGE,
-                       "%s holds no trace: no .json with traceEvents or rocprofiler-sdk-tool, no .db, no "
-                       "_kernel_trace.csv (.gz of these counts too) and no .spool of aorta trace run",
-                       path);
+    return AORTA_ERROR(AORTA_USAGE, "%s holds no trace; what can be read: %s", path, aorta_trace_formats);
 }
 
 /* Other recorders mark steps, or their user did not want any. */

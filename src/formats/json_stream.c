@@ -69,6 +69,10 @@ int64_t aorta_json_stream_bytes(const struct aorta_json_stream *stream) {
 const char *aorta_json_stream_name(const struct aorta_json_stream *stream) {
     return stream->name;
 }
+const char *aorta_json_stream_window(const struct aorta_json_stream *stream, size_t *length) {
+    *length = stream->window_offset ? 0 : stream->end;
+    return stream->window;
+}
 bool aorta_json_stream_failed(const struct aorta_json_stream *stream) {
     return stream->failed;
 }

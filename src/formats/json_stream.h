@@ -48,6 +48,9 @@ AORTA_MUST_USE aorta_status aorta_json_stream_skip(struct aorta_json_stream *str
 /* The first letter of what comes next, 0 at the end of the file. */
 AORTA_MUST_USE aorta_status aorta_json_stream_peek(struct aorta_json_stream *stream, char *letter);
 
+/* What is in memory of the file's beginning; 0 bytes before anything was asked for. */
+const char *aorta_json_stream_window(const struct aorta_json_stream *stream, size_t *length);
+
 /* After the outermost value: nothing but white space may follow. */
 AORTA_MUST_USE aorta_status aorta_json_stream_finish(struct aorta_json_stream *stream);
 

@@ -3,46 +3,77 @@
 #include "base/thread.h"
 #include "formats/reader.h"
 #include "formats/source.h"
-#include "formats/spool.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
-static const struct aorta_trace_reader *const other_readers[] = {&aorta_trace_reader_spool, &aorta_trace_reader_rocpd,
-                                                                 &aorta_trace_reader_csv};
+static const struct row {
+    const char *suffix;
+    const struct aorta_trace_reader *reader; /* NULL: JSON */
+} rows[] = {
+#define READER(symbol, suffix, names) {suffix, &aorta_trace_reader_##symbol},
+#define JSON(key, suffix, names, read) {suffix, NULL},
+#include "formats/formats.def"
+#undef READER
+#undef JSON
+};
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+const char *const aorta_trace_formats =
+#define READER(symbol, suffix, names) names " (" suffix "), "
+#define JSON(key, suffix, names, read) "JSON with " key " (" suffix "; " names "), "
+#include "formats/formats.def"
+#undef READER
+#undef JSON
+    "each plain or packed with gzip";
 
 /* ---- by content ---- */
 
-static aorta_status read_head(const char *path, char *head, size_t capacity, size_t *length) {
+struct head {
+    char bytes[4096];
+    size_t length;
+};
+
+static aorta_status read_head(const char *path, struct head *head) {
     struct aorta_source *source;
     AORTA_TRY(aorta_source_open(path, &source));
     aorta_status status = NULL;
     size_t got = 1;
-    for (*length = 0; !status && got && *length < capacity; *length += got) {
-        status = aorta_source_read(source, head + *length, capacity - *length, &got);
+    for (head->length = 0; !status && got && head->length < sizeof head->bytes; head->length += got) {
+        status = aorta_source_read(source, head->bytes + head->length, sizeof head->bytes - head->length, &got);
         if (status) got = 0;
     }
     aorta_source_close(source);
-    if (!status || !*length) return status;
+    if (!status || !head->length) return status;
     aorta_status_free(status); /* broken later on: the reader will say where */
+    return NULL;
+}
+
+static const struct aorta_trace_reader *reader_of(const char *bytes, size_t length) {
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i].reader && rows[i].reader->recognises(bytes, length)) return rows[i].reader;
     return NULL;
 }
 
 static aorta_status open_other(const char *path, const struct aorta_trace_options *options,
                                struct aorta_trace_list *list) {
-    char head[4096];
+    struct head head;
+    AORTA_TRY(read_head(path, &head));
+    const struct aorta_trace_reader *reader = reader_of(head.bytes, head.length);
+    if (reader) return reader->read(path, options, list);
+    if (!head.length) return AORTA_ERROR(AORTA_FORMAT, "%s is empty", path);
+    return AORTA_ERROR(AORTA_FORMAT, "%s is no trace; what can be read: %s", path, aorta_trace_formats);
+}
+
+/* Lines of JSON are a reader's own: their beginning says so. */
+static bool is_json(const struct aorta_json_stream *stream, char letter) {
     size_t length;
-    AORTA_TRY(read_head(path, head, sizeof head, &length));
-    for (size_t i = 0; i < sizeof other_readers / sizeof *other_readers; i++)
-        if (other_readers[i]->recognises(head, length)) return other_readers[i]->read(path, options, list);
-    if (!length) return AORTA_ERROR(AORTA_FORMAT, "%s is empty", path);
-    return AORTA_ERROR(AORTA_FORMAT,
-                       "%s is no trace: it is neither JSON (PyTorch, Kineto, aorta, rocprofv3), nor rocprofv3's CSV "
-                       "or rocpd, plain or packed with gzip",
-                       path);
+    const char *bytes = aorta_json_stream_window(stream, &length);
+    return (letter == '{' || letter == '[') && !reader_of(bytes, length);
 }
 
 aorta_status aorta_trace_open(const char *path, const struct aorta_trace_options *options,
@@ -51,10 +82,38 @@ aorta_status aorta_trace_open(const char *path, const struct aorta_trace_options
     AORTA_TRY(aorta_json_stream_open(path, &stream));
     char letter;
     aorta_status status = aorta_json_stream_peek(stream, &letter);
-    bool json = !status && (letter == '{' || letter == '[');
+    bool json = !status && is_json(stream, letter);
     if (json) status = aorta_trace_read_json(stream, options, list);
     aorta_json_stream_close(stream);
     return json || status ? status : open_other(path, options, list);
+}
+
+/* ---- in a folder ---- */
+
+static bool has_suffix(const char *path, const char *suffix) {
+    size_t length = strlen(path), part = strlen(suffix);
+    if (length > 3 && strcasecmp(path + length - 3, ".gz") == 0) length -= 3;
+    return length >= part && strncasecmp(path + length - part, suffix, part) == 0;
+}
+
+static aorta_status check_content(const char *path, bool *trace) {
+    struct aorta_json_stream *stream;
+    struct head head;
+    AORTA_TRY(read_head(path, &head));
+    const struct aorta_trace_reader *reader = reader_of(head.bytes, head.length);
+    *trace = reader && (!reader->leads || reader->leads(path, head.bytes, head.length));
+    if (reader) return NULL;
+    AORTA_TRY(aorta_json_stream_open(path, &stream));
+    aorta_status status = aorta_trace_is_json(stream, trace);
+    aorta_json_stream_close(stream);
+    return status;
+}
+
+aorta_status aorta_trace_recognise(const char *path, bool *trace) {
+    bool named = false;
+    for (size_t i = 0; i < ROWS; i++) named |= has_suffix(path, rows[i].suffix);
+    *trace = false;
+    return named ? check_content(path, trace) : NULL;
 }
 
 /* ---- several files ---- */

@@ -3,6 +3,31 @@
 #include "formats/open.h"
 #include "formats/reader.h"
 
+static const struct row {
+    const char *key;
+    aorta_trace_json_reader *read; /* NULL: Kineto's */
+} rows[] = {
+#define READER(symbol, suffix, names)
+#define JSON(key, suffix, names, read) {key, read},
+#include "formats/formats.def"
+#undef READER
+#undef JSON
+};
+
+const char *const aorta_trace_json_formats =
+#define READER(symbol, suffix, names)
+#define JSON(key, suffix, names, read) " " key " (" names ")"
+#include "formats/formats.def"
+#undef READER
+#undef JSON
+    ;
+
+static const struct row *row_of(struct aorta_json_value key) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (aorta_json_key_is(key, rows[i].key)) return &rows[i];
+    return NULL;
+}
+
 struct json_reading {
     struct aorta_json_stream *stream;
     const struct aorta_trace_options *options;
@@ -26,14 +51,15 @@ static aorta_status read_object(struct json_reading *r) {
     for (;;) {
         AORTA_TRY(aorta_json_stream_member(r->stream, &key, &more));
         if (!more) return aorta_json_stream_finish(r->stream);
-        if (aorta_json_key_is(key, "traceEvents")) {
-            AORTA_TRY(read_events(r));
-        } else if (aorta_json_key_is(key, "rocprofiler-sdk-tool")) {
-            r->other = true;
-            AORTA_TRY(aorta_trace_read_rocprof(r->stream, r->options, r->list));
-            if (aorta_json_stream_failed(r->stream)) return NULL; /* broken there; what was before it stays */
-        } else {
+        const struct row *row = row_of(key);
+        if (!row) {
             AORTA_TRY(aorta_trace_kineto_member(r->kineto, key));
+        } else if (!row->read) {
+            AORTA_TRY(read_events(r));
+        } else {
+            r->other = true;
+            AORTA_TRY(row->read(r->stream, r->options, r->list));
+            if (aorta_json_stream_failed(r->stream)) return NULL; /* broken there; what was before it stays */
         }
     }
 }
@@ -83,10 +109,8 @@ static aorta_status read_stream(struct json_reading *r) {
     if (status) return status;
     if (r->events) return finish_kineto(r);
     if (r->other) return NULL;
-    return AORTA_ERROR(AORTA_FORMAT,
-                       "%s is JSON but holds no trace: its outermost object has neither traceEvents (PyTorch, Kineto, "
-                       "aorta) nor rocprofiler-sdk-tool (rocprofv3)",
-                       name);
+    return AORTA_ERROR(AORTA_FORMAT, "%s is JSON but holds no trace: its outermost object has none of the keys%s", name,
+                       aorta_trace_json_formats);
 }
 
 aorta_status aorta_trace_read_json(struct aorta_json_stream *stream, const struct aorta_trace_options *options,
@@ -96,4 +120,28 @@ aorta_status aorta_trace_read_json(struct aorta_json_stream *stream, const struc
     aorta_trace_kineto_destroy(r.kineto);
     aorta_trace_builder_destroy(r.builder);
     return status;
+}
+
+/* ---- is it one? ---- */
+
+static aorta_status find_key(struct aorta_json_stream *stream, bool *trace) {
+    struct aorta_json_value key;
+    bool more = true;
+    AORTA_TRY(aorta_json_stream_enter(stream, '{'));
+    for (;;) {
+        AORTA_TRY(aorta_json_stream_member(stream, &key, &more));
+        *trace = more && row_of(key);
+        if (!more || *trace) return NULL;
+        AORTA_TRY(aorta_json_stream_skip(stream));
+    }
+}
+
+aorta_status aorta_trace_is_json(struct aorta_json_stream *stream, bool *trace) {
+    char letter;
+    aorta_status status = aorta_json_stream_peek(stream, &letter);
+    *trace = !status && letter == '[';
+    if (!status && letter == '{') status = find_key(stream, trace);
+    if (aorta_status_code(status) != AORTA_FORMAT) return status;
+    aorta_status_free(status);
+    return NULL;
 }

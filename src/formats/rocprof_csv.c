@@ -23,7 +23,7 @@ enum { SUFFIX_COUNT = sizeof suffixes / sizeof suffixes[0], KERNELS = 1 };
 
 struct set {
     char *paths[SUFFIX_COUNT]; /* NULL: not there */
-    const char *name;          /* what the trace is called: the kernels' file, where there is one */
+    const char *name;          /* what the trace is called: the kernels' file, or the first after it that exists */
 };
 
 static void free_set(struct set *set) {
@@ -66,7 +66,9 @@ static aorta_status find_set(const char *path, struct set *set) {
         AORTA_TRY(add_path(set, i, path, length, packed));
         AORTA_TRY(add_path(set, i, path, length, !packed));
     }
-    set->name = set->paths[KERNELS] ? set->paths[KERNELS] : path;
+    set->name = path;
+    for (size_t i = SUFFIX_COUNT; i-- > KERNELS;)
+        if (set->paths[i]) set->name = set->paths[i];
     return NULL;
 }
 
@@ -256,14 +258,31 @@ static aorta_status read_csv(const char *path, const struct aorta_trace_options 
     return status;
 }
 
+static bool has(const char *head, size_t length, const char *name) {
+    return memmem(head, length, name, strlen(name)) != NULL;
+}
+
 /* By names that stand in the first line of every file that rocprofv3 writes. */
 static bool recognises(const char *head, size_t length) {
     static const char *const names[] = {"Start_Timestamp", "Agent_Type", "TotalDurationNs"};
     const char *end = memchr(head, '\n', length);
     size_t line = end ? (size_t)(end - head) : length;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (memmem(head, line, names[i], strlen(names[i]))) return true;
+        if (has(head, line, names[i])) return true;
     return false;
 }
 
-const struct aorta_trace_reader aorta_trace_reader_csv = {"rocprofv3 CSV", recognises, read_csv};
+/* rocprofv3 writes statistics and counters beside a set, too. */
+static bool leads(const char *path, const char *head, size_t length) {
+    bool packed;
+    if (prefix_length(path, &packed) == 0)
+        return has(head, length, "Start_Timestamp") && !has(head, length, "Counter_Name");
+    struct set set = {0};
+    aorta_status status = find_set(path, &set);
+    bool first = !status && strcmp(set.name, path) == 0;
+    aorta_status_free(status); /* no memory: the next call says so */
+    free_set(&set);
+    return first;
+}
+
+const struct aorta_trace_reader aorta_trace_reader_csv = {recognises, read_csv, leads};

@@ -28,8 +28,6 @@ const char *aorta_spool_state_name(uint32_t state); /* "ended"; "unknown" for on
 AORTA_MUST_USE aorta_status aorta_spool_read(FILE *file, const char *path, const struct aorta_trace_options *options,
                                              struct aorta_spool_facts *facts, struct aorta_trace **trace);
 
-extern const struct aorta_trace_reader aorta_trace_reader_spool;
-
 /* Gives each spool of the list a rank of its own: those that the environment named keep theirs (of two processes of one
  * rank that with more work), the others follow in order of device and start. */
 void aorta_spool_number_ranks(struct aorta_trace_list *list);

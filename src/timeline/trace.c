@@ -7,12 +7,9 @@
 #include <string.h>
 
 static const char *const format_names[AORTA_TRACE_FORMAT_COUNT] = {
-    [AORTA_TRACE_KINETO] = "Kineto",
-    [AORTA_TRACE_ROCPROF_JSON] = "rocprofv3 JSON",
-    [AORTA_TRACE_ROCPROF_CSV] = "rocprofv3 CSV",
-    [AORTA_TRACE_ROCPD] = "rocpd",
-    [AORTA_TRACE_LIVE] = "live",
-    [AORTA_TRACE_SPOOL] = "aorta trace run",
+#define X(id, name) name,
+    AORTA_TRACE_FORMAT_MAP(X)
+#undef X
 };
 
 const struct aorta_trace_collective aorta_trace_unknown_collective = {

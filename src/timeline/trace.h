@@ -22,16 +22,20 @@
 
 enum aorta_trace_kind { AORTA_TRACE_KERNEL, AORTA_TRACE_COPY, AORTA_TRACE_FILL };
 
+#define AORTA_TRACE_FORMAT_MAP(X)                                                                                      \
+    X(KINETO, "Kineto")               /* PyTorch's profiler, and ours, which writes the same layout */                 \
+    X(ROCPROF_JSON, "rocprofv3 JSON") /* rocprofv3 --output-format json */                                             \
+    X(ROCPROF_CSV, "rocprofv3 CSV")   /* rocprofv3 --output-format csv */                                              \
+    X(ROCPD, "rocpd")                 /* rocprofv3's SQLite file */                                                    \
+    X(LIVE, "live")                   /* recorded by the tracer in this process */                                     \
+    X(SPOOL, "aorta trace run")       /* recorded by `aorta trace run` */
 enum aorta_trace_format {
-    AORTA_TRACE_KINETO,       /* PyTorch's profiler, and ours, which writes the same layout */
-    AORTA_TRACE_ROCPROF_JSON, /* rocprofv3 --output-format json */
-    AORTA_TRACE_ROCPROF_CSV,  /* rocprofv3 --output-format csv */
-    AORTA_TRACE_ROCPD,        /* rocprofv3's SQLite file */
-    AORTA_TRACE_LIVE,         /* recorded by the tracer in this process */
-    AORTA_TRACE_SPOOL,        /* recorded by `aorta trace run` */
-    AORTA_TRACE_FORMAT_COUNT
+#define X(id, name) AORTA_TRACE_##id,
+    AORTA_TRACE_FORMAT_MAP(X)
+#undef X
+        AORTA_TRACE_FORMAT_COUNT
 };
-const char *aorta_trace_format_name(enum aorta_trace_format format); /* "Kineto", "rocprofv3 JSON", … */
+const char *aorta_trace_format_name(enum aorta_trace_format format);
 
 /* What a kernel, copy or fill was. */
 struct aorta_trace_work {
