@@ -69,8 +69,8 @@ static void write_number(const struct aorta_row *row, double value, struct aorta
         aorta_json_double(json, value);
 }
 
-static void write_value(const struct aorta_row *row, struct aorta_row_value value, int64_t origin_ns,
-                        struct aorta_json *json) {
+void aorta_row_json(const struct aorta_row *row, struct aorta_row_value value, int64_t origin_ns,
+                    struct aorta_json *json) {
     if (!value.known) {
         aorta_json_null(json);
         return;
@@ -112,7 +112,7 @@ static void write_named(const struct aorta_row *row, const char *key, const void
     const struct aorta_row_value value = aorta_row_value(row, values, index);
     if (!value.known && row->omit) return;
     aorta_json_key(json, key);
-    write_value(row, value, origin_ns, json);
+    aorta_row_json(row, value, origin_ns, json);
     if (!value.known) add_reason(row, key, values, reasons);
 }
 
@@ -138,7 +138,8 @@ static void write_row(const struct aorta_row *row, const void *values, int64_t o
 
 void aorta_rows_members(const struct aorta_row *rows, const void *values, int64_t origin_ns, struct aorta_json *json,
                         struct aorta_reasons *reasons) {
-    for (; rows->type != AORTA_ROW_END; rows++) write_row(rows, values, origin_ns, json, reasons);
+    for (; rows->type != AORTA_ROW_END; rows++)
+        if (!rows->shown_only) write_row(rows, values, origin_ns, json, reasons);
 }
 
 void aorta_rows_json(const struct aorta_row *rows, const void *values, int64_t origin_ns, struct aorta_json *json) {
@@ -178,7 +179,7 @@ static void markdown_rows(const struct aorta_row *rows, const char *prefix, stru
         snprintf(inner, sizeof inner, "%s%s%s", prefix, rows->key ? rows->key : "", rows->key ? "." : "");
         if (rows->type == AORTA_ROW_PART)
             markdown_rows(rows->part, inner, out);
-        else if (rows->key)
+        else if (rows->key && !rows->shown_only)
             markdown_row(rows, prefix, out);
     }
 }

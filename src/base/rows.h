@@ -42,6 +42,7 @@ struct aorta_row {
     bool omit;           /* left out instead of null; a false one, too */
     bool required;       /* reading fails without it; else what is absent or null stays as it was */
     bool written_only;   /* not read */
+    bool shown_only;     /* for the text of a table: not in files */
     double low, high;    /* reading: limits, both included; both 0: none */
     const struct aorta_row *part;
     const char *(*name)(int value);

@@ -15,6 +15,10 @@ struct aorta_row_value {
 /* `index`: of an array (a row with `names`), else 0. */
 struct aorta_row_value aorta_row_value(const struct aorta_row *row, const void *values, int index);
 
+/* The value alone. */
+void aorta_row_json(const struct aorta_row *row, struct aorta_row_value value, int64_t origin_ns,
+                    struct aorta_json *json);
+
 /* In files; "" for counts and texts. */
 const char *aorta_row_unit(const struct aorta_row *row);
 

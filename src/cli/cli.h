@@ -42,6 +42,10 @@ AORTA_MUST_USE aorta_status aorta_cli_print(const char *text);
 AORTA_MUST_USE aorta_status aorta_cli_print_beside(const char *output, const char *text);
 /* The same of a text that may have failed (aorta_text_check), which is freed in any case. */
 AORTA_MUST_USE aorta_status aorta_cli_print_text(struct aorta_text *text);
+/* The option --csv DIR: the names of its files, for the option's row; and the check that the directory can be made,
+ * before there is anything to lose. NULL is fine. AORTA_CONFIG. */
+extern const char *const aorta_cli_csv_files[];
+AORTA_MUST_USE aorta_status aorta_cli_csv_prepare(const char *folder);
 /* What was printed has really gone out: a full disk behind `aorta info --json > file` is AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_cli_finish_output(void);
 

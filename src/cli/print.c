@@ -47,3 +47,9 @@ aorta_status aorta_cli_print_text(struct aorta_text *text) {
 aorta_status aorta_cli_finish_output(void) {
     return fflush(stdout) == 0 && !ferror(stdout) ? NULL : failure(errno);
 }
+
+const char *const aorta_cli_csv_files[] = {"*.csv", NULL};
+
+aorta_status aorta_cli_csv_prepare(const char *folder) {
+    return folder ? aorta_directory_check_writable(folder, "--csv") : NULL;
+}

@@ -15,7 +15,7 @@
 
 struct analyze_arguments {
     bool json, recover;
-    const char *html, *step_range;
+    const char *html, *csv, *step_range;
     struct aorta_string_list patterns, steps;
 };
 
@@ -24,6 +24,8 @@ static const struct aorta_option rows[] = {
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all figures and tables as JSON"},
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "write a page with the timeline of the streams, the tables and the verdict; needs no network"},
+    {"csv", AORTA_OPTION_STRING, AT(csv), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
+     .files = aorta_cli_csv_files, .help = "directory for one CSV file of each table; made when missing"},
     {"step", AORTA_OPTION_STRING_LIST, AT(steps), "null", .nullable = true, .argument = "N|all",
      .help =
          "look only at this step (ProfilerStep#N); repeat it, or all: every step, without what lies before and after"},
@@ -40,7 +42,8 @@ static const struct aorta_option rows[] = {
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta trace analyze FILE|DIR … [--json] [--html OUT] [--step N|all …] [--step-range REGEX] [--recover] "
+    .usage = "aorta trace analyze FILE|DIR … [--json] [--html OUT] [--csv DIR] [--step N|all …] [--step-range REGEX] "
+             "[--recover] "
              "[--comm-pattern REGEX …]",
     .about =
         "Says what ranks did with their time and what limits them, from traces of PyTorch (Kineto), rocprofv3 (JSON, "
@@ -80,6 +83,7 @@ static aorta_status print(const struct aorta_trace_report *report, const struct 
         status = aorta_trace_report_html(report, &page);
         if (!status) status = aorta_file_replace(arguments->html, page.data, page.length);
     }
+    if (!status && arguments->csv) status = aorta_trace_report_csv(report, arguments->csv);
     if (!status) status = aorta_cli_print_beside(arguments->html, text.data);
     aorta_text_free(&text);
     aorta_text_free(&page);
@@ -95,6 +99,7 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     struct aorta_trace_analysis analysis;
     AORTA_TRY(read_steps(&arguments->steps, steps, &options));
     AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
+    AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
     aorta_status status =
         aorta_trace_open_inputs((const char *const *)line->operands, (size_t)line->operand_count, &reading, &list);
     if (!status && arguments->html) status = aorta_page_check(arguments->html);

@@ -18,6 +18,8 @@ struct aorta_trace_report {
 void aorta_trace_report_text(const struct aorta_trace_report *report, int width, struct aorta_text *out);
 /* `indent`: as in base/json.h; 0: one line. */
 void aorta_trace_report_json(const struct aorta_trace_report *report, int indent, struct aorta_text *out);
+/* Each table as a file of the folder, which is made where it is missing. AORTA_IO, AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_trace_report_csv(const struct aorta_trace_report *report, const char *folder);
 /* One page that needs nothing but itself. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_report_html(const struct aorta_trace_report *report, struct aorta_text *out);
 

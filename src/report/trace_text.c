@@ -1,6 +1,7 @@
 /* A screenful for a terminal: the ranks' figures, the largest rows of each table, then the verdict. */
 #include "base/lines.h"
 #include "report/trace_report.h"
+#include "report/trace_tables.h"
 #include "timeline/links.h"
 
 #include <math.h>
@@ -23,43 +24,13 @@ static int name_columns(int columns, int width) {
     return width > TABLE_WIDTH ? columns + width - TABLE_WIDTH : width ? columns : 0;
 }
 
-static void begin_titles(struct aorta_text *out, const char *title, int columns) {
-    aorta_text_row_begin(out, title, columns ? columns + 2 : 0);
-}
-
-static void begin_row(struct aorta_text *out, const char *name, int columns) {
-    if (columns) aorta_text_puts(out, "  ");
-    aorta_text_row_begin(out, name, columns);
-}
-
-/* Short on a terminal, else as the file has it. */
-static const char *kernel_name(const char *whole, int columns, char name[NAME_SIZE]) {
-    return columns ? aorta_kernel_short_name(whole, name, NAME_SIZE) : whole;
-}
-
 static double ms(int64_t ns) {
     return (double)ns / 1e6;
 }
 
-static void percent(struct aorta_text *out, double ratio) {
-    if (isnan(ratio))
-        aorta_text_puts(out, "      -");
-    else
-        aorta_text_printf(out, " %5.1f%%", 100 * ratio);
-}
-
 static void rank_lines(const struct aorta_trace_analysis *analysis, struct aorta_text *out) {
-    aorta_text_puts(out,
-                    "rank      span      busy   compute      comm    memcpy      idle   overlap   exposed   hidden "
-                    "(ms)\n");
-    for (size_t i = 0; i < analysis->rank_count && i < RANKS_SHOWN; i++) {
-        const struct aorta_trace_figures *f = &analysis->ranks[i].figures;
-        aorta_text_printf(out, "%4d %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f ", analysis->ranks[i].rank,
-                          ms(f->span_ns), ms(f->busy_ns), ms(f->compute_ns), ms(f->comm_ns), ms(f->memcpy_ns),
-                          ms(f->idle_ns), ms(f->overlap_ns), ms(f->exposed_comm_ns));
-        percent(out, f->overlap_ratio);
-        aorta_text_puts(out, "\n");
-    }
+    const struct aorta_table_view view = {.most = RANKS_SHOWN};
+    aorta_table_text(&aorta_table_ranks, &(struct aorta_trace_of){analysis, NULL}, &view, out);
     if (analysis->rank_count > RANKS_SHOWN)
         aorta_text_printf(out, "  … and %zu more ranks (--json has all)\n", analysis->rank_count - RANKS_SHOWN);
 }
@@ -100,69 +71,6 @@ static const struct aorta_trace_rank *busiest(const struct aorta_trace_analysis 
     return best;
 }
 
-static void kernel_lines(const struct aorta_trace_rank *rank, int width, struct aorta_text *out) {
-    static const char title[] = "kernels and copies";
-    char buffer[NAME_SIZE];
-    const int columns = name_columns(KERNEL_COLUMNS, width);
-    begin_titles(out, title, columns);
-    aorta_text_printf(out, "%7s %9s %6s %9s %9s", "count", "total ms", "share", "p50 us", "p95 us");
-    aorta_text_row_end(out, title, columns);
-    for (size_t i = 0; i < rank->kernel_count && i < KERNELS_SHOWN; i++) {
-        const struct aorta_trace_kernel_row *row = &rank->kernels[i];
-        const char *name = kernel_name(aorta_trace_text(rank->trace, row->name), columns, buffer);
-        begin_row(out, name, columns);
-        aorta_text_printf(out, "%7zu %9.3f %5.1f%% %9.2f %9.2f", row->times.count, ms(row->times.total_ns),
-                          100 * row->share, row->times.p50_ns / 1e3, row->times.p95_ns / 1e3);
-        aorta_text_row_end(out, name, columns);
-    }
-}
-
-static void number(struct aorta_text *out, double value, int decimals) {
-    if (isnan(value))
-        aorta_text_puts(out, "         -");
-    else
-        aorta_text_printf(out, " %9.*f", decimals, value);
-}
-
-static const char *collective_name(const struct aorta_trace_analysis *analysis,
-                                   const struct aorta_trace_collective_row *row, char name[NAME_SIZE]) {
-    const char *group = row->group == AORTA_TRACE_NONE ? "" : analysis->groups[row->group].description;
-    if (row->group != AORTA_TRACE_NONE && !group[0]) group = analysis->groups[row->group].name;
-    snprintf(name, NAME_SIZE, "%s%s%s", aorta_collective_name(row->kind), group[0] ? " in " : "", group);
-    return name;
-}
-
-static void collective_lines(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
-                             int width, struct aorta_text *out) {
-    if (!rank->collective_count) return;
-    char name[NAME_SIZE];
-    const int columns = name_columns(COLLECTIVE_COLUMNS, width);
-    begin_titles(out, "collectives", columns);
-    aorta_text_printf(out, "%7s %9s %9s %9s %9s %9s", "count", "MB each", "total ms", "exposed", "waited", "GB/s bus");
-    aorta_text_row_end(out, "collectives", columns);
-    for (size_t i = 0; i < rank->collective_count && i < COLLECTIVES_SHOWN; i++) {
-        const struct aorta_trace_collective_row *row = &rank->collectives[i];
-        begin_row(out, collective_name(analysis, row, name), columns);
-        aorta_text_printf(out, "%7zu", row->times.count);
-        number(out, row->bytes >= 0 ? (double)row->bytes / 1e6 / (double)row->times.count : NAN, 3);
-        aorta_text_printf(out, " %9.3f %9.3f", ms(row->times.total_ns), ms(row->blamed_ns));
-        number(out, row->waits_known ? ms(row->wait_ns) : NAN, 3);
-        number(out, isnan(row->transfer_busbw_gbps) ? row->busbw_gbps : row->transfer_busbw_gbps, 2);
-        aorta_text_row_end(out, name, columns);
-    }
-}
-
-/* ---- collectives by size ---- */
-
-static const char *size_name(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
-                             const struct aorta_trace_collective_row *row, char name[NAME_SIZE]) {
-    collective_name(analysis, row, name);
-    size_t length = strlen(name);
-    if (row->dtype != AORTA_TRACE_NONE)
-        snprintf(name + length, NAME_SIZE - length, ", %s", aorta_trace_text(rank->trace, row->dtype));
-    return name;
-}
-
 /* What a size takes is known without the waiting, and sizes differ within a kind or the link is known. */
 static bool sizes_say_more(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank) {
     bool several = rank->collective_size_count > rank->collective_count;
@@ -171,30 +79,6 @@ static bool sizes_say_more(const struct aorta_trace_analysis *analysis, const st
             (several || aorta_trace_link_of(analysis, rank, &rank->collective_sizes[i]) > 0))
             return true;
     return false;
-}
-
-static void size_lines(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank, int width,
-                       struct aorta_text *out) {
-    if (!sizes_say_more(analysis, rank)) return;
-    char name[NAME_SIZE];
-    const int columns = name_columns(COLLECTIVE_COLUMNS, width);
-    begin_titles(out, "collectives by size", columns);
-    aorta_text_printf(out, "%7s %9s %9s %9s %9s %9s", "count", "MB each", "channels", "transfer", "GB/s bus",
-                      "of link");
-    aorta_text_row_end(out, "collectives by size", columns);
-    for (size_t i = 0; i < rank->collective_size_count && i < COLLECTIVES_SHOWN; i++) {
-        const struct aorta_trace_collective_row *row = &rank->collective_sizes[i];
-        double link_gbps = aorta_trace_link_of(analysis, rank, row);
-        begin_row(out, size_name(analysis, rank, row, name), columns);
-        aorta_text_printf(out, "%7zu", row->times.count);
-        number(out, row->bytes_each >= 0 ? (double)row->bytes_each / 1e6 : NAN, 3);
-        number(out, row->channels >= 0 ? (double)row->channels : NAN, 0);
-        number(out, row->waits_known ? ms(row->transfer_ns) : NAN, 3);
-        number(out, row->transfer_busbw_gbps, 2);
-        aorta_text_puts(out, "   ");
-        percent(out, link_gbps > 0 ? row->transfer_busbw_gbps / link_gbps : NAN);
-        aorta_text_row_end(out, name, columns);
-    }
 }
 
 /* ---- calls that wait for the device ---- */
@@ -225,43 +109,27 @@ static const struct aorta_trace_rank *rank_of_syncs(const struct aorta_trace_ana
     return best;
 }
 
+/* The rank's own tables, and with several ranks those that compare them. */
+static void table_lines(const struct aorta_trace_analysis *analysis, const struct aorta_result_table *table,
+                        const struct aorta_trace_rank *rank, const char *title, int columns, size_t most, int width,
+                        struct aorta_text *out) {
+    const struct aorta_table_view view = {title, name_columns(columns, width), most, aorta_kernel_short_name};
+    aorta_table_text(table, &(struct aorta_trace_of){analysis, rank}, &view, out);
+}
+
 static void sync_lines(const struct aorta_trace_analysis *analysis, int width, struct aorta_text *out) {
     const struct aorta_trace_rank *rank = rank_of_syncs(analysis);
     if (!rank) return;
-    char name[NAME_SIZE], whose[32] = "", title[80];
+    char whose[32] = "", title[80];
     if (analysis->rank_count > 1) snprintf(whose, sizeof whose, " of rank %d", rank->rank);
     snprintf(title, sizeof title, "calls%s that wait for the device, %s", whose, period(analysis));
-    const int columns = name_columns(SYNC_COLUMNS, width);
-    begin_titles(out, title, columns);
-    aorta_text_printf(out, "%7s %9s %9s", "count", "ms", "p95 us");
-    aorta_text_row_end(out, title, columns);
-    for (size_t i = 0; i < rank->sync_count && i < SYNCS_SHOWN; i++) {
-        const struct aorta_trace_sync_row *row = &rank->syncs[i];
-        begin_row(out, aorta_trace_sync_name(rank->trace, row, name, sizeof name), columns);
-        aorta_text_printf(out, "%7.1f %9.3f %9.2f", (double)row->times.count / (double)rank->steps,
-                          ms(row->times.total_ns) / (double)rank->steps, row->times.p95_ns / 1e3);
-        aorta_text_row_end(out, name, columns);
-    }
+    table_lines(analysis, &aorta_table_synchronisations, rank, title, SYNC_COLUMNS, SYNCS_SHOWN, width, out);
 }
 
-/* ---- kernels that differ ---- */
-
 static void difference_lines(const struct aorta_trace_analysis *analysis, int width, struct aorta_text *out) {
-    if (!analysis->difference_count) return;
-    char buffer[NAME_SIZE], title[64];
+    char title[64];
     snprintf(title, sizeof title, "kernels that differ between ranks, %s", period(analysis));
-    const int columns = name_columns(KERNEL_COLUMNS, width);
-    begin_titles(out, title, columns);
-    aorta_text_printf(out, "%7s %9s %9s %9s %9s", "rank", "count", "ms", "others", "ms");
-    aorta_text_row_end(out, title, columns);
-    for (size_t i = 0; i < analysis->difference_count && i < DIFFERENCES_SHOWN; i++) {
-        const struct aorta_trace_difference *row = &analysis->differences[i];
-        const char *name = kernel_name(row->name, columns, buffer);
-        begin_row(out, name, columns);
-        aorta_text_printf(out, "%7d %9.1f %9.3f %9.1f %9.3f", analysis->ranks[row->rank].rank, row->count,
-                          row->ns / 1e6, row->others_count, row->others_ns / 1e6);
-        aorta_text_row_end(out, name, columns);
-    }
+    table_lines(analysis, &aorta_table_differences, NULL, title, KERNEL_COLUMNS, DIFFERENCES_SHOWN, width, out);
 }
 
 /* A sentence, composed in `text`, on as many lines as it takes. */
@@ -357,9 +225,11 @@ void aorta_trace_report_text(const struct aorta_trace_report *report, int width,
     if (sentence.length) put_sentence(&sentence, width, out);
     step_line(analysis, out);
     if (analysis->rank_count > 1) aorta_text_printf(out, "\nrank %d, the busiest:\n", rank->rank);
-    kernel_lines(rank, width, out);
-    collective_lines(analysis, rank, width, out);
-    size_lines(analysis, rank, width, out);
+    table_lines(analysis, &aorta_table_work, rank, NULL, KERNEL_COLUMNS, KERNELS_SHOWN, width, out);
+    table_lines(analysis, &aorta_table_collectives, rank, NULL, COLLECTIVE_COLUMNS, COLLECTIVES_SHOWN, width, out);
+    if (sizes_say_more(analysis, rank))
+        table_lines(analysis, &aorta_table_collective_sizes, rank, NULL, COLLECTIVE_COLUMNS, COLLECTIVES_SHOWN, width,
+                    out);
     lane_line(rank, rank->streams, rank->stream_count, false, &sentence);
     put_sentence(&sentence, width, out);
     if (rank->queue_count) {

@@ -2,10 +2,12 @@
 #include "base/lines.h"
 #include "check.h"
 #include "folder.h"
+#include "formats/csv.h"
 #include "report/page.h"
 
 #include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,6 +55,8 @@ static const struct {
     {WHOLE "/fsdp2_rank0.json.gz --comm-pattern '('", 2, "--comm-pattern: \"(\" is not a regular expression"},
     {WHOLE "/fsdp2_rank0.json.gz " WHOLE "/mi300_resnet.json.gz", 2, "are both of rank 0"},
     {WHOLE "/fsdp2_rank0.json.gz --html /proc/x/page.html", 1, "/proc/x/page.html"},
+    {WHOLE "/fsdp2_rank0.json.gz --csv " WHOLE "/h100_qwen.json.gz", 2, "is a file, not a directory; choose another"},
+    {WHOLE "/fsdp2_rank0.json.gz --csv ''", 2, "--csv: the name of the directory is empty"},
     {WHOLE "/fsdp2_rank0.json.gz --jsn", 2, "did you mean --json?"},
     {WHOLE "/fsdp2_rank0.json.gz", 0, "0   439.774    14.904    10.231     4.242"},
     {WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz", 0, "rank 0 came last"},
@@ -317,8 +321,57 @@ static void recordings_have_a_page(void **state) {
     json_decref(root);
 }
 
+/* ---- CSV ---- */
+
+static size_t csv_lines(const char *folder, const char *key) {
+    char path[256];
+    struct aorta_csv *csv;
+    size_t lines = 0;
+    bool more = true;
+    snprintf(path, sizeof path, "%s/%s.csv", folder, key);
+    check_ok(aorta_csv_open(path, &csv)); /* each line has as many fields as the header has names */
+    for (check_ok(aorta_csv_next(csv, &more)); more; lines++) check_ok(aorta_csv_next(csv, &more));
+    aorta_csv_close(csv);
+    unlink(path);
+    return lines;
+}
+
+/* Every array of objects in the JSON is a file, with a line for each object. */
+static void tables_as_csv(void **state) {
+    (void)state;
+    static const char inputs[] = WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz";
+    char folder[] = "/tmp/aorta_csv_XXXXXX", words[512];
+    int exit_code;
+    assert_non_null(mkdtemp(folder));
+    snprintf(words, sizeof words, "%s --json --csv %s", inputs, folder);
+    char *output = run(words, &exit_code);
+    json_t *root = json_loads(output, 0, NULL);
+    assert_int_equal(exit_code, 0);
+    const json_t *first = json_array_get(json_object_get(root, "ranks"), 0);
+    const json_t *second = json_array_get(json_object_get(root, "ranks"), 1);
+    const char *key;
+    json_t *value;
+    size_t files = 0;
+    json_object_foreach((json_t *)first, key, value) {
+        if (!json_is_array(value)) continue;
+        assert_int_equal(csv_lines(folder, key),
+                         json_array_size(value) + json_array_size(json_object_get(second, key)));
+        files++;
+    }
+    json_object_foreach(root, key, value) {
+        if (!json_is_array(value) || strcmp(key, "verdict") == 0) continue;
+        assert_int_equal(csv_lines(folder, key), json_array_size(value));
+        files++;
+    }
+    assert_true(files >= 14);
+    assert_int_equal(rmdir(folder), 0); /* there is no other file */
+    json_decref(root);
+    free(output);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tables_as_csv),
         cmocka_unit_test(calls_answer),
         cmocka_unit_test(the_answer_is_short_and_whole),
         cmocka_unit_test(names_are_whole),

@@ -1,0 +1,276 @@
+#include "base/result_table.h"
+#include "base/files.h"
+#include "base/lines.h"
+#include "base/rows_internal.h"
+
+#include <stdalign.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VALUES_MOST = 4096, NAME_SIZE = 512 };
+
+/* The next line that is one, from *index on. False: there is none. */
+static bool next_line(const struct aorta_result_table *table, const void *of, size_t *index, void *values) {
+    const size_t count = table->count(of);
+    while (*index < count) {
+        memset(values, 0, table->size);
+        if (table->fill(of, (*index)++, values)) return true;
+    }
+    return false;
+}
+
+/* Rows of a table are few: a column finds its own by the key. Parts whose members stand among the others count. */
+static const struct aorta_row *find_row(const struct aorta_row *rows, const char *key, size_t *offset) {
+    for (; rows->type != AORTA_ROW_END; rows++) {
+        if (rows->type == AORTA_ROW_PART && !rows->key) {
+            size_t inner = *offset + rows->offset;
+            const struct aorta_row *found = find_row(rows->part, key, &inner);
+            if (!found) continue;
+            *offset = inner;
+            return found;
+        }
+        if (rows->key && strcmp(rows->key, key) == 0) return rows;
+    }
+    return NULL;
+}
+
+static const struct aorta_row *name_row(const struct aorta_result_table *table) {
+    for (const struct aorta_row *row = table->rows; row->type != AORTA_ROW_END; row++)
+        if (row->type == AORTA_ROW_LABEL) return row;
+    for (const struct aorta_row *row = table->rows; row->type != AORTA_ROW_END; row++)
+        if (row->type == AORTA_ROW_KERNEL) return row;
+    return NULL;
+}
+
+/* ---- text ---- */
+
+static bool is_time(const struct aorta_row *row) {
+    return row->type == AORTA_ROW_NS || row->type == AORTA_ROW_TIME || row->type == AORTA_ROW_MEAN_NS;
+}
+
+static bool is_share(const struct aorta_row *row) {
+    return row->unit && strcmp(row->unit, "share") == 0;
+}
+
+static void put_cell(const struct aorta_column *column, const struct aorta_row *row, const void *values,
+                     struct aorta_text *out) {
+    const struct aorta_row_value value = aorta_row_value(row, values, 0);
+    if (!value.known)
+        aorta_text_printf(out, "%*s", column->width, "-");
+    else if (value.text)
+        aorta_text_printf(out, "%*s", column->width, value.text);
+    else if (is_share(row))
+        aorta_text_printf(out, "%*.*f%%", column->width - 1, column->decimals, 100 * value.number);
+    else if (is_time(row))
+        aorta_text_printf(out, "%*.*f", column->width, column->decimals,
+                          value.number / (column->microseconds ? 1e3 : 1e6));
+    else
+        aorta_text_printf(out, "%*.*f", column->width, column->decimals, value.number);
+}
+
+static void put_cells(const struct aorta_result_table *table, const void *values, struct aorta_text *out) {
+    for (const struct aorta_column *column = table->columns; column->key; column++) {
+        size_t offset = 0;
+        const struct aorta_row *row = find_row(table->rows, column->key, &offset);
+        if (column != table->columns) aorta_text_puts(out, " ");
+        if (values)
+            put_cell(column, row, (const char *)values + offset, out);
+        else
+            aorta_text_printf(out, "%*s", column->width, column->heading);
+    }
+}
+
+static void put_line(const struct aorta_result_table *table, const struct aorta_table_view *view, const void *values,
+                     struct aorta_text *out) {
+    const struct aorta_row *named = name_row(table);
+    char buffer[NAME_SIZE];
+    const char *name = named ? aorta_row_value(named, values, 0).text : NULL;
+    if (named && !name) name = "-";
+    if (name && view->columns && view->shorten && named->type == AORTA_ROW_KERNEL)
+        name = view->shorten(name, buffer, sizeof buffer);
+    if (name && view->columns) aorta_text_puts(out, "  ");
+    if (name) aorta_text_row_begin(out, name, view->columns);
+    put_cells(table, values, out);
+    if (name)
+        aorta_text_row_end(out, name, view->columns);
+    else
+        aorta_text_puts(out, "\n");
+}
+
+static void put_headings(const struct aorta_result_table *table, const struct aorta_table_view *view,
+                         struct aorta_text *out) {
+    const char *title = view->title ? view->title : table->title;
+    const bool named = name_row(table) != NULL;
+    if (named) aorta_text_row_begin(out, title, view->columns ? view->columns + 2 : 0);
+    put_cells(table, NULL, out);
+    if (named)
+        aorta_text_row_end(out, title, view->columns);
+    else
+        aorta_text_puts(out, "\n");
+}
+
+void aorta_table_text(const struct aorta_result_table *table, const void *of, const struct aorta_table_view *view,
+                      struct aorta_text *out) {
+    alignas(16) char values[VALUES_MOST];
+    size_t index = 0;
+    for (size_t lines = 0; lines < view->most && next_line(table, of, &index, values); lines++) {
+        if (!lines) put_headings(table, view, out);
+        put_line(table, view, values, out);
+    }
+}
+
+/* ---- JSON ---- */
+
+void aorta_table_json(const struct aorta_result_table *table, const void *of, struct aorta_json *json) {
+    alignas(16) char values[VALUES_MOST];
+    size_t index = 0;
+    aorta_json_key_array(json, table->key);
+    while (next_line(table, of, &index, values)) {
+        aorta_json_object(json);
+        aorta_rows_json(table->rows, values, 0, json);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+static const char *kind_of(const struct aorta_row *row) {
+    switch (row->type) {
+    case AORTA_ROW_KERNEL:
+        return "kernel";
+    case AORTA_ROW_CHOICE:
+        return "word";
+    case AORTA_ROW_TEXT:
+        return "text";
+    default:
+        return is_share(row) ? "share" : row->unit && strcmp(row->unit, "bytes") == 0 ? "bytes" : "number";
+    }
+}
+
+static void write_columns(const struct aorta_row *rows, struct aorta_json *json) {
+    for (; rows->type != AORTA_ROW_END; rows++) {
+        if (rows->type == AORTA_ROW_PART && !rows->key) write_columns(rows->part, json);
+        if (!rows->heading) continue;
+        aorta_json_object(json);
+        aorta_json_key_string(json, "key", rows->key);
+        aorta_json_key_string(json, "heading", rows->heading);
+        aorta_json_key_string(json, "kind", kind_of(rows));
+        aorta_json_object_end(json);
+    }
+}
+
+void aorta_table_page_json(const struct aorta_result_table *table, struct aorta_json *json) {
+    aorta_json_object(json);
+    aorta_json_key_string(json, "key", table->key);
+    aorta_json_key_string(json, "title", table->title);
+    aorta_json_key_string(json, "section", table->section);
+    aorta_json_key_array(json, "columns");
+    write_columns(table->rows, json);
+    aorta_json_array_end(json);
+    aorta_json_object_end(json);
+}
+
+/* ---- CSV ---- */
+
+static void put_field(struct aorta_text *out, bool *first, const char *value) {
+    if (!*first) aorta_text_puts(out, ",");
+    *first = false;
+    if (!strpbrk(value, ",\"\r\n")) {
+        aorta_text_puts(out, value);
+        return;
+    }
+    aorta_text_puts(out, "\"");
+    for (const char *at = value; *at; at++) {
+        if (*at == '"') aorta_text_puts(out, "\"");
+        aorta_text_append(out, at, 1);
+    }
+    aorta_text_puts(out, "\"");
+}
+
+/* Whether a key says its unit: "ms_per_step". */
+static bool says(const char *key, const char *unit) {
+    const size_t length = strlen(unit);
+    for (const char *at = strstr(key, unit); at; at = strstr(at + 1, unit))
+        if ((at == key || at[-1] == '_') && (!at[length] || at[length] == '_' || at[length] == '.')) return true;
+    return false;
+}
+
+static void put_name(const struct aorta_row *row, const char *prefix, const char *key, bool *first,
+                     struct aorta_text *out) {
+    const char *unit = aorta_row_unit(row);
+    char name[192];
+    snprintf(name, sizeof name, *unit && !says(key, unit) && !says(prefix, unit) ? "%s%s [%s]" : "%s%s", prefix, key,
+             unit);
+    put_field(out, first, name);
+}
+
+static void put_value(const struct aorta_row *row, const void *values, int index, bool *first, struct aorta_text *out) {
+    const struct aorta_row_value value = aorta_row_value(row, values, index);
+    struct aorta_text field = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &field, 0);
+    if (value.known && !value.text) aorta_row_json(row, value, 0, &json);
+    put_field(out, first, !value.known ? "" : value.text ? value.text : field.data ? field.data : "");
+    out->failed |= field.failed;
+    aorta_text_free(&field);
+}
+
+/* Names (values NULL) or values of one line. */
+static void put_fields(const struct aorta_row *rows, const char *prefix, const void *values, bool *first,
+                       struct aorta_text *out) {
+    for (; rows->type != AORTA_ROW_END; rows++) {
+        char inner[128];
+        const char *at = values ? (const char *)values + (rows->type == AORTA_ROW_PART ? rows->offset : 0) : NULL;
+        snprintf(inner, sizeof inner, "%s%s%s", prefix, rows->key ? rows->key : "", rows->key ? "." : "");
+        const int count = rows->type != AORTA_ROW_CHOICE && rows->names ? rows->names : 1;
+        if (rows->type == AORTA_ROW_PART) put_fields(rows->part, inner, at, first, out);
+        if (rows->type == AORTA_ROW_PART || !rows->key || rows->shown_only) continue;
+        for (int i = 0; i < count; i++) {
+            if (values)
+                put_value(rows, at, i, first, out);
+            else
+                put_name(rows, rows->names && count > 1 ? inner : prefix,
+                         rows->names && count > 1 ? rows->name(i) : rows->key, first, out);
+        }
+    }
+}
+
+void aorta_table_csv_header(const struct aorta_result_table *table, const char *first, struct aorta_text *out) {
+    bool begins = true;
+    if (first) put_field(out, &begins, first);
+    put_fields(table->rows, "", NULL, &begins, out);
+    aorta_text_puts(out, "\r\n");
+}
+
+void aorta_table_csv_lines(const struct aorta_result_table *table, const void *of, const char *value,
+                           struct aorta_text *out) {
+    alignas(16) char values[VALUES_MOST];
+    size_t index = 0;
+    while (next_line(table, of, &index, values)) {
+        bool begins = true;
+        if (value) put_field(out, &begins, value);
+        put_fields(table->rows, "", values, &begins, out);
+        aorta_text_puts(out, "\r\n");
+    }
+}
+
+aorta_status aorta_csv_write(const char *folder, const char *key, const struct aorta_text *csv) {
+    char name[128];
+    snprintf(name, sizeof name, "%s.csv", key);
+    AORTA_TRY(aorta_text_check(csv));
+    AORTA_TRY(aorta_directory_make(folder));
+    char *path = aorta_path_join(folder, name);
+    aorta_status status = path ? aorta_file_replace(path, csv->data, csv->length)
+                               : AORTA_ERROR(AORTA_MEMORY, "no memory for the name of %s", name);
+    free(path);
+    return status;
+}
+
+aorta_status aorta_table_csv(const struct aorta_result_table *table, const void *of, const char *folder) {
+    struct aorta_text csv = {0};
+    aorta_table_csv_header(table, NULL, &csv);
+    aorta_table_csv_lines(table, of, NULL, &csv);
+    aorta_status status = aorta_csv_write(folder, table->key, &csv);
+    aorta_text_free(&csv);
+    return status;
+}

@@ -1,0 +1,55 @@
+/* Tables of results: rows (rows.h) of a struct, and a function that fills it for each line. From these come the JSON,
+ * the text for a terminal, CSV, and the columns of the page. */
+#ifndef AORTA_BASE_RESULT_TABLE_H
+#define AORTA_BASE_RESULT_TABLE_H
+
+#include "base/rows.h"
+
+/* A column of the text, right-aligned behind a space; times are in ms. */
+struct aorta_column {
+    const char *key, *heading; /* key: of the row; NULL ends the list */
+    int width, decimals;
+    bool microseconds; /* of times */
+};
+
+/* `of`: what the table is of, as its functions expect it. */
+struct aorta_result_table {
+    const char *key, *title, *help;
+    const char *section; /* of the page, where the table stands; NULL: the page shows it by itself */
+    const struct aorta_row *rows;
+    size_t size; /* of the struct */
+    size_t (*count)(const void *of);
+    /* Fills the struct, zeroed before; false: this is no line of the table. */
+    bool (*fill)(const void *of, size_t index, void *values);
+    const struct aorta_column *columns; /* of the text; NULL: it has none */
+};
+
+/* How the text shows a table. Its first column is the row of type AORTA_ROW_LABEL or AORTA_ROW_KERNEL. */
+struct aorta_table_view {
+    const char *title; /* NULL: the table's */
+    int columns;       /* of the names; 0: no terminal, they are last and whole (base/lines.h) */
+    size_t most;       /* lines */
+    /* Of kernels' names, on a terminal; returns `name`. NULL: they stay whole. */
+    const char *(*shorten)(const char *kernel, char *name, size_t size);
+};
+
+/* Nothing where the table has no lines. Failed allocations: aorta_text_check of `out`, as below. */
+void aorta_table_text(const struct aorta_result_table *table, const void *of, const struct aorta_table_view *view,
+                      struct aorta_text *out);
+/* Key and array. */
+void aorta_table_json(const struct aorta_result_table *table, const void *of, struct aorta_json *json);
+/* {key, title, section, columns: [{key, heading, kind}]}; kind is kernel, word, text, share, bytes or number. */
+void aorta_table_page_json(const struct aorta_result_table *table, struct aorta_json *json);
+
+/* RFC 4180. A name of the header line is the key, with the unit in brackets where the key does not say it. `first`:
+ * a column before the others, whose value in all lines is `value`; NULL: there is none. */
+void aorta_table_csv_header(const struct aorta_result_table *table, const char *first, struct aorta_text *out);
+void aorta_table_csv_lines(const struct aorta_result_table *table, const void *of, const char *value,
+                           struct aorta_text *out);
+
+/* Writes KEY.csv into a folder, which is made where it is missing. AORTA_IO. */
+AORTA_MUST_USE aorta_status aorta_csv_write(const char *folder, const char *key, const struct aorta_text *csv);
+/* The same of a table of one thing. */
+AORTA_MUST_USE aorta_status aorta_table_csv(const struct aorta_result_table *table, const void *of, const char *folder);
+
+#endif

@@ -1,0 +1,313 @@
+/* The tables of collectives, of one rank and of several, and of what differs between ranks. */
+#include "report/trace_tables_internal.h"
+#include "timeline/links.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { NAME_SIZE = 512 };
+
+static const char *collective_kind(int kind) {
+    return aorta_collective_name((enum aorta_collective)kind);
+}
+
+/* ---- collectives ---- */
+
+struct group_values {
+    const char *name, *description;
+    int64_t size;
+};
+
+#define AT(member) offsetof(struct group_values, member)
+static const struct aorta_row group_rows[] = {
+    {"group", AORTA_ROW_TEXT, AT(name), .help = "process group"},
+    {"group_description", AORTA_ROW_TEXT, AT(description), .help = "what the program calls it"},
+    {"group_size", AORTA_ROW_INT, AT(size), .heading = "ranks", .help = "ranks of the group"},
+    {0}};
+#undef AT
+
+static struct group_values group_of(const struct aorta_trace_analysis *analysis, uint32_t group) {
+    if (group == AORTA_TRACE_NONE) return (struct group_values){NULL, NULL, AORTA_ROW_UNKNOWN};
+    const struct aorta_trace_world_group *found = &analysis->groups[group];
+    return (struct group_values){found->name, found->description[0] ? found->description : NULL,
+                                 trace_known(found->size)};
+}
+
+struct collective_values {
+    const char *label, *dtype;
+    int kind;
+    struct group_values group;
+    struct aorta_trace_times times;
+    int64_t bytes, bytes_each, channels, comm_ns, overlap_ns, exposed_ns, blamed_ns, waits_known, wait_ns, transfer_ns;
+    double mb_each, algbw_gbps, busbw_gbps, transfer_busbw_gbps, either_busbw_gbps, link_gbps, link_share;
+    char name[NAME_SIZE];
+};
+
+#define AT(member) offsetof(struct collective_values, member)
+#define KIND_ROWS                                                                                                      \
+    {"kind",                                                                                                           \
+     AORTA_ROW_CHOICE,                                                                                                 \
+     AT(kind),                                                                                                         \
+     .heading = "collective",                                                                                          \
+     .help = "one of",                                                                                                 \
+     .name = collective_kind,                                                                                          \
+     .names = AORTA_COLLECTIVE_COUNT},                                                                                 \
+        {NULL, AORTA_ROW_LABEL, AT(label), .shown_only = true}, {                                                      \
+        NULL, AORTA_ROW_PART, AT(group), .part = group_rows                                                            \
+    }
+static const struct aorta_row collective_rows[] = {
+    KIND_ROWS,
+    TRACE_TIMES(struct collective_values),
+    {"mb_each", AORTA_ROW_NUMBER, AT(mb_each), .shown_only = true},
+    {"bytes", AORTA_ROW_INT, AT(bytes), "bytes", .heading = "bytes", .help = "sum"},
+    {"comm_ms", AORTA_ROW_NS, AT(comm_ns), .help = "union of their times"},
+    {"overlap_ms", AORTA_ROW_NS, AT(overlap_ns), .help = "of it beside compute"},
+    {"exposed_ms", AORTA_ROW_NS, AT(exposed_ns), .heading = "exposed ms", .help = "the rest"},
+    {"blamed_ms", AORTA_ROW_NS, AT(blamed_ns), .help = "part of the rank's `exposed_comm_ms`; the rows add up to it"},
+    {"algbw_gbps", AORTA_ROW_NUMBER, AT(algbw_gbps), "GB/s", 6, .help = "bytes / time, waiting included"},
+    {"busbw_gbps", AORTA_ROW_NUMBER, AT(busbw_gbps), "GB/s", 6, "bus GB/s", .help = "as nccl-tests define it"},
+    {"waits_known", AORTA_ROW_INT, AT(waits_known), .help = "collectives that all ranks of the group recorded"},
+    {"wait_ms", AORTA_ROW_NS, AT(wait_ns), .heading = "waits ms", .help = "of those, before the last rank had arrived"},
+    {"transfer_busbw_gbps", AORTA_ROW_NUMBER, AT(transfer_busbw_gbps), "GB/s", 6, "bus GB/s, without waits",
+     .help = "of those, without the waits"},
+    {"either_busbw_gbps", AORTA_ROW_NUMBER, AT(either_busbw_gbps), .shown_only = true},
+    {0}};
+static const struct aorta_row size_rows[] = {
+    KIND_ROWS,
+    {"mb_each", AORTA_ROW_NUMBER, AT(mb_each), .shown_only = true},
+    {"bytes_each", AORTA_ROW_INT, AT(bytes_each), "bytes", .heading = "bytes", .help = "larger buffer of the rank"},
+    {"dtype", AORTA_ROW_TEXT, AT(dtype), .heading = "type", .help = "of the elements"},
+    {"channels", AORTA_ROW_INT, AT(channels), .heading = "channels", .help = "thread blocks of the kernel"},
+    TRACE_TIMES(struct collective_values),
+    {"waits_known", AORTA_ROW_INT, AT(waits_known), .help = "collectives that all ranks of the group recorded"},
+    {"wait_ms", AORTA_ROW_NS, AT(wait_ns), .heading = "waits ms", .help = "of those, before the last rank had arrived"},
+    {"transfer_ms", AORTA_ROW_NS, AT(transfer_ns), .heading = "transfer ms", .help = "of those, from then on"},
+    {"transfer_busbw_gbps", AORTA_ROW_NUMBER, AT(transfer_busbw_gbps), "GB/s", 6, "bus GB/s",
+     .help = "of those, without the waits"},
+    {"link_gbps", AORTA_ROW_NUMBER, AT(link_gbps), "GB/s", 3, .help = "what the link reaches at most"},
+    {"link_share", AORTA_ROW_NUMBER, AT(link_share), "share", 6, "of the link", .help = "of that"},
+    {0}};
+#undef AT
+
+static void name_collective(const struct aorta_trace_collective_row *row, bool sized,
+                            struct collective_values *values) {
+    const struct group_values group = values->group;
+    const char *name = group.description ? group.description : group.name ? group.name : "";
+    const char *type = sized ? values->dtype : NULL;
+    snprintf(values->name, sizeof values->name, "%s%s%s%s%s", aorta_collective_name(row->kind), name[0] ? " in " : "",
+             name, type ? ", " : "", type ? type : "");
+    values->label = values->name;
+}
+
+static void fill_collective_row(const struct aorta_trace_of *of, const struct aorta_trace_collective_row *row,
+                                struct collective_values *values) {
+    const double link_gbps = aorta_trace_link_of(of->analysis, of->rank, row);
+    const bool waits = row->waits_known > 0;
+    values->kind = (int)row->kind;
+    values->group = group_of(of->analysis, row->group);
+    values->dtype = trace_text_of(of->rank->trace, row->dtype);
+    values->times = row->times;
+    values->bytes = trace_known(row->bytes);
+    values->bytes_each = trace_known(row->bytes_each);
+    values->channels = trace_known(row->channels);
+    values->comm_ns = row->comm_ns;
+    values->overlap_ns = row->overlap_ns;
+    values->exposed_ns = row->exposed_ns;
+    values->blamed_ns = row->blamed_ns;
+    values->waits_known = (int64_t)row->waits_known;
+    values->wait_ns = waits ? row->wait_ns : AORTA_ROW_UNKNOWN;
+    values->transfer_ns = waits ? row->transfer_ns : AORTA_ROW_UNKNOWN;
+    values->algbw_gbps = row->algbw_gbps;
+    values->busbw_gbps = row->busbw_gbps;
+    values->transfer_busbw_gbps = row->transfer_busbw_gbps;
+    values->either_busbw_gbps = isnan(row->transfer_busbw_gbps) ? row->busbw_gbps : row->transfer_busbw_gbps;
+    values->link_gbps = link_gbps > 0 ? link_gbps : NAN;
+    values->link_share = link_gbps > 0 ? row->transfer_busbw_gbps / link_gbps : NAN;
+}
+
+static bool fill_collective(const void *of, size_t index, void *values) {
+    const struct aorta_trace_collective_row *row = &trace_rank_of(of)->collectives[index];
+    struct collective_values *out = values;
+    fill_collective_row(of, row, out);
+    out->mb_each = row->bytes >= 0 ? (double)row->bytes / 1e6 / (double)row->times.count : NAN;
+    name_collective(row, false, out);
+    return true;
+}
+
+static bool fill_size(const void *of, size_t index, void *values) {
+    const struct aorta_trace_collective_row *row = &trace_rank_of(of)->collective_sizes[index];
+    struct collective_values *out = values;
+    fill_collective_row(of, row, out);
+    out->mb_each = row->bytes_each >= 0 ? (double)row->bytes_each / 1e6 : NAN;
+    name_collective(row, true, out);
+    return true;
+}
+
+static size_t collective_count(const void *of) {
+    return trace_rank_of(of)->collective_count;
+}
+
+static size_t size_count(const void *of) {
+    return trace_rank_of(of)->collective_size_count;
+}
+
+static const struct aorta_column collective_columns[] = {{"count", "count", .width = 7},
+                                                         {"mb_each", "MB each", 9, .decimals = 3},
+                                                         {"total_ms", "total ms", 9, .decimals = 3},
+                                                         {"blamed_ms", "exposed", 9, .decimals = 3},
+                                                         {"wait_ms", "waited", 9, .decimals = 3},
+                                                         {"either_busbw_gbps", "GB/s bus", 9, .decimals = 2},
+                                                         {0}};
+const struct aorta_result_table aorta_table_collectives = {.key = "collectives",
+                                                           .title = "collectives",
+                                                           .help = "collectives by kind and process group",
+                                                           .section = "collectives",
+                                                           .rows = collective_rows,
+                                                           .size = sizeof(struct collective_values),
+                                                           .count = collective_count,
+                                                           .fill = fill_collective,
+                                                           .columns = collective_columns};
+static const struct aorta_column size_columns[] = {{"count", "count", .width = 7},
+                                                   {"mb_each", "MB each", 9, .decimals = 3},
+                                                   {"channels", "channels", .width = 9},
+                                                   {"transfer_ms", "transfer", 9, .decimals = 3},
+                                                   {"transfer_busbw_gbps", "GB/s bus", 9, .decimals = 2},
+                                                   {"link_share", "of link", 9, .decimals = 1},
+                                                   {0}};
+const struct aorta_result_table aorta_table_collective_sizes = {
+    .key = "collective_sizes",
+    .title = "collectives by size",
+    .help = "collectives by kind, process group, size, type and channels",
+    .section = "collectives",
+    .rows = size_rows,
+    .size = sizeof(struct collective_values),
+    .count = size_count,
+    .fill = fill_size,
+    .columns = size_columns};
+
+/* ---- of several ranks ---- */
+
+struct shared_values {
+    int kind;
+    struct group_values group;
+    int64_t sequence, step, bytes, ranks_seen, last_start_ns, skew_ns, last_rank, transfer_ns, exposed_ns;
+    const char *late;
+    double algbw_gbps, busbw_gbps;
+};
+
+#define AT(member) offsetof(struct shared_values, member)
+static const struct aorta_row shared_rows[] = {
+    {"kind", AORTA_ROW_CHOICE, AT(kind), .help = "one of", .name = collective_kind, .names = AORTA_COLLECTIVE_COUNT},
+    {NULL, AORTA_ROW_PART, AT(group), .part = group_rows},
+    {"sequence", AORTA_ROW_INT, AT(sequence), .help = "its number within the group"},
+    {"step", AORTA_ROW_INT, AT(step), .help = "null: in none"},
+    {"bytes", AORTA_ROW_INT, AT(bytes), "bytes", .help = "larger buffer of one rank"},
+    {"ranks_seen", AORTA_ROW_INT, AT(ranks_seen), .help = "ranks that recorded it"},
+    {"last_start_ms", AORTA_ROW_NS, AT(last_start_ns), .help = "from the first rank's first work on"},
+    {"skew_ms", AORTA_ROW_NS, AT(skew_ns), .help = "last start − first start"},
+    {"last_rank", AORTA_ROW_INT, AT(last_rank), .help = "that came last"},
+    {"late", AORTA_ROW_TEXT, AT(late), .help = "what was late: `device` or `host`"},
+    {"transfer_ms", AORTA_ROW_NS, AT(transfer_ns), .help = "from the last start on"},
+    {"algbw_gbps", AORTA_ROW_NUMBER, AT(algbw_gbps), "GB/s", 6, .help = "bytes / transfer"},
+    {"busbw_gbps", AORTA_ROW_NUMBER, AT(busbw_gbps), "GB/s", 6, .help = "as nccl-tests define it"},
+    {"exposed_ms", AORTA_ROW_NS, AT(exposed_ns), .help = "with no compute beside it, over all ranks"},
+    {0}};
+#undef AT
+
+static size_t shared_count(const void *of) {
+    return trace_analysis_of(of)->alignment.shared_count;
+}
+
+static bool fill_shared(const void *of, size_t index, void *values) {
+    const struct aorta_trace_analysis *analysis = trace_analysis_of(of);
+    const struct aorta_align_shared *shared = &analysis->alignment.shared[index];
+    const struct aorta_shared_collective *collective = &analysis->shared_collectives[index];
+    int64_t last_start_ns = INT64_MIN, last_end_ns = INT64_MIN;
+    if (!collective->chosen) return false;
+    for (size_t i = 0; i < shared->part_count; i++) {
+        if (shared->parts[i].start_ns > last_start_ns) last_start_ns = shared->parts[i].start_ns;
+        if (shared->parts[i].end_ns > last_end_ns) last_end_ns = shared->parts[i].end_ns;
+    }
+    const int64_t transfer_ns = last_end_ns - last_start_ns;
+    const bool sized = collective->complete && shared->bytes > 0 && transfer_ns > 0;
+    const double algbw = sized ? (double)shared->bytes / (double)transfer_ns : NAN;
+    const double factor = aorta_collective_bus_factor(collective->kind, (int)shared->part_count);
+    *(struct shared_values *)values =
+        (struct shared_values){.kind = (int)collective->kind,
+                               .group = group_of(analysis, collective->group),
+                               .sequence = trace_known(shared->sequence),
+                               .step = collective->step,
+                               .bytes = trace_known(shared->bytes),
+                               .ranks_seen = (int64_t)shared->part_count,
+                               .last_start_ns = last_start_ns - analysis->ranks[0].figures.start_ns,
+                               .skew_ns = shared->skew_ns,
+                               .last_rank = analysis->ranks[shared->last_rank].rank,
+                               .transfer_ns = transfer_ns,
+                               .exposed_ns = collective->exposed_ns,
+                               .late = !shared->cause_known  ? NULL
+                                       : shared->device_late ? "device"
+                                                             : "host",
+                               .algbw_gbps = algbw,
+                               .busbw_gbps = factor > 0 ? algbw * factor : NAN};
+    return true;
+}
+
+const struct aorta_result_table trace_table_shared_collectives = {
+    .key = "shared_collectives",
+    .title = "Collectives of several ranks",
+    .help = "every collective that two ranks or more recorded",
+    .rows = shared_rows,
+    .size = sizeof(struct shared_values),
+    .count = shared_count,
+    .fill = fill_shared};
+
+struct difference_values {
+    const char *kernel;
+    int64_t rank;
+    double count, ns, others_count, others_ns, excess_ns;
+};
+
+#define AT(member) offsetof(struct difference_values, member)
+static const struct aorta_row difference_rows[] = {
+    {"kernel", AORTA_ROW_KERNEL, AT(kernel), .heading = "kernel", .help = "its name"},
+    {"rank", AORTA_ROW_INT, AT(rank), .heading = "rank", .help = "that it takes longer"},
+    {"count_per_step", AORTA_ROW_NUMBER, AT(count), NULL, 6, .help = "how often this rank runs it"},
+    {"ms_per_step", AORTA_ROW_MEAN_NS, AT(ns), "ms", 9, "ms a step", .help = "and how long"},
+    {"others_count_per_step", AORTA_ROW_NUMBER, AT(others_count), NULL, 6, .help = "the median of the other ranks"},
+    {"others_ms_per_step", AORTA_ROW_MEAN_NS, AT(others_ns), "ms", 9, "others",
+     .help = "the median of the other ranks"},
+    {"excess_ms_per_step", AORTA_ROW_MEAN_NS, AT(excess_ns), "ms", 9, "excess ms",
+     .help = "beyond the others; largest first"},
+    {0}};
+#undef AT
+
+static size_t difference_count(const void *of) {
+    return trace_analysis_of(of)->difference_count;
+}
+
+static bool fill_difference(const void *of, size_t index, void *values) {
+    const struct aorta_trace_difference *row = &trace_analysis_of(of)->differences[index];
+    *(struct difference_values *)values =
+        (struct difference_values){row->name,         trace_analysis_of(of)->ranks[row->rank].rank,
+                                   row->count,        row->ns,
+                                   row->others_count, row->others_ns,
+                                   row->excess_ns};
+    return true;
+}
+
+static const struct aorta_column difference_columns[] = {{"rank", "rank", .width = 7},
+                                                         {"count_per_step", "count", 9, .decimals = 1},
+                                                         {"ms_per_step", "ms", 9, .decimals = 3},
+                                                         {"others_count_per_step", "others", 9, .decimals = 1},
+                                                         {"others_ms_per_step", "ms", 9, .decimals = 3},
+                                                         {0}};
+const struct aorta_result_table aorta_table_differences = {.key = "kernel_differences",
+                                                           .title = "Kernels that differ between ranks",
+                                                           .help = "kernels that take a rank longer than the others, "
+                                                                   "or that only this rank runs",
+                                                           .section = "ranks",
+                                                           .rows = difference_rows,
+                                                           .size = sizeof(struct difference_values),
+                                                           .count = difference_count,
+                                                           .fill = fill_difference,
+                                                           .columns = difference_columns};

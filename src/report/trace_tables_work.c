@@ -1,0 +1,225 @@
+/* The tables of what a rank's device ran and its host waited for: kernels, copies, matrix products, calls. */
+#include "report/trace_tables_internal.h"
+
+#include <math.h>
+
+enum { NAME_SIZE = 512 };
+
+/* ---- kernels and copies ---- */
+
+static const char *const class_names[] = {"compute", "collective", "copy", "fill"};
+
+static const char *class_name(int class) {
+    return class_names[class];
+}
+
+static int class_of(const struct aorta_trace_kernel_row *row) {
+    if (row->kind == AORTA_TRACE_COPY) return 2;
+    if (row->kind == AORTA_TRACE_FILL) return 3;
+    return row->class == AORTA_KERNEL_COLLECTIVE;
+}
+
+struct kernel_values {
+    const char *name;
+    int class;
+    struct aorta_trace_times times;
+    double share, gbps;
+    int64_t bytes;
+};
+
+#define AT(member) offsetof(struct kernel_values, member)
+#define KERNEL_ROWS(heading_)                                                                                          \
+    {"name", AORTA_ROW_KERNEL, AT(name), .heading = heading_, .help = "of the kernel, or kind of copy"},               \
+        {"class", AORTA_ROW_CHOICE, AT(class), .heading = "class", .name = class_name, .names = 4, .help = "one of"},  \
+        TRACE_TIMES(struct kernel_values), {                                                                           \
+        "share", AORTA_ROW_NUMBER, AT(share), "share", 9, "share", .help = "of all device work of the rank"            \
+    }
+static const struct aorta_row kernel_rows[] = {KERNEL_ROWS("kernel"), {0}};
+static const struct aorta_row copy_rows[] = {
+    KERNEL_ROWS("copy"),
+    {"bytes", AORTA_ROW_INT, AT(bytes), "bytes", .heading = "bytes", .help = "sum"},
+    {"gbps", AORTA_ROW_NUMBER, AT(gbps), "GB/s", 6, "GB/s", .help = "bytes / time"},
+    {0}};
+#undef AT
+
+static size_t kernel_count(const void *of) {
+    return trace_rank_of(of)->kernel_count;
+}
+
+static bool fill_work(const void *of, size_t index, void *values) {
+    const struct aorta_trace_rank *rank = trace_rank_of(of);
+    const struct aorta_trace_kernel_row *row = &rank->kernels[index];
+    const bool sized = row->bytes > 0 && row->times.total_ns > 0;
+    *(struct kernel_values *)values =
+        (struct kernel_values){trace_text_of(rank->trace, row->name),
+                               class_of(row),
+                               row->times,
+                               row->share,
+                               sized ? (double)row->bytes / (double)row->times.total_ns : NAN,
+                               trace_known(row->bytes)};
+    return true;
+}
+
+static bool fill_kernel(const void *of, size_t index, void *values) {
+    return trace_rank_of(of)->kernels[index].kind == AORTA_TRACE_KERNEL && fill_work(of, index, values);
+}
+
+static bool fill_copy(const void *of, size_t index, void *values) {
+    return trace_rank_of(of)->kernels[index].kind != AORTA_TRACE_KERNEL && fill_work(of, index, values);
+}
+
+static const struct aorta_column kernel_columns[] = {
+    {"count", "count", .width = 7},   {"total_ms", "total ms", 9, .decimals = 3}, {"share", "share", 6, .decimals = 1},
+    {"p50_ms", "p50 us", 9, 2, true}, {"p95_ms", "p95 us", 9, 2, true},           {0}};
+const struct aorta_result_table trace_table_kernels = {.key = "kernels",
+                                                       .title = "Kernels",
+                                                       .help = "kernels by name",
+                                                       .section = "kernels",
+                                                       .rows = kernel_rows,
+                                                       .size = sizeof(struct kernel_values),
+                                                       .count = kernel_count,
+                                                       .fill = fill_kernel};
+const struct aorta_result_table trace_table_copies = {.key = "copies",
+                                                      .title = "Copies",
+                                                      .help = "copies and fills by kind",
+                                                      .section = "kernels",
+                                                      .rows = copy_rows,
+                                                      .size = sizeof(struct kernel_values),
+                                                      .count = kernel_count,
+                                                      .fill = fill_copy};
+const struct aorta_result_table aorta_table_work = {.key = "work",
+                                                    .title = "kernels and copies",
+                                                    .rows = kernel_rows,
+                                                    .size = sizeof(struct kernel_values),
+                                                    .count = kernel_count,
+                                                    .fill = fill_work,
+                                                    .columns = kernel_columns};
+
+/* ---- matrix products ---- */
+
+struct gemm_values {
+    const char *kernel, *op, *dims, *types, *geometry;
+    int64_t batch, m, n, k, alone, beside;
+    struct aorta_trace_times times;
+    double flops, tflops, alone_p50_ns, beside_p50_ns, slowdown;
+};
+
+#define AT(member) offsetof(struct gemm_values, member)
+static const struct aorta_row gemm_rows[] = {
+    {"kernel", AORTA_ROW_KERNEL, AT(kernel), .heading = "kernel", .help = "its name"},
+    {"op", AORTA_ROW_TEXT, AT(op), .heading = "operation", .help = "of the framework"},
+    {"dims", AORTA_ROW_TEXT, AT(dims), .help = "of its inputs"},
+    {"types", AORTA_ROW_TEXT, AT(types), .help = "of its inputs"},
+    {"batch", AORTA_ROW_INT, AT(batch), .help = "products at once"},
+    {"m", AORTA_ROW_INT, AT(m), .heading = "m", .help = "rows of the result"},
+    {"n", AORTA_ROW_INT, AT(n), .heading = "n", .help = "columns of the result"},
+    {"k", AORTA_ROW_INT, AT(k), .heading = "k", .help = "terms of each sum"},
+    {"geometry", AORTA_ROW_TEXT, AT(geometry), .heading = "grid",
+     .help = "blocks and threads, where the shape is not known"},
+    TRACE_TIMES(struct gemm_values),
+    {"flops", AORTA_ROW_NUMBER, AT(flops), "FLOP", .help = "of one"},
+    {"tflops_p50", AORTA_ROW_NUMBER, AT(tflops), "TFLOP/s", 6, "TFLOP/s", .help = "at the median time"},
+    {"runs_alone", AORTA_ROW_INT, AT(alone), .help = "without a collective"},
+    {"runs_beside_comm", AORTA_ROW_INT, AT(beside), .heading = "beside collectives",
+     .help = "with a collective for at least half their time"},
+    {"alone_p50_ms", AORTA_ROW_MEAN_NS, AT(alone_p50_ns), "ms", 9, .help = "their median times"},
+    {"beside_comm_p50_ms", AORTA_ROW_MEAN_NS, AT(beside_p50_ns), "ms", 9, .help = "and of those beside"},
+    {"slowdown", AORTA_ROW_NUMBER, AT(slowdown), NULL, 6, "slowdown", .help = "beside / alone; null below 8 of each"},
+    {0}};
+#undef AT
+
+static size_t gemm_count(const void *of) {
+    return trace_rank_of(of)->gemm_count;
+}
+
+static bool fill_gemm(const void *of, size_t index, void *values) {
+    static const struct aorta_trace_shape none = {
+        .op = AORTA_TRACE_NONE, .dims = AORTA_TRACE_NONE, .types = AORTA_TRACE_NONE, .product = {-1, -1, -1, -1}};
+    const struct aorta_trace_rank *rank = trace_rank_of(of);
+    const struct aorta_trace *trace = rank->trace;
+    const struct aorta_trace_gemm_row *row = &rank->gemms[index];
+    const struct aorta_trace_shape *shape = row->shape == AORTA_TRACE_NONE ? &none : &trace->shapes[row->shape];
+    *(struct gemm_values *)values = (struct gemm_values){.kernel = trace_text_of(trace, row->name),
+                                                         .op = trace_text_of(trace, shape->op),
+                                                         .dims = trace_text_of(trace, shape->dims),
+                                                         .types = trace_text_of(trace, shape->types),
+                                                         .geometry = trace_text_of(trace, row->geometry),
+                                                         .batch = trace_known(shape->product.batch),
+                                                         .m = trace_known(shape->product.m),
+                                                         .n = trace_known(shape->product.n),
+                                                         .k = trace_known(shape->product.k),
+                                                         .alone = (int64_t)row->alone,
+                                                         .beside = (int64_t)row->beside,
+                                                         .times = row->times,
+                                                         .flops = row->flops,
+                                                         .tflops = row->flops / row->times.p50_ns / 1e3,
+                                                         .alone_p50_ns = row->alone_p50_ns,
+                                                         .beside_p50_ns = row->beside_p50_ns,
+                                                         .slowdown = row->slowdown};
+    return true;
+}
+
+const struct aorta_result_table trace_table_gemms = {.key = "gemms",
+                                                     .title = "GEMMs",
+                                                     .help = "matrix products by kernel and shape",
+                                                     .section = "gemms",
+                                                     .rows = gemm_rows,
+                                                     .size = sizeof(struct gemm_values),
+                                                     .count = gemm_count,
+                                                     .fill = fill_gemm};
+
+/* ---- calls that wait for the device ---- */
+
+struct sync_values {
+    const char *label, *call, *operation, *function, *range;
+    struct aorta_trace_times times;
+    double count_per_step, ms_per_step;
+    char name[NAME_SIZE];
+};
+
+#define AT(member) offsetof(struct sync_values, member)
+static const struct aorta_row sync_rows[] = {
+    {NULL, AORTA_ROW_LABEL, AT(label), .shown_only = true},
+    {"call", AORTA_ROW_TEXT, AT(call), .heading = "call", .help = "of the host"},
+    {"operation", AORTA_ROW_TEXT, AT(operation), .heading = "operation", .help = "of the framework that made it"},
+    {"function", AORTA_ROW_TEXT, AT(function), .heading = "function", .help = "of Python"},
+    {"range", AORTA_ROW_TEXT, AT(range), .heading = "range", .help = "that the program had marked"},
+    TRACE_TIMES(struct sync_values),
+    {"count_per_step", AORTA_ROW_NUMBER, AT(count_per_step), NULL, 6, "count a step", .help = "where steps are known"},
+    {"ms_per_step", AORTA_ROW_NUMBER, AT(ms_per_step), "ms", 9, "ms a step", .help = "where steps are known"},
+    {0}};
+#undef AT
+
+static size_t sync_count(const void *of) {
+    return trace_rank_of(of)->sync_count;
+}
+
+static bool fill_sync(const void *of, size_t index, void *values) {
+    const struct aorta_trace_rank *rank = trace_rank_of(of);
+    const struct aorta_trace_sync_row *row = &rank->syncs[index];
+    struct sync_values *out = values;
+    const double steps_seen = (double)rank->steps;
+    out->call = trace_text_of(rank->trace, row->name);
+    out->operation = trace_text_of(rank->trace, row->operation);
+    out->function = trace_text_of(rank->trace, row->function);
+    out->range = trace_text_of(rank->trace, row->range);
+    out->times = row->times;
+    out->count_per_step = (double)row->times.count / steps_seen;
+    out->ms_per_step = (double)row->times.total_ns / 1e6 / steps_seen;
+    out->label = aorta_trace_sync_name(rank->trace, row, out->name, sizeof out->name);
+    return true;
+}
+
+static const struct aorta_column sync_columns[] = {{"count_per_step", "count", 7, .decimals = 1},
+                                                   {"ms_per_step", "ms", 9, .decimals = 3},
+                                                   {"p95_ms", "p95 us", 9, 2, true},
+                                                   {0}};
+const struct aorta_result_table aorta_table_synchronisations = {.key = "synchronisations",
+                                                                .title = "Synchronisations",
+                                                                .help = "calls that wait for the device",
+                                                                .section = "kernels",
+                                                                .rows = sync_rows,
+                                                                .size = sizeof(struct sync_values),
+                                                                .count = sync_count,
+                                                                .fill = fill_sync,
+                                                                .columns = sync_columns};

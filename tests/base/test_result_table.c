@@ -1,0 +1,141 @@
+#include "base/files.h"
+#include "base/result_table.h"
+#include "check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A table of three kernels, of which the second is left out, and the third was not measured:
+ *
+ *     kernels               count  total ms   share    p50 us
+ *       gemm<float>             2     3.000   75.0%   1500.00
+ *       copy, "quick"           1         -       -         - */
+struct line {
+    const char *name;
+    int64_t count, total_ns;
+    double share, p50_ns;
+    int64_t parts[2];
+};
+
+static const char *part_name(int part) {
+    return part ? "later" : "first";
+}
+
+#define AT(member) offsetof(struct line, member)
+static const struct aorta_row rows[] = {
+    {"name", AORTA_ROW_KERNEL, AT(name), .heading = "kernel", .help = "its name"},
+    {"count", AORTA_ROW_INT, AT(count), .heading = "count", .help = "how often"},
+    {"total_ms", AORTA_ROW_NS, AT(total_ns), .heading = "total ms", .help = "in all"},
+    {"share", AORTA_ROW_NUMBER, AT(share), "share", 6, "share", .help = "of all"},
+    {"p50_per_run", AORTA_ROW_MEAN_NS, AT(p50_ns), NULL, 6, .help = "median"},
+    {"parts_ms", AORTA_ROW_NS, AT(parts), .help = "of it", .name = part_name, .names = 2},
+    {"seen", AORTA_ROW_NUMBER, AT(share), .shown_only = true, .help = "only in the text"},
+    {0}};
+static const struct line lines[] = {{"gemm<float>", 2, 3000000, 0.75, 1.5e6, {1, 2}},
+                                    {NULL, 0, 0, 0, 0, {0}},
+                                    {"copy, \"quick\"", 1, AORTA_ROW_UNKNOWN, NAN, NAN, {3, AORTA_ROW_UNKNOWN}}};
+
+static size_t count(const void *of) {
+    return *(const size_t *)of;
+}
+
+static bool fill(const void *of, size_t index, void *values) {
+    (void)of;
+    *(struct line *)values = lines[index];
+    return lines[index].name != NULL;
+}
+
+static const struct aorta_column columns[] = {{"count", "count", .width = 7},
+                                              {"total_ms", "total ms", 9, .decimals = 3},
+                                              {"share", "share", 7, .decimals = 1},
+                                              {"p50_per_run", "p50 us", 9, 2, true},
+                                              {0}};
+static const struct aorta_result_table table = {"kernels",           "kernels", "what ran", "work", rows,
+                                                sizeof(struct line), count,     fill,       columns};
+
+static const char *shorten(const char *kernel, char *name, size_t size) {
+    snprintf(name, size, "%.4s", kernel);
+    return name;
+}
+
+static void as_text(void **state) {
+    (void)state;
+    const size_t all = 3, none = 0;
+    struct aorta_text text = {0};
+    aorta_table_text(&table, &all, &(struct aorta_table_view){.columns = 16, .most = 9}, &text);
+    assert_string_equal(text.data, "kernels             count  total ms   share    p50 us\n"
+                                   "  gemm<float>           2     3.000   75.0%   1500.00\n"
+                                   "  copy, \"quick\"         1         -       -         -\n");
+    aorta_text_clear(&text);
+    aorta_table_text(&table, &all, &(struct aorta_table_view){"title", 4, 1, shorten}, &text);
+    assert_string_equal(text.data,
+                        "title   count  total ms   share    p50 us\n  gemm      2     3.000   75.0%   1500.00\n");
+    aorta_text_clear(&text); /* no terminal: names are last and whole */
+    aorta_table_text(&table, &all, &(struct aorta_table_view){"title", 0, 1, shorten}, &text);
+    assert_string_equal(text.data, "  count  total ms   share    p50 us  title\n"
+                                   "      2     3.000   75.0%   1500.00  gemm<float>\n");
+    aorta_text_clear(&text);
+    aorta_table_text(&table, &none, &(struct aorta_table_view){.most = 9}, &text);
+    assert_int_equal(text.length, 0);
+    aorta_text_free(&text);
+}
+
+static void as_json(void **state) {
+    (void)state;
+    const size_t all = 3;
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &text, 0);
+    aorta_json_object(&json);
+    aorta_table_json(&table, &all, &json);
+    aorta_json_key(&json, "page");
+    aorta_table_page_json(&table, &json);
+    aorta_json_object_end(&json);
+    assert_string_equal(
+        text.data,
+        "{\"kernels\": [{\"name\": \"gemm<float>\", \"count\": 2, \"total_ms\": 3.0, \"share\": 0.75, "
+        "\"p50_per_run\": 1.5, \"parts_ms\": {\"first\": 0.000001, \"later\": 0.000002}}, {\"name\": \"copy, "
+        "\\\"quick\\\"\", \"count\": 1, \"total_ms\": null, \"share\": null, \"p50_per_run\": null, \"parts_ms\": "
+        "{\"first\": 0.000003, \"later\": null}}], \"page\": {\"key\": \"kernels\", \"title\": \"kernels\", "
+        "\"section\": \"work\", \"columns\": [{\"key\": \"name\", \"heading\": \"kernel\", \"kind\": \"kernel\"}, "
+        "{\"key\": \"count\", \"heading\": \"count\", \"kind\": \"number\"}, {\"key\": \"total_ms\", \"heading\": "
+        "\"total ms\", \"kind\": \"number\"}, {\"key\": \"share\", \"heading\": \"share\", \"kind\": \"share\"}]}}");
+    aorta_text_free(&text);
+}
+
+static void as_csv(void **state) {
+    (void)state;
+    static const char whole[] = "name,count,total_ms,share,p50_per_run [ms],parts_ms.first,parts_ms.later\r\n"
+                                "gemm<float>,2,3.0,0.75,1.5,0.000001,0.000002\r\n"
+                                "\"copy, \"\"quick\"\"\",1,,,,0.000003,\r\n";
+    const size_t all = 3;
+    char folder[] = "/tmp/aorta_table_XXXXXX", path[64];
+    char *bytes;
+    size_t length;
+    struct aorta_text text = {0};
+    assert_non_null(mkdtemp(folder));
+    check_ok(aorta_table_csv(&table, &all, folder));
+    snprintf(path, sizeof path, "%s/kernels.csv", folder);
+    check_ok(aorta_file_read(path, &bytes, &length));
+    assert_string_equal(bytes, whole);
+    aorta_table_csv_header(&table, "rank", &text);
+    aorta_table_csv_lines(&table, &all, "a\nb", &text);
+    assert_memory_equal(text.data, "rank,name,", 10);
+    assert_non_null(strstr(text.data, "\"a\nb\",gemm<float>,2,"));
+    check_fails(aorta_table_csv(&table, &all, "/proc/none"), AORTA_IO, "/proc/none");
+    aorta_text_free(&text);
+    free(bytes);
+    unlink(path);
+    rmdir(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_text),
+        cmocka_unit_test(as_json),
+        cmocka_unit_test(as_csv),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
