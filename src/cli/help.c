@@ -16,32 +16,27 @@ static const struct aorta_option options[] = {
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta help [COMMAND … | config [--markdown] | sparse [--markdown]]",
+    .usage = "aorta help [COMMAND … | config [SECTION] [--markdown] | sparse [SECTION] [--markdown]]",
     .about = "Shows the commands, the options of one of them, or the configuration keys of aorta train: of the ranking "
-             "transformer (config), of the sparse pipeline (sparse).",
+             "transformer (config), of the sparse pipeline (sparse); SECTION is a section or a key of them.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .operands = true,
 };
 
-static void add_configuration(bool markdown, struct aorta_text *text) {
-    if (markdown)
-        aorta_train_options_page(text);
-    else
-        aorta_options_help(&aorta_train_option_table, text);
-}
-
-static void add_sparse(bool markdown, struct aorta_text *text) {
-    if (markdown)
-        aorta_options_markdown(&aorta_sparse_option_table, text);
-    else
-        aorta_options_help(&aorta_sparse_option_table, text);
-}
-
 static const struct topic {
     const char *name;
-    void (*add)(bool markdown, struct aorta_text *text);
-} topics[] = {{"config", add_configuration}, {"sparse", add_sparse}};
+    const struct aorta_option_table *table;
+    void (*page)(struct aorta_text *text); /* NULL: the tables alone */
+} topics[] = {{"config", &aorta_train_option_table, aorta_train_options_page},
+              {"sparse", &aorta_sparse_option_table, NULL}};
+
+static void add_page(const struct topic *topic, struct aorta_text *text) {
+    if (topic->page)
+        topic->page(text);
+    else
+        aorta_options_markdown(topic->table, text);
+}
 
 /* NULL: the word is none. */
 static const struct topic *find_topic(const char *word) {
@@ -68,17 +63,27 @@ static aorta_status help_on_command(const struct aorta_cli_line *line) {
     return command->run(2, (char *[]){line->operands[line->operand_count - 1], help, NULL});
 }
 
+/* `aorta help config fsdp` */
+static aorta_status help_on_topic(const struct topic *topic, const struct aorta_cli_line *line, bool markdown) {
+    const char *within = line->operand_count > 1 ? line->operands[1] : NULL;
+    const char *surplus = markdown ? within : line->operand_count > 2 ? line->operands[2] : NULL;
+    if (surplus) return AORTA_ERROR(AORTA_USAGE, "unexpected argument \"%s\"; usage: %s", surplus, syntax.usage);
+    struct aorta_text text = {0};
+    if (markdown) {
+        add_page(topic, &text);
+    } else if (!aorta_options_help(topic->table, within, &text)) {
+        aorta_text_free(&text);
+        return AORTA_ERROR(AORTA_USAGE, "there is no section or key \"%s\"; `aorta help %s` lists them", within,
+                           topic->name);
+    }
+    return aorta_cli_print_text(&text);
+}
+
 static aorta_status help_on(const struct aorta_cli_line *line, const struct help_values *values) {
     const struct topic *topic = find_topic(line->operand_count > 0 ? line->operands[0] : NULL);
-    if (topic && line->operand_count > 1)
-        return AORTA_ERROR(AORTA_USAGE, "unexpected argument \"%s\"; usage: %s", line->operands[1], syntax.usage);
-    if (values->markdown && !topic)
+    if (topic) return help_on_topic(topic, line, values->markdown);
+    if (values->markdown)
         return AORTA_ERROR(AORTA_USAGE, "--markdown goes with config and sparse: aorta help config --markdown");
-    if (topic) {
-        struct aorta_text text = {0};
-        topic->add(values->markdown, &text);
-        return aorta_cli_print_text(&text);
-    }
     return help_on_command(line);
 }
 

@@ -115,7 +115,7 @@ static void show_info(const struct aorta_hwq_workload *w, struct aorta_text *tex
                       aorta_hwq_sensitivity_name(w->sensitivity));
     aorta_text_printf(text, "  throughput   in %s\n", w->unit);
     if (w->option_count) aorta_text_puts(text, "Options, with dashes on the command line:\n");
-    if (w->option_count) aorta_options_help(&own, text);
+    if (w->option_count) aorta_options_help(&own, NULL, text);
 }
 
 aorta_status aorta_cli_hwq_info(int argc, char **argv) {

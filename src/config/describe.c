@@ -21,14 +21,23 @@ static bool same_section(const char *a, const char *b) {
 
 /* ---- help ---- */
 
-void aorta_options_help(const struct aorta_option_table *table, struct aorta_text *text) {
+static bool is_within(const char *key, const char *within) {
+    const size_t length = strlen(within);
+    return strncmp(key, within, length) == 0 && (key[length] == '.' || !key[length]);
+}
+
+bool aorta_options_help(const struct aorta_option_table *table, const char *within, struct aorta_text *text) {
+    const struct aorta_option *before = NULL;
     for (size_t i = 0; i < table->count; i++) {
         const struct aorta_option *row = &table->rows[i];
-        if (i > 0 && !same_section(row->key, table->rows[i - 1].key)) aorta_text_puts(text, "\n");
+        if (within && !is_within(row->key, within)) continue;
+        if (before && !same_section(row->key, before->key)) aorta_text_puts(text, "\n");
+        before = row;
         aorta_text_printf(text, "  %s (default: %s): ", row->key, row->fallback);
         aorta_option_describe(row, text);
         aorta_text_printf(text, "\n      %s\n", row->help);
     }
+    return before != NULL;
 }
 
 /* A vertical bar would end the cell of a table. */

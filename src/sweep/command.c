@@ -154,12 +154,23 @@ static aorta_status check_overrides(const char *path, const char *const *overrid
     return NULL;
 }
 
+/* A knob's value is checked as an override, and wrong as what the user wrote. */
+static aorta_status as_grid(aorta_status status) {
+    static const char override[] = "--override ";
+    const char *message = status ? aorta_status_message(status) : "";
+    if (strncmp(message, override, sizeof override - 1) != 0) return status;
+    aorta_status wrong = AORTA_ERROR(aorta_status_code(status), "--grid %s", message + sizeof override - 1);
+    aorta_status_free(status);
+    return wrong;
+}
+
 static aorta_status check_train(const struct aorta_sweep_job *job) {
     const struct aorta_sweep_space *space = &job->plan.space;
     const char **overrides = calloc(job->override_count + 2, sizeof *overrides);
     struct aorta_text text = {0};
     aorta_status status = overrides ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the keys of a sweep");
     for (size_t i = 0; !status && i < job->override_count; i++) overrides[i] = job->overrides[i];
+    if (!status) status = check_overrides(job->config, overrides, job->override_count);
     for (int i = 0; !status && i < space->count; i++) {
         const struct aorta_sweep_knob *knob = &space->knobs[i];
         for (int v = 0; !status && !knob->environment && v < knob->count; v++) {
@@ -168,7 +179,7 @@ static aorta_status check_train(const struct aorta_sweep_job *job) {
             status = aorta_text_check(&text);
             if (status) break;
             overrides[job->override_count] = text.data;
-            status = check_overrides(job->config, overrides, job->override_count + 1);
+            status = as_grid(check_overrides(job->config, overrides, job->override_count + 1));
         }
     }
     aorta_text_free(&text);

@@ -150,11 +150,20 @@ static void test_written_values_load_again(void **state) {
 static void test_help(void **state) {
     (void)state;
     struct aorta_text text = {0};
-    aorta_options_help(&sample_table, &text);
+    assert_true(aorta_options_help(&sample_table, NULL, &text));
     assert_non_null(strstr(text.data, "  main.count (default: 8): an integer of at least 1\n      how many\n"));
     assert_non_null(strstr(text.data, "main.limit (default: null): an integer from 1 to 4, or null\n"));
     assert_non_null(strstr(text.data, "main.ratio (default: 0.1): a number in [0, 1)\n"));
     assert_non_null(strstr(text.data, "main.rate (default: 2e-4): a number above 0\n"));
+    aorta_text_clear(&text);
+    assert_true(aorta_options_help(&sample_table, "text.inner", &text)); /* a section in a section, a key, neither */
+    assert_ptr_equal(strstr(text.data, "  text.inner.shape "), text.data);
+    assert_null(strstr(text.data, "text.name"));
+    aorta_text_clear(&text);
+    assert_true(aorta_options_help(&sample_table, "main.rate", &text));
+    assert_ptr_equal(strstr(text.data, "  main.rate "), text.data);
+    assert_null(strstr(text.data, "main.ratio"));
+    assert_false(aorta_options_help(&sample_table, "main.rat", &text));
     aorta_text_clear(&text);
     aorta_options_markdown(&sample_table, &text);
     assert_non_null(strstr(text.data,

@@ -342,7 +342,8 @@ static void test_sparse(void **state) {
     assert_int_equal(lines_of("sparse/rank_00_metrics.jsonl"), 3);
     run("sweep --config sparse.yaml --grid PipelineConfig.pipeline=base,fast --dry-run", 2,
         "expected one of base, sparse, fused");
-    run("sweep --config sparse.yaml --grid RunOptions.batches=1,2 --dry-run", 2, "did you mean RunOptions.num_batches");
+    run("sweep --config sparse.yaml --grid RunOptions.batches=1,2 --dry-run", 2,
+        "--grid RunOptions.batches=1: RunOptions.batches: unknown key; did you mean RunOptions.num_batches");
 }
 
 /* The knobs of the costliest causes, of this device, with which the run can be swept. */

@@ -1,14 +1,14 @@
 #!/bin/sh
 # Which hardware queues a workload uses: records it and prints kernels for each queue.
 #
-#   scripts/profile_queues.sh WORKLOAD [STREAMS] [OUTPUT]
+#   scripts/hw_queue/profile_queues.sh WORKLOAD [STREAMS] [OUTPUT]
 #
 # STREAMS   number of streams (the workload's recommendation)
 # OUTPUT    folder of the recording (queue_profile/WORKLOAD)
 # AORTA     the program (the one built here, else the one in PATH)
 # DRY_RUN=1 prints the commands and records nothing
 set -eu
-here=$(cd "$(dirname "$0")/.." && pwd)
+here=$(cd "$(dirname "$0")/../.." && pwd)
 case ${1:-} in
 "" | -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; [ -n "${1:-}" ] && exit 0; exit 2 ;;
 esac
