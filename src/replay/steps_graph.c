@@ -1,4 +1,5 @@
 #include "replay/steps_graph.h"
+#include "base/sort.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -311,6 +312,25 @@ static void set_bounds(struct build *build, size_t rank) {
     bounds->steps = (uint32_t)(build->last[rank] - build->first[rank] - 1);
 }
 
+/* The streams get the numbers 0, 1, …, in the order of those that the file gave them, whatever these are: arrays are
+ * sized by them. */
+static aorta_status number_streams(struct aorta_replay_span *spans, size_t count, uint32_t *streams) {
+    int64_t *numbers = malloc((count + 1) * sizeof *numbers);
+    *streams = 0;
+    if (!numbers) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu numbers", count);
+    for (size_t i = 0; i < count; i++) numbers[i] = spans[i].stream;
+    aorta_sort_int64(numbers, count);
+    for (size_t i = 0; i < count; i++)
+        if (!i || numbers[i] != numbers[*streams - 1]) numbers[(*streams)++] = numbers[i];
+    for (size_t i = 0; i < count; i++) {
+        const int64_t number = spans[i].stream;
+        const int64_t *found = bsearch(&number, numbers, *streams, sizeof *numbers, aorta_by_int64);
+        spans[i].stream = (uint32_t)(found - numbers);
+    }
+    free(numbers);
+    return NULL;
+}
+
 static aorta_status add_spans(struct build *build, size_t rank) {
     struct placed *placed = NULL;
     size_t count = 0;
@@ -324,9 +344,9 @@ static aorta_status add_spans(struct build *build, size_t rank) {
     for (size_t i = 0; !status && i < count; i++) {
         spans[i] = span_of(build, rank, &placed[i]);
         ranges[i] = placed[i].range;
-        if (spans[i].stream >= streams) streams = spans[i].stream + 1;
     }
     free(placed);
+    if (!status) status = number_streams(spans, count, &streams);
     if (status) return status;
     build->ranks[rank] = (struct aorta_replay_rank){
         .spans = spans, .span_count = (uint32_t)count, .stream_count = streams, .host = (uint32_t)rank};

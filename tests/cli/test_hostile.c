@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,7 +99,52 @@ static void nothing_foreign_is_printed_raw(void **state) {
     assert_int_equal(folder_remove(folder), 0);
 }
 
+/* Exit code of the words, and the MiB that they took at most. */
+static int run_within(const char *words, long *most) {
+    struct rusage usage;
+    int status;
+    const pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit none = {0, 0};
+        setrlimit(RLIMIT_CORE, &none);
+        char command[512];
+        snprintf(command, sizeof command, "exec %s %s >output 2>&1", AORTA_PROGRAM, words);
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(126);
+    }
+    assert_int_equal(wait4(child, &status, 0, &usage), child);
+    *most = usage.ru_maxrss >> 10;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* Numbers of a file size no memory: streams of any number are as good as streams 0, 1, … */
+static void numbers_take_no_memory(void **state) {
+    (void)state;
+    static const char *const numbers[] = {"2147483647", "-2147483648", "1000000000"};
+    static const char *const words[] = {"report --log-dir run --no-pictures", "whatif run --compute 2x"};
+    char folder[FOLDER_PATH], command[1024];
+    folder_make(folder, "numbers");
+    assert_int_equal(chdir(folder), 0);
+    snprintf(command, sizeof command, "%s %s && cp -r run good", AORTA_PROGRAM, TRAIN);
+    assert_int_equal(system(command), 0);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        snprintf(command, sizeof command,
+                 "sed 's/\"queue\": *[0-9]*/\"queue\": %s/' good/rank_00_metrics.jsonl "
+                 ">run/rank_00_metrics.jsonl && grep -q '\"queue\": %s' run/*.jsonl",
+                 numbers[i], numbers[i]);
+        assert_int_equal(system(command), 0);
+        for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
+            long most;
+            const int code = run_within(words[w], &most);
+            if (code > 1 || most > 800) fail_msg("queue %s: %s: exit %d, %ld MiB", numbers[i], words[w], code, most);
+        }
+    }
+    assert_int_equal(chdir("/tmp"), 0);
+    assert_int_equal(folder_remove(folder), 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_foreign_is_printed_raw)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_foreign_is_printed_raw),
+                                       cmocka_unit_test(numbers_take_no_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
