@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUND_NS 100000000       /* between two signs of life; over MPI the ready ranks wait for it */
+#define ROUND_NS 100000000       /* between two heartbeats; over MPI the ready ranks wait for it */
 #define LAST_INSTANCE UINT64_MAX /* no other opening has this number */
 
 struct aorta_leave {
@@ -47,19 +47,19 @@ static aorta_status stay_by_mpi(struct aorta_leave *leave) {
 
 /* ---- over the rendezvous ---- */
 
-/* The sign that `rank` gives in this round; its value is whether it is ready. */
-static const char *sign(char key[AORTA_RENDEZVOUS_KEY], int rank, int round) {
+/* The heartbeat of `rank` in this round; its value is whether it is ready. */
+static const char *heartbeat_key(char key[AORTA_RENDEZVOUS_KEY], int rank, int round) {
     snprintf(key, AORTA_RENDEZVOUS_KEY, "rank %d round %d", rank, round);
     return key;
 }
 
 /* The last of a rank, once it knows that all are ready. */
-static const char *farewell(char key[AORTA_RENDEZVOUS_KEY], int rank) {
+static const char *goodbye_key(char key[AORTA_RENDEZVOUS_KEY], int rank) {
     snprintf(key, AORTA_RENDEZVOUS_KEY, "rank %d leaves", rank);
     return key;
 }
 
-static aorta_status read_sign(struct aorta_leave *leave, int rank, const char *key, int32_t *value) {
+static aorta_status read_heartbeat(struct aorta_leave *leave, int rank, const char *key, int32_t *value) {
     aorta_status status = aorta_rendezvous_get(leave->rendezvous, key, value, sizeof *value, leave->timeout_s);
     if (!status || aorta_status_code(status) != AORTA_TIMEOUT) return status;
     aorta_status_free(status);
@@ -69,7 +69,8 @@ static aorta_status read_sign(struct aorta_leave *leave, int rank, const char *k
 static aorta_status await_ready(struct aorta_leave *leave, int rank) {
     char key[AORTA_RENDEZVOUS_KEY];
     int32_t ready = 0;
-    for (int round = 0; !ready; round++) AORTA_TRY(read_sign(leave, rank, sign(key, rank, round), &ready));
+    for (int round = 0; !ready; round++)
+        AORTA_TRY(read_heartbeat(leave, rank, heartbeat_key(key, rank, round), &ready));
     return NULL;
 }
 
@@ -90,7 +91,7 @@ static aorta_status stay_as_first(struct aorta_leave *leave) {
     while (!is_ready(leave, ROUND_NS)) continue;
     AORTA_TRY(conclude(leave, -1));
     for (int rank = 1; rank < leave->ranks.world_size; rank++)
-        AORTA_TRY(read_sign(leave, rank, farewell(key, rank), &left));
+        AORTA_TRY(read_heartbeat(leave, rank, goodbye_key(key, rank), &left));
     return NULL;
 }
 
@@ -114,10 +115,10 @@ static aorta_status stay_as_other(struct aorta_leave *leave) {
     int32_t ready = 0;
     for (int round = 0; !ready; round++) {
         ready = is_ready(leave, round ? ROUND_NS : 0);
-        AORTA_TRY(aorta_rendezvous_set(leave->rendezvous, sign(key, rank, round), &ready, sizeof ready));
+        AORTA_TRY(aorta_rendezvous_set(leave->rendezvous, heartbeat_key(key, rank, round), &ready, sizeof ready));
     }
     AORTA_TRY(await_end(leave));
-    return aorta_rendezvous_set(leave->rendezvous, farewell(key, rank), &ready, sizeof ready);
+    return aorta_rendezvous_set(leave->rendezvous, goodbye_key(key, rank), &ready, sizeof ready);
 }
 
 static aorta_status stay_by_rendezvous(struct aorta_leave *leave) {

@@ -1,8 +1,8 @@
 /* The end of a process that has met other ranks: it waits until all are ready to end.
  *
- * How long a rank has still to do (rank 0's report) says nothing, so until every rank is ready a thread of each gives
- * signs of life. Ranks that MPI has joined give them over MPI, before MPI_Finalize; the others meet once more at rank
- * 0's store: what stops there is ended by nobody else under torchrun and srun. */
+ * How long a rank has still to do (rank 0's report) says nothing, so until every rank is ready a thread of each sends
+ * heartbeats. Ranks that MPI has joined send them over MPI, before MPI_Finalize; the others meet once more at rank 0's
+ * store: what stops there is ended by nobody else under torchrun and srun. */
 #ifndef AORTA_JOB_LEAVE_H
 #define AORTA_JOB_LEAVE_H
 
@@ -26,9 +26,9 @@ struct aorta_leave_options {
 
 struct aorta_leave;
 
-/* From now on this rank gives signs of life. *leave is NULL where there are no others. */
+/* From now on this rank sends heartbeats. *leave is NULL where there are no others. */
 AORTA_MUST_USE aorta_status aorta_leave_begin(const struct aorta_leave_options *options, struct aorta_leave **leave);
-/* This rank is ready; returns when all are. AORTA_TIMEOUT or AORTA_COMM when a rank gives no sign of life for
+/* This rank is ready; returns when all are. AORTA_TIMEOUT or AORTA_COMM when a rank sends no heartbeat for
  * timeout_s. NULL is fine. */
 AORTA_MUST_USE aorta_status aorta_leave_end(struct aorta_leave *leave);
 

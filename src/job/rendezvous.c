@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #define RETRY_NS 50000000
-#define WELCOME_S 5.0 /* a store answers a greeting at once; nothing else does */
-#define GRACE_S 5.0   /* the store answers first, with the missing ranks */
+#define ACCEPT_S 5.0 /* a store answers a handshake at once; nothing else does */
+#define GRACE_S 5.0  /* the store answers first, with the missing ranks */
 #define CONNECT_MS 2000
 
 struct aorta_rendezvous {
@@ -180,22 +180,22 @@ static aorta_status as_status(const struct wire_message *answer, const char *val
                        value);
 }
 
-/* ---- meeting ---- */
+/* ---- rendezvous ---- */
 
-enum outcome { OUTCOME_WELCOME, OUTCOME_TRY_ON, OUTCOME_FAILED };
+enum outcome { OUTCOME_ACCEPTED, OUTCOME_TRY_ON, OUTCOME_FAILED };
 
-/* Greets the other end. */
-static enum outcome greet(int fd, const struct aorta_rendezvous_options *options, char reason[128],
-                          aorta_status *status) {
-    struct wire_greeting greeting = {options->rank, options->world_size, options->run, ""};
-    const struct wire_message hello = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO, .bytes = sizeof greeting};
+/* Sends this rank's handshake. */
+static enum outcome send_hello(int fd, const struct aorta_rendezvous_options *options, char reason[128],
+                               aorta_status *status) {
+    struct wire_handshake handshake = {options->rank, options->world_size, options->run, ""};
+    const struct wire_message hello = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO, .bytes = sizeof handshake};
     struct wire_message answer;
     char value[AORTA_RENDEZVOUS_VALUE];
-    memcpy(greeting.token, options->token, sizeof greeting.token);
+    memcpy(handshake.token, options->token, sizeof handshake.token);
     snprintf(reason, 128, "another program listens there");
-    if (!wire_send(fd, &hello, &greeting)) return OUTCOME_TRY_ON;
-    if (!receive_answer(fd, &answer, value, deadline(WELCOME_S))) return OUTCOME_TRY_ON;
-    if (answer.kind == WIRE_WELCOME) return OUTCOME_WELCOME;
+    if (!wire_send(fd, &hello, &handshake)) return OUTCOME_TRY_ON;
+    if (!receive_answer(fd, &answer, value, deadline(ACCEPT_S))) return OUTCOME_TRY_ON;
+    if (answer.kind == WIRE_ACCEPTED) return OUTCOME_ACCEPTED;
     if (answer.kind == WIRE_OTHER_RUN) {
         snprintf(reason, 128, "the ranks of another run meet there");
         return OUTCOME_TRY_ON;
@@ -255,7 +255,7 @@ static enum outcome try_all(const struct aorta_rendezvous_options *options, cons
                 continue;
             }
             snprintf(r->place, sizeof r->place, "%s:%d", options->address, port);
-            enum outcome outcome = greet(r->fd, options, reason, status);
+            enum outcome outcome = send_hello(r->fd, options, reason, status);
             if (outcome != OUTCOME_TRY_ON) return outcome;
             close(r->fd);
             r->fd = -1;
@@ -290,7 +290,7 @@ static aorta_status be_master(const struct aorta_rendezvous_options *options, st
     AORTA_TRY(store_start(options, listener, r->place, &r->fd, &r->store));
     char reason[128];
     aorta_status status = NULL;
-    enum outcome outcome = greet(r->fd, options, reason, &status);
+    enum outcome outcome = send_hello(r->fd, options, reason, &status);
     if (outcome != OUTCOME_TRY_ON) return status;
     return AORTA_ERROR(AORTA_INTERNAL, "rendezvous: rank 0's own store does not answer");
 }

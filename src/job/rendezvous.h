@@ -5,7 +5,7 @@
  * port that another program has taken needs no agreement. Under torchrun MASTER_PORT itself belongs to the store of
  * torchrun's agent (TORCHELASTIC_USE_AGENT_STORE=True), so the ports begin one after it.
  *
- * Who belongs together: every message begins with a magic number and a version; a greeting carries the number of
+ * Who belongs together: every message begins with a magic number and a version; a handshake carries the number of
  * ranks, the sender's rank, the run: a hash of what launchers set differently for each run, and its token: what
  * AORTA_RUN_TOKEN says, which `aorta launch` draws at random, so that nobody else can connect. Under torchrun and srun
  * there is none unless the user sets one.

@@ -7,13 +7,13 @@
 #define WIRE_MAGIC 0x41525632u /* "ARV2": changes with the messages; read backwards on a host of other byte order */
 
 enum wire_kind {
-    WIRE_HELLO,    /* rank → store: a greeting */
+    WIRE_HELLO,    /* rank → store: a handshake */
     WIRE_SET,      /* rank → store */
     WIRE_GET,      /* rank → store: answered when the key is set */
     WIRE_PING,     /* rank → store: `number` of the answer is the first lost rank or -1 */
     WIRE_BYE,      /* rank → store */
-    WIRE_WELCOME,  /* store → rank: the greeting fits; wait for the others */
-    WIRE_DONE,     /* store → rank: value of a GET, end of a SET; after WELCOME: all ranks are connected */
+    WIRE_ACCEPTED, /* store → rank: the handshake fits; wait for the others */
+    WIRE_DONE,     /* store → rank: value of a GET, end of a SET; after ACCEPTED: all ranks are connected */
     WIRE_FAILED,   /* store → rank: `number` is an aorta_code, the value a text */
     WIRE_OTHER_RUN /* store → rank: this is the store of another run */
 };
@@ -27,7 +27,7 @@ struct wire_message {
     char key[AORTA_RENDEZVOUS_KEY];
 };
 
-struct wire_greeting {
+struct wire_handshake {
     int32_t rank, world_size;
     uint64_t run;
     char token[AORTA_RENDEZVOUS_TOKEN];

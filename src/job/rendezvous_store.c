@@ -1,4 +1,4 @@
-/* The store's thread in rank 0: greets the ranks, stores values, notices lost ranks. */
+/* The store's thread in rank 0: answers the ranks' handshakes, stores values, notices lost ranks. */
 #include "job/rendezvous_internal.h"
 
 #include "base/clock.h"
@@ -17,10 +17,10 @@
 #include <unistd.h>
 
 #define POLL_MS 50
-#define NEWCOMERS 32           /* connections that have not greeted yet */
-#define GREETING_NS 5000000000 /* a connection that has not greeted by then is closed */
+#define NEWCOMERS 32            /* connections that have sent no handshake yet */
+#define HANDSHAKE_NS 5000000000 /* a connection that has sent none by then is closed */
 #define LOST_LINGER_NS 3000000000
-#define FAILED_LINGER_NS 1000000000 /* ranks that connect late learn why the meeting failed */
+#define FAILED_LINGER_NS 1000000000 /* ranks that connect late learn why The rendezvous failed */
 
 /* A message that is being received. */
 struct inbox {
@@ -31,9 +31,9 @@ struct inbox {
 
 struct peer {
     int fd;                /* -1: none */
-    bool here, signed_off; /* has greeted; has signed off */
+    bool here, signed_off; /* has sent its handshake; has signed off */
     bool waiting;          /* for the key of inbox.message */
-    int64_t until_ns;      /* of the wait, or of the greeting */
+    int64_t until_ns;      /* of the wait, or of the handshake */
     struct inbox inbox;
 };
 
@@ -88,10 +88,10 @@ static void disconnect(struct peer *peer) {
     *peer = (struct peer){.fd = -1};
 }
 
-/* ---- the meeting ---- */
+/* ---- the rendezvous ---- */
 
-/* The meeting has failed: all connected ranks learn why, and later ones too (greet). */
-static void fail_meeting(struct store *store, enum aorta_code code, const char *text) {
+/* The rendezvous has failed: all connected ranks learn why, and later ones too (take_hello). */
+static void fail_rendezvous(struct store *store, enum aorta_code code, const char *text) {
     store->failed = true;
     store->failure_code = code;
     snprintf(store->failure, sizeof store->failure, "%s", text);
@@ -113,58 +113,58 @@ static void fail_missing(struct store *store) {
         length += snprintf(text + length, sizeof text - (size_t)length, "%s %d", named++ ? "," : "", rank);
     }
     if (named < missing) snprintf(text + length, sizeof text - (size_t)length, " and %d more", missing - named);
-    fail_meeting(store, AORTA_TIMEOUT, text);
+    fail_rendezvous(store, AORTA_TIMEOUT, text);
 }
 
-/* What does not fit between the greeting and this meeting; "" when all does. */
-static void examine(const struct store *store, const struct wire_greeting *greeting, char text[256]) {
+/* What does not fit between the handshake and this rendezvous; "" when all does. */
+static void examine(const struct store *store, const struct wire_handshake *handshake, char text[256]) {
     int size = store->options.world_size;
     text[0] = '\0';
-    if (greeting->world_size != size) {
-        snprintf(text, 256, "rank %d expects %d %s, rank 0 %d (WORLD_SIZE)", greeting->rank, greeting->world_size,
-                 greeting->world_size == 1 ? "rank" : "ranks", size);
-    } else if (greeting->rank < 0 || greeting->rank >= size) {
-        snprintf(text, 256, "a process has rank %d of %d", greeting->rank, size);
-    } else if (store->peers[greeting->rank].here) {
-        snprintf(text, 256, "two processes have rank %d (RANK)", greeting->rank);
+    if (handshake->world_size != size) {
+        snprintf(text, 256, "rank %d expects %d %s, rank 0 %d (WORLD_SIZE)", handshake->rank, handshake->world_size,
+                 handshake->world_size == 1 ? "rank" : "ranks", size);
+    } else if (handshake->rank < 0 || handshake->rank >= size) {
+        snprintf(text, 256, "a process has rank %d of %d", handshake->rank, size);
+    } else if (store->peers[handshake->rank].here) {
+        snprintf(text, 256, "two processes have rank %d (RANK)", handshake->rank);
     }
 }
 
 /* Takes as long for every wrong token, so that none is found byte by byte. */
-static bool belongs(const struct store *store, const struct wire_greeting *greeting) {
-    unsigned char differences = greeting->run != store->options.run;
-    for (size_t i = 0; i < sizeof greeting->token; i++)
-        differences |= (unsigned char)(greeting->token[i] ^ store->options.token[i]);
+static bool belongs(const struct store *store, const struct wire_handshake *handshake) {
+    unsigned char differences = handshake->run != store->options.run;
+    for (size_t i = 0; i < sizeof handshake->token; i++)
+        differences |= (unsigned char)(handshake->token[i] ^ store->options.token[i]);
     return !differences;
 }
 
-static void greet(struct store *store, struct peer *newcomer) {
+static void take_hello(struct store *store, struct peer *newcomer) {
     const struct wire_message *message = &newcomer->inbox.message;
-    struct wire_greeting greeting;
-    if (message->kind != WIRE_HELLO || message->bytes != sizeof greeting) {
+    struct wire_handshake handshake;
+    if (message->kind != WIRE_HELLO || message->bytes != sizeof handshake) {
         disconnect(newcomer);
         return;
     }
-    memcpy(&greeting, newcomer->inbox.value, sizeof greeting);
-    if (!belongs(store, &greeting)) {
+    memcpy(&handshake, newcomer->inbox.value, sizeof handshake);
+    if (!belongs(store, &handshake)) {
         answer(newcomer, WIRE_OTHER_RUN, 0, NULL, 0);
         disconnect(newcomer);
         return;
     }
     char text[256];
-    examine(store, &greeting, text);
-    if (!store->failed && text[0]) fail_meeting(store, AORTA_COMM, text);
+    examine(store, &handshake, text);
+    if (!store->failed && text[0]) fail_rendezvous(store, AORTA_COMM, text);
     if (store->failed) {
         answer_failure(newcomer, store->failure_code, store->failure);
         disconnect(newcomer);
         return;
     }
-    struct peer *peer = &store->peers[greeting.rank];
+    struct peer *peer = &store->peers[handshake.rank];
     *peer = *newcomer;
     *newcomer = (struct peer){.fd = -1};
     peer->here = true;
     peer->inbox.have = 0;
-    answer(peer, WIRE_WELCOME, 0, NULL, 0);
+    answer(peer, WIRE_ACCEPTED, 0, NULL, 0);
 }
 
 static void check_complete(struct store *store) {
@@ -202,7 +202,7 @@ static void accept_newcomer(struct store *store) {
     notice_lost_hosts(fd);
     for (int i = 0; i < NEWCOMERS; i++) {
         if (store->newcomers[i].fd >= 0) continue;
-        store->newcomers[i] = (struct peer){.fd = fd, .until_ns = aorta_clock_ns() + GREETING_NS};
+        store->newcomers[i] = (struct peer){.fd = fd, .until_ns = aorta_clock_ns() + HANDSHAKE_NS};
         return;
     }
     close(fd);
@@ -301,7 +301,7 @@ static void read_peer(struct store *store, int rank) {
 
 static void read_newcomer(struct store *store, struct peer *newcomer) {
     enum progress progress = receive(newcomer);
-    if (progress == PROGRESS_WHOLE) greet(store, newcomer);
+    if (progress == PROGRESS_WHOLE) take_hello(store, newcomer);
     if (progress == PROGRESS_END) disconnect(newcomer);
 }
 

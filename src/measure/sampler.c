@@ -114,11 +114,11 @@ void aorta_sampler_ask(struct aorta_sampler *sampler) {
     ask(sampler, false);
 }
 
-void aorta_sampler_insist(struct aorta_sampler *sampler) {
+void aorta_sampler_ask_always(struct aorta_sampler *sampler) {
     ask(sampler, true);
 }
 
-void aorta_sampler_settle(struct aorta_sampler *sampler) {
+void aorta_sampler_drain(struct aorta_sampler *sampler) {
     const int64_t until_ns = aorta_clock_ns() + settle_ns;
     int timed_out = 0;
     if (!sampler->running) return;

@@ -27,9 +27,9 @@ void aorta_sampler_close(struct aorta_sampler *sampler); /* NULL is fine */
 /* Asks for a reading that begins from now on; returns at once. */
 void aorta_sampler_ask(struct aorta_sampler *sampler);
 /* The same, however long readings take. */
-void aorta_sampler_insist(struct aorta_sampler *sampler);
+void aorta_sampler_ask_always(struct aorta_sampler *sampler);
 /* Waits until nothing more is asked for, half a second at most. */
-void aorta_sampler_settle(struct aorta_sampler *sampler);
+void aorta_sampler_drain(struct aorta_sampler *sampler);
 /* The last one that is complete, with `wanted` set; at_ns 0: there is none. */
 struct aorta_device_reading aorta_sampler_latest(struct aorta_sampler *sampler);
 

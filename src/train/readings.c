@@ -47,13 +47,13 @@ void aorta_readings_step(struct aorta_readings *readings, int64_t step) {
     if (readings->since_ns && step < readings->last_step && now_ns - readings->asked_ns < clocks_every_ns) return;
     if (!readings->since_ns) readings->since_ns = now_ns;
     readings->asked_ns = now_ns;
-    aorta_sampler_insist(readings->sampler);
+    aorta_sampler_ask_always(readings->sampler);
 }
 
 /* A reading made while measured steps ran goes into one line; of a device that reports nothing the reason does. */
 static void report_clocks(struct aorta_readings *readings, bool last, struct aorta_step_metrics *metrics) {
     if (!readings->clocks || !readings->since_ns) return;
-    if (last) aorta_sampler_settle(readings->sampler);
+    if (last) aorta_sampler_drain(readings->sampler);
     struct aorta_device_reading reading = aorta_sampler_latest(readings->sampler);
     bool silent = reading.at_ns && !aorta_device_measured(&reading.values);
     bool in_time = reading.at_ns - (int64_t)(reading.read_ms * 1e6) >= readings->since_ns;

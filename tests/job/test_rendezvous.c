@@ -373,7 +373,7 @@ static void test_leaving(void **state) {
     end(&job);
 }
 
-/* Noise from the network does not disturb the meeting. */
+/* Noise from the network does not disturb the rendezvous. */
 static aorta_status exchange_among_noise(struct aorta_rendezvous_options *options) {
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)options->port)};

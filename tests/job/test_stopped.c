@@ -107,7 +107,7 @@ static void test_under_mpirun(void **state) {
 /* ---- under the launcher ---- */
 
 /* On a GPU the ranks meet at rank 0's store and join no MPI. What ends the job: the store, NCCL's calls, the watchdog;
- * in the last phases the last meeting. */
+ * in the last phases the last rendezvous. */
 static struct job on_gpu(const char *name, const char *phase, const char *word, const char *more) {
     return (struct job){.name = name,
                         .arguments = {"run", "2", "never", "0", LAUNCH_HELPER, "rank", "stop", phase},

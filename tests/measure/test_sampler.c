@@ -47,32 +47,32 @@ static void readings_in_the_background(void **state) {
     struct aorta_sampler *sampler;
     setenv("FAKE_NVML_DELAY", "300", 1);
     check_ok(aorta_sampler_open(device, false, INT64_MAX, &sampler));
-    aorta_sampler_insist(sampler);
+    aorta_sampler_ask_always(sampler);
     int64_t asked_ns;
-    aorta_sampler_settle(sampler);
+    aorta_sampler_drain(sampler);
     struct aorta_device_reading first = aorta_sampler_latest(sampler);
     assert_true(first.wanted && first.values.sm_clock_mhz == 1980 && first.at_ns > 0);
     for (int i = 0; i < 50; i++) {
         asked_ns = aorta_clock_ns();
-        aorta_sampler_insist(sampler);
-        aorta_sampler_settle(sampler);
+        aorta_sampler_ask_always(sampler);
+        aorta_sampler_drain(sampler);
         struct aorta_device_reading reading = aorta_sampler_latest(sampler);
         assert_true(reading.at_ns - (int64_t)(reading.read_ms * 1e6) + 1 >= asked_ns);
     }
     int64_t reported_ns = aorta_sampler_latest(sampler).at_ns;
     aorta_sampler_ask(sampler); /* who only asks gets none that takes so long */
-    aorta_sampler_settle(sampler);
+    aorta_sampler_drain(sampler);
     assert_true(aorta_sampler_latest(sampler).at_ns == reported_ns);
     unsetenv("FAKE_NVML_DELAY");
     aorta_sampler_close(sampler);
     aorta_device_close(device);
     device = open_device(AORTA_DEVICE_CPU); /* has no readings: the thread ends, and nobody waits for it */
     check_ok(aorta_sampler_open(device, false, 1, &sampler));
-    aorta_sampler_insist(sampler);
-    aorta_sampler_settle(sampler);
+    aorta_sampler_ask_always(sampler);
+    aorta_sampler_drain(sampler);
     assert_string_equal(aorta_sampler_latest(sampler).values.reason, "not measured on the cpu device");
-    aorta_sampler_insist(sampler);
-    aorta_sampler_settle(sampler);
+    aorta_sampler_ask_always(sampler);
+    aorta_sampler_drain(sampler);
     aorta_sampler_close(sampler);
     aorta_device_close(device);
 }

@@ -44,7 +44,7 @@ static void a_reading_of_measured_steps(void **state) {
     struct rig rig;
     setenv("FAKE_NVML_DELAY", "30000", 1); /* for each of two clocks */
     open_rig(&rig, AORTA_DEVICE_CUDA);
-    aorta_sampler_settle(rig.readings.sampler); /* the device is at rest: there are readings, and they do not count */
+    aorta_sampler_drain(rig.readings.sampler); /* the device is at rest: there are readings, and they do not count */
     assert_true(aorta_sampler_latest(rig.readings.sampler).at_ns > 0);
     for (int64_t step = 0; step < MEASURED; step++) {
         aorta_readings_step(&rig.readings, step);
@@ -52,12 +52,12 @@ static void a_reading_of_measured_steps(void **state) {
     }
     aorta_readings_step(&rig.readings, MEASURED); /* asks; the reading has not arrived yet */
     assert_false(report(&rig, false).wanted);
-    aorta_sampler_settle(rig.readings.sampler);
+    aorta_sampler_drain(rig.readings.sampler);
     struct aorta_device_reading first = report(&rig, false);
     assert_true(first.wanted && first.values.sm_clock_mhz == 1980);
     assert_false(report(&rig, false).wanted);         /* reported once */
     aorta_readings_step(&rig.readings, MEASURED + 1); /* too soon for another */
-    aorta_sampler_settle(rig.readings.sampler);
+    aorta_sampler_drain(rig.readings.sampler);
     assert_false(report(&rig, false).wanted);
     aorta_readings_step(&rig.readings, STEPS - 1); /* the last one is read in any case, and waited for */
     struct aorta_device_reading last = report(&rig, true);

@@ -138,7 +138,7 @@ bool aorta_cpu_queue_idle(struct queue *queue);                                /
 
 /* Starts a thread that no signal interrupts. `what` names it in the message. */
 aorta_status aorta_cpu_thread_start(pthread_t *thread, void *(*function)(void *), void *user, const char *what);
-void aorta_cpu_thread_settle(const char *name, enum aorta_priority priority); /* called first by the new thread */
+void aorta_cpu_thread_configure(const char *name, enum aorta_priority priority); /* called first by the new thread */
 /* Binds a thread to part `part` of the process's processors, of which a share makes one. */
 aorta_status aorta_cpu_thread_bind(pthread_t thread, double share, int part);
 

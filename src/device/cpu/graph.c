@@ -21,7 +21,7 @@ static void run_program(struct branch *branch, struct runner *runner) {
 /* A failure has reached the first branch through the marks by the time it ends, as every branch is joined to it. */
 static void *work(void *user) {
     struct branch *branch = user;
-    aorta_cpu_thread_settle(branch->base.name, branch->priority);
+    aorta_cpu_thread_configure(branch->base.name, branch->priority);
     for (;;) {
         aorta_cpu_gate_wait(&branch->start);
         if (branch->stop) return NULL;

@@ -90,7 +90,7 @@ static void release_command(struct mark_pool *pool, const struct command *comman
 static void *work(void *user) {
     struct cpu_stream *stream = user;
     struct mark_pool *pool = marks_of(stream->base.device);
-    aorta_cpu_thread_settle(stream->base.name, stream->base.priority);
+    aorta_cpu_thread_configure(stream->base.name, stream->base.priority);
     for (;;) {
         const struct command *command = aorta_cpu_queue_next(&stream->queue);
         if (!command) return NULL;

@@ -24,7 +24,7 @@ aorta_status aorta_cpu_thread_start(pthread_t *thread, void *(*function)(void *)
     return AORTA_ERROR(AORTA_DEVICE, "stream %s: its thread could not be started: %s", what, strerror(error));
 }
 
-void aorta_cpu_thread_settle(const char *name, enum aorta_priority priority) {
+void aorta_cpu_thread_configure(const char *name, enum aorta_priority priority) {
     char shown[16]; /* what Linux keeps of a thread's name */
     snprintf(shown, sizeof shown, "%.15s", name);
     pthread_setname_np(pthread_self(), shown);

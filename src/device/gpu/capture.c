@@ -110,7 +110,7 @@ aorta_status aorta_gpu_capture_record(struct gpu_branch *branch, struct gpu_even
 
 static aorta_status join_capture(struct gpu_stream *stream, struct gpu_event *event) {
     AORTA_TRY(aorta_gpu_make_current(stream->base.device));
-    AORTA_TRY(aorta_gpu_stream_stick(stream, aorta_gpu_stream_write_stamps(stream))); /* asked for before the wait */
+    AORTA_TRY(aorta_gpu_stream_fail(stream, aorta_gpu_stream_write_stamps(stream))); /* asked for before the wait */
     struct gpu_branch *branch = stream->branch ? stream->branch : make_branch(event->capture, stream);
     if (!branch || !aorta_reach_merge(&branch->base.reach, &event->reach)) return aorta_capture_no_memory();
     int result = api_of(stream)->stream_wait(stream->handle, event->mark->handle, 0);
@@ -135,7 +135,7 @@ aorta_status aorta_gpu_capture_begin(struct aorta_stream *base) {
         return aorta_capture_break(&stream->branch->capture->state, aorta_capture_begun_already(base->name));
     }
     AORTA_TRY(aorta_gpu_make_current(base->device));
-    AORTA_TRY(aorta_gpu_stream_stick(stream, aorta_gpu_stream_write_stamps(stream)));
+    AORTA_TRY(aorta_gpu_stream_fail(stream, aorta_gpu_stream_write_stamps(stream)));
     struct gpu_capture *capture = calloc(1, sizeof *capture);
     if (!capture) return aorta_capture_no_memory();
     capture->state.references = 1;

@@ -149,7 +149,7 @@ static void tend(struct gpu_device *device) {
     aorta_status_free(status); /* the line goes on as it was; a lost device is reported by the caller's own calls */
 }
 
-void aorta_gpu_clock_tend(struct gpu_device *device) {
+void aorta_gpu_clock_refresh(struct gpu_device *device) {
     struct gpu_clock *clock = &device->clock;
     if (aorta_clock_ns() < atomic_load_explicit(&clock->next_ns, memory_order_relaxed)) return;
     if (pthread_mutex_trylock(&clock->lock)) return;

@@ -31,7 +31,8 @@ struct gpu_clock {
 aorta_status aorta_gpu_clock_open(struct gpu_device *device);
 void aorta_gpu_clock_close(struct gpu_device *device);
 int64_t aorta_gpu_clock_error_ns(struct aorta_device *device);
-void aorta_gpu_clock_tend(struct gpu_device *device); /* measures again when it is time; called where the host waits */
+void aorta_gpu_clock_refresh(
+    struct gpu_device *device); /* measures again when it is time; called where the host waits */
 
 /* ---- kernels (driver.cu) ---- */
 

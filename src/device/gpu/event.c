@@ -215,7 +215,7 @@ aorta_status aorta_gpu_event_record(struct aorta_event *base, struct aorta_strea
     if (stream->branch) {
         status = aorta_gpu_stream_keep(stream, record_captured(event, stream));
     } else {
-        status = aorta_gpu_stream_stick(stream, record_queued(event, stream));
+        status = aorta_gpu_stream_fail(stream, record_queued(event, stream));
     }
     if (!status) memcpy(event->recorded_on, stream_base->name, sizeof event->recorded_on);
     pthread_mutex_unlock(&event->lock);
@@ -282,7 +282,7 @@ aorta_status aorta_gpu_event_synchronize(struct aorta_event *base) {
     status = aorta_status_copy(event->mark->failure);
     if (!status) status = aorta_gpu_outcome_at(event->mark->outcome, event->mark->position);
     pthread_mutex_unlock(&event->lock);
-    if (!status) aorta_gpu_clock_tend(device);
+    if (!status) aorta_gpu_clock_refresh(device);
     return status;
 }
 

@@ -169,7 +169,7 @@ void aorta_gpu_run_free(struct gpu_run *run) {
 aorta_status aorta_gpu_host_call(struct aorta_stream *base, aorta_status (*function)(void *user), void *user) {
     struct gpu_stream *stream = gpu_stream(base);
     bool skip;
-    AORTA_TRY(aorta_gpu_stream_stick(stream, aorta_gpu_stream_enter(stream, &skip)));
+    AORTA_TRY(aorta_gpu_stream_fail(stream, aorta_gpu_stream_enter(stream, &skip)));
     if (skip) return NULL;
     if (stream->branch) return aorta_gpu_stream_keep(stream, capture_call(stream, function, user));
     struct queued_call *call = make_call(stream);

@@ -13,7 +13,7 @@ aorta_status aorta_gpu_stream_keep(struct gpu_stream *stream, aorta_status failu
     return NULL;
 }
 
-aorta_status aorta_gpu_stream_stick(struct gpu_stream *stream, aorta_status failure) {
+aorta_status aorta_gpu_stream_fail(struct gpu_stream *stream, aorta_status failure) {
     if (failure && !stream->branch) stream->failure = aorta_status_join(stream->failure, aorta_status_copy(failure));
     return failure;
 }
@@ -123,7 +123,7 @@ aorta_status aorta_gpu_stream_synchronize(struct aorta_stream *base) {
     }
     aorta_status failure = wait_for(stream);
     if (failure) stream->failure = aorta_status_join(stream->failure, failure);
-    if (!stream->failure) aorta_gpu_clock_tend(device_of(stream));
+    if (!stream->failure) aorta_gpu_clock_refresh(device_of(stream));
     return aorta_gpu_stream_failure(stream);
 }
 

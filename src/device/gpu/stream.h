@@ -81,7 +81,7 @@ aorta_status aorta_gpu_stream_enter(struct gpu_stream *stream, bool *skip);
  */
 aorta_status aorta_gpu_stream_keep(struct gpu_stream *stream, aorta_status failure);
 /* The same outside a capture, and returned as well. */
-aorta_status aorta_gpu_stream_stick(struct gpu_stream *stream, aorta_status failure);
+aorta_status aorta_gpu_stream_fail(struct gpu_stream *stream, aorta_status failure);
 /* Queues the timestamps asked for. */
 aorta_status aorta_gpu_stream_write_stamps(struct gpu_stream *stream);
 aorta_status aorta_gpu_stream_failure(struct gpu_stream *stream); /* a copy, host calls' included; NULL: none */
