@@ -1,6 +1,7 @@
 #include "replay/whatif.h"
 
 #include "base/interval.h"
+#include "replay/scaled.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -52,26 +53,6 @@ static int64_t transfer_lag(const struct aorta_whatif *whatif, const struct aort
 
 /* ---- the graph with other lags ---- */
 
-/* A copy that shares all but lags and changes. */
-static aorta_status change_begin(const struct aorta_graph *graph, struct aorta_graph *changed) {
-    *changed = *graph;
-    changed->lag_ns = calloc((size_t)graph->edge_count + 1, sizeof *changed->lag_ns);
-    changed->changes = malloc(((size_t)graph->change_count + 1) * sizeof *changed->changes);
-    if (!changed->lag_ns || !changed->changes) {
-        free(changed->lag_ns);
-        free(changed->changes);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %u edges", graph->edge_count);
-    }
-    if (graph->edge_count) memcpy(changed->lag_ns, graph->lag_ns, graph->edge_count * sizeof *graph->lag_ns);
-    if (graph->change_count) memcpy(changed->changes, graph->changes, graph->change_count * sizeof *graph->changes);
-    return NULL;
-}
-
-static void change_end(struct aorta_graph *changed) {
-    free(changed->lag_ns);
-    free(changed->changes);
-}
-
 static void change_point(const struct aorta_whatif *whatif, const struct aorta_whatif_resources *resources,
                          uint32_t point, struct aorta_graph *changed) {
     const struct aorta_graph *graph = whatif->graph;
@@ -84,16 +65,6 @@ static void change_point(const struct aorta_whatif *whatif, const struct aorta_w
         bool copy = graph->kind[i] == AORTA_EDGE_COPY;
         if ((copy || graph->kind[i] == AORTA_EDGE_KERNEL) && graph->lag_ns[i] > 0)
             changed->lag_ns[i] = whole((double)graph->lag_ns[i] / (copy ? resources->copies : resources->compute));
-    }
-}
-
-/* What an edge would be without a cause changes as the edge does. */
-static void follow(const struct aorta_graph *graph, struct aorta_graph *changed) {
-    for (uint32_t i = 0; i < graph->change_count; i++) {
-        struct aorta_graph_change *change = &changed->changes[i];
-        int64_t before_ns = graph->lag_ns[change->edge], after_ns = changed->lag_ns[change->edge];
-        if (before_ns > 0 && after_ns != before_ns)
-            change->lag_ns = whole((double)change->lag_ns * ((double)after_ns / (double)before_ns));
     }
 }
 
@@ -166,12 +137,12 @@ static void add_model(const struct aorta_whatif *whatif, const struct aorta_what
 static aorta_status replay(const struct aorta_whatif *whatif, const struct aorta_whatif_resources *resources,
                            struct aorta_replay *replayed) {
     struct aorta_graph changed;
-    AORTA_TRY(change_begin(whatif->graph, &changed));
+    AORTA_TRY(aorta_graph_copy_lags(whatif->graph, &changed));
     for (uint32_t i = 0; i < changed.point_count; i++) change_point(whatif, resources, i, &changed);
-    follow(whatif->graph, &changed);
+    aorta_graph_follow_lags(whatif->graph, &changed);
     aorta_status status = check_length(&changed);
     if (!status) status = aorta_replay_run(&changed, resources->removed, replayed);
-    change_end(&changed);
+    aorta_graph_scaled_free(&changed);
     return status;
 }
 

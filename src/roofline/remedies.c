@@ -69,12 +69,13 @@ void aorta_remedy_claim(struct remedy_model *model, size_t number, double new_ns
     if (gone > left) gone = left;
     model->now_ns[number] -= saved_ns;
     model->gone[number] += gone;
+    const bool again = model->gained_ns[number] > 0; /* by the same remedy */
     model->claimed[number] = true;
     model->gained_ns[number] += saved_ns;
     if (!leaf->counted) return;
     model->row->then_ns += saved_ns + gone * GONE_NS;
-    model->row->touched_ns += leaf->ns;
-    model->row->operations++;
+    model->row->touched_ns += again ? 0 : leaf->ns;
+    model->row->operations += !again;
     model->row->gone += gone;
 }
 
@@ -195,7 +196,7 @@ static aorta_status run_all(struct aorta_remedies *remedies) {
     return NULL;
 }
 
-double aorta_remedies_apply(struct aorta_remedies *remedies, uint32_t set, struct aorta_remedy_scale *scales) {
+double aorta_remedies_apply(struct aorta_remedies *remedies, uint32_t set, struct aorta_work_scale *scales) {
     struct remedy_model *model = remedies->model;
     double saved_ns = 0;
     forget(model);
@@ -212,7 +213,7 @@ double aorta_remedies_apply(struct aorta_remedies *remedies, uint32_t set, struc
         /* Of several kernels the last ones fall away. */
         uint32_t stay = leaf->kernels + leaf->fills - gone;
         for (uint32_t row = leaf->first_work; row != AORTA_TRACE_NONE; row = model->next_work[row]) {
-            scales[row] = (struct aorta_remedy_scale){left, stay == 0};
+            scales[row] = (struct aorta_work_scale){left, stay == 0};
             if (stay) stay--;
         }
     }

@@ -55,13 +55,8 @@ AORTA_MUST_USE aorta_status aorta_remedies_make(const struct aorta_trace_analysi
                                                 struct aorta_remedies *remedies);
 void aorta_remedies_free(struct aorta_remedies *remedies);
 
-/* What is left of a piece of work. */
-struct aorta_remedy_scale {
-    float left; /* of its time: 0 … 1 */
-    bool gone;  /* nothing launches it any more */
-};
 /* Applies a set of remedies (bits) to the recording as it is, in the table's order. `scales`: of each row of the
  * trace's work[]; those of other ranks of the trace are not touched. Returns the kernel time saved a step. */
-double aorta_remedies_apply(struct aorta_remedies *remedies, uint32_t set, struct aorta_remedy_scale *scales);
+double aorta_remedies_apply(struct aorta_remedies *remedies, uint32_t set, struct aorta_work_scale *scales);
 
 #endif

@@ -59,6 +59,12 @@ struct aorta_trace_work {
     uint8_t by_name;      /* when `named`: enum aorta_collective */
 };
 
+/* What would be left of a piece of work. */
+struct aorta_work_scale {
+    float left; /* of its time: 0 … 1 */
+    bool gone;  /* nothing launches it any more */
+};
+
 /* Streams and hardware queues as the file numbers them. One stream may use several queues and the other way round. */
 struct aorta_trace_stream {
     int64_t device, context, id; /* context -1: not known */

@@ -300,6 +300,7 @@ static void put_text(struct aorta_text *text, const char *advice, int rank) {
 
 static aorta_status advise(const struct aorta_verdict *verdict, struct aorta_finding *finding,
                            const struct aorta_settings *settings) {
+    if (finding->remedy) return NULL; /* its row has it */
     struct aorta_text text = {0};
     const enum aorta_advised program = program_of(verdict, settings);
     bool fits = false; /* a key would help, if it were not set already */

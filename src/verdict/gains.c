@@ -165,10 +165,17 @@ static bool has_place(const struct aorta_finding *finding) {
     return finding->gain_share >= PLACED && aorta_cause_has_place(finding->cause);
 }
 
+/* A remedy's place is by what it gains after those before it: fusing what attention writes out comes after attention.
+ */
+static double gain_in_order(const struct aorta_finding *finding) {
+    if (!aorta_finding_gains(finding)) return 0;
+    return finding->remedy ? finding->then_ms : finding->gain_ms;
+}
+
 /* What gains, largest first; then the rest in the order of their costs. */
 static int by_gain(const void *left, const void *right) {
     const struct aorta_finding *a = left, *b = right;
-    double x = aorta_finding_gains(a) ? a->gain_ms : 0, y = aorta_finding_gains(b) ? b->gain_ms : 0;
+    double x = gain_in_order(a), y = gain_in_order(b);
     if (x > y || x < y) return x > y ? -1 : 1;
     return (a->cost_ms < b->cost_ms) - (a->cost_ms > b->cost_ms);
 }
@@ -194,6 +201,8 @@ static aorta_status add_gains(struct gains *gains) {
         enum aorta_cause cause;
         if (cause_of(gains->found.order[i], &cause)) AORTA_TRY(add_gain(gains, gains->found.order[i], cause));
     }
+    if (gains->built)
+        AORTA_TRY(aorta_verdict_remedies(gains->analysis, gains->built, gains->found.replayed_ns, verdict));
     clear_launches(verdict);
     qsort(verdict->findings, verdict->finding_count, sizeof *verdict->findings,
           verdict->whole ? by_gain : by_place_and_gain);

@@ -3,6 +3,7 @@
 #define AORTA_VERDICT_GAINS_H
 
 #include "replay/steps_graph.h"
+#include "replay/trace_graph.h"
 #include "timeline/analysis.h"
 #include "verdict/verdict.h"
 
@@ -10,6 +11,12 @@
  * most first. A replay that cannot be trusted or made leaves them as they are, with the reason. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_verdict_gains(const struct aorta_trace_analysis *analysis,
                                                 struct aorta_verdict *verdict);
+
+/* Adds a finding for each remedy of compute that gains a hundredth of the step (remedy_gains.c). `built`: the graph
+ * that gains are of; step_ns: its step. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_verdict_remedies(const struct aorta_trace_analysis *analysis,
+                                                   const struct aorta_trace_graph *built, double step_ns,
+                                                   struct aorta_verdict *verdict);
 
 /* The same for steps of ours, of which the last AORTA_REPLAY_STEPS are replayed. */
 AORTA_MUST_USE aorta_status aorta_verdict_gains_of_steps(const struct aorta_replay_run *run,

@@ -40,6 +40,9 @@ struct aorta_finding {
     int rank;                         /* the rank that pays most (straggler: that is late); -1: all alike */
     double gain_ms;                   /* a step's, without it and all that gain more; meaningless without a replay */
     double gain_share;                /* of the replayed step */
+    const char *remedy; /* static: key of the remedy of compute that it is, "precision=bf16"; NULL: none */
+    double then_ms;     /* of a remedy: what it gains after those before it in roofline/remedies.def */
+    double least_ms;    /* of a remedy: of the gain, on a card at its power limit */
     char *evidence, *advice;
     char *kernel; /* whole name of the kernel that the evidence names; NULL: none */
 };

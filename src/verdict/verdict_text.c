@@ -287,6 +287,15 @@ void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct a
 
 /* ---- JSON ---- */
 
+static void write_remedy(const struct aorta_finding *finding, struct aorta_json *json) {
+    aorta_json_key_array(json, "gain_range_ms");
+    aorta_json_double(json, finding->least_ms);
+    aorta_json_double(json, finding->gain_ms);
+    aorta_json_array_end(json);
+    aorta_json_key_string(json, "remedy", finding->remedy);
+    aorta_json_key_double(json, "then_ms", finding->then_ms);
+}
+
 void aorta_verdict_findings(const struct aorta_verdict *verdict, struct aorta_json *json) {
     aorta_json_key_array(json, "verdict");
     for (size_t i = 0; i < verdict->finding_count; i++) {
@@ -299,6 +308,7 @@ void aorta_verdict_findings(const struct aorta_verdict *verdict, struct aorta_js
             aorta_json_key_double(json, "gain_ms", verdict->replay.known ? finding->gain_ms : NAN);
             aorta_json_key_double(json, "gain_share", verdict->replay.known ? finding->gain_share : NAN);
         }
+        if (finding->remedy) write_remedy(finding, json);
         aorta_json_key_double(json, "cost_ms", finding->cost_ms);
         aorta_json_key_double(json, "share", finding->share);
         aorta_json_key(json, "rank");

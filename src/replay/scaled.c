@@ -1,0 +1,113 @@
+#include "replay/scaled.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+aorta_status aorta_graph_copy_lags(const struct aorta_graph *graph, struct aorta_graph *copy) {
+    *copy = *graph;
+    copy->lag_ns = calloc((size_t)graph->edge_count + 1, sizeof *copy->lag_ns);
+    copy->changes = malloc(((size_t)graph->change_count + 1) * sizeof *copy->changes);
+    if (!copy->lag_ns || !copy->changes) {
+        aorta_graph_scaled_free(copy);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for %u edges", graph->edge_count);
+    }
+    if (graph->edge_count) memcpy(copy->lag_ns, graph->lag_ns, graph->edge_count * sizeof *graph->lag_ns);
+    if (graph->change_count) memcpy(copy->changes, graph->changes, graph->change_count * sizeof *graph->changes);
+    return NULL;
+}
+
+void aorta_graph_scaled_free(struct aorta_graph *scaled) {
+    free(scaled->lag_ns);
+    free(scaled->changes);
+    scaled->lag_ns = NULL;
+    scaled->changes = NULL;
+}
+
+void aorta_graph_follow_lags(const struct aorta_graph *graph, struct aorta_graph *copy) {
+    for (uint32_t i = 0; i < graph->change_count; i++) {
+        struct aorta_graph_change *change = &copy->changes[i];
+        const int64_t before_ns = graph->lag_ns[change->edge], after_ns = copy->lag_ns[change->edge];
+        if (before_ns > 0 && after_ns != before_ns)
+            change->lag_ns = llround((double)change->lag_ns * ((double)after_ns / (double)before_ns));
+    }
+}
+
+/* ---- what is gone ---- */
+
+/* Calls of one trace all of whose work is gone. NULL: no memory. */
+static bool *gone_calls(const struct aorta_trace *trace, const struct aorta_work_scale *scales) {
+    bool *gone = calloc(trace->call_count + 1, sizeof *gone);
+    bool *stays = calloc(trace->call_count + 1, sizeof *stays);
+    for (size_t i = 0; gone && stays && i < trace->work_count; i++) {
+        const uint32_t call = trace->work[i].call;
+        if (call != AORTA_TRACE_NONE) *(scales[i].gone ? &gone[call] : &stays[call]) = true;
+    }
+    for (size_t i = 0; gone && stays && i < trace->call_count; i++) gone[i] &= !stays[i];
+    const bool made = gone && stays;
+    free(stays);
+    if (made) return gone;
+    free(gone);
+    return NULL;
+}
+
+static void shorten(struct aorta_graph *scaled, uint32_t edge, double left) {
+    if (scaled->lag_ns[edge] > 0) scaled->lag_ns[edge] = llround((double)scaled->lag_ns[edge] * left);
+}
+
+static void scale_span(const struct aorta_graph *graph, uint32_t point, struct aorta_work_scale scale,
+                       struct aorta_graph *scaled) {
+    for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++) {
+        const uint8_t kind = graph->kind[i];
+        if (kind == AORTA_EDGE_KERNEL || kind == AORTA_EDGE_COPY) shorten(scaled, i, (double)scale.left);
+        if (kind == AORTA_EDGE_STREAM && scale.gone) shorten(scaled, i, 0);
+    }
+}
+
+static void drop_call(const struct aorta_graph *graph, uint32_t point, struct aorta_graph *scaled) {
+    for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++) {
+        const uint8_t kind = graph->kind[i];
+        if (kind == AORTA_EDGE_GAP || kind == AORTA_EDGE_CALL) shorten(scaled, i, 0);
+    }
+}
+
+static void scale_points(const struct aorta_trace_graph *built, const struct aorta_work_scale *const *scales,
+                         bool *const *gone, struct aorta_graph *scaled) {
+    const struct aorta_graph *graph = &built->graph;
+    for (uint32_t i = 0; i < graph->point_count; i++) {
+        const uint32_t rank = graph->rank[i], row = aorta_subject_row(graph->subject[i]);
+        const enum aorta_subject kind = aorta_subject_kind(graph->subject[i]);
+        const struct aorta_replay_source *source = &built->sources[rank];
+        if (kind == AORTA_SUBJECT_SPAN && scales[rank]) scale_span(graph, i, scales[rank][source->works[row]], scaled);
+        if (kind != AORTA_SUBJECT_CALL) continue;
+        const uint32_t first = built->hosts[source->host];
+        if (gone[first] && gone[first][built->sources[first].calls[row]]) drop_call(graph, i, scaled);
+    }
+}
+
+/* Ranks of one trace share its calls, and each has its own work: only calls of a trace of one rank can be gone. */
+static bool is_only_rank(const struct aorta_trace_graph *built, size_t rank) {
+    for (size_t i = 0; i < built->source_count; i++)
+        if (i != rank && built->sources[i].host == built->sources[rank].host) return false;
+    return true;
+}
+
+aorta_status aorta_graph_scale(const struct aorta_trace_graph *built, const struct aorta_work_scale *const *scales,
+                               struct aorta_graph *scaled) {
+    bool **gone = calloc(built->source_count + 1, sizeof *gone);
+    bool made = gone != NULL;
+    for (size_t i = 0; made && i < built->source_count; i++) {
+        if (!scales[i] || !is_only_rank(built, i)) continue;
+        gone[i] = gone_calls(built->sources[i].trace, scales[i]);
+        made = gone[i] != NULL;
+    }
+    aorta_status status = made ? aorta_graph_copy_lags(&built->graph, scaled)
+                               : AORTA_ERROR(AORTA_MEMORY, "no memory for the calls that fall away");
+    if (!status) {
+        scale_points(built, scales, gone, scaled);
+        aorta_graph_follow_lags(&built->graph, scaled);
+    }
+    for (size_t i = 0; gone && i < built->source_count; i++) free(gone[i]);
+    free(gone);
+    return status;
+}

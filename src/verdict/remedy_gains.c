@@ -1,0 +1,162 @@
+/* Remedies of compute as findings: what the step gains by each, by the replay of kernels that take less. */
+#include "verdict/gains.h"
+
+#include "replay/replay.h"
+#include "replay/scaled.h"
+#include "roofline/remedies.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const double WORTH = 0.005; /* of the kernels: what saves less is not replayed */
+static const double SHOWN = 0.01;  /* of the step: what gains less has no row */
+
+struct measured {
+    const struct aorta_trace_analysis *analysis;
+    const struct aorta_trace_graph *built;
+    struct aorta_remedies *ranks;     /* of each rank of the analysis */
+    struct aorta_work_scale **scales; /* of each rank, by row of its trace's work[] */
+    size_t rank_count;
+    struct aorta_replay replay;
+    double step_ns;                     /* as recorded */
+    double gain_ns[AORTA_REMEDY_COUNT]; /* alone */
+    double then_ns[AORTA_REMEDY_COUNT]; /* after those before it */
+    double together_ns, without_ns;     /* the step with all of them; without all causes, too */
+    uint32_t set;                       /* those that are worth it */
+};
+
+/* ---- ranks ---- */
+
+static aorta_status make_ranks(struct measured *measured) {
+    const struct aorta_trace_analysis *analysis = measured->analysis;
+    measured->ranks = calloc(analysis->rank_count + 1, sizeof *measured->ranks);
+    measured->scales = calloc(analysis->rank_count + 1, sizeof *measured->scales);
+    if (!measured->ranks || !measured->scales) return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies");
+    for (; measured->rank_count < analysis->rank_count; measured->rank_count++) {
+        const size_t rank = measured->rank_count, count = analysis->ranks[rank].trace->work_count;
+        measured->scales[rank] = malloc((count + 1) * sizeof **measured->scales);
+        if (!measured->scales[rank]) return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies");
+        AORTA_TRY(aorta_remedies_make(analysis, rank, &measured->ranks[rank]));
+    }
+    return NULL;
+}
+
+static void free_ranks(struct measured *measured) {
+    for (size_t i = 0; i < measured->analysis->rank_count; i++) {
+        if (measured->ranks && i < measured->rank_count) aorta_remedies_free(&measured->ranks[i]);
+        if (measured->scales) free(measured->scales[i]);
+    }
+    free(measured->ranks);
+    free(measured->scales);
+    aorta_replay_free(&measured->replay);
+}
+
+static bool is_worth(const struct measured *measured, enum aorta_remedy remedy) {
+    double saved_ns = 0, all_ns = 0;
+    for (size_t i = 0; i < measured->rank_count; i++) {
+        saved_ns += measured->ranks[i].rows[remedy].alone_ns;
+        all_ns += measured->ranks[i].kernels_ns;
+    }
+    return saved_ns > WORTH * all_ns && !aorta_remedy_is_upper(remedy);
+}
+
+/* ---- the step ---- */
+
+static aorta_status step_with(struct measured *measured, uint32_t set, uint32_t removed, double *step_ns) {
+    struct aorta_graph scaled;
+    for (size_t i = 0; i < measured->rank_count; i++) {
+        const size_t count = measured->analysis->ranks[i].trace->work_count;
+        for (size_t j = 0; j < count; j++) measured->scales[i][j] = (struct aorta_work_scale){1, false};
+        (void)aorta_remedies_apply(&measured->ranks[i], set, measured->scales[i]);
+    }
+    AORTA_TRY(aorta_graph_scale(measured->built, (const struct aorta_work_scale *const *)measured->scales, &scaled));
+    aorta_status status = aorta_replay_run(&scaled, removed, &measured->replay);
+    *step_ns = measured->replay.step_ns;
+    aorta_graph_scaled_free(&scaled);
+    return status;
+}
+
+static double less(double before_ns, double after_ns) {
+    return after_ns < before_ns ? before_ns - after_ns : 0;
+}
+
+static aorta_status measure_steps(struct measured *measured) {
+    double alone_ns, before_ns = measured->step_ns;
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
+        if (is_worth(measured, (enum aorta_remedy)i)) measured->set |= aorta_remedy_bit((enum aorta_remedy)i);
+    uint32_t set = 0;
+    measured->together_ns = measured->without_ns = before_ns;
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
+        const uint32_t bit = aorta_remedy_bit((enum aorta_remedy)i);
+        if (!(measured->set & bit)) continue;
+        set |= bit;
+        AORTA_TRY(step_with(measured, bit, 0, &alone_ns));
+        measured->gain_ns[i] = less(measured->step_ns, alone_ns);
+        if (set != bit) AORTA_TRY(step_with(measured, set, 0, &alone_ns));
+        measured->then_ns[i] = less(before_ns, alone_ns);
+        before_ns -= measured->then_ns[i];
+    }
+    measured->together_ns = before_ns;
+    const uint32_t everything = aorta_removal_bit(AORTA_REMOVAL_COUNT) - 1;
+    return set ? step_with(measured, set, everything, &measured->without_ns) : NULL;
+}
+
+/* ---- findings ---- */
+
+static enum aorta_cause cause_named(const char *name) {
+    int cause = 0;
+    while (cause + 1 < AORTA_CAUSE_COUNT && strcmp(aorta_cause_name((enum aorta_cause)cause), name) != 0) cause++;
+    return (enum aorta_cause)cause;
+}
+
+/* The rank whose kernels it would shorten most. */
+static size_t largest_rank(const struct measured *measured, enum aorta_remedy remedy) {
+    size_t most = 0;
+    for (size_t i = 1; i < measured->rank_count; i++)
+        if (measured->ranks[i].rows[remedy].alone_ns > measured->ranks[most].rows[remedy].alone_ns) most = i;
+    return most;
+}
+
+static aorta_status say(const struct measured *measured, enum aorta_remedy remedy, struct aorta_finding *finding) {
+    const struct aorta_remedy_row *row = &measured->ranks[largest_rank(measured, remedy)].rows[remedy];
+    struct aorta_text text = {0};
+    aorta_text_printf(&text, "%s: %s", aorta_remedy_change(remedy), row->evidence ? row->evidence : "");
+    if (measured->then_ns[remedy] < 0.95 * measured->gain_ns[remedy])
+        aorta_text_printf(&text, "; %s ms of it after the others", aorta_brief(measured->then_ns[remedy] / 1e6).text);
+    if (measured->gain_ns[remedy] < 0.8 * row->alone_ns)
+        aorta_text_printf(&text, "; kernels save %s ms, but then the step waits for %s",
+                          aorta_brief(row->alone_ns / 1e6).text,
+                          measured->rank_count > 1 ? "the host or a collective" : "the host");
+    finding->evidence = text.data;
+    finding->advice = strdup(aorta_remedy_advice(remedy));
+    if (aorta_text_check(&text) || !finding->advice) return AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
+    return NULL;
+}
+
+static aorta_status add_findings(const struct measured *measured, struct aorta_verdict *verdict) {
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
+        if (!(measured->gain_ns[i] >= SHOWN * measured->step_ns)) continue;
+        struct aorta_finding *finding = &verdict->findings[verdict->finding_count++];
+        *finding = (struct aorta_finding){.cause = cause_named(aorta_remedy_cause((enum aorta_remedy)i)),
+                                          .remedy = aorta_remedy_key((enum aorta_remedy)i),
+                                          .rank = -1,
+                                          .gain_ms = measured->gain_ns[i] / 1e6,
+                                          .then_ms = measured->then_ns[i] / 1e6,
+                                          .gain_share = measured->gain_ns[i] / measured->step_ns};
+        finding->least_ms = finding->gain_ms * aorta_remedy_least_share((enum aorta_remedy)i);
+        AORTA_TRY(say(measured, (enum aorta_remedy)i, finding));
+    }
+    return NULL;
+}
+
+aorta_status aorta_verdict_remedies(const struct aorta_trace_analysis *analysis, const struct aorta_trace_graph *built,
+                                    double step_ns, struct aorta_verdict *verdict) {
+    struct measured measured = {.analysis = analysis, .built = built, .step_ns = step_ns};
+    aorta_status status = make_ranks(&measured);
+    if (!status) status = measure_steps(&measured);
+    if (!status) status = add_findings(&measured, verdict);
+    if (!status && measured.without_ns / 1e6 < verdict->replay.floor_ms)
+        verdict->replay.floor_ms = measured.without_ns / 1e6;
+    free_ranks(&measured);
+    return status;
+}
