@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/statistics.h"
 #include "device/gpu.h"
+#include "hwq/graph.h"
 #include "hwq/iterations.h"
 #include "hwq/objects.h"
 
@@ -175,16 +176,14 @@ static double plain_rate(struct plain *plain, int streams, bool graph) {
 
 /* ---- ours ---- */
 
-static aorta_status our_rate(struct aorta_hwq *hwq, void *state, bool graph, double *rate) {
-    const struct aorta_hwq_workload *workload;
+static aorta_status our_rate(struct aorta_hwq *hwq, struct hwq_graph *g, bool graph, double *rate) {
     struct aorta_hwq_times times;
-    AORTA_TRY(aorta_hwq_find("tiny_kernel_stress", &workload));
     const struct aorta_hwq_plan plan = {.sync = AORTA_HWQ_END_ONLY,
                                         .graph = graph,
                                         .warmup = 2,
                                         .iterations = iterations_on(hwq->stream_count),
-                                        .iterate = workload->iterate,
-                                        .state = state};
+                                        .iterate = hwq_graph_iterate,
+                                        .state = g};
     AORTA_TRY(aorta_hwq_time_iterations(hwq, &plan, &times));
     *rate = (double)times.queued * (double)plan.iterations / (times.wall_ms * 1e-3);
     aorta_hwq_times_free(&times);
@@ -195,17 +194,17 @@ static const double aim = 0.95;
 
 static aorta_status compare(struct aorta_hwq *hwq, struct plain *plain, int streams, bool *all_met) {
     const struct aorta_hwq_workload *workload;
-    void *state;
+    struct hwq_graph *g;
     hwq->stream_count = streams;
     AORTA_TRY(aorta_hwq_find("tiny_kernel_stress", &workload));
     hwq->workload = workload;
-    AORTA_TRY(workload->setup(hwq, &state));
-    AORTA_TRY(workload->start(hwq, state));
+    AORTA_TRY(hwq_graph_create(hwq, workload, &g));
+    AORTA_TRY(hwq_graph_start(g));
     for (int graph = 0; graph < 2; graph++) {
         double ours[ROUNDS], theirs[ROUNDS], ratios[ROUNDS];
         for (int round = -1; round < ROUNDS; round++) {
             const int slot = round < 0 ? 0 : round;
-            AORTA_TRY(our_rate(hwq, state, graph, &ours[slot]));
+            AORTA_TRY(our_rate(hwq, g, graph, &ours[slot]));
             theirs[slot] = plain_rate(plain, streams, graph);
             ratios[slot] = ours[slot] / theirs[slot];
         }

@@ -435,26 +435,21 @@ void hwq_graph_destroy(struct hwq_graph *g) {
     for (struct hwq_owned *owned = g ? g->owned : NULL; owned; owned = owned->next) owned->end(owned->object);
 }
 
-aorta_status hwq_graph_setup(struct aorta_hwq *hwq, void **graph) {
-    struct hwq_graph *made = NULL;
-    aorta_status status = hwq_graph_create(hwq, hwq->workload, &made);
-    *graph = made;
-    return status;
+aorta_status hwq_graph_start(struct hwq_graph *g) {
+    const struct aorta_hwq_workload *workload = g->hwq->workload;
+    return workload->start ? workload->start(g) : NULL;
 }
 
-aorta_status hwq_graph_amount(struct aorta_hwq *hwq, void *graph, int64_t iterations, double *amount) {
-    *amount = (double)iterations * hwq_graph_work(graph, hwq->workload->unit);
+aorta_status hwq_graph_amount(struct hwq_graph *g, int64_t iterations, double *amount) {
+    const struct aorta_hwq_workload *workload = g->hwq->workload;
+    if (workload->work) return workload->work(g, iterations, amount);
+    *amount = (double)iterations * hwq_graph_work(g, workload->unit);
     return NULL;
 }
 
-aorta_status hwq_graph_check(struct aorta_hwq *hwq, void *graph, struct aorta_hwq_check *check) {
-    (void)hwq;
-    return hwq_graph_verify(graph, check);
-}
-
-void hwq_graph_teardown(struct aorta_hwq *hwq, void *graph) {
-    (void)hwq;
-    hwq_graph_destroy(graph);
+aorta_status hwq_graph_check(struct hwq_graph *g, struct aorta_hwq_check *check) {
+    const struct aorta_hwq_workload *workload = g->hwq->workload;
+    return workload->verify ? workload->verify(g, check) : hwq_graph_verify(g, check);
 }
 
 double hwq_graph_work(const struct hwq_graph *g, const char *unit) {

@@ -49,7 +49,7 @@ struct hwq_kind {
     struct hwq_value (*element)(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
                                 int64_t column);
     double (*flops)(const struct hwq_operation *o); /* NULL: none that count */
-    int samples;                                    /* of an output; 0: AORTA_HWQ_SAMPLES */
+    int samples;                                    /* of an output; 0: 97 */
 };
 
 struct hwq_operation {
@@ -128,14 +128,10 @@ double hwq_graph_work(const struct hwq_graph *g, const char *unit); /* of one it
 /* NULL when there is no such operation: the `index`th of this name. */
 const struct hwq_operation *hwq_graph_find(const struct hwq_graph *g, const char *name, int64_t index);
 
-/* What the harness calls for a workload that is a graph, whose state it is. */
-AORTA_MUST_USE aorta_status hwq_graph_setup(struct aorta_hwq *hwq, void **graph);
-AORTA_MUST_USE aorta_status hwq_graph_amount(struct aorta_hwq *hwq, void *graph, int64_t iterations, double *amount);
-AORTA_MUST_USE aorta_status hwq_graph_check(struct aorta_hwq *hwq, void *graph, struct aorta_hwq_check *check);
-void hwq_graph_teardown(struct aorta_hwq *hwq, void *graph);
-#define HWQ_GRAPH(function)                                                                                            \
-    .build = (function), .setup = hwq_graph_setup, .iterate = hwq_graph_iterate, .work = hwq_graph_amount,             \
-    .verify = hwq_graph_check, .teardown = hwq_graph_teardown
+/* The workload's own, or what the graph does without: nothing, hwq_graph_work, hwq_graph_verify. */
+AORTA_MUST_USE aorta_status hwq_graph_start(struct hwq_graph *g);
+AORTA_MUST_USE aorta_status hwq_graph_amount(struct hwq_graph *g, int64_t iterations, double *amount);
+AORTA_MUST_USE aorta_status hwq_graph_check(struct hwq_graph *g, struct aorta_hwq_check *check);
 
 /* ---- tensors ---- */
 

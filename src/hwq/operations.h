@@ -1,103 +1,127 @@
-/* Operations of src/ops, collectives and copies as workloads queue them: with a stamp around each, on stream number
- * `s`. All in fp32; ops/ops.h and comm/comm.h define what each computes. */
+/* Operations of src/ops, collectives and copies as a workload's graph has them, each on stream number `s` and with its
+ * element in double precision. All in fp32 unless a line says so; ops/ops.h and comm/comm.h define what each computes.
+ * Outputs are new results, or where hwq_into says. Tensors are dense unless a line says so. */
 #ifndef AORTA_HWQ_OPERATIONS_H
 #define AORTA_HWQ_OPERATIONS_H
 
-#include "hwq/workload.h"
+#include "hwq/graph.h"
 #include "ops/ops.h"
 
-/* A linear layer: weight [out, in], bias [out], and gradients where it is trained. */
-struct aorta_hwq_layer {
+#define HWQ_FP32 1e-5 /* what a sum of products may differ, of the sum of magnitudes */
+#define HWQ_TF32 2e-3
+
+/* ---- linear layers (operations/linear.c) ---- */
+
+/* weight [out, in], bias [1, out]; gradients where it is trained. */
+struct hwq_layer {
     int64_t in, out;
-    float *weight, *bias, *dweight, *dbias;
+    struct hwq_tensor weight, bias, dweight, dbias;
 };
+/* Weights of standard deviation 1/√in, so that outputs are as large as inputs, from inputs number `id` and id + 1. */
+struct hwq_layer hwq_layer(struct hwq_graph *g, uint64_t id, int64_t in, int64_t out, bool trained);
+/* y [rows, out] = x·weightᵀ + bias for x [rows, in]; relu: negative values become 0. */
+struct hwq_tensor hwq_linear(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor x);
+struct hwq_tensor hwq_linear_relu(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor x,
+                                  bool tf32);
+struct hwq_tensor hwq_linear_input(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor dy);
+/* Replaces the layer's gradients, or adds to them. */
+void hwq_linear_weight(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor x,
+                       struct hwq_tensor dy, bool accumulate);
 
-/* Allocates and fills (on stream 0): weights of standard deviation 1/√in, so that outputs are as large as inputs. Uses
- * the inputs number `id` and id + 1. */
-AORTA_MUST_USE aorta_status aorta_hwq_layer_make(struct aorta_hwq *hwq, uint64_t id, int64_t in, int64_t out,
-                                                 bool trained, struct aorta_hwq_layer *layer);
-/* Zeroed host memory that lives as long as the workload. */
-AORTA_MUST_USE aorta_status aorta_hwq_state(struct aorta_hwq *hwq, size_t bytes, void **memory);
-/* Memory for `count` floats, filled with inputs. */
-AORTA_MUST_USE aorta_status aorta_hwq_input(struct aorta_hwq *hwq, uint64_t id, int64_t count, float scale,
-                                            const char *what, float **memory);
+/* ---- batches of products (operations/products.c) ----
+ * A tensor has `batch` matrices one below the other, or, as a comb (hwq_comb), side by side. */
 
-/* y = x·weightᵀ + bias for x [rows, in]; with relu negative values become 0. */
-AORTA_MUST_USE aorta_status aorta_hwq_linear(struct aorta_hwq *hwq, int s, const struct aorta_hwq_layer *layer,
-                                             int64_t rows, const float *x, float *y);
-AORTA_MUST_USE aorta_status aorta_hwq_linear_relu(struct aorta_hwq *hwq, int s, const struct aorta_hwq_layer *layer,
-                                                  int64_t rows, const float *x, float *y, bool tf32);
-AORTA_MUST_USE aorta_status aorta_hwq_linear_input(struct aorta_hwq *hwq, int s, const struct aorta_hwq_layer *layer,
-                                                   int64_t rows, const float *dy, float *dx, bool accumulate);
-/* Adds to or replaces the layer's gradients; dbias NULL in the layer: the next kernel computes it. */
-AORTA_MUST_USE aorta_status aorta_hwq_linear_weight(struct aorta_hwq *hwq, int s, const struct aorta_hwq_layer *layer,
-                                                    int64_t rows, const float *x, const float *dy, bool accumulate);
-AORTA_MUST_USE aorta_status aorta_hwq_products(struct aorta_hwq *hwq, int s, const struct aorta_products *products,
-                                               const float *a, const float *b, float *c);
-
-/* See aorta_scores_forward and aorta_scores_backward. */
-AORTA_MUST_USE aorta_status aorta_hwq_scores(struct aorta_hwq *hwq, int s, const struct aorta_products *products,
-                                             float scale, const float *a, const float *b, float *p);
-AORTA_MUST_USE aorta_status aorta_hwq_scores_backward(struct aorta_hwq *hwq, int s,
-                                                      const struct aorta_products *products, float scale,
-                                                      const float *a, const float *b, const float *p, float *dx);
-
-AORTA_MUST_USE aorta_status aorta_hwq_relu_backward(struct aorta_hwq *hwq, int s, int64_t count, const float *y,
-                                                    const float *dy, float *dx);
-AORTA_MUST_USE aorta_status aorta_hwq_gelu(struct aorta_hwq *hwq, int s, int64_t count, const float *x, float *y);
-/* dbias [width] (may be NULL) = the column sums of dx. */
-AORTA_MUST_USE aorta_status aorta_hwq_gelu_backward(struct aorta_hwq *hwq, int s, int64_t rows, int64_t width,
-                                                    const float *x, const float *dy, float *dx, float *dbias);
-AORTA_MUST_USE aorta_status aorta_hwq_add(struct aorta_hwq *hwq, int s, float *to, const float *from, int64_t count,
-                                          float scale);
-AORTA_MUST_USE aorta_status aorta_hwq_sum_pieces(struct aorta_hwq *hwq, int s, float *to, const float *from,
-                                                 int64_t pieces, int64_t count, float scale);
-AORTA_MUST_USE aorta_status aorta_hwq_softmax(struct aorta_hwq *hwq, int s, struct aorta_softmax shape, const float *x,
-                                              float *p);
-AORTA_MUST_USE aorta_status aorta_hwq_cross_entropy(struct aorta_hwq *hwq, int s, int64_t rows, int64_t classes,
-                                                    const float *x, const int64_t *labels, float weight, float *losses,
-                                                    float *dx);
-
-/* LayerNorm of residual + x (residual NULL: of x), with what its backward pass needs. */
-struct aorta_hwq_norm {
-    int64_t width;
-    float *gamma, *beta, *dgamma, *dbeta;
+struct hwq_matrices {
+    struct hwq_tensor tensor;
+    bool transposed;
 };
-struct aorta_hwq_norm_saved {
-    float *sum, *mean, *rstd; /* [rows, width], [rows], [rows] */
+/* c = op(a)·op(b). Without hwq_into the results lie one below the other. */
+struct hwq_tensor hwq_products(struct hwq_graph *g, int s, int64_t batch, struct hwq_matrices a, struct hwq_matrices b);
+/* p = softmax(scale · q·kᵀ), and its gradient from that of the context: scale · p∘(dp − Σ dp∘p), dp = dcontext·vᵀ. */
+struct hwq_tensor hwq_scores(struct hwq_graph *g, int s, int64_t batch, float scale, struct hwq_tensor q,
+                             struct hwq_tensor k);
+struct hwq_tensor hwq_scores_backward(struct hwq_graph *g, int s, int64_t batch, float scale,
+                                      struct hwq_tensor dcontext, struct hwq_tensor v, struct hwq_tensor p);
+/* In place; causal: row r of each square has r + 1 elements that count. */
+void hwq_softmax(struct hwq_graph *g, int s, struct hwq_tensor x, float scale, bool causal);
+
+/* ---- element by element (operations/pointwise.c) ---- */
+
+struct hwq_tensor hwq_gelu(struct hwq_graph *g, int s, struct hwq_tensor x);
+struct hwq_tensor hwq_gelu_backward(struct hwq_graph *g, int s, struct hwq_tensor x, struct hwq_tensor dy);
+/* dy becomes 0 where y is. */
+void hwq_relu_backward(struct hwq_graph *g, int s, struct hwq_tensor y, struct hwq_tensor dy);
+/* to += scale · from. */
+void hwq_add(struct hwq_graph *g, int s, struct hwq_tensor to, struct hwq_tensor from, float scale);
+/* scale · the sum of `pieces` pieces that lie one below the other. */
+struct hwq_tensor hwq_sum_pieces(struct hwq_graph *g, int s, struct hwq_tensor from, int64_t pieces, float scale);
+struct hwq_tensor hwq_copy(struct hwq_graph *g, int s, struct hwq_tensor from);
+/* Rows of the table; ids [1, rows] are int64. */
+struct hwq_tensor hwq_embed(struct hwq_graph *g, int s, struct hwq_tensor ids, struct hwq_tensor table);
+
+/* ---- row by row (operations/rows.c) ---- */
+
+struct hwq_norm {
+    struct hwq_tensor gamma, beta, dgamma, dbeta; /* [1, width] */
 };
-AORTA_MUST_USE aorta_status aorta_hwq_norm_make(struct aorta_hwq *hwq, uint64_t id, int64_t width, bool trained,
-                                                struct aorta_hwq_norm *norm);
-AORTA_MUST_USE aorta_status aorta_hwq_norm_forward(struct aorta_hwq *hwq, int s, const struct aorta_hwq_norm *norm,
-                                                   int64_t rows, const float *x, const float *residual,
-                                                   const struct aorta_hwq_norm_saved *saved, float *y);
-/* `extra` (may be NULL) is added to dy; dbias (may be NULL): see aorta_norm_backward. */
-AORTA_MUST_USE aorta_status aorta_hwq_norm_backward(struct aorta_hwq *hwq, int s, const struct aorta_hwq_norm *norm,
-                                                    int64_t rows, const float *dy, const float *extra,
-                                                    const struct aorta_hwq_norm_saved *saved, float *dsum,
-                                                    float *dbias);
+struct hwq_norm hwq_norm(struct hwq_graph *g, uint64_t id, int64_t width, bool trained);
+/* What the backward pass needs; where there is no memory yet, hwq_norm_forward makes it. */
+struct hwq_norm_saved {
+    struct hwq_tensor sum, mean, rstd; /* [rows, width], [rows, 1] */
+};
+/* LayerNorm of x + residual. */
+struct hwq_tensor hwq_norm_forward(struct hwq_graph *g, int s, const struct hwq_norm *norm, struct hwq_tensor x,
+                                   struct hwq_tensor residual, struct hwq_norm_saved *saved);
+/* The gradient of x + residual; `extra` (may be none) is added to dy. */
+struct hwq_tensor hwq_norm_backward(struct hwq_graph *g, int s, const struct hwq_norm *norm, struct hwq_tensor dy,
+                                    struct hwq_tensor extra, const struct hwq_norm_saved *saved);
+/* losses [rows, 1]; the gradient of `weight` times their sum. labels [1, rows] are int64. */
+struct hwq_tensor hwq_cross_entropy(struct hwq_graph *g, int s, struct hwq_tensor x, struct hwq_tensor labels,
+                                    float weight);
+void hwq_normalise(struct hwq_graph *g, int s, struct hwq_tensor x); /* in place */
+/* places (int64) and values [rows, count] of the largest, largest first. */
+struct hwq_tensor hwq_top(struct hwq_graph *g, int s, struct hwq_tensor x, int64_t count);
+/* tokens [1, rows] (int64) drawn from softmax(x); step (int64, may be none) as aorta_sample has it. *logsums: none
+ * becomes memory for them. */
+struct hwq_tensor hwq_sample(struct hwq_graph *g, int s, struct hwq_tensor x, uint32_t site, struct hwq_tensor step,
+                             struct hwq_tensor tokens, struct hwq_tensor *logsums);
+struct hwq_tensor hwq_logsum(struct hwq_graph *g, int s, struct hwq_tensor x); /* [rows, 1] */
 
-AORTA_MUST_USE aorta_status aorta_hwq_all_reduce(struct aorta_hwq *hwq, int s, struct aorta_comm *comm, float *buffer,
-                                                 int64_t count);
-/* receive [size × count]. */
-AORTA_MUST_USE aorta_status aorta_hwq_all_gather(struct aorta_hwq *hwq, int s, struct aorta_comm *comm,
-                                                 const float *send, float *receive, int64_t count);
-/* Blocks of `count` for each rank. */
-AORTA_MUST_USE aorta_status aorta_hwq_all_to_all(struct aorta_hwq *hwq, int s, struct aorta_comm *comm,
-                                                 const float *send, float *receive, int64_t count);
-AORTA_MUST_USE aorta_status aorta_hwq_copy(struct aorta_hwq *hwq, int s, void *to, const void *from, size_t bytes);
-AORTA_MUST_USE aorta_status aorta_hwq_embed(struct aorta_hwq *hwq, int s, int64_t rows, int64_t vocab, int64_t width,
-                                            const int64_t *ids, const float *table, float *y);
+/* ---- attention with a cache (operations/cache.c): qkv [fresh · batch, 3E], keys and values [batch · window, E] of one
+ * layer; of all layers, one below the other, for hwq_append ---- */
 
-/* Of the layer whose qkv, keys and values these are. */
-AORTA_MUST_USE aorta_status aorta_hwq_attend(struct aorta_hwq *hwq, int s, const struct aorta_cache *cache,
-                                             int64_t first, int64_t queries, const float *qkv, const float *keys,
-                                             const float *values, const int64_t *positions, float *out);
-/* Of all layers. */
-AORTA_MUST_USE aorta_status aorta_hwq_append(struct aorta_hwq *hwq, int s, const struct aorta_cache *cache,
-                                             const float *qkv, float *keys, float *values, const int64_t *positions,
-                                             const int32_t *counts);
-AORTA_MUST_USE aorta_status aorta_hwq_advance(struct aorta_hwq *hwq, int s, int64_t batch, int64_t *positions,
-                                              const int32_t *counts, int64_t count);
+struct hwq_tensor hwq_attend(struct hwq_graph *g, int s, const struct aorta_cache *cache, int64_t first,
+                             int64_t queries, struct hwq_tensor qkv, struct hwq_tensor keys, struct hwq_tensor values,
+                             struct hwq_tensor positions);
+/* counts (int32) may be none: all fresh rows. */
+void hwq_cache_append(struct hwq_graph *g, int s, const struct aorta_cache *cache, struct hwq_tensor qkv,
+                      struct hwq_tensor keys, struct hwq_tensor values, struct hwq_tensor positions,
+                      struct hwq_tensor counts);
+/* positions += counts, or `count` where there are none. */
+void hwq_cache_advance(struct hwq_graph *g, int s, struct hwq_tensor positions, struct hwq_tensor counts,
+                       int64_t count);
+
+/* ---- collectives (operations/collectives.c) ---- */
+
+/* The sum over the ranks. `alike`: all ranks have the same data, so that it is known here. name NULL: "all_reduce". */
+struct hwq_tensor hwq_all_reduce(struct hwq_graph *g, int s, struct aorta_comm *comm, const char *name,
+                                 struct hwq_tensor from, bool alike);
+/* [size, count] of each rank's [1, count]. `whole` (may be none): what comes out, as an input of all ranks has it. */
+struct hwq_tensor hwq_all_gather(struct hwq_graph *g, int s, struct aorta_comm *comm, struct hwq_tensor from,
+                                 struct hwq_tensor whole);
+/* Blocks of rows for each rank. */
+struct hwq_tensor hwq_all_to_all(struct hwq_graph *g, int s, struct aorta_comm *comm, struct hwq_tensor from);
+
+/* ---- a transformer block (operations/block.c) ---- */
+
+/* y1 = norm(x + out(attention)), y = norm(y1 + down(gelu(up(y1)))). */
+struct hwq_block {
+    struct hwq_layer qkv, out, up, down;
+    struct hwq_norm norm1, norm2;
+};
+struct hwq_block hwq_block(struct hwq_graph *g, uint64_t id, int64_t width); /* inside four times as wide */
+/* From the attention's context to y. */
+struct hwq_tensor hwq_block_rest(struct hwq_graph *g, int s, const struct hwq_block *block, struct hwq_tensor context,
+                                 struct hwq_tensor x);
 
 #endif

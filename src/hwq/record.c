@@ -4,6 +4,7 @@
 #include "base/files.h"
 #include "device/gpu.h"
 #include "formats/kineto_write.h"
+#include "hwq/graph.h"
 #include "hwq/run.h"
 
 #include <stdlib.h>
@@ -206,25 +207,24 @@ static aorta_status trace(struct recording *recording, const struct aorta_hwq_pl
 /* ---- the recording ---- */
 
 /* Counters start from 0 on every stream. */
-static aorta_status start(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state) {
-    if (!run->workload->start) return NULL;
-    AORTA_TRY(run->workload->start(hwq, state));
-    return aorta_hwq_wait_for_streams(hwq);
+static aorta_status start(struct hwq_graph *g) {
+    AORTA_TRY(hwq_graph_start(g));
+    return aorta_hwq_wait_for_streams(g->hwq);
 }
 
-static aorta_status record(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state, void *user) {
+static aorta_status record(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, struct hwq_graph *g, void *user) {
     struct recording *recording = user;
     const struct aorta_hwq_plan plan = {.sync = AORTA_HWQ_PER_ITERATION,
                                         .graph = run->graph,
                                         .gate = run->gate,
                                         .iterations = RECORDED,
-                                        .iterate = run->workload->iterate,
-                                        .state = state};
+                                        .iterate = hwq_graph_iterate,
+                                        .state = g};
     struct aorta_tracer *tracer = NULL;
     const bool gpu = aorta_device_is_gpu(run->device);
     recording->hwq = hwq;
     if (gpu) AORTA_TRY(aorta_tracer_open(run->device, &tracer));
-    aorta_status status = start(run, hwq, state);
+    aorta_status status = start(g);
     if (!status) status = gpu ? trace(recording, &plan, tracer) : record_stamps(recording, &plan);
     if (status)
         aorta_kineto_abandon(recording->file);

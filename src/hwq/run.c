@@ -1,6 +1,7 @@
 #include "hwq/run.h"
 #include "hwq/clock_samples.h"
 #include "hwq/gaps.h"
+#include "hwq/graph.h"
 #include "hwq/limit.h"
 #include "hwq/objects.h"
 #include "ops/ops.h"
@@ -59,9 +60,9 @@ static void close_streams(struct aorta_hwq *hwq) {
 
 /* ---- timed ---- */
 
-static aorta_status start(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state) {
-    if (run->workload->start) AORTA_TRY(run->workload->start(hwq, state));
-    return aorta_hwq_wait_for_streams(hwq);
+static aorta_status start(struct hwq_graph *g) {
+    AORTA_TRY(hwq_graph_start(g));
+    return aorta_hwq_wait_for_streams(g->hwq);
 }
 
 /* Counters of the workload begin with the measured iterations: the warm-up runs apart from them. */
@@ -106,12 +107,12 @@ static aorta_status add_rates(struct aorta_hwq_result *result, const struct aort
 }
 
 /* The measured iterations, while the device's clock is sampled. */
-static aorta_status time_iterations(const struct aorta_hwq_run *run, struct aorta_hwq *hwq,
-                                    const struct aorta_hwq_plan *plan, struct aorta_hwq_clock_sampler *sampler,
-                                    struct aorta_clocks *clocks, struct aorta_hwq_times *times) {
+static aorta_status time_iterations(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
+                                    struct aorta_hwq_clock_sampler *sampler, struct aorta_clocks *clocks,
+                                    struct aorta_hwq_times *times) {
     struct aorta_hwq_plan timed = *plan;
     AORTA_TRY(warm_up(hwq, plan));
-    AORTA_TRY(start(run, hwq, plan->state));
+    AORTA_TRY(start(plan->state));
     aorta_device_reset_peak(hwq->device);
     timed.warmup = 0;
     AORTA_TRY(aorta_hwq_clock_sampler_begin(sampler));
@@ -121,13 +122,13 @@ static aorta_status time_iterations(const struct aorta_hwq_run *run, struct aort
     return status;
 }
 
-static aorta_status measure_times(const struct aorta_hwq_run *run, struct aorta_hwq *hwq,
-                                  const struct aorta_hwq_plan *plan, struct aorta_hwq_result *result) {
+static aorta_status measure_times(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
+                                  struct aorta_hwq_result *result) {
     struct aorta_hwq_times times;
     struct aorta_hwq_clock_sampler *sampler;
     double amount;
     AORTA_TRY(aorta_hwq_clock_sampler_open(hwq->device, &sampler));
-    aorta_status status = time_iterations(run, hwq, plan, sampler, &result->clocks, &times);
+    aorta_status status = time_iterations(hwq, plan, sampler, &result->clocks, &times);
     aorta_hwq_clock_sampler_close(sampler);
     if (status) return status;
     status = store_times(result, &times, plan->iterations);
@@ -136,7 +137,7 @@ static aorta_status measure_times(const struct aorta_hwq_run *run, struct aorta_
     if (status) return status;
     /* A graph's own warm-up is in the counters as well. */
     const int64_t ran = plan->iterations + (plan->graph ? 2 : 0);
-    AORTA_TRY(run->workload->work(hwq, plan->state, ran, &amount));
+    AORTA_TRY(hwq_graph_amount(plan->state, ran, &amount));
     const double seconds = result->total_time_ms * 1e-3 * (double)ran / (double)plan->iterations;
     result->throughput = amount / seconds;
     const struct aorta_memory_info memory = aorta_device_memory(hwq->device);
@@ -248,27 +249,27 @@ static aorta_status measure_gaps(const struct aorta_hwq_run *run, struct aorta_h
 
 /* Verifies one iteration after `start`. With --graph the replay is verified, and replayed again for workloads that
  * overwrite their results first. */
-static aorta_status check_iteration(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state,
+static aorta_status check_iteration(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, struct hwq_graph *g,
                                     struct aorta_hwq_check *check) {
-    const struct aorta_hwq_plan plan = {.graph = run->graph, .iterate = run->workload->iterate, .state = state};
+    const struct aorta_hwq_plan plan = {.graph = run->graph, .iterate = hwq_graph_iterate, .state = g};
     struct aorta_hwq_runner runner;
     int64_t host_ns;
     AORTA_TRY(aorta_hwq_runner_open(hwq, &plan, &runner));
     aorta_status status = run->graph ? aorta_hwq_runner_capture(&runner) : NULL;
-    if (!status) status = start(run, hwq, state);
+    if (!status) status = start(g);
     if (!status) status = aorta_hwq_runner_run(&runner, -1, &host_ns);
     if (!status) status = aorta_hwq_wait_for_streams(hwq);
     hwq->replay = run->graph ? &runner : NULL;
-    if (!status) status = run->workload->verify(hwq, state, check);
+    if (!status) status = hwq_graph_check(g, check);
     hwq->replay = NULL;
     aorta_hwq_runner_close(&runner);
     return status;
 }
 
-static aorta_status verify(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state,
+static aorta_status verify(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, struct hwq_graph *g,
                            struct aorta_hwq_result *result) {
     struct aorta_hwq_check check = {.worst = 0};
-    AORTA_TRY(check_iteration(run, hwq, state, &check));
+    AORTA_TRY(check_iteration(run, hwq, g, &check));
     const bool good = check.no_part || (check.compared > 0 && check.worst <= 1.0);
     result->verified = good ? "passed" : "failed";
     result->worst_at = check.what[0] ? aorta_arena_strdup(&result->arena, check.what) : NULL;
@@ -301,7 +302,7 @@ static aorta_status set_name(const struct aorta_hwq_run *run, struct aorta_hwq_r
     return result->timestamp ? NULL : AORTA_ERROR(AORTA_MEMORY, "no host memory for a result");
 }
 
-static aorta_status measure(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state, void *user) {
+static aorta_status measure(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, struct hwq_graph *g, void *user) {
     struct aorta_hwq_result *result = user;
     const struct aorta_hwq_plan plan = {.sync = run->sync,
                                         .graph = run->graph,
@@ -309,31 +310,31 @@ static aorta_status measure(const struct aorta_hwq_run *run, struct aorta_hwq *h
                                         .independent = run->workload->independent,
                                         .warmup = run->warmup,
                                         .iterations = run->iterations,
-                                        .iterate = run->workload->iterate,
-                                        .state = state,
+                                        .iterate = hwq_graph_iterate,
+                                        .state = g,
                                         .progress = run->progress,
                                         .user = run->user};
-    AORTA_TRY(measure_times(run, hwq, &plan, result));
+    AORTA_TRY(measure_times(hwq, &plan, result));
     AORTA_TRY(agree_on_pace(run, hwq, result));
     AORTA_TRY(measure_gaps(run, hwq, &plan, result));
     AORTA_TRY(aorta_hwq_find_low_clocks(result));
     AORTA_TRY(aorta_hwq_find_drift(result));
-    if (run->workload->report) AORTA_TRY(run->workload->report(hwq, state, result));
-    if (run->verify) AORTA_TRY(aorta_annotate(verify(run, hwq, state, result), "--verify"));
+    if (run->workload->report) AORTA_TRY(run->workload->report(g, result));
+    if (run->verify) AORTA_TRY(aorta_annotate(verify(run, hwq, g, result), "--verify"));
     return aorta_hwq_metadata_fill(run, hwq, result);
 }
 
 static aorta_status use_streams(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, aorta_hwq_use use, void *user) {
     const struct aorta_hwq_workload *w = run->workload;
-    void *state = NULL;
+    struct hwq_graph *g = NULL;
     AORTA_TRY(open_streams(hwq, w));
     for (int s = 0; s < hwq->stream_count; s++) AORTA_TRY(aorta_ops_prepare(hwq->streams[s]));
     AORTA_TRY(aorta_hwq_objects_create(hwq));
-    aorta_status status = w->setup(hwq, &state);
+    aorta_status status = hwq_graph_create(hwq, w, &g);
     if (!status) status = aorta_hwq_wait_for_streams(hwq);
-    if (!status) status = use(run, hwq, state, user);
+    if (!status) status = use(run, hwq, g, user);
     status = aorta_status_join(status, aorta_hwq_wait_for_streams(hwq));
-    if (w->teardown && state) w->teardown(hwq, state);
+    hwq_graph_destroy(g);
     return status;
 }
 

@@ -27,7 +27,8 @@ AORTA_MUST_USE aorta_status aorta_hwq_run_check(const struct aorta_hwq_run *run)
 /* A verification that fails is no error of this call: result->verified says "failed". Free *result in both cases. */
 AORTA_MUST_USE aorta_status aorta_hwq_run_execute(const struct aorta_hwq_run *run, struct aorta_hwq_result *result);
 /* Creates the streams, runs the workload's setup, calls `use`, and destroys everything again. */
-typedef aorta_status (*aorta_hwq_use)(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, void *state, void *user);
+typedef aorta_status (*aorta_hwq_use)(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, struct hwq_graph *g,
+                                      void *user);
 AORTA_MUST_USE aorta_status aorta_hwq_run_with(const struct aorta_hwq_run *run, aorta_hwq_use use, void *user);
 /* Sets the workload up again and writes a few of its iterations as a trace file below `directory`: on GPUs from the
  * kernel tracer, on the CPU device from stamps. The caller frees *path. AORTA_UNSUPPORTED: the tracer cannot be opened.

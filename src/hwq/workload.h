@@ -1,24 +1,23 @@
 /* What a workload is, and what it gets.
  *
- * A workload is one file in workloads/ with one const struct aorta_hwq_workload, and one line in workloads.def. The
- * harness (run.c) calls, in this order:
+ * A workload is one file in workloads/ with one const struct aorta_hwq_workload, and one line in workloads.def. Its
+ * `build` writes its graph (graph.h): tensors, and operations in the order of their launches. The harness (run.c) does
+ * the rest:
  *
- *   setup     allocates and fills through the helpers below; the harness frees everything
- *   iterate   queues one iteration and returns. It does not wait for the device, allocate or create objects, so that it
- *             can be captured (--graph) and queued completely before it starts (--gate). Runs repeatedly: for warm-up,
- *             timed without any stamp, and stamped, with a stamp around every kernel
+ *   iterates  queues one iteration and returns, without waiting, allocating or creating objects, so that it can be
+ *             captured (--graph) and queued completely before it starts (--gate); runs repeatedly: for warm-up, timed
+ *             without any stamp, and stamped, with a stamp around every kernel
  *   work      the work of the iterations so far, in the workload's unit times seconds
  *   verify    (--verify) after one more iteration, streams idle: compares results with naive ones in double precision
  *   report    (optional) measures or computes figures of its own, streams idle
- *   teardown  (optional) for what the helpers do not cover
  *
- * Before every iterate all streams wait for the iteration before; after it the harness joins all streams. A workload
- * orders its streams among each other only, with events from aorta_hwq_event. Workloads whose streams exchange nothing
- * set `independent`; under --sync-mode none their streams are not joined.
+ * Before every iteration all streams wait for the one before; after it the harness joins all streams. Within it
+ * operations wait for each other. Workloads whose streams exchange nothing set `independent`; under --sync-mode none
+ * their streams are not joined.
  *
- * Everything that iterate queues goes through one of three, so that it is stamped:
+ * Everything that is queued in an iteration goes through one of these, so that it is stamped:
  *
- *   aorta_hwq_launch_prepared  a kernel of our own, prepared in setup: the fastest way to the device's queue
+ *   aorta_hwq_launch_prepared  a kernel of our own, prepared before: the fastest way to the device's queue
  *   aorta_hwq_launch           a kernel of our own with arguments made now
  *   aorta_hwq_begin, _end      around one operation of src/ops, a collective, a copy or a call of the host
  *
@@ -123,19 +122,17 @@ struct aorta_hwq_workload {
     /* Optional: the priority and the role of a stream; default: normal; by `roles`, or NULL. */
     enum aorta_priority (*priority)(const struct aorta_hwq *hwq, int stream);
     const char *(*role)(const struct aorta_hwq *hwq, int stream);
-    void (*build)(struct hwq_graph *g); /* a workload that is a graph */
-    aorta_status (*setup)(struct aorta_hwq *hwq, void **state);
+    void (*build)(struct hwq_graph *g);
     /* Optional: streams idle, before the timed iterations and before verification: sets counters to 0. */
-    aorta_status (*start)(struct aorta_hwq *hwq, void *state);
-    aorta_status (*iterate)(struct aorta_hwq *hwq, void *state);
-    /* *amount: what the last `iterations` iterations have done since `start`, in `unit` × seconds (GFLOP, tokens,
-     * samples); streams idle. */
-    aorta_status (*work)(struct aorta_hwq *hwq, void *state, int64_t iterations, double *amount);
-    aorta_status (*verify)(struct aorta_hwq *hwq, void *state, struct aorta_hwq_check *check);
+    aorta_status (*start)(struct hwq_graph *g);
+    /* Optional, instead of the graph's work of one iteration: *amount is what the last `iterations` iterations have
+     * done since `start`, in `unit` × seconds (GFLOP, tokens, samples); streams idle. */
+    aorta_status (*work)(struct hwq_graph *g, int64_t iterations, double *amount);
+    /* Optional, instead of hwq_graph_verify. */
+    aorta_status (*verify)(struct hwq_graph *g, struct aorta_hwq_check *check);
     /* Optional: figures of its own (aorta_hwq_result_figure), from `result` and from more iterations (iterations.h);
      * streams idle. */
-    aorta_status (*report)(struct aorta_hwq *hwq, void *state, struct aorta_hwq_result *result);
-    void (*teardown)(struct aorta_hwq *hwq, void *state);
+    aorta_status (*report)(struct hwq_graph *g, struct aorta_hwq_result *result);
 };
 
 /* Rows of options, a whole number each: member of struct `owner`. */
@@ -154,7 +151,7 @@ const char *aorta_hwq_role(const struct aorta_hwq *hwq, const struct aorta_hwq_w
 /* AORTA_USAGE names the nearest. */
 AORTA_MUST_USE aorta_status aorta_hwq_find(const char *name, const struct aorta_hwq_workload **workload);
 
-/* ---- setup: objects live until the workload ends; the harness destroys them ---- */
+/* ---- objects live until the workload ends; the harness destroys them ---- */
 
 /* Device memory, undefined contents. `what` names it when memory runs out. */
 AORTA_MUST_USE aorta_status aorta_hwq_alloc(struct aorta_hwq *hwq, size_t bytes, const char *what, void **memory);

@@ -1,17 +1,10 @@
 /* Ranks of different speed run as many iterations where they wait for each other. All ranks run this at once. */
 #include "check.h"
 
+#include "hwq/graph.h"
 #include "hwq/run.h"
-#include "hwq/verify.h"
 
 #include <time.h>
-
-static aorta_status setup(struct aorta_hwq *hwq, void **made) {
-    void *memory;
-    AORTA_TRY(aorta_hwq_alloc(hwq, 2 * sizeof(float), "numbers of iterations", &memory));
-    *made = memory;
-    return NULL;
-}
 
 static aorta_status be_slow(void *user) {
     const struct timespec pause = {.tv_nsec = 10000000L * (1 + *(const int *)user)};
@@ -19,22 +12,24 @@ static aorta_status be_slow(void *user) {
     return NULL;
 }
 
+static aorta_status run_slowly(const struct hwq_operation *o, struct aorta_stream *stream) {
+    return aorta_host_call(stream, be_slow, *(int *const *)o->shape);
+}
+
 /* The second rank takes twice as long as the first. */
-static aorta_status iterate(struct aorta_hwq *hwq, void *state) {
-    (void)state;
-    AORTA_TRY(aorta_hwq_begin(hwq, 0, AORTA_SPAN_HOST, "sleep"));
-    AORTA_TRY(aorta_host_call(hwq->streams[0], be_slow, &hwq->ranks.rank));
-    return aorta_hwq_end(hwq, 0);
+static void build(struct hwq_graph *g) {
+    static const struct hwq_kind sleeping = {.name = "sleep", .span = AORTA_SPAN_HOST, .run = run_slowly};
+    const int *rank = &g->hwq->ranks.rank;
+    struct hwq_tensor *counts = g->state = hwq_state(g, sizeof *counts);
+    if (counts) *counts = hwq_constant(g, AORTA_F32, 1, 2, NULL, "numbers of iterations");
+    hwq_append(g, &(struct hwq_operation){.kind = &sleeping}, &rank, sizeof rank);
+    g->work = 1.0;
 }
 
-static aorta_status work(struct aorta_hwq *hwq, void *state, int64_t iterations, double *amount) {
-    (void)hwq, (void)state;
-    *amount = (double)iterations;
-    return NULL;
-}
-
-static aorta_status report(struct aorta_hwq *hwq, void *state, struct aorta_hwq_result *result) {
-    float *memory = state, own = (float)aorta_hwq_result_iterations(result, 100, 20), most;
+static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result) {
+    struct aorta_hwq *hwq = g->hwq;
+    float *memory = hwq_floats(*(const struct hwq_tensor *)g->state),
+          own = (float)aorta_hwq_result_iterations(result, 100, 20), most;
     AORTA_TRY(aorta_hwq_upload(hwq, memory, &own, sizeof own));
     AORTA_TRY(aorta_all_reduce(hwq->world, hwq->streams[0], memory, memory + 1, 1, AORTA_F32, AORTA_MAX));
     AORTA_TRY(aorta_hwq_download(hwq, &most, memory + 1, sizeof most));
@@ -49,9 +44,7 @@ static const struct aorta_hwq_workload uneven = {.name = "uneven",
                                                  .recommended_streams = 1,
                                                  .unit = "iterations/s",
                                                  .collectives = true,
-                                                 .setup = setup,
-                                                 .iterate = iterate,
-                                                 .work = work,
+                                                 .build = build,
                                                  .report = report};
 
 static void test_ranks_run_as_many_iterations(void **state) {

@@ -7,6 +7,7 @@
 #include "folder.h"
 #include "formats/inputs.h"
 #include "formats/open.h"
+#include "hwq/graph.h"
 #include "hwq/run.h"
 #include "kineto/layout.h"
 #include "ops/ops.h"
@@ -44,11 +45,18 @@ aorta_status __wrap_aorta_timestamp(struct aorta_stream *stream, int64_t *slot) 
     return __real_aorta_timestamp(stream, slot);
 }
 
-/* Stream s runs s + 1 kernels. */
-static aorta_status iterate_seen(struct aorta_hwq *hwq, void *state) {
-    for (int s = 0; kernels_are_seen && s < hwq->stream_count; s++)
-        for (int i = 0; i <= s; i++) see("gemm_kernel", (uint32_t)s);
-    return original->iterate(hwq, state);
+static aorta_status run_seen(const struct hwq_operation *o, struct aorta_stream *stream) {
+    (void)stream;
+    if (kernels_are_seen) see("gemm_kernel", (uint32_t)o->stream);
+    return NULL;
+}
+
+/* Stream s runs s + 1 kernels more. */
+static void build_seen(struct hwq_graph *g) {
+    static const struct hwq_kind seen = {.name = "seen", .span = AORTA_SPAN_KERNEL, .run = run_seen};
+    original->build(g);
+    for (int s = 0; s < g->hwq->stream_count; s++)
+        for (int i = 0; i <= s; i++) hwq_append(g, &(struct hwq_operation){.kind = &seen, .stream = s}, NULL, 0);
 }
 
 /* ---- a run ---- */
@@ -73,7 +81,7 @@ static void open_rig(struct rig *rig, enum aorta_device_kind kind) {
         check_ok(aorta_ops_configure(rig->device, &(struct aorta_ops_settings){.own_products = true}));
     check_ok(aorta_hwq_find("tiny_kernel_stress", &original));
     rig->workload = *original;
-    if (kind != AORTA_DEVICE_CPU) rig->workload.iterate = iterate_seen;
+    if (kind != AORTA_DEVICE_CPU) rig->workload.build = build_seen;
     rig->log = (struct aorta_log){.level = AORTA_LOG_ERROR, .rank = -1};
     rig->run = (struct aorta_hwq_run){.workload = &rig->workload,
                                       .options = rig->options,

@@ -1,4 +1,4 @@
-#include "hwq/graph_operations.h"
+#include "hwq/operations.h"
 
 struct hwq_block hwq_block(struct hwq_graph *g, uint64_t id, int64_t width) {
     return (struct hwq_block){.qkv = hwq_layer(g, id, width, 3 * width, false),

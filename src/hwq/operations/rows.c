@@ -1,4 +1,4 @@
-#include "hwq/graph_operations.h"
+#include "hwq/operations.h"
 
 #include <math.h>
 

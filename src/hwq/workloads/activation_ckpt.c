@@ -6,7 +6,7 @@
  * recomputation of a segment may fill once the gradient of the segment after the next is done. Gradients of weights are
  * summed over the parts in their order. A block is y = down(gelu(up(x))); the loss is half the squared length of the
  * last y, whose gradient is y itself. */
-#include "hwq/graph_operations.h"
+#include "hwq/operations.h"
 
 enum { MOST_BLOCKS = 64 };
 
@@ -178,5 +178,5 @@ const struct aorta_hwq_workload aorta_hwq_activation_ckpt = {
     .try_next = "--every 1 and 4: memory against time; a small --batch lets the recomputation hide",
     .check = check,
     .role = role,
-    HWQ_GRAPH(build),
+    .build = build,
 };

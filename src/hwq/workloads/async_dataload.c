@@ -6,7 +6,7 @@
  * which images are mirrored is part of the same copy. A convolution is a linear layer on columns (aorta_image_columns)
  * in memory of the network's stream; as in PyTorch's cuDNN convolutions its products may use TF32. After the first two
  * convolutions comes the maximum of 2 × 2 pixels, after the third the mean of all. */
-#include "hwq/graph_operations.h"
+#include "hwq/operations.h"
 
 #include <math.h>
 
@@ -225,5 +225,5 @@ const struct aorta_hwq_workload aorta_hwq_async_dataload = {
         "--chunk 2 and 32: finer stages overlap better, coarser ones launch less; --channels 8 lets copies limit",
     .check = check,
     .roles = roles,
-    HWQ_GRAPH(build),
+    .build = build,
 };

@@ -247,10 +247,10 @@ static void build(struct hwq_graph *g) {
     if (!g->status) add_operations(g, state);
 }
 
-static aorta_status verify(struct aorta_hwq *hwq, void *graph, struct aorta_hwq_check *found) {
-    const struct overlap_state *state = ((struct hwq_graph *)graph)->state;
+static aorta_status verify(struct hwq_graph *g, struct aorta_hwq_check *found) {
+    const struct overlap_state *state = g->state;
     found->no_part = !state->compute && !state->group_count;
-    return hwq_graph_check(hwq, graph, found);
+    return hwq_graph_verify(g, found);
 }
 
 /* ---- the workload ---- */
@@ -321,10 +321,6 @@ const struct aorta_hwq_workload aorta_hwq_comms_compute_overlap = {
     .priority = priority,
     .role = role,
     .build = build,
-    .setup = hwq_graph_setup,
-    .iterate = hwq_graph_iterate,
-    .work = hwq_graph_amount,
     .verify = verify,
     .report = aorta_hwq_overlap_report,
-    .teardown = hwq_graph_teardown,
 };

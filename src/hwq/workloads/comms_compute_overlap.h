@@ -2,8 +2,8 @@
 #ifndef AORTA_HWQ_WORKLOADS_COMMS_COMPUTE_OVERLAP_H
 #define AORTA_HWQ_WORKLOADS_COMMS_COMPUTE_OVERLAP_H
 
-#include "hwq/graph_operations.h"
 #include "hwq/groups.h"
+#include "hwq/operations.h"
 
 enum overlap_mode { OVERLAP_BOTH, OVERLAP_COMPUTE_ONLY, OVERLAP_COMMS_ONLY };
 enum {
@@ -40,7 +40,6 @@ struct overlap_state {
 };
 
 /* Both sides alone and together. (comms_compute_overlap_report.c) */
-AORTA_MUST_USE aorta_status aorta_hwq_overlap_report(struct aorta_hwq *hwq, void *graph,
-                                                     struct aorta_hwq_result *result);
+AORTA_MUST_USE aorta_status aorta_hwq_overlap_report(struct hwq_graph *g, struct aorta_hwq_result *result);
 
 #endif

@@ -62,13 +62,13 @@ struct side_times { /* ms, medians; NaN: that side did not run */
     double collective[AORTA_HWQ_MOST_GROUPS]; /* one, of each group */
 };
 
-static aorta_status measure(struct aorta_hwq *hwq, struct hwq_graph *g, int64_t iterations, bool compute, bool comms,
+static aorta_status measure(struct hwq_graph *g, int64_t iterations, bool compute, bool comms,
                             struct side_times *times) {
     const struct overlap_state *state = g->state;
     const struct aorta_hwq_plan plan = {.iterations = iterations, .iterate = hwq_graph_iterate, .state = g};
     struct sides sides = {.groups = state->group_count};
     g->without = (compute ? 0 : 1u << AORTA_SPAN_GEMM) | (comms ? 0 : 1u << AORTA_SPAN_COLLECTIVE);
-    aorta_status status = aorta_hwq_stamp_iterations(hwq, &plan, add_spans, &sides);
+    aorta_status status = aorta_hwq_stamp_iterations(g->hwq, &plan, add_spans, &sides);
     g->without = 0;
     const bool communicates = comms && state->group_count;
     *times = (struct side_times){
@@ -207,22 +207,21 @@ static aorta_status say_overlap(const struct side_times *compute, const struct s
 }
 
 /* A result's throughput is of products; of collectives where there is nothing else. */
-aorta_status aorta_hwq_overlap_report(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_result *result) {
-    struct hwq_graph *g = opaque;
+aorta_status aorta_hwq_overlap_report(struct hwq_graph *g, struct aorta_hwq_result *result) {
     const struct overlap_state *state = g->state;
-    const struct overlap_options *o = hwq->options;
+    const struct overlap_options *o = g->options;
     struct side_times compute = {0}, comms = {0}, both;
     const int64_t iterations = aorta_hwq_result_iterations(result, SIDE_MS, SIDE_ITERATIONS);
-    if (state->compute) AORTA_TRY(measure(hwq, g, iterations, true, false, &compute));
-    if (state->comms) AORTA_TRY(measure(hwq, g, iterations, false, true, &comms));
-    if (state->comms) AORTA_TRY(say_bandwidth(hwq, state, "alone", &comms, result));
+    if (state->compute) AORTA_TRY(measure(g, iterations, true, false, &compute));
+    if (state->comms) AORTA_TRY(measure(g, iterations, false, true, &comms));
+    if (state->comms) AORTA_TRY(say_bandwidth(g->hwq, state, "alone", &comms, result));
     if (o->mode == OVERLAP_COMMS_ONLY) {
         result->throughput_unit = "GB/s";
-        result->throughput = state->group_count ? carried(hwq, state, &comms) : NAN;
+        result->throughput = state->group_count ? carried(g->hwq, state, &comms) : NAN;
     }
     if (o->mode != OVERLAP_BOTH || !state->group_count) return NULL;
-    AORTA_TRY(measure(hwq, g, iterations, true, true, &both));
-    AORTA_TRY(say_bandwidth(hwq, state, "together", &both, result));
+    AORTA_TRY(measure(g, iterations, true, true, &both));
+    AORTA_TRY(say_bandwidth(g->hwq, state, "together", &both, result));
     AORTA_TRY(say_contention(state, &compute, &both, result));
     return say_overlap(&compute, &comms, &both, result->simulated, result);
 }

@@ -5,7 +5,7 @@
  * decoding; prompts and sequences are distributed over them. A layer is y = norm(x + attention(x)), the same weights
  * for both. Caches are rings: a new position takes the place of the oldest, so that every iteration does the same work.
  */
-#include "hwq/graph_operations.h"
+#include "hwq/operations.h"
 
 #include <math.h>
 
@@ -190,5 +190,5 @@ const struct aorta_hwq_workload aorta_hwq_continuous_batch = {
                 "they share",
     .check = check,
     .role = role,
-    HWQ_GRAPH(build),
+    .build = build,
 };

@@ -16,8 +16,8 @@
  * within one query, key, value. So one strided batched product serves all heads of all sequences of a part. */
 #include "base/collective.h"
 #include "hwq/gaps.h"
-#include "hwq/graph_operations.h"
 #include "hwq/iterations.h"
+#include "hwq/operations.h"
 #include "hwq/run.h"
 
 #include <math.h>
@@ -500,17 +500,16 @@ static aorta_status say(const struct alone *alone, int kind, const struct hwq_op
                                    none);
 }
 
-static aorta_status report(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_result *result) {
-    const struct hwq_graph *whole = opaque;
+static aorta_status report(struct hwq_graph *whole, struct aorta_hwq_result *result) {
     struct hwq_graph *g;
     struct alone alone = {0};
-    AORTA_TRY(hwq_graph_create(hwq, NULL, &g));
+    AORTA_TRY(hwq_graph_create(whole->hwq, NULL, &g));
     for (int kind = 0; kind < KINDS; kind++) add_row(g, whole->state, kind);
     AORTA_TRY(hwq_graph_finish(g));
     const struct aorta_hwq_plan plan = {.iterations = aorta_hwq_result_iterations(result, MOST_MS, ITERATIONS),
                                         .iterate = hwq_graph_iterate,
                                         .state = g};
-    aorta_status status = aorta_hwq_stamp_iterations(hwq, &plan, add_spans, &alone);
+    aorta_status status = aorta_hwq_stamp_iterations(whole->hwq, &plan, add_spans, &alone);
     result->figure_group = "one collective alone";
     const struct hwq_operation *call = g->first;
     for (int kind = 0; kind < KINDS && !status; kind++, call = call->next->next)
@@ -556,6 +555,6 @@ const struct aorta_hwq_workload aorta_hwq_fsdp_tp = {
     .try_of = try_of,
     .check = check,
     .role = role,
-    HWQ_GRAPH(build),
+    .build = build,
     .report = report,
 };

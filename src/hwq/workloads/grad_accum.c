@@ -6,7 +6,7 @@
  * the first parameters are reduced while the others add to a second sum; the rest is reduced after the last
  * micro-batch. Each reduction is followed, on its stream, by the step of its parameters (SGD) into a second copy, so
  * that every iteration starts from the same ones. */
-#include "hwq/graph_operations.h"
+#include "hwq/operations.h"
 
 enum { LAYERS = 3, EARLY = 2, MOST_MICRO = 64 };
 
@@ -187,5 +187,5 @@ const struct aorta_hwq_workload aorta_hwq_grad_accum = {
     .on_cpu = on_cpu,
     .try_next = "with --streams 2 all micro-batches share a stream: the difference is the gain of parallel streams",
     .role = role,
-    HWQ_GRAPH(build),
+    .build = build,
 };

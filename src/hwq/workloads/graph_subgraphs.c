@@ -1,6 +1,6 @@
 /* Independent subgraphs of small operations that can run in parallel, and an operation that depends on all of them.
  * Subgraph g runs on stream g modulo the streams; the mean of their outputs on stream 0 after all others. */
-#include "hwq/graph_operations.h"
+#include "hwq/operations.h"
 
 enum { LAYERS = 3, MOST_GRAPHS = 64 };
 
@@ -53,5 +53,5 @@ const struct aorta_hwq_workload aorta_hwq_graph_subgraphs = {
     AORTA_HWQ_OPTIONS(rows, struct options),
     .on_cpu = on_cpu,
     .try_next = "compare 4, 8 and 16 streams: more than one stream for each subgraph (--graphs) gains nothing",
-    HWQ_GRAPH(build),
+    .build = build,
 };

@@ -2,9 +2,9 @@
  * ones. Its latency is the time from one tiny kernel's end to the end of the next on the same stream, by their stamps,
  * alone and beside the products. */
 #include "hwq/gaps.h"
-#include "hwq/graph_operations.h"
 #include "hwq/iterations.h"
 #include "hwq/kernels/kernels.h"
+#include "hwq/operations.h"
 #include "hwq/run.h"
 
 #include <math.h>
@@ -124,12 +124,12 @@ static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
     return NULL;
 }
 
-static aorta_status measure(struct aorta_hwq *hwq, struct hwq_graph *g, bool alone, struct aorta_summary *found) {
-    struct convoy convoy = {.products = hwq->stream_count / 2};
+static aorta_status measure(struct hwq_graph *g, bool alone, struct aorta_summary *found) {
+    struct convoy convoy = {.products = g->hwq->stream_count / 2};
     const struct aorta_hwq_plan plan = {
         .gate = true, .independent = true, .iterations = CONVOY_ITERATIONS, .iterate = hwq_graph_iterate, .state = g};
     g->without = alone ? 1u << AORTA_SPAN_GEMM : 0;
-    aorta_status status = aorta_hwq_stamp_iterations(hwq, &plan, add_spans, &convoy);
+    aorta_status status = aorta_hwq_stamp_iterations(g->hwq, &plan, add_spans, &convoy);
     g->without = 0;
     *found = aorta_summarise(convoy.waits.items, convoy.waits.count);
     aorta_hwq_samples_free(&convoy.waits);
@@ -137,9 +137,9 @@ static aorta_status measure(struct aorta_hwq *hwq, struct hwq_graph *g, bool alo
 }
 
 /* Alone before and after the products: the slower one, as clock rates change between measurements. */
-static aorta_status measure_alone(struct aorta_hwq *hwq, struct hwq_graph *g, struct aorta_summary *alone) {
+static aorta_status measure_alone(struct hwq_graph *g, struct aorta_summary *alone) {
     struct aorta_summary again;
-    AORTA_TRY(measure(hwq, g, true, &again));
+    AORTA_TRY(measure(g, true, &again));
     if (again.p50 > alone->p50) *alone = again;
     return NULL;
 }
@@ -171,12 +171,12 @@ static aorta_status say_convoy(const struct aorta_summary *alone, const struct a
         beside->p50 * 1e-3, alone->p50 * 1e-3, usual, beside->p99 * 1e-3, alone->p99 * 1e-3, tail);
 }
 
-static aorta_status report(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_result *result) {
+static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result) {
     struct aorta_summary alone, beside;
     const char *none = "fewer than two tiny kernels on a stream (--ratio)";
-    AORTA_TRY(aorta_annotate(measure(hwq, opaque, true, &alone), "tiny kernels alone"));
-    AORTA_TRY(aorta_annotate(measure(hwq, opaque, false, &beside), "tiny kernels beside products"));
-    AORTA_TRY(aorta_annotate(measure_alone(hwq, opaque, &alone), "tiny kernels alone"));
+    AORTA_TRY(aorta_annotate(measure(g, true, &alone), "tiny kernels alone"));
+    AORTA_TRY(aorta_annotate(measure(g, false, &beside), "tiny kernels beside products"));
+    AORTA_TRY(aorta_annotate(measure_alone(g, &alone), "tiny kernels alone"));
     result->figure_group = "tiny kernels, from the end of one to the end of the next on its stream";
     AORTA_TRY(aorta_hwq_result_figure(result, "tiny_alone_p50", "us", alone.p50 * 1e-3, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "tiny_alone_p99", "us", alone.p99 * 1e-3, none));
@@ -223,5 +223,5 @@ const struct aorta_hwq_workload aorta_hwq_hetero_kernels = {
     .try_of = try_of,
     .role = role,
     .report = report,
-    HWQ_GRAPH(build),
+    .build = build,
 };

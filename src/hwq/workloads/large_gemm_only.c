@@ -1,5 +1,5 @@
 /* One large product on each stream: the peak rate of the device, and the cost of several products at once. */
-#include "hwq/graph_operations.h"
+#include "hwq/operations.h"
 
 struct options {
     int64_t size;
@@ -36,5 +36,5 @@ const struct aorta_hwq_workload aorta_hwq_large_gemm_only = {
     AORTA_HWQ_OPTIONS(rows, struct options),
     .on_cpu = on_cpu,
     .try_next = "--size 2048: products that do not fill the device gain from parallel streams",
-    HWQ_GRAPH(build),
+    .build = build,
 };

@@ -5,7 +5,7 @@
  * Tokens keep their order within an expert. An expert takes at most `capacity` rows from each rank (as in Lepikhin et
  * al., "GShard", ICLR 2021), so that the host does not need their number: unused rows are zero, choices beyond the
  * capacity are dropped, counted and reported. */
-#include "hwq/graph_operations.h"
+#include "hwq/operations.h"
 
 #include <math.h>
 
@@ -222,10 +222,10 @@ static void build(struct hwq_graph *g) {
 
 /* ---- figures ---- */
 
-static aorta_status report(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_result *result) {
-    const struct state *state = ((struct hwq_graph *)opaque)->state;
+static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result) {
+    const struct state *state = g->state;
     int32_t loads[MOST_EXPERTS];
-    AORTA_TRY(aorta_hwq_download(hwq, loads, hwq_at_device(state->loads), hwq_bytes(state->loads)));
+    AORTA_TRY(aorta_hwq_download(g->hwq, loads, hwq_at_device(state->loads), hwq_bytes(state->loads)));
     double most = 0.0, dropped = 0.0;
     for (int64_t e = 0; e < state->shape.experts; e++) {
         most = fmax(most, (double)loads[e]);
@@ -269,5 +269,5 @@ const struct aorta_hwq_workload aorta_hwq_moe = {
     .check = check,
     .role = role,
     .report = report,
-    HWQ_GRAPH(build),
+    .build = build,
 };

@@ -3,7 +3,7 @@
  *
  * Stream s has role s modulo 4: 0 embeds, 1 searches, 2 reranks, 3 generates. Queries form as many groups as there are
  * streams of the first role; the groups pass through the stages one after the other. */
-#include "hwq/graph_operations.h"
+#include "hwq/operations.h"
 
 enum { MOST_LAYERS = 32, MOST_GROUPS = AORTA_HWQ_MAX_STREAMS / 4, EMBED = 0, SEARCH = 1, RERANK = 2, GENERATE = 3 };
 
@@ -156,5 +156,5 @@ const struct aorta_hwq_workload aorta_hwq_rag_pipeline = {
     .try_next = "compare 4 and 12 streams: one group of queries, or three that share the device",
     .check = check,
     .roles = roles,
-    HWQ_GRAPH(build),
+    .build = build,
 };

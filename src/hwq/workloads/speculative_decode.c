@@ -6,7 +6,7 @@
  * There is a request for each drafting stream (--requests). The draft model's last pass, which only computes the keys
  * of the last proposal, runs beside the main model. Caches are rings over the last `context` positions.
  */
-#include "hwq/graph_operations.h"
+#include "hwq/operations.h"
 
 #include <math.h>
 
@@ -229,38 +229,38 @@ static void build(struct hwq_graph *g) {
 
 /* ---- figures ---- */
 
-static aorta_status start(struct aorta_hwq *hwq, void *opaque) {
-    struct state *state = ((struct hwq_graph *)opaque)->state;
+static aorta_status start(struct hwq_graph *g) {
+    struct state *state = g->state;
     static const int64_t none = 0;
     for (int64_t i = 0; i < state->request_count; i++) {
         struct request *r = &state->requests[i];
-        AORTA_TRY(aorta_hwq_upload(hwq, hwq_at_device(r->totals), &none, sizeof none));
-        AORTA_TRY(aorta_hwq_download(hwq, &r->start_step, hwq_at_device(r->step), sizeof r->start_step));
+        AORTA_TRY(aorta_hwq_upload(g->hwq, hwq_at_device(r->totals), &none, sizeof none));
+        AORTA_TRY(aorta_hwq_download(g->hwq, &r->start_step, hwq_at_device(r->step), sizeof r->start_step));
     }
     return NULL;
 }
 
 /* Accepted tokens, and one more that every iteration draws itself. */
-static aorta_status work(struct aorta_hwq *hwq, void *opaque, int64_t iterations, double *amount) {
-    const struct state *state = ((struct hwq_graph *)opaque)->state;
+static aorta_status work(struct hwq_graph *g, int64_t iterations, double *amount) {
+    const struct state *state = g->state;
     *amount = (double)(iterations * state->request_count);
     for (int64_t r = 0; r < state->request_count; r++) {
         int64_t accepted;
-        AORTA_TRY(aorta_hwq_download(hwq, &accepted, hwq_at_device(state->requests[r].totals), sizeof accepted));
+        AORTA_TRY(aorta_hwq_download(g->hwq, &accepted, hwq_at_device(state->requests[r].totals), sizeof accepted));
         *amount += (double)accepted;
     }
     return NULL;
 }
 
 /* How many of the tokens that were proposed since `start` have been accepted. */
-static aorta_status report(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_result *result) {
-    const struct state *state = ((struct hwq_graph *)opaque)->state;
-    const struct options *o = hwq->options;
+static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result) {
+    const struct state *state = g->state;
+    const struct options *o = g->options;
     double accepted = 0.0, proposed = 0.0;
     for (int64_t r = 0; r < state->request_count; r++) {
         int64_t total, step;
-        AORTA_TRY(aorta_hwq_download(hwq, &total, hwq_at_device(state->requests[r].totals), sizeof total));
-        AORTA_TRY(aorta_hwq_download(hwq, &step, hwq_at_device(state->requests[r].step), sizeof step));
+        AORTA_TRY(aorta_hwq_download(g->hwq, &total, hwq_at_device(state->requests[r].totals), sizeof total));
+        AORTA_TRY(aorta_hwq_download(g->hwq, &step, hwq_at_device(state->requests[r].step), sizeof step));
         accepted += (double)total;
         proposed += (double)(o->drafted * (step - state->requests[r].start_step));
     }
@@ -306,8 +306,4 @@ const struct aorta_hwq_workload aorta_hwq_speculative_decode = {
     .report = report,
     .work = work,
     .build = build,
-    .setup = hwq_graph_setup,
-    .iterate = hwq_graph_iterate,
-    .verify = hwq_graph_check,
-    .teardown = hwq_graph_teardown,
 };

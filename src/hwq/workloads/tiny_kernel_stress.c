@@ -58,11 +58,11 @@ static void build(struct hwq_graph *g) {
                     hwq_again(g, operations[s][l]);
 }
 
-static aorta_status start(struct aorta_hwq *hwq, void *graph) {
-    const struct state *state = ((struct hwq_graph *)graph)->state;
-    const struct options *o = hwq->options;
-    for (int s = 0; s < hwq->stream_count; s++)
-        AORTA_TRY(aorta_hwq_fill(hwq, s, (uint64_t)s, AORTA_F32, o->elements, 1.0f, hwq_floats(state->values[s])));
+static aorta_status start(struct hwq_graph *g) {
+    const struct state *state = g->state;
+    const struct options *o = g->options;
+    for (int s = 0; s < g->hwq->stream_count; s++)
+        AORTA_TRY(aorta_hwq_fill(g->hwq, s, (uint64_t)s, AORTA_F32, o->elements, 1.0f, hwq_floats(state->values[s])));
     return NULL;
 }
 
@@ -76,8 +76,8 @@ static double chain(double x, int64_t chains) {
 
 /* In the arithmetic of the device the roundings of all links add up: 1e-7 each, and each chain makes an error 1%
  * larger. The iteration has run. */
-static aorta_status verify(struct aorta_hwq *hwq, void *graph, struct aorta_hwq_check *check) {
-    struct hwq_graph *g = graph;
+static aorta_status verify(struct hwq_graph *g, struct aorta_hwq_check *check) {
+    struct aorta_hwq *hwq = g->hwq;
     const struct state *state = g->state;
     const struct options *o = hwq->options;
     const double tolerance = 2e-7 * (double)o->chains * pow(1.01, (double)o->chains);
@@ -123,8 +123,4 @@ const struct aorta_hwq_workload aorta_hwq_tiny_kernel_stress = {
     .start = start,
     .verify = verify,
     .build = build,
-    .setup = hwq_graph_setup,
-    .iterate = hwq_graph_iterate,
-    .work = hwq_graph_amount,
-    .teardown = hwq_graph_teardown,
 };

@@ -4,7 +4,7 @@
  * Stream s runs region s modulo 4; the rows of the batch are cut into a part for each stream of the first region. A
  * region is y = down(gelu(up(x))); the merge takes the sum of the outputs of B and C. Inside a
  * capture of the whole iteration (--graph) a graph cannot be launched: there the regions' operations are queued. */
-#include "hwq/graph_operations.h"
+#include "hwq/operations.h"
 
 enum { A, B, C, MERGE, REGIONS };
 
@@ -80,5 +80,5 @@ const struct aorta_hwq_workload aorta_hwq_torch_compile = {
     .on_cpu = on_cpu,
     .try_next = "--compiled=false shows what the regions' graphs save; with small --positions launches matter more",
     .roles = roles,
-    HWQ_GRAPH(build),
+    .build = build,
 };

@@ -6,7 +6,7 @@
  * the host, 3 runs the optimizer by calls on the host. Layers are distributed over the streams of a role. Parameters
  * and gradients on the device have two slots each, used alternately. A layer is y = second(relu(first(x))); the loss is
  * half the squared length of the last y, whose gradient is y itself. */
-#include "hwq/graph_operations.h"
+#include "hwq/operations.h"
 #include "hwq/thread_pool.h"
 #include "ops/cpu/cpu.h"
 
@@ -217,18 +217,17 @@ static void build(struct hwq_graph *g) {
 
 /* ---- figures ---- */
 
-static aorta_status start(struct aorta_hwq *hwq, void *graph) {
-    struct state *state = ((struct hwq_graph *)graph)->state;
-    (void)hwq;
+static aorta_status start(struct hwq_graph *g) {
+    struct state *state = g->state;
     state->spent_ns = aorta_hwq_thread_pool_busy_ns(state->pool);
     state->updates = state->layers[0].host.step.updates;
     return NULL;
 }
 
 /* The optimizer's time in an iteration. It reads four floats of each parameter and writes three. */
-static aorta_status report(struct aorta_hwq *hwq, void *opaque, struct aorta_hwq_result *result) {
-    const struct state *state = ((struct hwq_graph *)opaque)->state;
-    const struct options *o = hwq->options;
+static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result) {
+    const struct state *state = g->state;
+    const struct options *o = g->options;
     const double iterations = (double)(state->layers[0].host.step.updates - state->updates);
     const double ms = (double)(aorta_hwq_thread_pool_busy_ns(state->pool) - state->spent_ns) * 1e-6 / iterations;
     const double gigabytes = 7.0 * sizeof(float) * (double)(o->layers * state->count) * 1e-9;
@@ -267,5 +266,5 @@ const struct aorta_hwq_workload aorta_hwq_zero_offload = {
     .roles = roles,
     .start = start,
     .report = report,
-    HWQ_GRAPH(build),
+    .build = build,
 };
