@@ -59,8 +59,13 @@ static struct hwq_memory *add_memory(struct hwq_graph *g, const struct hwq_memor
 
 static struct hwq_tensor make(struct hwq_graph *g, enum aorta_dtype dtype, int64_t rows, int64_t columns, bool pinned,
                               const char *name) {
-    struct hwq_tensor t = {
-        .dtype = dtype, .rows = rows, .columns = columns, .stride = columns, .width = columns, .period = columns};
+    struct hwq_tensor t = {.dtype = dtype,
+                           .size = (int64_t)aorta_dtype_size(dtype),
+                           .rows = rows,
+                           .columns = columns,
+                           .stride = columns,
+                           .width = columns,
+                           .period = columns};
     struct hwq_memory memory = {.name = name, .dtype = dtype, .pinned = pinned, .bytes = hwq_bytes(t)};
     void *made = NULL;
     if (g->status) return (struct hwq_tensor){0};
@@ -111,7 +116,7 @@ struct hwq_tensor hwq_pinned(struct hwq_graph *g, enum aorta_dtype dtype, int64_
 }
 
 struct hwq_tensor hwq_strided(struct hwq_tensor t, int64_t first, int64_t rows, int64_t columns, int64_t stride) {
-    t.offset += first * (int64_t)aorta_dtype_size(t.dtype);
+    t.offset += first * t.size;
     t.rows = rows;
     t.columns = t.width = t.period = columns;
     t.stride = stride;
@@ -119,7 +124,7 @@ struct hwq_tensor hwq_strided(struct hwq_tensor t, int64_t first, int64_t rows, 
 }
 
 struct hwq_tensor hwq_rows(struct hwq_tensor t, int64_t first, int64_t count) {
-    t.offset += first * t.stride * (int64_t)aorta_dtype_size(t.dtype);
+    t.offset += first * t.stride * t.size;
     t.rows = count;
     return t;
 }
@@ -143,6 +148,7 @@ struct hwq_tensor hwq_shaped(struct hwq_tensor t, int64_t rows, int64_t columns)
 struct hwq_tensor hwq_retyped(struct hwq_tensor t, int64_t offset, enum aorta_dtype dtype, int64_t count) {
     t.offset += offset;
     t.dtype = dtype;
+    t.size = (int64_t)aorta_dtype_size(dtype);
     return hwq_strided(t, 0, 1, count, count);
 }
 
@@ -155,7 +161,7 @@ float *hwq_floats(struct hwq_tensor t) {
 }
 
 size_t hwq_bytes(struct hwq_tensor t) {
-    return (size_t)(t.rows * t.columns) * aorta_dtype_size(t.dtype);
+    return (size_t)(t.rows * t.columns) * (size_t)t.size;
 }
 
 bool hwq_same(const struct hwq_tensor *a, const struct hwq_tensor *b) {
@@ -195,16 +201,18 @@ static void access_memory(struct hwq_graph *g, const struct hwq_operation *o, co
     if (!tensor->memory) return;
     struct hwq_access *access = hwq_state(g, sizeof *access);
     if (!access) return;
-    *access = (struct hwq_access){o, tensor, output, tensor->memory->last};
+    struct hwq_memory *memory = tensor->memory;
+    *access = (struct hwq_access){o, tensor, output, memory->last, memory->last_write};
     for (const struct hwq_access *a = hwq_access_of(access->before, g); a; a = hwq_access_of(a->before, g))
         if (a->operation->stream != o->stream && hwq_conflict(a, access)) need(needs, a->operation);
-    tensor->memory->last = access;
+    memory->last = access;
+    if (output >= 0) memory->last_write = access;
 }
 
 /* One operation of a group of ranks runs after the other. */
 static void access_group(struct hwq_graph *g, struct hwq_operation *o, struct needs *needs) {
     static const struct hwq_tensor whole = {
-        .dtype = AORTA_U8, .rows = 1, .columns = 1, .stride = 1, .width = 1, .period = 1};
+        .dtype = AORTA_U8, .size = 1, .rows = 1, .columns = 1, .stride = 1, .width = 1, .period = 1};
     struct hwq_memory *group = g->memories;
     while (group && group->group != o->comm) group = group->next;
     if (!group) group = add_memory(g, &(struct hwq_memory){.name = "the group of ranks", .group = o->comm});

@@ -28,7 +28,7 @@ struct hwq_operation;
 struct hwq_tensor {
     struct hwq_memory *memory; /* NULL: no tensor */
     enum aorta_dtype dtype;
-    int64_t offset;                /* of the first element, in bytes */
+    int64_t size, offset;          /* of an element, and to the first one, in bytes */
     int64_t rows, columns, stride; /* elements from row to row */
     int64_t width, period;
 };
@@ -50,6 +50,7 @@ struct hwq_kind {
                                 int64_t column);
     double (*flops)(const struct hwq_operation *o); /* NULL: none that count */
     int samples;                                    /* of an output; 0: 97 */
+    bool moves;                                     /* an element is one of an input, or a constant */
 };
 
 struct hwq_operation {

@@ -9,11 +9,17 @@ struct hwq_access {
     const struct hwq_tensor *tensor; /* of that operation */
     int output;                      /* which; −1: it is read */
     struct hwq_access *before;       /* by an earlier operation, or the same */
+    struct hwq_access *write_before; /* the next earlier one that writes */
 };
 
 /* The access, or the next earlier one, of an operation of this graph: another graph may have the same tensors. */
 static inline const struct hwq_access *hwq_access_of(const struct hwq_access *a, const struct hwq_graph *g) {
     while (a && a->operation->graph != g) a = a->before;
+    return a;
+}
+
+static inline const struct hwq_access *hwq_write_of(const struct hwq_access *a, const struct hwq_graph *g) {
+    while (a && a->operation->graph != g) a = a->write_before;
     return a;
 }
 
@@ -24,7 +30,7 @@ struct hwq_memory {
     size_t bytes;
     bool result, pinned;
     const void *group;
-    struct hwq_access *last;
+    struct hwq_access *last, *last_write;
     void **pages[2]; /* verification's copies, before and after the iteration */
     struct hwq_memory *next;
 };
@@ -55,7 +61,7 @@ struct hwq_launch {
 /* In bytes of the allocation. */
 static inline int64_t hwq_address(const struct hwq_tensor *t, int64_t row, int64_t column) {
     const int64_t within = column < t->width ? column : column / t->width * t->period + column % t->width;
-    return t->offset + (row * t->stride + within) * (int64_t)aorta_dtype_size(t->dtype);
+    return t->offset + (row * t->stride + within) * t->size;
 }
 /* Is the byte in the view, and in which row and column? (graph_order.c) */
 bool hwq_contains(const struct hwq_tensor *t, int64_t address, int64_t *row, int64_t *column);

@@ -18,7 +18,7 @@
 
 /* Bytes from the first element to behind the last. */
 static int64_t end_of(const struct hwq_tensor *t) {
-    return hwq_address(t, t->rows - 1, t->columns - 1) + (int64_t)aorta_dtype_size(t->dtype);
+    return hwq_address(t, t->rows - 1, t->columns - 1) + t->size;
 }
 
 static bool dense(const struct hwq_tensor *t) {
@@ -26,7 +26,7 @@ static bool dense(const struct hwq_tensor *t) {
 }
 
 bool hwq_contains(const struct hwq_tensor *t, int64_t address, int64_t *row, int64_t *column) {
-    const int64_t size = (int64_t)aorta_dtype_size(t->dtype), element = (address - t->offset) / size;
+    const int64_t size = t->size, element = (address - t->offset) / size;
     if (address < t->offset || t->rows < 1 || t->columns < 1) return false;
     *row = t->rows == 1 ? 0 : element / t->stride;
     const int64_t within = element - *row * t->stride;
@@ -37,7 +37,7 @@ bool hwq_contains(const struct hwq_tensor *t, int64_t address, int64_t *row, int
 
 /* Is any byte of [low, high) in the view? */
 static bool hits(const struct hwq_tensor *t, int64_t low, int64_t high) {
-    const int64_t size = (int64_t)aorta_dtype_size(t->dtype);
+    const int64_t size = t->size;
     if (high <= t->offset || low >= end_of(t)) return false;
     if (dense(t)) return true;
     const int64_t stride = t->stride * size, extent = end_of(t) - t->offset - (t->rows - 1) * stride;
@@ -59,7 +59,7 @@ bool hwq_overlap(const struct hwq_tensor *a, const struct hwq_tensor *b) {
     for (int64_t row = 0; row < a->rows; row++)
         for (int64_t column = 0; column < a->columns; column += a->width) {
             const int64_t tooth = hwq_address(a, row, column);
-            if (hits(b, tooth, tooth + a->width * (int64_t)aorta_dtype_size(a->dtype))) return true;
+            if (hits(b, tooth, tooth + a->width * a->size)) return true;
         }
     return false;
 }
@@ -119,17 +119,23 @@ static aorta_status check_access(const struct walk *walk, const struct hwq_acces
 static aorta_status check_operation(struct walk *walk, const struct hwq_operation *o) {
     const int s = o->stream;
     for (int i = 0; i < HWQ_MOST_IN; i++) {
-        const struct hwq_access access = {o, &o->in[i], -1, NULL};
+        const struct hwq_access access = {o, &o->in[i], -1, NULL, NULL};
         if (access.tensor->memory) AORTA_TRY(check_access(walk, &access));
     }
     for (int i = 0; i < HWQ_MOST_OUT; i++) {
-        const struct hwq_access access = {o, &o->out[i], i, NULL};
+        const struct hwq_access access = {o, &o->out[i], i, NULL, NULL};
         if (access.tensor->memory) AORTA_TRY(check_access(walk, &access));
     }
     if (o->exclusive) {
-        const struct hwq_tensor group = {
-            .memory = o->exclusive, .dtype = AORTA_U8, .rows = 1, .columns = 1, .stride = 1, .width = 1, .period = 1};
-        const struct hwq_access access = {o, &group, 0, NULL};
+        const struct hwq_tensor group = {.memory = o->exclusive,
+                                         .dtype = AORTA_U8,
+                                         .size = 1,
+                                         .rows = 1,
+                                         .columns = 1,
+                                         .stride = 1,
+                                         .width = 1,
+                                         .period = 1};
+        const struct hwq_access access = {o, &group, 0, NULL, NULL};
         AORTA_TRY(check_access(walk, &access));
     }
     walk->places[o->number] = ++walk->now[s].of[s];

@@ -102,14 +102,15 @@ static double from_half(uint16_t half) {
     return half & 0x8000 ? -value : value;
 }
 
-static double read_element(const char *at, enum aorta_dtype dtype) {
+static double read_element(const char *at, const struct hwq_tensor *t) {
+    const enum aorta_dtype dtype = t->dtype;
     union {
         float f32;
         int64_t i64;
         int32_t i32;
         uint16_t half;
     } raw = {.i64 = 0};
-    memcpy(&raw, at, aorta_dtype_size(dtype));
+    memcpy(&raw, at, (size_t)t->size);
     if (dtype == AORTA_F16) return from_half(raw.half);
     if (dtype == AORTA_BF16) raw.i32 = (int32_t)((uint32_t)raw.half << 16);
     if (dtype == AORTA_F32 || dtype == AORTA_BF16) return (double)raw.f32;
@@ -122,7 +123,7 @@ static double read_element(const char *at, enum aorta_dtype dtype) {
 static struct hwq_value stored(struct hwq_checker *c, const struct hwq_tensor *t, int64_t address, int when) {
     const char *page = page_of(c, t->memory, when, (size_t)address / PAGE);
     if (!page || c->status) return hwq_unknown();
-    return (struct hwq_value){read_element(page + address % PAGE, t->dtype), 0.0};
+    return (struct hwq_value){read_element(page + address % PAGE, t), 0.0};
 }
 
 /* ---- elements ---- */
@@ -131,8 +132,8 @@ static struct hwq_value stored(struct hwq_checker *c, const struct hwq_tensor *t
 static const struct hwq_access *writer_before(const struct hwq_checker *c, const struct hwq_tensor *t, int64_t address,
                                               int64_t limit, int64_t *row, int64_t *column) {
     const struct hwq_graph *g = c->g;
-    for (const struct hwq_access *a = hwq_access_of(t->memory->last, g); a; a = hwq_access_of(a->before, g))
-        if (a->output >= 0 && a->operation->number < limit && hwq_contains(a->tensor, address, row, column)) return a;
+    for (const struct hwq_access *a = hwq_write_of(t->memory->last_write, g); a; a = hwq_write_of(a->write_before, g))
+        if (a->operation->number < limit && hwq_contains(a->tensor, address, row, column)) return a;
     return NULL;
 }
 
@@ -140,6 +141,7 @@ static const struct hwq_access *writer_before(const struct hwq_checker *c, const
 static struct hwq_value made(struct hwq_checker *c, const struct hwq_access *writer, int64_t row, int64_t column) {
     struct hwq_operation *o = (struct hwq_operation *)writer->operation; /* the graph's, which is ours to change */
     const struct hwq_tensor *t = writer->tensor;
+    if (o->kind->moves) return o->kind->element(c, o, writer->output, row, column);
     struct hwq_value **memo = &o->made[writer->output];
     if (!*memo) *memo = calloc((size_t)(t->rows * t->columns), sizeof **memo); /* allowed 0: not yet */
     if (!*memo) {
@@ -186,7 +188,7 @@ struct hwq_value hwq_written(struct hwq_checker *c, const struct hwq_operation *
     if (c->fetching) return (struct hwq_value){0.0, 0.0};
     const struct hwq_access *last = writer_before(c, t, address, INT64_MAX, &row, &column);
     if (last->operation == o) return stored(c, t, address, AFTER);
-    return made(c, &(struct hwq_access){o, t, output, NULL}, row, column);
+    return made(c, &(struct hwq_access){o, t, output, NULL, NULL}, row, column);
 }
 
 /* ---- operations ---- */
@@ -195,9 +197,9 @@ static void find_overwritten(struct hwq_graph *g) {
     for (struct hwq_operation *o = g->first; o; o = o->next) {
         o->overwritten = 0;
         for (int k = 0; k < HWQ_MOST_IN; k++) {
-            const struct hwq_access *a = o->in[k].memory ? hwq_access_of(o->in[k].memory->last, g) : NULL;
-            for (; a && a->operation->number >= o->number; a = hwq_access_of(a->before, g))
-                if (a->output >= 0 && hwq_overlap(a->tensor, &o->in[k])) o->overwritten |= 1u << k;
+            const struct hwq_access *a = o->in[k].memory ? hwq_write_of(o->in[k].memory->last_write, g) : NULL;
+            for (; a && a->operation->number >= o->number; a = hwq_write_of(a->write_before, g))
+                if (hwq_overlap(a->tensor, &o->in[k])) o->overwritten |= 1u << k;
         }
     }
 }

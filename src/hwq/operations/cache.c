@@ -58,7 +58,7 @@ static struct hwq_value attend_element(struct hwq_checker *c, const struct hwq_o
     return (struct hwq_value){value / total, 1e-5 + 1e-4 * fabs(value / total)};
 }
 
-static const struct hwq_kind attend = {"cache_attend", AORTA_SPAN_KERNEL, run_attend, attend_element, NULL, 15};
+static const struct hwq_kind attend = {"cache_attend", AORTA_SPAN_KERNEL, run_attend, attend_element, NULL, 15, false};
 
 struct hwq_tensor hwq_attend(struct hwq_graph *g, int s, const struct aorta_cache *cache, int64_t first,
                              int64_t queries, struct hwq_tensor qkv, struct hwq_tensor keys, struct hwq_tensor values,
@@ -96,7 +96,7 @@ static struct hwq_value append_element(struct hwq_checker *c, const struct hwq_o
     return hwq_at(c, o, output == 0 ? OLD_KEYS : OLD_VALUES, row, column);
 }
 
-static const struct hwq_kind append = {"cache_append", AORTA_SPAN_KERNEL, run_append, append_element, NULL, 0};
+static const struct hwq_kind append = {"cache_append", AORTA_SPAN_KERNEL, run_append, append_element, NULL, 0, true};
 
 void hwq_cache_append(struct hwq_graph *g, int s, const struct aorta_cache *cache, struct hwq_tensor qkv,
                       struct hwq_tensor keys, struct hwq_tensor values, struct hwq_tensor positions,
@@ -120,7 +120,8 @@ static struct hwq_value advance_element(struct hwq_checker *c, const struct hwq_
     return (struct hwq_value){hwq_at(c, o, 0, row, column).value + more.value, more.allowed};
 }
 
-static const struct hwq_kind advance = {"cache_advance", AORTA_SPAN_KERNEL, run_advance, advance_element, NULL, 0};
+static const struct hwq_kind advance = {
+    "cache_advance", AORTA_SPAN_KERNEL, run_advance, advance_element, NULL, 0, false};
 
 void hwq_cache_advance(struct hwq_graph *g, int s, struct hwq_tensor positions, struct hwq_tensor counts,
                        int64_t count) {

@@ -24,7 +24,7 @@ static struct hwq_value all_reduce_element(struct hwq_checker *c, const struct h
 }
 
 static const struct hwq_kind all_reduce = {
-    "all_reduce", AORTA_SPAN_COLLECTIVE, run_all_reduce, all_reduce_element, NULL, 0};
+    "all_reduce", AORTA_SPAN_COLLECTIVE, run_all_reduce, all_reduce_element, NULL, 0, false};
 
 struct hwq_tensor hwq_all_reduce(struct hwq_graph *g, int s, struct aorta_comm *comm, const char *name,
                                  struct hwq_tensor from, bool alike) {
@@ -50,7 +50,7 @@ static struct hwq_value all_gather_element(struct hwq_checker *c, const struct h
 }
 
 static const struct hwq_kind all_gather = {
-    "all_gather", AORTA_SPAN_COLLECTIVE, run_all_gather, all_gather_element, NULL, 0};
+    "all_gather", AORTA_SPAN_COLLECTIVE, run_all_gather, all_gather_element, NULL, 0, true};
 
 struct hwq_tensor hwq_all_gather(struct hwq_graph *g, int s, struct aorta_comm *comm, struct hwq_tensor from,
                                  struct hwq_tensor whole) {
@@ -76,7 +76,7 @@ static struct hwq_value all_to_all_element(struct hwq_checker *c, const struct h
 }
 
 static const struct hwq_kind all_to_all = {
-    "all_to_all", AORTA_SPAN_COLLECTIVE, run_all_to_all, all_to_all_element, NULL, 0};
+    "all_to_all", AORTA_SPAN_COLLECTIVE, run_all_to_all, all_to_all_element, NULL, 0, true};
 
 struct hwq_tensor hwq_all_to_all(struct hwq_graph *g, int s, struct aorta_comm *comm, struct hwq_tensor from) {
     const struct hwq_tensor to = hwq_output(g, from.rows, from.columns, "rows from the ranks");

@@ -52,8 +52,9 @@ static struct hwq_value forward_element(struct hwq_checker *c, const struct hwq_
     return value;
 }
 
-static const struct hwq_kind linear = {"linear", AORTA_SPAN_GEMM, run_forward, forward_element, flops, 0};
-static const struct hwq_kind linear_relu = {"linear_relu", AORTA_SPAN_GEMM, run_forward, forward_element, flops, 0};
+static const struct hwq_kind linear = {"linear", AORTA_SPAN_GEMM, run_forward, forward_element, flops, 0, false};
+static const struct hwq_kind linear_relu = {"linear_relu", AORTA_SPAN_GEMM, run_forward, forward_element, flops, 0,
+                                            false};
 
 static struct hwq_tensor forward(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor x,
                                  const struct shape *shape) {
@@ -92,7 +93,8 @@ static struct hwq_value input_element(struct hwq_checker *c, const struct hwq_op
     return hwq_sum_end(&sum, HWQ_FP32);
 }
 
-static const struct hwq_kind linear_input = {"linear_input", AORTA_SPAN_GEMM, run_input, input_element, flops, 0};
+static const struct hwq_kind linear_input = {"linear_input", AORTA_SPAN_GEMM, run_input, input_element, flops, 0,
+                                             false};
 
 struct hwq_tensor hwq_linear_input(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor dy) {
     const struct shape shape = {.linear = shape_of(layer, dy.rows)};
@@ -124,7 +126,8 @@ static struct hwq_value weight_element(struct hwq_checker *c, const struct hwq_o
     return hwq_sum_end(&sum, HWQ_FP32);
 }
 
-static const struct hwq_kind linear_weight = {"linear_weight", AORTA_SPAN_GEMM, run_weight, weight_element, flops, 0};
+static const struct hwq_kind linear_weight = {
+    "linear_weight", AORTA_SPAN_GEMM, run_weight, weight_element, flops, 0, false};
 
 void hwq_linear_weight(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor x,
                        struct hwq_tensor dy, bool accumulate) {

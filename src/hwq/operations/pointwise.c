@@ -21,7 +21,7 @@ static struct hwq_value gelu_element(struct hwq_checker *c, const struct hwq_ope
     return (struct hwq_value){y, 1e-6 + 1e-6 * fabs(y) + 1.2 * x.allowed};
 }
 
-static const struct hwq_kind gelu = {"gelu", AORTA_SPAN_KERNEL, run_gelu, gelu_element, NULL, 0};
+static const struct hwq_kind gelu = {"gelu", AORTA_SPAN_KERNEL, run_gelu, gelu_element, NULL, 0, false};
 
 struct hwq_tensor hwq_gelu(struct hwq_graph *g, int s, struct hwq_tensor x) {
     const struct hwq_tensor y = hwq_output(g, x.rows, x.columns, "GELU");
@@ -47,7 +47,7 @@ static struct hwq_value gelu_backward_element(struct hwq_checker *c, const struc
 }
 
 static const struct hwq_kind gelu_backward = {
-    "gelu_backward", AORTA_SPAN_KERNEL, run_gelu_backward, gelu_backward_element, NULL, 0};
+    "gelu_backward", AORTA_SPAN_KERNEL, run_gelu_backward, gelu_backward_element, NULL, 0, false};
 
 struct hwq_tensor hwq_gelu_backward(struct hwq_graph *g, int s, struct hwq_tensor x, struct hwq_tensor dy) {
     const struct hwq_tensor dx = hwq_output(g, x.rows, x.columns, "gradient before GELU");
@@ -69,7 +69,7 @@ static struct hwq_value relu_backward_element(struct hwq_checker *c, const struc
 }
 
 static const struct hwq_kind relu_backward = {
-    "relu_backward", AORTA_SPAN_KERNEL, run_relu_backward, relu_backward_element, NULL, 0};
+    "relu_backward", AORTA_SPAN_KERNEL, run_relu_backward, relu_backward_element, NULL, 0, false};
 
 void hwq_relu_backward(struct hwq_graph *g, int s, struct hwq_tensor y, struct hwq_tensor dy) {
     hwq_append(g, &(struct hwq_operation){.kind = &relu_backward, .stream = s, .in = {y, dy}, .out = {dy}}, NULL, 0);
@@ -92,7 +92,7 @@ static struct hwq_value add_element(struct hwq_checker *c, const struct hwq_oper
                                                                   old.allowed + fabs(scale) * more.allowed + 1e-30};
 }
 
-static const struct hwq_kind add = {"add", AORTA_SPAN_KERNEL, run_add, add_element, NULL, 0};
+static const struct hwq_kind add = {"add", AORTA_SPAN_KERNEL, run_add, add_element, NULL, 0, false};
 
 void hwq_add(struct hwq_graph *g, int s, struct hwq_tensor to, struct hwq_tensor from, float scale) {
     const struct hwq_operation o = {.kind = &add, .stream = s, .in = {to, from}, .out = {to}};
@@ -121,8 +121,8 @@ static struct hwq_value sum_pieces_element(struct hwq_checker *c, const struct h
     return (struct hwq_value){scale * all.value, scale * all.allowed};
 }
 
-static const struct hwq_kind sum_pieces = {
-    "sum_pieces", AORTA_SPAN_KERNEL, run_sum_pieces, sum_pieces_element, NULL, 0};
+static const struct hwq_kind sum_pieces = {"sum_pieces", AORTA_SPAN_KERNEL, run_sum_pieces, sum_pieces_element, NULL, 0,
+                                           false};
 
 struct hwq_tensor hwq_sum_pieces(struct hwq_graph *g, int s, struct hwq_tensor from, int64_t pieces, float scale) {
     const struct pieces shape = {pieces, scale};
@@ -144,7 +144,7 @@ static struct hwq_value copy_element(struct hwq_checker *c, const struct hwq_ope
     return hwq_at(c, o, 0, row, column);
 }
 
-static const struct hwq_kind copy = {"copy", AORTA_SPAN_COPY, run_copy, copy_element, NULL, 0};
+static const struct hwq_kind copy = {"copy", AORTA_SPAN_COPY, run_copy, copy_element, NULL, 0, true};
 
 struct hwq_tensor hwq_copy(struct hwq_graph *g, int s, struct hwq_tensor from) {
     const struct hwq_tensor to = hwq_output(g, from.rows, from.columns, "copy");
@@ -167,7 +167,7 @@ static struct hwq_value embed_element(struct hwq_checker *c, const struct hwq_op
     return hwq_at(c, o, 1, (int64_t)id.value, column);
 }
 
-static const struct hwq_kind embed = {"embed", AORTA_SPAN_KERNEL, run_embed, embed_element, NULL, 0};
+static const struct hwq_kind embed = {"embed", AORTA_SPAN_KERNEL, run_embed, embed_element, NULL, 0, true};
 
 struct hwq_tensor hwq_embed(struct hwq_graph *g, int s, struct hwq_tensor ids, struct hwq_tensor table) {
     const struct hwq_tensor y = hwq_output(g, ids.rows * ids.columns, table.columns, "rows of a table");

@@ -93,7 +93,7 @@ static struct hwq_value products_element(struct hwq_checker *c, const struct hwq
     return product(c, o, at.number, at.row, at.column);
 }
 
-static const struct hwq_kind products = {"products", AORTA_SPAN_GEMM, run_products, products_element, flops, 0};
+static const struct hwq_kind products = {"products", AORTA_SPAN_GEMM, run_products, products_element, flops, 0, false};
 
 static struct hwq_tensor append(struct hwq_graph *g, const struct hwq_kind *kind, int s, struct shape *shape,
                                 struct hwq_tensor a, struct hwq_tensor b, struct hwq_tensor p, const char *name) {
@@ -134,7 +134,7 @@ static struct hwq_value scores_element(struct hwq_checker *c, const struct hwq_o
     return (struct hwq_value){1.0 / sum, 1e-7 + 3e-5 / sum};
 }
 
-static const struct hwq_kind scores = {"scores", AORTA_SPAN_GEMM, run_scores, scores_element, flops, 0};
+static const struct hwq_kind scores = {"scores", AORTA_SPAN_GEMM, run_scores, scores_element, flops, 0, false};
 
 struct hwq_tensor hwq_scores(struct hwq_graph *g, int s, int64_t batch, float scale, struct hwq_tensor q,
                              struct hwq_tensor k) {
@@ -165,8 +165,8 @@ static struct hwq_value scores_backward_element(struct hwq_checker *c, const str
     return (struct hwq_value){scale * p.value * (own.value - along), 2.0 * scale * p.value * most + 1e-30};
 }
 
-static const struct hwq_kind scores_backward = {"scores_backward",       AORTA_SPAN_GEMM, run_scores_backward,
-                                                scores_backward_element, flops,           0};
+static const struct hwq_kind scores_backward = {
+    "scores_backward", AORTA_SPAN_GEMM, run_scores_backward, scores_backward_element, flops, 0, false};
 
 struct hwq_tensor hwq_scores_backward(struct hwq_graph *g, int s, int64_t batch, float scale,
                                       struct hwq_tensor dcontext, struct hwq_tensor v, struct hwq_tensor p) {
@@ -200,7 +200,7 @@ static struct hwq_value softmax_element(struct hwq_checker *c, const struct hwq_
     return (struct hwq_value){1.0 / sum, 1e-7 + 3e-5 / sum};
 }
 
-static const struct hwq_kind softmax = {"softmax", AORTA_SPAN_KERNEL, run_softmax, softmax_element, NULL, 0};
+static const struct hwq_kind softmax = {"softmax", AORTA_SPAN_KERNEL, run_softmax, softmax_element, NULL, 0, false};
 
 void hwq_softmax(struct hwq_graph *g, int s, struct hwq_tensor x, float scale, bool causal) {
     const struct shape shape = {.scale = scale, .causal = causal};

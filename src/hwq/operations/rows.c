@@ -74,7 +74,7 @@ static struct hwq_value norm_element(struct hwq_checker *c, const struct hwq_ope
     return (struct hwq_value){y, 1e-5 + 1e-5 * fabs(y) + 3.0 * off * rstd * fabs(gamma)};
 }
 
-static const struct hwq_kind norm_forward = {"norm", AORTA_SPAN_KERNEL, run_norm, norm_element, NULL, 0};
+static const struct hwq_kind norm_forward = {"norm", AORTA_SPAN_KERNEL, run_norm, norm_element, NULL, 0, false};
 
 struct hwq_tensor hwq_norm_forward(struct hwq_graph *g, int s, const struct hwq_norm *norm, struct hwq_tensor x,
                                    struct hwq_tensor residual, struct hwq_norm_saved *saved) {
@@ -151,7 +151,7 @@ static struct hwq_value norm_backward_element(struct hwq_checker *c, const struc
 }
 
 static const struct hwq_kind norm_backward = {
-    "norm_backward", AORTA_SPAN_KERNEL, run_norm_backward, norm_backward_element, NULL, 0};
+    "norm_backward", AORTA_SPAN_KERNEL, run_norm_backward, norm_backward_element, NULL, 0, false};
 
 struct hwq_tensor hwq_norm_backward(struct hwq_graph *g, int s, const struct hwq_norm *norm, struct hwq_tensor dy,
                                     struct hwq_tensor extra, const struct hwq_norm_saved *saved) {
@@ -194,7 +194,7 @@ static struct hwq_value cross_entropy_element(struct hwq_checker *c, const struc
 }
 
 static const struct hwq_kind cross_entropy = {
-    "cross_entropy", AORTA_SPAN_KERNEL, run_cross_entropy, cross_entropy_element, NULL, 0};
+    "cross_entropy", AORTA_SPAN_KERNEL, run_cross_entropy, cross_entropy_element, NULL, 0, false};
 
 struct hwq_tensor hwq_cross_entropy(struct hwq_graph *g, int s, struct hwq_tensor x, struct hwq_tensor labels,
                                     float weight) {
@@ -224,7 +224,8 @@ static struct hwq_value normalise_element(struct hwq_checker *c, const struct hw
     return (struct hwq_value){hwq_at(c, o, 0, row, column).value / length, 1e-5 + off / length};
 }
 
-static const struct hwq_kind normalise = {"normalise", AORTA_SPAN_KERNEL, run_normalise, normalise_element, NULL, 0};
+static const struct hwq_kind normalise = {"normalise", AORTA_SPAN_KERNEL, run_normalise, normalise_element, NULL, 0,
+                                          false};
 
 void hwq_normalise(struct hwq_graph *g, int s, struct hwq_tensor x) {
     hwq_append(g, &(struct hwq_operation){.kind = &normalise, .stream = s, .in = {x}, .out = {x}}, NULL, 0);
@@ -251,7 +252,7 @@ static struct hwq_value top_element(struct hwq_checker *c, const struct hwq_oper
     return hwq_exact(NAN);
 }
 
-static const struct hwq_kind top = {"top", AORTA_SPAN_KERNEL, run_top, top_element, NULL, 0};
+static const struct hwq_kind top = {"top", AORTA_SPAN_KERNEL, run_top, top_element, NULL, 0, false};
 
 struct hwq_tensor hwq_top(struct hwq_graph *g, int s, struct hwq_tensor x, int64_t count) {
     const struct hwq_tensor places = hwq_result(g, AORTA_I64, x.rows, count, "places of the largest");
@@ -302,7 +303,7 @@ static struct hwq_value sample_element(struct hwq_checker *c, const struct hwq_o
     return hwq_exact(best - own <= 1e-4 ? (double)token : most);
 }
 
-static const struct hwq_kind sample = {"sample", AORTA_SPAN_KERNEL, run_sample, sample_element, NULL, 8};
+static const struct hwq_kind sample = {"sample", AORTA_SPAN_KERNEL, run_sample, sample_element, NULL, 8, false};
 
 struct hwq_tensor hwq_sample(struct hwq_graph *g, int s, struct hwq_tensor x, uint32_t site, struct hwq_tensor step,
                              struct hwq_tensor tokens, struct hwq_tensor *logsums) {
@@ -324,7 +325,7 @@ static struct hwq_value logsum_element(struct hwq_checker *c, const struct hwq_o
     return logsum_of(c, o, row);
 }
 
-static const struct hwq_kind logsum = {"logsum", AORTA_SPAN_KERNEL, run_logsum, logsum_element, NULL, 8};
+static const struct hwq_kind logsum = {"logsum", AORTA_SPAN_KERNEL, run_logsum, logsum_element, NULL, 8, false};
 
 struct hwq_tensor hwq_logsum(struct hwq_graph *g, int s, struct hwq_tensor x) {
     const struct hwq_tensor sums = hwq_output(g, x.rows, 1, "logarithms of sums");

@@ -71,7 +71,8 @@ static struct hwq_value prepare_element(struct hwq_checker *c, const struct hwq_
     return (struct hwq_value){y, 1e-6 + 1e-6 * fabs(y)};
 }
 
-static const struct hwq_kind prepare = {"image_prepare", AORTA_SPAN_KERNEL, run_prepare, prepare_element, NULL, 0};
+static const struct hwq_kind prepare = {
+    "image_prepare", AORTA_SPAN_KERNEL, run_prepare, prepare_element, NULL, 0, false};
 
 static aorta_status run_columns(const struct hwq_operation *o, struct aorta_stream *stream) {
     return aorta_image_columns(stream, *image_of(o), hwq_floats(o->in[0]), hwq_floats(o->out[0]));
@@ -87,7 +88,8 @@ static struct hwq_value columns_element(struct hwq_checker *c, const struct hwq_
     return hwq_at(c, o, 0, (row / i->width / i->height * i->height + h) * i->width + w, k % i->channels);
 }
 
-static const struct hwq_kind columns = {"image_columns", AORTA_SPAN_KERNEL, run_columns, columns_element, NULL, 0};
+static const struct hwq_kind columns = {
+    "image_columns", AORTA_SPAN_KERNEL, run_columns, columns_element, NULL, 0, true};
 
 static aorta_status run_pool(const struct hwq_operation *o, struct aorta_stream *stream) {
     return aorta_image_pool(stream, *image_of(o), hwq_floats(o->in[0]), hwq_floats(o->out[0]));
@@ -105,7 +107,7 @@ static struct hwq_value pool_element(struct hwq_checker *c, const struct hwq_ope
     return most;
 }
 
-static const struct hwq_kind pool = {"image_pool", AORTA_SPAN_KERNEL, run_pool, pool_element, NULL, 0};
+static const struct hwq_kind pool = {"image_pool", AORTA_SPAN_KERNEL, run_pool, pool_element, NULL, 0, false};
 
 static aorta_status run_mean(const struct hwq_operation *o, struct aorta_stream *stream) {
     return aorta_image_mean(stream, *image_of(o), hwq_floats(o->in[0]), hwq_floats(o->out[0]));
@@ -121,7 +123,7 @@ static struct hwq_value mean_element(struct hwq_checker *c, const struct hwq_ope
     return (struct hwq_value){all.value / (double)area, all.allowed / (double)area};
 }
 
-static const struct hwq_kind mean = {"image_mean", AORTA_SPAN_KERNEL, run_mean, mean_element, NULL, 0};
+static const struct hwq_kind mean = {"image_mean", AORTA_SPAN_KERNEL, run_mean, mean_element, NULL, 0, false};
 
 /* ---- the graph ---- */
 

@@ -139,8 +139,8 @@ static struct hwq_value received(struct hwq_checker *c, const struct hwq_operati
     return (struct hwq_value){value, tolerance_of(o->out[0].dtype) * group->size * (1.0 + fabs(value))};
 }
 
-static const struct hwq_kind collective = {"collective", AORTA_SPAN_COLLECTIVE, run_collective, received, NULL,
-                                           CHECKED};
+static const struct hwq_kind collective = {"collective", AORTA_SPAN_COLLECTIVE, run_collective, received, NULL, CHECKED,
+                                           false};
 
 /* The collectives of a rank's groups, one after the other: in one order on all ranks, groups that overlap cannot
  * deadlock. Results of a reduce-scatter are the first part of the memory. */
@@ -180,7 +180,8 @@ static double product_flops(const struct hwq_operation *o) {
     return 2.0 * (double)o->in[0].rows * (double)o->in[0].columns * (double)o->in[1].rows;
 }
 
-static const struct hwq_kind product = {"product", AORTA_SPAN_GEMM, run_product, product_element, product_flops, 0};
+static const struct hwq_kind product = {"product", AORTA_SPAN_GEMM, run_product, product_element, product_flops, 0,
+                                        false};
 
 static struct hwq_operation *add_product(struct hwq_graph *g, const struct overlap_state *state, int s) {
     const enum aorta_dtype dtype = (enum aorta_dtype)((const struct overlap_options *)g->options)->comp_dtype;

@@ -104,7 +104,7 @@ static struct hwq_value plan_element(struct hwq_checker *c, const struct hwq_ope
     return (struct hwq_value){1.0 / sum, 1e-5 / sum};
 }
 
-static const struct hwq_kind route_plan = {"route_plan", AORTA_SPAN_KERNEL, run_plan, plan_element, NULL, 0};
+static const struct hwq_kind route_plan = {"route_plan", AORTA_SPAN_KERNEL, run_plan, plan_element, NULL, 0, false};
 
 static void add_plan(struct hwq_graph *g, struct state *state, struct hwq_tensor logits) {
     const struct aorta_route *s = &state->shape;
@@ -134,7 +134,8 @@ static struct hwq_value dispatch_element(struct hwq_checker *c, const struct hwq
     return token < 0 ? hwq_exact(0.0) : hwq_at(c, o, 1, token, column);
 }
 
-static const struct hwq_kind dispatch = {"route_dispatch", AORTA_SPAN_KERNEL, run_dispatch, dispatch_element, NULL, 0};
+static const struct hwq_kind dispatch = {
+    "route_dispatch", AORTA_SPAN_KERNEL, run_dispatch, dispatch_element, NULL, 0, true};
 
 static aorta_status run_combine(const struct hwq_operation *o, struct aorta_stream *stream) {
     return aorta_route_combine(stream, *route_of(o), hwq_at_device(o->in[0]), hwq_floats(o->in[1]),
@@ -152,7 +153,8 @@ static struct hwq_value combine_element(struct hwq_checker *c, const struct hwq_
     return hwq_sum_end(&sum, 1e-5);
 }
 
-static const struct hwq_kind combine = {"route_combine", AORTA_SPAN_KERNEL, run_combine, combine_element, NULL, 0};
+static const struct hwq_kind combine = {
+    "route_combine", AORTA_SPAN_KERNEL, run_combine, combine_element, NULL, 0, false};
 
 /* ---- the graph ---- */
 

@@ -115,7 +115,7 @@ static struct hwq_value accept_element(struct hwq_checker *c, const struct hwq_o
     return hwq_exact(hwq_at(c, o, OLD_TOTALS, row, column).value + accepted.value);
 }
 
-static const struct hwq_kind accept = {"accept", AORTA_SPAN_KERNEL, run_accept, accept_element, NULL, 0};
+static const struct hwq_kind accept = {"accept", AORTA_SPAN_KERNEL, run_accept, accept_element, NULL, 0, false};
 
 static void add_acceptance(struct hwq_graph *g, int s, const struct request *r) {
     const struct options *o = g->options;

@@ -113,7 +113,7 @@ static struct hwq_value adamw_element(struct hwq_checker *c, const struct hwq_op
     return (struct hwq_value){before - lr * (double)decay * before - lr * slope, 1.2e-7 * fabs(before) + 1e-3 * lr};
 }
 
-static const struct hwq_kind adamw = {"adamw", AORTA_SPAN_HOST, run_adamw, adamw_element, NULL, 0};
+static const struct hwq_kind adamw = {"adamw", AORTA_SPAN_HOST, run_adamw, adamw_element, NULL, 0, false};
 
 /* ---- the graph ---- */
 
