@@ -7,7 +7,7 @@
 #include "report/page.h"
 #include "report/trace_report.h"
 #include "timeline/infer.h"
-#include "verdict/trace_verdict.h"
+#include "verdict/verdict.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -106,7 +106,7 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     if (!status) status = aorta_trace_analyze(&list, &options, &analysis);
     if (!status) {
         struct aorta_verdict verdict;
-        status = aorta_trace_verdict(&analysis, &verdict);
+        status = aorta_verdict_make(&analysis, &verdict);
         if (!status) {
             status = print(&(struct aorta_trace_report){&analysis, &verdict}, arguments);
             aorta_verdict_free(&verdict);

@@ -8,7 +8,7 @@
 #include "record/inject/settings.h"
 #include "report/trace_report.h"
 #include "timeline/infer.h"
-#include "verdict/trace_verdict.h"
+#include "verdict/verdict.h"
 
 #include <limits.h>
 #include <math.h>
@@ -175,7 +175,7 @@ static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool 
     }
     AORTA_TRY(aorta_trace_analyze(&outcome->traces, &options, &analysis));
     struct aorta_verdict verdict;
-    aorta_status status = aorta_trace_verdict(&analysis, &verdict);
+    aorta_status status = aorta_verdict_make(&analysis, &verdict);
     if (!status) {
         const struct aorta_trace_report report = {&analysis, &verdict};
         aorta_trace_report_text(&report, aorta_terminal_width(stderr), text);

@@ -329,20 +329,6 @@ static aorta_status open_traces(const struct aorta_cli_line *line, const struct 
     return status;
 }
 
-static aorta_status replay_steps(void *user, const struct aorta_replay_run *run) {
-    const struct task *task = user;
-    struct aorta_replay_steps built;
-    struct aorta_whatif_collectives collectives;
-    AORTA_TRY(aorta_replay_steps_make(run, AORTA_REPLAY_STEPS, &built));
-    aorta_status status = aorta_whatif_of_steps(&built, &collectives);
-    if (!status) {
-        status = replay(&built.graph, &collectives, task->arguments, task->request);
-        aorta_whatif_collectives_free(&collectives);
-    }
-    aorta_replay_steps_free(&built);
-    return status;
-}
-
 static aorta_status open_run(const char *directory, struct task *task) {
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     struct aorta_run run;
@@ -353,13 +339,9 @@ static aorta_status open_run(const char *directory, struct task *task) {
         aorta_run_free(&run);
         return status;
     }
-    struct aorta_iteration *iterations = NULL;
-    size_t count = 0;
-    status = aorta_run_iterations(&labelled.run, 0, labelled.run.step_count, &iterations, &count);
-    if (!status && !count) status = AORTA_ERROR(AORTA_USAGE, "%s holds no ranges (recording was off)", directory);
-    if (!status)
-        status = aorta_annotate(aorta_verdict_visit_run(iterations, count, -1, replay_steps, task), "%s", directory);
-    free(iterations);
+    status = labelled.has_verdict ? replay_trace(&labelled.analysis, task)
+                                  : AORTA_ERROR(AORTA_USAGE, "the files hold no ranges (recording was off)");
+    status = aorta_annotate(status, "%s", directory);
     aorta_labelled_free(&labelled);
     return status;
 }

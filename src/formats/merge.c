@@ -91,7 +91,7 @@ static aorta_status read_all(struct merging *m, const char *const *paths, size_t
     m->written = calloc(m->count + 1, sizeof *m->written);
     if (!m->ranks || !m->sources || !m->written) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", m->count);
     AORTA_TRY(number_ranks(m));
-    AORTA_TRY(aorta_align(m->ranks, m->count, &m->alignment));
+    AORTA_TRY(aorta_align(m->ranks, m->count, AORTA_CLOCKS_OF_TRACES, &m->alignment));
     for (size_t i = 0; i < m->count; i++) {
         const struct aorta_trace *trace = m->ranks[i].trace;
         m->sources[i] = (struct aorta_merge_source){trace->path, trace, m->ranks[i].rank, &m->alignment.clocks[i]};

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FEWEST_STEPS = 3 }; /* of measured ones: the first only gives the lead of the host at its end */
+
 /* While a recording is made. */
 struct build {
     const struct aorta_trace_analysis *analysis;
@@ -16,10 +18,15 @@ struct build {
     struct aorta_replay_span **spans;   /* owned; of each rank */
     struct aorta_recorded_waits *waits; /* of each rank */
     uint32_t **names;                   /* of each host and text of its trace: the name's number on all ranks */
+    int64_t from_step, to_step;         /* of measured steps those are replayed; of others all */
 };
 
 static const struct aorta_trace *trace_of(const struct build *build, size_t rank) {
     return build->analysis->ranks[rank].trace;
+}
+
+static bool is_replayed(const struct build *build, const struct aorta_trace_window *window) {
+    return !build->analysis->measured || (window->number >= build->from_step && window->number < build->to_step);
 }
 
 static int64_t shift_of(const struct build *build, size_t rank) {
@@ -44,6 +51,16 @@ static enum aorta_replay_call_kind kind_of_call(const struct aorta_trace *trace,
     }
 }
 
+/* When the host began with the measured steps that are replayed, and with what follows; of other traces all. */
+static void bound_calls(const struct build *build, const struct aorta_trace *trace, int64_t *from_ns, int64_t *to_ns) {
+    *from_ns = INT64_MIN;
+    *to_ns = INT64_MAX;
+    for (size_t i = 0; trace->measured && i < trace->step_count; i++) {
+        if (trace->steps[i].number == build->from_step) *from_ns = trace->steps[i].start_ns;
+        if (trace->steps[i].number == build->to_step - 1) *to_ns = trace->steps[i].end_ns;
+    }
+}
+
 /* Calls of threads that launch, and waits for data. */
 static aorta_status add_calls(struct build *build, uint32_t host, size_t rank) {
     const struct aorta_trace *trace = trace_of(build, rank);
@@ -59,9 +76,12 @@ static aorta_status add_calls(struct build *build, uint32_t host, size_t rank) {
         free(launching);
         return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu calls", trace->call_count);
     }
+    int64_t from_ns, to_ns;
+    bound_calls(build, trace, &from_ns, &to_ns);
     for (size_t i = 0; i < trace->call_count; i++) {
         const struct aorta_trace_call *call = &trace->calls[i];
         rows[i] = AORTA_GRAPH_NONE;
+        if (call->start_ns < from_ns || call->start_ns >= to_ns) continue;
         if (!launching[call->thread] && call->kind != AORTA_CALL_DATA_WAIT) continue;
         rows[i] = count;
         sources[count] = (uint32_t)i;
@@ -209,22 +229,23 @@ static const uint8_t roles[AORTA_COLLECTIVE_COUNT] = {
     [AORTA_ALL_GATHER] = AORTA_REPLAY_GATHER,
 };
 
-/* What the windows say of the work that begins in them. `span_of_row`: of the trace's rows. */
+/* What the windows say of the work that begins in them. `span_of_row`: of the trace's rows, or NONE. */
 static void add_facts(struct build *build, size_t rank, const uint32_t *span_of_row) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
     struct aorta_replay_span *spans = build->spans[rank];
     for (size_t i = 0; i < one->window_count; i++) {
         const struct aorta_trace_window *window = &one->windows[i];
-        for (size_t j = 0; j < window->profile.range_count; j++) {
+        for (size_t j = 0; is_replayed(build, window) && j < window->profile.range_count; j++) {
             const struct aorta_range *range = &window->profile.ranges[j];
             uint32_t row = one->source ? one->source[window->work[j]] : window->work[j];
+            uint32_t collective = aorta_trace_shared_of(window, j);
             struct aorta_replay_span *span = &spans[span_of_row[row]];
             if (range->start_ns != span->start_ns) continue; /* the rest of what began in the window before */
             span->step = (uint32_t)i;
             if (range->info.kind != AORTA_RANGE_COLLECTIVE) continue;
             span->role = roles[range->info.collective];
-            if (range->sequence >= 0 && build->analysis->shared_collectives[range->sequence].complete)
-                span->collective = (uint32_t)range->sequence;
+            if (collective != AORTA_TRACE_NONE && build->analysis->shared_collectives[collective].complete)
+                span->collective = collective;
         }
     }
 }
@@ -242,8 +263,9 @@ static aorta_status collective_time(const struct build *build, size_t rank, stru
 }
 
 static double lost_share(const struct aorta_trace_rank *rank, const struct aorta_trace_work *work) {
+    const uint32_t name = aorta_trace_product_name(rank->trace, work);
     for (size_t i = 0; i < rank->gemm_count; i++)
-        if (rank->gemms[i].lost > 0 && rank->gemms[i].shape == work->shape && rank->gemms[i].name == work->name)
+        if (rank->gemms[i].lost > 0 && rank->gemms[i].shape == work->shape && rank->gemms[i].name == name)
             return rank->gemms[i].lost;
     return 0;
 }
@@ -278,6 +300,18 @@ static bool is_only_rank(const struct build *build, size_t rank) {
     return true;
 }
 
+/* Marks the trace's rows that are replayed. */
+static void mark_work(const struct build *build, const struct aorta_trace_rank *rank, bool *marked) {
+    const struct aorta_trace *trace = rank->trace;
+    for (size_t i = 0; i < trace->work_count; i++)
+        marked[i] = !build->analysis->measured && trace->work[i].device == rank->device;
+    for (size_t i = 0; build->analysis->measured && i < rank->window_count; i++) {
+        const struct aorta_trace_window *window = &rank->windows[i];
+        for (size_t j = 0; is_replayed(build, window) && j < window->profile.range_count; j++)
+            marked[rank->source ? rank->source[window->work[j]] : window->work[j]] = true;
+    }
+}
+
 /* All of the device's work, also what only measured: it takes its place on a stream. */
 static aorta_status add_spans(struct build *build, size_t rank) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
@@ -285,20 +319,24 @@ static aorta_status add_spans(struct build *build, size_t rank) {
     struct aorta_replay_span *spans = malloc((trace->work_count + 1) * sizeof *spans);
     uint32_t *sources = malloc((trace->work_count + 1) * sizeof *sources), count = 0;
     uint32_t *span_of_row = malloc((trace->work_count + 1) * sizeof *span_of_row);
+    bool *marked = malloc((trace->work_count + 1) * sizeof *marked);
     build->spans[rank] = spans;
     build->out->sources[rank].works = sources;
-    if (!spans || !sources || !span_of_row) {
+    if (!spans || !sources || !span_of_row || !marked) {
         free(span_of_row);
+        free(marked);
         return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu spans", trace->work_count);
     }
+    mark_work(build, one, marked);
     for (size_t i = 0; i < trace->work_count; i++) {
-        if (trace->work[i].device != one->device) continue;
+        if (!marked[i]) continue;
         span_of_row[i] = count;
         sources[count] = (uint32_t)i;
         spans[count++] = span_of(build, rank, &trace->work[i]);
     }
     add_facts(build, rank, span_of_row);
     free(span_of_row);
+    free(marked);
     build->ranks[rank].spans = spans;
     build->ranks[rank].span_count = count;
     build->ranks[rank].stream_count = (uint32_t)trace->stream_count;
@@ -311,6 +349,36 @@ static aorta_status add_spans(struct build *build, size_t rank) {
 }
 
 /* ---- steps ---- */
+
+/* Where the steps that a rank's last windows belong to, and that follow each other up to `to`, begin; at most so many.
+ */
+static int64_t first_of_last(const struct aorta_trace_rank *rank, int64_t to) {
+    int64_t from = to;
+    for (size_t i = rank->window_count; i-- > 0 && from > to - AORTA_REPLAY_STEPS;) {
+        if (rank->windows[i].number >= to) continue;
+        if (rank->windows[i].number != from - 1) break;
+        from--;
+    }
+    return from;
+}
+
+/* Runs that we record of ourselves are long: the last steps that all ranks have without one between missing. */
+static aorta_status choose_steps(struct build *build) {
+    const struct aorta_trace_analysis *analysis = build->analysis;
+    if (!analysis->measured) return NULL;
+    build->from_step = INT64_MIN;
+    build->to_step = INT64_MAX;
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const int64_t to = analysis->ranks[i].windows[analysis->ranks[i].window_count - 1].number + 1;
+        if (to < build->to_step) build->to_step = to;
+    }
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const int64_t from = first_of_last(&analysis->ranks[i], build->to_step);
+        if (from > build->from_step) build->from_step = from;
+    }
+    if (build->to_step - build->from_step >= FEWEST_STEPS) return NULL;
+    return AORTA_ERROR(AORTA_UNSUPPORTED, "fewer than %d steps that follow each other were recorded", FEWEST_STEPS);
+}
 
 /* When the last work that began in the window ended. */
 static int64_t end_of_window(const struct build *build, size_t rank, size_t window) {
@@ -328,10 +396,11 @@ static aorta_status set_bounds(struct build *build, size_t rank) {
     struct aorta_graph_rank *bounds = &build->ranks[rank].bounds;
     size_t first = SIZE_MAX, last = SIZE_MAX;
     uint32_t steps = 0;
-    if (one->holes.count)
+    if (one->holes.count && !build->analysis->measured)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "the steps of rank %d do not follow each other", one->rank);
     for (size_t i = 0; i < one->window_count; i++) {
         if (!aorta_trace_window_counts(build->analysis, &one->windows[i])) continue;
+        if (!is_replayed(build, &one->windows[i])) continue;
         if (!steps++) first = i;
         last = i;
     }
@@ -347,6 +416,7 @@ static aorta_status set_bounds(struct build *build, size_t rank) {
 
 static aorta_status build_ranks(struct build *build) {
     const struct aorta_trace_analysis *analysis = build->analysis;
+    AORTA_TRY(choose_steps(build));
     AORTA_TRY(add_hosts(build));
     AORTA_TRY(number_names(build));
     for (uint32_t i = 0; i < build->host_count; i++) name_calls(build, i);
@@ -387,6 +457,9 @@ static void build_free(struct build *build) {
 
 aorta_status aorta_trace_graph_make(const struct aorta_trace_analysis *analysis, struct aorta_trace_graph *built) {
     size_t ranks = analysis->rank_count + 1;
+    *built = (struct aorta_trace_graph){0};
+    if (!analysis->common_clock)
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "the ranks' clocks are not one: their steps cannot be replayed");
     *built = (struct aorta_trace_graph){.sources = calloc(ranks, sizeof *built->sources),
                                         .source_count = analysis->rank_count,
                                         .hosts = calloc(ranks, sizeof *built->hosts)};

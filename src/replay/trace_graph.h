@@ -6,6 +6,8 @@
 #include "replay/recording.h"
 #include "timeline/analysis.h"
 
+enum { AORTA_REPLAY_STEPS = 50 }; /* so many at the end of a run whose steps were measured are replayed */
+
 /* Graph points know rows of the recording; these are the trace's. */
 struct aorta_replay_source {
     const struct aorta_trace *trace;
@@ -22,7 +24,7 @@ struct aorta_trace_graph {
 };
 
 /* The analysis is borrowed until *built is freed. Steps that were chosen must follow each other. AORTA_UNSUPPORTED:
- * they do not, or there are too many rows; AORTA_MEMORY. */
+ * they do not, the ranks have no common clock, or there are too many rows; AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_graph_make(const struct aorta_trace_analysis *analysis,
                                                    struct aorta_trace_graph *built);
 void aorta_trace_graph_free(struct aorta_trace_graph *built);

@@ -15,7 +15,6 @@
 
 #include "replay/collective_model.h"
 #include "replay/replay.h"
-#include "replay/steps_graph.h"
 #include "replay/trace_graph.h"
 
 struct aorta_whatif_collective {
@@ -33,8 +32,6 @@ struct aorta_whatif_collectives {
 };
 AORTA_MUST_USE aorta_status aorta_whatif_of_trace(const struct aorta_trace_analysis *analysis,
                                                   const struct aorta_trace_graph *built,
-                                                  struct aorta_whatif_collectives *collectives);
-AORTA_MUST_USE aorta_status aorta_whatif_of_steps(const struct aorta_replay_steps *built,
                                                   struct aorta_whatif_collectives *collectives);
 void aorta_whatif_collectives_free(struct aorta_whatif_collectives *collectives);
 

@@ -79,18 +79,3 @@ aorta_status aorta_whatif_of_trace(const struct aorta_trace_analysis *analysis, 
     finish(collectives);
     return NULL;
 }
-
-/* ---- steps of ours ---- */
-
-aorta_status aorta_whatif_of_steps(const struct aorta_replay_steps *built,
-                                   struct aorta_whatif_collectives *collectives) {
-    const struct aorta_graph *graph = &built->graph;
-    AORTA_TRY(begin(graph, collectives));
-    for (uint32_t i = 0; i < graph->point_count; i++) {
-        if (!ends_span(graph, i, graph->rank[i])) continue;
-        const struct aorta_range *range = built->ranges[graph->rank[i]][aorta_subject_row(graph->subject[i])];
-        if (range->info.kind == AORTA_RANGE_COLLECTIVE) add(collectives, i, &range->info);
-    }
-    finish(collectives);
-    return NULL;
-}

@@ -3,7 +3,7 @@
 #include "report/page.h"
 #include "report/page_lanes.h"
 #include "report/trace_report.h"
-#include "verdict/trace_verdict.h"
+#include "verdict/verdict.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,7 +138,7 @@ aorta_status aorta_trace_report_html(const struct aorta_trace_report *report, st
 
 static aorta_status write_recording(const struct aorta_trace_compare_input *input, struct aorta_json *json) {
     struct aorta_verdict verdict;
-    AORTA_TRY(aorta_trace_verdict(input->analysis, &verdict));
+    AORTA_TRY(aorta_verdict_make(input->analysis, &verdict));
     aorta_json_object(json);
     aorta_json_key_string(json, "label", input->label);
     aorta_status status = write_results(&(struct aorta_trace_report){input->analysis, &verdict}, json);

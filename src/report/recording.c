@@ -1,7 +1,7 @@
 /* What recording ranges costs, in a run that leaves them out in some steps: these are compared with the others. */
 #include "report/recording.h"
 
-#include "verdict/trace_verdict.h"
+#include "verdict/verdict.h"
 
 #include <math.h>
 

@@ -76,112 +76,89 @@ static void count_records(struct aorta_labelled *labelled) {
     }
 }
 
-/* ---- roofline ---- */
+/* ---- the recording ---- */
 
-/* A few runs before the first step say little on a busy machine: what the run's own operations reached, the machine can
- * do. Short ones, and data that fits a cache, say nothing. */
-static void raise_peaks(const struct aorta_profile *profile, struct aorta_peaks *peaks) {
-    static const int64_t long_ns = 100000, large_bytes = 8 << 20;
-    for (size_t i = 0; i < profile->range_count; i++) {
-        const struct aorta_range *range = &profile->ranges[i];
-        const enum aorta_arithmetic arithmetic = aorta_arithmetic_of(range->info.dtype);
-        const double ns = (double)(range->end_ns - range->start_ns);
-        if (range->info.kind != AORTA_RANGE_COMPUTE || range->end_ns - range->start_ns < long_ns) continue;
-        if (arithmetic != AORTA_ARITHMETIC_UNKNOWN && range->info.flops > 0)
-            peaks->tflops[arithmetic] = fmax(peaks->tflops[arithmetic], range->info.flops / ns / 1e3);
-        if (range->info.bytes >= large_bytes)
-            peaks->gbytes_per_s = fmax(peaks->gbytes_per_s, (double)range->info.bytes / ns);
-    }
-}
-
-static void find_peaks(const struct aorta_run *run, struct aorta_peaks *peaks) {
-    const struct aorta_metrics_device *device = &run->info;
-    const bool unnamed = device->name && strcmp(device->name, "AMD Radeon Graphics") == 0 && device->isa;
-    const struct aorta_device_facts facts = {.name = unnamed ? device->isa : device->name,
-                                             .memory_bytes = device->memory_bytes,
-                                             .multiprocessors = (int32_t)device->multiprocessors,
-                                             .major = -1,
-                                             .minor = -1};
-    aorta_peaks_find(&facts, peaks);
-    if (!device->measured) return;
-    peaks->device = "this device";
-    peaks->source = "measured: the fastest product and the fastest move of much data, of the run and of a product of "
-                    "512 x 512 x 512 and a copy of 32 MiB before its first step";
-    peaks->reason = NULL;
-    memcpy(peaks->tflops, device->peaks.tflops, sizeof peaks->tflops);
-    peaks->gbytes_per_s = device->peaks.gbytes_per_s;
-    for (size_t i = 0; i < run->step_count; i++) raise_peaks(&run->steps[i].profile, peaks);
-}
-
-aorta_status aorta_run_iterations(const struct aorta_run *run, size_t first, size_t steps,
-                                  struct aorta_iteration **iterations, size_t *count) {
-    const bool on_gpu = run->device && strcmp(run->device, "cpu") != 0;
-    size_t ranges = 0;
-    *count = 0;
-    *iterations = malloc((steps + 1) * sizeof **iterations);
-    if (!*iterations) return AORTA_ERROR(AORTA_MEMORY, "no memory to analyse %zu iterations", steps);
-    for (size_t i = first; i < first + steps; i++) {
-        const struct aorta_run_step *step = &run->steps[i];
-        if (!step->profiled) continue;
-        (*iterations)[(*count)++] =
-            (struct aorta_iteration){step->rank, step->global_step, &step->profile, &step->overlap, on_gpu};
-        ranges += step->profile.range_count;
-    }
-    if (!ranges) *count = 0; /* each says that nothing was recorded */
-    return NULL;
-}
-
-static aorta_status make_roofline(const struct aorta_labelled *labelled, size_t rank, const struct aorta_peaks *peaks,
-                                  struct aorta_roofline *roofline) {
-    const struct aorta_run *run = &labelled->run;
-    struct aorta_iteration *iterations;
-    size_t first = 0, steps = aorta_measured_steps(labelled, rank, &first), count;
-    AORTA_TRY(aorta_run_iterations(run, first, steps, &iterations, &count));
-    aorta_status status = aorta_roofline_of_steps(iterations, count, run->info.name, peaks, roofline);
-    free(iterations);
+/* The steps of ranks[rank] whose ranges were read, as a trace. */
+static aorta_status add_trace(const struct aorta_run *run, size_t rank, size_t first, size_t end,
+                              struct aorta_trace_list *list) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/rank_%02d_metrics.jsonl", run->directory, run->ranks[rank]);
+    struct aorta_measured_step *steps = calloc(end - first + 1, sizeof *steps);
+    if (!steps) return AORTA_ERROR(AORTA_MEMORY, "no memory to analyse %zu iterations", end - first);
+    struct aorta_measured_rank measured = {.rank = run->ranks[rank],
+                                           .world_size = run->world_size,
+                                           .path = path,
+                                           .on_gpu = run->device && strcmp(run->device, "cpu") != 0,
+                                           .device_name = run->info.name,
+                                           .isa = run->info.isa,
+                                           .memory_bytes = run->info.memory_bytes,
+                                           .multiprocessors = run->info.multiprocessors,
+                                           .peaks = run->info.measured ? &run->info.peaks : NULL,
+                                           .steps = steps};
+    for (size_t i = first; i < end; i++)
+        if (run->steps[i].profiled)
+            steps[measured.step_count++] =
+                (struct aorta_measured_step){run->steps[i].global_step, &run->steps[i].profile, &run->steps[i].overlap};
+    struct aorta_trace *trace = NULL;
+    aorta_status status = measured.step_count ? aorta_trace_of_measured(&measured, &trace) : NULL;
+    free(steps);
+    if (!status && trace) status = aorta_trace_list_add(list, trace);
     return status;
 }
 
-/* After the measured steps are known. */
-static aorta_status add_rooflines(struct aorta_labelled *labelled) {
-    const size_t count = labelled->run.rank_count;
-    if (!labelled->has_verdict) return NULL;
-    struct aorta_peaks peaks;
-    find_peaks(&labelled->run, &peaks);
-    struct aorta_roofline *rooflines = calloc(count + 1, sizeof *rooflines);
-    aorta_status status = rooflines ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the rooflines");
-    for (size_t i = 0; !status && i < count; i++) status = make_roofline(labelled, i, &peaks, &rooflines[i]);
-    return aorta_status_join(status, aorta_verdict_roofline(&labelled->verdict, rooflines, rooflines ? count : 0));
+static aorta_status add_traces(const struct aorta_run *run, struct aorta_trace_list *list) {
+    size_t ranges = 0;
+    for (size_t i = 0; i < run->step_count; i++) ranges += run->steps[i].profile.range_count;
+    if (!ranges) return NULL; /* each says that nothing was recorded */
+    for (size_t i = 0, start = 0, end; i < run->rank_count; i++, start = end) {
+        for (end = start; end < run->step_count && run->steps[end].rank == run->ranks[i];) end++;
+        AORTA_TRY(add_trace(run, i, start, end, list));
+    }
+    return NULL;
+}
+
+static aorta_status analyse(const struct aorta_run *run, int warmup, struct aorta_labelled *labelled) {
+    const struct aorta_trace_analysis_options options = {.warmup_given = warmup >= 0,
+                                                         .warmup = warmup >= 0 ? (size_t)warmup : 0};
+    labelled->warmup = options.warmup;
+    AORTA_TRY(add_traces(run, &labelled->traces));
+    if (!labelled->traces.count) return NULL;
+    AORTA_TRY(aorta_trace_analyze(&labelled->traces, &options, &labelled->analysis));
+    labelled->warmup = labelled->analysis.warmup;
+    AORTA_TRY(aorta_verdict_make(&labelled->analysis, &labelled->verdict));
+    labelled->has_verdict = true;
+    return NULL;
+}
+
+/* The run, still the caller's, is borrowed by all else. */
+static aorta_status make(struct aorta_run *run, int warmup, struct aorta_labelled *labelled) {
+    struct aorta_settings settings;
+    labelled->by_kernels = all_traced(run);
+    if (labelled->by_kernels) swap_views(run);
+    AORTA_TRY(aorta_annotate(analyse(run, warmup, labelled), "%s", run->directory));
+    AORTA_TRY(
+        aorta_annotate(aorta_settings_read(run->directory, run->device, &run->arena, &settings), "%s", run->directory));
+    labelled->run = *run;
+    AORTA_TRY(find_measured(labelled));
+    count_records(labelled);
+    AORTA_TRY(aorta_labelled_clocks(labelled));
+    return aorta_advise(&labelled->verdict, &settings); /* clocks matter to it */
+}
+
+static void free_but_run(struct aorta_labelled *labelled) {
+    aorta_verdict_free(&labelled->verdict);
+    aorta_trace_analysis_free(&labelled->analysis);
+    aorta_trace_list_free(&labelled->traces);
+    free(labelled->clocks);
+    free(labelled->measured);
 }
 
 aorta_status aorta_labelled_make(struct aorta_run *run, int warmup, struct aorta_labelled *labelled) {
     memset(labelled, 0, sizeof *labelled);
-    struct aorta_iteration *iterations;
-    size_t count;
-    labelled->by_kernels = all_traced(run);
-    if (labelled->by_kernels) swap_views(run);
-    AORTA_TRY(aorta_run_iterations(run, 0, run->step_count, &iterations, &count));
-    aorta_status status = count ? aorta_verdict_make(iterations, count, warmup, &labelled->verdict) : NULL;
-    free(iterations);
-    struct aorta_settings settings;
-    if (!status) status = aorta_settings_read(run->directory, run->device, &run->arena, &settings);
+    aorta_status status = make(run, warmup, labelled);
     if (status) {
-        aorta_verdict_free(&labelled->verdict);
-        return aorta_annotate(status, "%s", run->directory);
-    }
-    labelled->has_verdict = count > 0;
-    labelled->warmup = count ? labelled->verdict.warmup : warmup > 0 ? (size_t)warmup : 0;
-    labelled->run = *run;
-    status = find_measured(labelled);
-    if (!status) count_records(labelled);
-    if (!status) status = add_rooflines(labelled);
-    if (!status) status = aorta_labelled_clocks(labelled);
-    if (!status) status = aorta_advise(&labelled->verdict, &settings); /* clocks matter to it */
-    if (status) {
-        aorta_verdict_free(&labelled->verdict);
-        free(labelled->clocks);
-        free(labelled->measured);
-        memset(labelled, 0, sizeof *labelled); /* the run stays the caller's */
+        free_but_run(labelled);
+        memset(labelled, 0, sizeof *labelled);
         return status;
     }
     memset(run, 0, sizeof *run);
@@ -189,10 +166,8 @@ aorta_status aorta_labelled_make(struct aorta_run *run, int warmup, struct aorta
 }
 
 void aorta_labelled_free(struct aorta_labelled *labelled) {
+    free_but_run(labelled);
     aorta_run_free(&labelled->run);
-    aorta_verdict_free(&labelled->verdict);
-    free(labelled->clocks);
-    free(labelled->measured);
     memset(labelled, 0, sizeof *labelled);
 }
 
@@ -349,6 +324,13 @@ static void write_loss(struct aorta_json *json, const struct aorta_run *run) {
     aorta_json_object_end(json);
 }
 
+/* NULL: nothing was recorded on that rank. */
+static const struct aorta_roofline *roofline_of(const struct aorta_labelled *labelled, int rank) {
+    for (size_t i = 0; i < labelled->verdict.roofline_count; i++)
+        if (labelled->analysis.ranks[i].rank == rank) return &labelled->verdict.rooflines[i];
+    return NULL;
+}
+
 static aorta_status write_rank(struct aorta_json *json, const struct aorta_labelled *labelled, size_t index) {
     const int rank = labelled->run.ranks[index];
     size_t first = 0, count = aorta_measured_steps(labelled, index, &first);
@@ -367,8 +349,7 @@ static aorta_status write_rank(struct aorta_json *json, const struct aorta_label
     for (size_t i = 0; i < count; i++) aorta_json_double(json, aorta_metrics[0].get(&labelled->run.steps[first + i]));
     aorta_json_array_end(json);
     AORTA_TRY(write_metrics(json, labelled, rank));
-    const struct aorta_verdict *verdict = &labelled->verdict;
-    aorta_roofline_write(index < verdict->roofline_count ? &verdict->rooflines[index] : NULL, json);
+    aorta_roofline_write(roofline_of(labelled, rank), json);
     aorta_clocks_json(&labelled->clocks[index], json);
     aorta_json_object_end(json);
     return NULL;

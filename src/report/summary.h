@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/statistics.h"
+#include "formats/measured.h"
 #include "measure/clocks.h"
 #include "report/run.h"
 
@@ -24,8 +25,10 @@ struct aorta_records {
 /* A run with its verdict. */
 struct aorta_labelled {
     struct aorta_run run;
+    struct aorta_trace_list traces; /* of the ranks with ranges; their steps' profiles are the run's */
+    struct aorta_trace_analysis analysis;
     struct aorta_verdict verdict;
-    bool has_verdict; /* there were ranges; else there is no verdict */
+    bool has_verdict; /* there were ranges; else there is neither analysis nor verdict */
     size_t warmup;    /* iterations of each rank left out of the figures: recorded ones, and what lies between them */
     /* Every iteration was traced: the steps' `profile` and `overlap` are the kernel view, `kernel_profile` and
      * `kernel_overlap` the range view; figures and verdict are made from kernels. */
@@ -39,10 +42,6 @@ struct aorta_labelled {
 /* Takes over *run on success. */
 AORTA_MUST_USE aorta_status aorta_labelled_make(struct aorta_run *run, int warmup, struct aorta_labelled *labelled);
 void aorta_labelled_free(struct aorta_labelled *labelled);
-
-/* Those of run.steps[first .. first + steps) whose ranges were read; from malloc, with the run's profiles. */
-AORTA_MUST_USE aorta_status aorta_run_iterations(const struct aorta_run *run, size_t first, size_t steps,
-                                                 struct aorta_iteration **iterations, size_t *count);
 
 /* The steps of run.ranks[rank] that count: run.steps[*first .. *first + result). And the most that a rank has. */
 size_t aorta_measured_steps(const struct aorta_labelled *labelled, size_t rank, size_t *first);

@@ -261,7 +261,7 @@ aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, si
     model->steps = model->rank->steps ? (double)model->rank->steps : 1;
     model->shapes = has_shapes(model->trace);
     model->operations = has_operations(model->trace);
-    aorta_rank_peaks(model->rank, &model->peaks);
+    aorta_rank_peaks(analysis, rank, &model->peaks);
     model->amd = model->peaks.device && !strncmp(model->peaks.device, "AMD", 3);
     aorta_status status = reserve(model);
     if (!status) status = aorta_remedy_leaves(model, analysis);

@@ -132,7 +132,7 @@ uint32_t aorta_remedy_kernel_bits(struct remedy_model *model, uint32_t text);
 AORTA_MUST_USE aorta_status aorta_remedy_rates(struct remedy_model *model); /* (remedy_rates.c) */
 
 /* The device's, as recorded; its texts are static. (trace.c) */
-void aorta_rank_peaks(const struct aorta_trace_rank *rank, struct aorta_peaks *peaks);
+void aorta_rank_peaks(const struct aorta_trace_analysis *analysis, size_t rank, struct aorta_peaks *peaks);
 
 /* ---- tensors ---- */
 double aorta_remedy_elements(const struct aorta_input *input); /* without axes of stride 0 */

@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "roofline/devices.h"
 #include "timeline/analysis.h"
-#include "timeline/steps.h"
 
 enum aorta_bound { AORTA_BOUND_NOT_KNOWN, AORTA_BOUND_ARITHMETIC, AORTA_BOUND_MEMORY };
 
@@ -52,11 +51,6 @@ struct aorta_roofline {
 
 /* Of a recorded rank's steps, or of the whole recording where none are known. */
 AORTA_MUST_USE aorta_status aorta_roofline_of_trace(const struct aorta_trace_analysis *analysis, size_t rank,
-                                                    struct aorta_roofline *roofline);
-/* Of the steps of one rank of our own. `peaks` with its texts, and the texts of the profiles, are borrowed for the
- * call; peaks->source and peaks->device must live as long as the roofline. */
-AORTA_MUST_USE aorta_status aorta_roofline_of_steps(const struct aorta_iteration *iterations, size_t count,
-                                                    const char *device_name, const struct aorta_peaks *peaks,
                                                     struct aorta_roofline *roofline);
 void aorta_roofline_free(struct aorta_roofline *roofline);
 

@@ -238,18 +238,23 @@ static aorta_status find_late(struct work *w) {
 
 /* ---- all of it ---- */
 
-aorta_status aorta_align(const struct aorta_align_rank *ranks, size_t count, struct aorta_alignment *alignment) {
+aorta_status aorta_align(const struct aorta_align_rank *ranks, size_t count, enum aorta_align_clocks clocks,
+                         struct aorta_alignment *alignment) {
     *alignment = (struct aorta_alignment){.rank_count = count, .residual_ns = -1, .p95_ns = -1, .mismatch_ns = -1};
     alignment->clocks = calloc(count + 1, sizeof *alignment->clocks);
     if (!alignment->clocks) return AORTA_ERROR(AORTA_MEMORY, "no memory to align %zu ranks", count);
     struct align_op *ops = NULL;
     size_t op_count = 0;
     struct work w = {.ranks = ranks, .out = alignment};
-    aorta_status status = aorta_align_match(ranks, count, &ops, &op_count);
+    aorta_status status = clocks == AORTA_CLOCKS_OF_STEPS ? NULL : aorta_align_match(ranks, count, &ops, &op_count);
     if (!status) status = keep_shared(ops, op_count, alignment, &w.part_count);
     w.ops = ops;
     if (!status) status = prepare(&w);
-    if (!status) status = find_shifts(&w);
+    if (clocks == AORTA_CLOCKS_OF_TRACES) {
+        if (!status) status = find_shifts(&w);
+    } else {
+        for (size_t r = 0; r < count; r++) alignment->clocks[r].linked = clocks == AORTA_CLOCKS_ONE || r == 0;
+    }
     if (!status) {
         apply_shifts(&w);
         find_residuals(&w);

@@ -65,9 +65,16 @@ struct aorta_alignment {
     int64_t mismatch_ns;
 };
 
+/* What is known of the ranks' clocks. */
+enum aorta_align_clocks {
+    AORTA_CLOCKS_OF_TRACES, /* each has its own: collectives show the shift */
+    AORTA_CLOCKS_ONE,       /* they are one: there is no shift */
+    AORTA_CLOCKS_OF_STEPS,  /* each step has its own: ranks share nothing, and no time on one is known on another */
+};
+
 /* AORTA_MEMORY; ranks that share nothing are no failure. */
 AORTA_MUST_USE aorta_status aorta_align(const struct aorta_align_rank *ranks, size_t count,
-                                        struct aorta_alignment *alignment);
+                                        enum aorta_align_clocks clocks, struct aorta_alignment *alignment);
 void aorta_alignment_free(struct aorta_alignment *alignment);
 
 /* The rank that others waited longest for, of those late by more than the residual; -1: none. */

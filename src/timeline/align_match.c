@@ -55,7 +55,8 @@ static struct align_op describe(const struct aorta_trace *trace, const struct ao
                              .group_size = facts->group_size,
                              .peer = facts->peer,
                              .kind = (uint8_t)facts->kind,
-                             .named = facts->named};
+                             .named = facts->named,
+                             .exact = trace->measured != NULL};
 }
 
 /* Kernels that share a row of collectives[] are one collective. */
@@ -179,7 +180,7 @@ static int by_identity(const void *left, const void *right) {
     if (a->group != b->group) return a->group < b->group ? -1 : 1;
     if (a->place != b->place) return a->place < b->place ? -1 : 1;
     if (a->kind != b->kind || a->named != b->named) return a->kind * 2 + a->named - b->kind * 2 - b->named;
-    if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
+    if (!a->exact && a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
     if (a->twin != b->twin) return a->twin < b->twin ? -1 : 1;
     if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
     return (a->first > b->first) - (a->first < b->first);

@@ -16,6 +16,7 @@ struct align_op {
     int32_t peer;             /* -1 */
     uint8_t kind;             /* enum aorta_collective */
     bool named;
+    bool exact;    /* the sequence number is of the recorder of ours: sizes may differ from rank to rank */
     int64_t place; /* the identity within the group: sequence number, or place in the order */
     uint32_t twin; /* number among those of the same place, kind and size on its rank */
 };
@@ -29,7 +30,7 @@ AORTA_MUST_USE aorta_status aorta_align_match(const struct aorta_align_rank *ran
 
 static inline bool aorta_align_same(const struct align_op *a, const struct align_op *b) {
     return a->group == b->group && a->place == b->place && a->kind == b->kind && a->named == b->named &&
-           a->bytes == b->bytes && a->twin == b->twin;
+           (a->exact || a->bytes == b->bytes) && a->twin == b->twin;
 }
 
 #endif

@@ -79,6 +79,28 @@ static aorta_status measure_rank(struct aorta_trace_rank *rank, struct work *wor
     return aorta_trace_gaps_make(rank, &work->waits[at], gaps);
 }
 
+static void free_rank(struct aorta_trace_rank *rank) {
+    for (size_t i = 0; i < rank->window_count; i++) {
+        struct aorta_trace_window *window = &rank->windows[i];
+        if (!window->borrowed) aorta_profile_free(&window->profile);
+        if (!window->borrowed) aorta_overlap_free(&window->overlap);
+        free(window->work);
+        free(window->shared);
+    }
+    aorta_intervals_free(&rank->holes);
+    free(rank->windows);
+    free(rank->owned);
+    free(rank->source);
+    free(rank->kernels);
+    free(rank->gemms);
+    free(rank->streams);
+    free(rank->queues);
+    free(rank->collectives);
+    free(rank->collective_sizes);
+    free(rank->syncs);
+    free(rank->gaps);
+}
+
 static bool has_step(const struct aorta_trace_rank *rank) {
     for (size_t i = 0; i < rank->window_count; i++)
         if (rank->windows[i].number != INT64_MIN) return true;
@@ -99,9 +121,7 @@ static void drop_empty_ranks(struct aorta_trace_analysis *analysis) {
             continue;
         }
         analysis->ranks_outside += outside;
-        free(analysis->ranks[i].owned);
-        free(analysis->ranks[i].source);
-        free(analysis->ranks[i].windows);
+        free_rank(&analysis->ranks[i]);
     }
     analysis->rank_count = remaining;
 }
@@ -112,11 +132,27 @@ static void count_steps(const struct aorta_trace_analysis *analysis, struct aort
     if (!rank->steps) rank->steps = 1;
 }
 
+static aorta_status make_windows(struct aorta_trace_analysis *analysis,
+                                 const struct aorta_trace_analysis_options *options) {
+    size_t measured = 0;
+    aorta_trace_warmup_choose(analysis, options);
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        struct aorta_trace_rank *rank = &analysis->ranks[i];
+        if (rank->trace->measured)
+            AORTA_TRY(aorta_trace_windows_measured(rank, options, analysis->warmup));
+        else
+            AORTA_TRY(aorta_trace_windows_cut(rank, options));
+        if (rank->trace->measured) measured += rank->trace->step_count;
+    }
+    return analysis->measured ? aorta_trace_measured_check(analysis, measured) : NULL;
+}
+
 static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work,
                         const struct aorta_trace_analysis_options *options) {
-    for (size_t i = 0; i < analysis->rank_count; i++) AORTA_TRY(aorta_trace_windows_cut(&analysis->ranks[i], options));
+    AORTA_TRY(make_windows(analysis, options));
     AORTA_TRY(check_steps(analysis, options));
     drop_empty_ranks(analysis);
+    AORTA_TRY(aorta_trace_clocks_check(analysis));
     work->busy = calloc(analysis->rank_count + 1, sizeof *work->busy);
     work->waits = calloc(analysis->rank_count + 1, sizeof *work->waits);
     if (!work->busy || !work->waits) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", analysis->rank_count);
@@ -159,26 +195,6 @@ aorta_status aorta_trace_analyze(const struct aorta_trace_list *list,
     return status;
 }
 
-static void free_rank(struct aorta_trace_rank *rank) {
-    for (size_t i = 0; i < rank->window_count; i++) {
-        aorta_profile_free(&rank->windows[i].profile);
-        aorta_overlap_free(&rank->windows[i].overlap);
-        free(rank->windows[i].work);
-    }
-    aorta_intervals_free(&rank->holes);
-    free(rank->windows);
-    free(rank->owned);
-    free(rank->source);
-    free(rank->kernels);
-    free(rank->gemms);
-    free(rank->streams);
-    free(rank->queues);
-    free(rank->collectives);
-    free(rank->collective_sizes);
-    free(rank->syncs);
-    free(rank->gaps);
-}
-
 void aorta_trace_analysis_free(struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->rank_count; i++) free_rank(&analysis->ranks[i]);
     free(analysis->ranks);
@@ -191,4 +207,13 @@ void aorta_trace_analysis_free(struct aorta_trace_analysis *analysis) {
 
 bool aorta_trace_window_counts(const struct aorta_trace_analysis *analysis, const struct aorta_trace_window *window) {
     return window->profile.range_count && (!analysis->stepped || window->number != INT64_MIN);
+}
+
+struct aorta_iteration aorta_iteration_of(const struct aorta_trace_analysis *analysis, size_t rank, size_t window) {
+    const struct aorta_trace_rank *one = &analysis->ranks[rank];
+    return (struct aorta_iteration){.rank = one->rank,
+                                    .step = analysis->stepped || analysis->measured ? one->windows[window].number : 0,
+                                    .profile = &one->windows[window].profile,
+                                    .overlap = &one->windows[window].overlap,
+                                    .on_gpu = one->trace->on_gpu};
 }

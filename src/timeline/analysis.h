@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "timeline/align.h"
 #include "timeline/overlap.h"
+#include "timeline/steps.h"
 
 /* One rank's timeline, or a step of it. U and ∩ as in docs/metrics.md. */
 struct aorta_trace_figures {
@@ -36,7 +37,7 @@ struct aorta_trace_kernel_row {
 
 /* Matrix products of one kernel and shape; of one kernel, grid and block where the file does not say the shape. */
 struct aorta_trace_gemm_row {
-    uint32_t name;     /* text: the kernel */
+    uint32_t name;     /* text: the kernel (aorta_trace_product_name) */
     uint32_t shape;    /* row of shapes[]; NONE: the file does not say */
     uint32_t geometry; /* text: blocks and threads; NONE where the shape is known, or nothing */
     struct aorta_trace_times times;
@@ -46,6 +47,10 @@ struct aorta_trace_gemm_row {
     double slowdown;                    /* beside / alone; NaN unless there are 8 of each */
     double lost; /* share of its time beside collectives that they cost; 0: not significant (aorta_product_slowdown) */
 };
+
+/* The name of the row that a product is in: its kernel's; of a measured operation, which bears the place in the model
+ * as well, that of the operation. */
+uint32_t aorta_trace_product_name(const struct aorta_trace *trace, const struct aorta_trace_work *work);
 
 /* A stream or a hardware queue. */
 struct aorta_trace_lane_row {
@@ -112,8 +117,16 @@ struct aorta_trace_window {
     int64_t start_ns, end_ns;     /* work is cut at these */
     struct aorta_profile profile; /* kernel view of the window, on the common clock of the ranks */
     struct aorta_overlap overlap;
-    uint32_t *work; /* row of the rank's work[] for each range */
+    bool borrowed;    /* profile and overlap are the trace's (aorta_trace_measured) */
+    uint32_t *work;   /* row of the rank's work[] for each range */
+    uint32_t *shared; /* row of shared_collectives[] for each range, or NONE; NULL: aorta_trace_shared_of knows */
 };
+/* The range's row of shared_collectives[] and alignment.shared[]; NONE: no other rank recorded that collective. */
+static inline uint32_t aorta_trace_shared_of(const struct aorta_trace_window *window, size_t range) {
+    if (window->shared) return window->shared[range];
+    const int64_t sequence = window->profile.ranges[range].sequence;
+    return sequence < 0 ? AORTA_TRACE_NONE : (uint32_t)sequence;
+}
 
 struct aorta_trace_rank {
     int rank;
@@ -173,15 +186,24 @@ struct aorta_trace_analysis {
     struct aorta_trace_difference *differences;         /* largest excess first */
     size_t difference_count;
     bool stepped;         /* steps are known; else a rank's whole recording counts as one */
+    bool measured;        /* a recorder of ours measured them (aorta_trace_measured) */
+    bool common_clock;    /* of the ranks, once they are aligned; else each step has clocks of its own: nothing that
+                           * needs one is known */
+    size_t warmup;        /* of measured steps: left out at each rank's start */
     size_t ranks_outside; /* left out: they ran in none of the steps that they mark, and others did in theirs */
 };
 
 struct aorta_trace_analysis_options {
     const int64_t *steps; /* only these (ProfilerStep#N); NULL: see all_steps */
     size_t step_count;
-    bool all_steps; /* only what lies in steps; false: everything */
-    size_t gaps;    /* how many gaps to keep; 0: 10 */
+    bool all_steps;    /* only what lies in steps; false: everything */
+    size_t gaps;       /* how many gaps to keep; 0: 10 */
+    bool warmup_given; /* of steps that were measured `warmup` are left out at each rank's start; false: */
+    size_t warmup;     /* as many as aorta_analysis_warmup says of the first rank */
 };
+
+/* How many of so many steps are warm-up where nothing else is asked for. */
+size_t aorta_analysis_warmup(size_t steps);
 
 /* `list` is borrowed until the analysis is freed. Options may be NULL. AORTA_USAGE: two traces of one rank, a step that
  * no trace has; AORTA_FORMAT: nothing ran on any device. */
@@ -189,6 +211,9 @@ AORTA_MUST_USE aorta_status aorta_trace_analyze(const struct aorta_trace_list *l
                                                 const struct aorta_trace_analysis_options *options,
                                                 struct aorta_trace_analysis *analysis);
 void aorta_trace_analysis_free(struct aorta_trace_analysis *analysis);
+
+/* A window of a rank, by their places, as the engine takes it (steps.h). */
+struct aorta_iteration aorta_iteration_of(const struct aorta_trace_analysis *analysis, size_t rank, size_t window);
 
 /* Whether the window is one of those that means and the verdict are made of: a step, or the whole recording where no
  * steps are known. */

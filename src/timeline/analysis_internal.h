@@ -20,9 +20,21 @@ AORTA_MUST_USE aorta_status aorta_trace_ranks_make(const struct aorta_trace_list
 /* Cuts each rank's time at its steps (bounds only), and drops windows and work that were not asked for. */
 AORTA_MUST_USE aorta_status aorta_trace_windows_cut(struct aorta_trace_rank *rank,
                                                     const struct aorta_trace_analysis_options *options);
+/* The same of a rank whose steps were measured, without the warm-up (analysis_measured.c). */
+AORTA_MUST_USE aorta_status aorta_trace_windows_measured(struct aorta_trace_rank *rank,
+                                                         const struct aorta_trace_analysis_options *options,
+                                                         size_t warmup);
+/* Before the windows are made: how many steps are warm-up. */
+void aorta_trace_warmup_choose(struct aorta_trace_analysis *analysis,
+                               const struct aorta_trace_analysis_options *options);
+/* AORTA_USAGE when no measured step, of so many that were recorded, is left. */
+AORTA_MUST_USE aorta_status aorta_trace_measured_check(const struct aorta_trace_analysis *analysis, size_t steps);
+/* After the windows are made: whether measured ranks share a clock. */
+AORTA_MUST_USE aorta_status aorta_trace_clocks_check(struct aorta_trace_analysis *analysis);
 struct aorta_trace_step_map {
     const struct aorta_trace_rank *rank;
-    size_t *window; /* of each step of the trace: place in windows[], SIZE_MAX: none */
+    size_t *window;    /* of each step of the trace: place in windows[], SIZE_MAX: none */
+    uint32_t *of_work; /* of measured steps: place in windows[] of each row of the rank's work[]; else NULL */
 };
 AORTA_MUST_USE aorta_status aorta_trace_step_map_make(const struct aorta_trace_rank *rank,
                                                       struct aorta_trace_step_map *map);

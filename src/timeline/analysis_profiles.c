@@ -163,6 +163,18 @@ static void blame_parts(const struct filling *filling, const struct aorta_trace_
     }
 }
 
+/* Measured steps have their ranges; which of them other ranks recorded as well is new. */
+static aorta_status link_shared(const struct filling *filling, struct aorta_trace_window *window) {
+    const size_t count = window->profile.range_count;
+    window->shared = malloc((count + 1) * sizeof *window->shared);
+    if (!window->shared) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranges", count);
+    for (size_t i = 0; i < count; i++) {
+        const struct aorta_trace_part *part = part_of(filling, window->work[i]);
+        window->shared[i] = part ? part->collective : AORTA_TRACE_NONE;
+    }
+    return NULL;
+}
+
 aorta_status aorta_trace_profiles_make(struct aorta_trace_rank *rank, int64_t shift_ns,
                                        const struct aorta_trace_parts *parts, size_t place,
                                        const struct aorta_host_waits *waits) {
@@ -178,6 +190,11 @@ aorta_status aorta_trace_profiles_make(struct aorta_trace_rank *rank, int64_t sh
     int64_t previous_end_ns = INT64_MIN;
     for (size_t i = 0; !status && i < rank->window_count; i++) {
         struct aorta_trace_window *window = &rank->windows[i];
+        if (window->borrowed) {
+            status = link_shared(&filling, window);
+            if (!status) blame_parts(&filling, window);
+            continue;
+        }
         if (i && window[-1].end_ns != window->start_ns) previous_end_ns = INT64_MIN; /* a step was left out between */
         status = fill_window(&filling, window, previous_end_ns);
         if (status) break;

@@ -179,7 +179,10 @@ static aorta_status align_ranks(struct aorta_trace_analysis *analysis) {
     for (size_t i = 0; i < analysis->rank_count; i++)
         ranks[i] =
             (struct aorta_align_rank){analysis->ranks[i].rank, analysis->ranks[i].trace, analysis->ranks[i].device};
-    aorta_status status = aorta_align(ranks, analysis->rank_count, &analysis->alignment);
+    const enum aorta_align_clocks clocks = !analysis->measured      ? AORTA_CLOCKS_OF_TRACES
+                                           : analysis->common_clock ? AORTA_CLOCKS_ONE
+                                                                    : AORTA_CLOCKS_OF_STEPS;
+    aorta_status status = aorta_align(ranks, analysis->rank_count, clocks, &analysis->alignment);
     free(ranks);
     return status;
 }

@@ -194,6 +194,19 @@ static aorta_status group_runs(struct aorta_trace_rank *rank, struct run *runs, 
     return status;
 }
 
+/* A recorder of ours knows what its operations are. */
+static bool is_measured_product(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    return trace->measured && work->shape != AORTA_TRACE_NONE &&
+           trace->shapes[work->shape].extent != AORTA_SHAPE_PASS &&
+           trace->shapes[work->shape].amount.class == AORTA_WORK_GEMM;
+}
+
+uint32_t aorta_trace_product_name(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    const bool operation = trace->measured && work->shape != AORTA_TRACE_NONE &&
+                           trace->shapes[work->shape].extent == AORTA_SHAPE_OPERATION;
+    return operation ? trace->shapes[work->shape].op : work->name;
+}
+
 aorta_status aorta_trace_gemms_make(struct aorta_trace_rank *rank, const struct aorta_intervals *comm) {
     bool *gemm = gemm_names(rank);
     struct run *runs = malloc((rank->work_count + 1) * sizeof *runs);
@@ -202,10 +215,11 @@ aorta_status aorta_trace_gemms_make(struct aorta_trace_rank *rank, const struct 
     size_t count = 0;
     for (size_t i = 0; !status && i < rank->work_count; i++) {
         const struct aorta_trace_work *work = &rank->work[i];
-        if (work->kind != AORTA_TRACE_KERNEL || !gemm[work->name]) continue;
+        if (work->kind != AORTA_TRACE_KERNEL || !(gemm[work->name] || is_measured_product(rank->trace, work))) continue;
         uint32_t geometry = work->shape == AORTA_TRACE_NONE ? work->geometry : AORTA_TRACE_NONE;
         enum aorta_beside beside = aorta_beside_of(comm, work->start_ns, work->end_ns);
-        runs[count++] = (struct run){work->shape, geometry, work->name, beside, work->end_ns - work->start_ns};
+        runs[count++] = (struct run){work->shape, geometry, aorta_trace_product_name(rank->trace, work), beside,
+                                     work->end_ns - work->start_ns};
     }
     if (!status) status = group_runs(rank, runs, count);
     free(gemm);

@@ -224,11 +224,18 @@ aorta_status aorta_trace_step_map_make(const struct aorta_trace_rank *rank, stru
         map->window[i] = found < rank->window_count ? found : SIZE_MAX;
         if (found < rank->window_count) at = found + 1;
     }
+    if (!trace->measured) return NULL;
+    map->of_work = calloc(rank->work_count + 1, sizeof *map->of_work);
+    if (!map->of_work) return AORTA_ERROR(AORTA_MEMORY, "no memory for the steps of %zu operations", rank->work_count);
+    for (size_t i = 0; i < rank->window_count; i++)
+        for (size_t j = 0; j < rank->windows[i].profile.range_count; j++)
+            map->of_work[rank->windows[i].work[j]] = (uint32_t)i;
     return NULL;
 }
 
 void aorta_trace_step_map_free(struct aorta_trace_step_map *map) {
     free(map->window);
+    free(map->of_work);
 }
 
 size_t aorta_trace_window_at(const struct aorta_trace_step_map *map, int64_t host_ns) {
@@ -238,6 +245,7 @@ size_t aorta_trace_window_at(const struct aorta_trace_step_map *map, int64_t hos
 
 size_t aorta_trace_window_of(const struct aorta_trace_step_map *map, const struct aorta_trace_work *work) {
     const struct aorta_trace_rank *rank = map->rank;
+    if (map->of_work) return map->of_work[work - rank->work];
     if (work->call != AORTA_TRACE_NONE) {
         size_t window = aorta_trace_window_at(map, rank->trace->calls[work->call].start_ns);
         if (window != SIZE_MAX) return window;

@@ -38,11 +38,15 @@ static int part_order(const void *left, const void *right) {
     return order ? order : compare(a->item->iteration.rank, b->item->iteration.rank);
 }
 
-static int step_order(const void *left, const void *right) {
-    const struct aorta_iteration *a = &(*(struct aorta_rank_step *const *)left)->iteration;
-    const struct aorta_iteration *b = &(*(struct aorta_rank_step *const *)right)->iteration;
+static int iteration_order(const void *left, const void *right) {
+    const struct aorta_iteration *a = left, *b = right;
     int order = compare(a->step, b->step);
     return order ? order : compare(a->rank, b->rank);
+}
+
+static int step_order(const void *left, const void *right) {
+    return iteration_order(&(*(struct aorta_rank_step *const *)left)->iteration,
+                           &(*(struct aorta_rank_step *const *)right)->iteration);
 }
 
 static int64_t common_start(const struct part *part) {
@@ -83,31 +87,32 @@ static bool spans_meet(const struct aorta_profile *a, const struct aorta_profile
     return a->start_ns < b->end_ns && b->start_ns < a->end_ns;
 }
 
-static size_t same_step(struct aorta_rank_step *const *by_step, size_t count) {
+static size_t same_step(const struct aorta_iteration *by_step, size_t count) {
     size_t same = 1;
-    while (same < count && by_step[same]->iteration.step == by_step[0]->iteration.step) same++;
+    while (same < count && by_step[same].step == by_step[0].step) same++;
     return same;
 }
 
-static bool all_meet(struct aorta_rank_step *const *items, size_t count) {
+static bool all_meet(const struct aorta_iteration *iterations, size_t count) {
     for (size_t i = 1; i < count; i++)
-        if (!spans_meet(items[i]->iteration.profile, items[i - 1]->iteration.profile)) return false;
+        if (!spans_meet(iterations[i].profile, iterations[i - 1].profile)) return false;
     return true;
 }
 
 /* One clock unless iterations count from their own start, or never meet in time. That those of one host do says nothing
  * of another host: steps that all ranks were seen in decide. */
-static bool clocks_are_one(struct aorta_rank_step *const *by_step, size_t count) {
+bool aorta_clocks_are_one(struct aorta_iteration *iterations, size_t count) {
     size_t most = 0;
+    if (count) qsort(iterations, count, sizeof *iterations, iteration_order);
     for (size_t i = 0, same; i < count; i += same) {
-        same = same_step(by_step + i, count - i);
+        same = same_step(iterations + i, count - i);
         if (same > most) most = same;
     }
     for (size_t i = 0; i < count; i++)
-        if (by_step[i]->iteration.profile->own_clock) return false;
+        if (iterations[i].profile->own_clock) return false;
     for (size_t i = 0, same; i < count; i += same) {
-        same = same_step(by_step + i, count - i);
-        if (same == most && all_meet(by_step + i, same)) return true;
+        same = same_step(iterations + i, count - i);
+        if (same == most && all_meet(iterations + i, same)) return true;
     }
     return most < 2;
 }
@@ -173,17 +178,24 @@ static aorta_status pair_step(struct aorta_rank_step *const *items, size_t count
 
 aorta_status aorta_pair_collectives(struct aorta_rank_step *items, size_t count, bool *common_clock) {
     struct aorta_rank_step **by_step = malloc((count + 1) * sizeof(*by_step));
-    if (!by_step) return AORTA_ERROR(AORTA_MEMORY, "no memory to order %zu iterations", count);
-    for (size_t i = 0; i < count; i++) by_step[i] = &items[i];
-    qsort(by_step, count, sizeof(*by_step), step_order);
-    *common_clock = clocks_are_one(by_step, count);
+    struct aorta_iteration *iterations = malloc((count + 1) * sizeof *iterations);
     aorta_status status = NULL;
+    if (!by_step || !iterations) status = AORTA_ERROR(AORTA_MEMORY, "no memory to order %zu iterations", count);
+    for (size_t i = 0; !status && i < count; i++) {
+        by_step[i] = &items[i];
+        iterations[i] = items[i].iteration;
+    }
+    if (!status) {
+        qsort(by_step, count, sizeof(*by_step), step_order);
+        *common_clock = aorta_clocks_are_one(iterations, count);
+    }
     uint32_t number = 0;
     for (size_t i = 0; !status && i < count;) {
-        size_t same = same_step(by_step + i, count - i);
+        size_t same = same_step(iterations + i, count - i); /* sorted alike */
         status = pair_step(by_step + i, same, *common_clock, &number);
         i += same;
     }
     free(by_step);
+    free(iterations);
     return status;
 }

@@ -45,6 +45,9 @@ int64_t aorta_order_busy(const struct aorta_order *order, int64_t start_ns, int6
 
 /* ---- pairs.c ---- */
 
+/* Whether the ranks' clocks are one: those of iterations that count from their own start are not, nor of ranks whose
+ * steps never meet in time. Sorts the iterations. */
+bool aorta_clocks_are_one(struct aorta_iteration *iterations, size_t count);
 /* Pairs the ranks' collectives, step by step, and fills the arrivals. Sets whether the ranks' clocks are one; where
  * they are not, each rank's step is shifted by the ends of its collectives (align.h). */
 AORTA_MUST_USE aorta_status aorta_pair_collectives(struct aorta_rank_step *steps, size_t count, bool *common_clock);

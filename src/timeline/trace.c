@@ -32,8 +32,8 @@ const char *aorta_trace_format_name(enum aorta_trace_format format) {
 }
 
 const char *aorta_step_source_name(enum aorta_step_source source) {
-    static const char *const names[AORTA_STEP_SOURCE_COUNT] = {"profiler", "range",      "optimizer",
-                                                               "engine",   "repetition", "iterations"};
+    static const char *const names[AORTA_STEP_SOURCE_COUNT] = {"profiler",   "range",      "optimizer", "engine",
+                                                               "repetition", "iterations", "recorder"};
     return names[source];
 }
 
@@ -103,6 +103,8 @@ void aorta_trace_free(struct aorta_trace *trace) {
     for (size_t i = 0; i < trace->group_count; i++) free(trace->groups[i].ranks);
     if (trace->texts) aorta_trace_texts_free(trace->texts);
     free(trace->texts);
+    for (size_t i = 0; trace->measured && i < trace->step_count; i++) free(trace->measured[i].work);
+    free(trace->measured);
     free(trace->work);
     free(trace->calls);
     free(trace->callers);

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "timeline/kernel_names.h"
 #include "timeline/operations.h"
+#include "timeline/overlap.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,7 +29,8 @@ enum aorta_trace_kind { AORTA_TRACE_KERNEL, AORTA_TRACE_COPY, AORTA_TRACE_FILL }
     X(ROCPROF_CSV, "rocprofv3 CSV")   /* rocprofv3 --output-format csv */                                              \
     X(ROCPD, "rocpd")                 /* rocprofv3's SQLite file */                                                    \
     X(LIVE, "live")                   /* recorded by the tracer in this process */                                     \
-    X(SPOOL, "aorta trace run")       /* recorded by `aorta trace run` */
+    X(SPOOL, "aorta trace run")       /* recorded by `aorta trace run` */                                              \
+    X(METRICS, "metrics lines")       /* of a run of ours, or of the original toolkit */
 enum aorta_trace_format {
 #define X(id, name) AORTA_TRACE_##id,
     AORTA_TRACE_FORMAT_MAP(X)
@@ -150,6 +152,7 @@ enum aorta_step_source {
     AORTA_STEPS_BY_ENGINE,     /* ranges of an inference engine */
     AORTA_STEPS_BY_REPETITION, /* the order of the kernels (infer.c) */
     AORTA_STEPS_APART,         /* iterations measured one by one: the time between them belongs to none */
+    AORTA_STEPS_MEASURED,      /* the recorder: what belongs to a step is known operation by operation */
     AORTA_STEP_SOURCE_COUNT
 };
 const char *aorta_step_source_name(enum aorta_step_source source); /* "profiler", "range", … "iterations" */
@@ -203,6 +206,10 @@ struct aorta_trace_collective {
 
 extern const struct aorta_trace_collective aorta_trace_unknown_collective; /* nothing is known of it */
 
+/* What a shape's amount is of. Passes of a unit (a layer, forward or backward) are recorded by our own runs on GPUs:
+ * what their products and their attention do is known of all kernels together. */
+enum aorta_trace_extent { AORTA_SHAPE_OPERATION, AORTA_SHAPE_PASS, AORTA_SHAPE_KERNEL_OF_PASS };
+
 /* The operation that launched a kernel, with its shape; each once. */
 struct aorta_trace_shape {
     uint32_t op;    /* text: "aten::addmm" */
@@ -210,6 +217,8 @@ struct aorta_trace_shape {
     uint32_t types; /* text: "[\"float\", …]"; NONE: not known */
     struct aorta_product product;
     struct aorta_work_amount amount; /* of one run: all kernels of the operation together */
+    enum aorta_trace_extent extent;
+    struct aorta_work_amount attention; /* of a pass, beside `amount`, which is its products' */
 };
 
 struct aorta_trace_device {
@@ -218,6 +227,16 @@ struct aorta_trace_device {
     int64_t memory_bytes;    /* -1: not known */
     int32_t multiprocessors; /* -1: not known */
     int32_t major, minor;    /* compute capability; -1: not known */
+    const char *isa;         /* text: "gfx942"; NULL: not known */
+    bool measured;           /* its peaks were measured */
+    struct aorta_measured_peaks peaks;
+};
+
+/* A step as a recorder of ours measured it: its operations are known one by one. */
+struct aorta_trace_measured {
+    const struct aorta_profile *profile; /* on the clock of the rank's host, or of the step (own_clock); borrowed */
+    const struct aorta_overlap *overlap; /* borrowed */
+    uint32_t *work;                      /* row of work[] for each range; owned */
 };
 
 /* Why a file is not what it could be. Each reason is counted once per event; the sentence is aorta_trace_reason_text.
@@ -277,7 +296,9 @@ struct aorta_trace {
     size_t frame_count;
     struct aorta_trace_step *steps; /* ascending start */
     size_t step_count;
-    enum aorta_step_source steps_by; /* where there are any */
+    enum aorta_step_source steps_by;       /* where there are any */
+    struct aorta_trace_measured *measured; /* one for each of steps[]; NULL unless steps_by is MEASURED */
+    bool on_gpu;                           /* … on a GPU, so that a range may hold many kernels */
     struct aorta_trace_stream *streams;
     size_t stream_count;
     struct aorta_trace_queue *queues;

@@ -35,7 +35,7 @@ void aorta_readings_close(struct aorta_readings *readings) {
 /* When the step after the warm-up's last is queued, the first one that counts is about to run; when the last one is,
  * the one before it runs. */
 void aorta_readings_expect(struct aorta_readings *readings, int64_t total_steps) {
-    int64_t first = (int64_t)aorta_verdict_warmup((size_t)total_steps) + 1;
+    int64_t first = (int64_t)aorta_analysis_warmup((size_t)total_steps) + 1;
     readings->last_step = total_steps - 1;
     readings->first_step = first < readings->last_step ? first : readings->last_step;
 }

@@ -1,7 +1,6 @@
 #include "verdict/gains.h"
 
 #include "replay/replay.h"
-#include "replay/steps_graph.h"
 #include "replay/trace_graph.h"
 #include "verdict/advice.h"
 
@@ -13,19 +12,14 @@ static const double ORDERS = 0.01;   /* … for a place before causes that cost 
 static const double PLACED = 0.2;    /* what gains this much at one place comes before launches in general */
 static const double SHOWS = 0.1;     /* of the gain: what costs less shows under other causes */
 
-/* What is replayed: recorded ranks of any program, or steps of ours. */
+/* What is replayed. */
 struct gains {
     struct aorta_verdict *verdict;
     const struct aorta_graph *graph;
-    const struct aorta_trace_analysis *analysis; /* recorded ranks; else NULL */
-    const struct aorta_trace_graph *built;       /* their graph */
-    const struct aorta_replay_steps *steps;      /* ours; else NULL */
+    const struct aorta_trace_analysis *analysis;
+    const struct aorta_trace_graph *built; /* its graph */
     struct aorta_gains found;
 };
-
-static int rank_number(const struct gains *gains, uint32_t rank) {
-    return gains->steps ? gains->steps->ranks[rank] : gains->analysis->ranks[rank].rank;
-}
 
 /* ---- words ---- */
 
@@ -39,31 +33,24 @@ static double steps_of(const struct gains *gains) {
     return gains->graph->rank_count && gains->graph->ranks[0].steps ? gains->graph->ranks[0].steps : 1;
 }
 
-/* What the host launched with a call, or what the call is. */
-static const char *name_of_call(const struct aorta_replay_source *source, uint32_t row) {
-    const struct aorta_trace *trace = source->trace;
+/* What a call launched; NULL: nothing. */
+static const char *launched_by(const struct aorta_trace *trace, uint32_t row) {
     for (size_t i = 0; i < trace->work_count; i++)
         if (trace->work[i].call == row) return aorta_trace_text(trace, trace->work[i].name);
-    return aorta_trace_text(trace, trace->calls[row].name);
+    return NULL;
 }
 
-static const char *name_in_steps(const struct gains *gains, uint32_t point, char *name, size_t size) {
-    uint32_t row = aorta_subject_row(gains->graph->subject[point]);
-    const struct aorta_range_info *launched;
-    switch (aorta_subject_kind(gains->graph->subject[point])) {
-    case AORTA_SUBJECT_CALL:
-        launched = gains->steps->launched[gains->graph->rank[point]][row];
-        return launched ? aorta_kernel_short_name(launched->function, name, size) : "the end";
-    case AORTA_SUBJECT_SPAN:
-        return aorta_kernel_short_name(gains->steps->ranges[gains->graph->rank[point]][row]->info.function, name, size);
-    case AORTA_SUBJECT_ARRIVAL:
-        break;
-    }
-    return "a collective";
+/* What the host launched with a call, or what the call is. Waits of our own recorder have no names: what was launched
+ * next. */
+static const char *name_of_call(const struct aorta_replay_source *source, uint32_t row) {
+    const struct aorta_trace *trace = source->trace;
+    const char *name = launched_by(trace, row);
+    if (!trace->measured) return name ? name : aorta_trace_text(trace, trace->calls[row].name);
+    for (size_t i = row + 1; !name && i < trace->call_count; i++) name = launched_by(trace, (uint32_t)i);
+    return name ? name : "the end";
 }
 
 static const char *name_of_point(const struct gains *gains, uint32_t point, char *name, size_t size) {
-    if (gains->steps) return name_in_steps(gains, point, name, size);
     const struct aorta_graph *graph = gains->graph;
     const struct aorta_replay_source *source = &gains->built->sources[graph->rank[point]];
     uint32_t row = aorta_subject_row(graph->subject[point]);
@@ -88,7 +75,7 @@ static void say_origin(const struct gains *gains, enum aorta_cause cause, const 
     struct aorta_brief largest = ms((double)origin->largest_ns);
     if (cause == AORTA_CAUSE_HOST_PAUSE)
         aorta_text_printf(text, "the host recorded nothing for up to %s ms, before %s", largest.text, where);
-    else if (cause == AORTA_CAUSE_HOST_SYNC && gains->steps)
+    else if (cause == AORTA_CAUSE_HOST_SYNC && gains->analysis->measured)
         aorta_text_printf(text, "the host waits for the device before %s, and what follows is launched late", where);
     else if (cause == AORTA_CAUSE_ALLOCATION)
         aorta_text_printf(text, "%s ms a step in calls that take or give back memory, up to %s ms in %s",
@@ -141,7 +128,8 @@ static aorta_status add_gain(struct gains *gains, enum aorta_removal removal, en
     struct aorta_origin origin;
     if (!matters && finding->evidence) return NULL;
     AORTA_TRY(aorta_replay_origin(gains->graph, removal, &origin));
-    if (verdict->rank_count > 1) finding->rank = origin.rank == AORTA_GRAPH_NONE ? -1 : rank_number(gains, origin.rank);
+    if (verdict->rank_count > 1)
+        finding->rank = origin.rank == AORTA_GRAPH_NONE ? -1 : gains->analysis->ranks[origin.rank].rank;
     if (cause == AORTA_CAUSE_STRAGGLER) finding->circumstances |= AORTA_LATE_DEVICE;
     return explain(gains, finding, removal, &origin);
 }
@@ -201,7 +189,7 @@ static aorta_status add_gains(struct gains *gains) {
         enum aorta_cause cause;
         if (cause_of(gains->found.order[i], &cause)) AORTA_TRY(add_gain(gains, gains->found.order[i], cause));
     }
-    if (gains->built)
+    if (verdict->recorded) /* what the operations of our own runs read and write is not in their ranges */
         AORTA_TRY(aorta_verdict_remedies(gains->analysis, gains->built, gains->found.replayed_ns, verdict));
     clear_launches(verdict);
     qsort(verdict->findings, verdict->finding_count, sizeof *verdict->findings,
@@ -234,28 +222,19 @@ static aorta_status without_replay(aorta_status status, struct aorta_verdict *ve
     return NULL;
 }
 
+/* Why there is no graph. */
+static const char *reason_of(const struct aorta_trace_analysis *analysis) {
+    if (!analysis->common_clock) return "the ranks' clocks are not one";
+    return analysis->measured ? "fewer than three steps follow each other"
+                              : "the steps that were chosen do not follow each other, or are too large";
+}
+
 aorta_status aorta_verdict_gains(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     struct aorta_trace_graph built;
     aorta_status status = aorta_trace_graph_make(analysis, &built);
-    if (status)
-        return without_replay(status, verdict, "the steps that were chosen do not follow each other, or are too large");
+    if (status) return without_replay(status, verdict, reason_of(analysis));
     struct gains gains = {.verdict = verdict, .graph = &built.graph, .analysis = analysis, .built = &built};
     status = measure(&gains);
     aorta_trace_graph_free(&built);
-    return status;
-}
-
-aorta_status aorta_verdict_gains_of_steps(const struct aorta_replay_run *run, struct aorta_verdict *verdict) {
-    struct aorta_replay_steps built;
-    if (!verdict->common_clock) {
-        verdict->replay.reason = "the ranks' clocks are not one";
-        return NULL;
-    }
-    aorta_status status = aorta_replay_steps_make(run, AORTA_REPLAY_STEPS, &built);
-    if (status)
-        return without_replay(status, verdict, "fewer than three steps follow each other, or launches are not known");
-    struct gains gains = {.verdict = verdict, .graph = &built.graph, .steps = &built};
-    status = measure(&gains);
-    aorta_replay_steps_free(&built);
     return status;
 }

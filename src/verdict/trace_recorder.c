@@ -1,5 +1,5 @@
 /* What recording added to the time that the device waited for its host. */
-#include "verdict/trace_verdict.h"
+#include "verdict/verdict_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -73,39 +73,30 @@ static size_t same_rank(const struct aorta_rank_step *items, size_t count) {
     return same;
 }
 
-size_t aorta_verdict_warmup(size_t iterations) {
-    return iterations < 4 ? 0 : iterations < 10 ? 1 : 3;
-}
-
-/* Leaves out each rank's warm-up and iterations without ranges; counts ranks. */
-static void select_iterations(struct work *work, int warmup, struct aorta_verdict *verdict) {
+/* Of the windows that count. */
+static aorta_status collect_iterations(const struct aorta_trace_analysis *analysis, struct work *work,
+                                       struct aorta_verdict *verdict) {
+    size_t limit = 1, fewest = SIZE_MAX;
+    for (size_t i = 0; i < analysis->rank_count; i++) limit += analysis->ranks[i].window_count;
+    work->items = calloc(limit, sizeof *work->items);
+    if (!work->items) return AORTA_ERROR(AORTA_MEMORY, "no memory to analyse %zu iterations", limit);
+    for (size_t i = 0; i < analysis->rank_count; i++)
+        for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
+            if (aorta_trace_window_counts(analysis, &analysis->ranks[i].windows[j]))
+                work->items[work->count++].iteration = aorta_iteration_of(analysis, i, j);
+    if (!work->count) return AORTA_ERROR(AORTA_USAGE, "no iteration is left to analyse: none holds any work");
     qsort(work->items, work->count, sizeof *work->items, iteration_order);
-    size_t remaining = 0, fewest = SIZE_MAX;
-    for (size_t i = 0; i < work->count;) {
-        size_t same = same_rank(work->items + i, work->count - i), before = remaining;
-        if (verdict->rank_count == 0) verdict->warmup = warmup < 0 ? aorta_verdict_warmup(same) : (size_t)warmup;
-        for (size_t j = verdict->warmup; j < same; j++)
-            if (work->items[i + j].iteration.profile->range_count) work->items[remaining++] = work->items[i + j];
-        if (remaining - before < fewest) fewest = remaining - before;
-        verdict->rank_count += remaining > before;
-        i += same;
+    for (size_t i = 0, same; i < work->count; i += same, verdict->rank_count++) {
+        same = same_rank(work->items + i, work->count - i);
+        if (same < fewest) fewest = same;
     }
-    work->count = remaining;
-    verdict->iterations = remaining ? fewest : 0;
+    verdict->iterations = fewest;
+    return NULL;
 }
 
-static aorta_status collect_items(const struct aorta_iteration *iterations, size_t count, int warmup, struct work *work,
+static aorta_status collect_items(const struct aorta_trace_analysis *analysis, struct work *work,
                                   struct aorta_verdict *verdict) {
-    work->items = calloc(count + 1, sizeof *work->items);
-    if (!work->items) return AORTA_ERROR(AORTA_MEMORY, "no memory to analyse %zu iterations", count);
-    for (size_t i = 0; i < count; i++) work->items[i].iteration = iterations[i];
-    work->count = count;
-    select_iterations(work, warmup, verdict);
-    if (work->count == 0)
-        return AORTA_ERROR(AORTA_USAGE,
-                           "no iteration is left to analyse: %zu recorded, %zu of each rank are warm-up, the others "
-                           "hold no ranges; leave out fewer (--warmup), or record more steps",
-                           count, verdict->warmup);
+    AORTA_TRY(collect_iterations(analysis, work, verdict));
     for (size_t i = 0; i < work->count; i++) {
         struct aorta_iteration iteration = work->items[i].iteration;
         AORTA_TRY(aorta_rank_step_make(&iteration, &work->items[i]));
@@ -333,46 +324,48 @@ static aorta_status run_work(struct work *work, struct aorta_verdict *verdict) {
     AORTA_TRY(compare_ranks(work, verdict));
     AORTA_TRY(split_ranks(work, verdict));
     AORTA_TRY(summarise(work, verdict));
-    AORTA_TRY(aorta_verdict_make_findings(verdict, &work->sums));
-    if (verdict->recorded) return NULL; /* of recordings the whole trace is replayed, not these ranges */
-    const struct aorta_replay_run run = {work->items, work->count, &work->transfers, &work->shapes};
-    return aorta_verdict_gains_of_steps(&run, verdict);
+    return aorta_verdict_make_findings(verdict, &work->sums);
 }
 
-static aorta_status make(const struct aorta_iteration *iterations, size_t count, int warmup,
-                         struct aorta_verdict *verdict) {
+/* ---- recorded ranks ---- */
+
+/* Ranks that the files name and that are not among those given. Of a run its reader says so. */
+static int missing_ranks(const struct aorta_trace_analysis *analysis) {
+    int world = 0;
+    for (size_t i = 0; i < analysis->group_count; i++)
+        if (analysis->groups[i].size > world) world = analysis->groups[i].size;
+    for (size_t i = 0; i < analysis->rank_count; i++)
+        if (analysis->ranks[i].trace->world > world) world = analysis->ranks[i].trace->world;
+    return world > (int)analysis->rank_count && !analysis->measured ? world - (int)analysis->rank_count : 0;
+}
+
+static aorta_status add_rooflines(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+    struct aorta_roofline *rooflines = calloc(analysis->rank_count + 1, sizeof *rooflines);
+    aorta_status status = rooflines ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the rooflines");
+    for (size_t i = 0; !status && i < analysis->rank_count; i++)
+        status = aorta_roofline_of_trace(analysis, i, &rooflines[i]);
+    return aorta_status_join(status, aorta_verdict_roofline(verdict, rooflines, rooflines ? analysis->rank_count : 0));
+}
+
+static aorta_status make(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     struct work work = {0};
-    aorta_status status = collect_items(iterations, count, warmup, &work, verdict);
+    aorta_status status = collect_items(analysis, &work, verdict);
     if (!status) status = run_work(&work, verdict);
     free_work(&work);
+    AORTA_TRY(status);
+    if (verdict->recorded) AORTA_TRY(aorta_verdict_add_cases(analysis, verdict));
+    AORTA_TRY(add_rooflines(analysis, verdict));
+    AORTA_TRY(aorta_verdict_gains(analysis, verdict));
+    return aorta_trace_recording_note(analysis, verdict);
+}
+
+aorta_status aorta_verdict_make(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+    *verdict = (struct aorta_verdict){.recorded = !analysis->measured,
+                                      .whole = !analysis->stepped,
+                                      .warmup = analysis->warmup,
+                                      .ranks_missing = missing_ranks(analysis)};
+    aorta_status status = make(analysis, verdict);
     if (status) aorta_verdict_free(verdict);
-    return status;
-}
-
-aorta_status aorta_verdict_make(const struct aorta_iteration *iterations, size_t count, int warmup,
-                                struct aorta_verdict *verdict) {
-    memset(verdict, 0, sizeof *verdict);
-    return make(iterations, count, warmup, verdict);
-}
-
-aorta_status aorta_verdict_make_recorded(const struct aorta_iteration *iterations, size_t count, bool whole,
-                                         struct aorta_verdict *verdict) {
-    *verdict = (struct aorta_verdict){.recorded = true, .whole = whole};
-    return make(iterations, count, 0, verdict);
-}
-
-aorta_status aorta_verdict_visit_run(const struct aorta_iteration *iterations, size_t count, int warmup,
-                                     aorta_run_visitor visit, void *user) {
-    struct work work = {0};
-    struct aorta_verdict verdict = {0};
-    aorta_status status = collect_items(iterations, count, warmup, &work, &verdict);
-    if (!status) status = compare_ranks(&work, &verdict);
-    if (!status && !verdict.common_clock)
-        status = AORTA_ERROR(AORTA_UNSUPPORTED, "the ranks' clocks are not one: their steps cannot be replayed");
-    const struct aorta_replay_run run = {work.items, work.count, &work.transfers, &work.shapes};
-    if (!status) status = visit(user, &run);
-    free_work(&work);
-    aorta_verdict_free(&verdict);
     return status;
 }
 

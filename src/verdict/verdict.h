@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "roofline/roofline.h"
-#include "timeline/steps.h"
+#include "timeline/analysis.h"
 
 enum aorta_cause {
 #define CAUSE(name, key, plain, by_kind, at_place, sentence, in_steps, in_traces) AORTA_CAUSE_##name,
@@ -81,7 +81,7 @@ struct aorta_verdict {
     char *note;        /* beside the causes, without a cost of its own: "clocks: ..."; NULL: none */
     int ranks_missing; /* of a recording: ranks of its largest process group that were not given */
     bool simulated, common_clock;
-    bool recorded;         /* aorta_verdict_make_recorded made it */
+    bool recorded;         /* of any program: not of steps that a recorder of ours measured */
     bool whole;            /* an iteration is a whole recording, not a step */
     bool idle_unexplained; /* most of host_launch is idle time of which the launches are not known */
     /* No launch times at all: ranges of such files cover the host's gaps, so that compute, and with it overlap, is
@@ -92,17 +92,14 @@ struct aorta_verdict {
     bool gaps;
 };
 
-/* How many of a rank's iterations are left out at its start where nothing else is asked for. */
-size_t aorta_verdict_warmup(size_t iterations);
-
-/* `warmup`: iterations to leave out at each rank's start; negative: chosen by their number (none below 4, one below
- * 10, else three). Ranks and steps may come in any order. AORTA_USAGE when there is nothing left to analyse. */
-AORTA_MUST_USE aorta_status aorta_verdict_make(const struct aorta_iteration *iterations, size_t count, int warmup,
+/* The verdict on recorded ranks (timeline/analysis.h). Of a program whose configuration nobody knows advice is general;
+ * of steps that a recorder of ours measured aorta_advise makes it for their settings. The caller ends
+ * *verdict with aorta_verdict_free; it borrows nothing of the analysis. */
+AORTA_MUST_USE aorta_status aorta_verdict_make(const struct aorta_trace_analysis *analysis,
                                                struct aorta_verdict *verdict);
-/* The same for a program whose configuration nobody knows (a trace): no warm-up is left out and advice is general.
- * `whole`: its steps are not marked, an iteration is all that was recorded of a rank. */
-AORTA_MUST_USE aorta_status aorta_verdict_make_recorded(const struct aorta_iteration *iterations, size_t count,
-                                                        bool whole, struct aorta_verdict *verdict);
+/* What of late launches may be the recording's own, which makes each of so many launches a step longer
+ * (trace_recorder.c). False: below what deserves a note. */
+bool aorta_recording_share(const struct aorta_verdict *verdict, double launches, char *sentence, size_t size);
 /* Sets the note, "ABOUT: SENTENCE". */
 AORTA_MUST_USE aorta_status aorta_verdict_note(struct aorta_verdict *verdict, const char *about, const char *sentence);
 /* Gives the verdict the ranks' rooflines, `count` of an array from malloc, also when it fails, and says in the evidence

@@ -38,7 +38,7 @@ static int largest_row(const struct aorta_tally *tally) {
     return best;
 }
 
-/* For a recording trace_verdict.c adds the longest gap instead. */
+/* For a recording cases.c adds the longest gap instead. */
 static void say_where_idle(struct subject *subject, const struct aorta_tally *before) {
     const int row = largest_row(before);
     char name[NAME_SIZE];

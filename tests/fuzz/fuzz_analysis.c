@@ -4,7 +4,7 @@
 #include "fuzz.h"
 #include "report/trace_report.h"
 #include "timeline/infer.h"
-#include "verdict/trace_verdict.h"
+#include "verdict/verdict.h"
 
 static void read_part(const uint8_t *data, size_t size, const char *name, struct aorta_trace_list *list) {
     static const struct aorta_trace_options options = {.recover = true};
@@ -46,7 +46,7 @@ static aorta_status analyse(struct aorta_trace_list *list, bool all_steps) {
     AORTA_TRY(aorta_trace_infer_steps(list));
     AORTA_TRY(aorta_trace_analyze(list, &options, &analysis));
     for (size_t i = 0; i < analysis.rank_count; i++) check_rank(&analysis.ranks[i]);
-    aorta_status status = aorta_trace_verdict(&analysis, &verdict);
+    aorta_status status = aorta_verdict_make(&analysis, &verdict);
     if (!status) {
         print(&(struct aorta_trace_report){&analysis, &verdict});
         aorta_verdict_free(&verdict);

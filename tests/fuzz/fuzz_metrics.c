@@ -1,4 +1,5 @@
 /* Lines of rank_RR_metrics.jsonl: whatever they hold, the reader returns, and what it accepts adds up. */
+#include "formats/measured.h"
 #include "fuzz.h"
 #include "measure/clocks.h"
 #include "report/run.h"
@@ -13,14 +14,24 @@ static void check_view(const struct aorta_run_step *step, const struct aorta_pro
     if (profile->range_count && idle != o->idle_ns + o->lead_ns) abort();
     if (o->overlap_ns > o->comm_ns || o->busy_ns > o->span_ns) abort();
     if (!profile->range_count) return;
-    struct aorta_iteration iteration = {step->rank, step->global_step, profile, o, false};
+    const struct aorta_measured_step measured = {step->global_step, profile, o};
+    const struct aorta_measured_rank rank = {
+        .rank = step->rank, .world_size = step->world_size, .path = "lines", .steps = &measured, .step_count = 1};
+    struct aorta_trace_list list = {0};
+    struct aorta_trace_analysis analysis = {0};
+    struct aorta_trace *trace = NULL;
     struct aorta_verdict verdict;
-    aorta_status status = aorta_verdict_make(&iteration, 1, 0, &verdict);
+    aorta_status status = aorta_trace_of_measured(&rank, &trace);
+    if (!status) status = aorta_trace_list_add(&list, trace);
+    if (!status) status = aorta_trace_analyze(&list, NULL, &analysis);
+    if (!status) status = aorta_verdict_make(&analysis, &verdict);
     if (status) abort();
     int64_t costs = 0;
     for (int cause = 0; cause < AORTA_CAUSE_COUNT; cause++) costs += verdict.ranks[0].cause_ns[cause];
     if (costs != o->span_ns + o->lead_ns) abort();
     aorta_verdict_free(&verdict);
+    aorta_trace_analysis_free(&analysis);
+    aorta_trace_list_free(&list);
 }
 
 static void check(const struct aorta_run_step *step) {

@@ -143,7 +143,7 @@ static void run(struct plan plan) {
         for (size_t r = 0; r < plan.ranks; r++) plan.clock[r] = random_between(-4000000000, 4000000000);
         build(&plan, &world);
         struct aorta_alignment alignment;
-        check_ok(aorta_align(world.ranks, plan.ranks, &alignment));
+        check_ok(aorta_align(world.ranks, plan.ranks, AORTA_CLOCKS_OF_TRACES, &alignment));
         check_clocks(&plan, &alignment);
         check_lateness(&plan, &world, &alignment);
         aorta_alignment_free(&alignment);
@@ -184,7 +184,7 @@ static void test_lost_records(void **unused) {
     struct aorta_alignment alignment;
     struct plan plan = {.ranks = 2, .even = true, .lost = 12, .seed = 3};
     build(&plan, &world);
-    check_ok(aorta_align(world.ranks, 2, &alignment));
+    check_ok(aorta_align(world.ranks, 2, AORTA_CLOCKS_OF_TRACES, &alignment));
     assert_int_equal(alignment.shared_count, 0);
     assert_true(alignment.mismatch_ns > 250000);
     assert_int_equal(alignment.residual_ns, -1);
@@ -212,7 +212,7 @@ static void test_straggler(void **unused) {
         if (aorta_trace_is_collective(work)) work->start_ns = work->end_ns - 10000;
     }
     struct aorta_alignment alignment;
-    check_ok(aorta_align(world.ranks, 4, &alignment));
+    check_ok(aorta_align(world.ranks, 4, AORTA_CLOCKS_OF_TRACES, &alignment));
     assert_int_equal(aorta_alignment_straggler(&alignment), 2);
     assert_true(alignment.clocks[2].late > COLLECTIVES * 9 / 10);
     aorta_alignment_free(&alignment);
@@ -227,13 +227,13 @@ static void test_nothing_shared(void **unused) {
     world.traces[1].base_ns = 800;
     world.traces[1].work_count = 0;
     struct aorta_alignment alignment;
-    check_ok(aorta_align(world.ranks, 3, &alignment));
+    check_ok(aorta_align(world.ranks, 3, AORTA_CLOCKS_OF_TRACES, &alignment));
     assert_false(alignment.clocks[1].linked);
     assert_int_equal(alignment.clocks[1].shift_ns, 200);
     assert_int_equal(alignment.clocks[1].residual_ns, -1);
     assert_true(alignment.clocks[2].linked);
     aorta_alignment_free(&alignment);
-    check_ok(aorta_align(world.ranks + 1, 1, &alignment));
+    check_ok(aorta_align(world.ranks + 1, 1, AORTA_CLOCKS_OF_TRACES, &alignment));
     assert_int_equal(alignment.residual_ns, -1);
     assert_int_equal(aorta_alignment_straggler(&alignment), -1);
     aorta_alignment_free(&alignment);
@@ -254,7 +254,7 @@ static void test_time_of_day_decides(void **unused) {
             add(trace, (int64_t)c * 1000000, (int64_t)c * 1000000 + 50000, (uint32_t)(c - first));
     }
     struct aorta_alignment alignment;
-    check_ok(aorta_align(world.ranks, 2, &alignment));
+    check_ok(aorta_align(world.ranks, 2, AORTA_CLOCKS_OF_TRACES, &alignment));
     assert_int_equal(alignment.clocks[1].shift_ns, 0);
     assert_int_equal(alignment.shared_count, 96);
     aorta_alignment_free(&alignment);
@@ -272,7 +272,7 @@ static void test_left_out(void **unused) {
             if (c % 3 == 1) world.facts[r][c].peer = 1 - (int32_t)r;
         }
     struct aorta_alignment alignment;
-    check_ok(aorta_align(world.ranks, 2, &alignment));
+    check_ok(aorta_align(world.ranks, 2, AORTA_CLOCKS_OF_TRACES, &alignment));
     assert_int_equal(alignment.shared_count, COLLECTIVES / 3);
     aorta_alignment_free(&alignment);
 }
@@ -293,7 +293,7 @@ static void test_pieces(void **unused) {
             }
     }
     struct aorta_alignment alignment;
-    check_ok(aorta_align(world.ranks, 2, &alignment));
+    check_ok(aorta_align(world.ranks, 2, AORTA_CLOCKS_OF_TRACES, &alignment));
     assert_int_equal(alignment.shared_count, 100);
     assert_int_equal(alignment.clocks[1].shift_ns, 12345);
     assert_int_equal(alignment.p95_ns, 0);

@@ -4,7 +4,7 @@
 #include "timeline/analysis.h"
 #include "timeline/analysis_internal.h"
 #include "timeline/builder.h"
-#include "verdict/trace_verdict.h"
+#include "verdict/verdict.h"
 
 #include <math.h>
 
@@ -68,7 +68,7 @@ static void add(struct made *made) {
 
 static void analyze(struct made *made) {
     check_ok(aorta_trace_analyze(&made->list, NULL, &made->analysis));
-    check_ok(aorta_trace_verdict(&made->analysis, &made->verdict));
+    check_ok(aorta_verdict_make(&made->analysis, &made->verdict));
 }
 
 static void end(struct made *made) {
@@ -475,7 +475,8 @@ static void compute_says_what_it_is_made_of(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct made made = {0};
         begin(&made, 0);
-        const struct aorta_trace_device device = {0, text(&made, rows[i].device), 85018279936, 132, 9, 0};
+        const struct aorta_trace_device device = {
+            .name = text(&made, rows[i].device), .memory_bytes = 85018279936, .multiprocessors = 132, .major = 9};
         aorta_trace_builder_device(made.builder, &device);
         count_operation(&made, 1, "aten::mm", dims, types);
         count_operation(&made, 2, "aten::mul", dims, types);
@@ -497,7 +498,8 @@ static void what_is_left_is_said(void **state) {
     static const int64_t MS = 1000000;
     struct made made = {0};
     begin(&made, 0);
-    const struct aorta_trace_device device = {0, text(&made, "NVIDIA H100 80GB HBM3"), 85018279936, 132, 9, 0};
+    const struct aorta_trace_device device = {
+        .name = text(&made, "NVIDIA H100 80GB HBM3"), .memory_bytes = 85018279936, .multiprocessors = 132, .major = 9};
     aorta_trace_builder_device(made.builder, &device);
     for (int64_t i = 0; i < 2; i++) {
         count_operation(&made, i, "aten::mm", "[[16384, 8192], [8192, 8192]]",
@@ -520,7 +522,8 @@ static void compute_beside_a_larger_cause(void **state) {
     static const int64_t MS = 1000000;
     struct made made = {0};
     begin(&made, 0);
-    const struct aorta_trace_device device = {0, text(&made, "NVIDIA H100 80GB HBM3"), 85018279936, 132, 9, 0};
+    const struct aorta_trace_device device = {
+        .name = text(&made, "NVIDIA H100 80GB HBM3"), .memory_bytes = 85018279936, .multiprocessors = 132, .major = 9};
     aorta_trace_builder_device(made.builder, &device);
     count_operation(&made, 1, "aten::mm", "[[8192, 8192], [8192, 8192]]", "[\"c10::BFloat16\", \"c10::BFloat16\"]");
     kernel(&made, "nvjet_sm90_tst", 7, 0, 100, 100 + 2 * MS, 1, NULL);

@@ -7,7 +7,7 @@
 #include "timeline/analysis.h"
 #include "timeline/links.h"
 #include "timeline/steps.h"
-#include "verdict/trace_verdict.h"
+#include "verdict/verdict.h"
 
 #include <math.h>
 
@@ -37,7 +37,7 @@ static const char *name_of(const struct run *run, uint32_t text) {
 
 static void print(const struct run *run, struct aorta_text *text) {
     struct aorta_verdict verdict;
-    check_ok(aorta_trace_verdict(&run->analysis, &verdict));
+    check_ok(aorta_verdict_make(&run->analysis, &verdict));
     aorta_trace_report_text(&(struct aorta_trace_report){&run->analysis, &verdict}, 0, text);
     aorta_verdict_free(&verdict);
     check_ok(aorta_text_check(text));
@@ -91,7 +91,7 @@ static void waits_are_named_by_what_made_them(void **state) {
     assert_non_null(strstr(text.data, "  cudaStreamSynchronize in aten::item at train.py(45): log_loss"));
     aorta_text_free(&text);
     struct aorta_verdict verdict;
-    check_ok(aorta_trace_verdict(&run.analysis, &verdict));
+    check_ok(aorta_verdict_make(&run.analysis, &verdict));
     for (size_t i = 0; i < verdict.finding_count; i++)
         if (verdict.findings[i].cause == AORTA_CAUSE_HOST_SYNC)
             assert_non_null(strstr(verdict.findings[i].evidence,

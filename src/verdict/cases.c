@@ -1,7 +1,5 @@
-/* The verdict on the windows of all ranks, with the longest case of each cause as evidence. */
-#include "verdict/trace_verdict.h"
-
-#include "verdict/gains.h"
+/* The longest case of each cause, as evidence. */
+#include "verdict/verdict_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -107,11 +105,11 @@ static void say_gap(const struct aorta_trace_analysis *analysis, struct aorta_fi
 }
 
 /* Of an exposed stretch what is left when the wait for the last rank is over: that is another cause. */
-static int64_t without_wait(const struct aorta_trace_analysis *analysis, const struct aorta_range *range,
+static int64_t without_wait(const struct aorta_trace_analysis *analysis, uint32_t collective,
                             const struct aorta_exposed *exposed) {
-    if (range->sequence < 0 || !analysis->shared_collectives[range->sequence].complete)
+    if (collective == AORTA_TRACE_NONE || !analysis->shared_collectives[collective].complete)
         return exposed->end_ns - exposed->start_ns;
-    const struct aorta_align_shared *shared = &analysis->alignment.shared[range->sequence];
+    const struct aorta_align_shared *shared = &analysis->alignment.shared[collective];
     int64_t from_ns = exposed->start_ns;
     for (size_t i = 0; i < shared->part_count; i++)
         if (shared->parts[i].start_ns > from_ns) from_ns = shared->parts[i].start_ns;
@@ -123,7 +121,7 @@ static void look_for_exposed(const struct aorta_trace_analysis *analysis, const 
     for (size_t i = 0; i < window->overlap.exposed_count; i++) {
         const struct aorta_exposed *exposed = &window->overlap.exposed[i];
         const struct aorta_range *range = &window->profile.ranges[exposed->range];
-        int64_t ns = without_wait(analysis, range, exposed);
+        int64_t ns = without_wait(analysis, aorta_trace_shared_of(window, exposed->range), exposed);
         if (range->info.collective != kind || ns <= worst->ns) continue;
         *worst = (struct place){rank, window->number, ns, window->work[exposed->range], NULL};
     }
@@ -234,63 +232,7 @@ static aorta_status add_evidence(const struct aorta_trace_analysis *analysis, st
     return NULL;
 }
 
-/* ---- the verdict ---- */
-
-static size_t collect(const struct aorta_trace_analysis *analysis, struct aorta_iteration *iterations) {
-    size_t count = 0;
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[i];
-        for (size_t j = 0; j < rank->window_count; j++) {
-            const struct aorta_trace_window *window = &rank->windows[j];
-            if (!aorta_trace_window_counts(analysis, window)) continue;
-            if (iterations)
-                iterations[count] = (struct aorta_iteration){.rank = rank->rank,
-                                                             .step = analysis->stepped ? window->number : 0,
-                                                             .profile = &window->profile,
-                                                             .overlap = &window->overlap};
-            count++;
-        }
-    }
-    return count;
-}
-
-static aorta_status make(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
-    size_t count = collect(analysis, NULL);
-    struct aorta_iteration *iterations = malloc((count + 1) * sizeof *iterations);
-    if (!iterations) return AORTA_ERROR(AORTA_MEMORY, "no memory to analyse %zu steps", count);
-    collect(analysis, iterations);
-    aorta_status status = aorta_verdict_make_recorded(iterations, count, !analysis->stepped, verdict);
-    free(iterations);
-    return status;
-}
-
-/* Ranks that the files name and that are not among those given. */
-static int missing_ranks(const struct aorta_trace_analysis *analysis) {
-    int world = 0;
-    for (size_t i = 0; i < analysis->group_count; i++)
-        if (analysis->groups[i].size > world) world = analysis->groups[i].size;
-    for (size_t i = 0; i < analysis->rank_count; i++)
-        if (analysis->ranks[i].trace->world > world) world = analysis->ranks[i].trace->world;
-    return world > (int)analysis->rank_count ? world - (int)analysis->rank_count : 0;
-}
-
-static aorta_status add_rooflines(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
-    struct aorta_roofline *rooflines = calloc(analysis->rank_count + 1, sizeof *rooflines);
-    aorta_status status = rooflines ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the rooflines");
-    for (size_t i = 0; !status && i < analysis->rank_count; i++)
-        status = aorta_roofline_of_trace(analysis, i, &rooflines[i]);
-    return aorta_status_join(status, aorta_verdict_roofline(verdict, rooflines, rooflines ? analysis->rank_count : 0));
-}
-
-aorta_status aorta_trace_verdict(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
-    memset(verdict, 0, sizeof *verdict);
-    aorta_status status = make(analysis, verdict);
-    verdict->ranks_missing = missing_ranks(analysis);
-    for (size_t i = 0; !status && i < verdict->finding_count; i++)
-        status = add_evidence(analysis, &verdict->findings[i]);
-    if (!status) status = add_rooflines(analysis, verdict);
-    if (!status) status = aorta_verdict_gains(analysis, verdict);
-    if (!status) status = aorta_trace_recording_note(analysis, verdict);
-    if (status) aorta_verdict_free(verdict);
-    return status;
+aorta_status aorta_verdict_add_cases(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+    for (size_t i = 0; i < verdict->finding_count; i++) AORTA_TRY(add_evidence(analysis, &verdict->findings[i]));
+    return NULL;
 }

@@ -5,7 +5,8 @@
  *     gather                       C===|        waits for the compute before it (no prefetch) */
 #include "check.h"
 #include "replay/replay.h"
-#include "replay/steps_graph.h"
+#include "replay/trace_graph.h"
+#include "samples/measured.h"
 #include "samples/profile.h"
 
 enum { US = 1000, STEPS = 6, RANKS = 2, LAYERS = 4 };
@@ -20,9 +21,7 @@ struct case_of {
 
 struct run {
     struct sample samples[RANKS * STEPS];
-    struct aorta_rank_step steps[RANKS * STEPS];
-    struct aorta_transfers transfers;
-    struct aorta_shapes shapes;
+    struct sample_recording recording;
 };
 
 static struct aorta_range *place(struct aorta_range *range, int stream, int layer) {
@@ -77,28 +76,21 @@ static void make(const struct case_of *c, struct run *run) {
             previous[rank] = sample->profile.end_ns;
         }
     }
-    for (int i = 0; i < RANKS * STEPS; i++) {
-        const struct aorta_iteration iteration = {.rank = i / STEPS,
-                                                  .step = i % STEPS,
-                                                  .profile = &run->samples[i].profile,
-                                                  .overlap = &run->samples[i].overlap};
-        check_ok(aorta_rank_step_make(&iteration, &run->steps[i]));
-    }
-    bool common;
-    struct aorta_slowdown slowdown;
-    check_ok(aorta_pair_collectives(run->steps, RANKS * STEPS, &common));
-    assert_true(common);
-    check_ok(aorta_transfers_collect(run->steps, RANKS * STEPS, &run->transfers));
-    check_ok(aorta_shapes_measure(run->steps, RANKS * STEPS, &run->shapes, &slowdown));
+}
+
+static aorta_status analyze(struct run *run, int warmup) {
+    struct aorta_iteration iterations[RANKS * STEPS];
+    for (int i = 0; i < RANKS * STEPS; i++)
+        iterations[i] = (struct aorta_iteration){.rank = i / STEPS,
+                                                 .step = i % STEPS,
+                                                 .profile = &run->samples[i].profile,
+                                                 .overlap = &run->samples[i].overlap};
+    return sample_analyze(iterations, RANKS * STEPS, warmup, NULL, &run->recording);
 }
 
 static void end(struct run *run) {
-    for (int i = 0; i < RANKS * STEPS; i++) {
-        aorta_rank_step_free(&run->steps[i]);
-        sample_free(&run->samples[i]);
-    }
-    aorta_transfers_free(&run->transfers);
-    aorta_shapes_free(&run->shapes);
+    sample_recording_free(&run->recording);
+    for (int i = 0; i < RANKS * STEPS; i++) sample_free(&run->samples[i]);
 }
 
 static double step_us(const struct run *run) {
@@ -109,13 +101,14 @@ static double step_us(const struct run *run) {
     return sum / RANKS / (STEPS - 1) / US;
 }
 
-static struct aorta_gains gains_of(const struct run *run) {
-    const struct aorta_replay_run input = {run->steps, RANKS * STEPS, &run->transfers, &run->shapes};
-    struct aorta_replay_steps built;
+static struct aorta_gains gains_of(struct run *run) {
+    struct aorta_trace_graph built;
     struct aorta_gains gains;
-    check_ok(aorta_replay_steps_make(&input, STEPS, &built));
+    check_ok(analyze(run, 0));
+    assert_true(run->recording.analysis.common_clock);
+    check_ok(aorta_trace_graph_make(&run->recording.analysis, &built));
     check_ok(aorta_gains_measure(&built.graph, &gains));
-    aorta_replay_steps_free(&built);
+    aorta_trace_graph_free(&built);
     assert_true(gains.replayed_ns == gains.measured_ns);
     assert_true(gains.measured_ns == step_us(run) * US);
     return gains;
@@ -178,13 +171,14 @@ static void nothing_is_lost(void **state) {
 static void what_cannot_be_replayed_says_why(void **state) {
     (void)state;
     struct run run;
+    struct aorta_trace_graph built;
     make(&(struct case_of){.ahead = true}, &run);
-    struct aorta_replay_steps built;
-    struct aorta_replay_run input = {run.steps, RANKS * STEPS, &run.transfers, &run.shapes};
-    check_fails(aorta_replay_steps_make(&input, 2, &built), AORTA_UNSUPPORTED, "fewer than 3 steps");
-    for (size_t i = 0; i < run.samples[3].profile.range_count; i++)
-        run.samples[3].profile.ranges[i].enqueue_ns = INT64_MIN;
-    check_fails(aorta_replay_steps_make(&input, STEPS, &built), AORTA_UNSUPPORTED, "were not recorded");
+    check_ok(analyze(&run, STEPS - 2));
+    check_fails(aorta_trace_graph_make(&run.recording.analysis, &built), AORTA_UNSUPPORTED, "fewer than 3 steps");
+    sample_recording_free(&run.recording);
+    for (int i = 0; i < RANKS * STEPS; i++) run.samples[i].profile.own_clock = true;
+    check_ok(analyze(&run, 0));
+    check_fails(aorta_trace_graph_make(&run.recording.analysis, &built), AORTA_UNSUPPORTED, "clocks are not one");
     end(&run);
 }
 

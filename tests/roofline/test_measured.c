@@ -1,12 +1,13 @@
 /* The roofline of our own steps, from ranges around operations and from the kernels within them. */
 #include "check.h"
 #include "roofline/roofline.h"
+#include "samples/measured.h"
 
 #include <math.h>
 
 /* A device of 1 TFLOP/s in single precision and 100 GB/s. */
-static struct aorta_peaks round_peaks(void) {
-    struct aorta_peaks peaks = {.device = "this device", .source = "measured", .gbytes_per_s = 100};
+static struct aorta_measured_peaks round_peaks(void) {
+    struct aorta_measured_peaks peaks = {.gbytes_per_s = 100};
     for (int i = 0; i < AORTA_ARITHMETIC_COUNT; i++) peaks.tflops[i] = NAN;
     peaks.tflops[AORTA_IN_FP32] = 1;
     return peaks;
@@ -26,12 +27,18 @@ static struct aorta_range range(const char *function, const char *tag, int64_t s
 
 static struct aorta_roofline measure(struct aorta_range *ranges, size_t count, enum aorta_profile_source source,
                                      int64_t step_ns, bool on_gpu) {
-    const struct aorta_profile profile = {.source = source, .ranges = ranges, .range_count = count};
+    const struct aorta_profile profile = {
+        .source = source, .ranges = ranges, .range_count = count, .end_ns = ranges[count - 1].end_ns};
     const struct aorta_overlap overlap = {.span_ns = step_ns - 10, .lead_ns = 10};
     const struct aorta_iteration iteration = {.profile = &profile, .overlap = &overlap, .on_gpu = on_gpu};
-    const struct aorta_peaks peaks = round_peaks();
+    const struct aorta_measured_peaks peaks = round_peaks();
+    const struct aorta_measured_rank device = {.device_name = "box", .peaks = &peaks};
+    struct sample_recording recording;
     struct aorta_roofline roofline;
-    check_ok(aorta_roofline_of_steps(&iteration, 1, "box", &peaks, &roofline));
+    check_ok(sample_analyze(&iteration, 1, 0, &device, &recording));
+    check_ok(aorta_roofline_of_trace(&recording.analysis, 0, &roofline));
+    assert_string_equal(roofline.device_name, "box");
+    sample_recording_free(&recording);
     return roofline;
 }
 
