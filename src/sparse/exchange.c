@@ -6,10 +6,6 @@
 
 /* ---- memory ---- */
 
-aorta_status exchange_no_memory(void) {
-    return AORTA_ERROR(AORTA_MEMORY, "the tables of an exchange did not fit in host memory");
-}
-
 aorta_status exchange_take(struct aorta_sparse_exchange *x, size_t count, size_t each, const char *what, void *place) {
     void *memory;
     AORTA_TRY(aorta_device_alloc(x->s.context->device, (count ? count : 1) * each, what, &memory));

@@ -54,7 +54,9 @@ struct aorta_sparse_exchange {
 
 /* Device memory for `count` values of `each` bytes; *place is a pointer to it. The exchange's destroy frees it. */
 aorta_status exchange_take(struct aorta_sparse_exchange *x, size_t count, size_t each, const char *what, void *place);
-aorta_status exchange_no_memory(void);
+static inline aorta_status exchange_no_memory(void) {
+    return AORTA_ERROR(AORTA_MEMORY, "the tables of an exchange did not fit in host memory");
+}
 struct aorta_stream *exchange_compute(const struct aorta_sparse_exchange *x);
 bool exchange_coded(const struct aorta_sparse_exchange *x); /* rows are stored in 8 bits */
 bool exchange_has_cache(const struct aorta_sparse_exchange *x);
