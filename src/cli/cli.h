@@ -46,6 +46,9 @@ AORTA_MUST_USE aorta_status aorta_cli_print_text(struct aorta_text *text);
  * before there is anything to lose. NULL is fine. AORTA_CONFIG. */
 extern const char *const aorta_cli_csv_files[];
 AORTA_MUST_USE aorta_status aorta_cli_csv_prepare(const char *folder);
+/* From now on printing to nobody is an error of its write, and does not end the process: of commands that measure for
+ * long. Programs that are started do not inherit it. */
+void aorta_cli_outlive_readers(void);
 /* What was printed has really gone out: a full disk behind `aorta info --json > file` is AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_cli_finish_output(void);
 

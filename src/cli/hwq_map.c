@@ -112,15 +112,17 @@ static aorta_status emit(const struct map_arguments *arguments, const struct aor
     aorta_map_json(map, copies, device, &json);
     aorta_text_puts(&object, "\n");
     aorta_status status = aorta_status_join(aorta_text_check(&words), aorta_text_check(&object));
-    if (!status)
-        status = aorta_cli_print_beside(arguments->html ? arguments->html : arguments->output,
-                                        arguments->json ? object.data : words.data);
     if (!status && arguments->output) status = aorta_file_replace(arguments->output, object.data, object.length);
-    if (!status && arguments->plot) status = draw(map, device, arguments->plot);
+    aorta_status drawn = arguments->plot && !status ? draw(map, device, arguments->plot) : NULL;
     if (!status && arguments->html)
         status = aorta_page_write(
             &(struct aorta_page_results){.kind = "hwq_map", .title = "AORTA: hardware queues", .results = &object},
             arguments->html);
+    if (!status)
+        status = aorta_cli_print_beside(
+            arguments->output && aorta_file_is_standard_output(arguments->output) ? arguments->output : arguments->html,
+            arguments->json ? object.data : words.data);
+    status = aorta_status_join(status, drawn); /* a picture less is no reason to lose the map */
     aorta_text_free(&words);
     aorta_text_free(&object);
     return status;

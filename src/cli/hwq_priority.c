@@ -114,6 +114,11 @@ static aorta_status write_page(const struct hwq_values *values, struct aorta_tex
         values->html);
 }
 
+/* The next workloads run, and their results are written, also when nobody reads what is printed. */
+static void print_on(struct hwq_session *session, aorta_status status) {
+    session->unprinted = aorta_status_join(session->unprinted, status);
+}
+
 static aorta_status run_one(struct hwq_session *session, struct hwq_values *values,
                             const struct aorta_hwq_workload *w) {
     const struct counts counts = counts_for(values, w);
@@ -133,6 +138,7 @@ static aorta_status run_one(struct hwq_session *session, struct hwq_values *valu
     }
     /* What ran before a failure counts. */
     if (session->ranks.rank == 0) status = aorta_status_join(status, write_results(values, results, good));
+    print_on(session, hwq_session_print(session));
     const bool ended = !done || results[done - 1].verified;
     for (size_t i = 0; i < done; i++) aorta_hwq_result_free(&results[i]);
     free(results);
@@ -170,7 +176,7 @@ typedef aorta_status (*action)(struct hwq_session *session, struct hwq_values *v
 
 /* The next workloads run after a failure. */
 static aorta_status each_of_group(struct hwq_session *session, struct hwq_values *values, int group, action act,
-                                  const char *past) {
+                                  const char *past, struct aorta_text *summary) {
     struct tally tally = {0};
     for (size_t i = 0; aorta_hwq_workloads[i]; i++) {
         const struct aorta_hwq_workload *w = aorta_hwq_workloads[i];
@@ -178,28 +184,31 @@ static aorta_status each_of_group(struct hwq_session *session, struct hwq_values
         tally.ran++;
         count(&tally, session, w, act(session, values, w));
     }
-    if (!values->quiet && session->ranks.rank == 0 && session->table) AORTA_TRY(aorta_cli_print(session->table->data));
     if (!values->quiet && session->ranks.rank == 0)
-        printf("%zu of %s %s well\n", tally.ran - tally.failed, aorta_counted((long long)tally.ran, "workload").text,
-               past);
+        aorta_text_printf(summary, "%zu of %s %s well\n", tally.ran - tally.failed,
+                          aorta_counted((long long)tally.ran, "workload").text, past);
     if (!tally.failed) return NULL;
     return AORTA_ERROR(AORTA_DEVICE, "%zu of %zu workloads failed: %s", tally.failed, tally.ran, tally.names);
 }
 
 /* Recordings come after all measurements: a tracer's library stays in the process. */
 static aorta_status run_group(struct hwq_session *session, struct hwq_values *values, int group) {
-    struct aorta_text table = {0}, results = {0};
+    struct aorta_text table = {0}, results = {0}, summary = {0}, recorded_summary = {0};
     session->table = &table;
     session->brief = values->streams.count != 1;
     session->results = &results;
-    aorta_status status = each_of_group(session, values, group, run_one, "ran");
+    aorta_status status = each_of_group(session, values, group, run_one, "ran", &summary);
     if (session->ranks.rank == 0) status = aorta_status_join(status, write_page(values, &results));
+    if (!values->quiet && session->ranks.rank == 0) print_on(session, aorta_cli_print(table.data));
+    print_on(session, aorta_cli_print_text(&summary));
     aorta_text_free(&table);
     aorta_text_free(&results);
     session->table = session->results = NULL;
-    if (!values->profile) return status;
-    aorta_status recorded = each_of_group(session, values, group, record_one, "were recorded");
-    return aorta_status_join(status, aorta_annotate(recorded, "--profile"));
+    if (!values->profile) return aorta_status_join(status, session->unprinted);
+    aorta_status recorded = each_of_group(session, values, group, record_one, "were recorded", &recorded_summary);
+    print_on(session, aorta_cli_print_text(&recorded_summary));
+    status = aorta_status_join(status, aorta_annotate(recorded, "--profile"));
+    return aorta_status_join(status, session->unprinted);
 }
 
 static aorta_status open_and_run(struct hwq_values *values, int group) {

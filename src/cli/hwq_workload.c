@@ -264,6 +264,7 @@ aorta_status hwq_check(const struct hwq_values *values, const char *command, con
 aorta_status hwq_session_open(const struct hwq_values *values, struct hwq_session *session) {
     *session = (struct hwq_session){.log = {.level = values->quiet ? AORTA_LOG_ERROR : AORTA_LOG_INFO, .rank = -1},
                                     .timeout_s = values->timeout_s};
+    aorta_cli_outlive_readers();
     AORTA_TRY(aorta_ranks_detect(&session->ranks));
     if (session->ranks.world_size > 1) session->log.rank = session->ranks.rank;
     if (values->profile) aorta_tracer_prepare();
@@ -276,6 +277,7 @@ void hwq_session_close(struct hwq_session *session, aorta_status failure) {
         aorta_comm_abort(session->world, aorta_code_exit(aorta_status_code(failure)));
     }
     const bool met = session->world != NULL;
+    aorta_text_free(&session->reports);
     aorta_comm_close(session->world);
     aorta_device_close(session->device);
     aorta_status left = failure ? NULL : aorta_comm_shutdown(met ? &session->ranks : NULL, session->timeout_s);
@@ -304,10 +306,9 @@ static void update_progress(void *user, int64_t done) {
     aorta_progress_update(user, done, NULL);
 }
 
-static aorta_status print_run(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result) {
-    struct aorta_text text = {0};
-    aorta_hwq_run_text(run, result, &text);
-    return aorta_cli_print_text(&text);
+aorta_status hwq_session_print(struct hwq_session *session) {
+    if (!session->reports.length && !session->reports.failed) return NULL;
+    return aorta_cli_print_text(&session->reports);
 }
 
 static struct aorta_hwq_run describe_run(const struct hwq_session *session, const struct hwq_values *values,
@@ -349,7 +350,7 @@ aorta_status hwq_run_one(struct hwq_session *session, const struct hwq_values *v
     if (!status && values->stamps && session->ranks.rank == 0)
         status = aorta_hwq_stamps_file_write(&stamps_file, values->stamps);
     aorta_hwq_stamps_file_free(&stamps_file);
-    if (!status && show && !session->brief) status = print_run(&run, result);
+    if (!status && show && !session->brief) aorta_hwq_run_text(&run, result, &session->reports);
     if (status || !result->verified || strcmp(result->verified, "passed") == 0) return status;
     if (!result->worst_at)
         return AORTA_ERROR(AORTA_DEVICE, "%s: --verify failed: nothing was compared", workload->name);

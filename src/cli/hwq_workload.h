@@ -28,7 +28,9 @@ struct hwq_session {
     double timeout_s;           /* how long ranks wait for each other */
     struct aorta_text *table;   /* of run-priority, a row for each workload; else NULL */
     struct aorta_text *results; /* of run-priority, for the page */
+    aorta_status unprinted;     /* of run-priority: why something could not be printed; the run goes on */
     bool brief;                 /* no report of each run: a table of all follows */
+    struct aorta_text reports;  /* of runs, to be printed when their results are written; hwq_session_print */
 };
 
 /* Reads the words after the workload's name or the group. `workload` NULL: without options of its own; `many`: the
@@ -55,11 +57,14 @@ AORTA_MUST_USE aorta_status hwq_session_open(const struct hwq_values *values, st
 /* After a failure of one of several ranks, which the others may wait for in a collective: prints its message, ends
  * every rank with its exit code, and does not return. */
 void hwq_session_close(struct hwq_session *session, aorta_status failure);
-/* Runs one workload on `streams` streams (0: recommended), and prints its report unless quiet or brief. Free *result in
+/* Runs one workload on `streams` streams (0: recommended), and adds its report to session->reports unless quiet or
+ * brief. Free *result in
  * any case. AORTA_DEVICE when a verification failed. */
 AORTA_MUST_USE aorta_status hwq_run_one(struct hwq_session *session, const struct hwq_values *values,
                                         const struct aorta_hwq_workload *workload, int64_t streams,
                                         struct aorta_hwq_result *result);
+/* Prints the reports so far. Files come first: whoever reads the standard output may end, or its disk be full. */
+AORTA_MUST_USE aorta_status hwq_session_print(struct hwq_session *session);
 /* Writes the trace file of --profile below --profile-dir, in its folder `name` (NULL: there itself), and prints its
  * path. After all measurements. Every rank calls it. AORTA_DEVICE when nothing could be recorded. */
 AORTA_MUST_USE aorta_status hwq_record_one(struct hwq_session *session, const struct hwq_values *values,

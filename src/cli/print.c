@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,15 @@ aorta_status aorta_cli_print_text(struct aorta_text *text) {
     if (!status) status = aorta_cli_print(text->data);
     aorta_text_free(text);
     return status;
+}
+
+/* A handler is not inherited, as that a signal is ignored would be. */
+static void no_death(int signal) {
+    (void)signal;
+}
+
+void aorta_cli_outlive_readers(void) {
+    sigaction(SIGPIPE, &(struct sigaction){.sa_handler = no_death, .sa_flags = SA_RESTART}, NULL);
 }
 
 aorta_status aorta_cli_finish_output(void) {

@@ -89,7 +89,7 @@ static aorta_status report(const struct report_arguments *arguments, struct aort
     };
     struct aorta_text text = {0}, json = {0};
     aorta_status status = aorta_report_make(&options, &log, &text, &json);
-    if (!status) status = aorta_cli_print(arguments->json ? json.data : text.data);
+    if (text.length) status = aorta_status_join(status, aorta_cli_print(arguments->json ? json.data : text.data));
     aorta_text_free(&text);
     aorta_text_free(&json);
     return status;

@@ -202,14 +202,14 @@ static aorta_status show(const struct aorta_trace_run_arguments *arguments, stru
     aorta_status status = choose_steps(arguments, outcome, &steps);
     if (outcome->words.data) put_lines(outcome->words.data);
     if (!status) status = analyze(outcome, steps, &text, &json);
-    if (!status && arguments->json) status = aorta_cli_print(json.data);
-    if (!status && !arguments->json && text.data) fputs(text.data, stderr);
     if (!status && arguments->output) {
         char *path = aorta_path_join(arguments->output, "analysis.json");
         status =
             path ? aorta_file_replace(path, json.data, json.length) : AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
         free(path);
     }
+    if (!status && arguments->json) status = aorta_cli_print(json.data);
+    if (!status && !arguments->json && text.data) fputs(text.data, stderr);
     aorta_text_free(&text);
     aorta_text_free(&json);
     return status;

@@ -11,15 +11,10 @@
 
 /* ---- signals ---- */
 
-/* Programs that are started do not inherit a handler, as they would that a signal is ignored. */
-static void no_death(int signal) {
-    (void)signal;
-}
-
 void aorta_train_finish_prepare(void) {
     sigset_t set = aorta_ending_signals();
     pthread_sigmask(SIG_BLOCK, &set, NULL);
-    sigaction(SIGPIPE, &(struct sigaction){.sa_handler = no_death, .sa_flags = SA_RESTART}, NULL);
+    aorta_cli_outlive_readers();
 }
 
 /* What comes now ends the process. */
@@ -48,10 +43,8 @@ static aorta_status report(const struct aorta_train_finish *finish) {
     struct aorta_text text = {0};
     aorta_status status =
         aorta_report_after_run(finish->directory, NULL, aorta_terminal_width(stdout), finish->log, &text);
-    if (!status)
-        status = aorta_cli_print_text(&text);
-    else
-        aorta_text_free(&text);
+    if (text.length) status = aorta_status_join(status, aorta_cli_print_text(&text));
+    aorta_text_free(&text);
     if (!status) return NULL;
     return aorta_annotate(status, "the metrics in %s are complete, the report is not", finish->directory);
 }

@@ -1,5 +1,6 @@
 /* Colours: Okabe & Ito, "Color Universal Design" (2008), distinguishable for colour-blind readers too. */
 #include "report/plots.h"
+#include "base/clock.h"
 #include "base/files.h"
 #include "report/gnuplot.h"
 
@@ -187,67 +188,82 @@ static char *picture_path(const char *directory, const char *stem, const char *n
     return path;
 }
 
-/* Only what was drawn is listed: a plot that has nothing to show leaves the script empty. */
-static aorta_status run_script(struct aorta_text *script, const char *path, struct aorta_text *files) {
-    if (!script->length) return aorta_text_check(script);
-    AORTA_TRY(aorta_gnuplot_draw(script, AORTA_GNUPLOT_LIMIT_S, path));
-    aorta_text_printf(files, "%s\n", path);
-    return NULL;
-}
+/* The pictures of a report as they are drawn. */
+struct drawing {
+    const char *directory;
+    struct aorta_text *files, failed; /* paths of those drawn; what went wrong with the others, with "; " between */
+    bool hangs;                       /* gnuplot took all the time that it had: the others are not tried */
+};
 
-/* Frees script and path; without a path there was no memory for it. */
-static aorta_status draw(struct aorta_text *script, char *path, struct aorta_text *files) {
-    aorta_status status =
-        path ? run_script(script, path, files) : AORTA_ERROR(AORTA_MEMORY, "no memory for a picture's path");
-    aorta_text_free(script);
-    free(path);
+/* Only what was drawn is listed: a plot that has nothing to show leaves the script empty. */
+static aorta_status run_script(struct drawing *drawing, struct aorta_text *script, const char *path) {
+    const int64_t begun_ns = aorta_clock_ns();
+    if (!script->length) return aorta_text_check(script);
+    if (drawing->hangs) return AORTA_ERROR(AORTA_IO, "%s: not tried", path);
+    aorta_status status = aorta_gnuplot_draw(script, AORTA_GNUPLOT_LIMIT_S, path);
+    drawing->hangs = status && aorta_clock_ns() - begun_ns >= AORTA_GNUPLOT_LIMIT_S * INT64_C(1000000000);
+    if (!status) aorta_text_printf(drawing->files, "%s\n", path);
     return status;
 }
 
-static aorta_status draw_one(const struct aorta_labelled *run, const char *directory, const char *stem,
-                             const char *name, void (*plot)(const struct aorta_labelled *, struct aorta_text *),
-                             struct aorta_text *files) {
+/* Frees script and path; without a path there was no memory for it. A picture that fails does not end the others, but
+ * without gnuplot there are none. */
+static aorta_status draw(struct drawing *drawing, struct aorta_text *script, char *path) {
+    aorta_status status =
+        path ? run_script(drawing, script, path) : AORTA_ERROR(AORTA_MEMORY, "no memory for a picture's path");
+    aorta_text_free(script);
+    free(path);
+    if (!status || aorta_status_code(status) == AORTA_UNSUPPORTED) return status;
+    aorta_text_printf(&drawing->failed, "%s%s", drawing->failed.length ? "; " : "", aorta_status_message(status));
+    aorta_status_free(status);
+    return NULL;
+}
+
+static aorta_status draw_one(struct drawing *drawing, const struct aorta_labelled *run, const char *stem,
+                             const char *name, void (*plot)(const struct aorta_labelled *, struct aorta_text *)) {
     struct aorta_text script = {0};
-    char *path = picture_path(directory, stem, name);
+    char *path = picture_path(drawing->directory, stem, name);
     if (path) plot(run, &script);
-    return draw(&script, path, files);
+    return draw(drawing, &script, path);
 }
 
-static aorta_status draw_all(const struct aorta_labelled *runs, size_t count, const char *directory, const char *name,
-                             void (*plot)(const struct aorta_labelled *, size_t, struct aorta_text *),
-                             struct aorta_text *files) {
+static aorta_status draw_all(struct drawing *drawing, const struct aorta_labelled *runs, size_t count, const char *name,
+                             void (*plot)(const struct aorta_labelled *, size_t, struct aorta_text *)) {
     struct aorta_text script = {0};
-    char *path = picture_path(directory, "", name);
+    char *path = picture_path(drawing->directory, "", name);
     if (path) plot(runs, count, &script);
-    return draw(&script, path, files);
+    return draw(drawing, &script, path);
 }
 
-static aorta_status draw_run(const struct aorta_labelled *run, const char *directory, const char *stem,
-                             struct aorta_text *files) {
+static aorta_status draw_run(struct drawing *drawing, const struct aorta_labelled *run, const char *stem) {
     if (!stem) return AORTA_ERROR(AORTA_MEMORY, "no memory for the names of pictures");
-    AORTA_TRY(draw_one(run, directory, stem, "_timeline.png", plot_timeline, files));
-    return draw_one(run, directory, stem, "_streams.png", aorta_plot_streams, files);
+    AORTA_TRY(draw_one(drawing, run, stem, "_timeline.png", plot_timeline));
+    return draw_one(drawing, run, stem, "_streams.png", aorta_plot_streams);
 }
 
-static aorta_status draw_runs(const struct aorta_labelled *runs, size_t count, const char *directory, char **stems,
-                              struct aorta_text *files) {
+static aorta_status draw_runs(struct drawing *drawing, const struct aorta_labelled *runs, size_t count, char **stems) {
     bool any = false;
     for (size_t i = 0; i < count; i++) {
         if (!runs[i].has_verdict) continue;
         any = true;
         stems[i] = picture_stem(runs[i].run.label, stems, i);
-        AORTA_TRY(draw_run(&runs[i], directory, stems[i], files));
+        AORTA_TRY(draw_run(drawing, &runs[i], stems[i]));
     }
     if (!any) return NULL;
-    AORTA_TRY(draw_all(runs, count, directory, "overlap_breakdown.png", plot_breakdown, files));
-    return draw_all(runs, count, directory, "overlap_ratio.png", plot_ratio, files);
+    AORTA_TRY(draw_all(drawing, runs, count, "overlap_breakdown.png", plot_breakdown));
+    return draw_all(drawing, runs, count, "overlap_ratio.png", plot_ratio);
 }
 
 aorta_status aorta_plots_draw(const struct aorta_labelled *runs, size_t count, const char *directory,
                               struct aorta_text *files) {
     char **stems = calloc(count + 1, sizeof *stems);
     if (!stems) return AORTA_ERROR(AORTA_MEMORY, "no memory for the pictures of %zu runs", count);
-    aorta_status status = draw_runs(runs, count, directory, stems, files);
+    struct drawing drawing = {.directory = directory, .files = files};
+    aorta_status status = draw_runs(&drawing, runs, count, stems);
+    if (!status) status = aorta_text_check(&drawing.failed);
+    if (!status && drawing.failed.length)
+        status = AORTA_ERROR(AORTA_IO, "pictures are missing: %s", drawing.failed.data);
+    aorta_text_free(&drawing.failed);
     for (size_t i = 0; i < count; i++) free(stems[i]);
     free(stems);
     return status;

@@ -127,13 +127,13 @@ static aorta_status write_page(const struct aorta_report_options *options, const
     return status;
 }
 
-/* A picture less is no reason to lose the figures. */
-static void draw_pictures(const struct aorta_labelled *runs, size_t count, const char *directory,
-                          const struct aorta_log *log, struct aorta_text *files) {
+static aorta_status draw_pictures(const struct aorta_labelled *runs, size_t count, const char *directory,
+                                  const struct aorta_log *log, struct aorta_text *files) {
     aorta_status status = aorta_plots_draw(runs, count, directory, files);
-    if (!status) return;
+    if (aorta_status_code(status) != AORTA_UNSUPPORTED) return status;
     aorta_log(log, AORTA_LOG_WARNING, "%s", aorta_status_message(status));
     aorta_status_free(status);
+    return NULL;
 }
 
 static void print_files(const struct aorta_text *files, struct aorta_text *text) {
@@ -150,16 +150,19 @@ static aorta_status write_report(const struct aorta_report_options *options, con
                                  struct aorta_text *json) {
     size_t count = options->input_count;
     struct aorta_text files = {0};
+    aorta_status drawn = NULL;
     aorta_status status = aorta_summary_write(runs, count, pair[0], pair[1], json);
     if (!status) status = aorta_directory_make(options->output);
     if (!status) status = write_summary(options->output, json, &files);
     if (!status) status = write_page(options, runs, json, log, &files);
-    if (!status && options->pictures) draw_pictures(runs, count, options->output, log, &files);
+    if (!status && options->pictures) drawn = draw_pictures(runs, count, options->output, log, &files);
     for (size_t i = 0; !status && i < count; i++) status = print_run(&runs[i], count > 1, options->width, text);
     if (!status && pair[0] >= 0) status = print_comparison(&runs[pair[0]], &runs[pair[1]], text);
     if (!status) print_files(&files, text);
     aorta_text_free(&files);
-    return status;
+    if (status) aorta_text_clear(text);
+    if (status) aorta_text_clear(json);
+    return aorta_status_join(status, drawn); /* a picture less is no reason to lose the figures */
 }
 
 static aorta_status read_and_analyse(const struct aorta_report_options *options, const struct aorta_log *log,

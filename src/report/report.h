@@ -26,7 +26,8 @@ struct aorta_report_options {
 
 /* Reads the inputs, writes summary.json, the page and the pictures into `output`. `text` receives what is to be
  * printed: the verdict of each label and where the files are; `json` the summary. Either may be NULL. A missing gnuplot
- * is a warning in the log. */
+ * is a warning in the log. AORTA_IO for pictures that could not be drawn names all of them; `text` and `json` are whole
+ * then too. After any other failure both are empty. */
 AORTA_MUST_USE aorta_status aorta_report_make(const struct aorta_report_options *options, const struct aorta_log *log,
                                               struct aorta_text *text, struct aorta_text *json);
 

@@ -1,0 +1,122 @@
+/* Files first, then the terminal: where nothing can be printed, each command ends with exit code 1, and its files are
+ * whole. */
+#include "base/files.h"
+#include "check.h"
+#include "folder.h"
+#include "report/page.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ZERO TRACE_DATA "/fsdp2_rank0.json"
+#define ONE TRACE_DATA "/fsdp2_rank1.json"
+#define TRAIN                                                                                                          \
+    "train --override training.output_dir=%s training.max_steps=4 training.batch_size=2 dataset.num_samples=64 "       \
+    "dataset.vocab_size=64 model.num_layers=1 model.model_dim=16 model.num_heads=2 model.mlp_hidden_dim=16 "           \
+    "model.vocab_size=64 model.embedding_dim=8"
+
+static const struct {
+    const char *words, *file, *part; /* "out" in the words and the file: a new one for each try */
+    bool page;                       /* it needs a build with pages */
+} commands[] = {
+    {"trace merge " ZERO " " ONE " -o out.json", "out.json", "\"traceEvents\"", false},
+    {"trace analyze " ZERO " --html out.html", "out.html", "</html>", true},
+    {"trace compare " ZERO " " ONE " --html out.html", "out.html", "</html>", true},
+    {"trace run --tool cuda --json -o out -- true", "out/analysis.json", "\"schema_version\"", false},
+    {"whatif " ZERO " " ONE " --html out.html", "out.html", "</html>", true},
+    {"hwq run tiny_kernel_stress -d cpu -i 3 -w 0 -o out.json", "out.json", "\"iteration_times_ms\"", false},
+    {"hwq sweep tiny_kernel_stress -d cpu -s 1,2 -i 3 -w 0 -o out.json", "out.json", "\"analysis\"", false},
+    {"hwq run-priority P2 -d cpu -s 4 -i 1 -w 0 -o out", "out/graph_subgraphs_streams4.json", "\"latency_ms\"", false},
+    {"hwq map -d cpu --streams 2 --copy-streams 0 --comm-streams 0 --copy-mb 0 -o out.json", "out.json",
+     "\"queue_count\"", false},
+    {"hwq compare -b h.json -t h.json --html out.html", "out.html", "</html>", true},
+    {"sdma -d cpu --matrix-size 64 --copy-mb 1 --iterations 2 --html out.html", "out.html", "</html>", true},
+    {"report --log-dir run -o out", "out/summary.json", "\"labels\"", false},
+    {"sweep -o out --env X=1 --no-baseline --repeats 1 --no-trace -- sh -c 'echo {\\\"step_ms\\\": 5} "
+     ">$AORTA_SWEEP_RESULT'",
+     "out/sweep.json", "\"best\"", false},
+    {"sweep --read swept --html out.html", "out.html", "</html>", true},
+};
+
+/* Exit code with this behind the command. */
+static int run(const char *words, const char *behind) {
+    char command[2048];
+    snprintf(command, sizeof command, "rm -rf out out.json out.html; { %s %s; } 2>errors %s", AORTA_PROGRAM, words,
+             behind);
+    const int status = system(command);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void check_file(size_t i, const char *behind) {
+    char *bytes;
+    size_t length;
+    aorta_status status = aorta_file_read(commands[i].file, &bytes, &length);
+    if (status) fail_msg("aorta %s %s: %s", commands[i].words, behind, aorta_status_message(status));
+    if (!strstr(bytes, commands[i].part)) fail_msg("aorta %s %s: no %s", commands[i].words, behind, commands[i].part);
+    free(bytes);
+}
+
+static void test_files_come_first(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        if (commands[i].page && !aorta_page_available()) continue;
+        int code = run(commands[i].words, ">/dev/full");
+        const int expected = strncmp(commands[i].words, "trace run", 9) ? 1 : 0; /* there it is the program's */
+        if (code != expected) fail_msg("aorta %s >/dev/full: exit code %d", commands[i].words, code);
+        check_file(i, ">/dev/full");
+        (void)run(commands[i].words, "| true"); /* the shell's code is true's */
+        check_file(i, "| true");
+    }
+}
+
+/* ---- pictures ---- */
+
+/* A name that is taken by a folder, and one more: the others are drawn, both are named, the figures are printed. */
+static void test_missing_pictures_are_named(void **state) {
+    (void)state;
+    if (system("gnuplot --version >/dev/null 2>&1")) skip();
+    char *output;
+    size_t length;
+    assert_int_equal(system("mkdir -p pictures/run_timeline.png pictures/overlap_ratio.png"), 0);
+    const int status = system(AORTA_PROGRAM " report --log-dir run -o pictures >said 2>&1");
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    check_ok(aorta_file_read("said", &output, &length));
+    static const char *const parts[] = {
+        "pictures are missing: ", "pictures/run_timeline.png: ", "pictures/overlap_ratio.png: ", "Verdict: ",
+        "pictures/overlap_breakdown.png\n"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strstr(output, parts[i])) fail_msg("no \"%s\" in:\n%s", parts[i], output);
+    free(output);
+    assert_int_equal(access("pictures/overlap_breakdown.png", R_OK), 0);
+    assert_int_equal(access("pictures/run_streams.png", R_OK), 0);
+    assert_int_equal(access("pictures/summary.json", R_OK), 0);
+}
+
+/* ---- the folder ---- */
+
+static char folder[FOLDER_PATH];
+
+static int enter(void **state) {
+    (void)state;
+    char command[1024];
+    folder_make(folder, "outputs");
+    if (chdir(folder)) return 1;
+    snprintf(command, sizeof command, AORTA_PROGRAM " " TRAIN " -q >train.log 2>&1", "run");
+    if (system(command)) return 1;
+    if (system(AORTA_PROGRAM " hwq run tiny_kernel_stress -d cpu -i 3 -w 0 -q -o h.json")) return 1;
+    return system(AORTA_PROGRAM " sweep -o swept --env X=1 --no-baseline --repeats 1 --no-trace -- sh -c 'echo "
+                                "{\\\"step_ms\\\": 5} >$AORTA_SWEEP_RESULT' >sweep.log 2>&1");
+}
+
+static int leave(void **state) {
+    (void)state;
+    return chdir("/") || folder_remove(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files_come_first),
+                                       cmocka_unit_test(test_missing_pictures_are_named)};
+    return cmocka_run_group_tests(tests, enter, leave);
+}
