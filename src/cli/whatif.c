@@ -13,7 +13,7 @@
 
 struct whatif_arguments {
     const char *ranks, *bandwidth, *latency, *compute, *copies, *step_range, *html;
-    struct aorta_string_list without;
+    struct aorta_string_list without, remedies;
     int64_t ranks_per_node;
     bool json;
 };
@@ -36,6 +36,9 @@ static const struct aorta_option rows[] = {
      .help = "speed of copies between host and device against the recording, as by another PCIe: 2x, 0.5x"},
     {"without", AORTA_OPTION_STRING_LIST, AT(without), "null", .nullable = true, .argument = "CAUSE",
      .help = "without this cause of the verdict (host_launch, host_sync, …); repeat it for several"},
+    {"remedy", AORTA_OPTION_STRING_LIST, AT(remedies), "null", .nullable = true, .argument = "KEY[=VALUE]",
+     .help = "with this remedy of compute (precision=bf16, attention, fusion, …; docs/remedies.md); repeat it for "
+             "several"},
     {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
      .help = "of traces: a step begins with each range whose name matches, as in aorta trace analyze"},
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
@@ -46,7 +49,7 @@ static const struct aorta_option rows[] = {
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta whatif FILE|DIR|RUN [--ranks 8,64,1024] [--bandwidth 400G] [--latency 5us] [--ranks-per-node 8] "
-             "[--compute 2x] [--copies 2x] [--without CAUSE …] [--html OUT] [--json]",
+             "[--compute 2x] [--copies 2x] [--without CAUSE …] [--remedy KEY[=VALUE] …] [--html OUT] [--json]",
     .about = "Replays the recorded step with other resources: more ranks, other links, faster kernels, without a "
              "cause. Takes traces as aorta trace analyze does, or the directory of a run of aorta train. Prints what "
              "it assumes.",
@@ -63,6 +66,7 @@ struct request {
     double ns_per_byte, latency_ns; /* negative: not given */
     double compute, copies;
     uint32_t removed;
+    uint32_t remedies; /* bits */
 };
 
 /* ---- values ---- */
@@ -156,10 +160,31 @@ static aorta_status read_cause(const char *name, struct request *request) {
     return status;
 }
 
+static aorta_status read_remedy(const char *name, struct request *request) {
+    const char *known[AORTA_REMEDY_COUNT];
+    struct aorta_text list = {0};
+    const uint32_t found = aorta_remedy_find(name);
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
+        known[i] = aorta_remedy_key((enum aorta_remedy)i);
+        aorta_text_printf(&list, "%s%s", i ? ", " : "", known[i]);
+    }
+    request->remedies |= found;
+    aorta_status status = NULL;
+    const char *nearest = found ? NULL : aorta_nearest(name, known, AORTA_REMEDY_COUNT);
+    if (!found)
+        status = AORTA_ERROR(AORTA_USAGE, "--remedy %s: no such remedy%s%s%s; one of %s", name,
+                             nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "",
+                             list.data ? list.data : "");
+    aorta_text_free(&list);
+    return status;
+}
+
 static aorta_status read_request(const struct whatif_arguments *arguments, struct request *request) {
     AORTA_TRY(read_resources(arguments, request));
     AORTA_TRY(read_ranks(arguments->ranks, request));
     for (size_t i = 0; i < arguments->without.count; i++) AORTA_TRY(read_cause(arguments->without.items[i], request));
+    for (size_t i = 0; i < arguments->remedies.count; i++)
+        AORTA_TRY(read_remedy(arguments->remedies.items[i], request));
     return NULL;
 }
 
@@ -252,7 +277,10 @@ static aorta_status fill(struct whatif_page *page, const struct request *request
         .ranks = recorded, .network = page->whatif->recorded, .compute = 1, .copies = 1};
     struct aorta_whatif_step step;
     AORTA_TRY(aorta_whatif_run(page->whatif, &unchanged, &step));
-    page->replayed_ns = step.step_ns;
+    if (page->remedies.set)
+        page->replayed_ns = page->remedies.before_ns;
+    else
+        page->replayed_ns = step.step_ns;
     int most = request->rank_count ? request->ranks[request->rank_count - 1] : recorded;
     AORTA_TRY(add_row(page, recorded, true));
     for (size_t i = 0; i < request->rank_count; i++) AORTA_TRY(add_row(page, request->ranks[i], true));
@@ -276,7 +304,8 @@ static aorta_status print(const struct whatif_page *page, const struct whatif_ar
 }
 
 static aorta_status replay(const struct aorta_graph *graph, const struct aorta_whatif_collectives *collectives,
-                           const struct whatif_arguments *arguments, const struct request *request) {
+                           const struct whatif_arguments *arguments, const struct request *request,
+                           struct whatif_remedies remedies) {
     enum { DOUBLINGS = 32 };
     struct aorta_whatif whatif;
     AORTA_TRY(aorta_whatif_begin(graph, collectives, (int)arguments->ranks_per_node, request->latency_ns, &whatif));
@@ -284,6 +313,7 @@ static aorta_status replay(const struct aorta_graph *graph, const struct aorta_w
     struct whatif_page page = {.whatif = &whatif,
                                .resources = resources_of(&whatif, request),
                                .path = aorta_graph_critical(graph),
+                               .remedies = remedies,
                                .bandwidth_given = request->ns_per_byte >= 0,
                                .latency_given = request->latency_ns >= 0,
                                .rows = calloc(request->rank_count + DOUBLINGS, sizeof *page.rows)};
@@ -304,10 +334,14 @@ struct task {
 static aorta_status replay_trace(const struct aorta_trace_analysis *analysis, const struct task *task) {
     struct aorta_trace_graph built;
     struct aorta_whatif_collectives collectives;
+    struct whatif_remedies remedies = {.set = task->request->remedies};
     AORTA_TRY(aorta_trace_graph_make(analysis, &built));
     aorta_status status = aorta_whatif_of_trace(analysis, &built, &collectives);
     if (!status) {
-        status = replay(&built.graph, &collectives, task->arguments, task->request);
+        if (remedies.set)
+            status =
+                aorta_verdict_apply_remedies(analysis, &built, remedies.set, &remedies.before_ns, &remedies.saved_ns);
+        if (!status) status = replay(&built.graph, &collectives, task->arguments, task->request, remedies);
         aorta_whatif_collectives_free(&collectives);
     }
     aorta_trace_graph_free(&built);

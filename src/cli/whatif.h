@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "replay/whatif.h"
+#include "roofline/remedies.h"
 
 /* Efficiency below this is where scaling stops. */
 #define WHATIF_SCALES 0.8
@@ -15,11 +16,19 @@ struct whatif_row {
     struct aorta_whatif_step step;
 };
 
+/* Remedies of compute that the graph has. */
+struct whatif_remedies {
+    uint32_t set;     /* aorta_remedy_bit of each; 0: none */
+    double before_ns; /* the step replayed without them */
+    double saved_ns;  /* kernel time a step, mean over ranks */
+};
+
 struct whatif_page {
     const struct aorta_whatif *whatif;
     struct aorta_whatif_resources resources; /* but for the ranks */
     struct aorta_graph_path path;            /* of the recording */
     double replayed_ns;                      /* step with nothing changed */
+    struct whatif_remedies remedies;
     bool bandwidth_given, latency_given;
     struct whatif_row *rows; /* ascending ranks; doublings of the recorded number, and those asked for */
     size_t row_count;

@@ -145,6 +145,16 @@ static void text_causes(const struct whatif_page *page, struct aorta_text *out) 
     }
 }
 
+static void text_remedies(const struct whatif_page *page, struct aorta_text *out) {
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
+        if (page->remedies.set & aorta_remedy_bit((enum aorta_remedy)i))
+            aorta_text_printf(out, "with %s%s: %s\n", aorta_remedy_key((enum aorta_remedy)i),
+                              aorta_remedy_is_upper((enum aorta_remedy)i) ? " (at most)" : "",
+                              aorta_remedy_change((enum aorta_remedy)i));
+    if (page->remedies.set)
+        aorta_text_printf(out, "kernels save %s ms a step\n", aorta_brief(page->remedies.saved_ns / 1e6).text);
+}
+
 static void text_table(const struct whatif_page *page, struct aorta_text *out) {
     aorta_text_printf(out, "\n%8s %12s %12s %11s %13s\n", "ranks", "step ms", "exposed ms", "efficiency",
                       "of recorded");
@@ -196,6 +206,7 @@ void whatif_text(const struct whatif_page *page, int width, struct aorta_text *o
                       page->replayed_ns / 1e6);
     text_link(page, out);
     text_causes(page, out);
+    text_remedies(page, out);
     text_table(page, out);
     text_curve(page, out);
     text_limit(page, width, out);
@@ -207,6 +218,16 @@ void whatif_text(const struct whatif_page *page, int width, struct aorta_text *o
 
 static void say_json(void *user, const char *sentence) {
     aorta_json_string(user, sentence);
+}
+
+static void json_remedies(const struct whatif_page *page, struct aorta_json *json) {
+    if (!page->remedies.set) return;
+    aorta_json_key_array(json, "remedies");
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
+        if (page->remedies.set & aorta_remedy_bit((enum aorta_remedy)i))
+            aorta_json_string(json, aorta_remedy_key((enum aorta_remedy)i));
+    aorta_json_array_end(json);
+    aorta_json_key_double(json, "kernels_saved_ms", page->remedies.saved_ns / 1e6);
 }
 
 static void json_link(struct aorta_json *json, const char *key, struct aorta_link link) {
@@ -286,6 +307,7 @@ void whatif_json(const struct whatif_page *page, struct aorta_text *out) {
     aorta_json_key_double(&json, "unexplained_share", share(page->path.unexplained_ns, page));
     json_fit(&json, &page->whatif->fit);
     json_resources(&json, &page->resources);
+    json_remedies(page, &json);
     json_rows(&json, page);
     json_limit(&json, page);
     aorta_json_key_array(&json, "assumptions");

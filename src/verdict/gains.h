@@ -17,4 +17,10 @@ AORTA_MUST_USE aorta_status aorta_verdict_remedies(const struct aorta_trace_anal
                                                    const struct aorta_trace_graph *built, double step_ns,
                                                    struct aorta_verdict *verdict);
 
+/* Gives the graph the lags of a step with these remedies (bits), in place. before_ns: the step replayed without them;
+ * saved_ns: kernel time a step, mean over ranks. AORTA_MEMORY. (remedy_gains.c) */
+AORTA_MUST_USE aorta_status aorta_verdict_apply_remedies(const struct aorta_trace_analysis *analysis,
+                                                         struct aorta_trace_graph *built, uint32_t set,
+                                                         double *before_ns, double *saved_ns);
+
 #endif

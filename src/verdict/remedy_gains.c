@@ -62,14 +62,25 @@ static bool is_worth(const struct measured *measured, enum aorta_remedy remedy) 
 
 /* ---- the step ---- */
 
-static aorta_status step_with(struct measured *measured, uint32_t set, uint32_t removed, double *step_ns) {
-    struct aorta_graph scaled;
+/* Returns the kernel time saved a step, mean over ranks. */
+static double fill_scales(struct measured *measured, uint32_t set) {
+    double saved_ns = 0;
     for (size_t i = 0; i < measured->rank_count; i++) {
         const size_t count = measured->analysis->ranks[i].trace->work_count;
         for (size_t j = 0; j < count; j++) measured->scales[i][j] = (struct aorta_work_scale){1, false};
-        (void)aorta_remedies_apply(&measured->ranks[i], set, measured->scales[i]);
+        saved_ns += aorta_remedies_apply(&measured->ranks[i], set, measured->scales[i]);
     }
-    AORTA_TRY(aorta_graph_scale(measured->built, (const struct aorta_work_scale *const *)measured->scales, &scaled));
+    return measured->rank_count ? saved_ns / (double)measured->rank_count : 0;
+}
+
+static aorta_status scale_graph(const struct measured *measured, struct aorta_graph *scaled) {
+    return aorta_graph_scale(measured->built, (const struct aorta_work_scale *const *)measured->scales, scaled);
+}
+
+static aorta_status step_with(struct measured *measured, uint32_t set, uint32_t removed, double *step_ns) {
+    struct aorta_graph scaled;
+    (void)fill_scales(measured, set);
+    AORTA_TRY(scale_graph(measured, &scaled));
     aorta_status status = aorta_replay_run(&scaled, removed, &measured->replay);
     *step_ns = measured->replay.step_ns;
     aorta_graph_scaled_free(&scaled);
@@ -157,6 +168,25 @@ aorta_status aorta_verdict_remedies(const struct aorta_trace_analysis *analysis,
     if (!status) status = add_findings(&measured, verdict);
     if (!status && measured.without_ns / 1e6 < verdict->replay.floor_ms)
         verdict->replay.floor_ms = measured.without_ns / 1e6;
+    free_ranks(&measured);
+    return status;
+}
+
+aorta_status aorta_verdict_apply_remedies(const struct aorta_trace_analysis *analysis, struct aorta_trace_graph *built,
+                                          uint32_t set, double *before_ns, double *saved_ns) {
+    struct measured measured = {.analysis = analysis, .built = built};
+    struct aorta_graph scaled;
+    aorta_status status = make_ranks(&measured);
+    if (!status) status = aorta_replay_run(&built->graph, 0, &measured.replay);
+    if (!status) {
+        *before_ns = measured.replay.step_ns;
+        *saved_ns = fill_scales(&measured, set);
+        status = scale_graph(&measured, &scaled);
+    }
+    if (!status) {
+        aorta_graph_scaled_free(&built->graph);
+        built->graph = scaled;
+    }
     free_ranks(&measured);
     return status;
 }

@@ -2,11 +2,18 @@
 """Pairs of programs, one worse and one better form of each: what the remedies of compute promise against what they bring.
 
     remedies.py record OUT [--seconds 330] [--groups eager compiled] [--names NAME ...]   on a machine with one GPU
+    remedies.py check OUT --aorta BIN [--names NAME ...]                                 anywhere
     remedies.py list                                                                     the pairs
 
 `record` times both forms without a profiler (median step), records three steps of each with PyTorch's profiler
 (with shapes; of some also without), and writes OUT/truth.json and OUT/traces-N.tar. It does the pairs in order and
 stops before --seconds are over. A pair without a better form is a program in which nothing is to be had.
+
+`check` prints a line per pair: what the better form saves a step, what `aorta whatif --remedy` promises of it, the same
+of the kernels' time alone (of the two recordings, which the host does not limit), and which row of the verdict is
+first. A gain is right within 25%, or 2% of the step; first is right if the planted remedy is the first row that is one, or
+what stands before it promises more. Of programs in which nothing is to be had at most a quarter of the step may be
+promised. Exit status 1 when more than one pair in ten is wrong.
 Models are made from configurations, with random weights; nothing is fetched.
 """
 import argparse
@@ -16,6 +23,7 @@ import gzip
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tarfile
 import time
@@ -614,6 +622,86 @@ def record(arguments):
     return 0 if truth["pairs"] else 1
 
 
+# ---- checking ----
+
+def printed(aorta, *arguments):
+    done = subprocess.run([aorta, *arguments], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip()[:300])
+    return json.loads(done.stdout)
+
+
+def kernels_ms(analysis):
+    """Time of kernels a step, ms: what the verdict counts as compute."""
+    return sum(row["cost_ms"] for row in analysis["verdict"] if row["cause"] == "compute")
+
+
+def near(promised, measured, whole):
+    return abs(promised - measured) <= max(0.25 * abs(measured), 0.02 * whole)
+
+
+def promises(aorta, path, remedies):
+    """(ms a step, ms of kernels) that the remedies save by themselves."""
+    options = [word for remedy in remedies for word in ("--remedy", remedy)]
+    found = printed(aorta, "whatif", path, *options, "--json")
+    return found["replayed_ms"] - found["steps"][0]["step_ms"], found["kernels_saved_ms"]
+
+
+def check_pair(aorta, pair, folder):
+    """(the step's gain is right, the kernels' is, the planted remedy is first), and prints the line."""
+    name, worse = pair["name"], pair["worse"]
+    path = os.path.join(folder, f"{name}.worse.json.gz")
+    analysis = printed(aorta, "trace", "analyze", "--json", path)
+    rows = [row for row in analysis["verdict"] if row.get("remedy")]
+    said = f"{rows[0]['remedy']} {rows[0]['gain_ms']:.2f}" if rows else "-"
+    if "better" not in pair:
+        promised = sum(row["then_ms"] for row in rows)
+        good = promised <= 0.25 * worse["step_ms"]
+        print(f"{name:22} {'nothing to be had':30} {worse['step_ms']:7.2f} promised {promised:6.2f}   first {said}"
+              f"{'' if good else '   PROMISED'}", flush=True)
+        return good, good, good
+    saved = worse["step_ms"] - pair["better"]["step_ms"]
+    kernels = kernels_ms(analysis)
+    better = printed(aorta, "trace", "analyze", "--json", os.path.join(folder, f"{name}.better.json.gz"))
+    kernels_saved = kernels - kernels_ms(better)
+    gain, kernels_gain = promises(aorta, path, pair["remedies"])
+    right, kernels_right = near(gain, max(saved, 0), worse["step_ms"]), near(kernels_gain, max(kernels_saved, 0), kernels)
+    mine = [row["then_ms"] for row in rows if any(row["remedy"] == one or row["cause"] == one for one in pair["remedies"])]
+    first = saved < 0.02 * worse["step_ms"] or bool(mine) and max(mine) >= 0.95 * rows[0]["then_ms"] or bool(
+        rows) and rows[0]["then_ms"] > saved
+    print(f"{name:22} {'+'.join(pair['remedies']):30} {worse['step_ms']:7.2f} saved {saved:6.2f} promised {gain:6.2f}   "
+          f"kernels {kernels:7.2f} saved {kernels_saved:6.2f} promised {kernels_gain:6.2f}   first {said}"
+          f"{'' if right else '   STEP OFF'}{'' if kernels_right else '   KERNELS OFF'}{'' if first else '   NOT FIRST'}",
+          flush=True)
+    return right, kernels_right, first
+
+
+def truths(folder):
+    for root, _, files in os.walk(folder):
+        if "truth.json" in files:
+            with open(os.path.join(root, "truth.json"), encoding="utf-8") as file:
+                yield root, json.load(file)
+
+
+def check(arguments):
+    import tempfile
+    keys = {pair[0]: pair[3] for pair in PAIRS}
+    results = []
+    for root, truth in truths(arguments.out):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in sorted(os.listdir(root)):
+                if name.endswith(".tar"):
+                    with tarfile.open(os.path.join(root, name)) as tar:
+                        tar.extractall(folder, filter="data")
+            for pair in truth["pairs"]:
+                pair["remedies"] = keys.get(pair["name"], pair["remedies"])
+                if not arguments.names or pair["name"] in arguments.names:
+                    results.append(check_pair(arguments.aorta, pair, folder))
+    right, kernels, first = (sum(one[i] for one in results) for i in range(3))
+    print(f"{len(results)} pairs: {right} gains of the step right, {kernels} of the kernels, {first} planted first")
+    return 0 if min(right, kernels, first) >= 0.9 * len(results) else 1
+
+
 def show(arguments):
     for name, group, program, remedies, worse, better, common in PAIRS:
         print(f"{name:24} {group:9} {program:17} {' '.join(remedies) or 'nothing to be had':32} {worse} -> {better} {common}")
@@ -629,8 +717,13 @@ def main():
     one.add_argument("--groups", nargs="*", choices=["eager", "compiled"], default=["eager", "compiled"])
     one.add_argument("--names", nargs="*", choices=[pair[0] for pair in PAIRS])
     one.set_defaults(run=record)
-    two = commands.add_parser("list")
-    two.set_defaults(run=show)
+    two = commands.add_parser("check")
+    two.add_argument("out")
+    two.add_argument("--aorta", required=True)
+    two.add_argument("--names", nargs="*")
+    two.set_defaults(run=check)
+    three = commands.add_parser("list")
+    three.set_defaults(run=show)
     arguments = parser.parse_args()
     return arguments.run(arguments)
 
