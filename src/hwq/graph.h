@@ -40,14 +40,19 @@ struct hwq_value {
     double value, allowed;
 };
 struct hwq_checker; /* graph_verify.c */
+struct hwq_element {
+    struct hwq_checker *checker;
+    const struct hwq_operation *o;
+    int output;
+    int64_t row, column;
+};
 
 /* `run` queues it; `element` computes one element of an output from the inputs (hwq_at). */
 struct hwq_kind {
     const char *name;
     enum aorta_span_kind span;
     aorta_status (*run)(const struct hwq_operation *o, struct aorta_stream *stream); /* NULL: prepared kernels */
-    struct hwq_value (*element)(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                int64_t column);
+    struct hwq_value (*element)(const struct hwq_element *e);
     double (*flops)(const struct hwq_operation *o); /* NULL: none that count */
     int samples;                                    /* of an output; 0: 97 */
     bool moves;                                     /* an element is one of an input, or a constant */
@@ -198,11 +203,10 @@ void hwq_region_end(struct hwq_graph *g);
 
 /* ---- elements ---- */
 
-struct hwq_value hwq_at(struct hwq_checker *c, const struct hwq_operation *o, int input, int64_t row, int64_t column);
+/* An element of an input, as the operation had it. */
+struct hwq_value hwq_at(const struct hwq_element *e, int input, int64_t row, int64_t column);
 /* What the operation itself wrote to another output, which is compared on its own. */
-struct hwq_value hwq_written(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                             int64_t column);
-const struct aorta_hwq *hwq_checker_hwq(const struct hwq_checker *c);
+struct hwq_value hwq_written(const struct hwq_element *e, int output, int64_t row, int64_t column);
 static inline struct hwq_value hwq_exact(double value) {
     return (struct hwq_value){value, 1e-30};
 }

@@ -9,7 +9,7 @@
  *   x ──linear──▶ y ──relu_backward, in place──▶ y        element of the second: from x, through the first
  *
  * An operation whose samples need more than SPREAD elements is compared in few elements of one row; where these need
- * more than BUDGET, not at all. */
+ * more than BUDGET, or all of that kind more than IN_ALL, not at all. */
 #include "hwq/graph_memory.h"
 #include "hwq/iterations.h"
 
@@ -18,19 +18,16 @@
 #include <string.h>
 
 enum { SAMPLES = 97 }; /* of an output */
-enum { PAGE = 1 << 18, SPREAD = 4000000, BUDGET = 10 * SPREAD, FEW = 8, BEFORE = 0, AFTER = 1 };
+enum { PAGE = 1 << 18, SPREAD = 4000000, BUDGET = 10 * SPREAD, IN_ALL = 5 * BUDGET, FEW = 8, BEFORE = 0, AFTER = 1 };
 
 struct hwq_checker {
     struct hwq_graph *g;
     struct aorta_hwq_check *check;
     aorta_status status;
-    int64_t spent;
+    int64_t spent, limit,
+        rest;      /* elements read for one output; what it may read; what those beyond SPREAD may in all */
     bool fetching; /* before the iteration */
 };
-
-const struct aorta_hwq *hwq_checker_hwq(const struct hwq_checker *c) {
-    return c->g->hwq;
-}
 
 struct hwq_value hwq_unknown(void) {
     return (struct hwq_value){0.0, INFINITY};
@@ -141,7 +138,7 @@ static const struct hwq_access *writer_before(const struct hwq_checker *c, const
 static struct hwq_value made(struct hwq_checker *c, const struct hwq_access *writer, int64_t row, int64_t column) {
     struct hwq_operation *o = (struct hwq_operation *)writer->operation; /* the graph's, which is ours to change */
     const struct hwq_tensor *t = writer->tensor;
-    if (o->kind->moves) return o->kind->element(c, o, writer->output, row, column);
+    if (o->kind->moves) return o->kind->element(&(struct hwq_element){c, o, writer->output, row, column});
     struct hwq_value **memo = &o->made[writer->output];
     if (!*memo) *memo = calloc((size_t)(t->rows * t->columns), sizeof **memo); /* allowed 0: not yet */
     if (!*memo) {
@@ -150,7 +147,7 @@ static struct hwq_value made(struct hwq_checker *c, const struct hwq_access *wri
     }
     struct hwq_value *value = &(*memo)[row * t->columns + column];
     if (value->allowed > 0.0) return *value;
-    const struct hwq_value computed = o->kind->element(c, o, writer->output, row, column);
+    const struct hwq_value computed = o->kind->element(&(struct hwq_element){c, o, writer->output, row, column});
     if (isfinite(computed.allowed)) *value = computed; /* the rest may be a matter of the budget */
     return computed;
 }
@@ -165,10 +162,12 @@ static struct hwq_value traced(struct hwq_checker *c, const struct hwq_operation
     return t->memory->result ? hwq_unknown() : stored(c, t, address, BEFORE);
 }
 
-struct hwq_value hwq_at(struct hwq_checker *c, const struct hwq_operation *o, int input, int64_t row, int64_t column) {
+struct hwq_value hwq_at(const struct hwq_element *e, int input, int64_t row, int64_t column) {
+    struct hwq_checker *c = e->checker;
+    const struct hwq_operation *o = e->o;
     const struct hwq_tensor *t = &o->in[input];
     const int64_t address = hwq_address(t, row, column);
-    if (++c->spent > BUDGET || c->status) return hwq_unknown();
+    if (++c->spent > c->limit || c->status) return hwq_unknown();
     if (o->overwritten & 1u << input) return traced(c, o, t, address);
     if (c->fetching)
         return t->memory->result || t->dtype <= AORTA_BF16 ? (struct hwq_value){0.0, 0.0}
@@ -180,11 +179,12 @@ struct hwq_value hwq_at(struct hwq_checker *c, const struct hwq_operation *o, in
     return isinf(made(c, writer, row, column).allowed) ? hwq_unknown() : value;
 }
 
-struct hwq_value hwq_written(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                             int64_t column) {
+struct hwq_value hwq_written(const struct hwq_element *e, int output, int64_t row, int64_t column) {
+    struct hwq_checker *c = e->checker;
+    const struct hwq_operation *o = e->o;
     const struct hwq_tensor *t = &o->out[output];
     const int64_t address = hwq_address(t, row, column);
-    if (++c->spent > BUDGET || c->status) return hwq_unknown();
+    if (++c->spent > c->limit || c->status) return hwq_unknown();
     if (c->fetching) return (struct hwq_value){0.0, 0.0};
     const struct hwq_access *last = writer_before(c, t, address, INT64_MAX, &row, &column);
     if (last->operation == o) return stored(c, t, address, AFTER);
@@ -218,7 +218,7 @@ static void compare(struct hwq_checker *c, const struct hwq_operation *o, int ou
     const int64_t address = hwq_address(t, row, column);
     const struct hwq_access *last = writer_before(c, t, address, INT64_MAX, &other_row, &other_column);
     if (last->operation != o) return; /* not in memory any more */
-    const struct hwq_value expected = o->kind->element(c, o, output, row, column);
+    const struct hwq_value expected = o->kind->element(&(struct hwq_element){c, o, output, row, column});
     if (c->fetching || isinf(expected.allowed)) return;
     const double got = stored(c, t, address, AFTER).value;
     aorta_hwq_compare(c->check, got, expected.value, expected.allowed, 0.0, "%s, %s[%lld, %lld], stream %d",
@@ -229,7 +229,7 @@ static void compare_output(struct hwq_checker *c, const struct hwq_operation *o,
     const struct hwq_tensor *t = &o->out[output];
     const int64_t most = o->kind->samples ? o->kind->samples : SAMPLES, all = t->rows * t->columns;
     int64_t count = all < most ? all : most, row = -1; /* all rows */
-    for (int64_t i = 0; i < count && !c->status && c->spent <= BUDGET; i++) {
+    for (int64_t i = 0; i < count && !c->status && c->spent <= c->limit; i++) {
         const int64_t at = sample(i, all), before = c->spent;
         compare(c, o, output, row < 0 ? at / t->columns : row, at % t->columns);
         if (i > 0 || (c->spent - before) * count <= SPREAD) continue;
@@ -242,11 +242,14 @@ static void compare_operation(struct hwq_checker *c, const struct hwq_operation 
     if (!o->kind->element || o->overwritten & o->wide || (c->fetching && !o->overwritten)) return;
     for (int i = 0; i < HWQ_MOST_OUT; i++) {
         c->spent = 0;
+        c->limit = c->rest < SPREAD ? SPREAD : c->rest < BUDGET ? c->rest : BUDGET;
         if (o->out[i].memory) compare_output(c, o, i);
+        if (c->spent > SPREAD) c->rest -= c->spent;
     }
 }
 
 static aorta_status compare_all(struct hwq_checker *c) {
+    c->rest = IN_ALL;
     for (const struct hwq_operation *o = c->g->first; o && !c->status; o = o->next) compare_operation(c, o);
     return c->status;
 }

@@ -87,15 +87,20 @@ struct hwq_tensor hwq_sample(struct hwq_graph *g, int s, struct hwq_tensor x, ui
                              struct hwq_tensor tokens, struct hwq_tensor *logsums);
 struct hwq_tensor hwq_logsum(struct hwq_graph *g, int s, struct hwq_tensor x); /* [rows, 1] */
 
-/* ---- attention with a cache (operations/cache.c): qkv [fresh · batch, 3E], keys and values [batch · window, E] of one
- * layer; of all layers, one below the other, for hwq_append ---- */
+/* ---- attention with a cache (operations/cache.c) ---- */
 
-struct hwq_tensor hwq_attend(struct hwq_graph *g, int s, const struct aorta_cache *cache, int64_t first,
-                             int64_t queries, struct hwq_tensor qkv, struct hwq_tensor keys, struct hwq_tensor values,
-                             struct hwq_tensor positions);
-/* counts (int32) may be none: all fresh rows. */
-void hwq_cache_append(struct hwq_graph *g, int s, const struct aorta_cache *cache, struct hwq_tensor qkv,
-                      struct hwq_tensor keys, struct hwq_tensor values, struct hwq_tensor positions,
+/* keys and values [layers · batch · window, E], positions [1, batch] (int64). */
+struct hwq_cache {
+    struct aorta_cache shape;
+    struct hwq_tensor keys, values, positions;
+};
+/* With keys and values from inputs number `id` and id + 1. */
+struct hwq_cache hwq_cache(struct hwq_graph *g, uint64_t id, struct aorta_cache shape, struct hwq_tensor positions);
+/* Of one layer, whose qkv [fresh · batch, 3E] may end with the last row that is read. */
+struct hwq_tensor hwq_attend(struct hwq_graph *g, int s, const struct hwq_cache *cache, int64_t layer, int64_t first,
+                             int64_t queries, struct hwq_tensor qkv);
+/* Of all layers, qkv one below the other. counts (int32) may be none: all fresh rows. */
+void hwq_cache_append(struct hwq_graph *g, int s, const struct hwq_cache *cache, struct hwq_tensor qkv,
                       struct hwq_tensor counts);
 /* positions += counts, or `count` where there are none. */
 void hwq_cache_advance(struct hwq_graph *g, int s, struct hwq_tensor positions, struct hwq_tensor counts,

@@ -25,30 +25,28 @@ static aorta_status run_attend(const struct hwq_operation *o, struct aorta_strea
 }
 
 /* Element `column` of the key (or value) at time t of a sequence: cached, then new ones. */
-static struct hwq_value key_at(struct hwq_checker *c, const struct hwq_operation *o, int input, int64_t sequence,
-                               int64_t cached, int64_t t, int64_t column) {
-    const struct aorta_cache *cache = &((const struct shape *)o->shape)->cache;
-    if (t < cached) return hwq_at(c, o, input, sequence * cache->window + t, column);
-    return hwq_at(c, o, QKV, (t - cached) * cache->batch + sequence,
+static struct hwq_value key_at(const struct hwq_element *e, int input, int64_t sequence, int64_t cached, int64_t t,
+                               int64_t column) {
+    const struct aorta_cache *cache = &((const struct shape *)e->o->shape)->cache;
+    if (t < cached) return hwq_at(e, input, sequence * cache->window + t, column);
+    return hwq_at(e, QKV, (t - cached) * cache->batch + sequence,
                   (input == KEYS ? 1 : 2) * cache->heads * cache->head_dim + column);
 }
 
-static struct hwq_value attend_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                       int64_t column) {
-    const struct shape *shape = o->shape;
+static struct hwq_value attend_element(const struct hwq_element *e) {
+    const struct shape *shape = e->o->shape;
     const struct aorta_cache *cache = &shape->cache;
-    const int64_t own = shape->first + row / cache->batch, sequence = row % cache->batch;
-    const int64_t head = column / cache->head_dim * cache->head_dim;
-    const int64_t position = (int64_t)hwq_at(c, o, POSITIONS, 0, sequence).value;
+    const int64_t own = shape->first + e->row / cache->batch, sequence = e->row % cache->batch;
+    const int64_t head = e->column / cache->head_dim * cache->head_dim;
+    const int64_t position = (int64_t)hwq_at(e, POSITIONS, 0, sequence).value;
     const int64_t cached = position < cache->window ? position : cache->window;
     double total = 0.0, value = 0.0, reference = 0.0;
-    (void)output;
     for (int64_t t = 0; t < cached + own + 1; t++) {
         struct hwq_sum sum = {0};
         for (int64_t d = 0; d < cache->head_dim; d++)
-            hwq_sum_product(&sum, hwq_at(c, o, QKV, own * cache->batch + sequence, head + d),
-                            key_at(c, o, KEYS, sequence, cached, t, head + d));
-        const struct hwq_value v = key_at(c, o, VALUES, sequence, cached, t, column);
+            hwq_sum_product(&sum, hwq_at(e, QKV, own * cache->batch + sequence, head + d),
+                            key_at(e, KEYS, sequence, cached, t, head + d));
+        const struct hwq_value v = key_at(e, VALUES, sequence, cached, t, e->column);
         if (sum.unknown || isinf(v.allowed)) return hwq_unknown();
         const double score = sum.value / sqrt((double)cache->head_dim);
         if (t == 0) reference = score;
@@ -58,14 +56,26 @@ static struct hwq_value attend_element(struct hwq_checker *c, const struct hwq_o
     return (struct hwq_value){value / total, 1e-5 + 1e-4 * fabs(value / total)};
 }
 
-static const struct hwq_kind attend = {"cache_attend", AORTA_SPAN_KERNEL, run_attend, attend_element, NULL, 15, false};
+static const struct hwq_kind attend = {
+    .name = "cache_attend", .run = run_attend, .element = attend_element, .samples = 15};
 
-struct hwq_tensor hwq_attend(struct hwq_graph *g, int s, const struct aorta_cache *cache, int64_t first,
-                             int64_t queries, struct hwq_tensor qkv, struct hwq_tensor keys, struct hwq_tensor values,
-                             struct hwq_tensor positions) {
-    const struct shape shape = {*cache, first, queries};
-    const struct hwq_tensor out = hwq_output(g, queries * cache->batch, cache->heads * cache->head_dim, "context");
-    const struct hwq_operation o = {.kind = &attend, .stream = s, .in = {qkv, keys, values, positions}, .out = {out}};
+struct hwq_cache hwq_cache(struct hwq_graph *g, uint64_t id, struct aorta_cache shape, struct hwq_tensor positions) {
+    const int64_t rows = shape.layers * shape.batch * shape.window, width = shape.heads * shape.head_dim;
+    return (struct hwq_cache){shape, hwq_input(g, id, rows, width, 1.0f, "keys"),
+                              hwq_input(g, id + 1, rows, width, 1.0f, "values"), positions};
+}
+
+struct hwq_tensor hwq_attend(struct hwq_graph *g, int s, const struct hwq_cache *cache, int64_t layer, int64_t first,
+                             int64_t queries, struct hwq_tensor qkv) {
+    const struct aorta_cache *c = &cache->shape;
+    const struct shape shape = {*c, first, queries};
+    const int64_t rows = c->batch * c->window;
+    const struct hwq_tensor out = hwq_output(g, queries * c->batch, c->heads * c->head_dim, "context");
+    const struct hwq_operation o = {.kind = &attend,
+                                    .stream = s,
+                                    .in = {qkv, hwq_rows(cache->keys, layer * rows, rows),
+                                           hwq_rows(cache->values, layer * rows, rows), cache->positions},
+                                    .out = {out}};
     hwq_append(g, &o, &shape, sizeof shape);
     return out;
 }
@@ -79,31 +89,33 @@ static aorta_status run_append(const struct hwq_operation *o, struct aorta_strea
 }
 
 /* Row of the ring [layers · batch · window]: the last new position that fell there, or what was there. */
-static struct hwq_value append_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                       int64_t column) {
-    const struct aorta_cache *cache = &((const struct shape *)o->shape)->cache;
+static struct hwq_value append_element(const struct hwq_element *e) {
+    const int64_t row = e->row;
+    const struct aorta_cache *cache = &((const struct shape *)e->o->shape)->cache;
     const int64_t slot = row % cache->window, sequence = row / cache->window % cache->batch;
     const int64_t layer = row / cache->window / cache->batch;
-    const int64_t position = (int64_t)hwq_at(c, o, 1, 0, sequence).value;
+    const int64_t position = (int64_t)hwq_at(e, 1, 0, sequence).value;
     const struct hwq_value counted =
-        o->in[COUNTS].memory ? hwq_at(c, o, COUNTS, 0, sequence) : hwq_exact((double)cache->fresh);
+        e->o->in[COUNTS].memory ? hwq_at(e, COUNTS, 0, sequence) : hwq_exact((double)cache->fresh);
     if (isinf(counted.allowed)) return counted;
     const int64_t fresh = fmin(counted.value, (double)cache->window);
     for (int64_t i = fresh - 1; i >= 0; i--)
         if ((position + i) % cache->window == slot)
-            return hwq_at(c, o, 0, (layer * cache->fresh + i) * cache->batch + sequence,
-                          (output + 1) * cache->heads * cache->head_dim + column);
-    return hwq_at(c, o, output == 0 ? OLD_KEYS : OLD_VALUES, row, column);
+            return hwq_at(e, 0, (layer * cache->fresh + i) * cache->batch + sequence,
+                          (e->output + 1) * cache->heads * cache->head_dim + e->column);
+    return hwq_at(e, e->output == 0 ? OLD_KEYS : OLD_VALUES, row, e->column);
 }
 
-static const struct hwq_kind append = {"cache_append", AORTA_SPAN_KERNEL, run_append, append_element, NULL, 0, true};
+static const struct hwq_kind append = {
+    .name = "cache_append", .run = run_append, .element = append_element, .moves = true};
 
-void hwq_cache_append(struct hwq_graph *g, int s, const struct aorta_cache *cache, struct hwq_tensor qkv,
-                      struct hwq_tensor keys, struct hwq_tensor values, struct hwq_tensor positions,
+void hwq_cache_append(struct hwq_graph *g, int s, const struct hwq_cache *cache, struct hwq_tensor qkv,
                       struct hwq_tensor counts) {
-    const struct shape shape = {.cache = *cache};
-    const struct hwq_operation o = {
-        .kind = &append, .stream = s, .in = {qkv, positions, counts, keys, values}, .out = {keys, values}};
+    const struct shape shape = {.cache = cache->shape};
+    const struct hwq_operation o = {.kind = &append,
+                                    .stream = s,
+                                    .in = {qkv, cache->positions, counts, cache->keys, cache->values},
+                                    .out = {cache->keys, cache->values}};
     hwq_append(g, &o, &shape, sizeof shape);
 }
 
@@ -112,16 +124,13 @@ static aorta_status run_advance(const struct hwq_operation *o, struct aorta_stre
                                *(const int64_t *)o->shape);
 }
 
-static struct hwq_value advance_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                        int64_t column) {
+static struct hwq_value advance_element(const struct hwq_element *e) {
     const struct hwq_value more =
-        o->in[1].memory ? hwq_at(c, o, 1, 0, column) : hwq_exact((double)*(const int64_t *)o->shape);
-    (void)output;
-    return (struct hwq_value){hwq_at(c, o, 0, row, column).value + more.value, more.allowed};
+        e->o->in[1].memory ? hwq_at(e, 1, 0, e->column) : hwq_exact((double)*(const int64_t *)e->o->shape);
+    return (struct hwq_value){hwq_at(e, 0, e->row, e->column).value + more.value, more.allowed};
 }
 
-static const struct hwq_kind advance = {
-    "cache_advance", AORTA_SPAN_KERNEL, run_advance, advance_element, NULL, 0, false};
+static const struct hwq_kind advance = {.name = "cache_advance", .run = run_advance, .element = advance_element};
 
 void hwq_cache_advance(struct hwq_graph *g, int s, struct hwq_tensor positions, struct hwq_tensor counts,
                        int64_t count) {

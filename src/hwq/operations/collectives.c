@@ -13,18 +13,16 @@ static aorta_status run_all_reduce(const struct hwq_operation *o, struct aorta_s
                             AORTA_F32, AORTA_SUM);
 }
 
-static struct hwq_value all_reduce_element(struct hwq_checker *c, const struct hwq_operation *o, int output,
-                                           int64_t row, int64_t column) {
-    const bool alike = *(const bool *)o->shape;
-    const double size = (double)aorta_comm_size(o->comm);
-    const struct hwq_value own = hwq_at(c, o, 0, row, column);
-    (void)output;
-    if (aorta_comm_size(o->comm) == 1) return own;
+static struct hwq_value all_reduce_element(const struct hwq_element *e) {
+    const bool alike = *(const bool *)e->o->shape;
+    const double size = (double)aorta_comm_size(e->o->comm);
+    const struct hwq_value own = hwq_at(e, 0, e->row, e->column);
+    if (aorta_comm_size(e->o->comm) == 1) return own;
     return alike ? (struct hwq_value){size * own.value, size * (1e-6 * fabs(own.value) + own.allowed)} : hwq_unknown();
 }
 
 static const struct hwq_kind all_reduce = {
-    "all_reduce", AORTA_SPAN_COLLECTIVE, run_all_reduce, all_reduce_element, NULL, 0, false};
+    .name = "all_reduce", .span = AORTA_SPAN_COLLECTIVE, .run = run_all_reduce, .element = all_reduce_element};
 
 struct hwq_tensor hwq_all_reduce(struct hwq_graph *g, int s, struct aorta_comm *comm, const char *name,
                                  struct hwq_tensor from, bool alike) {
@@ -42,15 +40,16 @@ static aorta_status run_all_gather(const struct hwq_operation *o, struct aorta_s
                             AORTA_F32);
 }
 
-static struct hwq_value all_gather_element(struct hwq_checker *c, const struct hwq_operation *o, int output,
-                                           int64_t row, int64_t column) {
-    (void)output;
-    if (o->in[1].memory) return hwq_at(c, o, 1, row, column);
-    return row == aorta_comm_rank(o->comm) ? hwq_at(c, o, 0, 0, column) : hwq_unknown();
+static struct hwq_value all_gather_element(const struct hwq_element *e) {
+    if (e->o->in[1].memory) return hwq_at(e, 1, e->row, e->column);
+    return e->row == aorta_comm_rank(e->o->comm) ? hwq_at(e, 0, 0, e->column) : hwq_unknown();
 }
 
-static const struct hwq_kind all_gather = {
-    "all_gather", AORTA_SPAN_COLLECTIVE, run_all_gather, all_gather_element, NULL, 0, true};
+static const struct hwq_kind all_gather = {.name = "all_gather",
+                                           .span = AORTA_SPAN_COLLECTIVE,
+                                           .run = run_all_gather,
+                                           .element = all_gather_element,
+                                           .moves = true};
 
 struct hwq_tensor hwq_all_gather(struct hwq_graph *g, int s, struct aorta_comm *comm, struct hwq_tensor from,
                                  struct hwq_tensor whole) {
@@ -68,15 +67,16 @@ static aorta_status run_all_to_all(const struct hwq_operation *o, struct aorta_s
 }
 
 /* What this rank sends to itself; with one rank that is everything. */
-static struct hwq_value all_to_all_element(struct hwq_checker *c, const struct hwq_operation *o, int output,
-                                           int64_t row, int64_t column) {
-    (void)output;
-    if (row / (o->in[0].rows / aorta_comm_size(o->comm)) != aorta_comm_rank(o->comm)) return hwq_unknown();
-    return hwq_at(c, o, 0, row, column);
+static struct hwq_value all_to_all_element(const struct hwq_element *e) {
+    if (e->row / (e->o->in[0].rows / aorta_comm_size(e->o->comm)) != aorta_comm_rank(e->o->comm)) return hwq_unknown();
+    return hwq_at(e, 0, e->row, e->column);
 }
 
-static const struct hwq_kind all_to_all = {
-    "all_to_all", AORTA_SPAN_COLLECTIVE, run_all_to_all, all_to_all_element, NULL, 0, true};
+static const struct hwq_kind all_to_all = {.name = "all_to_all",
+                                           .span = AORTA_SPAN_COLLECTIVE,
+                                           .run = run_all_to_all,
+                                           .element = all_to_all_element,
+                                           .moves = true};
 
 struct hwq_tensor hwq_all_to_all(struct hwq_graph *g, int s, struct aorta_comm *comm, struct hwq_tensor from) {
     const struct hwq_tensor to = hwq_output(g, from.rows, from.columns, "rows from the ranks");

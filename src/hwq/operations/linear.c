@@ -39,22 +39,21 @@ static aorta_status run_forward(const struct hwq_operation *o, struct aorta_stre
     return aorta_linear_forward(stream, shape->linear, x, weight, bias, hwq_floats(o->out[0]));
 }
 
-static struct hwq_value forward_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                        int64_t column) {
-    const struct shape *shape = o->shape;
+static struct hwq_value forward_element(const struct hwq_element *e) {
+    const struct shape *shape = e->o->shape;
     struct hwq_sum sum = {0};
-    (void)output;
     for (int64_t k = 0; k < shape->linear.in; k++)
-        hwq_sum_product(&sum, hwq_at(c, o, X, row, k), hwq_at(c, o, WEIGHT, column, k));
-    if (o->in[BIAS].memory) hwq_sum_add(&sum, hwq_at(c, o, BIAS, 0, column));
+        hwq_sum_product(&sum, hwq_at(e, X, e->row, k), hwq_at(e, WEIGHT, e->column, k));
+    if (e->o->in[BIAS].memory) hwq_sum_add(&sum, hwq_at(e, BIAS, 0, e->column));
     struct hwq_value value = hwq_sum_end(&sum, shape->tf32 ? HWQ_TF32 : HWQ_FP32);
     if (shape->relu) value.value = fmax(value.value, 0.0);
     return value;
 }
 
-static const struct hwq_kind linear = {"linear", AORTA_SPAN_GEMM, run_forward, forward_element, flops, 0, false};
-static const struct hwq_kind linear_relu = {"linear_relu", AORTA_SPAN_GEMM, run_forward, forward_element, flops, 0,
-                                            false};
+static const struct hwq_kind linear = {
+    .name = "linear", .span = AORTA_SPAN_GEMM, .run = run_forward, .element = forward_element, .flops = flops};
+static const struct hwq_kind linear_relu = {
+    .name = "linear_relu", .span = AORTA_SPAN_GEMM, .run = run_forward, .element = forward_element, .flops = flops};
 
 static struct hwq_tensor forward(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor x,
                                  const struct shape *shape) {
@@ -84,17 +83,15 @@ static aorta_status run_input(const struct hwq_operation *o, struct aorta_stream
                                        hwq_floats(o->out[0]), false);
 }
 
-static struct hwq_value input_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                      int64_t column) {
+static struct hwq_value input_element(const struct hwq_element *e) {
     struct hwq_sum sum = {0};
-    (void)output;
-    for (int64_t k = 0; k < o->in[DY].columns; k++)
-        hwq_sum_product(&sum, hwq_at(c, o, DY, row, k), hwq_at(c, o, WEIGHT, k, column));
+    for (int64_t k = 0; k < e->o->in[DY].columns; k++)
+        hwq_sum_product(&sum, hwq_at(e, DY, e->row, k), hwq_at(e, WEIGHT, k, e->column));
     return hwq_sum_end(&sum, HWQ_FP32);
 }
 
-static const struct hwq_kind linear_input = {"linear_input", AORTA_SPAN_GEMM, run_input, input_element, flops, 0,
-                                             false};
+static const struct hwq_kind linear_input = {
+    .name = "linear_input", .span = AORTA_SPAN_GEMM, .run = run_input, .element = input_element, .flops = flops};
 
 struct hwq_tensor hwq_linear_input(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor dy) {
     const struct shape shape = {.linear = shape_of(layer, dy.rows)};
@@ -113,21 +110,20 @@ static aorta_status run_weight(const struct hwq_operation *o, struct aorta_strea
 }
 
 /* dweight [row, column] = Σ dy·x over the rows of the batch; dbias without x. */
-static struct hwq_value weight_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                       int64_t column) {
-    const struct shape *shape = o->shape;
+static struct hwq_value weight_element(const struct hwq_element *e) {
+    const struct shape *shape = e->o->shape;
     struct hwq_sum sum = {0};
     for (int64_t i = 0; i < shape->linear.rows; i++)
-        if (output == 0)
-            hwq_sum_product(&sum, hwq_at(c, o, ROWS_DY, i, row), hwq_at(c, o, X, i, column));
+        if (e->output == 0)
+            hwq_sum_product(&sum, hwq_at(e, ROWS_DY, i, e->row), hwq_at(e, X, i, e->column));
         else
-            hwq_sum_add(&sum, hwq_at(c, o, ROWS_DY, i, column));
-    if (shape->accumulate) hwq_sum_add(&sum, hwq_at(c, o, output == 0 ? OLD_WEIGHT : OLD_BIAS, row, column));
+            hwq_sum_add(&sum, hwq_at(e, ROWS_DY, i, e->column));
+    if (shape->accumulate) hwq_sum_add(&sum, hwq_at(e, e->output == 0 ? OLD_WEIGHT : OLD_BIAS, e->row, e->column));
     return hwq_sum_end(&sum, HWQ_FP32);
 }
 
 static const struct hwq_kind linear_weight = {
-    "linear_weight", AORTA_SPAN_GEMM, run_weight, weight_element, flops, 0, false};
+    .name = "linear_weight", .span = AORTA_SPAN_GEMM, .run = run_weight, .element = weight_element, .flops = flops};
 
 void hwq_linear_weight(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor x,
                        struct hwq_tensor dy, bool accumulate) {

@@ -13,15 +13,13 @@ static aorta_status run_gelu(const struct hwq_operation *o, struct aorta_stream 
     return aorta_gelu_forward(stream, shape, hwq_floats(o->in[0]), hwq_floats(o->out[0]));
 }
 
-static struct hwq_value gelu_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                     int64_t column) {
-    const struct hwq_value x = hwq_at(c, o, 0, row, column);
+static struct hwq_value gelu_element(const struct hwq_element *e) {
+    const struct hwq_value x = hwq_at(e, 0, e->row, e->column);
     const double y = 0.5 * x.value * erfc(-x.value / sqrt(2.0));
-    (void)output;
     return (struct hwq_value){y, 1e-6 + 1e-6 * fabs(y) + 1.2 * x.allowed};
 }
 
-static const struct hwq_kind gelu = {"gelu", AORTA_SPAN_KERNEL, run_gelu, gelu_element, NULL, 0, false};
+static const struct hwq_kind gelu = {.name = "gelu", .run = run_gelu, .element = gelu_element};
 
 struct hwq_tensor hwq_gelu(struct hwq_graph *g, int s, struct hwq_tensor x) {
     const struct hwq_tensor y = hwq_output(g, x.rows, x.columns, "GELU");
@@ -35,19 +33,17 @@ static aorta_status run_gelu_backward(const struct hwq_operation *o, struct aort
                                false);
 }
 
-static struct hwq_value gelu_backward_element(struct hwq_checker *c, const struct hwq_operation *o, int output,
-                                              int64_t row, int64_t column) {
-    const struct hwq_value x = hwq_at(c, o, 0, row, column), dy = hwq_at(c, o, 1, row, column);
+static struct hwq_value gelu_backward_element(const struct hwq_element *e) {
+    const struct hwq_value x = hwq_at(e, 0, e->row, e->column), dy = hwq_at(e, 1, e->row, e->column);
     if (isinf(x.allowed) || isinf(dy.allowed)) return hwq_unknown();
     const double v = x.value, rate = 0.5 * erfc(-v / sqrt(2.0)) + v * exp(-0.5 * v * v) / sqrt(2.0 * acos(-1.0));
     const double dx = dy.value * rate;
-    (void)output;
     return (struct hwq_value){dx, 1e-6 * (fabs(dx) + fabs(dy.value)) + 1.2 * dy.allowed + fabs(dy.value) * x.allowed +
                                       1e-30};
 }
 
 static const struct hwq_kind gelu_backward = {
-    "gelu_backward", AORTA_SPAN_KERNEL, run_gelu_backward, gelu_backward_element, NULL, 0, false};
+    .name = "gelu_backward", .run = run_gelu_backward, .element = gelu_backward_element};
 
 struct hwq_tensor hwq_gelu_backward(struct hwq_graph *g, int s, struct hwq_tensor x, struct hwq_tensor dy) {
     const struct hwq_tensor dx = hwq_output(g, x.rows, x.columns, "gradient before GELU");
@@ -62,14 +58,12 @@ static aorta_status run_relu_backward(const struct hwq_operation *o, struct aort
                                hwq_floats(o->out[0]));
 }
 
-static struct hwq_value relu_backward_element(struct hwq_checker *c, const struct hwq_operation *o, int output,
-                                              int64_t row, int64_t column) {
-    (void)output;
-    return hwq_at(c, o, 0, row, column).value > 0.0 ? hwq_at(c, o, 1, row, column) : hwq_exact(0.0);
+static struct hwq_value relu_backward_element(const struct hwq_element *e) {
+    return hwq_at(e, 0, e->row, e->column).value > 0.0 ? hwq_at(e, 1, e->row, e->column) : hwq_exact(0.0);
 }
 
 static const struct hwq_kind relu_backward = {
-    "relu_backward", AORTA_SPAN_KERNEL, run_relu_backward, relu_backward_element, NULL, 0, false};
+    .name = "relu_backward", .run = run_relu_backward, .element = relu_backward_element};
 
 void hwq_relu_backward(struct hwq_graph *g, int s, struct hwq_tensor y, struct hwq_tensor dy) {
     hwq_append(g, &(struct hwq_operation){.kind = &relu_backward, .stream = s, .in = {y, dy}, .out = {dy}}, NULL, 0);
@@ -82,17 +76,15 @@ static aorta_status run_add(const struct hwq_operation *o, struct aorta_stream *
                      *(const float *)o->shape);
 }
 
-static struct hwq_value add_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                    int64_t column) {
-    const struct hwq_value old = hwq_at(c, o, 0, row, column), more = hwq_at(c, o, 1, row, column);
-    const double scale = (double)*(const float *)o->shape;
-    (void)output;
+static struct hwq_value add_element(const struct hwq_element *e) {
+    const struct hwq_value old = hwq_at(e, 0, e->row, e->column), more = hwq_at(e, 1, e->row, e->column);
+    const double scale = (double)*(const float *)e->o->shape;
     if (isinf(old.allowed) || isinf(more.allowed)) return hwq_unknown();
     return (struct hwq_value){old.value + scale * more.value, 2e-7 * (fabs(old.value) + fabs(scale * more.value)) +
                                                                   old.allowed + fabs(scale) * more.allowed + 1e-30};
 }
 
-static const struct hwq_kind add = {"add", AORTA_SPAN_KERNEL, run_add, add_element, NULL, 0, false};
+static const struct hwq_kind add = {.name = "add", .run = run_add, .element = add_element};
 
 void hwq_add(struct hwq_graph *g, int s, struct hwq_tensor to, struct hwq_tensor from, float scale) {
     const struct hwq_operation o = {.kind = &add, .stream = s, .in = {to, from}, .out = {to}};
@@ -110,19 +102,17 @@ static aorta_status run_sum_pieces(const struct hwq_operation *o, struct aorta_s
                             pieces->scale);
 }
 
-static struct hwq_value sum_pieces_element(struct hwq_checker *c, const struct hwq_operation *o, int output,
-                                           int64_t row, int64_t column) {
-    const struct pieces *pieces = o->shape;
+static struct hwq_value sum_pieces_element(const struct hwq_element *e) {
+    const struct pieces *pieces = e->o->shape;
     const double scale = (double)pieces->scale;
     struct hwq_sum sum = {0};
     for (int64_t p = 0; p < pieces->count; p++)
-        hwq_sum_add(&sum, hwq_at(c, o, 0, p * o->out[output].rows + row, column));
+        hwq_sum_add(&sum, hwq_at(e, 0, p * e->o->out[e->output].rows + e->row, e->column));
     const struct hwq_value all = hwq_sum_end(&sum, 1e-6);
     return (struct hwq_value){scale * all.value, scale * all.allowed};
 }
 
-static const struct hwq_kind sum_pieces = {"sum_pieces", AORTA_SPAN_KERNEL, run_sum_pieces, sum_pieces_element, NULL, 0,
-                                           false};
+static const struct hwq_kind sum_pieces = {.name = "sum_pieces", .run = run_sum_pieces, .element = sum_pieces_element};
 
 struct hwq_tensor hwq_sum_pieces(struct hwq_graph *g, int s, struct hwq_tensor from, int64_t pieces, float scale) {
     const struct pieces shape = {pieces, scale};
@@ -138,13 +128,12 @@ static aorta_status run_copy(const struct hwq_operation *o, struct aorta_stream 
     return aorta_copy(stream, hwq_at_device(o->out[0]), hwq_at_device(o->in[0]), hwq_bytes(o->in[0]));
 }
 
-static struct hwq_value copy_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                     int64_t column) {
-    (void)output;
-    return hwq_at(c, o, 0, row, column);
+static struct hwq_value copy_element(const struct hwq_element *e) {
+    return hwq_at(e, 0, e->row, e->column);
 }
 
-static const struct hwq_kind copy = {"copy", AORTA_SPAN_COPY, run_copy, copy_element, NULL, 0, true};
+static const struct hwq_kind copy = {
+    .name = "copy", .span = AORTA_SPAN_COPY, .run = run_copy, .element = copy_element, .moves = true};
 
 struct hwq_tensor hwq_copy(struct hwq_graph *g, int s, struct hwq_tensor from) {
     const struct hwq_tensor to = hwq_output(g, from.rows, from.columns, "copy");
@@ -158,16 +147,14 @@ static aorta_status run_embed(const struct hwq_operation *o, struct aorta_stream
     return aorta_embedding_forward(stream, shape, hwq_at_device(o->in[0]), hwq_floats(o->in[1]), hwq_floats(o->out[0]));
 }
 
-static struct hwq_value embed_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                      int64_t column) {
-    const struct hwq_value id = hwq_at(c, o, 0, 0, row);
-    (void)output;
+static struct hwq_value embed_element(const struct hwq_element *e) {
+    const struct hwq_value id = hwq_at(e, 0, 0, e->row);
     if (isinf(id.allowed)) return id;
-    if (id.value < 0.0 || id.value >= (double)o->in[1].rows) return hwq_exact(NAN);
-    return hwq_at(c, o, 1, (int64_t)id.value, column);
+    if (id.value < 0.0 || id.value >= (double)e->o->in[1].rows) return hwq_exact(NAN);
+    return hwq_at(e, 1, (int64_t)id.value, e->column);
 }
 
-static const struct hwq_kind embed = {"embed", AORTA_SPAN_KERNEL, run_embed, embed_element, NULL, 0, true};
+static const struct hwq_kind embed = {.name = "embed", .run = run_embed, .element = embed_element, .moves = true};
 
 struct hwq_tensor hwq_embed(struct hwq_graph *g, int s, struct hwq_tensor ids, struct hwq_tensor table) {
     const struct hwq_tensor y = hwq_output(g, ids.rows * ids.columns, table.columns, "rows of a table");

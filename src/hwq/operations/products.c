@@ -26,12 +26,12 @@ static struct matrix matrix_of(const struct hwq_tensor *t, int64_t batch) {
 }
 
 /* Element [row, column] of matrix `number` of an input. */
-static struct hwq_value element_of(struct hwq_checker *c, const struct hwq_operation *o, int input, int64_t number,
-                                   int64_t row, int64_t column) {
-    const struct hwq_tensor *t = &o->in[input];
-    const int64_t batch = ((const struct shape *)o->shape)->products.batch;
-    if (side_by_side(t)) return hwq_at(c, o, input, row, number * t->width + column);
-    return hwq_at(c, o, input, number * (t->rows / batch) + row, column);
+static struct hwq_value element_of(const struct hwq_element *e, int input, int64_t number, int64_t row,
+                                   int64_t column) {
+    const struct hwq_tensor *t = &e->o->in[input];
+    const int64_t batch = ((const struct shape *)e->o->shape)->products.batch;
+    if (side_by_side(t)) return hwq_at(e, input, row, number * t->width + column);
+    return hwq_at(e, input, number * (t->rows / batch) + row, column);
 }
 
 /* Where an element of a tensor lies: in which matrix, and where in it. */
@@ -70,13 +70,12 @@ static double flops(const struct hwq_operation *o) {
 
 /* ---- products ---- */
 
-static struct hwq_value product(struct hwq_checker *c, const struct hwq_operation *o, int64_t number, int64_t row,
-                                int64_t column) {
-    const struct aorta_products *p = &((const struct shape *)o->shape)->products;
+static struct hwq_value product(const struct hwq_element *e, int64_t number, int64_t row, int64_t column) {
+    const struct aorta_products *p = &((const struct shape *)e->o->shape)->products;
     struct hwq_sum sum = {0};
     for (int64_t k = 0; k < p->k; k++)
-        hwq_sum_product(&sum, element_of(c, o, A, number, p->transpose_a ? k : row, p->transpose_a ? row : k),
-                        element_of(c, o, B, number, p->transpose_b ? column : k, p->transpose_b ? k : column));
+        hwq_sum_product(&sum, element_of(e, A, number, p->transpose_a ? k : row, p->transpose_a ? row : k),
+                        element_of(e, B, number, p->transpose_b ? column : k, p->transpose_b ? k : column));
     return hwq_sum_end(&sum, HWQ_FP32);
 }
 
@@ -86,14 +85,14 @@ static aorta_status run_products(const struct hwq_operation *o, struct aorta_str
                               hwq_floats(o->out[0]));
 }
 
-static struct hwq_value products_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                         int64_t column) {
-    const struct shape *shape = o->shape;
-    const struct place at = place_of(&o->out[output], shape->products.batch, row, column);
-    return product(c, o, at.number, at.row, at.column);
+static struct hwq_value products_element(const struct hwq_element *e) {
+    const struct shape *shape = e->o->shape;
+    const struct place at = place_of(&e->o->out[e->output], shape->products.batch, e->row, e->column);
+    return product(e, at.number, at.row, at.column);
 }
 
-static const struct hwq_kind products = {"products", AORTA_SPAN_GEMM, run_products, products_element, flops, 0, false};
+static const struct hwq_kind products = {
+    .name = "products", .span = AORTA_SPAN_GEMM, .run = run_products, .element = products_element, .flops = flops};
 
 static struct hwq_tensor append(struct hwq_graph *g, const struct hwq_kind *kind, int s, struct shape *shape,
                                 struct hwq_tensor a, struct hwq_tensor b, struct hwq_tensor p, const char *name) {
@@ -120,21 +119,21 @@ static aorta_status run_scores(const struct hwq_operation *o, struct aorta_strea
 }
 
 /* The exponentials are of differences to the element's own score. */
-static struct hwq_value scores_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                       int64_t column) {
-    const struct shape *shape = o->shape;
-    const struct place at = place_of(&o->out[output], shape->products.batch, row, column);
-    const struct hwq_value own = product(c, o, at.number, at.row, at.column);
+static struct hwq_value scores_element(const struct hwq_element *e) {
+    const struct shape *shape = e->o->shape;
+    const struct place at = place_of(&e->o->out[e->output], shape->products.batch, e->row, e->column);
+    const struct hwq_value own = product(e, at.number, at.row, at.column);
     double sum = 0.0;
     for (int64_t j = 0; j < shape->products.n; j++) {
-        const struct hwq_value other = product(c, o, at.number, at.row, j);
+        const struct hwq_value other = product(e, at.number, at.row, j);
         if (isinf(other.allowed)) return hwq_unknown();
         sum += exp((double)shape->scale * (other.value - own.value));
     }
     return (struct hwq_value){1.0 / sum, 1e-7 + 3e-5 / sum};
 }
 
-static const struct hwq_kind scores = {"scores", AORTA_SPAN_GEMM, run_scores, scores_element, flops, 0, false};
+static const struct hwq_kind scores = {
+    .name = "scores", .span = AORTA_SPAN_GEMM, .run = run_scores, .element = scores_element, .flops = flops};
 
 struct hwq_tensor hwq_scores(struct hwq_graph *g, int s, int64_t batch, float scale, struct hwq_tensor q,
                              struct hwq_tensor k) {
@@ -149,24 +148,26 @@ static aorta_status run_scores_backward(const struct hwq_operation *o, struct ao
                                  hwq_floats(o->in[P]), hwq_floats(o->out[0]));
 }
 
-static struct hwq_value scores_backward_element(struct hwq_checker *c, const struct hwq_operation *o, int output,
-                                                int64_t row, int64_t column) {
-    const struct shape *shape = o->shape;
-    const struct place at = place_of(&o->out[output], shape->products.batch, row, column);
+static struct hwq_value scores_backward_element(const struct hwq_element *e) {
+    const struct shape *shape = e->o->shape;
+    const struct place at = place_of(&e->o->out[e->output], shape->products.batch, e->row, e->column);
     const double scale = (double)shape->scale;
-    const struct hwq_value p = hwq_at(c, o, P, row, column), own = product(c, o, at.number, at.row, at.column);
+    const struct hwq_value p = hwq_at(e, P, e->row, e->column), own = product(e, at.number, at.row, at.column);
     double along = 0.0, most = 0.0;
     for (int64_t j = 0; j < shape->products.n; j++) {
-        const struct hwq_value dp = product(c, o, at.number, at.row, j);
+        const struct hwq_value dp = product(e, at.number, at.row, j);
         if (isinf(dp.allowed)) return hwq_unknown();
-        along += element_of(c, o, P, at.number, at.row, j).value * dp.value;
+        along += element_of(e, P, at.number, at.row, j).value * dp.value;
         most = fmax(most, dp.allowed);
     }
     return (struct hwq_value){scale * p.value * (own.value - along), 2.0 * scale * p.value * most + 1e-30};
 }
 
-static const struct hwq_kind scores_backward = {
-    "scores_backward", AORTA_SPAN_GEMM, run_scores_backward, scores_backward_element, flops, 0, false};
+static const struct hwq_kind scores_backward = {.name = "scores_backward",
+                                                .span = AORTA_SPAN_GEMM,
+                                                .run = run_scores_backward,
+                                                .element = scores_backward_element,
+                                                .flops = flops};
 
 struct hwq_tensor hwq_scores_backward(struct hwq_graph *g, int s, int64_t batch, float scale,
                                       struct hwq_tensor dcontext, struct hwq_tensor v, struct hwq_tensor p) {
@@ -184,23 +185,21 @@ static aorta_status run_softmax(const struct hwq_operation *o, struct aorta_stre
     return aorta_softmax_forward(stream, softmax, hwq_floats(o->in[0]), hwq_floats(o->out[0]));
 }
 
-static struct hwq_value softmax_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                        int64_t column) {
-    const struct shape *shape = o->shape;
-    const int64_t width = o->in[0].columns, last = shape->causal ? row % width : width - 1;
-    const struct hwq_value own = hwq_at(c, o, 0, row, column);
+static struct hwq_value softmax_element(const struct hwq_element *e) {
+    const struct shape *shape = e->o->shape;
+    const int64_t width = e->o->in[0].columns, last = shape->causal ? e->row % width : width - 1;
+    const struct hwq_value own = hwq_at(e, 0, e->row, e->column);
     double sum = 0.0;
-    (void)output;
-    if (column > last) return (struct hwq_value){0.0, 1e-7};
+    if (e->column > last) return (struct hwq_value){0.0, 1e-7};
     for (int64_t j = 0; j <= last; j++) {
-        const struct hwq_value other = hwq_at(c, o, 0, row, j);
+        const struct hwq_value other = hwq_at(e, 0, e->row, j);
         if (isinf(other.allowed)) return hwq_unknown();
         sum += exp((double)shape->scale * (other.value - own.value));
     }
     return (struct hwq_value){1.0 / sum, 1e-7 + 3e-5 / sum};
 }
 
-static const struct hwq_kind softmax = {"softmax", AORTA_SPAN_KERNEL, run_softmax, softmax_element, NULL, 0, false};
+static const struct hwq_kind softmax = {.name = "softmax", .run = run_softmax, .element = softmax_element};
 
 void hwq_softmax(struct hwq_graph *g, int s, struct hwq_tensor x, float scale, bool causal) {
     const struct shape shape = {.scale = scale, .causal = causal};

@@ -42,39 +42,38 @@ static aorta_status run_norm(const struct hwq_operation *o, struct aorta_stream 
                                                                 .rstd = hwq_floats(o->out[RSTD])});
 }
 
-static struct hwq_value sum_element(struct hwq_checker *c, const struct hwq_operation *o, int64_t row, int64_t column) {
+static struct hwq_value sum_element(const struct hwq_element *e, int64_t row, int64_t column) {
     struct hwq_sum sum = {0};
-    hwq_sum_add(&sum, hwq_at(c, o, X, row, column));
-    if (o->in[RESIDUAL].memory) hwq_sum_add(&sum, hwq_at(c, o, RESIDUAL, row, column));
+    hwq_sum_add(&sum, hwq_at(e, X, row, column));
+    if (e->o->in[RESIDUAL].memory) hwq_sum_add(&sum, hwq_at(e, RESIDUAL, row, column));
     return hwq_sum_end(&sum, 1e-6);
 }
 
 /* From the sums that the operation stored itself: they are compared on their own. */
-static struct hwq_value norm_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                     int64_t column) {
-    const int64_t width = o->out[SUM].columns;
+static struct hwq_value norm_element(const struct hwq_element *e) {
+    const int64_t row = e->row, column = e->column, width = e->o->out[SUM].columns;
     double mean = 0.0, square = 0.0, off = 0.0;
-    if (output == SUM) return sum_element(c, o, row, column);
+    if (e->output == SUM) return sum_element(e, row, column);
     for (int64_t j = 0; j < width; j++) {
-        const struct hwq_value x = hwq_written(c, o, SUM, row, j);
+        const struct hwq_value x = hwq_written(e, SUM, row, j);
         if (isinf(x.allowed)) return x;
         mean += x.value / (double)width;
         off = fmax(off, x.allowed);
     }
     for (int64_t j = 0; j < width; j++) {
-        const double distance = hwq_written(c, o, SUM, row, j).value - mean;
+        const double distance = hwq_written(e, SUM, row, j).value - mean;
         square += distance * distance;
     }
     const double rstd = 1.0 / sqrt(square / (double)width + (double)EPSILON);
-    if (output == MEAN) return (struct hwq_value){mean, 1e-5 + off};
-    if (output == RSTD) return (struct hwq_value){rstd, 1e-5 * rstd + off * rstd * rstd};
-    const double normal = (hwq_written(c, o, SUM, row, column).value - mean) * rstd;
-    const double gamma = hwq_at(c, o, GAMMA, 0, column).value;
-    const double y = normal * gamma + hwq_at(c, o, BETA, 0, column).value;
+    if (e->output == MEAN) return (struct hwq_value){mean, 1e-5 + off};
+    if (e->output == RSTD) return (struct hwq_value){rstd, 1e-5 * rstd + off * rstd * rstd};
+    const double normal = (hwq_written(e, SUM, row, column).value - mean) * rstd;
+    const double gamma = hwq_at(e, GAMMA, 0, column).value;
+    const double y = normal * gamma + hwq_at(e, BETA, 0, column).value;
     return (struct hwq_value){y, 1e-5 + 1e-5 * fabs(y) + 3.0 * off * rstd * fabs(gamma)};
 }
 
-static const struct hwq_kind norm_forward = {"norm", AORTA_SPAN_KERNEL, run_norm, norm_element, NULL, 0, false};
+static const struct hwq_kind norm_forward = {.name = "norm", .run = run_norm, .element = norm_element};
 
 struct hwq_tensor hwq_norm_forward(struct hwq_graph *g, int s, const struct hwq_norm *norm, struct hwq_tensor x,
                                    struct hwq_tensor residual, struct hwq_norm_saved *saved) {
@@ -105,53 +104,51 @@ static aorta_status run_norm_backward(const struct hwq_operation *o, struct aort
                                                                           .dbeta = hwq_floats(o->out[2])});
 }
 
-static struct hwq_value slope(struct hwq_checker *c, const struct hwq_operation *o, int64_t row, int64_t column) {
+static struct hwq_value slope(const struct hwq_element *e, int64_t row, int64_t column) {
     struct hwq_sum sum = {0};
-    hwq_sum_add(&sum, hwq_at(c, o, DY, row, column));
-    if (o->in[EXTRA].memory) hwq_sum_add(&sum, hwq_at(c, o, EXTRA, row, column));
+    hwq_sum_add(&sum, hwq_at(e, DY, row, column));
+    if (e->o->in[EXTRA].memory) hwq_sum_add(&sum, hwq_at(e, EXTRA, row, column));
     return hwq_sum_end(&sum, 1e-7);
 }
 
 /* dgamma and dbeta: sums over the rows of dy·n and dy. */
-static struct hwq_value norm_parameter(struct hwq_checker *c, const struct hwq_operation *o, int output,
-                                       int64_t column) {
+static struct hwq_value norm_parameter(const struct hwq_element *e, int output, int64_t column) {
     struct hwq_sum sum = {0};
-    for (int64_t row = 0; row < o->in[OF].rows; row++) {
-        const struct hwq_value dy = slope(c, o, row, column);
+    for (int64_t row = 0; row < e->o->in[OF].rows; row++) {
+        const struct hwq_value dy = slope(e, row, column);
         struct hwq_value factor = {1.0, 0.0};
-        if (output == 1) factor = hwq_at(c, o, OF, row, column);
+        if (output == 1) factor = hwq_at(e, OF, row, column);
         if (output == 1)
-            factor.value = (factor.value - hwq_at(c, o, MEANS, row, 0).value) * hwq_at(c, o, RSTDS, row, 0).value;
+            factor.value = (factor.value - hwq_at(e, MEANS, row, 0).value) * hwq_at(e, RSTDS, row, 0).value;
         hwq_sum_product(&sum, dy, factor);
     }
     return hwq_sum_end(&sum, 1e-5);
 }
 
 /* With n = (sum − mean)·rstd and g = (dy + extra)·gamma: dsum = rstd·(g − mean(g) − n·mean(g·n)). */
-static struct hwq_value norm_backward_element(struct hwq_checker *c, const struct hwq_operation *o, int output,
-                                              int64_t row, int64_t column) {
-    const int64_t width = o->in[OF].columns;
+static struct hwq_value norm_backward_element(const struct hwq_element *e) {
+    const int64_t row = e->row, width = e->o->in[OF].columns;
     double mean = 0.0, square = 0.0, total = 0.0, along = 0.0, own = 0.0, magnitude = 0.0, off = 0.0;
-    if (output > 0) return norm_parameter(c, o, output, column);
-    for (int64_t j = 0; j < width; j++) mean += hwq_at(c, o, OF, row, j).value / (double)width;
-    for (int64_t j = 0; j < width; j++) square += pow(hwq_at(c, o, OF, row, j).value - mean, 2.0);
+    if (e->output > 0) return norm_parameter(e, e->output, e->column);
+    for (int64_t j = 0; j < width; j++) mean += hwq_at(e, OF, row, j).value / (double)width;
+    for (int64_t j = 0; j < width; j++) square += pow(hwq_at(e, OF, row, j).value - mean, 2.0);
     const double rstd = 1.0 / sqrt(square / (double)width + (double)EPSILON);
     for (int64_t j = 0; j < width; j++) {
-        const struct hwq_value dy = slope(c, o, row, j);
-        const double gamma = hwq_at(c, o, SCALE, 0, j).value, one = dy.value * gamma;
+        const struct hwq_value dy = slope(e, row, j);
+        const double gamma = hwq_at(e, SCALE, 0, j).value, one = dy.value * gamma;
         if (isinf(dy.allowed)) return dy;
         total += one / (double)width;
-        along += one * (hwq_at(c, o, OF, row, j).value - mean) * rstd / (double)width;
+        along += one * (hwq_at(e, OF, row, j).value - mean) * rstd / (double)width;
         magnitude = fmax(magnitude, fabs(one));
         off = fmax(off, dy.allowed * fabs(gamma));
-        if (j == column) own = one;
+        if (j == e->column) own = one;
     }
-    const double normal = (hwq_at(c, o, OF, row, column).value - mean) * rstd;
+    const double normal = (hwq_at(e, OF, row, e->column).value - mean) * rstd;
     return (struct hwq_value){rstd * (own - total - normal * along), rstd * (1e-5 * magnitude + 3.0 * off) + 1e-30};
 }
 
 static const struct hwq_kind norm_backward = {
-    "norm_backward", AORTA_SPAN_KERNEL, run_norm_backward, norm_backward_element, NULL, 0, false};
+    .name = "norm_backward", .run = run_norm_backward, .element = norm_backward_element};
 
 struct hwq_tensor hwq_norm_backward(struct hwq_graph *g, int s, const struct hwq_norm *norm, struct hwq_tensor dy,
                                     struct hwq_tensor extra, const struct hwq_norm_saved *saved) {
@@ -172,29 +169,29 @@ static aorta_status run_cross_entropy(const struct hwq_operation *o, struct aort
 }
 
 /* log Σ exp of a row. */
-static struct hwq_value logsum_of(struct hwq_checker *c, const struct hwq_operation *o, int64_t row) {
+static struct hwq_value logsum_of(const struct hwq_element *e, int64_t row) {
     double sum = 0.0;
-    for (int64_t i = 0; i < o->in[0].columns; i++) {
-        const struct hwq_value x = hwq_at(c, o, 0, row, i);
+    for (int64_t i = 0; i < e->o->in[0].columns; i++) {
+        const struct hwq_value x = hwq_at(e, 0, row, i);
         if (isinf(x.allowed)) return x;
         sum += exp(x.value);
     }
     return (struct hwq_value){log(sum), 1e-5 + 1e-5 * fabs(log(sum))};
 }
 
-static struct hwq_value cross_entropy_element(struct hwq_checker *c, const struct hwq_operation *o, int output,
-                                              int64_t row, int64_t column) {
-    const double weight = (double)*(const float *)o->shape;
-    const int64_t label = (int64_t)hwq_at(c, o, 1, 0, row).value;
-    const struct hwq_value logsum = logsum_of(c, o, row);
+static struct hwq_value cross_entropy_element(const struct hwq_element *e) {
+    const int64_t row = e->row;
+    const double weight = (double)*(const float *)e->o->shape;
+    const int64_t label = (int64_t)hwq_at(e, 1, 0, row).value;
+    const struct hwq_value logsum = logsum_of(e, row);
     if (isinf(logsum.allowed)) return logsum;
-    if (output == 0) return (struct hwq_value){logsum.value - hwq_at(c, o, 0, row, label).value, logsum.allowed};
-    const double slope = weight * (exp(hwq_at(c, o, 0, row, column).value - logsum.value) - (column == label));
+    if (e->output == 0) return (struct hwq_value){logsum.value - hwq_at(e, 0, row, label).value, logsum.allowed};
+    const double slope = weight * (exp(hwq_at(e, 0, row, e->column).value - logsum.value) - (e->column == label));
     return (struct hwq_value){slope, 1e-6 * weight + 1e-5 * fabs(slope)};
 }
 
 static const struct hwq_kind cross_entropy = {
-    "cross_entropy", AORTA_SPAN_KERNEL, run_cross_entropy, cross_entropy_element, NULL, 0, false};
+    .name = "cross_entropy", .run = run_cross_entropy, .element = cross_entropy_element};
 
 struct hwq_tensor hwq_cross_entropy(struct hwq_graph *g, int s, struct hwq_tensor x, struct hwq_tensor labels,
                                     float weight) {
@@ -211,21 +208,18 @@ static aorta_status run_normalise(const struct hwq_operation *o, struct aorta_st
     return aorta_normalise_rows(stream, o->in[0].rows, o->in[0].columns, hwq_floats(o->in[0]), hwq_floats(o->out[0]));
 }
 
-static struct hwq_value normalise_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                          int64_t column) {
+static struct hwq_value normalise_element(const struct hwq_element *e) {
     double square = 0.0, off = 0.0;
-    (void)output;
-    for (int64_t j = 0; j < o->in[0].columns; j++) {
-        const struct hwq_value x = hwq_at(c, o, 0, row, j);
+    for (int64_t j = 0; j < e->o->in[0].columns; j++) {
+        const struct hwq_value x = hwq_at(e, 0, e->row, j);
         square += x.value * x.value;
         off = fmax(off, x.allowed);
     }
     const double length = fmax(sqrt(square), 1e-8);
-    return (struct hwq_value){hwq_at(c, o, 0, row, column).value / length, 1e-5 + off / length};
+    return (struct hwq_value){hwq_at(e, 0, e->row, e->column).value / length, 1e-5 + off / length};
 }
 
-static const struct hwq_kind normalise = {"normalise", AORTA_SPAN_KERNEL, run_normalise, normalise_element, NULL, 0,
-                                          false};
+static const struct hwq_kind normalise = {.name = "normalise", .run = run_normalise, .element = normalise_element};
 
 void hwq_normalise(struct hwq_graph *g, int s, struct hwq_tensor x) {
     hwq_append(g, &(struct hwq_operation){.kind = &normalise, .stream = s, .in = {x}, .out = {x}}, NULL, 0);
@@ -237,22 +231,21 @@ static aorta_status run_top(const struct hwq_operation *o, struct aorta_stream *
 }
 
 /* The element before which `rank` others come: larger ones, and equal ones further left. */
-static struct hwq_value top_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                    int64_t rank) {
-    for (int64_t place = 0; place < o->in[0].columns; place++) {
-        const struct hwq_value own = hwq_at(c, o, 0, row, place);
+static struct hwq_value top_element(const struct hwq_element *e) {
+    for (int64_t place = 0; place < e->o->in[0].columns; place++) {
+        const struct hwq_value own = hwq_at(e, 0, e->row, place);
         int64_t before = 0;
         if (own.allowed > 0.0) return hwq_unknown(); /* rounding may decide */
-        for (int64_t i = 0; i < o->in[0].columns && before <= rank; i++) {
-            const double other = hwq_at(c, o, 0, row, i).value;
+        for (int64_t i = 0; i < e->o->in[0].columns && before <= e->column; i++) {
+            const double other = hwq_at(e, 0, e->row, i).value;
             before += other > own.value || (other == own.value && i < place);
         }
-        if (before == rank) return hwq_exact(output == 0 ? (double)place : own.value);
+        if (before == e->column) return hwq_exact(e->output == 0 ? (double)place : own.value);
     }
     return hwq_exact(NAN);
 }
 
-static const struct hwq_kind top = {"top", AORTA_SPAN_KERNEL, run_top, top_element, NULL, 0, false};
+static const struct hwq_kind top = {.name = "top", .run = run_top, .element = top_element};
 
 struct hwq_tensor hwq_top(struct hwq_graph *g, int s, struct hwq_tensor x, int64_t count) {
     const struct hwq_tensor places = hwq_result(g, AORTA_I64, x.rows, count, "places of the largest");
@@ -281,19 +274,18 @@ static aorta_status run_sample(const struct hwq_operation *o, struct aorta_strea
 }
 
 /* A token that is as good as the best but for rounding is right. */
-static struct hwq_value sample_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                       int64_t column) {
-    const struct draw *draw = o->shape;
-    const uint32_t step = o->in[1].memory ? (uint32_t)hwq_at(c, o, 1, 0, 0).value : 0;
-    if (output == 1) return logsum_of(c, o, row);
-    const int64_t token = (int64_t)hwq_written(c, o, 0, 0, column).value;
+static struct hwq_value sample_element(const struct hwq_element *e) {
+    const struct draw *draw = e->o->shape;
+    const uint32_t step = e->o->in[1].memory ? (uint32_t)hwq_at(e, 1, 0, 0).value : 0;
+    if (e->output == 1) return logsum_of(e, e->row);
+    const int64_t row = e->column; /* tokens [1, rows] */
+    const int64_t token = (int64_t)hwq_written(e, 0, 0, e->column).value;
     double best = -INFINITY, own = -INFINITY, most = 0.0;
-    row = column; /* tokens [1, rows] */
-    for (int64_t i = 0; i < o->in[0].columns; i++) {
+    for (int64_t i = 0; i < e->o->in[0].columns; i++) {
         const struct aorta_philox counter = {{(uint32_t)(i / 4), (uint32_t)row, draw->site, step}};
         const struct aorta_philox words =
             aorta_philox4x32_10(counter, (uint32_t)draw->seed, (uint32_t)(draw->seed >> 32));
-        const struct hwq_value x = hwq_at(c, o, 0, row, i);
+        const struct hwq_value x = hwq_at(e, 0, row, i);
         if (isinf(x.allowed)) return x;
         const double score = x.value - log((double)aorta_draw_exponential(words.word[i % 4]));
         if (score > best) most = (double)i;
@@ -303,7 +295,7 @@ static struct hwq_value sample_element(struct hwq_checker *c, const struct hwq_o
     return hwq_exact(best - own <= 1e-4 ? (double)token : most);
 }
 
-static const struct hwq_kind sample = {"sample", AORTA_SPAN_KERNEL, run_sample, sample_element, NULL, 8, false};
+static const struct hwq_kind sample = {.name = "sample", .run = run_sample, .element = sample_element, .samples = 8};
 
 struct hwq_tensor hwq_sample(struct hwq_graph *g, int s, struct hwq_tensor x, uint32_t site, struct hwq_tensor step,
                              struct hwq_tensor tokens, struct hwq_tensor *logsums) {
@@ -318,14 +310,11 @@ static aorta_status run_logsum(const struct hwq_operation *o, struct aorta_strea
     return aorta_logsum(stream, o->in[0].rows, o->in[0].columns, hwq_floats(o->in[0]), hwq_floats(o->out[0]));
 }
 
-static struct hwq_value logsum_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                       int64_t column) {
-    (void)output;
-    (void)column;
-    return logsum_of(c, o, row);
+static struct hwq_value logsum_element(const struct hwq_element *e) {
+    return logsum_of(e, e->row);
 }
 
-static const struct hwq_kind logsum = {"logsum", AORTA_SPAN_KERNEL, run_logsum, logsum_element, NULL, 8, false};
+static const struct hwq_kind logsum = {.name = "logsum", .run = run_logsum, .element = logsum_element, .samples = 8};
 
 struct hwq_tensor hwq_logsum(struct hwq_graph *g, int s, struct hwq_tensor x) {
     const struct hwq_tensor sums = hwq_output(g, x.rows, 1, "logarithms of sums");

@@ -60,70 +60,61 @@ static aorta_status run_prepare(const struct hwq_operation *o, struct aorta_stre
                                hwq_floats(o->out[0]));
 }
 
-static struct hwq_value prepare_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                        int64_t colour) {
-    const struct aorta_image *i = image_of(o);
-    const int64_t area = i->height * i->width, n = row / area, pixel = row % area, w = pixel % i->width;
-    const int64_t column = hwq_at(c, o, 1, 0, n).value > 0.0 ? i->width - 1 - w : w;
-    const double x = hwq_at(c, o, 0, 0, (n * COLOURS + colour) * area + pixel - w + column).value;
-    const double y = (x - (double)means[colour]) / (double)deviations[colour];
-    (void)output;
+static struct hwq_value prepare_element(const struct hwq_element *e) {
+    const struct aorta_image *i = image_of(e->o);
+    const int64_t area = i->height * i->width, n = e->row / area, pixel = e->row % area, w = pixel % i->width;
+    const int64_t column = hwq_at(e, 1, 0, n).value > 0.0 ? i->width - 1 - w : w;
+    const double x = hwq_at(e, 0, 0, (n * COLOURS + e->column) * area + pixel - w + column).value;
+    const double y = (x - (double)means[e->column]) / (double)deviations[e->column];
     return (struct hwq_value){y, 1e-6 + 1e-6 * fabs(y)};
 }
 
-static const struct hwq_kind prepare = {
-    "image_prepare", AORTA_SPAN_KERNEL, run_prepare, prepare_element, NULL, 0, false};
+static const struct hwq_kind prepare = {.name = "image_prepare", .run = run_prepare, .element = prepare_element};
 
 static aorta_status run_columns(const struct hwq_operation *o, struct aorta_stream *stream) {
     return aorta_image_columns(stream, *image_of(o), hwq_floats(o->in[0]), hwq_floats(o->out[0]));
 }
 
-static struct hwq_value columns_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                        int64_t k) {
-    const struct aorta_image *i = image_of(o);
-    const int64_t h = row / i->width % i->height + k / i->channels / 3 - 1;
-    const int64_t w = row % i->width + k / i->channels % 3 - 1;
-    (void)output;
+static struct hwq_value columns_element(const struct hwq_element *e) {
+    const struct aorta_image *i = image_of(e->o);
+    const int64_t h = e->row / i->width % i->height + e->column / i->channels / 3 - 1;
+    const int64_t w = e->row % i->width + e->column / i->channels % 3 - 1;
     if (h < 0 || h >= i->height || w < 0 || w >= i->width) return hwq_exact(0.0);
-    return hwq_at(c, o, 0, (row / i->width / i->height * i->height + h) * i->width + w, k % i->channels);
+    return hwq_at(e, 0, (e->row / i->width / i->height * i->height + h) * i->width + w, e->column % i->channels);
 }
 
 static const struct hwq_kind columns = {
-    "image_columns", AORTA_SPAN_KERNEL, run_columns, columns_element, NULL, 0, true};
+    .name = "image_columns", .run = run_columns, .element = columns_element, .moves = true};
 
 static aorta_status run_pool(const struct hwq_operation *o, struct aorta_stream *stream) {
     return aorta_image_pool(stream, *image_of(o), hwq_floats(o->in[0]), hwq_floats(o->out[0]));
 }
 
-static struct hwq_value pool_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                     int64_t column) {
-    const int64_t side = image_of(o)->width, half = side / 2, corner = row / half * 2 * side + row % half * 2;
-    struct hwq_value most = hwq_at(c, o, 0, corner, column);
-    (void)output;
+static struct hwq_value pool_element(const struct hwq_element *e) {
+    const int64_t side = image_of(e->o)->width, half = side / 2, corner = e->row / half * 2 * side + e->row % half * 2;
+    struct hwq_value most = hwq_at(e, 0, corner, e->column);
     for (int k = 1; k < 4; k++) {
-        const struct hwq_value other = hwq_at(c, o, 0, corner + k / 2 * side + k % 2, column);
+        const struct hwq_value other = hwq_at(e, 0, corner + k / 2 * side + k % 2, e->column);
         if (!(other.value <= most.value)) most = other;
     }
     return most;
 }
 
-static const struct hwq_kind pool = {"image_pool", AORTA_SPAN_KERNEL, run_pool, pool_element, NULL, 0, false};
+static const struct hwq_kind pool = {.name = "image_pool", .run = run_pool, .element = pool_element};
 
 static aorta_status run_mean(const struct hwq_operation *o, struct aorta_stream *stream) {
     return aorta_image_mean(stream, *image_of(o), hwq_floats(o->in[0]), hwq_floats(o->out[0]));
 }
 
-static struct hwq_value mean_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                     int64_t column) {
-    const int64_t area = image_of(o)->height * image_of(o)->width;
+static struct hwq_value mean_element(const struct hwq_element *e) {
+    const int64_t area = image_of(e->o)->height * image_of(e->o)->width;
     struct hwq_sum sum = {0};
-    (void)output;
-    for (int64_t p = 0; p < area; p++) hwq_sum_add(&sum, hwq_at(c, o, 0, row * area + p, column));
+    for (int64_t p = 0; p < area; p++) hwq_sum_add(&sum, hwq_at(e, 0, e->row * area + p, e->column));
     const struct hwq_value all = hwq_sum_end(&sum, 1e-5);
     return (struct hwq_value){all.value / (double)area, all.allowed / (double)area};
 }
 
-static const struct hwq_kind mean = {"image_mean", AORTA_SPAN_KERNEL, run_mean, mean_element, NULL, 0, false};
+static const struct hwq_kind mean = {.name = "image_mean", .run = run_mean, .element = mean_element};
 
 /* ---- the graph ---- */
 

@@ -114,33 +114,36 @@ static aorta_status run_collective(const struct hwq_operation *o, struct aorta_s
 }
 
 /* One value of what a member of the group sends, before rounding: all ranks' inputs are known. */
-static struct hwq_value sent(struct hwq_checker *c, const struct overlap_group *group, int member, int64_t index) {
+static struct hwq_value sent(const struct hwq_element *e, const struct overlap_group *group, int member,
+                             int64_t index) {
     float value;
     aorta_status status =
-        aorta_hwq_values(hwq_checker_hwq(c), OVERLAP_INPUT + (uint64_t)group->ranks[member], index, 1, 1.0f, &value);
+        aorta_hwq_values(e->o->graph->hwq, OVERLAP_INPUT + (uint64_t)group->ranks[member], index, 1, 1.0f, &value);
     if (!status) return (struct hwq_value){(double)value, 0.0};
     aorta_status_free(status);
     return hwq_exact(NAN);
 }
 
-static struct hwq_value received(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                 int64_t i) {
-    const struct call *call = o->shape;
+static struct hwq_value received(const struct hwq_element *e) {
+    const struct call *call = e->o->shape;
     const struct overlap_group *group = call->group;
     const int64_t count = (int64_t)group->count, own = aorta_comm_rank(group->comm) * count;
     const bool moved = call->collective == AORTA_ALL_GATHER || call->collective == AORTA_ALL_TO_ALL;
     double value = 0.0;
-    (void)output;
-    (void)row;
     if (moved)
-        value = sent(c, group, (int)(i / count), i % count + (call->collective == AORTA_ALL_TO_ALL ? own : 0)).value;
+        value = sent(e, group, (int)(e->column / count),
+                     e->column % count + (call->collective == AORTA_ALL_TO_ALL ? own : 0))
+                    .value;
     for (int r = 0; r < group->size && !moved; r++)
-        value += sent(c, group, r, i + (call->collective == AORTA_REDUCE_SCATTER ? own : 0)).value;
-    return (struct hwq_value){value, tolerance_of(o->out[0].dtype) * group->size * (1.0 + fabs(value))};
+        value += sent(e, group, r, e->column + (call->collective == AORTA_REDUCE_SCATTER ? own : 0)).value;
+    return (struct hwq_value){value, tolerance_of(e->o->out[0].dtype) * group->size * (1.0 + fabs(value))};
 }
 
-static const struct hwq_kind collective = {"collective", AORTA_SPAN_COLLECTIVE, run_collective, received, NULL, CHECKED,
-                                           false};
+static const struct hwq_kind collective = {.name = "collective",
+                                           .span = AORTA_SPAN_COLLECTIVE,
+                                           .run = run_collective,
+                                           .element = received,
+                                           .samples = CHECKED};
 
 /* The collectives of a rank's groups, one after the other: in one order on all ranks, groups that overlap cannot
  * deadlock. Results of a reduce-scatter are the first part of the memory. */
@@ -167,21 +170,19 @@ static aorta_status run_product(const struct hwq_operation *o, struct aorta_stre
                                 hwq_at_device(o->out[0]));
 }
 
-static struct hwq_value product_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                        int64_t column) {
+static struct hwq_value product_element(const struct hwq_element *e) {
     struct hwq_sum sum = {0};
-    (void)output;
-    for (int64_t k = 0; k < o->in[0].columns; k++)
-        hwq_sum_product(&sum, hwq_at(c, o, 0, row, k), hwq_at(c, o, 1, column, k));
-    return hwq_sum_end(&sum, tolerance_of(o->in[0].dtype));
+    for (int64_t k = 0; k < e->o->in[0].columns; k++)
+        hwq_sum_product(&sum, hwq_at(e, 0, e->row, k), hwq_at(e, 1, e->column, k));
+    return hwq_sum_end(&sum, tolerance_of(e->o->in[0].dtype));
 }
 
 static double product_flops(const struct hwq_operation *o) {
     return 2.0 * (double)o->in[0].rows * (double)o->in[0].columns * (double)o->in[1].rows;
 }
 
-static const struct hwq_kind product = {"product", AORTA_SPAN_GEMM, run_product, product_element, product_flops, 0,
-                                        false};
+static const struct hwq_kind product = {
+    .name = "product", .span = AORTA_SPAN_GEMM, .run = run_product, .element = product_element, .flops = product_flops};
 
 static struct hwq_operation *add_product(struct hwq_graph *g, const struct overlap_state *state, int s) {
     const enum aorta_dtype dtype = (enum aorta_dtype)((const struct overlap_options *)g->options)->comp_dtype;

@@ -22,10 +22,9 @@ struct layer {
 
 /* A prompt, or the sequences of one decoding stream: `rows` = its new positions times its sequences. */
 struct group {
-    struct aorta_cache cache;
+    struct hwq_cache cache;
     int64_t rows;
     struct hwq_tensor y, qkv, scores; /* y: of the layer before; scores, of prompts: [heads · positions, positions] */
-    struct hwq_tensor keys, values, positions;
 };
 
 struct state {
@@ -71,16 +70,13 @@ static aorta_status check(const struct aorta_hwq *hwq) {
 
 static void make_group(struct hwq_graph *g, struct group *group, int64_t sequences, int64_t fresh, uint64_t id) {
     const struct options *o = g->options;
-    const int64_t cached = o->layers * sequences * o->window;
+    const struct aorta_cache shape = {o->layers, sequences, o->window, o->heads, o->width / o->heads, fresh};
     int64_t full[1 << 10];
     for (int64_t i = 0; i < sequences; i++) full[i] = fresh > 1 ? 0 : o->window; /* prompts begin, others go on */
-    *group = (struct group){.cache = {o->layers, sequences, o->window, o->heads, o->width / o->heads, fresh},
-                            .rows = sequences * fresh};
+    group->rows = sequences * fresh;
     group->y = hwq_input(g, id, group->rows, o->width, 1.0f, "input");
-    group->keys = hwq_input(g, id + 1, cached, o->width, 1.0f, "keys");
-    group->values = hwq_input(g, id + 2, cached, o->width, 1.0f, "values");
+    group->cache = hwq_cache(g, id + 1, shape, hwq_constant(g, AORTA_I64, 1, sequences, full, "positions"));
     group->qkv = hwq_result(g, AORTA_F32, o->layers * group->rows, 3 * o->width, "queries, keys, values");
-    group->positions = hwq_constant(g, AORTA_I64, 1, sequences, full, "positions");
 }
 
 /* All heads at once: scores = q·kᵀ, context = weights·v. */
@@ -99,27 +95,20 @@ static struct hwq_tensor prompt_attention(struct hwq_graph *g, int s, const stru
     return context;
 }
 
-static struct hwq_tensor decode_attention(struct hwq_graph *g, int s, const struct group *group, int64_t l,
-                                          struct hwq_tensor qkv) {
-    const int64_t rows = group->cache.batch * group->cache.window;
-    return hwq_attend(g, s, &group->cache, 0, 1, qkv, hwq_rows(group->keys, l * rows, rows),
-                      hwq_rows(group->values, l * rows, rows), group->positions);
-}
-
 static void run_layer(struct hwq_graph *g, int s, const struct layer *layer, struct group *group, int64_t l) {
     struct hwq_norm_saved saved = {0};
     const struct hwq_tensor qkv =
         hwq_linear(hwq_into(g, hwq_rows(group->qkv, l * group->rows, group->rows)), s, &layer->qkv, group->y);
     const struct hwq_tensor context =
-        group->scores.memory ? prompt_attention(g, s, group, qkv) : decode_attention(g, s, group, l, qkv);
+        group->scores.memory ? prompt_attention(g, s, group, qkv) : hwq_attend(g, s, &group->cache, l, 0, 1, qkv);
     group->y = hwq_norm_forward(g, s, &layer->norm, hwq_linear(g, s, &layer->out, context), group->y, &saved);
 }
 
 static void update(struct hwq_graph *g, const struct group *group, int64_t index) {
     const struct hwq_tensor all = {0};
     const int s = update_stream(g->hwq, index);
-    hwq_cache_append(g, s, &group->cache, group->qkv, group->keys, group->values, group->positions, all);
-    if (!group->scores.memory) hwq_cache_advance(g, s, group->positions, all, 1);
+    hwq_cache_append(g, s, &group->cache, group->qkv, all);
+    if (!group->scores.memory) hwq_cache_advance(g, s, group->cache.positions, all, 1);
 }
 
 static int64_t make_tensors(struct hwq_graph *g, struct state *state) {

@@ -55,10 +55,8 @@ static size_t make_order(const struct aorta_hwq *hwq, int products, int *order) 
 
 static const float factor = 1.5f, addend = 0.25f;
 
-static struct hwq_value tiny_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                     int64_t column) {
-    const double y = hwq_at(c, o, 0, row, column).value * (double)factor + (double)addend;
-    (void)output;
+static struct hwq_value tiny_element(const struct hwq_element *e) {
+    const double y = hwq_at(e, 0, e->row, e->column).value * (double)factor + (double)addend;
     return (struct hwq_value){y, 1e-6 + 1e-6 * fabs(y)};
 }
 

@@ -62,16 +62,16 @@ static aorta_status run_plan(const struct hwq_operation *o, struct aorta_stream 
 }
 
 /* The best experts of a token, of equals the first. */
-static void choose(struct hwq_checker *c, const struct hwq_operation *o, int64_t token, int64_t choices[8]) {
-    const struct aorta_route *s = route_of(o);
+static void choose(const struct hwq_element *e, int64_t token, int64_t choices[8]) {
+    const struct aorta_route *s = route_of(e->o);
     bool taken[MOST_EXPERTS] = {false};
     for (int64_t k = 0; k < s->top; k++) {
         int64_t best = -1;
         double most = 0.0;
-        for (int64_t e = 0; e < s->experts; e++) {
-            const double logit = hwq_at(c, o, 0, token, e).value;
-            if (taken[e] || (best >= 0 && logit <= most)) continue;
-            best = e;
+        for (int64_t i = 0; i < s->experts; i++) {
+            const double logit = hwq_at(e, 0, token, i).value;
+            if (taken[i] || (best >= 0 && logit <= most)) continue;
+            best = i;
             most = logit;
         }
         taken[best] = true;
@@ -80,31 +80,31 @@ static void choose(struct hwq_checker *c, const struct hwq_operation *o, int64_t
 }
 
 /* Token by token in their order. `row` is the token, or of owners and loads 0. */
-static struct hwq_value plan_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                     int64_t column) {
-    const struct aorta_route *s = route_of(o);
-    const bool of_token = output != OWNERS && output != LOADS;
-    const int64_t first = output == CHOICES || output == WEIGHTS ? row : 0, last = of_token ? row : s->tokens - 1;
+static struct hwq_value plan_element(const struct hwq_element *e) {
+    const int64_t row = e->row, column = e->column;
+    const struct aorta_route *s = route_of(e->o);
+    const bool of_token = e->output != OWNERS && e->output != LOADS;
+    const int64_t first = e->output == CHOICES || e->output == WEIGHTS ? row : 0, last = of_token ? row : s->tokens - 1;
     int64_t loads[MOST_EXPERTS] = {0}, choices[8] = {0};
     double owner = -1.0;
     for (int64_t t = first; t <= last; t++) {
-        choose(c, o, t, choices);
+        choose(e, t, choices);
         for (int64_t k = 0; k < s->top; k++) {
             const int64_t load = loads[choices[k]]++, slot = load < s->capacity ? choices[k] * s->capacity + load : -1;
-            if (output == SLOTS && t == row && k == column) return hwq_exact((double)slot);
+            if (e->output == SLOTS && t == row && k == column) return hwq_exact((double)slot);
             if (slot == column) owner = (double)t;
         }
     }
-    if (output == CHOICES) return hwq_exact((double)choices[column]);
-    if (output == OWNERS) return hwq_exact(owner);
-    if (output == LOADS) return hwq_exact((double)loads[column]);
+    if (e->output == CHOICES) return hwq_exact((double)choices[column]);
+    if (e->output == OWNERS) return hwq_exact(owner);
+    if (e->output == LOADS) return hwq_exact((double)loads[column]);
     double sum = 0.0;
-    const double own = hwq_at(c, o, 0, row, choices[column]).value;
-    for (int64_t k = 0; k < s->top; k++) sum += exp(hwq_at(c, o, 0, row, choices[k]).value - own);
+    const double own = hwq_at(e, 0, row, choices[column]).value;
+    for (int64_t k = 0; k < s->top; k++) sum += exp(hwq_at(e, 0, row, choices[k]).value - own);
     return (struct hwq_value){1.0 / sum, 1e-5 / sum};
 }
 
-static const struct hwq_kind route_plan = {"route_plan", AORTA_SPAN_KERNEL, run_plan, plan_element, NULL, 0, false};
+static const struct hwq_kind route_plan = {.name = "route_plan", .run = run_plan, .element = plan_element};
 
 static void add_plan(struct hwq_graph *g, struct state *state, struct hwq_tensor logits) {
     const struct aorta_route *s = &state->shape;
@@ -127,34 +127,29 @@ static aorta_status run_dispatch(const struct hwq_operation *o, struct aorta_str
                                 hwq_floats(o->out[0]));
 }
 
-static struct hwq_value dispatch_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                         int64_t column) {
-    const int64_t token = (int64_t)hwq_at(c, o, 0, 0, row).value;
-    (void)output;
-    return token < 0 ? hwq_exact(0.0) : hwq_at(c, o, 1, token, column);
+static struct hwq_value dispatch_element(const struct hwq_element *e) {
+    const int64_t token = (int64_t)hwq_at(e, 0, 0, e->row).value;
+    return token < 0 ? hwq_exact(0.0) : hwq_at(e, 1, token, e->column);
 }
 
 static const struct hwq_kind dispatch = {
-    "route_dispatch", AORTA_SPAN_KERNEL, run_dispatch, dispatch_element, NULL, 0, true};
+    .name = "route_dispatch", .run = run_dispatch, .element = dispatch_element, .moves = true};
 
 static aorta_status run_combine(const struct hwq_operation *o, struct aorta_stream *stream) {
     return aorta_route_combine(stream, *route_of(o), hwq_at_device(o->in[0]), hwq_floats(o->in[1]),
                                hwq_floats(o->in[2]), hwq_floats(o->out[0]));
 }
 
-static struct hwq_value combine_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                        int64_t column) {
+static struct hwq_value combine_element(const struct hwq_element *e) {
     struct hwq_sum sum = {0};
-    (void)output;
-    for (int64_t k = 0; k < route_of(o)->top; k++) {
-        const int64_t slot = (int64_t)hwq_at(c, o, 0, row, k).value;
-        if (slot >= 0) hwq_sum_product(&sum, hwq_at(c, o, 1, row, k), hwq_at(c, o, 2, slot, column));
+    for (int64_t k = 0; k < route_of(e->o)->top; k++) {
+        const int64_t slot = (int64_t)hwq_at(e, 0, e->row, k).value;
+        if (slot >= 0) hwq_sum_product(&sum, hwq_at(e, 1, e->row, k), hwq_at(e, 2, slot, e->column));
     }
     return hwq_sum_end(&sum, 1e-5);
 }
 
-static const struct hwq_kind combine = {
-    "route_combine", AORTA_SPAN_KERNEL, run_combine, combine_element, NULL, 0, false};
+static const struct hwq_kind combine = {.name = "route_combine", .run = run_combine, .element = combine_element};
 
 /* ---- the graph ---- */
 

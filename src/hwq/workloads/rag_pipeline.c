@@ -84,11 +84,10 @@ static struct hwq_tensor attention(struct hwq_graph *g, int s, const struct stat
                                    struct hwq_tensor qkv) {
     const struct options *o = g->options;
     const int64_t n = o->kept + 1;
-    const struct aorta_cache cache = {1, 1, 1, o->heads, o->width / o->heads, n};
+    const struct hwq_cache cache = {{1, 1, 1, o->heads, o->width / o->heads, n}, qkv, qkv, state->nothing};
     const struct hwq_tensor context = hwq_result(g, AORTA_F32, qkv.rows, o->width, "context");
     for (int64_t q = 0; q < queries; q++)
-        hwq_attend(hwq_into(g, hwq_rows(context, q * n, n)), s, &cache, 0, n, hwq_rows(qkv, q * n, n), qkv, qkv,
-                   state->nothing);
+        hwq_attend(hwq_into(g, hwq_rows(context, q * n, n)), s, &cache, 0, 0, n, hwq_rows(qkv, q * n, n));
     return context;
 }
 

@@ -30,9 +30,8 @@ struct model {
 
 /* What a model has of one request: row j for token j. */
 struct context {
-    struct aorta_cache cache;
-    struct hwq_tensor qkv, keys, values; /* qkv [layers · fresh, 3E]; caches [layers · context, E] */
-    struct hwq_tensor logits, logsums;   /* [rows, vocab], [rows, 1] */
+    struct hwq_cache cache;
+    struct hwq_tensor qkv, logits, logsums; /* [layers · fresh, 3E], [rows, vocab], [rows, 1] */
 };
 
 struct request {
@@ -87,17 +86,17 @@ static unsigned word_of(uint64_t seed, int64_t index, uint32_t site, int64_t ste
 }
 
 /* As many as the random numbers allow; where rounding decides, what the device has found. */
-static struct hwq_value accepted_element(struct hwq_checker *c, const struct hwq_operation *o) {
+static struct hwq_value accepted_element(const struct hwq_element *e) {
     enum { ACCEPT_SITE = 0xACCE }; /* see ops/sample.c */
-    const struct aorta_acceptance *shape = o->shape;
-    const int64_t step = (int64_t)hwq_at(c, o, OLD_STEP, 0, 0).value;
-    const double found = hwq_written(c, o, ACCEPTED, 0, 0).value;
+    const struct aorta_acceptance *shape = e->o->shape;
+    const int64_t step = (int64_t)hwq_at(e, OLD_STEP, 0, 0).value;
+    const double found = hwq_written(e, ACCEPTED, 0, 0).value;
     int64_t j = 0;
     for (; j < shape->drafted; j++) {
-        const int64_t token = (int64_t)hwq_at(c, o, TOKENS, 0, j).value;
+        const int64_t token = (int64_t)hwq_at(e, TOKENS, 0, j).value;
         if (token < 0 || token >= shape->vocab) return hwq_exact(NAN);
-        const double ratio = exp(hwq_at(c, o, P, j, token).value - hwq_at(c, o, P_LOGSUMS, j, 0).value -
-                                 hwq_at(c, o, Q, j, token).value + hwq_at(c, o, Q_LOGSUMS, j, 0).value);
+        const double ratio = exp(hwq_at(e, P, j, token).value - hwq_at(e, P_LOGSUMS, j, 0).value -
+                                 hwq_at(e, Q, j, token).value + hwq_at(e, Q_LOGSUMS, j, 0).value);
         const double number = (double)aorta_draw_uniform(word_of(shape->seed, j, ACCEPT_SITE, step));
         if (fabs(number - ratio) < 1e-4 ? found == (double)j : number >= ratio) break;
     }
@@ -105,17 +104,16 @@ static struct hwq_value accepted_element(struct hwq_checker *c, const struct hwq
 }
 
 /* The token that is drawn is not computed here. */
-static struct hwq_value accept_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                       int64_t column) {
-    if (output == STEP) return hwq_exact(hwq_at(c, o, OLD_STEP, row, column).value + 1.0);
-    if (output == NEXT) return hwq_unknown();
-    const struct hwq_value accepted = accepted_element(c, o);
-    if (output == ACCEPTED) return accepted;
-    if (output == COUNTS) return hwq_exact(accepted.value + 1.0);
-    return hwq_exact(hwq_at(c, o, OLD_TOTALS, row, column).value + accepted.value);
+static struct hwq_value accept_element(const struct hwq_element *e) {
+    if (e->output == STEP) return hwq_exact(hwq_at(e, OLD_STEP, e->row, e->column).value + 1.0);
+    if (e->output == NEXT) return hwq_unknown();
+    const struct hwq_value accepted = accepted_element(e);
+    if (e->output == ACCEPTED) return accepted;
+    if (e->output == COUNTS) return hwq_exact(accepted.value + 1.0);
+    return hwq_exact(hwq_at(e, OLD_TOTALS, e->row, e->column).value + accepted.value);
 }
 
-static const struct hwq_kind accept = {"accept", AORTA_SPAN_KERNEL, run_accept, accept_element, NULL, 0, false};
+static const struct hwq_kind accept = {.name = "accept", .run = run_accept, .element = accept_element};
 
 static void add_acceptance(struct hwq_graph *g, int s, const struct request *r) {
     const struct options *o = g->options;
@@ -140,12 +138,12 @@ static void make_model(struct hwq_graph *g, struct model *model, uint64_t id, in
     for (int64_t l = 0; l < layers; l++) model->blocks[l] = hwq_block(g, id + 20 * (uint64_t)(l + 1), width);
 }
 
-static struct context make_context(struct hwq_graph *g, const struct state *state, const struct model *m, uint64_t id) {
+static struct context make_context(struct hwq_graph *g, const struct state *state, const struct model *m, uint64_t id,
+                                   struct hwq_tensor positions) {
     const struct options *o = g->options;
-    const int64_t n = state->fresh, cached = m->layer_count * o->context;
-    return (struct context){.cache = {m->layer_count, 1, o->context, m->width / o->head_width, o->head_width, n},
-                            .keys = hwq_input(g, id, cached, m->width, 1.0f, "keys"),
-                            .values = hwq_input(g, id + 1, cached, m->width, 1.0f, "values"),
+    const int64_t n = state->fresh;
+    const struct aorta_cache shape = {m->layer_count, 1, o->context, m->width / o->head_width, o->head_width, n};
+    return (struct context){.cache = hwq_cache(g, id, shape, positions),
                             .qkv = hwq_result(g, AORTA_F32, m->layer_count * n, 3 * m->width, "queries, keys, values"),
                             .logits = hwq_result(g, AORTA_F32, n, o->vocab, "logits"),
                             .logsums = hwq_result(g, AORTA_F32, n, 1, "logarithms of sums")};
@@ -155,8 +153,6 @@ static void make_request(struct hwq_graph *g, struct state *state, int64_t index
     const struct options *o = g->options;
     struct request *r = &state->requests[index];
     int64_t start[MOST_FRESH + 3] = {0};
-    r->draft = make_context(g, state, &state->draft, 50000 + 100 * (uint64_t)index);
-    r->main = make_context(g, state, &state->main, 50050 + 100 * (uint64_t)index);
     start[0] = index % o->vocab;
     start[state->fresh] = o->context; /* the context is full */
     const struct hwq_tensor memory = hwq_constant(g, AORTA_I64, 1, state->fresh + 3, start, "tokens and counters");
@@ -164,6 +160,8 @@ static void make_request(struct hwq_graph *g, struct state *state, int64_t index
     r->positions = hwq_columns(memory, state->fresh, 1);
     r->step = hwq_columns(memory, state->fresh + 1, 1);
     r->totals = hwq_columns(memory, state->fresh + 2, 1);
+    r->draft = make_context(g, state, &state->draft, 50000 + 100 * (uint64_t)index, r->positions);
+    r->main = make_context(g, state, &state->main, 50050 + 100 * (uint64_t)index, r->positions);
     r->accepted = hwq_result(g, AORTA_I32, 1, 1, "tokens accepted");
     r->counts = hwq_result(g, AORTA_I32, 1, 1, "tokens to keep");
 }
@@ -173,13 +171,12 @@ static void make_request(struct hwq_graph *g, struct state *state, int64_t index
 /* Tokens first … first + rows − 1 through all layers. */
 static struct hwq_tensor run_layers(struct hwq_graph *g, int s, const struct model *m, const struct context *t,
                                     const struct request *r, int64_t first, int64_t rows) {
-    const int64_t fresh = t->cache.fresh, window = t->cache.window;
+    const int64_t fresh = t->cache.shape.fresh;
     struct hwq_tensor x = hwq_embed(g, s, hwq_columns(r->tokens, first, rows), m->table);
     for (int64_t l = 0; l < m->layer_count; l++) {
         hwq_linear(hwq_into(g, hwq_rows(t->qkv, l * fresh + first, rows)), s, &m->blocks[l].qkv, x);
         const struct hwq_tensor context =
-            hwq_attend(g, s, &t->cache, first, rows, hwq_rows(t->qkv, l * fresh, first + rows),
-                       hwq_rows(t->keys, l * window, window), hwq_rows(t->values, l * window, window), r->positions);
+            hwq_attend(g, s, &t->cache, l, first, rows, hwq_rows(t->qkv, l * fresh, first + rows));
         x = hwq_block_rest(g, s, &m->blocks[l], context, x);
     }
     return x;
@@ -209,8 +206,8 @@ static void decide(struct hwq_graph *g, const struct state *state, int64_t index
     const struct hwq_tensor logits = hwq_linear(hwq_into(g, r->main.logits), s, &m->head, y);
     hwq_logsum(hwq_into(g, r->main.logsums), a, logits);
     add_acceptance(g, a, r);
-    hwq_cache_append(g, u, &r->draft.cache, r->draft.qkv, r->draft.keys, r->draft.values, r->positions, r->counts);
-    hwq_cache_append(g, u, &r->main.cache, r->main.qkv, r->main.keys, r->main.values, r->positions, r->counts);
+    hwq_cache_append(g, u, &r->draft.cache, r->draft.qkv, r->counts);
+    hwq_cache_append(g, u, &r->main.cache, r->main.qkv, r->counts);
     hwq_cache_advance(g, u, r->positions, r->counts, 0);
 }
 

@@ -100,20 +100,21 @@ enum { PARAMETERS, M, V, GRADIENTS }; /* outputs, and inputs */
 
 /* A step from the state before. m can be the small difference of large terms; a step is much smaller than its
  * parameter, and so is what it may differ. */
-static struct hwq_value adamw_element(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row,
-                                      int64_t column) {
-    const struct host_state *h = *(struct host_state *const *)o->shape;
+static struct hwq_value adamw_element(const struct hwq_element *e) {
+    const int64_t row = e->row, column = e->column;
+    const struct host_state *h = *(struct host_state *const *)e->o->shape;
     const double b1 = (double)beta1, b2 = (double)beta2, lr = (double)rate, t = (double)h->step.updates;
-    const double before = hwq_at(c, o, PARAMETERS, row, column).value, g = hwq_at(c, o, GRADIENTS, row, column).value;
-    const double old_m = b1 * hwq_at(c, o, M, row, column).value, old_v = b2 * hwq_at(c, o, V, row, column).value;
+    const double before = hwq_at(e, PARAMETERS, row, column).value, g = hwq_at(e, GRADIENTS, row, column).value;
+    const double old_m = b1 * hwq_at(e, M, row, column).value, old_v = b2 * hwq_at(e, V, row, column).value;
     const double m = old_m + (1.0 - b1) * g, v = old_v + (1.0 - b2) * g * g;
-    if (output == M) return (struct hwq_value){m, 1e-6 * (fabs(old_m) + fabs(g)) + 1e-30};
-    if (output == V) return (struct hwq_value){v, 1e-5 * v + 1e-30};
+    if (e->output == M) return (struct hwq_value){m, 1e-6 * (fabs(old_m) + fabs(g)) + 1e-30};
+    if (e->output == V) return (struct hwq_value){v, 1e-5 * v + 1e-30};
     const double slope = m / (1.0 - pow(b1, t)) / (sqrt(v / (1.0 - pow(b2, t))) + (double)epsilon);
     return (struct hwq_value){before - lr * (double)decay * before - lr * slope, 1.2e-7 * fabs(before) + 1e-3 * lr};
 }
 
-static const struct hwq_kind adamw = {"adamw", AORTA_SPAN_HOST, run_adamw, adamw_element, NULL, 0, false};
+static const struct hwq_kind adamw = {
+    .name = "adamw", .span = AORTA_SPAN_HOST, .run = run_adamw, .element = adamw_element};
 
 /* ---- the graph ---- */
 
