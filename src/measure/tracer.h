@@ -25,6 +25,7 @@ struct aorta_activity_record {
     uint64_t graph_node;        /* 0: not from a graph */
     uint64_t label;             /* of the node; 0: it has none */
     int64_t bytes;              /* copies and fills */
+    uint8_t copy_kind;          /* CUpti_ActivityMemcpyKind; 0: not known */
     uint32_t grid[3], block[3]; /* kernels */
     uint32_t registers, shared_bytes;
     uint32_t channel;      /* the hardware queue it came through, by the library's number */

@@ -1,9 +1,11 @@
 /* Kernel records of NVIDIA GPUs through CUPTI's activity interface. */
+#include "base/array.h"
 #include "base/clock.h"
 #include "device/gpu.h"
 #include "measure/cupti_abi.h"
 #include "measure/cupti_advice.h"
 #include "measure/cupti_buffers.h"
+#include "measure/cupti_records.h"
 #include "measure/tracer_backend.h"
 
 #include <stdatomic.h>
@@ -127,20 +129,13 @@ static uint64_t device_clock(void) {
 
 /* ---- what work belongs to: callbacks on the thread that launches or captures ---- */
 
-static bool add_node(struct cupti *cupti, struct node node) {
-    if (cupti->node_count == cupti->node_capacity) {
-        size_t capacity = cupti->node_capacity ? 2 * cupti->node_capacity : 1024;
-        struct node *nodes = realloc(cupti->nodes, capacity * sizeof *nodes);
-        if (!nodes) return false;
-        cupti->nodes = nodes;
-        cupti->node_capacity = capacity;
-    }
+/* A node that finds no memory belongs to nothing. */
+static void add_node(struct cupti *cupti, struct node node) {
+    if (!aorta_array_fit(&cupti->nodes, &cupti->node_capacity, cupti->node_count + 1, sizeof node)) return;
     cupti->nodes[cupti->node_count++] = node;
     cupti->nodes_sorted = false;
-    return true;
 }
 
-/* A node that finds no memory belongs to nothing. */
 static void note_node(struct cupti *cupti, uint32_t id, const struct aorta_cupti_graph *graph) {
     const bool cloned = id == AORTA_CUPTI_GRAPHNODE_CLONED;
     struct node node = {0};
@@ -203,93 +198,13 @@ static uint64_t cupti_label_of(void *state, uint64_t id) {
 
 /* ---- records ---- */
 
-static const char *copy_name(uint8_t kind) {
-    static const char *const kinds[] = {
-        "copy",
-        "copy host to device",
-        "copy device to host",
-        "copy host to array",
-        "copy array to host",
-        "copy array to array",
-        "copy array to device",
-        "copy device to array",
-        "copy device to device",
-        "copy host to host",
-        "copy peer to peer",
-    };
-    return kinds[kind < sizeof kinds / sizeof kinds[0] ? kind : 0];
-}
-
-static struct aorta_activity_record from_kernel(const struct aorta_cupti_kernel *k) {
-    return (struct aorta_activity_record){
-        .kind = AORTA_TRACE_KERNEL,
-        .name = k->name,
-        .start_ns = (int64_t)k->start,
-        .end_ns = (int64_t)k->end,
-        .stream = k->stream,
-        .device = k->device,
-        .context = k->context,
-        .correlation = k->correlation,
-        .graph = k->graph,
-        .graph_node = k->graph_node,
-        .grid = {(uint32_t)k->grid[0], (uint32_t)k->grid[1], (uint32_t)k->grid[2]},
-        .block = {(uint32_t)k->block[0], (uint32_t)k->block[1], (uint32_t)k->block[2]},
-        .registers = k->registers_per_thread,
-        .shared_bytes = (uint32_t)(k->static_shared + k->dynamic_shared),
-        .channel = k->channel,
-        .channel_type = k->channel_type,
-    };
-}
-
-static struct aorta_activity_record from_transfer(enum aorta_trace_kind kind, const char *name,
-                                                  struct aorta_cupti_transfer t) {
-    return (struct aorta_activity_record){
-        .kind = kind,
-        .name = name,
-        .start_ns = (int64_t)t.start,
-        .end_ns = (int64_t)t.end,
-        .stream = t.stream,
-        .device = t.device,
-        .context = t.context,
-        .correlation = t.correlation,
-        .graph = t.graph,
-        .graph_node = t.graph_node,
-        .bytes = (int64_t)t.bytes,
-        .channel = t.channel,
-        .channel_type = t.channel_type,
-    };
-}
-
-static bool decode(const struct aorta_cupti_activity *activity, struct aorta_activity_record *record) {
-    const void *bytes = activity;
-    const struct aorta_cupti_memcpy *copy = bytes;
-    const struct aorta_cupti_memcpy_peer *peer = bytes;
-    const struct aorta_cupti_memset *fill = bytes;
-    switch (activity->kind) {
-    case AORTA_CUPTI_KIND_KERNEL:
-    case AORTA_CUPTI_KIND_CONCURRENT_KERNEL:
-        *record = from_kernel(bytes);
-        return true;
-    case AORTA_CUPTI_KIND_MEMCPY:
-        *record = from_transfer(AORTA_TRACE_COPY, copy_name(copy->copy_kind), AORTA_CUPTI_TRANSFER(copy));
-        return true;
-    case AORTA_CUPTI_KIND_MEMCPY_PEER:
-        *record = from_transfer(AORTA_TRACE_COPY, copy_name(peer->copy_kind), AORTA_CUPTI_TRANSFER(peer));
-        return true;
-    case AORTA_CUPTI_KIND_MEMSET:
-        *record = from_transfer(AORTA_TRACE_FILL, "fill", AORTA_CUPTI_TRANSFER(fill));
-        return true;
-    }
-    return false; /* not asked for */
-}
-
 static aorta_status read_buffer(struct cupti *cupti, struct aorta_cupti_buffer *buffer, struct aorta_tracer *tracer) {
     struct aorta_cupti_activity *activity = NULL;
     uint32_t result;
     while ((result = cupti->api.next_record(buffer->bytes, buffer->valid, &activity)) == AORTA_CUPTI_SUCCESS) {
         struct aorta_activity_record record;
-        if (!decode(activity, &record)) continue;
-        if (record.start_ns <= 0 || record.end_ns < record.start_ns) { /* it was given out unfinished */
+        if (!aorta_cupti_decode(activity, &record)) continue;
+        if (!aorta_cupti_is_finished(&record)) {
             atomic_fetch_add(&cupti->dropped, 1);
             continue;
         }

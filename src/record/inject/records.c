@@ -1,5 +1,6 @@
 #include "record/inject/records.h"
 
+#include "measure/cupti_records.h"
 #include "record/inject/calls.h"
 #include "record/inject/cupti.h"
 
@@ -47,47 +48,51 @@ static void describe_device(struct aorta_inject_records *records, struct aorta_s
 
 /* ---- one function for each kind ---- */
 
-static bool finished(struct aorta_inject_records *records, uint64_t start, uint64_t end) {
-    bool is = start != 0 && end >= start;
-    records->unfinished += !is;
-    return is;
-}
-
 static void put_kernel(struct aorta_inject_records *records, struct aorta_spool *spool,
-                       const struct aorta_cupti_kernel *k) {
-    if (!finished(records, k->start, k->end)) return;
-    describe_device(records, spool, k->device);
+                       const struct aorta_activity_record *kernel) {
     struct aorta_spool_kernel record = {
-        .start_ns = (int64_t)k->start,
-        .end_ns = (int64_t)k->end,
-        .correlation = k->correlation,
-        .name = aorta_inject_name(&records->names, spool, k->name),
-        .device = k->device,
-        .context = k->context,
-        .stream = k->stream,
-        .channel = k->channel,
-        .graph = k->graph,
-        .grid = {(uint32_t)k->grid[0], (uint32_t)k->grid[1], (uint32_t)k->grid[2]},
-        .block = {(uint32_t)k->block[0], (uint32_t)k->block[1], (uint32_t)k->block[2]},
+        .start_ns = kernel->start_ns,
+        .end_ns = kernel->end_ns,
+        .correlation = kernel->correlation,
+        .name = aorta_inject_name(&records->names, spool, kernel->name),
+        .device = kernel->device,
+        .context = kernel->context,
+        .stream = kernel->stream,
+        .channel = kernel->channel,
+        .graph = kernel->graph,
+        .grid = {kernel->grid[0], kernel->grid[1], kernel->grid[2]},
+        .block = {kernel->block[0], kernel->block[1], kernel->block[2]},
     };
-    aorta_spool_put(spool, AORTA_SPOOL_KERNEL, k->channel_type, &record, sizeof record);
+    aorta_spool_put(spool, AORTA_SPOOL_KERNEL, kernel->channel_type, &record, sizeof record);
 }
 
-static void put_transfer(struct aorta_inject_records *records, struct aorta_spool *spool, enum aorta_spool_type type,
-                         unsigned detail, struct aorta_cupti_transfer t) {
-    if (!finished(records, t.start, t.end)) return;
-    describe_device(records, spool, t.device);
+static void put_transfer(struct aorta_spool *spool, const struct aorta_activity_record *transfer) {
     struct aorta_spool_transfer record = {
-        .start_ns = (int64_t)t.start,
-        .end_ns = (int64_t)t.end,
-        .bytes = (int64_t)t.bytes,
-        .correlation = t.correlation,
-        .device = t.device,
-        .context = t.context,
-        .stream = t.stream,
-        .graph = t.graph,
+        .start_ns = transfer->start_ns,
+        .end_ns = transfer->end_ns,
+        .bytes = transfer->bytes,
+        .correlation = transfer->correlation,
+        .device = transfer->device,
+        .context = transfer->context,
+        .stream = transfer->stream,
+        .graph = transfer->graph,
     };
-    aorta_spool_put(spool, type, detail, &record, sizeof record);
+    const bool copy = transfer->kind == AORTA_TRACE_COPY;
+    aorta_spool_put(spool, copy ? AORTA_SPOOL_COPY : AORTA_SPOOL_FILL, transfer->copy_kind, &record, sizeof record);
+}
+
+static void put_work(struct aorta_inject_records *records, struct aorta_spool *spool,
+                     const struct aorta_activity_record *work) {
+    if (!aorta_cupti_is_finished(work)) {
+        records->unfinished++;
+        return;
+    }
+    describe_device(records, spool, work->device);
+    if (work->kind == AORTA_TRACE_KERNEL) {
+        put_kernel(records, spool, work);
+    } else {
+        put_transfer(spool, work);
+    }
 }
 
 static const struct aorta_inject_call *find_call(uint32_t kind, uint32_t id) {
@@ -126,30 +131,13 @@ static void put_marker(struct aorta_inject_records *records, struct aorta_spool 
 
 void aorta_inject_record(struct aorta_inject_records *records, struct aorta_spool *spool,
                          const struct aorta_cupti_activity *activity) {
-    const void *record = activity;
-    const struct aorta_cupti_memcpy *copy = record;
-    const struct aorta_cupti_memcpy_peer *peer = record;
-    const struct aorta_cupti_memset *fill = record;
-    switch (activity->kind) {
-    case AORTA_CUPTI_KIND_KERNEL:
-    case AORTA_CUPTI_KIND_CONCURRENT_KERNEL:
-        put_kernel(records, spool, record);
-        break;
-    case AORTA_CUPTI_KIND_MEMCPY:
-        put_transfer(records, spool, AORTA_SPOOL_COPY, copy->copy_kind, AORTA_CUPTI_TRANSFER(copy));
-        break;
-    case AORTA_CUPTI_KIND_MEMCPY_PEER:
-        put_transfer(records, spool, AORTA_SPOOL_COPY, peer->copy_kind, AORTA_CUPTI_TRANSFER(peer));
-        break;
-    case AORTA_CUPTI_KIND_MEMSET:
-        put_transfer(records, spool, AORTA_SPOOL_FILL, 0, AORTA_CUPTI_TRANSFER(fill));
-        break;
-    case AORTA_CUPTI_KIND_RUNTIME:
-    case AORTA_CUPTI_KIND_DRIVER:
-        put_call(records, spool, record);
-        break;
-    case AORTA_CUPTI_KIND_MARKER:
-        put_marker(records, spool, record);
-        break;
+    const void *bytes = activity;
+    struct aorta_activity_record work;
+    if (aorta_cupti_decode(activity, &work)) {
+        put_work(records, spool, &work);
+    } else if (activity->kind == AORTA_CUPTI_KIND_RUNTIME || activity->kind == AORTA_CUPTI_KIND_DRIVER) {
+        put_call(records, spool, bytes);
+    } else if (activity->kind == AORTA_CUPTI_KIND_MARKER) {
+        put_marker(records, spool, bytes);
     }
 }
