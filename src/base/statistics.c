@@ -1,30 +1,57 @@
 #include "base/statistics.h"
+
 #include "base/random.h"
+#include "base/sort.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-double aorta_percentile_sorted(const double *sorted, size_t count, double percent) {
-    if (count == 0 || isnan(percent)) return NAN;
-    if (percent <= 0) return sorted[0];
-    if (percent >= 100) return sorted[count - 1];
-    double position = percent / 100 * (double)(count - 1);
-    size_t below = (size_t)position;
-    if (below + 1 >= count) return sorted[count - 1];
-    double fraction = position - (double)below;
-    double low = sorted[below], high = sorted[below + 1];
+/* Where a percentile of so many samples lies: `fraction` of the way from one to the next. */
+struct place {
+    size_t at, next;
+    double fraction;
+};
+
+static struct place place_of(size_t count, double percent) {
+    if (percent <= 0) return (struct place){0};
+    const double position = percent / 100 * (double)(count - 1);
+    const size_t at = (size_t)position;
+    if (percent >= 100 || at + 1 >= count) return (struct place){count - 1, count - 1, 0};
+    return (struct place){at, at + 1, position - (double)at};
+}
+
+static double between(double low, double high, double fraction) {
     if (low == high) return low; /* also keeps two infinities from making a NaN */
     /* from the nearer side, so that the result never leaves [low, high] */
     return fraction < 0.5 ? low + (high - low) * fraction : high - (high - low) * (1 - fraction);
 }
 
-const double aorta_significance = 0.05;
-
-static int ascending(const void *a, const void *b) {
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
+double aorta_percentile_sorted(const double *sorted, size_t count, double percent) {
+    if (count == 0 || isnan(percent)) return NAN;
+    const struct place place = place_of(count, percent);
+    return between(sorted[place.at], sorted[place.next], place.fraction);
 }
+
+double aorta_percentile_int64(const int64_t *sorted, size_t count, double percent) {
+    if (count == 0 || isnan(percent)) return NAN;
+    const struct place place = place_of(count, percent);
+    return between((double)sorted[place.at], (double)sorted[place.next], place.fraction);
+}
+
+int64_t aorta_median_int64(int64_t *values, size_t count) {
+    if (count == 0) return 0;
+    aorta_sort_int64(values, count);
+    const int64_t low = values[(count - 1) / 2], high = values[count / 2];
+    return low + (high - low) / 2;
+}
+
+double aorta_lower_median(double *values, size_t count) {
+    aorta_sort_double(values, count);
+    return values[(count - 1) / 2];
+}
+
+const double aorta_significance = 0.05;
 
 /* The samples that are numbers, sorted; the caller frees them. NULL when memory is exhausted or there are none. */
 static double *sorted_copy(const double *samples, size_t count, size_t *numbers) {
@@ -34,7 +61,7 @@ static double *sorted_copy(const double *samples, size_t count, size_t *numbers)
     for (size_t i = 0; i < count; i++) {
         if (!isnan(samples[i])) copy[(*numbers)++] = samples[i];
     }
-    qsort(copy, *numbers, sizeof *copy, ascending);
+    aorta_sort_double(copy, *numbers);
     return copy;
 }
 
@@ -163,7 +190,7 @@ size_t aorta_block_length(const double *samples, size_t count) {
     if (!values) return count / 3; /* the careful choice */
     double *sorted = values + count;
     memcpy(sorted, samples, count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, ascending);
+    aorta_sort_double(sorted, count);
     double low = aorta_percentile_sorted(sorted, count, 5), high = aorta_percentile_sorted(sorted, count, 95), sum = 0;
     for (size_t i = 0; i < count; i++) sum += values[i] = fmin(fmax(samples[i], low), high);
     for (size_t i = 0; i < count; i++) values[i] -= sum / (double)count;
@@ -258,7 +285,7 @@ struct ranked {
 };
 
 static int by_value(const void *left, const void *right) {
-    return ascending(&((const struct ranked *)left)->value, &((const struct ranked *)right)->value);
+    return aorta_order_double(((const struct ranked *)left)->value, ((const struct ranked *)right)->value);
 }
 
 static void series_free(struct series *series) {
@@ -356,7 +383,7 @@ static double left_out(const struct aorta_bootstrap *bootstrap, double freedom) 
 static void take_interval(const struct aorta_bootstrap *bootstrap, double outside, double *drawn,
                           struct aorta_ratio *ratio) {
     size_t count = (size_t)bootstrap->resamples;
-    qsort(drawn, count, sizeof *drawn, ascending);
+    aorta_sort_double(drawn, count);
     ratio->low = aorta_percentile_sorted(drawn, count, outside);
     ratio->high = aorta_percentile_sorted(drawn, count, 100 - outside);
 }

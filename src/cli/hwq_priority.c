@@ -1,6 +1,7 @@
 /* aorta hwq run-priority: all workloads of a group, one after the other. */
 #include "base/directory_lock.h"
 #include "base/files.h"
+#include "base/sort.h"
 #include "cli/hwq.h"
 #include "cli/hwq_workload.h"
 #include "hwq/sweep.h"
@@ -38,11 +39,6 @@ struct counts {
     size_t count;
 };
 
-static int ascending(const void *left, const void *right) {
-    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-    return (a > b) - (a < b);
-}
-
 /* Those of --streams that the workload serves; the nearest one where it serves none. */
 static struct counts counts_for(const struct hwq_values *values, const struct aorta_hwq_workload *w) {
     static const int64_t usual[] = {1, 2, 4, 8, 16};
@@ -52,7 +48,7 @@ static struct counts counts_for(const struct hwq_values *values, const struct ao
     for (size_t i = 0; i < list->count; i++)
         if (list->items[i] >= w->min_streams && list->items[i] <= w->max_streams)
             counts.items[counts.count++] = list->items[i];
-    qsort(counts.items, counts.count, sizeof *counts.items, ascending);
+    aorta_sort_int64(counts.items, counts.count);
     if (!counts.count) counts.items[counts.count++] = list->items[0] < w->min_streams ? w->min_streams : w->max_streams;
     return counts;
 }

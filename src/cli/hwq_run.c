@@ -1,5 +1,6 @@
 /* aorta hwq list, info, run, sweep. */
 #include "base/files.h"
+#include "base/sort.h"
 #include "cli/hwq.h"
 #include "cli/hwq_workload.h"
 #include "config/config.h"
@@ -182,11 +183,6 @@ static aorta_status conclude(const struct hwq_values *values, const struct aorta
     return status;
 }
 
-static int compare_counts(const void *x, const void *y) {
-    const int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
-    return (a > b) - (a < b);
-}
-
 /* Powers of two within the workload's range, and its two ends. */
 static size_t usual_counts(const struct aorta_hwq_workload *w, int64_t counts[AORTA_HWQ_MAX_STREAMS]) {
     size_t count = 0;
@@ -253,7 +249,7 @@ static aorta_status choose_counts(const struct hwq_values *values, const struct 
     if (!values->streams.items) return NULL;
     *count = values->streams.count;
     memcpy(counts, values->streams.items, *count * sizeof *counts);
-    qsort(counts, *count, sizeof *counts, compare_counts);
+    aorta_sort_int64(counts, *count);
     return NULL;
 }
 

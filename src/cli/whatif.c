@@ -1,6 +1,7 @@
 /* aorta whatif: the recorded step with other resources. */
 #include "cli/whatif.h"
 #include "base/lines.h"
+#include "base/sort.h"
 #include "cli/cli.h"
 #include "formats/inputs.h"
 #include "report/page.h"
@@ -115,11 +116,6 @@ static aorta_status read_resources(const struct whatif_arguments *arguments, str
     return NULL;
 }
 
-static int by_number(const void *left, const void *right) {
-    const int *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
-}
-
 static aorta_status read_ranks(const char *text, struct request *request) {
     size_t limit = 1;
     for (const char *c = text; c && *c; c++) limit += *c == ',';
@@ -133,7 +129,7 @@ static aorta_status read_ranks(const char *text, struct request *request) {
         request->ranks[request->rank_count++] = (int)ranks;
         at = end;
     }
-    if (request->rank_count) qsort(request->ranks, request->rank_count, sizeof *request->ranks, by_number);
+    aorta_sort_int32(request->ranks, request->rank_count);
     return NULL;
 }
 

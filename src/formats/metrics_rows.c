@@ -22,7 +22,7 @@ static const char *source_name(int source) {
 }
 
 static const char *idle_name(int cause) {
-    return aorta_idle_cause_name((enum aorta_idle_cause)cause);
+    return aorta_idle_words[cause].key;
 }
 
 static const char *arithmetic_name(int arithmetic) {

@@ -1,4 +1,5 @@
 /* Makes traces, one for each agent, of what rocprof.c collected. */
+#include "base/sort.h"
 #include "formats/rocprof.h"
 #include "formats/rocprof_internal.h"
 #include "timeline/builder.h"
@@ -24,11 +25,6 @@ static const struct {
 };
 
 /* ---- agents ---- */
-
-static int by_key(const void *left, const void *right) {
-    const struct rocprof_agent *a = left, *b = right;
-    return (a->key > b->key) - (a->key < b->key);
-}
 
 /* The GPU behind a key: as the file describes it, or what the key itself says. */
 static struct rocprof_agent agent_of(const struct aorta_rocprof *rocprof, int64_t key) {
@@ -89,14 +85,10 @@ static uint32_t text(const struct building *b, const char *string) {
     return aorta_trace_builder_text(b->builder, string, strlen(string));
 }
 
-static int by_id(const void *left, const void *right) {
-    const struct rocprof_name *a = left, *b = right;
-    return (a->a > b->a) - (a->a < b->a);
-}
-
 static const char *find_name(const struct rocprof_rows *rows, int64_t id) {
     const struct rocprof_name key = {.a = id};
-    const struct rocprof_name *found = rows->count ? bsearch(&key, rows->items, rows->count, sizeof key, by_id) : NULL;
+    const struct rocprof_name *found =
+        rows->count ? bsearch(&key, rows->items, rows->count, sizeof key, aorta_by_int64) : NULL;
     return found ? found->name : NULL;
 }
 
@@ -109,13 +101,8 @@ static uint32_t name_of(const struct building *b, const struct rocprof_work *wor
     return text(b, number);
 }
 
-static int by_number(const void *left, const void *right) {
-    const int64_t *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
-}
-
 static bool is_among(const int64_t *sorted, size_t count, int64_t number) {
-    return count && bsearch(&number, sorted, count, sizeof number, by_number);
+    return count && bsearch(&number, sorted, count, sizeof number, aorta_by_int64);
 }
 
 static void add_work(const struct building *b, const struct rocprof_work *work) {
@@ -161,7 +148,7 @@ static aorta_status collect_graphs(struct building *b) {
         b->graphs = graphs;
         b->graphs[b->graph_count++] = calls[i].correlation;
     }
-    if (b->graph_count) qsort(b->graphs, b->graph_count, sizeof *b->graphs, by_number);
+    aorta_sort_int64(b->graphs, b->graph_count);
     return NULL;
 }
 
@@ -172,7 +159,7 @@ static aorta_status collect_launches(struct building *b) {
     if (!b->launches) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its launches", b->rocprof->path);
     for (size_t i = 0; i < b->rocprof->work.count; i++)
         if (work[i].agent == b->agent.key) b->launches[b->launch_count++] = work[i].correlation;
-    qsort(b->launches, b->launch_count, sizeof *b->launches, by_number);
+    aorta_sort_int64(b->launches, b->launch_count);
     return NULL;
 }
 
@@ -280,9 +267,9 @@ aorta_status aorta_rocprof_finish(struct aorta_rocprof *rocprof, int64_t bytes, 
     if (!status) {
         /* Arrays that stayed empty are NULL, which qsort must not get. */
         struct rocprof_rows *agents = &rocprof->agents, *symbols = &rocprof->symbols, *messages = &rocprof->messages;
-        if (agents->count) qsort(agents->items, agents->count, sizeof(struct rocprof_agent), by_key);
-        if (symbols->count) qsort(symbols->items, symbols->count, sizeof(struct rocprof_name), by_id);
-        if (messages->count) qsort(messages->items, messages->count, sizeof(struct rocprof_name), by_id);
+        if (agents->count) qsort(agents->items, agents->count, sizeof(struct rocprof_agent), aorta_by_int64);
+        if (symbols->count) qsort(symbols->items, symbols->count, sizeof(struct rocprof_name), aorta_by_int64);
+        if (messages->count) qsort(messages->items, messages->count, sizeof(struct rocprof_name), aorta_by_int64);
     }
     size_t traces = keys.count ? keys.count : 1;
     for (size_t i = 0; i < traces && !status; i++) status = build_one(rocprof, &keys, i, bytes, list);

@@ -1,7 +1,10 @@
 /* Points of all calls, spans and arrivals at collectives; their edges are made by the other files of
  * graph_build_internal.h. */
+#include "base/sort.h"
+#include "base/statistics.h"
 #include "replay/graph_build_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /* ---- orders ---- */
@@ -72,16 +75,11 @@ struct samples {
     size_t count;
 };
 
-static int ascending(const void *left, const void *right) {
-    const int64_t *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
-}
-
 /* The lower quartile, since what else delays a span only adds. */
 static int64_t usual(struct samples *samples, int64_t otherwise) {
     if (!samples->count) return otherwise;
-    qsort(samples->values, samples->count, sizeof *samples->values, ascending);
-    return samples->values[samples->count / 4];
+    aorta_sort_int64(samples->values, samples->count);
+    return llround(aorta_percentile_int64(samples->values, samples->count, 25));
 }
 
 static void add_sample(struct samples *samples, int64_t value) {

@@ -4,6 +4,8 @@
  *   thread 2                          \                    /
  *                                      [launch][  sync  ]--      each goes on after the other: a handover
  *   device                [ kernel              ]>>>>>>>^        a wait: the call returns after the kernel */
+#include "base/sort.h"
+#include "base/statistics.h"
 #include "replay/graph_build_internal.h"
 
 #include <stdlib.h>
@@ -324,11 +326,6 @@ static void count_launches(struct host *host, uint32_t call) {
     host->launches += any;
 }
 
-static int ascending(const void *left, const void *right) {
-    const int64_t *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
-}
-
 static aorta_status find_begun(struct host *host) {
     const struct aorta_recording *recording = host->builder->recording;
     size_t limit = 1;
@@ -346,7 +343,7 @@ static aorta_status find_begun(struct host *host) {
             before = span->launch;
         }
     }
-    qsort(host->begun_ns, host->begun, sizeof *host->begun_ns, ascending);
+    aorta_sort_int64(host->begun_ns, host->begun);
     return NULL;
 }
 
@@ -361,9 +358,7 @@ static int64_t usual_gap(const struct host *host) {
         int64_t gap_ns = host->rows->calls[next].start_ns - host->rows->calls[i].end_ns;
         if (gap_ns > 0) gaps[count++] = gap_ns;
     }
-    if (!count) return 0;
-    qsort(gaps, count, sizeof *gaps, ascending);
-    return gaps[count / 2];
+    return aorta_median_int64(gaps, count);
 }
 
 /* ---- a host ---- */

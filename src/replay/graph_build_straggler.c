@@ -7,6 +7,7 @@
  *
  * One rank may have another variant of a kernel: what only it runs is no more than what it lacks of the others'. And of
  * what all run, no more is taken away than the rank takes longer for all of it. */
+#include "base/statistics.h"
 #include "replay/graph_build_internal.h"
 
 #include <stdlib.h>
@@ -35,11 +36,6 @@ struct study {
     double *values;            /* scratch */
     double *more[2], *less[2]; /* of each rank, of what only it has [0] and of what all have [1] */
 };
-
-static int ascending(const void *left, const void *right) {
-    const double *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
-}
 
 static int entry_order(const void *left, const void *right) {
     const struct entry *a = left, *b = right;
@@ -169,13 +165,12 @@ static double best_time(const struct group *group) {
     return group->alone_ns > 0 ? group->alone_ns : group->mean_ns;
 }
 
-/* The median of the other ranks; of two in the middle the lower. 0: most of them do not run it. */
+/* The lower median of the other ranks. 0: most of them do not run it. */
 static double time_of_others(const struct study *study, uint32_t rank) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < study->builder->recording->rank_count; i++)
         if (i != rank) study->values[count++] = best_time(&study->groups[i]);
-    qsort(study->values, count, sizeof *study->values, ascending);
-    return study->values[(count - 1) / 2];
+    return aorta_lower_median(study->values, count);
 }
 
 /* The shortest mean of those that ran it alone. */

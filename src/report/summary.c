@@ -293,8 +293,7 @@ static void write_host_bound(struct aorta_json *json, const struct aorta_labelle
         size_t first = 0, count = aorta_measured_steps(labelled, i, &first);
         for (size_t j = first; j < first + count; j++) {
             const struct aorta_overlap *overlap = &labelled->run.steps[j].overlap;
-            host += overlap->idle.ns[AORTA_IDLE_HOST_LAUNCH] + overlap->idle.ns[AORTA_IDLE_HOST_SYNC] +
-                    overlap->idle.ns[AORTA_IDLE_DATA_WAIT];
+            host += aorta_idle_host(&overlap->idle);
             unknown += overlap->idle.ns[AORTA_IDLE_UNKNOWN];
             all += overlap->span_ns + overlap->lead_ns;
         }

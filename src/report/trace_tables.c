@@ -23,7 +23,7 @@ const struct aorta_trace_analysis *trace_analysis_of(const void *of) {
 }
 
 static const char *idle_name(int cause) {
-    return aorta_idle_cause_name((enum aorta_idle_cause)cause);
+    return aorta_idle_words[cause].key;
 }
 
 #define AT(member) offsetof(struct aorta_trace_times, member)

@@ -44,19 +44,15 @@ static void idle_line(const struct aorta_trace_analysis *analysis, struct aorta_
         no_waits = no_waits || (trace->no_waits && !trace->no_launches);
     }
     double ranks = (double)analysis->rank_count;
-    const struct {
-        const char *name;
-        int64_t ns;
-    } parts[] = {{no_waits ? "host launched late or waited" : "host launched late", sum.ns[AORTA_IDLE_HOST_LAUNCH]},
-                 {"host waited for the device", sum.ns[AORTA_IDLE_HOST_SYNC]},
-                 {"waiting for data", sum.ns[AORTA_IDLE_DATA_WAIT]},
-                 {"launched but not started", sum.ns[AORTA_IDLE_LAUNCH_LATENCY]},
-                 {"launch not recorded", sum.ns[AORTA_IDLE_UNKNOWN]}};
+    static const enum aorta_idle_cause order[] = {AORTA_IDLE_HOST_LAUNCH, AORTA_IDLE_HOST_SYNC, AORTA_IDLE_DATA_WAIT,
+                                                  AORTA_IDLE_LAUNCH_LATENCY, AORTA_IDLE_UNKNOWN};
     aorta_text_puts(out, analysis->rank_count > 1 ? "idle (mean of the ranks):" : "idle:");
     const char *separator = " ";
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        if (!parts[i].ns) continue;
-        aorta_text_printf(out, "%s%s %.3f ms", separator, parts[i].name, ms(parts[i].ns) / ranks);
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        if (!sum.ns[order[i]]) continue;
+        const bool either = no_waits && order[i] == AORTA_IDLE_HOST_LAUNCH;
+        aorta_text_printf(out, "%s%s%s %.3f ms", separator, aorta_idle_words[order[i]].says, either ? " or waited" : "",
+                          ms(sum.ns[order[i]]) / ranks);
         separator = ", ";
     }
     if (separator[0] == ' ') aorta_text_puts(out, " none");

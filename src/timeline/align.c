@@ -1,8 +1,10 @@
 #include "timeline/align.h"
 #include "base/interval.h"
+#include "base/statistics.h"
 #include "timeline/align_match.h"
 #include "timeline/clocks.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,13 +119,8 @@ static aorta_status find_shifts(const struct work *w) {
 
 /* ---- what is left over ---- */
 
-static int by_value(const void *left, const void *right) {
-    const int64_t *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
-}
-
 static int64_t percentile_95(const int64_t *sorted, size_t count) {
-    return sorted[(count - 1) * 95 / 100];
+    return llround(aorta_percentile_int64(sorted, count, 95));
 }
 
 static void find_residuals(struct work *w) {
@@ -132,7 +129,7 @@ static void find_residuals(struct work *w) {
         const struct aorta_align_shared *shared = &w->out->shared[c];
         size_t begin = (size_t)(shared->parts - w->out->parts);
         for (size_t i = 0; i < shared->part_count; i++) w->values[i] = shared->parts[i].end_ns;
-        int64_t moment = aorta_median_ns(w->values, shared->part_count);
+        int64_t moment = aorta_median_int64(w->values, shared->part_count);
         for (size_t i = 0; i < shared->part_count; i++) {
             int64_t distance = shared->parts[i].end_ns - moment;
             left[begin + i] = distance < 0 ? -distance : distance;
@@ -141,13 +138,12 @@ static void find_residuals(struct work *w) {
     for (size_t r = 0; r < w->out->rank_count; r++) {
         struct aorta_align_clock *clock = &w->out->clocks[r];
         for (size_t i = w->begins[r]; i < w->begins[r + 1]; i++) w->values[clock->shared++] = left[w->by_rank[i]];
-        clock->residual_ns = clock->shared ? aorta_median_ns(w->values, clock->shared) : -1; /* sorts them */
+        clock->residual_ns = clock->shared ? aorta_median_int64(w->values, clock->shared) : -1; /* sorts them */
         clock->p95_ns = clock->shared ? percentile_95(w->values, clock->shared) : -1;
     }
     w->out->residual_ns = w->out->p95_ns = -1;
     if (!w->part_count) return;
-    qsort(left, w->part_count, sizeof *left, by_value);
-    w->out->residual_ns = aorta_median_ns(left, w->part_count);
+    w->out->residual_ns = aorta_median_int64(left, w->part_count); /* sorts them */
     w->out->p95_ns = percentile_95(left, w->part_count);
 }
 

@@ -1,6 +1,7 @@
 #include "timeline/align_match.h"
 
 #include "base/hash.h"
+#include "base/statistics.h"
 #include "timeline/clocks.h"
 
 #include <stdlib.h>
@@ -120,12 +121,12 @@ static struct fit fit_of(struct run reference, struct run other, int64_t lag, in
         const struct align_op *a = &reference.items[i + lag], *b = &other.items[i];
         if (alike(a, b)) differences[fit.agreeing++] = b->end_ns - a->end_ns;
     }
-    fit.shift_ns = aorta_median_ns(differences, fit.agreeing);
+    fit.shift_ns = aorta_median_int64(differences, fit.agreeing);
     for (size_t i = 0; i < fit.agreeing; i++) {
         int64_t distance = differences[i] - fit.shift_ns;
         differences[i] = distance < 0 ? -distance : distance;
     }
-    fit.spread_ns = aorta_median_ns(differences, fit.agreeing);
+    fit.spread_ns = aorta_median_int64(differences, fit.agreeing);
     return fit;
 }
 

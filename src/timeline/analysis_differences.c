@@ -3,6 +3,7 @@
  * A kernel is slower beside a collective, and ranks differ in what runs beside what; so a rank's runs are measured with
  * no collective beside them where there are any. A difference below a hundredth of the rank's step is noise, and so is
  * one that fewer than three quarters of its steps show. */
+#include "base/sort.h"
 #include "base/statistics.h"
 #include "timeline/analysis_internal.h"
 #include "timeline/steps.h"
@@ -24,11 +25,6 @@ static int use_order(const void *left, const void *right) {
     const struct use *a = left, *b = right;
     int order = strcmp(a->name, b->name);
     return order ? order : (a->rank > b->rank) - (a->rank < b->rank);
-}
-
-static int ascending(const void *left, const void *right) {
-    const double *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
 }
 
 /* ---- what each rank ran ---- */
@@ -96,14 +92,13 @@ static aorta_status collect_rank(struct study *study, size_t place) {
 
 /* ---- one name on all ranks ---- */
 
-/* The median of the other ranks; of two in the middle the lower. */
+/* The lower median of the other ranks. */
 static double others_of(const struct study *study, const struct use *uses, size_t count, size_t mine, bool time) {
     size_t ranks = study->analysis->rank_count, filled = 0;
     for (size_t i = 0; i < count; i++)
         if (i != mine) study->values[filled++] = time ? uses[i].all_ns : uses[i].count;
     while (filled + 1 < ranks) study->values[filled++] = 0;
-    qsort(study->values, filled, sizeof *study->values, ascending);
-    return study->values[(filled - 1) / 2];
+    return aorta_lower_median(study->values, filled);
 }
 
 /* What all but a quarter of the rank's steps have of it. */
@@ -122,7 +117,7 @@ static double most_steps_ns(const struct study *study, const struct use *use) {
         }
         study->values[count++] = ns;
     }
-    qsort(study->values, count, sizeof *study->values, ascending);
+    aorta_sort_double(study->values, count);
     return aorta_percentile_sorted(study->values, count, 25);
 }
 

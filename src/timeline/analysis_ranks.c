@@ -1,4 +1,5 @@
 /* Which ranks there are: one for each device of each trace. */
+#include "base/sort.h"
 #include "timeline/analysis_internal.h"
 
 #include <stdio.h>
@@ -9,11 +10,6 @@ enum { UNNUMBERED = -1, MOST_DEVICES = 1024 };
 
 /* ---- the devices of a trace ---- */
 
-static int ascending(const void *left, const void *right) {
-    const int32_t *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
-}
-
 /* Ascending, each once; the caller frees them, also when it fails. Neighbours mostly share a device, so the list before
  * sorting is short.
  */
@@ -23,7 +19,7 @@ static aorta_status devices_of(const struct aorta_trace *trace, int32_t **device
     size_t used = 0, different = 0;
     for (size_t i = 0; i < trace->work_count; i++)
         if (!used || found[used - 1] != trace->work[i].device) found[used++] = trace->work[i].device;
-    qsort(found, used, sizeof *found, ascending);
+    aorta_sort_int32(found, used);
     for (size_t i = 0; i < used; i++)
         if (!different || found[different - 1] != found[i]) found[different++] = found[i];
     *devices = found;

@@ -1,4 +1,5 @@
 /* Kernels by name, matrix products by shape. */
+#include "base/sort.h"
 #include "base/statistics.h"
 #include "timeline/analysis_internal.h"
 #include "timeline/steps.h"
@@ -6,30 +7,16 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int ascending(const void *left, const void *right) {
-    const int64_t *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
-}
-
-/* As aorta_percentile_sorted, on whole nanoseconds. */
-static double percentile(const int64_t *sorted, size_t count, double percent) {
-    if (!count) return NAN;
-    double place = percent / 100 * (double)(count - 1);
-    size_t below = (size_t)place;
-    if (below + 1 >= count) return (double)sorted[count - 1];
-    return (double)sorted[below] + (place - (double)below) * (double)(sorted[below + 1] - sorted[below]);
-}
-
 struct aorta_trace_times aorta_trace_times_of(int64_t *durations, size_t count) {
     struct aorta_trace_times times = {.count = count, .mean_ns = NAN, .p50_ns = NAN, .p95_ns = NAN};
     if (!count) return times;
-    qsort(durations, count, sizeof *durations, ascending);
+    aorta_sort_int64(durations, count);
     for (size_t i = 0; i < count; i++) times.total_ns += durations[i];
     times.min_ns = durations[0];
     times.max_ns = durations[count - 1];
     times.mean_ns = (double)times.total_ns / (double)count;
-    times.p50_ns = percentile(durations, count, 50);
-    times.p95_ns = percentile(durations, count, 95);
+    times.p50_ns = aorta_percentile_int64(durations, count, 50);
+    times.p95_ns = aorta_percentile_int64(durations, count, 95);
     return times;
 }
 

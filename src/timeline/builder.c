@@ -2,6 +2,7 @@
 
 #include "base/array.h"
 #include "base/hash.h"
+#include "base/sort.h"
 #include "timeline/texts.h"
 
 #include <inttypes.h>
@@ -187,11 +188,6 @@ void aorta_trace_builder_thread_name(struct aorta_trace_builder *builder, uint32
     row[1] = name;
 }
 
-static int by_rank(const void *left, const void *right) {
-    const int32_t *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
-}
-
 /* The same number for the same ranks; 0 for none, -1 where they are not known. */
 static int64_t number_list(struct aorta_trace_builder *builder, const int32_t *ranks, size_t count) {
     int64_t number = 0;
@@ -210,7 +206,7 @@ uint32_t aorta_trace_builder_group(struct aorta_trace_builder *builder, uint32_t
             return AORTA_TRACE_NONE;
         }
         memcpy(copy, ranks, rank_count * sizeof *copy);
-        qsort(copy, rank_count, sizeof *copy, by_rank);
+        aorta_sort_int32(copy, rank_count);
     }
     const int64_t list = number_list(builder, copy, rank_count), names = (int64_t)((uint64_t)name << 32 | description);
     const uint32_t number = aorta_trace_add_key(builder, &builder->group_keys, names, size, list);

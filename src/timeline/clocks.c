@@ -1,4 +1,5 @@
 #include "timeline/clocks.h"
+#include "base/statistics.h"
 
 #include <stdlib.h>
 
@@ -13,18 +14,6 @@ struct work {
     size_t *by_rank;   /* indices of the ends, rank after rank; those of rank r from begins[r] on */
     size_t *begins;
 };
-
-static int by_value(const void *left, const void *right) {
-    const int64_t *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
-}
-
-int64_t aorta_median_ns(int64_t *values, size_t count) {
-    if (count == 0) return 0;
-    qsort(values, count, sizeof *values, by_value);
-    int64_t low = values[(count - 1) / 2], high = values[count / 2];
-    return low + (high - low) / 2;
-}
 
 static aorta_status prepare(struct work *w) {
     const struct aorta_rank_ends *in = w->in;
@@ -63,7 +52,7 @@ static void find_moments(struct work *w, uint32_t root) {
             const struct aorta_rank_end *end = &w->in->ends[i];
             if (w->root[end->rank] == root) w->values[count++] = end->end_ns - w->shift_ns[end->rank];
         }
-        w->moments[c] = aorta_median_ns(w->values, count);
+        w->moments[c] = aorta_median_int64(w->values, count);
         w->known[c] = count > 0;
     }
 }
@@ -75,7 +64,7 @@ static bool shift_of(struct work *w, size_t rank, int64_t *shift) {
         size_t end = w->by_rank[i], collective = w->shared_of[end];
         if (w->known[collective]) w->values[count++] = w->in->ends[end].end_ns - w->moments[collective];
     }
-    if (count) *shift = aorta_median_ns(w->values, count);
+    if (count) *shift = aorta_median_int64(w->values, count);
     return count > 0;
 }
 

@@ -38,7 +38,4 @@ static inline bool aorta_late_by_device(int64_t late_ns, int64_t busy_ns) {
     return busy_ns > late_ns - busy_ns;
 }
 
-/* The middle value, or the mean of the two in the middle; sorts. 0 for none. */
-int64_t aorta_median_ns(int64_t *values, size_t count);
-
 #endif

@@ -98,21 +98,22 @@ static const struct time_class {
     {"copies", AT(memcpy_ns)},
     {"exposed copies", AT(exposed_copy_ns)},
 };
-static const struct time_class idle_causes[] = {
-    {"idle: data wait", AT(idle.ns[AORTA_IDLE_DATA_WAIT])},
-    {"idle: host sync", AT(idle.ns[AORTA_IDLE_HOST_SYNC])},
-    {"idle: host launch", AT(idle.ns[AORTA_IDLE_HOST_LAUNCH])},
-    {"idle: launch latency", AT(idle.ns[AORTA_IDLE_LAUNCH_LATENCY])},
-    {"idle: not known", AT(idle.ns[AORTA_IDLE_UNKNOWN])},
-};
 #undef AT
 
-static aorta_status add_classes(struct collecting *c, const struct aorta_overlap *overlap, size_t step,
-                                const struct time_class *list, size_t count) {
-    for (size_t i = 0; i < count; i++) {
+static aorta_status add_classes(struct collecting *c, const struct aorta_overlap *overlap, size_t step) {
+    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
         int64_t ns;
-        memcpy(&ns, (const char *)overlap + list[i].offset, sizeof ns);
-        AORTA_TRY(add_named(c, AORTA_SECTION_TIMELINE, list[i].name, step, ns, false));
+        memcpy(&ns, (const char *)overlap + classes[i].offset, sizeof ns);
+        AORTA_TRY(add_named(c, AORTA_SECTION_TIMELINE, classes[i].name, step, ns, false));
+    }
+    return NULL;
+}
+
+static aorta_status add_idle(struct collecting *c, const struct aorta_idle *idle, size_t step) {
+    for (int i = 0; i < AORTA_IDLE_CAUSE_COUNT; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "idle: %s", aorta_idle_words[i].name);
+        AORTA_TRY(add_named(c, AORTA_SECTION_TIMELINE, name, step, idle->ns[i], false));
     }
     return NULL;
 }
@@ -122,9 +123,9 @@ static aorta_status add_timeline(struct collecting *c, const struct aorta_trace_
     const char *whole = c->samples->stepped ? "step" : "recording";
     const struct aorta_overlap *all = &window->overlap;
     AORTA_TRY(add_named(c, AORTA_SECTION_TIMELINE, whole, step, all->lead_ns + all->span_ns, false));
-    AORTA_TRY(add_classes(c, all, step, classes, sizeof classes / sizeof classes[0]));
+    AORTA_TRY(add_classes(c, all, step));
     AORTA_TRY(add_named(c, AORTA_SECTION_TIMELINE, "idle", step, all->lead_ns + all->idle_ns, false));
-    AORTA_TRY(add_classes(c, all, step, idle_causes, sizeof idle_causes / sizeof idle_causes[0]));
+    AORTA_TRY(add_idle(c, &all->idle, step));
     for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
         const struct aorta_collective_overlap *overlap = &window->overlap.kind[kind];
         char name[64];

@@ -1,15 +1,23 @@
 #include "timeline/idle.h"
 
-const char *aorta_idle_cause_name(enum aorta_idle_cause cause) {
-    static const char *const names[AORTA_IDLE_CAUSE_COUNT] = {"data_wait", "host_sync", "host_launch", "launch_latency",
-                                                              "unknown"};
-    return (unsigned)cause < AORTA_IDLE_CAUSE_COUNT ? names[cause] : "unknown";
-}
+const struct aorta_idle_words aorta_idle_words[AORTA_IDLE_CAUSE_COUNT] = {
+    [AORTA_IDLE_DATA_WAIT] = {"data_wait", "data wait", "waiting for data", true},
+    [AORTA_IDLE_HOST_SYNC] = {"host_sync", "host sync", "host waited for the device", true},
+    [AORTA_IDLE_HOST_LAUNCH] = {"host_launch", "host launch", "host launched late", true},
+    [AORTA_IDLE_LAUNCH_LATENCY] = {"launch_latency", "launch latency", "launched but not started", false},
+    [AORTA_IDLE_UNKNOWN] = {"unknown", "not known", "launch not recorded", false},
+};
 
 int64_t aorta_idle_total(const struct aorta_idle *idle) {
     int64_t total = 0;
     for (int i = 0; i < AORTA_IDLE_CAUSE_COUNT; i++) total += idle->ns[i];
     return total;
+}
+
+int64_t aorta_idle_host(const struct aorta_idle *idle) {
+    int64_t host = 0;
+    for (int i = 0; i < AORTA_IDLE_CAUSE_COUNT; i++) host += aorta_idle_words[i].host ? idle->ns[i] : 0;
+    return host;
 }
 
 void aorta_idle_add(struct aorta_idle *sum, const struct aorta_idle *idle) {

@@ -14,13 +14,23 @@ enum aorta_idle_cause {
     AORTA_IDLE_UNKNOWN,        /* the launch is not recorded */
     AORTA_IDLE_CAUSE_COUNT
 };
-const char *aorta_idle_cause_name(enum aorta_idle_cause cause); /* "data_wait", … */
+/* What every output calls them. */
+struct aorta_idle_words {
+    const char *key;  /* in JSON: "data_wait" */
+    const char *name; /* of a row: "data wait" */
+    const char *says; /* in a sentence: "waiting for data" */
+    bool host;        /* the device is idle because the host has launched nothing */
+};
+extern const struct aorta_idle_words aorta_idle_words[AORTA_IDLE_CAUSE_COUNT];
 
 /* Idle time by its cause. */
 struct aorta_idle {
     int64_t ns[AORTA_IDLE_CAUSE_COUNT];
 };
 int64_t aorta_idle_total(const struct aorta_idle *idle);
+/* What of it is the host's: data_wait, host_sync, host_launch. "Host-bound" is this; what is launched and has not
+ * started is not. */
+int64_t aorta_idle_host(const struct aorta_idle *idle);
 void aorta_idle_add(struct aorta_idle *sum, const struct aorta_idle *idle);
 /* The largest part; the first of two alike. */
 enum aorta_idle_cause aorta_idle_largest(const struct aorta_idle *idle);

@@ -50,10 +50,9 @@ struct place {
 };
 
 static int64_t gap_part(const struct aorta_trace_gap *gap, enum aorta_cause cause) {
-    if (cause == AORTA_CAUSE_DATA_WAIT) return gap->idle.ns[AORTA_IDLE_DATA_WAIT];
-    if (cause == AORTA_CAUSE_HOST_SYNC) return gap->idle.ns[AORTA_IDLE_HOST_SYNC];
-    if (cause == AORTA_CAUSE_LAUNCH_LATENCY) return gap->idle.ns[AORTA_IDLE_LAUNCH_LATENCY];
-    return gap->idle.ns[AORTA_IDLE_HOST_LAUNCH] + gap->idle.ns[AORTA_IDLE_UNKNOWN];
+    int64_t ns = 0;
+    for (int i = 0; i < AORTA_IDLE_CAUSE_COUNT; i++) ns += aorta_cause_of_idle[i] == cause ? gap->idle.ns[i] : 0;
+    return ns;
 }
 
 static struct place longest_gap(const struct aorta_trace_analysis *analysis, enum aorta_cause cause) {

@@ -198,6 +198,12 @@ static void tally_idle(const struct aorta_rank_step *item, struct aorta_evidence
 }
 
 /* One launch for most of it. */
+const enum aorta_cause aorta_cause_of_idle[AORTA_IDLE_CAUSE_COUNT] = {
+    [AORTA_IDLE_DATA_WAIT] = AORTA_CAUSE_DATA_WAIT,     [AORTA_IDLE_HOST_SYNC] = AORTA_CAUSE_HOST_SYNC,
+    [AORTA_IDLE_HOST_LAUNCH] = AORTA_CAUSE_HOST_LAUNCH, [AORTA_IDLE_LAUNCH_LATENCY] = AORTA_CAUSE_LAUNCH_LATENCY,
+    [AORTA_IDLE_UNKNOWN] = AORTA_CAUSE_HOST_LAUNCH, /* the evidence says so */
+};
+
 static bool is_graph(const struct aorta_profile *profile) {
     const int64_t launch_ns = profile->range_count ? profile->ranges[profile->range_count / 2].enqueue_ns : INT64_MIN;
     size_t same = 0;
@@ -213,10 +219,7 @@ static aorta_status split_iteration(const struct aorta_rank_step *item, struct w
     AORTA_TRY(aorta_shapes_contention(&work->shapes, item, &contention));
     costs->iterations++;
     costs->step_ns += overlap->lead_ns + overlap->span_ns;
-    costs->cause_ns[AORTA_CAUSE_DATA_WAIT] += idle->ns[AORTA_IDLE_DATA_WAIT];
-    costs->cause_ns[AORTA_CAUSE_HOST_SYNC] += idle->ns[AORTA_IDLE_HOST_SYNC];
-    costs->cause_ns[AORTA_CAUSE_HOST_LAUNCH] += idle->ns[AORTA_IDLE_HOST_LAUNCH] + idle->ns[AORTA_IDLE_UNKNOWN];
-    costs->cause_ns[AORTA_CAUSE_LAUNCH_LATENCY] += idle->ns[AORTA_IDLE_LAUNCH_LATENCY];
+    for (int i = 0; i < AORTA_IDLE_CAUSE_COUNT; i++) costs->cause_ns[aorta_cause_of_idle[i]] += idle->ns[i];
     costs->cause_ns[AORTA_CAUSE_COPY] += overlap->exposed_copy_ns;
     costs->cause_ns[AORTA_CAUSE_CONTENTION] += contention;
     costs->cause_ns[AORTA_CAUSE_COMPUTE] += overlap->compute_ns - contention;

@@ -4,6 +4,9 @@
 
 #include "verdict/verdict.h"
 
+/* The cause that idle time of a kind belongs to. (verdict.c) */
+extern const enum aorta_cause aorta_cause_of_idle[AORTA_IDLE_CAUSE_COUNT];
+
 /* What is summed to put a cause into words. */
 enum { AORTA_TALLY_ROWS = 64 };
 struct aorta_tally { /* zero-initialise; names are borrowed */

@@ -18,6 +18,7 @@ static const struct group {
 } groups[] = {
     {"communication", 1U << AORTA_CAUSE_STRAGGLER | 1U << AORTA_CAUSE_SLOW_COLLECTIVE |
                           1U << AORTA_CAUSE_SERIALIZED_STREAMS | 1U << AORTA_CAUSE_EXPOSED_COLLECTIVE},
+    /* the causes of idle time, launch latency too: "host-bound" is less (aorta_idle_host) */
     {"an idle device", 1U << AORTA_CAUSE_HOST_LAUNCH | 1U << AORTA_CAUSE_LAUNCH_LATENCY | 1U << AORTA_CAUSE_HOST_SYNC |
                            1U << AORTA_CAUSE_DATA_WAIT},
 };

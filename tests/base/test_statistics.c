@@ -189,15 +189,29 @@ static void test_correlated_series(void **state) {
     }
 }
 
+/* Of 10, 20, 40, 80: place 1.5 is half-way from 20 to 40, place 2.85 is 0.85 of the way from 40 to 80. */
+static void test_whole_numbers(void **state) {
+    (void)state;
+    const int64_t sorted[] = {10, 20, 40, 80};
+    check_close(aorta_percentile_int64(sorted, 4, 50), 30);
+    check_close(aorta_percentile_int64(sorted, 4, 95), 74);
+    check_close(aorta_percentile_int64(sorted, 1, 95), 10);
+    assert_true(isnan(aorta_percentile_int64(NULL, 0, 50)));
+    int64_t unsorted[] = {80, 10, 41, 20}, negative[] = {-3, -2};
+    assert_int_equal(aorta_median_int64(unsorted, 4), 30); /* 30.5 */
+    assert_int_equal(aorta_median_int64(negative, 2), -3); /* -2.5 */
+    assert_int_equal(aorta_median_int64(NULL, 0), 0);
+    double half[] = {5, 0}, most[] = {5, 0, 7};
+    check_close(aorta_lower_median(half, 2), 0);
+    check_close(aorta_lower_median(most, 3), 5);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_numpy),
-        cmocka_unit_test(test_nothing_to_measure),
-        cmocka_unit_test(test_nans_are_left_out),
-        cmocka_unit_test(test_percentile_ends),
-        cmocka_unit_test(test_random_samples_agree_with_counting),
-        cmocka_unit_test(test_independent_samples),
-        cmocka_unit_test(test_correlated_series),
+        cmocka_unit_test(test_against_numpy),       cmocka_unit_test(test_nothing_to_measure),
+        cmocka_unit_test(test_nans_are_left_out),   cmocka_unit_test(test_percentile_ends),
+        cmocka_unit_test(test_whole_numbers),       cmocka_unit_test(test_random_samples_agree_with_counting),
+        cmocka_unit_test(test_independent_samples), cmocka_unit_test(test_correlated_series),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
