@@ -1,5 +1,5 @@
 // The page of a result. Its data lies in the document; nothing is requested.
-import { element } from "./words.js";
+import { element, useShortNames } from "./words.js";
 import { hwqComparisonPage, hwqMapPage, hwqPage } from "./hwq.js";
 import { runPage } from "./run.js";
 import { sdmaPage } from "./sdma.js";
@@ -17,6 +17,7 @@ function start() {
   const main = document.getElementById("main");
   try {
     const data = JSON.parse(document.getElementById("data").textContent);
+    useShortNames(data.short_names);
     const page = pages[data.kind](data), sections = page.sections.filter(Boolean);
     document.getElementById("top").replaceChildren(element("h1", {}, page.title), element("span", { class: "quiet" }, page.subtitle),
       element("span", { class: "controls" }, element("button", { type: "button", onclick: toggleTheme }, "light / dark"),

@@ -1,5 +1,5 @@
 // Tables that sort by each column and copy as CSV.
-import { brief, element, known } from "./words.js";
+import { brief, bytes, element, known, percent, shortName, spaced } from "./words.js";
 
 const quoted = (value) => (/[",\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
 
@@ -63,4 +63,14 @@ export function table(caption, columns, rows) {
     element("div", { class: "controls" }, element("b", {}, caption), element("span", { class: "quiet" }, `${rows.length} rows`), button),
     element("div", { class: "table", tabindex: "0", role: "region", "aria-label": caption },
       element("table", {}, element("thead", {}, element("tr", {}, ...heads)), body)));
+}
+
+// How the kinds of columns are shown; the others as they are.
+const kinds = { kernel: (value) => shortName(value) || "–", word: (value) => (value ? spaced(value) : "–"), share: percent, bytes };
+
+// A table whose columns the data names: { title, columns: [{ key, heading, kind }] }. before: columns of the page's own.
+export function dataTable(described, rows, before = []) {
+  const shown = described.columns.filter(({ key }) => rows.some((row) => row[key] !== null && row[key] !== undefined));
+  return rows.length ? table(described.title, [...before, ...shown.map(({ key, heading, kind }) => ({ title: heading, value: (row) => row[key],
+    show: kinds[kind] && ((row) => kinds[kind](row[key])), tip: kind === "kernel" ? (row) => row[key] : undefined }))], rows) : null;
 }

@@ -1,17 +1,19 @@
 // The pages of recordings: `aorta trace analyze --html`, and `compare --html`.
 import { brief, bytes, element, known, ms, percent, shortName, spaced } from "./words.js";
-import { bandwidth, figures, lines, losses, note, pair, roofline, section, settingsTables, sign, sizesTable, stack } from "./sections.js";
+import { bandwidth, figures, lines, losses, note, pair, roofline, section, settingsTables, sign, stack } from "./sections.js";
 import { chart, tip } from "./charts.js";
-import { table } from "./tables.js";
+import { dataTable, table } from "./tables.js";
 import { timeline } from "./timeline.js";
 
 const rankName = (rank) => `rank ${rank.rank}`;
 // Rows of all ranks in one table, the rank in front where there are several.
 const joined = (ranks, key) => ranks.flatMap((rank) => (rank[key] ?? []).map((row) => ({ ...row, rank_: rank.rank })));
 const rankColumn = (ranks) => (ranks.length > 1 ? [{ title: "rank", value: (row) => row.rank_ }] : []);
-const nameColumn = (title, key) => ({ title, value: (row) => row[key], show: (row) => shortName(row[key]) || "–", tip: (row) => row[key] });
 const plain = (title, key) => ({ title, value: (row) => row[key] });
-const share = (title, key) => ({ title, value: (row) => row[key], show: (row) => percent(row[key]) });
+
+// The tables of a section, with the columns that the data names: those of each rank, and those of all.
+const tablesOf = (data, ranks, section) => data.tables.filter((one) => one.section === section).map((one) => (data.results[one.key]
+  ? dataTable(one, data.results[one.key]) : dataTable(one, joined(ranks, one.key), rankColumn(ranks))));
 
 const overSteps = (ranks, key, title, unit) => lines(title, unit, ranks.filter((rank) => rank.steps.length > 1)
   .map((rank) => ({ name: rankName(rank), data: rank.steps.map((step) => [step.step, step[key]]) })));
@@ -45,23 +47,16 @@ function skewCharts(data, ranks) {
         data: shared.filter((one) => one.last_rank === rank).map((one) => [one.last_start_ms, one.skew_ms]) })) })) : null);
 }
 
-function queueMap(ranks) {
-  const queues = joined(ranks, "queues"), streams = joined(ranks, "streams");
-  if (!streams.length) return [];
-  const lanes = (title, rows, key, other) => (rows.length ? table(title, [...rankColumn(ranks), plain(key, key), plain("spans", "count"),
-    plain("busy ms", "busy_ms"), plain("compute ms", "compute_ms"), plain("communication ms", "comm_ms"), plain("copies ms", "memcpy_ms"),
-    share("busy", "utilization"), plain("several at once ms", "overlapped_ms"), plain(spaced(other), other)], rows) : null);
+function queueMap(data, ranks) {
   const bars = ranks.flatMap((rank) => rank.streams.slice(0, 12).map((row) => ({ name: `${ranks.length > 1 ? `r${rank.rank} ` : ""}stream ${row.stream}`,
     parts: { compute: row.compute_ms, communication: row.comm_ms, copies: row.memcpy_ms } }))).slice(0, 24);
-  return [stack("What streams do", bars, "ms"), lanes("Streams", streams, "stream", "queues_used"), lanes("Hardware queues", queues, "queue", "streams_served"),
-    queues.length ? null : note("The file names no hardware queues.")];
+  return [stack("What streams do", bars, "ms"), ...tablesOf(data, ranks, "queues"), ranks.some((rank) => rank.queues.length) ? null : note("The file names no hardware queues.")];
 }
 
 export function tracePage(data) {
   const results = data.results, ranks = results.ranks, one = ranks[0];
   const unit = results.judged === "steps" ? "a step" : "in the recording";
   const sizes = joined(ranks, "collective_sizes").map((row) => ({ ...row, rate: row.transfer_busbw_gbps ?? row.busbw_gbps, link: row.link_gbps }));
-  const gemms = joined(ranks, "gemms"), warnings = joined(ranks, "warnings");
   const mean = (key) => ranks.reduce((sum, rank) => sum + (rank[key] ?? NaN), 0) / ranks.length;
   const hidden = ranks.reduce((sum, rank) => sum + rank.overlap_ms, 0) / ranks.reduce((sum, rank) => sum + rank.comm_ms, 0);
   return {
@@ -83,31 +78,18 @@ export function tracePage(data) {
           parts: { compute: rank.compute_ms - rank.overlap_ms, "hidden communication": rank.overlap_ms, "exposed communication": rank.exposed_comm_ms,
             "exposed copies": rank.exposed_copy_ms, idle: rank.idle_ms } })), "ms"),
         stack("Idle time by cause", ranks.map((rank) => ({ name: rankName(rank), parts: rank.idle_causes_ms ?? {} })), "ms")),
-        joined(ranks, "gaps").length ? table("Longest gaps", [...rankColumn(ranks), plain("start ms", "start_ms"), plain("ms", "duration_ms"),
-          { title: "cause", value: (row) => spaced(row.cause) }, nameColumn("next", "next"), plain("stream", "stream"), plain("host call", "host_call"),
-          plain("host range", "host_range"), plain("step", "step")], joined(ranks, "gaps")) : null),
+        ...tablesOf(data, ranks, "causes")),
       section("collectives", "Collectives", pair(
         stack("Collectives: hidden and exposed", (one?.collectives ?? []).map((row) => ({ name: spaced(row.kind), parts: { hidden: row.overlap_ms, exposed: row.exposed_ms } })), `ms on ${one ? rankName(one) : ""}`),
-        bandwidth(sizes, "Bandwidth against size (waiting left out)")), sizesTable(sizes)),
+        bandwidth(sizes, "Bandwidth against size (waiting left out)")), ...tablesOf(data, ranks, "collectives")),
       section("roofline", "Compute against the roofline", ...(one?.roofline ? roofline(one.roofline) : [])),
-      section("gemms", "GEMMs", gemmChart(one?.gemms ?? [], one?.roofline), gemms.length ? table("GEMMs", [...rankColumn(ranks), nameColumn("kernel", "kernel"), plain("operation", "op"),
-        { title: "m × n × k", value: (row) => row.m * row.n * row.k || null, show: (row) => (row.m ? `${row.m} × ${row.n} × ${row.k}` : row.dims ?? row.geometry ?? "–") },
-        plain("count", "count"), plain("total ms", "total_ms"), plain("p50 ms", "p50_ms"), plain("TFLOP/s", "tflops_p50"), plain("beside collectives", "runs_beside_comm"),
-        plain("slowdown", "slowdown")], gemms) : null),
-      section("ranks", "Rank skew", skewCharts(results, ranks), ranks.length > 1 && results.kernel_differences?.length ? table("Kernels that differ between ranks", [
-        nameColumn("kernel", "kernel"), plain("rank", "rank"), plain("ms a step", "ms_per_step"), plain("others", "others_ms_per_step"), plain("excess ms", "excess_ms_per_step")],
-      results.kernel_differences) : null),
-      section("queues", "Streams and queues", ...queueMap(ranks)),
-      section("kernels", "Kernels and copies", table("Kernels", [...rankColumn(ranks), nameColumn("kernel", "name"), plain("class", "class"), plain("count", "count"),
-        plain("total ms", "total_ms"), plain("mean ms", "mean_ms"), plain("p50 ms", "p50_ms"), plain("p95 ms", "p95_ms"), share("share", "share")], joined(ranks, "kernels")),
-      joined(ranks, "copies").length ? table("Copies", [...rankColumn(ranks), plain("copy", "name"), plain("count", "count"), plain("total ms", "total_ms"),
-        { title: "bytes", value: (row) => row.bytes, show: (row) => bytes(row.bytes) }, plain("GB/s", "gbps")], joined(ranks, "copies")) : null,
-      joined(ranks, "synchronisations").length ? table("Synchronisations", [...rankColumn(ranks),
-        ...Object.keys(joined(ranks, "synchronisations")[0]).filter((key) => key !== "rank_").map((key) => ({ title: spaced(key),
-          value: (row) => (typeof row[key] === "object" && row[key] ? JSON.stringify(row[key]) : row[key]) }))], joined(ranks, "synchronisations")) : null),
+      section("gemms", "GEMMs", gemmChart(one?.gemms ?? [], one?.roofline), ...tablesOf(data, ranks, "gemms")),
+      section("ranks", "Rank skew", skewCharts(results, ranks), ...(ranks.length > 1 ? tablesOf(data, ranks, "ranks") : [])),
+      section("queues", "Streams and queues", ...queueMap(data, ranks)),
+      section("kernels", "Kernels and copies", ...tablesOf(data, ranks, "kernels")),
       section("configuration", "Files and environment", table("Files", [plain("rank", "rank"), plain("file", "file"), plain("format", "format"),
         plain("device", "device_name"), plain("span ms", "span_ms"), { title: "clock shift", value: (row) => row.clock?.shift_ns },
-        plain("steps by", "steps_by")], ranks), warnings.length ? table("Notes of the reader", [...rankColumn(ranks), plain("note", "text"), plain("count", "count")], warnings) : null),
+        plain("steps by", "steps_by")], ranks), ...tablesOf(data, ranks, "configuration")),
     ],
   };
 }

@@ -40,16 +40,7 @@ export const duration = (ns) => (known(ns) ? scaled(ns, 1000, ["ns", "µs", "ms"
 
 export const spaced = (key) => String(key).replaceAll("_", " ");
 
-// A name that a reader can take in: template arguments and parameters of kernels are left out.
-export function shortName(name) {
-  const text = String(name ?? "").replace(/^void /, "").replaceAll("(anonymous namespace)::", "");
-  if (text.length <= 60) return text;
-  let out = "", depth = 0;
-  for (const letter of text) {
-    if (letter === "<" || letter === "(") depth++;
-    if (!depth) out += letter;
-    if (letter === ">" || letter === ")") depth = Math.max(0, depth - 1);
-  }
-  out = out.trim() || text;
-  return out.length > 60 ? `${out.slice(0, 57)}…` : out;
-}
+// Kernels' names as a reader can take them in: the page's data has them.
+let shortNames = {};
+export const useShortNames = (names) => { shortNames = names ?? {}; };
+export const shortName = (name) => shortNames[name] ?? String(name ?? "");

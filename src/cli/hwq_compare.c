@@ -5,7 +5,7 @@
 #include "report/page.h"
 
 struct compare_arguments {
-    const char *baseline, *test, *html;
+    const char *baseline, *test, *html, *csv;
     double threshold, between_runs, confidence;
     int64_t resamples, seed;
     bool json;
@@ -34,6 +34,8 @@ static const struct aorta_option rows[] = {
      .help = "how often the iterations are drawn again"},
     {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seed_limits,
      .help = "of the draws: the same seed gives the same intervals"},
+    {"csv", AORTA_OPTION_STRING, AT(csv), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
+     .files = aorta_cli_csv_files, .help = "directory for one CSV file of each table; made when missing"},
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page with both side by side (docs/report.md)"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print one JSON object instead of the table"},
@@ -41,7 +43,7 @@ static const struct aorta_option rows[] = {
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta hwq compare --baseline FILE --test FILE [--threshold X] [--html OUT]",
+    .usage = "aorta hwq compare --baseline FILE --test FILE [--threshold X] [--html OUT] [--csv DIR]",
     .about = "Pairs results by workload and number of streams and compares the raw times of their iterations. A change "
              "counts only where its whole interval is beyond the threshold.",
     .options = rows,
@@ -73,6 +75,7 @@ static aorta_status show(const struct aorta_hwq_comparison *comparison, const st
     aorta_hwq_comparison_text(comparison, &text);
     aorta_status status = aorta_status_join(aorta_text_check(&text), aorta_text_check(&object));
     if (!status && arguments->html) status = write_page(comparison, &object, arguments->html);
+    if (!status && arguments->csv) status = aorta_hwq_comparison_csv(comparison, arguments->csv);
     if (!status) status = aorta_cli_print_beside(arguments->html, arguments->json ? object.data : text.data);
     aorta_text_free(&text);
     aorta_text_free(&object);
@@ -95,6 +98,7 @@ static aorta_status compare(const struct compare_arguments *arguments) {
     struct aorta_hwq_measurements baseline, test;
     struct aorta_hwq_comparison comparison;
     AORTA_TRY(aorta_page_prepare(arguments->html));
+    AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
     AORTA_TRY(aorta_annotate(aorta_hwq_measurements_open(arguments->baseline, &baseline), "--baseline"));
     aorta_status status = aorta_annotate(aorta_hwq_measurements_open(arguments->test, &test), "--test");
     if (!status) {

@@ -131,6 +131,7 @@ static aorta_status run_one(struct hwq_session *session, struct hwq_values *valu
     for (size_t i = 0; i < good; i++) {
         add_row(session->table, &results[i]);
         add_result(session->results, &results[i]);
+        aorta_hwq_csv_add(session->csv, &results[i]);
     }
     /* What ran before a failure counts. */
     if (session->ranks.rank == 0) status = aorta_status_join(status, write_results(values, results, good));
@@ -190,16 +191,20 @@ static aorta_status each_of_group(struct hwq_session *session, struct hwq_values
 /* Recordings come after all measurements: a tracer's library stays in the process. */
 static aorta_status run_group(struct hwq_session *session, struct hwq_values *values, int group) {
     struct aorta_text table = {0}, results = {0}, summary = {0}, recorded_summary = {0};
+    struct aorta_hwq_csv csv = {0};
     session->table = &table;
+    session->csv = &csv;
     session->brief = values->streams.count != 1;
     session->results = &results;
     aorta_status status = each_of_group(session, values, group, run_one, "ran", &summary);
     if (session->ranks.rank == 0) status = aorta_status_join(status, write_page(values, &results));
+    status = aorta_status_join(status, aorta_hwq_csv_write(&csv, session->ranks.rank == 0 ? values->csv : NULL));
     if (!values->quiet && session->ranks.rank == 0) print_on(session, aorta_cli_print(table.data));
     print_on(session, aorta_cli_print_text(&summary));
     aorta_text_free(&table);
     aorta_text_free(&results);
     session->table = session->results = NULL;
+    session->csv = NULL;
     if (!values->profile) return aorta_status_join(status, session->unprinted);
     aorta_status recorded = each_of_group(session, values, group, record_one, "were recorded", &recorded_summary);
     print_on(session, aorta_cli_print_text(&recorded_summary));

@@ -164,10 +164,17 @@ static aorta_status write_page(const struct aorta_hwq_result *results, size_t co
     return status;
 }
 
+static aorta_status write_csv(const struct aorta_hwq_result *results, size_t count, const char *folder) {
+    struct aorta_hwq_csv csv = {0};
+    for (size_t i = 0; i < count; i++) aorta_hwq_csv_add(&csv, &results[i]);
+    return aorta_hwq_csv_write(&csv, folder);
+}
+
 static aorta_status conclude(const struct hwq_values *values, const struct aorta_hwq_result *results, size_t count,
                              bool sweep) {
     struct aorta_hwq_scaling scaling;
     struct aorta_text text = {0};
+    AORTA_TRY(write_csv(results, sweep ? count : 1, values->csv));
     if (!sweep) {
         if (values->output) AORTA_TRY(aorta_hwq_result_write(results, values->output));
         return values->html ? write_page(results, 1, NULL, values->html) : NULL;

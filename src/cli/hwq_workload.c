@@ -41,6 +41,8 @@ static const struct aorta_option common[] = {
     {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seed_limits, .help = "random seed of the inputs"},
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
      .path = AORTA_PATH_FILE, .help = "file for the result as JSON"},
+    {"csv", AORTA_OPTION_STRING, AT(csv), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
+     .files = aorta_cli_csv_files, .help = "directory for one CSV file of each table; made when missing"},
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page of the results (docs/report.md)"},
     {"stamps", AORTA_OPTION_STRING, AT(stamps), "null", .nullable = true, .argument = "FILE", .path = AORTA_PATH_FILE,
@@ -254,6 +256,7 @@ aorta_status hwq_check(const struct hwq_values *values, const char *command, con
     AORTA_TRY(check_set(values));
     if (values->profile) AORTA_TRY(aorta_directory_check_writable(profile_directory(values), "--profile-dir"));
     AORTA_TRY(aorta_page_prepare(values->html));
+    AORTA_TRY(aorta_cli_csv_prepare(values->csv));
     AORTA_TRY(aorta_file_prepare(values->stamps, "--stamps"));
     if (run || sweep) return aorta_file_prepare(values->output, "--output");
     return values->output ? aorta_directory_make(values->output) : NULL;

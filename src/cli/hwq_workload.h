@@ -14,7 +14,7 @@ struct hwq_values {
     int64_t iterations, warmup, seed;
     int sync;
     bool graph, gate, verify, quiet, profile, full_size;
-    const char *output, *html, *stamps, *device, *backend, *profile_dir;
+    const char *output, *html, *csv, *stamps, *device, *backend, *profile_dir;
     double timeout_s;
     _Alignas(16) unsigned char own[AORTA_HWQ_OPTION_BYTES]; /* the workload's */
     bool own_given[HWQ_MOST_OWN];                           /* of its options: on the command line */
@@ -28,6 +28,7 @@ struct hwq_session {
     double timeout_s;           /* how long ranks wait for each other */
     struct aorta_text *table;   /* of run-priority, a row for each workload; else NULL */
     struct aorta_text *results; /* of run-priority, for the page */
+    struct aorta_hwq_csv *csv;  /* of run-priority, for --csv */
     aorta_status unprinted;     /* of run-priority: why something could not be printed; the run goes on */
     bool brief;                 /* no report of each run: a table of all follows */
     struct aorta_text reports;  /* of runs, to be printed when their results are written; hwq_session_print */

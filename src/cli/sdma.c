@@ -7,7 +7,7 @@
 #include "report/page.h"
 
 struct sdma_arguments {
-    const char *device, *html;
+    const char *device, *html, *csv;
     int64_t matrix_size, copy_mb, iterations, warmup, peer;
     int direction, dtype;
     bool json;
@@ -44,6 +44,8 @@ static const struct aorta_option rows[] = {
      .help = "p2p: number of the other device; default: the next one"},
     {"dtype", AORTA_OPTION_CHOICE, AT(dtype), "fp32", .choices = types, .argument = "TYPE",
      .help = "element type of the matrices"},
+    {"csv", AORTA_OPTION_STRING, AT(csv), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
+     .files = aorta_cli_csv_files, .help = "directory for one CSV file of each table; made when missing"},
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page of the figures (docs/report.md)"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print one JSON object, with every sample, instead of text"},
@@ -51,7 +53,8 @@ static const struct aorta_option rows[] = {
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta sdma [--direction d2h|h2d|d2d|p2p] [--matrix-size N] [--copy-mb N] [--iterations N] [--html OUT]",
+    .usage = "aorta sdma [--direction d2h|h2d|d2d|p2p] [--matrix-size N] [--copy-mb N] [--iterations N] [--html OUT] "
+             "[--csv DIR]",
     .about =
         "Runs a matrix product on one stream and an asynchronous copy on another of high priority: each alone, one "
         "after the other, and together. Reports how much of the shorter one is hidden, and how both slow down.",
@@ -88,6 +91,7 @@ static aorta_status print(const struct aorta_sdma *result, const struct sdma_arg
     if (!status && arguments->html)
         status = aorta_page_write(
             &(struct aorta_page_results){.kind = "sdma", .title = "AORTA: sdma", .results = &object}, arguments->html);
+    if (!status && arguments->csv) status = aorta_sdma_csv(result, arguments->csv);
     if (!status) status = aorta_cli_print_beside(arguments->html, arguments->json ? object.data : text.data);
     aorta_text_free(&text);
     aorta_text_free(&object);
@@ -119,6 +123,7 @@ static aorta_status run(const struct sdma_arguments *arguments) {
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     struct aorta_device *device, *peer = NULL;
     AORTA_TRY(aorta_page_prepare(arguments->html));
+    AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
     AORTA_TRY(aorta_cli_open_device(arguments->device, 0, &log, &device));
     aorta_status status = NULL;
     if (arguments->direction == AORTA_SDMA_P2P)

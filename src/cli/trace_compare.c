@@ -13,7 +13,7 @@
 
 struct compare_arguments {
     double threshold;
-    const char *html;
+    const char *html, *csv;
     struct aorta_string_list patterns;
     bool json, recover;
 };
@@ -25,6 +25,8 @@ static const struct aorta_option rows[] = {
      .argument = "X",
      .help = "exit 1 if a test's step takes more than this share longer than the base's (0.05: 5%) and, where steps "
              "are known, p < 0.05"},
+    {"csv", AORTA_OPTION_STRING, AT(csv), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
+     .files = aorta_cli_csv_files, .help = "directory for one CSV file of each table; made when missing"},
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page with all of them side by side (docs/report.md)"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all rows as JSON"},
@@ -36,7 +38,7 @@ static const struct aorta_option rows[] = {
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta trace compare BASE TEST [TEST …] [--threshold X] [--html OUT] [--json] [--recover]",
+    .usage = "aorta trace compare BASE TEST [TEST …] [--threshold X] [--html OUT] [--csv DIR] [--json] [--recover]",
     .about = "Sets recordings side by side: what changed in the timeline, in kernels, matrix products and collectives, "
              "in ms per step and rank, the largest change first, and whether it is more than chance. Each recording is "
              "a trace or a folder with the traces of all ranks.",
@@ -82,6 +84,7 @@ static aorta_status show(const struct compare_arguments *arguments, const struct
     }
     aorta_status status = aorta_text_check(&text);
     if (!status && arguments->html) status = write_page(&comparison, threshold, arguments->html);
+    if (!status && arguments->csv) status = aorta_trace_comparison_csv(&comparison, arguments->csv);
     if (!status) status = aorta_cli_print_beside(arguments->html, text.data);
     for (size_t i = 1; i < r->count && !status && !isnan(threshold); i++)
         if (aorta_trace_regressed(&comparison, i, threshold))
@@ -97,6 +100,7 @@ static aorta_status compare(const struct compare_arguments *arguments, const str
     size_t count = (size_t)line->operand_count;
     if (count < 2) return AORTA_ERROR(AORTA_USAGE, "give a base and at least one test to compare with it");
     AORTA_TRY(aorta_page_prepare(arguments->html));
+    AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
     struct recordings r = {calloc(count, sizeof *r.lists), calloc(count, sizeof *r.analyses),
                            calloc(count, sizeof *r.inputs), 0};
     struct aorta_kernel_patterns *patterns = NULL;

@@ -13,7 +13,7 @@
 #include <string.h>
 
 struct whatif_arguments {
-    const char *ranks, *bandwidth, *latency, *compute, *copies, *step_range, *html;
+    const char *ranks, *bandwidth, *latency, *compute, *copies, *step_range, *html, *csv;
     struct aorta_string_list without, remedies;
     int64_t ranks_per_node;
     bool json;
@@ -42,6 +42,8 @@ static const struct aorta_option rows[] = {
              "several"},
     {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
      .help = "of traces: a step begins with each range whose name matches, as in aorta trace analyze"},
+    {"csv", AORTA_OPTION_STRING, AT(csv), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
+     .files = aorta_cli_csv_files, .help = "directory for one CSV file of each table; made when missing"},
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page of the figures (docs/report.md)"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all figures as JSON"},
@@ -50,7 +52,8 @@ static const struct aorta_option rows[] = {
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta whatif FILE|DIR|RUN [--ranks 8,64,1024] [--bandwidth 400G] [--latency 5us] [--ranks-per-node 8] "
-             "[--compute 2x] [--copies 2x] [--without CAUSE …] [--remedy KEY[=VALUE] …] [--html OUT] [--json]",
+             "[--compute 2x] [--copies 2x] [--without CAUSE …] [--remedy KEY[=VALUE] …] [--html OUT] [--csv DIR] "
+             "[--json]",
     .about = "Replays the recorded step with other resources: more ranks, other links, faster kernels, without a "
              "cause. Takes traces as aorta trace analyze does, or the directory of a run of aorta train. Prints what "
              "it assumes.",
@@ -293,6 +296,7 @@ static aorta_status print(const struct whatif_page *page, const struct whatif_ar
         status =
             aorta_page_write(&(struct aorta_page_results){.kind = "whatif", .title = "AORTA: whatif", .results = &json},
                              arguments->html);
+    if (!status && arguments->csv) status = whatif_csv(page, arguments->csv);
     if (!status) status = aorta_cli_print_beside(arguments->html, arguments->json ? json.data : text.data);
     aorta_text_free(&text);
     aorta_text_free(&json);
@@ -382,6 +386,7 @@ static aorta_status run(const struct aorta_cli_line *line, const struct whatif_a
     struct request request = {0};
     struct task task = {arguments, &request};
     AORTA_TRY(aorta_page_prepare(arguments->html));
+    AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
     aorta_status status = read_request(arguments, &request);
     bool own = line->operand_count == 1 && aorta_run_is_directory(line->operands[0]);
     if (!status) status = own ? open_run(line->operands[0], &task) : open_traces(line, &task);

@@ -1,5 +1,6 @@
 /* What aorta whatif prints: text and JSON. */
 #include "base/lines.h"
+#include "base/result_table.h"
 #include "cli/whatif.h"
 
 #include <math.h>
@@ -155,16 +156,70 @@ static void text_remedies(const struct whatif_page *page, struct aorta_text *out
         aorta_text_printf(out, "kernels save %s ms a step\n", aorta_brief(page->remedies.saved_ns / 1e6).text);
 }
 
-static void text_table(const struct whatif_page *page, struct aorta_text *out) {
-    aorta_text_printf(out, "\n%8s %12s %12s %11s %13s\n", "ranks", "step ms", "exposed ms", "efficiency",
-                      "of recorded");
-    for (size_t i = 0; i < page->row_count; i++) {
-        const struct whatif_row *row = &page->rows[i];
-        if (!row->asked) continue;
-        aorta_text_printf(out, "%8d %12.3f %12.3f %10.1f%% %12.1f%%\n", row->ranks, row->step.step_ns / 1e6,
-                          row->step.exposed_ns / 1e6, 100 * row->efficiency,
-                          100 * row->step.step_ns / page->whatif->measured_ns);
-    }
+/* ---- the steps ---- */
+
+struct step_values {
+    int64_t ranks;
+    double step_ns, comm_ns, exposed_ns, efficiency, of_recorded;
+    bool asked;
+};
+
+#define AT(member) offsetof(struct step_values, member)
+static const struct aorta_row step_rows[] = {
+    {"ranks", AORTA_ROW_INT, AT(ranks), .heading = "ranks", .help = "ranks of the job"},
+    {"step_ms", AORTA_ROW_MEAN_NS, AT(step_ns), .heading = "step ms", .help = "of one step"},
+    {"comm_ms", AORTA_ROW_MEAN_NS, AT(comm_ns), .heading = "communication ms", .help = "collectives run"},
+    {"exposed_comm_ms", AORTA_ROW_MEAN_NS, AT(exposed_ns), .heading = "exposed ms", .help = "with no compute beside"},
+    {"efficiency", AORTA_ROW_NUMBER, AT(efficiency), "share", .heading = "efficiency",
+     .help = "of the recorded step, of this one"},
+    {"of_recorded", AORTA_ROW_NUMBER, AT(of_recorded), "share", .shown_only = true, .help = "step / recorded step"},
+    {"asked", AORTA_ROW_BOOL, AT(asked), .help = "of `--ranks`; the others draw the curve"},
+    {0}};
+#undef AT
+
+static size_t step_count(const void *of) {
+    return ((const struct whatif_page *)of)->row_count;
+}
+
+static bool fill_step(const void *of, size_t index, void *values) {
+    const struct whatif_page *page = of;
+    const struct whatif_row *row = &page->rows[index];
+    *(struct step_values *)values = (struct step_values){.ranks = row->ranks,
+                                                         .step_ns = row->step.step_ns,
+                                                         .comm_ns = row->step.comm_ns,
+                                                         .exposed_ns = row->step.exposed_ns,
+                                                         .efficiency = row->efficiency,
+                                                         .of_recorded = row->step.step_ns / page->whatif->measured_ns,
+                                                         .asked = row->asked};
+    return true;
+}
+
+static bool fill_asked(const void *of, size_t index, void *values) {
+    return ((const struct whatif_page *)of)->rows[index].asked && fill_step(of, index, values);
+}
+
+static const struct aorta_result_table steps = {.key = "steps",
+                                                .title = "steps",
+                                                .help = "the step on so many ranks",
+                                                .rows = step_rows,
+                                                .size = sizeof(struct step_values),
+                                                .count = step_count,
+                                                .fill = fill_step};
+static const struct aorta_column asked_columns[] = {{"ranks", "ranks", .width = 8},
+                                                    {"step_ms", "step ms", 12, .decimals = 3},
+                                                    {"exposed_comm_ms", "exposed ms", 12, .decimals = 3},
+                                                    {"efficiency", "efficiency", 11, .decimals = 1},
+                                                    {"of_recorded", "of recorded", 13, .decimals = 1},
+                                                    {0}};
+static const struct aorta_result_table asked_steps = {.key = "steps",
+                                                      .rows = step_rows,
+                                                      .size = sizeof(struct step_values),
+                                                      .count = step_count,
+                                                      .fill = fill_asked,
+                                                      .columns = asked_columns};
+
+aorta_status whatif_csv(const struct whatif_page *page, const char *folder) {
+    return aorta_table_csv(&steps, page, folder);
 }
 
 /* Nothing to draw with one number of ranks. */
@@ -207,7 +262,8 @@ void whatif_text(const struct whatif_page *page, int width, struct aorta_text *o
     text_link(page, out);
     text_causes(page, out);
     text_remedies(page, out);
-    text_table(page, out);
+    aorta_text_puts(out, "\n");
+    aorta_table_text(&asked_steps, page, &(struct aorta_table_view){.most = SIZE_MAX}, out);
     text_curve(page, out);
     text_limit(page, width, out);
     aorta_text_puts(out, "\nassumed\n");
@@ -268,22 +324,6 @@ static void json_resources(struct aorta_json *json, const struct aorta_whatif_re
     aorta_json_object_end(json);
 }
 
-static void json_rows(struct aorta_json *json, const struct whatif_page *page) {
-    aorta_json_key_array(json, "steps");
-    for (size_t i = 0; i < page->row_count; i++) {
-        const struct whatif_row *row = &page->rows[i];
-        aorta_json_object(json);
-        aorta_json_key_int(json, "ranks", row->ranks);
-        aorta_json_key_double(json, "step_ms", row->step.step_ns / 1e6);
-        aorta_json_key_double(json, "comm_ms", row->step.comm_ns / 1e6);
-        aorta_json_key_double(json, "exposed_comm_ms", row->step.exposed_ns / 1e6);
-        aorta_json_key_double(json, "efficiency", row->efficiency);
-        aorta_json_key_bool(json, "asked", row->asked);
-        aorta_json_object_end(json);
-    }
-    aorta_json_array_end(json);
-}
-
 static void json_limit(struct aorta_json *json, const struct whatif_page *page) {
     aorta_json_key_object(json, "limit");
     aorta_json_key_int(json, "ranks", page->stop->ranks);
@@ -308,7 +348,7 @@ void whatif_json(const struct whatif_page *page, struct aorta_text *out) {
     json_fit(&json, &page->whatif->fit);
     json_resources(&json, &page->resources);
     json_remedies(page, &json);
-    json_rows(&json, page);
+    aorta_table_json(&steps, page, &json);
     json_limit(&json, page);
     aorta_json_key_array(&json, "assumptions");
     assume(page, say_json, &json);

@@ -1,4 +1,5 @@
 /* A comparison as a table and as JSON. */
+#include "base/result_table.h"
 #include "hwq/compare.h"
 
 #include <math.h>
@@ -81,47 +82,101 @@ void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, st
 
 /* ---- JSON ---- */
 
-static void write_ratio(struct aorta_json *json, const char *key, const struct aorta_ratio *ratio) {
-    aorta_json_key_object(json, key);
-    aorta_json_key_fixed(json, "ratio", ratio->value, 6);
-    aorta_json_key_fixed(json, "low", ratio->low, 6);
-    aorta_json_key_fixed(json, "high", ratio->high, 6);
-    aorta_json_object_end(json);
+#define AT(member) offsetof(struct aorta_ratio, member)
+static const struct aorta_row ratio_rows[] = {
+    {"ratio", AORTA_ROW_NUMBER, AT(value), NULL, 6, .help = "test / baseline; above 1 is slower"},
+    {"low", AORTA_ROW_NUMBER, AT(low), NULL, 6, .help = "of its interval"},
+    {"high", AORTA_ROW_NUMBER, AT(high), NULL, 6, .help = "of its interval"},
+    {0}};
+#undef AT
+
+struct side_values {
+    const char *file;
+    int64_t runs, iterations, block_length;
+    double p50_ms, mean_ms, p95_ms;
+};
+
+#define AT(member) offsetof(struct side_values, member)
+static const struct aorta_row side_rows[] = {
+    {"file", AORTA_ROW_TEXT, AT(file), .help = "of the last result"},
+    {"runs", AORTA_ROW_INT, AT(runs), .help = "results taken together"},
+    {"iterations", AORTA_ROW_INT, AT(iterations), .help = "of all of them"},
+    {"p50_ms", AORTA_ROW_NUMBER, AT(p50_ms), "ms", .help = "the median"},
+    {"mean_ms", AORTA_ROW_NUMBER, AT(mean_ms), "ms", .help = "the mean"},
+    {"p95_ms", AORTA_ROW_NUMBER, AT(p95_ms), "ms", .help = "95% take no longer"},
+    {"block_length", AORTA_ROW_INT, AT(block_length), .help = "iterations that count as one sample"},
+    {0}};
+#undef AT
+
+static const char *change_name(int change) {
+    return aorta_hwq_change_name((enum aorta_hwq_change)change);
 }
 
-static void write_side(struct aorta_json *json, const char *key, const struct aorta_hwq_compared *pair, int side) {
+struct pair_values {
+    const char *workload, *reason;
+    int64_t stream_count, wanted;
+    int change;
+    double change_percent;
+    bool slower_tail;
+    struct aorta_ratio widened;
+    struct aorta_ratios ratios;
+    struct side_values sides[2];
+};
+
+#define AT(member) offsetof(struct pair_values, member)
+static const struct aorta_row pair_rows[] = {
+    {"workload", AORTA_ROW_TEXT, AT(workload), .help = "its name"},
+    {"stream_count", AORTA_ROW_INT, AT(stream_count), .help = "streams"},
+    {"change", AORTA_ROW_CHOICE, AT(change), .help = "one of", .name = change_name, .names = AORTA_HWQ_CHANGE_COUNT},
+    {"reason", AORTA_ROW_TEXT, AT(reason), .help = "uncertain for another reason than the interval"},
+    {"change_percent", AORTA_ROW_NUMBER, AT(change_percent), "percent", 3, .help = "of the median"},
+    {"iterations_wanted", AORTA_ROW_INT, AT(wanted), .help = "that would probably decide it"},
+    {"slower_tail", AORTA_ROW_BOOL, AT(slower_tail), .help = "the 95th percentile is beyond the threshold"},
+    {"judged", AORTA_ROW_PART, AT(widened), .part = ratio_rows},
+    {"p50", AORTA_ROW_PART, AT(ratios.p50), .part = ratio_rows},
+    {"mean", AORTA_ROW_PART, AT(ratios.mean), .part = ratio_rows},
+    {"p95", AORTA_ROW_PART, AT(ratios.p95), .part = ratio_rows},
+    {"baseline", AORTA_ROW_PART, AT(sides[0]), .part = side_rows},
+    {"test", AORTA_ROW_PART, AT(sides[1]), .part = side_rows},
+    {0}};
+#undef AT
+
+static size_t pair_count(const void *of) {
+    return ((const struct aorta_hwq_comparison *)of)->pair_count;
+}
+
+static struct side_values side_of(const struct aorta_hwq_compared *pair, int side) {
     const struct aorta_hwq_measurement *measurement = side ? pair->test : pair->baseline;
-    aorta_json_key_object(json, key);
-    aorta_json_key_string(json, "file", measurement->file);
-    aorta_json_key_int(json, "runs", measurement->runs);
-    aorta_json_key_int(json, "iterations", (int64_t)measurement->count);
-    aorta_json_key_double(json, "p50_ms", pair->p50_ms[side]);
-    aorta_json_key_double(json, "mean_ms", pair->mean_ms[side]);
-    aorta_json_key_double(json, "p95_ms", pair->p95_ms[side]);
-    aorta_json_key_int(json, "block_length", (int64_t)pair->ratios.blocks[side]);
-    aorta_json_object_end(json);
+    return (struct side_values){.file = measurement->file,
+                                .runs = measurement->runs,
+                                .iterations = (int64_t)measurement->count,
+                                .block_length = (int64_t)pair->ratios.blocks[side],
+                                .p50_ms = pair->p50_ms[side],
+                                .mean_ms = pair->mean_ms[side],
+                                .p95_ms = pair->p95_ms[side]};
 }
 
-static void write_pair(struct aorta_json *json, const struct aorta_hwq_compared *pair) {
-    aorta_json_object(json);
-    aorta_json_key_string(json, "workload", pair->baseline->workload);
-    aorta_json_key_int(json, "stream_count", pair->baseline->streams);
-    aorta_json_key_string(json, "change", aorta_hwq_change_name(pair->change));
-    aorta_json_key_string(json, "reason", pair->reason);
-    aorta_json_key_fixed(json, "change_percent", percent(pair->ratios.p50.value), 3);
-    aorta_json_key(json, "iterations_wanted");
-    if (pair->wanted)
-        aorta_json_int(json, (int64_t)pair->wanted);
-    else
-        aorta_json_null(json);
-    aorta_json_key_bool(json, "slower_tail", pair->slower_tail);
-    write_ratio(json, "judged", &pair->widened);
-    write_ratio(json, "p50", &pair->ratios.p50);
-    write_ratio(json, "mean", &pair->ratios.mean);
-    write_ratio(json, "p95", &pair->ratios.p95);
-    write_side(json, "baseline", pair, 0);
-    write_side(json, "test", pair, 1);
-    aorta_json_object_end(json);
+static bool fill_pair(const void *of, size_t index, void *values) {
+    const struct aorta_hwq_compared *pair = &((const struct aorta_hwq_comparison *)of)->pairs[index];
+    *(struct pair_values *)values =
+        (struct pair_values){.workload = pair->baseline->workload,
+                             .reason = pair->reason,
+                             .stream_count = pair->baseline->streams,
+                             .wanted = pair->wanted ? (int64_t)pair->wanted : AORTA_ROW_UNKNOWN,
+                             .change = (int)pair->change,
+                             .change_percent = percent(pair->ratios.p50.value),
+                             .slower_tail = pair->slower_tail,
+                             .widened = pair->widened,
+                             .ratios = pair->ratios,
+                             .sides = {side_of(pair, 0), side_of(pair, 1)}};
+    return true;
+}
+
+static const struct aorta_result_table pairs = {
+    .key = "pairs", .rows = pair_rows, .size = sizeof(struct pair_values), .count = pair_count, .fill = fill_pair};
+
+aorta_status aorta_hwq_comparison_csv(const struct aorta_hwq_comparison *comparison, const char *folder) {
+    return aorta_table_csv(&pairs, comparison, folder);
 }
 
 void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, struct aorta_json *json) {
@@ -144,9 +199,7 @@ void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, st
     for (enum aorta_hwq_change change = 0; change < AORTA_HWQ_CHANGE_COUNT; change++)
         aorta_json_key_int(json, aorta_hwq_change_name(change), (int64_t)comparison->changes[change]);
     aorta_json_object_end(json);
-    aorta_json_key_array(json, "pairs");
-    for (size_t i = 0; i < comparison->pair_count; i++) write_pair(json, &comparison->pairs[i]);
-    aorta_json_array_end(json);
+    aorta_table_json(&pairs, comparison, json);
     aorta_json_key_array(json, "warnings");
     for (size_t i = 0; i < comparison->warning_count; i++) aorta_json_string(json, comparison->warnings[i]);
     aorta_json_array_end(json);

@@ -142,4 +142,12 @@ AORTA_MUST_USE aorta_status aorta_hwq_metadata_bool(struct aorta_hwq_result *res
 void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_json *json);
 AORTA_MUST_USE aorta_status aorta_hwq_result_write(const struct aorta_hwq_result *result, const char *path);
 
+/* The tables of results as CSV: results.csv, a line for each, and figures.csv, a line for each of their figures. */
+struct aorta_hwq_csv { /* zero-initialise */
+    struct aorta_text results, figures;
+};
+void aorta_hwq_csv_add(struct aorta_hwq_csv *csv, const struct aorta_hwq_result *result);
+/* Into a folder; NULL, or no result: nothing. Frees the texts in any case. AORTA_IO, AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_hwq_csv_write(struct aorta_hwq_csv *csv, const char *folder);
+
 #endif

@@ -1,21 +1,231 @@
 /* A result as JSON: the original toolkit's keys, and ours beside them. */
 #include "base/files.h"
+#include "base/result_table.h"
 #include "hwq/limit.h"
 
 #include <math.h>
 #include <string.h>
 
-static void write_latency(const struct aorta_summary *latency, struct aorta_json *json) {
-    aorta_json_key_object(json, "latency_ms");
-    aorta_json_key_double(json, "mean", latency->mean);
-    aorta_json_key_double(json, "p50", latency->p50);
-    aorta_json_key_double(json, "p95", latency->p95);
-    aorta_json_key_double(json, "p99", latency->p99);
-    aorta_json_key_double(json, "min", latency->min);
-    aorta_json_key_double(json, "max", latency->max);
-    aorta_json_key_double(json, "std", latency->std);
-    aorta_json_object_end(json);
+/* ---- rows ---- */
+
+#define AT(member) offsetof(struct aorta_summary, member)
+static const struct aorta_row latency_rows[] = {{"mean", AORTA_ROW_NUMBER, AT(mean), "ms", .help = "of the iterations"},
+                                                {"p50", AORTA_ROW_NUMBER, AT(p50), "ms", .help = "the median"},
+                                                {"p95", AORTA_ROW_NUMBER, AT(p95), "ms", .help = "95% take no longer"},
+                                                {"p99", AORTA_ROW_NUMBER, AT(p99), "ms", .help = "99% take no longer"},
+                                                {"min", AORTA_ROW_NUMBER, AT(min), "ms", .help = "the shortest"},
+                                                {"max", AORTA_ROW_NUMBER, AT(max), "ms", .help = "the longest"},
+                                                {"std", AORTA_ROW_NUMBER, AT(std), "ms", .help = "standard deviation"},
+                                                {0}};
+
+#undef AT
+#define AT(member) offsetof(struct aorta_hwq_switches, member)
+static const struct aorta_row switches_rows[] = {
+    {"gap_ms", AORTA_ROW_NUMBER, AT(gap_ms), "ms", .help = "the median"},
+    {"overhead_ms", AORTA_ROW_NUMBER, AT(overhead_ms), "ms", .help = "that less the gap on one stream"},
+    {"samples", AORTA_ROW_INT, AT(samples), .help = "gaps"},
+    {0}};
+
+#undef AT
+#define AT(member) offsetof(struct aorta_hwq_pair, member)
+static const struct aorta_row pair_rows[] = {{"from_stream", AORTA_ROW_INT32, AT(from), .help = "of the first kernel"},
+                                             {"to_stream", AORTA_ROW_INT32, AT(to), .help = "of the second"},
+                                             {"gap_ms", AORTA_ROW_NUMBER, AT(gap_ms), "ms", .help = "the median"},
+                                             {0}};
+
+#undef AT
+#define AT(member) offsetof(struct aorta_hwq_host_gaps, member)
+static const struct aorta_row host_rows[] = {
+    {"inter_stream_gap_ms", AORTA_ROW_NUMBER, AT(inter_ms), "ms", .help = "between streams"},
+    {"intra_stream_gap_ms", AORTA_ROW_NUMBER, AT(intra_ms), "ms", .help = "on one stream"},
+    {"inter_stream_samples", AORTA_ROW_INT, AT(inter_samples), .help = "gaps"},
+    {"intra_stream_samples", AORTA_ROW_INT, AT(intra_samples), .help = "gaps"},
+    {0}};
+
+struct switch_values {
+    struct aorta_hwq_switch found;
+    struct aorta_hwq_switches probe;
+};
+
+#undef AT
+#define AT(member) offsetof(struct switch_values, member)
+static const struct aorta_row switch_rows[] = {
+    {"inter_stream_gap_ms", AORTA_ROW_NUMBER, AT(found.inter_gap_ms), "ms", .help = "between streams"},
+    {"intra_stream_gap_ms", AORTA_ROW_NUMBER, AT(found.intra_gap_ms), "ms", .help = "on one stream"},
+    {"estimated_switch_overhead_ms", AORTA_ROW_NUMBER, AT(found.overhead_ms), "ms", .help = "of another stream"},
+    {"inter_stream_samples", AORTA_ROW_INT, AT(found.inter_samples), .help = "gaps"},
+    {"intra_stream_samples", AORTA_ROW_INT, AT(found.intra_samples), .help = "gaps"},
+    {"inter_source", AORTA_ROW_TEXT, AT(found.inter_source), .help = "`workload` or `probe`"},
+    {"intra_source", AORTA_ROW_TEXT, AT(found.intra_source), .help = "`workload` or `probe`"},
+    {"probe_inter_stream_gap_ms", AORTA_ROW_NUMBER, AT(probe.gap_ms), "ms", .help = "of the probe's kernels"},
+    {"probe_intra_stream_gap_ms", AORTA_ROW_NUMBER, AT(found.probe.intra_ms), "ms", .help = "of the probe's kernels"},
+    {"probe_samples", AORTA_ROW_INT, AT(probe.samples), .help = "gaps"},
+    {0}};
+
+struct memory_values {
+    double peak_allocated, peak_reserved, final_allocated, final_reserved;
+    const char *reason;
+};
+
+#undef AT
+#define AT(member) offsetof(struct memory_values, member)
+static const struct aorta_row memory_rows[] = {
+    {"peak_allocated_gb", AORTA_ROW_NUMBER, AT(peak_allocated), "GiB", .help = "the most that was handed out"},
+    {"peak_reserved_gb", AORTA_ROW_NUMBER, AT(peak_reserved), "GiB", .help = "the most that was taken"},
+    {"final_allocated_gb", AORTA_ROW_NUMBER, AT(final_allocated), "GiB", .help = "handed out at the end"},
+    {"final_reserved_gb", AORTA_ROW_NUMBER, AT(final_reserved), "GiB", .help = "taken at the end"},
+    {"reason", AORTA_ROW_TEXT, AT(reason), .help = "why they are null"},
+    {0}};
+
+#undef AT
+#define AT(member) offsetof(struct aorta_hwq_figure, member)
+static const struct aorta_row figure_rows[] = {
+    {"value", AORTA_ROW_NUMBER, AT(value), .help = "in its unit"},
+    {"unit", AORTA_ROW_TEXT, AT(unit), .help = "of the value"},
+    {"reason", AORTA_ROW_TEXT, AT(reason), .help = "why it is null", .omit = true},
+    {0}};
+
+struct head_values {
+    int64_t schema_version;
+    const char *workload_name, *throughput_unit;
+    int stream_count;
+    double throughput;
+};
+
+#undef AT
+#define AT(member) offsetof(struct head_values, member)
+static const struct aorta_row head_rows[] = {
+    {"schema_version", AORTA_ROW_INT, AT(schema_version), .help = "1"},
+    {"workload_name", AORTA_ROW_TEXT, AT(workload_name), .help = "of `aorta hwq list`"},
+    {"stream_count", AORTA_ROW_INT32, AT(stream_count), .help = "streams"},
+    {"throughput", AORTA_ROW_NUMBER, AT(throughput), .help = "from the mean iteration time"},
+    {"throughput_unit", AORTA_ROW_TEXT, AT(throughput_unit), .help = "its unit"},
+    {0}};
+#undef AT
+
+static struct head_values head_of(const struct aorta_hwq_result *result) {
+    return (struct head_values){AORTA_HWQ_SCHEMA_VERSION, result->workload_name, result->throughput_unit,
+                                result->stream_count, result->throughput};
 }
+
+static struct switch_values switch_of(const struct aorta_hwq_result *result) {
+    return (struct switch_values){result->switch_latency, *aorta_hwq_probe_switches(&result->switch_latency.probe)};
+}
+
+static double gib(const struct aorta_hwq_result *result, uint64_t bytes) {
+    return result->memory_reason ? NAN : (double)bytes / (double)(1 << 30);
+}
+
+static struct memory_values memory_of(const struct aorta_hwq_result *result) {
+    const struct aorta_hwq_memory *memory = &result->memory;
+    return (struct memory_values){gib(result, memory->peak), gib(result, memory->peak_reserved),
+                                  gib(result, memory->allocated), gib(result, memory->reserved), result->memory_reason};
+}
+
+/* ---- tables ---- */
+
+struct result_values {
+    struct head_values head;
+    struct aorta_summary latency;
+    double total_time_ms;
+    struct switch_values switches;
+    struct memory_values memory;
+    const char *limit, *verified, *timestamp;
+    bool simulated;
+};
+
+#define AT(member) offsetof(struct result_values, member)
+static const struct aorta_row result_rows[] = {
+    {NULL, AORTA_ROW_PART, AT(head), .part = head_rows},
+    {"latency_ms", AORTA_ROW_PART, AT(latency), .part = latency_rows},
+    {"total_time_ms", AORTA_ROW_NUMBER, AT(total_time_ms), "ms", .help = "of all iterations"},
+    {"switch_latency", AORTA_ROW_PART, AT(switches), .part = switch_rows},
+    {"limit", AORTA_ROW_TEXT, AT(limit), .help = "what limits an iteration"},
+    {"memory", AORTA_ROW_PART, AT(memory), .part = memory_rows},
+    {"simulated", AORTA_ROW_BOOL, AT(simulated), .help = "collectives were copies on one rank"},
+    {"verified", AORTA_ROW_TEXT, AT(verified), .help = "`passed` or `failed`; null without `--verify`"},
+    {"timestamp", AORTA_ROW_TEXT, AT(timestamp), .help = "local time"},
+    {0}};
+
+struct figure_values {
+    struct head_values head;
+    const char *name;
+    struct aorta_hwq_figure figure;
+};
+
+#undef AT
+#define AT(member) offsetof(struct figure_values, member)
+static const struct aorta_row named_figure_rows[] = {
+    {"workload_name", AORTA_ROW_TEXT, AT(head.workload_name), .help = "of `aorta hwq list`"},
+    {"stream_count", AORTA_ROW_INT32, AT(head.stream_count), .help = "streams"},
+    {"figure", AORTA_ROW_TEXT, AT(name), .help = "its name"},
+    {NULL, AORTA_ROW_PART, AT(figure), .part = figure_rows},
+    {0}};
+#undef AT
+
+static size_t one_result(const void *of) {
+    (void)of;
+    return 1;
+}
+
+static bool fill_result(const void *of, size_t index, void *values) {
+    const struct aorta_hwq_result *result = of;
+    (void)index;
+    *(struct result_values *)values = (struct result_values){.head = head_of(result),
+                                                             .latency = result->latency_ms,
+                                                             .total_time_ms = result->total_time_ms,
+                                                             .switches = switch_of(result),
+                                                             .memory = memory_of(result),
+                                                             .limit = aorta_hwq_limit_name(result->limit.by),
+                                                             .verified = result->verified,
+                                                             .timestamp = result->timestamp,
+                                                             .simulated = result->simulated};
+    return true;
+}
+
+static size_t figure_count(const void *of) {
+    return ((const struct aorta_hwq_result *)of)->figure_count;
+}
+
+static bool fill_figure(const void *of, size_t index, void *values) {
+    const struct aorta_hwq_result *result = of;
+    const struct aorta_hwq_figure *figure = &result->figures[index];
+    *(struct figure_values *)values = (struct figure_values){head_of(result), figure->name, *figure};
+    return true;
+}
+
+static const struct aorta_result_table results = {.key = "results",
+                                                  .rows = result_rows,
+                                                  .size = sizeof(struct result_values),
+                                                  .count = one_result,
+                                                  .fill = fill_result};
+static const struct aorta_result_table figures = {.key = "figures",
+                                                  .rows = named_figure_rows,
+                                                  .size = sizeof(struct figure_values),
+                                                  .count = figure_count,
+                                                  .fill = fill_figure};
+
+void aorta_hwq_csv_add(struct aorta_hwq_csv *csv, const struct aorta_hwq_result *result) {
+    if (!csv->results.length) {
+        aorta_table_csv_header(&results, NULL, &csv->results);
+        aorta_table_csv_header(&figures, NULL, &csv->figures);
+    }
+    aorta_table_csv_lines(&results, result, NULL, &csv->results);
+    aorta_table_csv_lines(&figures, result, NULL, &csv->figures);
+}
+
+aorta_status aorta_hwq_csv_write(struct aorta_hwq_csv *csv, const char *folder) {
+    aorta_status status = NULL;
+    if (folder && csv->results.length) {
+        status = aorta_csv_write(folder, results.key, &csv->results);
+        if (!status) status = aorta_csv_write(folder, figures.key, &csv->figures);
+    }
+    aorta_text_free(&csv->results);
+    aorta_text_free(&csv->figures);
+    return status;
+}
+
+/* ---- JSON ---- */
 
 static void write_times(const char *key, const double *times, size_t count, struct aorta_json *json) {
     aorta_json_key_array(json, key);
@@ -26,28 +236,15 @@ static void write_times(const char *key, const double *times, size_t count, stru
 static void write_switches(const char *key, const struct aorta_hwq_switches *found, const char *none,
                            struct aorta_json *json) {
     aorta_json_key_object(json, key);
-    aorta_json_key_double(json, "gap_ms", found->gap_ms);
-    aorta_json_key_double(json, "overhead_ms", found->overhead_ms);
-    aorta_json_key_int(json, "samples", (int64_t)found->samples);
+    aorta_rows_json(switches_rows, found, 0, json);
     if (!found->samples) aorta_json_key_string(json, "reason", none);
-    aorta_json_object_end(json);
-}
-
-static void write_pair(const char *key, const struct aorta_hwq_pair *pair, struct aorta_json *json) {
-    aorta_json_key_object(json, key);
-    aorta_json_key_int(json, "from_stream", pair->from);
-    aorta_json_key_int(json, "to_stream", pair->to);
-    aorta_json_key_double(json, "gap_ms", pair->gap_ms);
     aorta_json_object_end(json);
 }
 
 static void write_host_gaps(const struct aorta_hwq_host_gaps *host, struct aorta_json *json) {
     const bool any = host->inter_samples || host->intra_samples;
     aorta_json_key_object(json, "host_gaps");
-    aorta_json_key_double(json, "inter_stream_gap_ms", host->inter_ms);
-    aorta_json_key_double(json, "intra_stream_gap_ms", host->intra_ms);
-    aorta_json_key_int(json, "inter_stream_samples", (int64_t)host->inter_samples);
-    aorta_json_key_int(json, "intra_stream_samples", (int64_t)host->intra_samples);
+    aorta_rows_json(host_rows, host, 0, json);
     aorta_json_key_string(json, "reason",
                           any ? "the host launched the second kernel, or returned from a call, after the first had "
                                 "ended: left out of the gaps above"
@@ -55,26 +252,18 @@ static void write_host_gaps(const struct aorta_hwq_host_gaps *host, struct aorta
     aorta_json_object_end(json);
 }
 
-static void write_switch(const struct aorta_hwq_switch *found, struct aorta_json *json) {
-    const struct aorta_hwq_switches *switches = aorta_hwq_probe_switches(&found->probe);
+static void write_switch(const struct aorta_hwq_result *result, struct aorta_json *json) {
+    const struct aorta_hwq_switch *found = &result->switch_latency;
+    const struct switch_values values = switch_of(result);
     aorta_json_key_object(json, "switch_latency");
-    aorta_json_key_double(json, "inter_stream_gap_ms", found->inter_gap_ms);
-    aorta_json_key_double(json, "intra_stream_gap_ms", found->intra_gap_ms);
-    aorta_json_key_double(json, "estimated_switch_overhead_ms", found->overhead_ms);
-    aorta_json_key_int(json, "inter_stream_samples", (int64_t)found->inter_samples);
-    aorta_json_key_int(json, "intra_stream_samples", (int64_t)found->intra_samples);
-    aorta_json_key_string(json, "inter_source", found->inter_source);
-    aorta_json_key_string(json, "intra_source", found->intra_source);
-    aorta_json_key_double(json, "probe_inter_stream_gap_ms", switches->gap_ms);
-    aorta_json_key_double(json, "probe_intra_stream_gap_ms", found->probe.intra_ms);
-    aorta_json_key_int(json, "probe_samples", (int64_t)switches->samples);
-    if (switches->samples) {
+    aorta_rows_json(switch_rows, &values, 0, json);
+    if (values.probe.samples) {
         write_switches("probe_same_priority", &found->probe.same_priority,
                        "no two streams that follow each other have the same priority", json);
         write_switches("probe_across_priorities", &found->probe.across_priorities, "all streams have the same priority",
                        json);
-        write_pair("probe_quickest_pair", &found->probe.quickest, json);
-        write_pair("probe_slowest_pair", &found->probe.slowest, json);
+        aorta_rows_object("probe_quickest_pair", pair_rows, &found->probe.quickest, 0, json);
+        aorta_rows_object("probe_slowest_pair", pair_rows, &found->probe.slowest, 0, json);
     }
     write_host_gaps(&found->host, json);
     aorta_json_key_string(json, "clock", found->clock);
@@ -82,29 +271,10 @@ static void write_switch(const struct aorta_hwq_switch *found, struct aorta_json
     aorta_json_object_end(json);
 }
 
-static void write_memory(const struct aorta_hwq_result *result, struct aorta_json *json) {
-    const struct aorta_hwq_memory *memory = &result->memory;
-    const double gib = 1 << 30;
-    const bool known = !result->memory_reason;
-    aorta_json_key_object(json, "memory");
-    aorta_json_key_double(json, "peak_allocated_gb", known ? (double)memory->peak / gib : NAN);
-    aorta_json_key_double(json, "peak_reserved_gb", known ? (double)memory->peak_reserved / gib : NAN);
-    aorta_json_key_double(json, "final_allocated_gb", known ? (double)memory->allocated / gib : NAN);
-    aorta_json_key_double(json, "final_reserved_gb", known ? (double)memory->reserved / gib : NAN);
-    aorta_json_key_string(json, "reason", result->memory_reason);
-    aorta_json_object_end(json);
-}
-
 static void write_figures(const struct aorta_hwq_result *result, struct aorta_json *json) {
     aorta_json_key_object(json, "figures");
-    for (size_t i = 0; i < result->figure_count; i++) {
-        const struct aorta_hwq_figure *figure = &result->figures[i];
-        aorta_json_key_object(json, figure->name);
-        aorta_json_key_double(json, "value", figure->value);
-        aorta_json_key_string(json, "unit", figure->unit);
-        if (figure->reason) aorta_json_key_string(json, "reason", figure->reason);
-        aorta_json_object_end(json);
-    }
+    for (size_t i = 0; i < result->figure_count; i++)
+        aorta_rows_object(result->figures[i].name, figure_rows, &result->figures[i], 0, json);
     aorta_json_object_end(json);
 }
 
@@ -115,14 +285,6 @@ static bool is_first(const struct aorta_hwq_result *result, size_t index) {
     return true;
 }
 
-/* The value is JSON text already. */
-static void write_raw(struct aorta_json *json, const char *key, const char *text) {
-    aorta_json_key(json, key);
-    aorta_text_puts(json->out, text);
-    json->after_key = false;
-    json->need_comma = true;
-}
-
 static void write_metadata(const struct aorta_hwq_result *result, struct aorta_json *json) {
     aorta_json_key_object(json, "metadata");
     for (size_t i = 0; i < result->fact_count; i++) {
@@ -130,21 +292,21 @@ static void write_metadata(const struct aorta_hwq_result *result, struct aorta_j
         const char *section = result->facts[i].section;
         aorta_json_key_object(json, section);
         for (size_t j = i; j < result->fact_count; j++)
-            if (!strcmp(result->facts[j].section, section))
-                write_raw(json, result->facts[j].key, result->facts[j].json);
+            if (!strcmp(result->facts[j].section, section)) {
+                aorta_json_key(json, result->facts[j].key);
+                aorta_json_text(json, result->facts[j].json);
+            }
         aorta_json_object_end(json);
     }
     aorta_json_object_end(json);
 }
 
 void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_json *json) {
+    const struct head_values head = head_of(result);
+    const struct memory_values memory = memory_of(result);
     aorta_json_object(json);
-    aorta_json_key_int(json, "schema_version", AORTA_HWQ_SCHEMA_VERSION);
-    aorta_json_key_string(json, "workload_name", result->workload_name);
-    aorta_json_key_int(json, "stream_count", result->stream_count);
-    aorta_json_key_double(json, "throughput", result->throughput);
-    aorta_json_key_string(json, "throughput_unit", result->throughput_unit);
-    write_latency(&result->latency_ms, json);
+    aorta_rows_json(head_rows, &head, 0, json);
+    aorta_rows_object("latency_ms", latency_rows, &result->latency_ms, 0, json);
     aorta_json_key_double(json, "total_time_ms", result->total_time_ms);
     write_times("iteration_times_ms", result->iteration_times_ms, result->iteration_count, json);
     if (result->per_stream_times_ms)
@@ -152,11 +314,11 @@ void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_j
     else
         aorta_json_key_null(json, "per_stream_times_ms");
     if (result->host_launch_ms) write_times("host_launch_ms", result->host_launch_ms, result->iteration_count, json);
-    write_switch(&result->switch_latency, json);
+    write_switch(result, json);
     aorta_json_key(json, "limit");
     aorta_hwq_limit_json(&result->limit, result, json);
     aorta_clocks_json(&result->clocks, json);
-    write_memory(result, json);
+    aorta_rows_object("memory", memory_rows, &memory, 0, json);
     write_figures(result, json);
     aorta_json_key_array(json, "findings");
     for (size_t i = 0; i < result->finding_count; i++) aorta_json_string(json, result->findings[i]);

@@ -1,4 +1,5 @@
 /* Figures of `aorta sdma` as text and JSON. */
+#include "base/result_table.h"
 #include "hwq/sdma.h"
 
 #include <math.h>
@@ -99,24 +100,75 @@ void aorta_sdma_text(const struct aorta_sdma *result, struct aorta_text *text) {
                       result->verified);
 }
 
+/* ---- rows ---- */
+
+#define AT(member) offsetof(struct aorta_summary, member)
+static const struct aorta_row times_rows[] = {{"p50", AORTA_ROW_NUMBER, AT(p50), "ms", .help = "the median"},
+                                              {"mean", AORTA_ROW_NUMBER, AT(mean), "ms", .help = "of the samples"},
+                                              {"min", AORTA_ROW_NUMBER, AT(min), "ms", .help = "the shortest"},
+                                              {"p95", AORTA_ROW_NUMBER, AT(p95), "ms", .help = "95% take no longer"},
+                                              {0}};
+#undef AT
+
+/* Each kind of run, and the two parts of the last: key in the JSON, times and samples. */
+struct times_values {
+    const char *run;
+    struct aorta_summary times;
+    const double *samples;
+};
+
+#define AT(member) offsetof(struct times_values, member)
+static const struct aorta_row run_rows[] = {
+    {"run", AORTA_ROW_TEXT, AT(run), .help = "what ran, as its key in the JSON"},
+    {NULL, AORTA_ROW_PART, AT(times), .part = times_rows},
+    {0}};
+#undef AT
+
+enum { GEMM_TOGETHER = AORTA_SDMA_MODE_COUNT, COPY_TOGETHER, RUN_COUNT };
+
+static size_t run_count(const void *of) {
+    (void)of;
+    return RUN_COUNT;
+}
+
+static bool fill_run(const void *of, size_t index, void *values) {
+    static const char *const keys[RUN_COUNT] = {"gemm_alone_ms", "copy_alone_ms",    "serial_ms",
+                                                "together_ms",   "gemm_together_ms", "copy_together_ms"};
+    const struct aorta_sdma *result = of;
+    struct times_values *out = values;
+    out->run = keys[index];
+    if (index < AORTA_SDMA_MODE_COUNT) {
+        out->times = result->times[index];
+        out->samples = result->samples_ms[index];
+        return true;
+    }
+    out->times = index == GEMM_TOGETHER ? result->gemm_together : result->copy_together;
+    out->samples = index == GEMM_TOGETHER ? result->gemm_together_ms : result->copy_together_ms;
+    return true;
+}
+
+aorta_status aorta_sdma_csv(const struct aorta_sdma *result, const char *folder) {
+    static const struct aorta_result_table times = {
+        .key = "times", .rows = run_rows, .size = sizeof(struct times_values), .count = run_count, .fill = fill_run};
+    return aorta_table_csv(&times, result, folder);
+}
+
 /* ---- JSON ---- */
 
-static void write_times(struct aorta_json *json, const char *key, const struct aorta_summary *times,
-                        const double *samples) {
-    aorta_json_key_object(json, key);
-    aorta_json_key_double(json, "p50", times->p50);
-    aorta_json_key_double(json, "mean", times->mean);
-    aorta_json_key_double(json, "min", times->min);
-    aorta_json_key_double(json, "p95", times->p95);
-    aorta_json_key_array(json, "samples");
-    for (size_t i = 0; i < times->count; i++) aorta_json_double(json, samples[i]);
-    aorta_json_array_end(json);
-    aorta_json_object_end(json);
+static void write_times(const struct aorta_sdma *result, struct aorta_json *json) {
+    for (size_t i = 0; i < RUN_COUNT; i++) {
+        struct times_values run;
+        (void)fill_run(result, i, &run);
+        aorta_json_key_object(json, run.run);
+        aorta_rows_json(times_rows, &run.times, 0, json);
+        aorta_json_key_array(json, "samples");
+        for (size_t j = 0; j < run.times.count; j++) aorta_json_double(json, run.samples[j]);
+        aorta_json_array_end(json);
+        aorta_json_object_end(json);
+    }
 }
 
 void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_json *json) {
-    static const char *const modes[AORTA_SDMA_MODE_COUNT] = {"gemm_alone_ms", "copy_alone_ms", "serial_ms",
-                                                             "together_ms"};
     const struct aorta_sdma_options *options = &result->options;
     const struct aorta_device_info *info = aorta_device_get_info(options->device);
     aorta_json_object(json);
@@ -136,10 +188,7 @@ void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_json *json) {
     aorta_json_key_int(json, "copy_bytes", (int64_t)options->copy_bytes);
     aorta_json_key_int(json, "iterations", options->iterations);
     aorta_json_key_int(json, "warmup", options->warmup);
-    for (enum aorta_sdma_mode mode = 0; mode < AORTA_SDMA_MODE_COUNT; mode++)
-        write_times(json, modes[mode], &result->times[mode], result->samples_ms[mode]);
-    write_times(json, "gemm_together_ms", &result->gemm_together, result->gemm_together_ms);
-    write_times(json, "copy_together_ms", &result->copy_together, result->copy_together_ms);
+    write_times(result, json);
     aorta_json_key_string(json, "copy_together_source", result->polled ? "host polling an event" : "timestamp");
     aorta_json_key_double(json, "sequential_ms", result->times[AORTA_SDMA_SERIAL].p50);
     aorta_json_key_double(json, "overlapped_ms", result->times[AORTA_SDMA_TOGETHER].p50);

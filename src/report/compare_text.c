@@ -1,6 +1,7 @@
 /* The comparison of runs as text and as JSON. */
 #include "base/json.h"
 #include "base/lines.h"
+#include "base/result_table.h"
 #include "base/statistics.h"
 #include "report/trace_report.h"
 
@@ -122,18 +123,84 @@ void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, double 
             threshold * 100);
 }
 
+/* ---- rows ---- */
+
+#define AT(member) offsetof(struct aorta_trace_compared, member)
+static const struct aorta_row compared_rows[] = {
+    {"ms", AORTA_ROW_NUMBER, AT(ms), "ms", 9, .help = "per step and rank"},
+    {"present", AORTA_ROW_BOOL, AT(there), .help = "it occurs in this recording"},
+    {"count", AORTA_ROW_NUMBER, AT(count), .help = "per step and rank"},
+    {"mean_us", AORTA_ROW_NUMBER, AT(mean_us), "us", .help = "of one; null: it cannot be counted"},
+    {0}};
+static const struct aorta_row change_rows[] = {
+    {"change_ms", AORTA_ROW_NUMBER, AT(change_ms), "ms", 9, .help = "against the base"},
+    {"percent", AORTA_ROW_NUMBER, AT(percent), "percent", .help = "of the base's; null: that is 0"},
+    {0}};
+static const struct aorta_row interval_rows[] = {
+    {"ci_low_ms", AORTA_ROW_NUMBER, AT(low_ms), "ms", 9, .help = "of the change: its 95% interval"},
+    {"ci_high_ms", AORTA_ROW_NUMBER, AT(high_ms), "ms", 9, .help = "and its end"},
+    {"p", AORTA_ROW_NUMBER, AT(p), .help = "that chance alone makes such a change"},
+    {0}};
+#undef AT
+
+/* One line of CSV: a row of a section against one of the tests. */
+struct pair_of {
+    const struct aorta_trace_comparison *comparison;
+    enum aorta_trace_section section;
+};
+
+struct pair_values {
+    const char *name, *test;
+    struct aorta_trace_compared base, other;
+};
+
+#define AT(member) offsetof(struct pair_values, member)
+static const struct aorta_row pair_rows[] = {
+    {"name", AORTA_ROW_KERNEL, AT(name), .help = "of the figure, kernel, product or collective"},
+    {"test", AORTA_ROW_TEXT, AT(test), .help = "the recording that is compared"},
+    {"base", AORTA_ROW_PART, AT(base), .part = compared_rows},
+    {NULL, AORTA_ROW_PART, AT(other), .part = compared_rows},
+    {NULL, AORTA_ROW_PART, AT(other), .part = change_rows},
+    {NULL, AORTA_ROW_PART, AT(other), .part = interval_rows},
+    {0}};
+#undef AT
+
+static size_t pair_count(const void *of) {
+    const struct aorta_trace_comparison *c = ((const struct pair_of *)of)->comparison;
+    return c->row_count * (c->input_count - 1);
+}
+
+static bool fill_pair(const void *of, size_t index, void *values) {
+    const struct pair_of *pair = of;
+    const size_t tests = pair->comparison->input_count - 1, test = 1 + index % tests;
+    const struct aorta_trace_compare_row *row = &pair->comparison->rows[index / tests];
+    if (row->section != pair->section) return false;
+    *(struct pair_values *)values =
+        (struct pair_values){row->name, pair->comparison->inputs[test].label, row->values[0], row->values[test]};
+    return true;
+}
+
+aorta_status aorta_trace_comparison_csv(const struct aorta_trace_comparison *comparison, const char *folder) {
+    for (int section = 0; section < AORTA_SECTION_COUNT; section++) {
+        const struct pair_of pairs = {comparison, (enum aorta_trace_section)section};
+        const struct aorta_result_table table = {.key = aorta_trace_section_name(pairs.section),
+                                                 .rows = pair_rows,
+                                                 .size = sizeof(struct pair_values),
+                                                 .count = pair_count,
+                                                 .fill = fill_pair};
+        AORTA_TRY(aorta_table_csv(&table, &pairs, folder));
+    }
+    return NULL;
+}
+
 /* ---- JSON ---- */
 
 static void put_json_value(struct aorta_json *json, const struct aorta_trace_comparison *c,
                            const struct aorta_trace_compared *value, bool base) {
     aorta_json_object(json);
-    aorta_json_key_fixed(json, "ms", value->ms, 9);
-    aorta_json_key_bool(json, "present", value->there);
-    aorta_json_key_double(json, "count", value->count);
-    aorta_json_key_double(json, "mean_us", value->mean_us);
+    aorta_rows_json(compared_rows, value, 0, json);
     if (!base) {
-        aorta_json_key_fixed(json, "change_ms", value->change_ms, 9);
-        aorta_json_key_double(json, "percent", value->percent);
+        aorta_rows_json(change_rows, value, 0, json);
         aorta_json_key_array(json, "ci_ms");
         aorta_json_fixed(json, value->low_ms, 9);
         aorta_json_fixed(json, value->high_ms, 9);

@@ -1,5 +1,6 @@
 #include "report/page.h"
 #include "base/files.h"
+#include "timeline/kernel_names.h"
 
 #include <string.h>
 
@@ -54,6 +55,16 @@ void aorta_page_headline(const struct aorta_verdict *verdict, struct aorta_json 
     aorta_json_key_string(json, "headline", words);
     json->out->failed |= text.failed;
     aorta_text_free(&text);
+}
+
+void aorta_page_short_names(const struct aorta_intern *names, struct aorta_json *json) {
+    aorta_json_key_object(json, "short_names");
+    for (size_t i = 0; i < names->count; i++) {
+        char name[512];
+        const char *found = aorta_kernel_short_name(names->strings[i], name, sizeof name);
+        if (strcmp(found, names->strings[i]) != 0) aorta_json_key_string(json, names->strings[i], found);
+    }
+    aorta_json_object_end(json);
 }
 
 aorta_status aorta_page_make(const char *title, const struct aorta_text *data, struct aorta_text *out) {

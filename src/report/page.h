@@ -3,6 +3,7 @@
 #ifndef AORTA_REPORT_PAGE_H
 #define AORTA_REPORT_PAGE_H
 
+#include "base/intern.h"
 #include "base/json.h"
 #include "verdict/verdict.h"
 
@@ -19,6 +20,9 @@ AORTA_MUST_USE aorta_status aorta_page_prepare(const char *path);
 
 /* Key and value of "headline": the verdict's. */
 void aorta_page_headline(const struct aorta_verdict *verdict, struct aorta_json *json);
+
+/* Key and value of "short_names": of each kernel's name that has a shorter form, this form. The page shows these. */
+void aorta_page_short_names(const struct aorta_intern *names, struct aorta_json *json);
 
 /* The page around `data`, one JSON object. AORTA_UNSUPPORTED, AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_page_make(const char *title, const struct aorta_text *data, struct aorta_text *out);

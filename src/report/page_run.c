@@ -248,6 +248,19 @@ static void write_run(const struct aorta_labelled *labelled, struct aorta_json *
     aorta_json_object_end(json);
 }
 
+/* Of all texts of the runs: kernels are among them. */
+static aorta_status write_names(const struct aorta_labelled *runs, size_t count, struct aorta_json *json) {
+    struct aorta_intern names = {0};
+    aorta_status status = NULL;
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; !status && j < runs[i].run.strings.count; j++)
+            if (!aorta_intern(&names, runs[i].run.strings.strings[j]))
+                status = AORTA_ERROR(AORTA_MEMORY, "no memory for the names of kernels");
+    aorta_page_short_names(&names, json);
+    aorta_intern_free(&names);
+    return status;
+}
+
 static aorta_status write_data(const struct aorta_labelled *runs, size_t count, const struct aorta_text *summary,
                                struct aorta_json *json) {
     aorta_json_object(json);
@@ -255,6 +268,7 @@ static aorta_status write_data(const struct aorta_labelled *runs, size_t count, 
     aorta_json_key_string(json, "kind", "runs");
     aorta_json_key(json, "results");
     aorta_json_text(json, summary->data);
+    AORTA_TRY(write_names(runs, count, json));
     aorta_json_key_array(json, "runs");
     for (size_t i = 0; i < count; i++) write_run(&runs[i], json);
     aorta_json_array_end(json);

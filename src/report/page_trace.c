@@ -3,6 +3,7 @@
 #include "report/page.h"
 #include "report/page_lanes.h"
 #include "report/trace_report.h"
+#include "report/trace_tables.h"
 #include "verdict/verdict.h"
 
 #include <stdio.h>
@@ -113,6 +114,30 @@ static aorta_status write_results(const struct aorta_trace_report *report, struc
     return status;
 }
 
+static aorta_status add_names(const struct aorta_trace_analysis *analysis, struct aorta_intern *names) {
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        for (size_t j = 0; j < rank->kernel_count; j++)
+            if (!aorta_intern(names, aorta_trace_text(rank->trace, rank->kernels[j].name)))
+                return AORTA_ERROR(AORTA_MEMORY, "no memory for the names of kernels");
+    }
+    return NULL;
+}
+
+static void write_columns(const struct aorta_result_table *const *tables, struct aorta_json *json) {
+    for (; *tables; tables++) aorta_table_page_json(*tables, json);
+}
+
+/* What the page needs to show the tables of "results": headings and kinds of columns, and short names. */
+static void write_tables(const struct aorta_intern *names, struct aorta_json *json) {
+    aorta_page_short_names(names, json);
+    aorta_json_key_array(json, "tables");
+    write_columns(aorta_rank_tables, json);
+    write_columns(aorta_rank_tables_after, json);
+    write_columns(aorta_world_tables, json);
+    aorta_json_array_end(json);
+}
+
 static void begin(const char *kind, struct aorta_text *data, struct aorta_json *json) {
     aorta_json_begin(json, data, 0);
     aorta_json_object(json);
@@ -123,13 +148,17 @@ static void begin(const char *kind, struct aorta_text *data, struct aorta_json *
 aorta_status aorta_trace_report_html(const struct aorta_trace_report *report, struct aorta_text *out) {
     struct aorta_text data = {0};
     struct aorta_json json;
+    struct aorta_intern names = {0};
     begin("trace", &data, &json);
-    aorta_status status = write_results(report, &json);
+    aorta_status status = add_names(report->analysis, &names);
+    write_tables(&names, &json);
+    if (!status) status = write_results(report, &json);
     aorta_json_key_array(&json, "timelines");
     if (!status) status = write_timeline(report->analysis, AORTA_PAGE_SPANS, &json);
     aorta_json_array_end(&json);
     aorta_json_object_end(&json);
     if (!status) status = aorta_page_make("AORTA: recording", &data, out);
+    aorta_intern_free(&names);
     aorta_text_free(&data);
     return status;
 }
@@ -152,8 +181,12 @@ aorta_status aorta_trace_comparison_html(const struct aorta_trace_comparison *co
     struct aorta_text data = {0}, results = {0};
     struct aorta_json json;
     aorta_status status = NULL;
+    struct aorta_intern names = {0};
     aorta_trace_comparison_json(comparison, threshold, &results);
     begin("trace_comparison", &data, &json);
+    for (size_t i = 0; i < comparison->input_count && !status; i++)
+        status = add_names(comparison->inputs[i].analysis, &names);
+    write_tables(&names, &json);
     aorta_json_key(&json, "results");
     aorta_json_text(&json, results.data ? results.data : "null");
     data.failed |= results.failed;
@@ -167,6 +200,7 @@ aorta_status aorta_trace_comparison_html(const struct aorta_trace_comparison *co
     aorta_json_array_end(&json);
     aorta_json_object_end(&json);
     if (!status) status = aorta_page_make("AORTA: recordings side by side", &data, out);
+    aorta_intern_free(&names);
     aorta_text_free(&results);
     aorta_text_free(&data);
     return status;

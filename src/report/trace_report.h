@@ -28,6 +28,9 @@ void aorta_trace_comparison_text(const struct aorta_trace_comparison *comparison
                                  struct aorta_text *out);
 void aorta_trace_comparison_json(const struct aorta_trace_comparison *comparison, double threshold,
                                  struct aorta_text *out);
+/* Each section as a file of the folder. AORTA_IO, AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_trace_comparison_csv(const struct aorta_trace_comparison *comparison,
+                                                       const char *folder);
 /* One page with all recordings; makes the verdict of each. AORTA_MEMORY, and what a verdict fails with. */
 AORTA_MUST_USE aorta_status aorta_trace_comparison_html(const struct aorta_trace_comparison *comparison,
                                                         double threshold, struct aorta_text *out);

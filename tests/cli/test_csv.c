@@ -1,0 +1,133 @@
+/* --csv DIR of every command that prints tables: one file for each, which any reader of CSV takes. */
+#include "base/files.h"
+#include "check.h"
+#include "formats/csv.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WHOLE TRACE_DATA "/whole"
+#define TWO_RANKS WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz"
+#define TINY "tiny_kernel_stress --device cpu --chains 4 --iterations 5 -q "
+
+static int run(const char *words) {
+    char command[4096];
+    snprintf(command, sizeof command, "%s %s >/dev/null 2>&1", AORTA_PROGRAM, words);
+    const int status = system(command);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* Every line has as many fields as the header has names. */
+static size_t lines_of(const char *path) {
+    struct aorta_csv *csv;
+    size_t lines = 0;
+    bool more = true;
+    check_ok(aorta_csv_open(path, &csv));
+    for (check_ok(aorta_csv_next(csv, &more)); more; lines++) check_ok(aorta_csv_next(csv, &more));
+    aorta_csv_close(csv);
+    return lines;
+}
+
+/* Removes the folder; how many files of CSV there were. */
+static size_t count_files(const char *folder) {
+    size_t files = 0;
+    DIR *directory = opendir(folder);
+    assert_non_null(directory);
+    for (const struct dirent *entry; (entry = readdir(directory));) {
+        if (entry->d_name[0] == '.') continue;
+        char *path = aorta_path_join(folder, entry->d_name);
+        assert_string_equal(strrchr(entry->d_name, '.'), ".csv");
+        (void)lines_of(path);
+        unlink(path);
+        free(path);
+        files++;
+    }
+    closedir(directory);
+    assert_int_equal(rmdir(folder), 0);
+    return files;
+}
+
+static const struct {
+    const char *words;
+    size_t files;
+    const char *file; /* one of them, */
+    size_t lines;     /* and what it holds */
+} commands[] = {
+    {"trace analyze " TWO_RANKS, 14, "ranks.csv", 2},
+    {"trace compare " WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz", 4, "timeline.csv", 14},
+    {"whatif " TWO_RANKS " --ranks 2,8", 1, "steps.csv", 3},
+    {"hwq run " TINY "--streams 2", 2, "results.csv", 1},
+    {"hwq sweep " TINY "--streams 1,2", 2, "results.csv", 2},
+    {"hwq run-priority P0 --device cpu --iterations 2 --warmup 1 --streams 1,2 -q --set hetero_kernels.size=16 "
+     "large_gemm_only.size=16",
+     2, "results.csv", 5},
+    {"sdma --device cpu --matrix-size 64 --copy-mb 1 --iterations 5", 1, "times.csv", 6},
+};
+
+static void every_command(void **state) {
+    (void)state;
+    char place[] = "/tmp/aorta_csv_XXXXXX", folder[64], words[2048], path[128];
+    assert_non_null(mkdtemp(place));
+    snprintf(folder, sizeof folder, "%s/made/for/it", place);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        snprintf(words, sizeof words, "%s --csv %s", commands[i].words, folder);
+        assert_int_equal(run(words), 0);
+        snprintf(path, sizeof path, "%s/%s", folder, commands[i].file);
+        const size_t lines = lines_of(path);
+        if (lines != commands[i].lines) fail_msg("%s: %zu lines in %s", commands[i].words, lines, commands[i].file);
+        const size_t files = count_files(folder);
+        if (files != commands[i].files) fail_msg("%s: %zu files", commands[i].words, files);
+    }
+    snprintf(words, sizeof words, "rm -r %s", place);
+    assert_int_equal(system(words), 0);
+}
+
+/* hwq compare takes results, of which it exits with 1 where the machine was slower. */
+static void comparison(void **state) {
+    (void)state;
+    char place[] = "/tmp/aorta_csv_XXXXXX", words[1024], folder[64];
+    assert_non_null(mkdtemp(place));
+    snprintf(words, sizeof words, "hwq sweep " TINY "--streams 1,2 -o %s/a.json", place);
+    assert_int_equal(run(words), 0);
+    snprintf(folder, sizeof folder, "%s/csv", place);
+    snprintf(words, sizeof words, "hwq compare --baseline %s/a.json --test %s/a.json --csv %s", place, place, folder);
+    assert_int_equal(run(words), 0);
+    snprintf(words, sizeof words, "%s/pairs.csv", folder);
+    assert_int_equal(lines_of(words), 2);
+    assert_int_equal(count_files(folder), 1);
+    snprintf(words, sizeof words, "rm -r %s", place);
+    assert_int_equal(system(words), 0);
+}
+
+/* What is no folder stays as it is, and is found before anything runs. */
+static void no_folder(void **state) {
+    (void)state;
+    char path[] = "/tmp/aorta_csv_XXXXXX", words[2048];
+    const int file = mkstemp(path);
+    struct stat info;
+    assert_true(file >= 0);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        snprintf(words, sizeof words, "%s --csv %s", commands[i].words, path);
+        assert_int_equal(run(words), 2);
+        snprintf(words, sizeof words, "%s --csv %s/below", commands[i].words, path);
+        assert_int_equal(run(words), 2);
+    }
+    assert_int_equal(fstat(file, &info), 0);
+    assert_true(S_ISREG(info.st_mode) && info.st_size == 0);
+    close(file);
+    unlink(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_command),
+        cmocka_unit_test(comparison),
+        cmocka_unit_test(no_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
