@@ -524,6 +524,7 @@ static void read_distributed(struct trace_kineto *kineto, struct aorta_json_valu
 /* What our own writer says; only `true` counts. */
 static void read_own(struct trace_kineto *kineto, struct aorta_json_value object) {
     const struct aorta_json_value apart = find_member(object, "steps_apart");
+    aorta_trace_builder_head(kineto->builder)->own = true;
     if (apart.length == 4 && !memcmp(apart.text, "true", 4))
         aorta_trace_builder_head(kineto->builder)->steps_by = AORTA_STEPS_APART;
 }

@@ -103,6 +103,7 @@ static aorta_status add_hosts(struct build *build) {
     for (size_t i = 0; i < analysis->rank_count; i++) {
         struct aorta_replay_source *source = &build->out->sources[i];
         source->trace = analysis->ranks[i].trace;
+        source->shift_ns = shift_of(build, i);
         source->host = AORTA_GRAPH_NONE;
         for (size_t j = 0; j < i && source->host == AORTA_GRAPH_NONE; j++)
             if (build->out->sources[j].trace == source->trace) source->host = build->out->sources[j].host;

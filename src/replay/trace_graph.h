@@ -11,9 +11,10 @@ enum { AORTA_REPLAY_STEPS = 50 }; /* so many at the end of a run whose steps wer
 /* Graph points know rows of the recording; these are the trace's. */
 struct aorta_replay_source {
     const struct aorta_trace *trace;
-    uint32_t *works; /* of each span: row of the trace's work[] */
-    uint32_t *calls; /* of each call of its trace: row of the trace's calls[]; NULL but for the trace's first rank */
-    uint32_t host;   /* ranks of one trace share it */
+    uint32_t *works;  /* of each span: row of the trace's work[] */
+    uint32_t *calls;  /* of each call of its trace: row of the trace's calls[]; NULL but for the trace's first rank */
+    uint32_t host;    /* ranks of one trace share it */
+    int64_t shift_ns; /* the trace's times − the graph's */
 };
 
 struct aorta_trace_graph {

@@ -278,6 +278,7 @@ struct aorta_trace {
     uint32_t backend, library; /* texts: "nccl", its version; NONE: not known */
     int64_t events;            /* events in the file, of any sort */
     int64_t bytes_read;        /* of the unpacked file */
+    bool own;                  /* written by `aorta train`, which takes its hosts' times without slowing them */
     bool no_launches;          /* calls that launch were left out on purpose, so no work has one */
     bool no_waits;             /* so were calls that wait for the device */
 

@@ -14,7 +14,7 @@ static struct aorta_finding *find_compute(struct aorta_verdict *verdict) {
 static aorta_status add_words(const struct aorta_verdict *verdict, const struct aorta_roofline *joined,
                               struct aorta_finding *compute) {
     struct aorta_text words = {0}, text = {0};
-    if (aorta_roofline_say(joined, verdict->step_ms_mean, verdict->whole ? "the time" : "the step", &words)) {
+    if (aorta_roofline_say(joined, aorta_verdict_spent_ms(verdict), verdict->whole ? "the time" : "the step", &words)) {
         aorta_roofline_say_mfu(joined, &words);
         aorta_text_printf(&text, "%s; %s", compute->evidence, words.data ? words.data : "");
     }
@@ -70,7 +70,7 @@ bool aorta_verdict_say_left(const struct aorta_verdict *verdict, struct aorta_te
     if (!replay->known || !(replay->floor_ms > 0)) return false;
     /* Compute is known of all steps, of which the last are replayed. */
     const double longer = verdict->step_ms_mean > 0 ? verdict->step_ms_mean / replay->replayed_ms : 1;
-    aorta_text_printf(out, "%.2f of %.2f ms without these causes", replay->floor_ms, replay->replayed_ms);
+    aorta_text_printf(out, "%.2f of %.2f ms without these causes", replay->floor_ms, aorta_verdict_gained_ms(verdict));
     if (roofline && aorta_roofline_say(roofline, longer * replay->floor_ms, "it", &words))
         aorta_text_printf(out, ": %s", words.data ? words.data : "");
     else
@@ -84,8 +84,8 @@ bool aorta_verdict_say_compute(const struct aorta_verdict *verdict, struct aorta
     struct aorta_roofline joined;
     aorta_roofline_join(verdict->rooflines, verdict->roofline_count, &joined);
     if (!joined.steps) return false;
-    aorta_text_printf(out, "%.2f of %.2f ms: ", verdict->compute_ms, verdict->step_ms_mean);
-    if (!aorta_roofline_say(&joined, verdict->step_ms_mean, verdict->whole ? "the time" : "the step", out))
+    aorta_text_printf(out, "%.2f of %.2f ms: ", verdict->compute_ms, aorta_verdict_spent_ms(verdict));
+    if (!aorta_roofline_say(&joined, aorta_verdict_spent_ms(verdict), verdict->whole ? "the time" : "the step", out))
         return false;
     aorta_roofline_say_mfu(&joined, out);
     return true;

@@ -2,6 +2,7 @@
 
 #include "replay/replay.h"
 #include "replay/trace_graph.h"
+#include "replay/unrecorded.h"
 #include "verdict/advice.h"
 
 #include <stdlib.h>
@@ -197,18 +198,68 @@ static aorta_status add_gains(struct gains *gains) {
     return aorta_advise(verdict, NULL);
 }
 
-static aorta_status measure(struct gains *gains) {
+double aorta_verdict_gained_ms(const struct aorta_verdict *verdict) {
+    return verdict->replay.unrecorded_ms > 0 ? verdict->replay.unrecorded_ms : verdict->replay.replayed_ms;
+}
+
+double aorta_verdict_spent_ms(const struct aorta_verdict *verdict) {
+    return verdict->step_ms_mean - verdict->replay.recording_ms;
+}
+
+/* The evidence counts what was recorded. */
+static aorta_status say_as_recorded(struct aorta_finding *finding) {
+    struct aorta_text text = {0};
+    if (!finding->evidence) return NULL;
+    aorta_text_printf(&text, "as recorded, %s", finding->evidence);
+    aorta_status status = aorta_text_check(&text);
+    if (status) {
+        aorta_text_free(&text);
+        return status;
+    }
+    free(finding->evidence);
+    finding->evidence = text.data;
+    return NULL;
+}
+
+/* What recording cost the step is part of what the device waited for its host. */
+static aorta_status take_recording_out(struct aorta_verdict *verdict) {
+    static const enum aorta_cause waits[] = {AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_LAUNCH_LATENCY, AORTA_CAUSE_HOST_SYNC,
+                                             AORTA_CAUSE_DATA_WAIT};
+    struct aorta_verdict_replay *replay = &verdict->replay;
+    if (!(replay->unrecorded_ms > 0)) return NULL;
+    double left_ms = replay->replayed_ms - replay->unrecorded_ms;
+    for (size_t i = 0; i < sizeof waits / sizeof *waits && left_ms > 0; i++) {
+        struct aorta_finding *finding = find(verdict, waits[i]);
+        if (!finding) continue;
+        const double taken_ms = finding->cost_ms < left_ms ? finding->cost_ms : left_ms;
+        finding->cost_ms -= taken_ms;
+        AORTA_TRY(say_as_recorded(finding));
+        left_ms -= taken_ms;
+        replay->recording_ms += taken_ms;
+    }
+    const double step_ms = aorta_verdict_spent_ms(verdict);
+    for (size_t i = 0; i < verdict->finding_count && replay->recording_ms > 0; i++)
+        verdict->findings[i].share = step_ms > 0 ? verdict->findings[i].cost_ms / step_ms : 0;
+    return NULL;
+}
+
+/* `unrecorded`: what the graph was turned into before. */
+static aorta_status measure(struct gains *gains, const struct aorta_unrecorded *unrecorded) {
     AORTA_TRY(aorta_gains_measure(gains->graph, &gains->found));
     const struct aorta_gains *found = &gains->found;
     struct aorta_verdict_replay *replay = &gains->verdict->replay;
     *replay = (struct aorta_verdict_replay){
         .known = found->unexplained_share <= AORTA_UNEXPLAINED_LIMIT && found->path.length_ns > 0,
-        .measured_ms = found->measured_ns / 1e6,
-        .replayed_ms = found->replayed_ns / 1e6,
+        .measured_ms = (unrecorded->known ? unrecorded->recorded_ns : found->measured_ns) / 1e6,
+        .replayed_ms = (unrecorded->known ? unrecorded->recorded_ns : found->replayed_ns) / 1e6,
+        .unrecorded_ms = unrecorded->known ? found->replayed_ns / 1e6 : 0,
+        .unrecorded_range_ms = {unrecorded->range_ns[0] / 1e6, unrecorded->range_ns[1] / 1e6},
+        .unrecorded_reason = unrecorded->reason,
         .floor_ms = found->floor_ns / 1e6,
         .inferred_share = found->inferred_share,
         .unexplained_share = found->unexplained_share,
     };
+    AORTA_TRY(take_recording_out(gains->verdict));
     if (replay->known) return add_gains(gains);
     replay->reason = "more than a tenth of the critical path is lag that nothing recorded explains";
     return NULL;
@@ -234,7 +285,9 @@ aorta_status aorta_verdict_gains(const struct aorta_trace_analysis *analysis, st
     aorta_status status = aorta_trace_graph_make(analysis, &built);
     if (status) return without_replay(status, verdict, reason_of(analysis));
     struct gains gains = {.verdict = verdict, .graph = &built.graph, .analysis = analysis, .built = &built};
-    status = measure(&gains);
+    struct aorta_unrecorded unrecorded;
+    status = aorta_trace_graph_unrecord(&built, &unrecorded);
+    if (!status) status = measure(&gains, &unrecorded);
     aorta_trace_graph_free(&built);
     return status;
 }

@@ -358,8 +358,7 @@ static aorta_status make(const struct aorta_trace_analysis *analysis, struct aor
     AORTA_TRY(status);
     if (verdict->recorded) AORTA_TRY(aorta_verdict_add_cases(analysis, verdict));
     AORTA_TRY(add_rooflines(analysis, verdict));
-    AORTA_TRY(aorta_verdict_gains(analysis, verdict));
-    return aorta_trace_recording_note(analysis, verdict);
+    return aorta_verdict_gains(analysis, verdict);
 }
 
 aorta_status aorta_verdict_make(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {

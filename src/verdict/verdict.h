@@ -52,6 +52,11 @@ struct aorta_verdict_replay {
     bool known;
     const char *reason; /* static: why there is none; NULL where none was asked for */
     double measured_ms, replayed_ms, floor_ms;
+    /* The step as it runs without being recorded, of which gains and causes are; 0: not known. Recording may have cost
+     * more or less: the range. */
+    double unrecorded_ms, unrecorded_range_ms[2];
+    const char *unrecorded_reason; /* static: why it is not known; NULL: it is, or the step is measured without */
+    double recording_ms;           /* what the costs of causes are less than recorded, together */
     double inferred_share, unexplained_share; /* of the critical path */
 };
 
@@ -107,6 +112,10 @@ AORTA_MUST_USE aorta_status aorta_verdict_note(struct aorta_verdict *verdict, co
 AORTA_MUST_USE aorta_status aorta_verdict_roofline(struct aorta_verdict *verdict, struct aorta_roofline *rooflines,
                                                    size_t count);
 void aorta_verdict_free(struct aorta_verdict *verdict);
+
+/* The step that gains are of, and the one that costs are of: both without the recording where that is known. */
+double aorta_verdict_gained_ms(const struct aorta_verdict *verdict);
+double aorta_verdict_spent_ms(const struct aorta_verdict *verdict);
 
 /* Whether the finding's gain is a hundredth of the step or more (gains.c). */
 bool aorta_finding_gains(const struct aorta_finding *finding);

@@ -42,8 +42,5 @@ AORTA_MUST_USE aorta_status aorta_verdict_make_findings(struct aorta_verdict *ve
 /* Adds to the findings' evidence the longest case of each. (cases.c) */
 AORTA_MUST_USE aorta_status aorta_verdict_add_cases(const struct aorta_trace_analysis *analysis,
                                                     struct aorta_verdict *verdict);
-/* Sets the verdict's note where late launches may be the recording's own (trace_recorder.c). */
-AORTA_MUST_USE aorta_status aorta_trace_recording_note(const struct aorta_trace_analysis *analysis,
-                                                       struct aorta_verdict *verdict);
 
 #endif

@@ -51,8 +51,8 @@ static bool headline_of_group(const struct aorta_verdict *verdict, const char *u
     }
     if (!largest) return false;
     aorta_text_printf(out, "Verdict: limited by %s: %.0f%% of the %s (%.2f of %.2f ms); compute is %.0f%%",
-                      largest->name, 100 * cost_ms / verdict->step_ms_mean, unit, cost_ms, verdict->step_ms_mean,
-                      100 * first->share);
+                      largest->name, 100 * cost_ms / aorta_verdict_spent_ms(verdict), unit, cost_ms,
+                      aorta_verdict_spent_ms(verdict), 100 * first->share);
     return true;
 }
 
@@ -61,7 +61,8 @@ static const double BOUND = 0.05;
 
 static bool gains_matter(const struct aorta_verdict *verdict) {
     const struct aorta_verdict_replay *replay = &verdict->replay;
-    return replay->known && replay->replayed_ms - replay->floor_ms >= BOUND * replay->replayed_ms;
+    const double step_ms = aorta_verdict_gained_ms(verdict);
+    return replay->known && step_ms - replay->floor_ms >= BOUND * step_ms;
 }
 
 static void headline_of_gain(const struct aorta_verdict *verdict, struct aorta_text *out) {
@@ -70,22 +71,32 @@ static void headline_of_gain(const struct aorta_verdict *verdict, struct aorta_t
                       aorta_cause_has_kind(first->cause) ? aorta_collective_name(first->collective) : "");
     if (first->rank >= 0) aorta_text_printf(out, " (rank %d)", first->rank);
     aorta_text_printf(out, ": without it the %s is %.2f of %.2f ms shorter (%.0f%%)", verdict->whole ? "run" : "step",
-                      first->gain_ms, verdict->replay.replayed_ms, 100 * first->gain_share);
-    if (verdict->replay.floor_ms < verdict->replay.replayed_ms - 1.05 * first->gain_ms)
+                      first->gain_ms, aorta_verdict_gained_ms(verdict), 100 * first->gain_share);
+    if (verdict->replay.floor_ms < aorta_verdict_gained_ms(verdict) - 1.05 * first->gain_ms)
         aorta_text_printf(out, "; without all causes below it takes %.2f ms", verdict->replay.floor_ms);
 }
 
 /* Each is small; together they are not. */
 static void headline_of_gains(const struct aorta_verdict *verdict, struct aorta_text *out) {
     const struct aorta_finding *first = &verdict->findings[0];
-    const double all_ms = verdict->replay.replayed_ms - verdict->replay.floor_ms;
+    const double step_ms = aorta_verdict_gained_ms(verdict), all_ms = step_ms - verdict->replay.floor_ms;
     aorta_text_printf(
         out,
         "Verdict: several small causes: without all causes below the %s is %.2f of %.2f ms shorter (%.0f%%); "
         "the largest is %s%s",
-        verdict->whole ? "run" : "step", all_ms, verdict->replay.replayed_ms,
-        100 * all_ms / verdict->replay.replayed_ms, aorta_cause_plain_name(first->cause),
+        verdict->whole ? "run" : "step", all_ms, step_ms, 100 * all_ms / step_ms, aorta_cause_plain_name(first->cause),
         aorta_cause_has_kind(first->cause) ? aorta_collective_name(first->collective) : "");
+}
+
+/* Nobody knows whether it waits without the recording. */
+static void headline_of_recording(const struct aorta_verdict *verdict, struct aorta_text *out) {
+    const struct aorta_finding *first = costliest(verdict);
+    aorta_text_printf(
+        out,
+        "Verdict: the device waits for its host in %.0f%% of the %s (%.2f of %.2f ms), but %s: it may not "
+        "without",
+        100 * first->share, verdict->whole ? "time" : "step", first->cost_ms, aorta_verdict_spent_ms(verdict),
+        verdict->replay.unrecorded_reason);
 }
 
 void aorta_verdict_headline(const struct aorta_verdict *verdict, struct aorta_text *out) {
@@ -93,7 +104,13 @@ void aorta_verdict_headline(const struct aorta_verdict *verdict, struct aorta_te
         aorta_text_puts(out, "Verdict: nothing ran");
         return;
     }
-    if (gains_matter(verdict) && aorta_finding_gains(&verdict->findings[0])) {
+    const bool by_gain = gains_matter(verdict) && aorta_finding_gains(&verdict->findings[0]);
+    const struct aorta_finding *named = by_gain ? &verdict->findings[0] : costliest(verdict);
+    if (named->cause == AORTA_CAUSE_HOST_LAUNCH && verdict->replay.unrecorded_reason && !verdict->idle_unexplained) {
+        headline_of_recording(verdict, out);
+        return;
+    }
+    if (by_gain) {
         (verdict->findings[0].gain_share >= BOUND ? headline_of_gain : headline_of_gains)(verdict, out);
         return;
     }
@@ -104,25 +121,25 @@ void aorta_verdict_headline(const struct aorta_verdict *verdict, struct aorta_te
                           "Verdict: these files do not show what limits: their compute ranges (%.2f of %.2f ms) may "
                           "contain gaps of the "
                           "host",
-                          first->cost_ms, verdict->step_ms_mean);
+                          first->cost_ms, aorta_verdict_spent_ms(verdict));
     else if (headline_of_group(verdict, unit, out))
         return;
     else if (verdict->gaps && first->cause == AORTA_CAUSE_COMPUTE)
         aorta_text_printf(out, "Verdict: compute with the gaps between its kernels: %.0f%% of the %s (%.2f of %.2f ms)",
-                          100 * first->share, unit, first->cost_ms, verdict->step_ms_mean);
+                          100 * first->share, unit, first->cost_ms, aorta_verdict_spent_ms(verdict));
     else if (first->cause == AORTA_CAUSE_COMPUTE && first->share < 0.5)
         aorta_text_printf(out, "Verdict: compute is the largest part, below half: %.0f%% of the %s (%.2f of %.2f ms)",
-                          100 * first->share, unit, first->cost_ms, verdict->step_ms_mean);
+                          100 * first->share, unit, first->cost_ms, aorta_verdict_spent_ms(verdict));
     else if (first->cause == AORTA_CAUSE_COMPUTE)
         aorta_text_printf(out, "Verdict: compute-bound: %.0f%% of the %s is its operations (%.2f of %.2f ms)",
-                          100 * first->share, unit, first->cost_ms, verdict->step_ms_mean);
+                          100 * first->share, unit, first->cost_ms, aorta_verdict_spent_ms(verdict));
     else
         aorta_text_printf(out, "Verdict: limited by %s%s: %.0f%% of the %s (%.2f of %.2f ms)",
                           first->cause == AORTA_CAUSE_HOST_LAUNCH && verdict->idle_unexplained
                               ? "an idle device (the reason is not recorded)"
                               : aorta_cause_plain_name(first->cause),
                           aorta_cause_has_kind(first->cause) ? aorta_collective_name(first->collective) : "",
-                          100 * first->share, unit, first->cost_ms, verdict->step_ms_mean);
+                          100 * first->share, unit, first->cost_ms, aorta_verdict_spent_ms(verdict));
 }
 
 /* ---- the figures ---- */
@@ -138,6 +155,17 @@ static void slowdown(const struct aorta_slowdown *found, struct aorta_text *out)
     else if (!isnan(slower))
         aorta_text_printf(out, "; GEMMs take %.0f%% %s beside it", fabs(slower), slower > 0 ? "longer" : "less");
     if (found->by_grid) aorta_text_puts(out, " (by kernel and grid)");
+}
+
+/* Where recording changed the step. */
+static void without_recording(const struct aorta_verdict_replay *replay, struct aorta_text *out) {
+    static const double changes = 0.03;
+    if (!(replay->unrecorded_ms > 0) || replay->replayed_ms - replay->unrecorded_ms < changes * replay->replayed_ms)
+        return;
+    aorta_text_printf(out, "; recorded %s ms, without the recording about %s (%s to %s)",
+                      aorta_brief(replay->replayed_ms).text, aorta_brief(replay->unrecorded_ms).text,
+                      aorta_brief(replay->unrecorded_range_ms[0]).text,
+                      aorta_brief(replay->unrecorded_range_ms[1]).text);
 }
 
 static void figures(const struct aorta_verdict *verdict, struct aorta_text *out) {
@@ -159,6 +187,7 @@ static void figures(const struct aorta_verdict *verdict, struct aorta_text *out)
                           verdict->coarse || verdict->gaps ? "at most " : "", 100 * verdict->overlap_ratio, comm_digits,
                           verdict->comm_ms, comm_digits, verdict->exposed_ms);
     slowdown(&verdict->slowdown, out);
+    without_recording(&verdict->replay, out);
 }
 
 /* ---- the lines ---- */
@@ -330,8 +359,14 @@ void aorta_verdict_replay_write(const struct aorta_verdict *verdict, struct aort
     aorta_json_key_object(json, "replay");
     aorta_json_key_double(json, "measured_ms", replay->measured_ms);
     aorta_json_key_double(json, "replayed_ms", replay->replayed_ms);
+    const bool unrecorded = replay->unrecorded_ms > 0;
+    aorta_json_key_double(json, "unrecorded_ms", unrecorded ? replay->unrecorded_ms : NAN);
+    aorta_json_key_array(json, "unrecorded_range_ms");
+    for (int i = 0; i < 2; i++) aorta_json_double(json, unrecorded ? replay->unrecorded_range_ms[i] : NAN);
+    aorta_json_array_end(json);
     aorta_json_key_double(json, "inferred_share", replay->inferred_share);
     aorta_json_key_double(json, "unexplained_share", replay->unexplained_share);
+    aorta_json_key_string(json, "unrecorded_reason", replay->unrecorded_reason);
     aorta_json_key_string(json, "reason", replay->reason);
     aorta_json_object_end(json);
     aorta_json_key_double(json, "floor_ms", replay->known ? replay->floor_ms : NAN);

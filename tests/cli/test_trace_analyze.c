@@ -61,7 +61,7 @@ static const struct {
     {WHOLE "/fsdp2_rank0.json.gz", 0, "0   439.774    14.904    10.231     4.242"},
     {WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz", 0, "rank 0 came last"},
     {WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz", 0, "Verdict: limited by late launches"},
-    {WHOLE "/h100_qwen.json.gz", 0, "Verdict: compute-bound: 90% of the step"},
+    {WHOLE "/h100_qwen.json.gz", 0, "Verdict: compute-bound: 91% of the step"},
     {WHOLE "/h100_qwen.json.gz --comm-pattern flash_fwd", 0, "collective "},
     {WHOLE "/rocprofv3_908.json.gz", 0, "the reason is not recorded"},
 };

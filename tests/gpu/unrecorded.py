@@ -1,18 +1,27 @@
 #!/usr/bin/env python3
-"""What a step takes without its recording: everyday programs timed alone, then recorded.
+"""What a step takes without its recording: everyday programs timed alone, then recorded, and what aorta says of it.
 
     unrecorded.py record OUT [--seconds 350] [--aorta BIN] [--only NAME ...] [--device cuda|cpu]   on a GPU machine
+    unrecorded.py check DIR ... --aorta BIN                                                        anywhere
 
-`record` runs each program of everyday.py in a process of its own (not a fork: that takes a quarter longer). Steps are timed first, without a profiler: several
+`record` runs each program of everyday.py in a process of its own. Steps are timed first, without a profiler: several
 repeats of many steps, with the device synchronised only at the ends of each. Then PyTorch's profiler records a few
 steps: plain, and for some programs with shapes, stacks, memory, and all of these. With --aorta some programs run
-again under `aorta trace run`. OUT gets truth.json, and traces0.tar … traces4.tar and spools.tar.gz of less than
-16 MiB each. What does not fit, or takes more than --seconds, is left out by importance, and truth.json says so.
+again under `aorta trace run`. OUT gets truth.json, and traces0.tar … and spools.tar.gz of less than 16 MiB each. What
+does not fit, or takes more than --seconds, is left out by importance, and truth.json says so.
+
+`check` analyses each recording of such folders and prints a line: ms a step alone (median and range of its repeats), as
+recorded, as predicted with its range, and predicted by alone. A program is device-bound where its host was a twentieth
+ahead when timed alone. Then, of each sort: the bias, the spread, how many are within 15% (device-bound: 10%) and how many
+ranges meet that of the repeats. Exit status 1 when a device-bound one is further off, or the bias of the host-bound is
+10% or more: a single one of these differs by as much from run to run as two of its own repeats.
 """
 import argparse
+import collections
 import glob
 import gzip
 import json
+import math
 import os
 import shutil
 import statistics
@@ -358,6 +367,64 @@ def record(options):
     return 0
 
 
+# ---- checking ----
+
+def analysis_of(aorta, path):
+    done = subprocess.run([aorta, "trace", "analyze", "--json", path], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{path}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def recordings_of(folder, work):
+    """(name, sort, path) of all that a visit brought."""
+    for tar in sorted(glob.glob(os.path.join(folder, "*.tar*"))):
+        with tarfile.open(tar) as archive:
+            archive.extractall(work, filter="data")
+    for path in sorted(glob.glob(os.path.join(work, "*.json.gz"))):
+        name, sort = os.path.basename(path).split(".")[:2]
+        yield name, sort, path
+    for path in sorted(glob.glob(os.path.join(work, "*", ""))):
+        yield os.path.basename(os.path.dirname(path)), "trace run", path
+
+
+def check_one(aorta, name, sort, path, truth):
+    """The line of a recording: (host-bound, log of predicted by alone, whether the ranges meet)."""
+    replay = analysis_of(aorta, path)["replay"]
+    alone, repeats = truth["step_ms"], truth["repeats_ms"]
+    recorded, predicted, ends = replay["measured_ms"], replay["unrecorded_ms"], replay["unrecorded_range_ms"]
+    if not predicted:
+        print(f"{name:22} {sort:10} {replay['unrecorded_reason'] or replay['reason']}")
+        return None
+    meets = ends[0] <= max(repeats) and ends[1] >= min(repeats)
+    print(f"{name:22} {sort:10} alone {alone:8.2f} ({min(repeats):8.2f} to {max(repeats):8.2f})  recorded {recorded:8.2f}  "
+          f"predicted {predicted:8.2f} ({ends[0]:8.2f} to {ends[1]:8.2f})  {predicted / alone:5.2f}{'' if meets else '  apart'}",
+          flush=True)
+    return statistics.median(truth["host_ms"]) > 0.95 * alone, math.log(predicted / alone), meets
+
+
+def check(options):
+    found = collections.defaultdict(list)
+    for folder in options.folders:
+        truth = read_json(os.path.join(folder, "truth.json"))["programs"]
+        with tempfile.TemporaryDirectory() as work:
+            for name, sort, path in recordings_of(folder, work):
+                one = check_one(options.aorta, name, sort, path, truth[name]) if name in truth else None
+                if one:
+                    sort = "by trace run" if sort == "trace run" else "by torch.profiler"
+                    found[("host" if one[0] else "device") + "-bound, " + sort].append(one[1:])
+    wrong = False
+    for sort, rows in sorted(found.items()):
+        limit = 0.15 if sort.startswith("host") else 0.10
+        errors = [error for error, _ in rows]
+        bias = math.exp(statistics.mean(errors))
+        near = sum(abs(math.expm1(error)) <= limit for error in errors)
+        print(f"{sort}: {len(rows)}; predicted by alone {bias:.3f}, spread {statistics.pstdev(errors):.3f}; within {limit:.0%}: "
+              f"{near}; ranges that meet: {sum(meets for _, meets in rows)}")
+        wrong |= near < len(rows) if sort.startswith("device") else abs(math.log(bias)) > 0.1 and "torch" in sort
+    return 1 if wrong else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_subparsers(dest="what", required=True)
@@ -367,6 +434,9 @@ def main():
     one.add_argument("--aorta")
     one.add_argument("--only", nargs="+")
     one.add_argument("--device", default="cuda")
+    one = what.add_parser("check")
+    one.add_argument("folders", nargs="+")
+    one.add_argument("--aorta", required=True)
     one = what.add_parser("program", help="one program, in this process")
     one.add_argument("name")
     one.add_argument("out")
@@ -376,6 +446,8 @@ def main():
     options = parser.parse_args()
     if options.what == "record":
         return record(options)
+    if options.what == "check":
+        return check(options)
     return run_program(options.name, options.out, options.device, options.under_aorta, options.gate)
 
 

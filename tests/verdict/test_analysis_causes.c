@@ -281,39 +281,73 @@ static void what_is_not_recorded_is_not_blamed(void **state) {
     end(&made);
 }
 
-/* Eleven launches, ten of them `late_ns` after the device had run dry. */
-static void make_late(struct made *made, enum aorta_trace_format format, int64_t late_ns) {
+/* 40 kernels, launched one by one: each call takes 5.7 us, of which CUPTI 3.5 where it recorded, and the host 10.3 us
+ * more until the next. */
+static void make_late(struct made *made, enum aorta_trace_format format, int64_t kernel_ns) {
+    enum { FIRST = 1000000, CALL_NS = 5700, UNIT_NS = 16000, LATENCY_NS = 3000 };
     *made = (struct made){0};
     begin_format(made, 0, format);
-    for (int64_t i = 0, at = 1000; i < 11; i++, at += late_ns + 2000)
-        kernel(made, "relu", 7, at - 100, at, at + 2000, -1, NULL);
+    for (int64_t i = 0, free_ns = 0; i < 40; i++) {
+        const int64_t launched = FIRST + i * UNIT_NS + CALL_NS, ready = launched + LATENCY_NS;
+        const int64_t start = ready > free_ns ? ready : free_ns;
+        made->correlation++;
+        const struct aorta_trace_work work = {.start_ns = start,
+                                              .end_ns = free_ns = start + kernel_ns,
+                                              .bytes = -1,
+                                              .correlation = made->correlation,
+                                              .name = text(made, "relu"),
+                                              .stream = aorta_trace_builder_stream(made->builder, 0, -1, 7),
+                                              .queue = AORTA_TRACE_NONE,
+                                              .kind = AORTA_TRACE_KERNEL};
+        aorta_trace_builder_work(made->builder, &work, -1, NULL, -1);
+        call(made, "cudaLaunchKernel", 1, launched - CALL_NS, launched, true);
+    }
     add(made);
     analyze(made);
 }
 
-/* What `aorta trace run` recorded holds its own cost: each launch is some 3.5 us longer by it. */
-static void the_recordings_own_part_is_noted(void **state) {
+static void expect_text(const struct made *made, const char *part) {
+    struct aorta_text text = {0};
+    aorta_verdict_text(&made->verdict, 100000, &text);
+    check_ok(aorta_text_check(&text));
+    if (!strstr(text.data, part)) fail_msg("no \"%s\" in \"%s\"", part, text.data);
+    aorta_text_free(&text);
+}
+
+/* What `aorta trace run` recorded holds its own cost: causes and gains are of the step without it. */
+static void the_recordings_own_part_is_no_cause(void **state) {
     (void)state;
     struct made made;
-    make_late(&made, AORTA_TRACE_SPOOL, 10000); /* 11 x 3.5 us of some 100 */
-    const char *note = made.verdict.note;
-    assert_non_null(note);
-    if (strncmp(note, "recording: up to 0.0385 of the 0.099 ms of late launches", 56) != 0) fail_msg("%s", note);
-    assert_non_null(strstr(note, "each of 11 launches a step some 3.5 us longer"));
+    make_late(&made, AORTA_TRACE_SPOOL, 2000); /* the host is the limit, also without */
+    const struct aorta_verdict_replay *replay = &made.verdict.replay;
+    assert_true(replay->measured_ms > 0.62 && replay->measured_ms < 0.64);
+    assert_true(replay->unrecorded_ms > 0.43 && replay->unrecorded_ms < 0.48); /* 11.9 us a launch, and the pace */
+    assert_true(replay->unrecorded_range_ms[0] < replay->unrecorded_ms);
+    assert_true(replay->unrecorded_range_ms[1] > replay->unrecorded_ms);
+    expect_text(&made, "as recorded, idle ");
+    expect_text(&made, "Verdict: limited by late launches");
+    expect_text(&made, "without the recording about");
     struct aorta_text text = {0};
     aorta_trace_report_json(&(struct aorta_trace_report){&made.analysis, &made.verdict}, 0, &text);
     check_ok(aorta_text_check(&text));
-    assert_non_null(strstr(text.data, "\"remark\": \"recording: up to"));
+    assert_non_null(strstr(text.data, "\"unrecorded_ms\": 0."));
+    assert_non_null(strstr(text.data, "\"unrecorded_range_ms\": [0."));
     aorta_text_free(&text);
     end(&made);
-    make_late(&made, AORTA_TRACE_SPOOL, 1000); /* all of it could be: no more than there is */
-    assert_non_null(strstr(made.verdict.note, "up to 0.009 of the 0.009 ms"));
+    make_late(&made, AORTA_TRACE_SPOOL, 11000); /* without the device is */
+    assert_true(made.verdict.replay.unrecorded_ms < made.verdict.replay.measured_ms);
+    expect_text(&made, "Verdict: compute-bound: 9");
     end(&made);
-    make_late(&made, AORTA_TRACE_SPOOL, 500000); /* a thousandth */
-    assert_null(made.verdict.note);
-    end(&made);
-    make_late(&made, AORTA_TRACE_KINETO, 10000);
-    assert_null(made.verdict.note);
+}
+
+/* Of other recorders nobody knows what they cost: late launches are no verdict. */
+static void what_recording_cost_may_not_be_known(void **state) {
+    (void)state;
+    struct made made;
+    make_late(&made, AORTA_TRACE_ROCPROF_CSV, 2000);
+    assert_true(made.verdict.replay.unrecorded_ms == 0);
+    expect_text(&made, "Verdict: the device waits for its host in ");
+    expect_text(&made, "but what recording cost is not known");
     end(&made);
 }
 
@@ -549,7 +583,8 @@ int main(void) {
         cmocka_unit_test(products_without_shapes_differ_by_their_grids),
         cmocka_unit_test(the_last_rank_is_named),
         cmocka_unit_test(what_is_not_recorded_is_not_blamed),
-        cmocka_unit_test(the_recordings_own_part_is_noted),
+        cmocka_unit_test(the_recordings_own_part_is_no_cause),
+        cmocka_unit_test(what_recording_cost_may_not_be_known),
         cmocka_unit_test(each_device_is_a_rank),
         cmocka_unit_test(a_pause_comes_first_with_its_rank_and_gain),
         cmocka_unit_test(a_pause_that_is_hidden_is_no_finding),

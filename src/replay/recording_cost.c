@@ -1,0 +1,689 @@
+#include "replay/recording_cost.h"
+
+#include "timeline/builder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what is not in the file ---- */
+
+static const double HOP_NS = 200;      /* what one operation calling another takes without a profiler, */
+static const double HOP_BEFORE = 0.75; /* … of it before the inner one */
+static const double LAUNCH_NS = 2200;  /* a call that launches, without CUPTI */
+static const double MOST_NS = 5000;    /* CUPTI within one call; more is the call's own */
+static const double OUTSIDE_NS = 300;  /* CUPTI outside of the stamps of a call that launches, on either side, and */
+static const double QUIET_NS = 100;    /* … of calls that enqueue nothing, at most what it costs within a launch */
+static const double FAST = 0.05;       /* the quantile that counts as what an interval takes at least */
+static const double ALIKE = 1.5;       /* pairs within this of the lowest quarter only pass through */
+static const double PACE = 1.6;        /* how much slower the rest runs for each share of stamps, */
+static const double PACE_SPREAD = 1.7; /* … and more for each share by which equal intervals differ */
+static const double PACE_CALLS = 0.2;  /* the same where calls alone were recorded */
+static const double DISTURBS = 0.1;    /* share of stamps from which on a step's own spread counts in full */
+static const double LEFT = 0.1;        /* of an interval stays at least */
+enum {
+    IDLE_NS = 30000,    /* a thread silent for longer while another one worked waited for it */
+    SLEEP_NS = 500000,  /* of an interval, what is longer sleeps: it has no pace */
+    WAIT_OWN_NS = 5000, /* the same of a call that waits for the device */
+    FEWEST = 12,        /* samples of a quantile */
+    OUTLIER = 4,        /* times the fastest: longer intervals count as this long */
+};
+
+/* ---- events ---- */
+
+/* An event on a thread that launches. */
+struct event {
+    int64_t start_ns, end_ns;
+    uint32_t name, thread;
+    uint32_t parent; /* row; NONE */
+    uint32_t only;   /* the only event right within it; NONE: there is none, or there are several */
+    uint32_t within; /* how many there are */
+    uint8_t stamped; /* enum aorta_stamped */
+};
+
+struct stamp {
+    int64_t time_ns, after_ns; /* when, and since when the interval that it ends; INT64_MIN: it is the thread's first */
+    double cost_ns;            /* of stamps, within that interval */
+    double sum_ns;             /* of all that recording cost the thread until then */
+    bool waits;                /* the interval is a wait for the device */
+};
+
+/* How long intervals were, and what equal ones take at least; of the time before the first step, and of each step. */
+struct spread {
+    double sum_ns, fast_ns;
+    double pace; /* how much slower the host ran there than without the recording */
+};
+
+struct lane { /* stamps of one thread, ascending */
+    struct stamp *stamps;
+    size_t count;
+};
+
+struct aorta_recording_cost {
+    struct aorta_recording_costs found;
+    int64_t *step_ns;       /* when each begins */
+    struct spread *spreads; /* one more than there are steps */
+    size_t step_count;
+    struct lane *lanes; /* of each thread of the trace */
+    size_t lane_count;
+};
+
+struct building {
+    const struct aorta_trace *trace;
+    struct event *events; /* by thread, then start, longer first */
+    size_t count;
+    double *within_ns; /* of each text: CUPTI's part of a call of this name; NAN: not known */
+    struct aorta_recording_cost *cost;
+    struct aorta_recording_costs *found;
+};
+
+static uint8_t stamped_call(const char *name) {
+    enum aorta_trace_call_kind kind;
+    if (!aorta_trace_call_classify(name, &kind)) return AORTA_STAMPED_CALL;
+    switch (kind) {
+    case AORTA_CALL_LAUNCH:
+    case AORTA_CALL_GRAPH_LAUNCH:
+    case AORTA_CALL_FILL:
+        return AORTA_STAMPED_LAUNCH;
+    case AORTA_CALL_COPY:
+        return strstr(name, "Async") ? AORTA_STAMPED_LAUNCH : AORTA_STAMPED_WAIT;
+    case AORTA_CALL_SYNC:
+        return AORTA_STAMPED_WAIT;
+    default:
+        return AORTA_STAMPED_CALL;
+    }
+}
+
+static uint8_t stamped_operation(const char *name) {
+    static const char *const ends[] = {"Backward", "AccumulateGrad"};
+    if (!strncmp(name, "autograd::engine", 16)) return AORTA_STAMPED_ENGINE;
+    size_t length = strlen(name);
+    if (!strncmp(name, "aten::", 6)) return AORTA_STAMPED_OPERATION;
+    while (length && name[length - 1] >= '0' && name[length - 1] <= '9') length--;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        size_t end = strlen(ends[i]);
+        if (length >= end && !memcmp(name + length - end, ends[i], end)) return AORTA_STAMPED_NODE;
+    }
+    return AORTA_STAMPED_OPERATION;
+}
+
+static bool is_call(const struct event *event) {
+    return event->stamped >= AORTA_STAMPED_LAUNCH;
+}
+
+/* What a text means as the name of an operation or a call, found out once: 1 + enum aorta_stamped; 0: not yet. */
+struct meanings {
+    const struct aorta_trace *trace;
+    uint8_t *operations, *calls;
+};
+
+static uint8_t meaning_of(const struct meanings *meanings, uint32_t text, bool call) {
+    uint8_t *known = call ? meanings->calls : meanings->operations;
+    if (text == AORTA_TRACE_NONE) return AORTA_STAMPED_FUNCTION;
+    if (!known[text]) {
+        const char *name = aorta_trace_text(meanings->trace, text);
+        known[text] = (uint8_t)(1 + (call ? stamped_call(name) : stamped_operation(name)));
+    }
+    return known[text] - 1;
+}
+
+static int event_order(const void *left, const void *right) {
+    const struct event *a = left, *b = right;
+    if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
+    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
+    if (a->end_ns != b->end_ns) return a->end_ns > b->end_ns ? -1 : 1;
+    return (a->stamped > b->stamped) - (a->stamped < b->stamped);
+}
+
+static void add_event(struct building *building, int64_t start_ns, int64_t end_ns, uint32_t name, uint32_t thread,
+                      uint8_t stamped) {
+    building->events[building->count++] = (struct event){.start_ns = start_ns,
+                                                         .end_ns = end_ns,
+                                                         .name = name,
+                                                         .thread = thread,
+                                                         .parent = AORTA_TRACE_NONE,
+                                                         .only = AORTA_TRACE_NONE,
+                                                         .stamped = stamped};
+}
+
+static uint8_t stamped_frame(const struct meanings *meanings, const struct aorta_trace_frame *frame) {
+    switch ((enum aorta_trace_frame_kind)frame->kind) {
+    case AORTA_FRAME_RANGE:
+        return AORTA_STAMPED_RANGE;
+    case AORTA_FRAME_FUNCTION:
+        return AORTA_STAMPED_FUNCTION;
+    case AORTA_FRAME_OPERATION:
+        return meaning_of(meanings, frame->name, false);
+    case AORTA_FRAME_CALL:
+        break;
+    }
+    return meaning_of(meanings, frame->name, true);
+}
+
+/* Kineto has all that was stamped; a recording of `aorta trace run` calls alone. */
+static void collect(struct building *building, const struct meanings *meanings, const bool *wanted) {
+    const struct aorta_trace *trace = building->trace;
+    for (size_t i = 0; i < trace->operation_count; i++) {
+        const struct aorta_trace_operation *row = &trace->operations[i];
+        if (wanted[row->thread])
+            add_event(building, row->start_ns, row->end_ns, row->name, row->thread,
+                      row->range ? AORTA_STAMPED_RANGE : meaning_of(meanings, row->name, false));
+    }
+    for (size_t i = 0; i < trace->frame_count; i++) {
+        const struct aorta_trace_frame *frame = &trace->frames[i];
+        if (wanted[frame->thread])
+            add_event(building, frame->start_ns, frame->end_ns, frame->name, frame->thread,
+                      stamped_frame(meanings, frame));
+    }
+    for (size_t i = 0; trace->format != AORTA_TRACE_KINETO && i < trace->call_count; i++) {
+        const struct aorta_trace_call *call = &trace->calls[i];
+        if (wanted[call->thread])
+            add_event(building, call->start_ns, call->end_ns, call->name, call->thread,
+                      meaning_of(meanings, call->name, true));
+    }
+}
+
+/* Threads that launch, and those that have the steps. */
+static bool *wanted_threads(const struct aorta_trace *trace) {
+    bool *wanted = aorta_trace_launching_threads(trace);
+    for (size_t i = 0; wanted && i < trace->frame_count; i++)
+        if (trace->frames[i].kind == AORTA_FRAME_RANGE) wanted[trace->frames[i].thread] = true;
+    return wanted;
+}
+
+static bool collect_events(struct building *building) {
+    const struct aorta_trace *trace = building->trace;
+    const size_t texts = aorta_trace_text_count(trace);
+    bool *wanted = wanted_threads(trace);
+    struct meanings meanings = {trace, calloc(texts + 1, 1), calloc(texts + 1, 1)};
+    building->events =
+        malloc((trace->operation_count + trace->frame_count + trace->call_count + 1) * sizeof *building->events);
+    const bool made = wanted && meanings.operations && meanings.calls && building->events;
+    if (made) {
+        collect(building, &meanings, wanted);
+        if (building->count) qsort(building->events, building->count, sizeof *building->events, event_order);
+    }
+    free(wanted);
+    free(meanings.operations);
+    free(meanings.calls);
+    return made;
+}
+
+/* What lies in what. A call within a call is part of it; what outlasts what is around it ends with that. */
+static void nest(struct building *building) {
+    struct event *events = building->events;
+    size_t count = 0;
+    uint32_t open = AORTA_TRACE_NONE;
+    for (size_t i = 0; i < building->count; i++) {
+        struct event event = events[i];
+        if (open != AORTA_TRACE_NONE && events[open].thread != event.thread) open = AORTA_TRACE_NONE;
+        while (open != AORTA_TRACE_NONE && events[open].end_ns <= event.start_ns) open = events[open].parent;
+        if (open != AORTA_TRACE_NONE) {
+            struct event *around = &events[open];
+            if (is_call(around)) {
+                if (event.stamped == AORTA_STAMPED_LAUNCH) around->stamped = event.stamped;
+                continue;
+            }
+            if (event.end_ns > around->end_ns) event.end_ns = around->end_ns;
+            around->only = around->within++ ? AORTA_TRACE_NONE : (uint32_t)count;
+        }
+        event.parent = open;
+        open = (uint32_t)count;
+        events[count++] = event;
+    }
+    building->count = count;
+}
+
+/* ---- what an event costs ---- */
+
+/* An event with nothing but another one in it: what lies before that, after it, and both. */
+struct pair {
+    uint32_t outer_name, inner_name; /* operations only */
+    uint8_t outer, inner;            /* enum aorta_stamped */
+    double before_ns, after_ns, self_ns;
+    int64_t time_ns;
+};
+
+/* Pairs of equal events. */
+struct pairs {
+    const struct pair *items;
+    size_t count;
+    double before_ns, after_ns, self_ns; /* at least */
+};
+
+static int pair_order(const void *left, const void *right) {
+    const struct pair *a = left, *b = right;
+    if (a->outer != b->outer) return a->outer < b->outer ? -1 : 1;
+    if (a->inner != b->inner) return a->inner < b->inner ? -1 : 1;
+    if (a->outer_name != b->outer_name) return a->outer_name < b->outer_name ? -1 : 1;
+    return (a->inner_name > b->inner_name) - (a->inner_name < b->inner_name);
+}
+
+static bool are_equal(const struct pair *a, const struct pair *b) {
+    return pair_order(a, b) == 0;
+}
+
+static int ascending(const void *left, const void *right) {
+    const double *a = left, *b = right;
+    return (*a > *b) - (*a < *b);
+}
+
+/* Sorts the values. */
+static double fast_of(double *values, size_t count) {
+    qsort(values, count, sizeof *values, ascending);
+    return values[(size_t)((double)count * FAST)];
+}
+
+static void measure_pairs(struct pairs *pairs, double *scratch) {
+    for (size_t i = 0; i < pairs->count; i++) scratch[i] = pairs->items[i].before_ns;
+    pairs->before_ns = fast_of(scratch, pairs->count);
+    for (size_t i = 0; i < pairs->count; i++) scratch[i] = pairs->items[i].after_ns;
+    pairs->after_ns = fast_of(scratch, pairs->count);
+    for (size_t i = 0; i < pairs->count; i++) scratch[i] = pairs->items[i].self_ns;
+    pairs->self_ns = fast_of(scratch, pairs->count);
+}
+
+static size_t find_pairs(const struct building *building, struct pair *pairs) {
+    size_t count = 0;
+    for (size_t i = 0; i < building->count; i++) {
+        const struct event *outer = &building->events[i];
+        if (is_call(outer) || outer->only == AORTA_TRACE_NONE) continue;
+        const struct event *inner = &building->events[outer->only];
+        if (is_call(inner)) continue;
+        const bool named = outer->stamped == AORTA_STAMPED_OPERATION && inner->stamped == AORTA_STAMPED_OPERATION;
+        const double before_ns = (double)(inner->start_ns - outer->start_ns);
+        const double after_ns = (double)(outer->end_ns - inner->end_ns);
+        pairs[count++] = (struct pair){named ? outer->name : AORTA_TRACE_NONE,
+                                       named ? inner->name : AORTA_TRACE_NONE,
+                                       outer->stamped,
+                                       inner->stamped,
+                                       before_ns,
+                                       after_ns,
+                                       before_ns + after_ns,
+                                       outer->start_ns};
+    }
+    if (count) qsort(pairs, count, sizeof *pairs, pair_order);
+    return count;
+}
+
+/* Groups of FEWEST or more. */
+static size_t group_pairs(const struct pair *pairs, size_t count, struct pairs *groups, double *scratch) {
+    size_t group_count = 0;
+    for (size_t first = 0, end; first < count; first = end) {
+        for (end = first + 1; end < count && are_equal(&pairs[first], &pairs[end]);) end++;
+        if (end - first < FEWEST) continue;
+        groups[group_count] = (struct pairs){.items = &pairs[first], .count = end - first};
+        measure_pairs(&groups[group_count++], scratch);
+    }
+    return group_count;
+}
+
+static bool is_of(const struct pairs *group, enum aorta_stamped outer, enum aorta_stamped inner) {
+    return group->items[0].outer == (uint8_t)outer && group->items[0].inner == (uint8_t)inner;
+}
+
+static double at_least(double value, double least) {
+    return value > least ? value : least;
+}
+
+/* The spread of the step that the moment is in. */
+static struct spread *spread_at(const struct aorta_recording_cost *cost, int64_t time_ns) {
+    size_t step = 0, high = cost->step_count; /* steps that begin until then */
+    while (step < high) {
+        const size_t middle = step + (high - step) / 2;
+        if (cost->step_ns[middle] <= time_ns)
+            step = middle + 1;
+        else
+            high = middle;
+    }
+    return &cost->spreads[step];
+}
+
+static void add_spread(const struct aorta_recording_cost *cost, int64_t time_ns, double value_ns, double fast_ns) {
+    struct spread *spread = spread_at(cost, time_ns);
+    spread->sum_ns += value_ns < OUTLIER * fast_ns ? value_ns : OUTLIER * fast_ns;
+    spread->fast_ns += fast_ns;
+}
+
+static void add_spreads(const struct aorta_recording_cost *cost, const struct pairs *pairs) {
+    for (size_t i = 0; i < pairs->count; i++)
+        add_spread(cost, pairs->items[i].time_ns, pairs->items[i].self_ns, pairs->self_ns);
+}
+
+/* The largest self time of operations that only pass through. 0: there are no groups. `scratch`: as many doubles. */
+static double passes_through(const struct pairs *groups, size_t count, double *scratch) {
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        if (is_of(&groups[i], AORTA_STAMPED_OPERATION, AORTA_STAMPED_OPERATION)) scratch[found++] = groups[i].self_ns;
+    if (!found) return 0;
+    qsort(scratch, found, sizeof *scratch, ascending);
+    return ALIKE * scratch[found / 4];
+}
+
+static void calibrate_operations(const struct pairs *groups, size_t count, double *scratch,
+                                 const struct aorta_recording_cost *spreads, struct aorta_stamp_cost *cost) {
+    const double limit_ns = passes_through(groups, count, scratch);
+    double weight = 0;
+    *cost = (struct aorta_stamp_cost){0};
+    for (size_t i = 0; i < count; i++) {
+        const struct pairs *group = &groups[i];
+        if (!is_of(group, AORTA_STAMPED_OPERATION, AORTA_STAMPED_OPERATION) || group->self_ns > limit_ns) continue;
+        cost->enter_ns += group->before_ns * (double)group->count;
+        cost->leave_ns += group->after_ns * (double)group->count;
+        weight += (double)group->count;
+        add_spreads(spreads, group);
+    }
+    if (weight <= 0) return;
+    cost->enter_ns = at_least(cost->enter_ns / weight - HOP_NS * HOP_BEFORE, 0);
+    cost->leave_ns = at_least(cost->leave_ns / weight - HOP_NS * (1 - HOP_BEFORE), 0);
+}
+
+static void calibrate_stamps(const struct pairs *groups, size_t count, double *scratch,
+                             struct aorta_recording_cost *cost) {
+    struct aorta_stamp_cost all, *stamp = cost->found.stamp;
+    calibrate_operations(groups, count, scratch, cost, &all);
+    for (int i = 0; i < AORTA_STAMPED_LAUNCH; i++) stamp[i] = all;
+    for (size_t i = 0; i < count; i++) {
+        if (is_of(&groups[i], AORTA_STAMPED_ENGINE, AORTA_STAMPED_NODE)) {
+            const double enter_ns = at_least(groups[i].before_ns - HOP_NS, all.enter_ns);
+            stamp[AORTA_STAMPED_ENGINE].enter_ns = stamp[AORTA_STAMPED_NODE].enter_ns = enter_ns;
+            add_spreads(cost, &groups[i]);
+        }
+        if (is_of(&groups[i], AORTA_STAMPED_FUNCTION, AORTA_STAMPED_FUNCTION))
+            stamp[AORTA_STAMPED_FUNCTION] = (struct aorta_stamp_cost){groups[i].before_ns, groups[i].after_ns};
+    }
+}
+
+/* ---- what CUPTI costs within a call ---- */
+
+struct call {
+    uint32_t name;
+    uint8_t stamped;
+    double length_ns;
+    int64_t time_ns;
+};
+
+static int call_order(const void *left, const void *right) {
+    const struct call *a = left, *b = right;
+    if (a->name != b->name) return a->name < b->name ? -1 : 1;
+    return (a->length_ns > b->length_ns) - (a->length_ns < b->length_ns);
+}
+
+static double within_call(const struct call *call, const char *name, double fast_ns) {
+    if (call->stamped != AORTA_STAMPED_LAUNCH || !strncmp(name, "hip", 3))
+        return fast_ns / 2 < QUIET_NS ? fast_ns / 2 : QUIET_NS;
+    const double own_ns = at_least(fast_ns - LAUNCH_NS, 0);
+    return own_ns < MOST_NS ? own_ns : MOST_NS;
+}
+
+/* Where launches show no cost, CUPTI did not record. */
+static void calibrate_outside(struct building *building) {
+    const double most_ns = building->found->within_ns;
+    const double launch_ns = most_ns < OUTSIDE_NS ? most_ns : OUTSIDE_NS,
+                 quiet_ns = most_ns < QUIET_NS ? most_ns : QUIET_NS;
+    struct aorta_stamp_cost *stamp = building->found->stamp;
+    stamp[AORTA_STAMPED_LAUNCH] = (struct aorta_stamp_cost){launch_ns, launch_ns};
+    stamp[AORTA_STAMPED_WAIT] = stamp[AORTA_STAMPED_CALL] = (struct aorta_stamp_cost){quiet_ns, quiet_ns};
+    const size_t texts = aorta_trace_text_count(building->trace);
+    for (size_t i = 0; i < texts && !(most_ns > 0); i++) building->within_ns[i] = 0;
+}
+
+/* Of equal calls, by what they take at least. */
+static void calibrate_calls(struct building *building, struct call *calls) {
+    size_t count = 0;
+    double launches = 0;
+    for (size_t i = 0; i < building->count; i++) {
+        const struct event *event = &building->events[i];
+        if (is_call(event))
+            calls[count++] =
+                (struct call){event->name, event->stamped, (double)(event->end_ns - event->start_ns), event->start_ns};
+    }
+    if (count) qsort(calls, count, sizeof *calls, call_order);
+    building->found->within_ns = 0;
+    for (size_t first = 0, end; first < count; first = end) {
+        for (end = first + 1; end < count && calls[end].name == calls[first].name;) end++;
+        const double fast_ns = calls[first + (size_t)((double)(end - first) * FAST)].length_ns;
+        const double own_ns = within_call(&calls[first], aorta_trace_text(building->trace, calls[first].name), fast_ns);
+        building->within_ns[calls[first].name] = own_ns;
+        if (calls[first].stamped != AORTA_STAMPED_LAUNCH) continue;
+        building->found->within_ns += own_ns * (double)(end - first);
+        launches += (double)(end - first);
+        for (size_t i = first; end - first >= FEWEST && i < end; i++)
+            add_spread(building->cost, calls[i].time_ns, calls[i].length_ns, fast_ns);
+    }
+    if (launches > 0) building->found->within_ns /= launches;
+    calibrate_outside(building);
+}
+
+static bool calibrate(struct building *building) {
+    const size_t count = building->count + 1;
+    struct pair *pairs = malloc(count * sizeof *pairs);
+    struct pairs *groups = malloc((count / FEWEST + 1) * sizeof *groups);
+    struct call *calls = malloc(count * sizeof *calls);
+    double *scratch = malloc(count * sizeof *scratch);
+    building->within_ns = calloc(aorta_trace_text_count(building->trace) + 1, sizeof *building->within_ns);
+    const bool made = pairs && groups && calls && scratch && building->within_ns;
+    if (made) {
+        const size_t group_count = group_pairs(pairs, find_pairs(building, pairs), groups, scratch);
+        calibrate_stamps(groups, group_count, scratch, building->cost);
+        calibrate_calls(building, calls);
+    }
+    free(pairs);
+    free(groups);
+    free(calls);
+    free(scratch);
+    return made;
+}
+
+/* ---- a thread's stamps ---- */
+
+static void add_stamp(struct lane *lane, int64_t time_ns, double cost_ns, bool waits) {
+    const int64_t after_ns = lane->count ? lane->stamps[lane->count - 1].time_ns : INT64_MIN;
+    lane->stamps[lane->count++] = (struct stamp){time_ns, after_ns, cost_ns, 0, waits};
+}
+
+/* While the events of one thread are walked through. */
+struct walk {
+    const struct building *building;
+    struct lane *lane;
+    uint32_t open;   /* innermost event that has not ended; NONE */
+    double leave_ns; /* of the stamp before: 0 unless it was an end */
+};
+
+static void begin_event(struct walk *walk, uint32_t number) {
+    const struct event *event = &walk->building->events[number];
+    const double enter_ns = walk->building->found->stamp[event->stamped].enter_ns;
+    add_stamp(walk->lane, event->start_ns, walk->leave_ns + enter_ns, false);
+    walk->leave_ns = 0;
+    walk->open = number;
+}
+
+static void end_event(struct walk *walk) {
+    const struct event *event = &walk->building->events[walk->open];
+    const double within_ns = is_call(event) ? walk->building->within_ns[event->name] : 0;
+    add_stamp(walk->lane, event->end_ns, walk->leave_ns + within_ns, event->stamped == AORTA_STAMPED_WAIT);
+    walk->leave_ns = walk->building->found->stamp[event->stamped].leave_ns;
+    walk->open = event->parent;
+}
+
+static bool fill_lane(const struct building *building, size_t first, size_t end, struct lane *lane) {
+    struct walk walk = {building, lane, AORTA_TRACE_NONE, 0};
+    lane->stamps = malloc(2 * (end - first) * sizeof *lane->stamps);
+    if (!lane->stamps) return false;
+    for (size_t i = first; i < end; i++) {
+        while (walk.open != AORTA_TRACE_NONE && building->events[walk.open].end_ns <= building->events[i].start_ns)
+            end_event(&walk);
+        begin_event(&walk, (uint32_t)i);
+    }
+    while (walk.open != AORTA_TRACE_NONE) end_event(&walk);
+    return true;
+}
+
+/* The first stamp at or after the moment; their number: none. */
+static size_t stamp_from(const struct lane *lane, int64_t time_ns) {
+    size_t low = 0, high = lane->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (lane->stamps[middle].time_ns < time_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* A thread that is silent while another one works waits for it: its own time begins with the other's last stamp. */
+static void find_waits(struct aorta_recording_cost *cost, size_t number) {
+    struct lane *lane = &cost->lanes[number];
+    for (size_t i = 1; i < lane->count; i++) {
+        struct stamp *stamp = &lane->stamps[i];
+        if (stamp->time_ns - stamp->after_ns < IDLE_NS) continue;
+        for (size_t j = 0; j < cost->lane_count; j++) {
+            const struct lane *other = &cost->lanes[j];
+            const size_t after = j == number ? 0 : stamp_from(other, stamp->time_ns);
+            if (after && other->stamps[after - 1].time_ns > stamp->after_ns)
+                stamp->after_ns = other->stamps[after - 1].time_ns;
+        }
+    }
+}
+
+static int64_t busy_of(const struct stamp *stamp) {
+    if (stamp->after_ns == INT64_MIN) return 0;
+    const int64_t length_ns = stamp->time_ns - stamp->after_ns, most_ns = stamp->waits ? WAIT_OWN_NS : SLEEP_NS;
+    return length_ns < most_ns ? length_ns : most_ns;
+}
+
+/* From the first step to the last one, as what is before has no launches; all of it where there are none. */
+static void measure_share(struct aorta_recording_cost *cost, const struct aorta_trace *trace) {
+    double stamps_ns = 0, busy_ns = 0;
+    for (size_t i = 0; i < cost->lane_count; i++) {
+        for (size_t j = 0; j < cost->lanes[i].count; j++) {
+            const struct stamp *stamp = &cost->lanes[i].stamps[j];
+            if (trace->step_count && stamp->time_ns < trace->steps[0].start_ns) continue;
+            const double own_ns = (double)busy_of(stamp);
+            busy_ns += own_ns;
+            stamps_ns += stamp->cost_ns < own_ns ? stamp->cost_ns : own_ns;
+        }
+    }
+    cost->found.share = busy_ns > 0 ? stamps_ns / busy_ns : 0;
+}
+
+static double spread_of(const struct spread *spread) {
+    return spread->fast_ns > 0 ? spread->sum_ns / spread->fast_ns : 1;
+}
+
+/* Of each step: as in the one that differs least, and slower as far as it differs more, which others on the machine can
+ * cause as well. Where stamps cost nothing, nothing is slower. */
+static void measure_pace(struct aorta_recording_cost *cost, bool operations) {
+    struct aorta_recording_costs *found = &cost->found;
+    const double counts = found->share < DISTURBS ? found->share / DISTURBS : 1;
+    found->spread = 0;
+    for (size_t i = cost->step_count ? 1 : 0; i <= cost->step_count; i++) {
+        const double own = spread_of(&cost->spreads[i]);
+        if (found->spread <= 0 || own < found->spread) found->spread = own;
+    }
+    found->pace = 1 + found->share * (operations ? PACE + PACE_SPREAD * (found->spread - 1) : PACE_CALLS);
+    for (size_t i = 0; i <= cost->step_count; i++) {
+        const double more = at_least(spread_of(&cost->spreads[i]) / found->spread, 1);
+        cost->spreads[i].pace = found->pace * (1 + counts * (more - 1));
+    }
+}
+
+static bool fill_lanes(struct aorta_recording_cost *cost, const struct building *building) {
+    cost->lane_count = building->trace->thread_count;
+    cost->lanes = calloc(cost->lane_count + 1, sizeof *cost->lanes);
+    if (!cost->lanes) return false;
+    for (size_t first = 0, end; first < building->count; first = end) {
+        const uint32_t thread = building->events[first].thread;
+        for (end = first; end < building->count && building->events[end].thread == thread;) end++;
+        if (!fill_lane(building, first, end, &cost->lanes[thread])) return false;
+    }
+    for (size_t i = 0; i < cost->lane_count; i++) find_waits(cost, i);
+    measure_share(cost, building->trace);
+    measure_pace(cost, building->trace->operation_count > 0);
+    return true;
+}
+
+/* ---- all of it ---- */
+
+static bool make_steps(const struct aorta_trace *trace, struct aorta_recording_cost *cost) {
+    cost->step_ns = malloc((trace->step_count + 1) * sizeof *cost->step_ns);
+    cost->spreads = calloc(trace->step_count + 1, sizeof *cost->spreads);
+    for (size_t i = 0; cost->step_ns && i < trace->step_count; i++)
+        if (trace->steps[i].start_ns != INT64_MIN) cost->step_ns[cost->step_count++] = trace->steps[i].start_ns;
+    return cost->step_ns && cost->spreads;
+}
+
+static aorta_status make(struct building *building, struct aorta_recording_cost *cost) {
+    bool made = make_steps(building->trace, cost) && collect_events(building);
+    if (made && !building->count)
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "%s has nothing of the host", building->trace->path);
+    if (made) nest(building);
+    made = made && calibrate(building) && fill_lanes(cost, building);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory for what was stamped in %s", building->trace->path);
+    return NULL;
+}
+
+aorta_status aorta_recording_cost_make(const struct aorta_trace *trace, struct aorta_recording_cost **cost) {
+    if (trace->format != AORTA_TRACE_KINETO && trace->format != AORTA_TRACE_SPOOL)
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "what recording %s cost is not known", trace->path);
+    struct aorta_recording_cost *self = calloc(1, sizeof *self);
+    if (!self) return AORTA_ERROR(AORTA_MEMORY, "no memory for what recording cost");
+    struct building building = {.trace = trace, .cost = self, .found = &self->found};
+    aorta_status status = make(&building, self);
+    free(building.events);
+    free(building.within_ns);
+    if (status) {
+        aorta_recording_cost_free(self);
+        return status;
+    }
+    aorta_recording_cost_sum(self, 1);
+    *cost = self;
+    return NULL;
+}
+
+void aorta_recording_cost_free(struct aorta_recording_cost *cost) {
+    if (!cost) return;
+    for (size_t i = 0; cost->lanes && i < cost->lane_count; i++) free(cost->lanes[i].stamps);
+    free(cost->lanes);
+    free(cost->step_ns);
+    free(cost->spreads);
+    free(cost);
+}
+
+const struct aorta_recording_costs *aorta_recording_costs(const struct aorta_recording_cost *cost) {
+    return &cost->found;
+}
+
+/* Of the interval that the stamp ends. */
+static double cost_of(const struct aorta_recording_cost *cost, const struct stamp *stamp, double scale) {
+    const double busy_ns = (double)busy_of(stamp), pace = 1 + scale * (spread_at(cost, stamp->time_ns)->pace - 1);
+    const double stamps_ns = at_least(busy_ns - scale * stamp->cost_ns, 0);
+    return busy_ns - at_least(stamps_ns / pace, LEFT * busy_ns);
+}
+
+void aorta_recording_cost_sum(struct aorta_recording_cost *cost, double scale) {
+    for (size_t i = 0; i < cost->lane_count; i++) {
+        double sum_ns = 0;
+        for (size_t j = 0; j < cost->lanes[i].count; j++)
+            cost->lanes[i].stamps[j].sum_ns = sum_ns += cost_of(cost, &cost->lanes[i].stamps[j], scale);
+    }
+}
+
+/* Until a moment; within an interval in proportion. */
+static double sum_until(const struct lane *lane, int64_t time_ns) {
+    const size_t at = stamp_from(lane, time_ns);
+    const double before_ns = at ? lane->stamps[at - 1].sum_ns : 0;
+    if (at == lane->count) return before_ns;
+    const struct stamp *stamp = &lane->stamps[at];
+    if (time_ns == stamp->time_ns) return stamp->sum_ns;
+    if (stamp->after_ns == INT64_MIN || time_ns <= stamp->after_ns) return before_ns;
+    const double part = (double)(time_ns - stamp->after_ns) / (double)(stamp->time_ns - stamp->after_ns);
+    return before_ns + part * (stamp->sum_ns - before_ns);
+}
+
+int64_t aorta_recording_cost_between(const struct aorta_recording_cost *cost, uint32_t thread, int64_t from_ns,
+                                     int64_t to_ns) {
+    if (thread >= cost->lane_count || to_ns <= from_ns) return 0;
+    const struct lane *lane = &cost->lanes[thread];
+    return (int64_t)(sum_until(lane, to_ns) - sum_until(lane, from_ns));
+}

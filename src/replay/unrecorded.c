@@ -1,0 +1,223 @@
+#include "replay/unrecorded.h"
+
+#include "replay/replay.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What host-bound programs without a profiler differ by from run to run, and what was found against what was measured
+ * (docs/results.md): shares of the cost that was found. */
+static const double LESS = 0.7, MORE = 1.3;
+enum { WAITED_NS = 100000 }; /* a data loader's wait from which on it, and not the host, says when data comes */
+
+struct unrecording {
+    struct aorta_trace_graph *built;
+    struct aorta_recording_cost **costs; /* of each host */
+    size_t host_count;
+    int64_t *lags; /* of each edge */
+    struct aorta_replay replay;
+};
+
+static const struct aorta_replay_source *source_of(const struct unrecording *work, uint32_t point) {
+    const struct aorta_trace_graph *built = work->built;
+    return &built->sources[built->hosts[built->sources[built->graph.rank[point]].host]];
+}
+
+static bool is_call(const struct aorta_graph *graph, uint32_t point) {
+    return aorta_subject_kind(graph->subject[point]) == AORTA_SUBJECT_CALL;
+}
+
+static const struct aorta_trace_call *call_of(const struct unrecording *work, uint32_t point) {
+    const struct aorta_replay_source *source = source_of(work, point);
+    return &source->trace->calls[source->calls[aorta_subject_row(work->built->graph.subject[point])]];
+}
+
+static bool is_pinned(const struct aorta_graph *graph, uint32_t point) {
+    return graph->time_ns[point] <= graph->ranks[graph->rank[point]].start_ns;
+}
+
+/* ---- shorter edges ---- */
+
+/* Between two calls, of one thread or of one that goes on after the other. */
+static int64_t cost_between(const struct unrecording *work, uint32_t from, uint32_t to) {
+    const struct aorta_graph *graph = &work->built->graph;
+    const struct aorta_replay_source *source = source_of(work, to);
+    const struct aorta_recording_cost *cost = work->costs[source->host];
+    const int64_t from_ns = graph->time_ns[from] + source->shift_ns, to_ns = graph->time_ns[to] + source->shift_ns;
+    const uint32_t thread = call_of(work, to)->thread, before = call_of(work, from)->thread;
+    int64_t sum_ns = aorta_recording_cost_between(cost, thread, from_ns, to_ns);
+    if (before != thread) sum_ns += aorta_recording_cost_between(cost, before, from_ns, to_ns);
+    return sum_ns;
+}
+
+/* An edge's lag without what recording cost on the way: all of it between two calls, CUPTI's part of a launch. */
+static int64_t lag_without(const struct unrecording *work, uint32_t edge, uint32_t to, double scale) {
+    const struct aorta_graph *graph = &work->built->graph;
+    const uint32_t from = graph->from[edge];
+    const int64_t lag_ns = graph->lag_ns[edge];
+    if (lag_ns <= 0 || is_pinned(graph, from) || !is_call(graph, from)) return lag_ns;
+    if (graph->kind[edge] == AORTA_EDGE_LAUNCH) {
+        const struct aorta_recording_cost *cost = work->costs[source_of(work, from)->host];
+        const int64_t own_ns = (int64_t)(scale * aorta_recording_costs(cost)->within_ns);
+        return own_ns < lag_ns / 2 ? lag_ns - own_ns : lag_ns - lag_ns / 2;
+    }
+    if (!is_call(graph, to) || source_of(work, from)->host != source_of(work, to)->host) return lag_ns;
+    const int64_t distance_ns = graph->time_ns[to] - graph->time_ns[from], own_ns = cost_between(work, from, to);
+    if (distance_ns <= lag_ns || own_ns <= 0) return lag_ns - own_ns > 0 ? lag_ns - own_ns : 0;
+    return lag_ns > own_ns ? lag_ns - own_ns : lag_ns / 2; /* the rest of it waits for the device */
+}
+
+static void shorten(struct unrecording *work, double scale) {
+    const struct aorta_graph *graph = &work->built->graph;
+    for (uint32_t h = 0; h < work->host_count; h++) aorta_recording_cost_sum(work->costs[h], scale);
+    for (uint32_t i = 0; i < graph->point_count; i++)
+        for (uint32_t j = graph->first_edge[i]; j < graph->first_edge[i + 1]; j++)
+            work->lags[j] = lag_without(work, j, i, scale);
+}
+
+/* ---- data that others load ---- */
+
+static bool brings_batch(const struct unrecording *work, uint32_t point) {
+    const struct aorta_trace_call *call = call_of(work, point);
+    return call->kind == AORTA_CALL_DATA_WAIT &&
+           strstr(aorta_trace_text(source_of(work, point)->trace, call->name), "MultiProcessing");
+}
+
+/* The edge of a call that waited for a data loader's processes, which end a batch when they did. NONE: the point is no
+ * such call's end. */
+static uint32_t edge_of_wait(const struct unrecording *work, uint32_t point) {
+    const struct aorta_graph *graph = &work->built->graph;
+    if (!is_call(graph, point) || !brings_batch(work, point)) return AORTA_GRAPH_NONE;
+    const struct aorta_trace_call *call = call_of(work, point);
+    if (call->end_ns - call->start_ns < WAITED_NS) return AORTA_GRAPH_NONE;
+    for (uint32_t j = graph->first_edge[point]; j < graph->first_edge[point + 1]; j++)
+        if (graph->kind[j] == AORTA_EDGE_DATA && is_call(graph, graph->from[j])) return j;
+    return AORTA_GRAPH_NONE;
+}
+
+/* The last of a host's waits for data, in the recording and without it. */
+struct batch {
+    uint32_t point; /* NONE: none so far */
+    int64_t end_ns,
+        later_ns; /* without the recording: when it ends, and how much later than replayed all after it is */
+};
+
+/* A batch is not there sooner because the host is: the wait for it grows. `last`: of each host. */
+static void wait_for_data(struct unrecording *work, struct batch *last) {
+    const struct aorta_graph *graph = &work->built->graph;
+    const int64_t *point_ns = work->replay.point_ns;
+    for (uint32_t i = 0; i < graph->point_count; i++) {
+        const uint32_t edge = edge_of_wait(work, i);
+        if (edge == AORTA_GRAPH_NONE) continue;
+        struct batch *batch = &last[source_of(work, i)->host];
+        const int64_t end_ns = point_ns[i] + batch->later_ns;
+        const bool free = batch->point == AORTA_GRAPH_NONE || is_pinned(graph, i);
+        const int64_t ready_ns = free ? end_ns : batch->end_ns + graph->time_ns[i] - graph->time_ns[batch->point];
+        if (ready_ns > end_ns) {
+            work->lags[edge] = ready_ns - point_ns[graph->from[edge]] - batch->later_ns;
+            batch->later_ns += ready_ns - end_ns;
+        }
+        batch->point = i;
+        batch->end_ns = ready_ns > end_ns ? ready_ns : end_ns;
+    }
+}
+
+/* ---- replaying ---- */
+
+static aorta_status replay_with(struct unrecording *work) {
+    struct aorta_graph *graph = &work->built->graph;
+    int64_t *recorded = graph->lag_ns;
+    graph->lag_ns = work->lags;
+    aorta_status status = aorta_replay_run(graph, 0, &work->replay);
+    graph->lag_ns = recorded;
+    return status;
+}
+
+/* Without `scale` times what recording was found to cost. */
+static aorta_status replay_without(struct unrecording *work, double scale, double *step_ns) {
+    shorten(work, scale);
+    AORTA_TRY(replay_with(work));
+    struct batch *last = malloc((work->host_count + 1) * sizeof *last);
+    if (!last) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu hosts", work->host_count);
+    for (size_t i = 0; i < work->host_count; i++) last[i] = (struct batch){.point = AORTA_GRAPH_NONE};
+    wait_for_data(work, last);
+    free(last);
+    AORTA_TRY(replay_with(work));
+    *step_ns = work->replay.step_ns;
+    return NULL;
+}
+
+/* The graph's times become the replay's. Ends that are not measured stay so, wherever they come to lie. */
+static void adopt(struct unrecording *work) {
+    struct aorta_graph *graph = &work->built->graph;
+    int64_t *end_ns = work->replay.rank_ns; /* not needed any more */
+    for (uint32_t i = 0; i < graph->rank_count; i++) end_ns[i] = INT64_MIN;
+    for (uint32_t i = 0; i < graph->point_count; i++) {
+        const uint32_t rank = graph->rank[i];
+        graph->ends[i] = aorta_graph_measured(graph, i);
+        if (graph->ends[i] && work->replay.point_ns[i] > end_ns[rank]) end_ns[rank] = work->replay.point_ns[i];
+    }
+    memcpy(graph->time_ns, work->replay.point_ns, graph->point_count * sizeof *graph->time_ns);
+    memcpy(graph->lag_ns, work->lags, graph->edge_count * sizeof *graph->lag_ns);
+    for (uint32_t i = 0; i < graph->rank_count; i++)
+        if (end_ns[i] != INT64_MIN) graph->ranks[i].end_ns = end_ns[i];
+    for (uint32_t i = 0; i < graph->point_count; i++) {
+        for (uint32_t j = graph->first_edge[i]; j < graph->first_edge[i + 1]; j++) {
+            const int64_t distance_ns = graph->time_ns[i] - graph->time_ns[graph->from[j]];
+            if (graph->lag_ns[j] > distance_ns) graph->lag_ns[j] = distance_ns; /* alternatives, which bind nothing */
+        }
+    }
+}
+
+static aorta_status find_costs(struct unrecording *work) {
+    const struct aorta_trace_graph *built = work->built;
+    for (size_t i = 0; i < built->source_count; i++)
+        if (built->sources[i].host >= work->host_count) work->host_count = built->sources[i].host + 1;
+    work->costs = calloc(work->host_count + 1, sizeof *work->costs);
+    work->lags = malloc(((size_t)built->graph.edge_count + 1) * sizeof *work->lags);
+    if (!work->costs || !work->lags)
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for what recording %zu hosts cost", work->host_count);
+    for (size_t i = 0; i < work->host_count; i++)
+        AORTA_TRY(aorta_recording_cost_make(built->sources[built->hosts[i]].trace, &work->costs[i]));
+    return NULL;
+}
+
+static bool loads_beside(const struct unrecording *work) {
+    const struct aorta_graph *graph = &work->built->graph;
+    for (uint32_t i = 0; i < graph->point_count; i++)
+        if (is_call(graph, i) && brings_batch(work, i)) return true;
+    return false;
+}
+
+static aorta_status unrecord(struct unrecording *work, struct aorta_unrecorded *unrecorded) {
+    AORTA_TRY(find_costs(work));
+    AORTA_TRY(aorta_replay_run(&work->built->graph, 0, &work->replay));
+    unrecorded->recorded_ns = work->replay.step_ns;
+    AORTA_TRY(replay_without(work, MORE, &unrecorded->range_ns[0]));
+    AORTA_TRY(replay_without(work, LESS, &unrecorded->range_ns[1]));
+    AORTA_TRY(replay_without(work, 1, &unrecorded->step_ns));
+    if (unrecorded->range_ns[0] > unrecorded->step_ns) unrecorded->range_ns[0] = unrecorded->step_ns;
+    if (unrecorded->range_ns[1] < unrecorded->step_ns) unrecorded->range_ns[1] = unrecorded->step_ns;
+    if (loads_beside(work)) unrecorded->range_ns[1] = unrecorded->recorded_ns; /* loaders may be no faster than that */
+    adopt(work);
+    unrecorded->known = true;
+    return NULL;
+}
+
+aorta_status aorta_trace_graph_unrecord(struct aorta_trace_graph *built, struct aorta_unrecorded *unrecorded) {
+    struct unrecording work = {.built = built};
+    *unrecorded = (struct aorta_unrecorded){0};
+    for (size_t i = 0; i < built->source_count; i++) {
+        const struct aorta_trace *trace = built->sources[i].trace;
+        if (trace->own || trace->format == AORTA_TRACE_LIVE || trace->format == AORTA_TRACE_METRICS) return NULL;
+    }
+    aorta_status status = unrecord(&work, unrecorded);
+    for (size_t i = 0; work.costs && i < work.host_count; i++) aorta_recording_cost_free(work.costs[i]);
+    free(work.costs);
+    free(work.lags);
+    aorta_replay_free(&work.replay);
+    if (aorta_status_code(status) != AORTA_UNSUPPORTED) return status;
+    aorta_status_free(status);
+    unrecorded->reason = "what recording cost is not known: nothing of the host that shows it was recorded";
+    return NULL;
+}
