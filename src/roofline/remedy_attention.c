@@ -101,7 +101,7 @@ static size_t product_near(const struct remedy_model *model, size_t leaf, int st
     for (size_t i = 1; i <= reach; i++) {
         if (step < 0 ? leaf < i : leaf + i >= model->leaf_count) break;
         const size_t at = step < 0 ? leaf - i : leaf + i;
-        if (model->leaves[at].thread != model->leaves[leaf].thread) break;
+        if (!aorta_leaves_together(&model->leaves[at], &model->leaves[leaf])) break;
         if (is_batched(&model->leaves[at])) return at;
     }
     return SIZE_MAX;

@@ -84,6 +84,7 @@ struct leaf {
     const char *name, *kernel;             /* of the operation; of its longest kernel */
     const struct aorta_inputs *inputs;     /* never NULL */
     bool counted;                          /* in a step that counts */
+    uint32_t step;                         /* 1 + the window of the rank; 0: none */
     bool gradient, recomputed, in_optimizer, in_loss, in_compiled, in_embedding, in_reduction_loss;
     int64_t forward, backward; /* autograd's number: of its own; of the operation whose gradient it makes; -1 */
     double ns, longest_ns, convert_ns;
@@ -133,6 +134,11 @@ AORTA_MUST_USE aorta_status aorta_remedy_rates(struct remedy_model *model); /* (
 
 /* The device's, as recorded; its texts are static. (trace.c) */
 void aorta_rank_peaks(const struct aorta_trace_analysis *analysis, size_t rank, struct aorta_peaks *peaks);
+
+/* Of one thread and step. */
+static inline bool aorta_leaves_together(const struct leaf *a, const struct leaf *b) {
+    return a->thread == b->thread && a->step == b->step;
+}
 
 /* ---- tensors ---- */
 double aorta_remedy_elements(const struct aorta_input *input); /* without axes of stride 0 */

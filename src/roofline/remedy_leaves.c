@@ -299,23 +299,21 @@ void aorta_remedy_describe(struct remedy_model *model, struct leaf *leaf) {
 
 /* ---- collecting ---- */
 
-static void mark_counted(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
-                         uint8_t *counted) {
-    for (size_t i = 0; i < rank->window_count; i++) {
-        const struct aorta_trace_window *window = &rank->windows[i];
-        if (!aorta_trace_window_counts(analysis, window)) continue;
-        for (size_t j = 0; j < window->profile.range_count; j++) counted[window->work[j]] = true;
-    }
+/* 1 + the window of each row of the rank's work[]; 0: it lies in none. */
+static void find_windows(const struct aorta_trace_rank *rank, uint32_t *windows) {
+    for (size_t i = 0; i < rank->window_count; i++)
+        for (size_t j = 0; j < rank->windows[i].profile.range_count; j++)
+            windows[rank->windows[i].work[j]] = (uint32_t)i + 1;
 }
 
-static void add_work(struct remedy_model *model, struct leaf *leaf, uint32_t row, bool counted) {
+static void add_work(struct remedy_model *model, struct leaf *leaf, uint32_t row, uint32_t step) {
     const struct aorta_trace_work *work = &model->trace->work[row];
     const uint32_t bits = aorta_remedy_kernel_bits(model, work->name);
     const double ns = (double)(work->end_ns - work->start_ns);
     model->next_work[row] = AORTA_TRACE_NONE;
     if (leaf->first_work == AORTA_TRACE_NONE) {
         leaf->first_work = row;
-        leaf->counted = counted;
+        leaf->step = step;
         leaf->kernels_all = ~UINT32_C(0);
     } else {
         model->next_work[leaf->last_work] = row;
@@ -350,7 +348,7 @@ static struct leaf *leaf_for(struct remedy_model *model, uint32_t *of_operation,
     return leaf;
 }
 
-static void collect(struct remedy_model *model, const uint8_t *counted, uint32_t *of_operation) {
+static void collect(struct remedy_model *model, const uint32_t *windows, uint32_t *of_operation) {
     const struct aorta_trace_rank *rank = model->rank;
     for (size_t i = 0; i < rank->work_count; i++) {
         const struct aorta_trace_work *work = &rank->work[i];
@@ -359,7 +357,14 @@ static void collect(struct remedy_model *model, const uint8_t *counted, uint32_t
         const uint32_t row = rank->source ? rank->source[i] : (uint32_t)(work - model->trace->work);
         const uint32_t thread =
             work->call == AORTA_TRACE_NONE ? AORTA_TRACE_NONE : model->trace->calls[work->call].thread;
-        add_work(model, leaf_for(model, of_operation, operation_of(model, work), thread), row, counted[i]);
+        add_work(model, leaf_for(model, of_operation, operation_of(model, work), thread), row, windows[i]);
+    }
+}
+
+static void mark_counted(struct remedy_model *model, const struct aorta_trace_analysis *analysis) {
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        struct leaf *leaf = &model->leaves[i];
+        leaf->counted = leaf->step && aorta_trace_window_counts(analysis, &model->rank->windows[leaf->step - 1]);
     }
 }
 
@@ -385,17 +390,18 @@ static int host_order(const void *left, const void *right) {
 
 aorta_status aorta_remedy_leaves(struct remedy_model *model, const struct aorta_trace_analysis *analysis) {
     const struct aorta_trace *trace = model->trace;
-    uint8_t *counted = calloc(model->rank->work_count + 1, 1);
+    uint32_t *windows = calloc(model->rank->work_count + 1, sizeof *windows);
     uint32_t *of_operation = calloc(trace->operation_count + 1, sizeof *of_operation);
-    const bool made = counted && of_operation;
+    const bool made = windows && of_operation;
     if (made) {
-        mark_counted(analysis, model->rank, counted);
-        collect(model, counted, of_operation);
+        find_windows(model->rank, windows);
+        collect(model, windows, of_operation);
+        mark_counted(model, analysis);
         qsort(model->leaves, model->leaf_count, sizeof *model->leaves, host_order);
         for (size_t i = 0; i < model->leaf_count; i++) aorta_remedy_describe(model, &model->leaves[i]);
         index_gradients(model);
     }
-    free(counted);
+    free(windows);
     free(of_operation);
     return made ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the operations of %s", trace->path);
 }

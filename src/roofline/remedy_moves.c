@@ -62,7 +62,7 @@ static bool is_copy(const struct remedy_model *model, size_t number) {
 
 static bool continues(const struct leaf *before, const struct leaf *leaf) {
     const struct aorta_input *made = target_of(before), *read = source_of(leaf);
-    return leaf->thread == before->thread && read->bytes == made->bytes && read->arithmetic == made->arithmetic &&
+    return aorta_leaves_together(leaf, before) && read->bytes == made->bytes && read->arithmetic == made->arithmetic &&
            aorta_remedy_elements(made) == aorta_remedy_elements(target_of(leaf)) && same_layout(read, made);
 }
 
@@ -110,7 +110,7 @@ static size_t cast_before(const struct remedy_model *model, size_t soft, double 
     enum { REACH = 24 };
     for (size_t i = soft; i-- > 0 && soft - i < REACH;) {
         const struct leaf *leaf = &model->leaves[i];
-        if (leaf->thread != model->leaves[soft].thread) break;
+        if (!aorta_leaves_together(leaf, &model->leaves[soft])) break;
         if (widens(leaf) && aorta_remedy_elements(target_of(leaf)) >= elements * 0.95) return i;
     }
     return SIZE_MAX;
@@ -322,7 +322,7 @@ void aorta_remedy_fusion(struct remedy_model *model) {
     struct chain *chain = calloc(1, sizeof *chain);
     for (size_t i = 0; chain && i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
-        if (i > 0 && leaf->thread != model->leaves[i - 1].thread) fuse_chain(model, chain);
+        if (i > 0 && !aorta_leaves_together(leaf, &model->leaves[i - 1])) fuse_chain(model, chain);
         if (model->now_ns[i] <= 0) continue;
         if (ends_chain(leaf) || chain->count == LONGEST_CHAIN) fuse_chain(model, chain);
         if (can_fuse(leaf)) chain->leaves[chain->count++] = i;

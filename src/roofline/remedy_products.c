@@ -235,7 +235,7 @@ struct loop {
 
 static bool alike(const struct remedy_model *model, size_t a, size_t b) {
     const struct leaf *x = &model->leaves[a], *y = &model->leaves[b];
-    return x->thread == y->thread && x->inputs == y->inputs && !strcmp(x->name, y->name);
+    return aorta_leaves_together(x, y) && x->inputs == y->inputs && !strcmp(x->name, y->name);
 }
 
 static struct loop loop_before(const struct remedy_model *model, size_t end) {
