@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum { SAMPLES = 97 }; /* of an output */
-enum { PAGE = 1 << 18, SPREAD = 4000000, BUDGET = 10 * SPREAD, IN_ALL = 5 * BUDGET, FEW = 8, BEFORE = 0, AFTER = 1 };
+enum { PAGE = 1 << 18, SPREAD = 8000000, BUDGET = 5 * SPREAD, IN_ALL = 5 * BUDGET, FEW = 8, BEFORE = 0, AFTER = 1 };
 
 struct hwq_checker {
     struct hwq_graph *g;

@@ -57,7 +57,7 @@ static struct hwq_value attend_element(const struct hwq_element *e) {
 }
 
 static const struct hwq_kind attend = {
-    .name = "cache_attend", .run = run_attend, .element = attend_element, .samples = 15};
+    .name = "cache_attend", .run = run_attend, .element = attend_element, .samples = 8};
 
 struct hwq_cache hwq_cache(struct hwq_graph *g, uint64_t id, struct aorta_cache shape, struct hwq_tensor positions) {
     const int64_t rows = shape.layers * shape.batch * shape.window, width = shape.heads * shape.head_dim;
