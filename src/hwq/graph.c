@@ -133,6 +133,11 @@ struct hwq_tensor hwq_columns(struct hwq_tensor t, int64_t first, int64_t count)
     return hwq_strided(t, first, t.rows, count, t.stride);
 }
 
+struct hwq_tensor hwq_transposed(struct hwq_tensor t) {
+    t.transposed = true;
+    return t;
+}
+
 struct hwq_tensor hwq_comb(struct hwq_tensor t, int64_t first, int64_t width, int64_t period) {
     const int64_t teeth = t.columns / period;
     t = hwq_strided(t, first, t.rows, teeth * width, t.stride);
@@ -142,7 +147,11 @@ struct hwq_tensor hwq_comb(struct hwq_tensor t, int64_t first, int64_t width, in
 }
 
 struct hwq_tensor hwq_shaped(struct hwq_tensor t, int64_t rows, int64_t columns) {
-    return hwq_strided(t, 0, rows, columns, columns);
+    return hwq_piece(t, 0, rows, columns);
+}
+
+struct hwq_tensor hwq_piece(struct hwq_tensor t, int64_t first, int64_t rows, int64_t columns) {
+    return t.memory ? hwq_strided(t, first, rows, columns, columns) : t;
 }
 
 struct hwq_tensor hwq_retyped(struct hwq_tensor t, int64_t offset, enum aorta_dtype dtype, int64_t count) {

@@ -31,6 +31,7 @@ struct hwq_tensor {
     int64_t size, offset;          /* of an element, and to the first one, in bytes */
     int64_t rows, columns, stride; /* elements from row to row */
     int64_t width, period;
+    bool transposed; /* for products of matrices, which alone look at it */
 };
 
 /* ---- kinds of operations ---- */
@@ -157,9 +158,12 @@ struct hwq_tensor hwq_pinned(struct hwq_graph *g, enum aorta_dtype dtype, int64_
 
 struct hwq_tensor hwq_rows(struct hwq_tensor t, int64_t first, int64_t count);
 struct hwq_tensor hwq_columns(struct hwq_tensor t, int64_t first, int64_t count);
+struct hwq_tensor hwq_transposed(struct hwq_tensor t);
 /* Columns first … first + width − 1 of every `period`. */
 struct hwq_tensor hwq_comb(struct hwq_tensor t, int64_t first, int64_t width, int64_t period);
 struct hwq_tensor hwq_shaped(struct hwq_tensor t, int64_t rows, int64_t columns); /* of dense rows */
+/* rows · columns dense elements from number `first` on; of no tensor none. */
+struct hwq_tensor hwq_piece(struct hwq_tensor t, int64_t first, int64_t rows, int64_t columns);
 /* Row i begins `stride` elements after row i − 1. */
 struct hwq_tensor hwq_strided(struct hwq_tensor t, int64_t first, int64_t rows, int64_t columns, int64_t stride);
 /* `count` elements of another type from byte `offset` on. */
@@ -173,7 +177,8 @@ const char *hwq_tensor_name(const struct hwq_tensor *t);
 
 /* ---- appending operations: what operations.h is made of ---- */
 
-/* Where the next output goes, instead of into memory of its own: hwq_gelu(hwq_into(g, y), s, x). */
+/* Where the next output goes, instead of into memory of its own: hwq_gelu(hwq_into(g, y), s, x). The other arguments of
+ * that call append no operation. */
 struct hwq_graph *hwq_into(struct hwq_graph *g, struct hwq_tensor output);
 /* That place, or a new result. */
 struct hwq_tensor hwq_output(struct hwq_graph *g, int64_t rows, int64_t columns, const char *name);

@@ -31,12 +31,8 @@ void hwq_linear_weight(struct hwq_graph *g, int s, const struct hwq_layer *layer
 /* ---- batches of products (operations/products.c) ----
  * A tensor has `batch` matrices one below the other, or, as a comb (hwq_comb), side by side. */
 
-struct hwq_matrices {
-    struct hwq_tensor tensor;
-    bool transposed;
-};
-/* c = op(a)·op(b). Without hwq_into the results lie one below the other. */
-struct hwq_tensor hwq_products(struct hwq_graph *g, int s, int64_t batch, struct hwq_matrices a, struct hwq_matrices b);
+/* c = a·b. Without hwq_into the results lie one below the other. */
+struct hwq_tensor hwq_products(struct hwq_graph *g, int s, int64_t batch, struct hwq_tensor a, struct hwq_tensor b);
 /* p = softmax(scale · q·kᵀ), and its gradient from that of the context: scale · p∘(dp − Σ dp∘p), dp = dcontext·vᵀ. */
 struct hwq_tensor hwq_scores(struct hwq_graph *g, int s, int64_t batch, float scale, struct hwq_tensor q,
                              struct hwq_tensor k);

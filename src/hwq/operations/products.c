@@ -44,16 +44,16 @@ static struct place place_of(const struct hwq_tensor *t, int64_t batch, int64_t 
     return (struct place){row / (t->rows / batch), row % (t->rows / batch), column};
 }
 
-static struct shape shape_of(int64_t batch, struct hwq_matrices a, struct hwq_matrices b) {
-    const struct matrix left = matrix_of(&a.tensor, batch), right = matrix_of(&b.tensor, batch);
+static struct shape shape_of(int64_t batch, const struct hwq_tensor *a, const struct hwq_tensor *b) {
+    const struct matrix left = matrix_of(a, batch), right = matrix_of(b, batch);
     return (struct shape){.products = {.batch = batch,
-                                       .m = a.transposed ? left.columns : left.rows,
-                                       .n = b.transposed ? right.rows : right.columns,
-                                       .k = a.transposed ? left.rows : left.columns,
-                                       .transpose_a = a.transposed,
-                                       .transpose_b = b.transposed,
-                                       .lda = a.tensor.stride,
-                                       .ldb = b.tensor.stride,
+                                       .m = a->transposed ? left.columns : left.rows,
+                                       .n = b->transposed ? right.rows : right.columns,
+                                       .k = a->transposed ? left.rows : left.columns,
+                                       .transpose_a = a->transposed,
+                                       .transpose_b = b->transposed,
+                                       .lda = a->stride,
+                                       .ldb = b->stride,
                                        .a_batch = left.distance,
                                        .b_batch = right.distance}};
 }
@@ -104,10 +104,9 @@ static struct hwq_tensor append(struct hwq_graph *g, const struct hwq_kind *kind
     return c;
 }
 
-struct hwq_tensor hwq_products(struct hwq_graph *g, int s, int64_t batch, struct hwq_matrices a,
-                               struct hwq_matrices b) {
-    struct shape shape = shape_of(batch, a, b);
-    return append(g, &products, s, &shape, a.tensor, b.tensor, (struct hwq_tensor){0}, "products");
+struct hwq_tensor hwq_products(struct hwq_graph *g, int s, int64_t batch, struct hwq_tensor a, struct hwq_tensor b) {
+    struct shape shape = shape_of(batch, &a, &b);
+    return append(g, &products, s, &shape, a, b, (struct hwq_tensor){0}, "products");
 }
 
 /* ---- scores ---- */
@@ -137,7 +136,8 @@ static const struct hwq_kind scores = {
 
 struct hwq_tensor hwq_scores(struct hwq_graph *g, int s, int64_t batch, float scale, struct hwq_tensor q,
                              struct hwq_tensor k) {
-    struct shape shape = shape_of(batch, (struct hwq_matrices){q, false}, (struct hwq_matrices){k, true});
+    k = hwq_transposed(k);
+    struct shape shape = shape_of(batch, &q, &k);
     shape.scale = scale;
     return append(g, &scores, s, &shape, q, k, (struct hwq_tensor){0}, "attention weights");
 }
@@ -171,7 +171,8 @@ static const struct hwq_kind scores_backward = {.name = "scores_backward",
 
 struct hwq_tensor hwq_scores_backward(struct hwq_graph *g, int s, int64_t batch, float scale,
                                       struct hwq_tensor dcontext, struct hwq_tensor v, struct hwq_tensor p) {
-    struct shape shape = shape_of(batch, (struct hwq_matrices){dcontext, false}, (struct hwq_matrices){v, true});
+    v = hwq_transposed(v);
+    struct shape shape = shape_of(batch, &dcontext, &v);
     shape.scale = scale;
     return append(g, &scores_backward, s, &shape, dcontext, v, p, "gradients of scores");
 }

@@ -86,12 +86,10 @@ static struct hwq_tensor prompt_attention(struct hwq_graph *g, int s, const stru
     const int64_t dim = o->width / o->heads;
     struct hwq_tensor part[3]; /* queries, keys, values */
     for (int i = 0; i < 3; i++) part[i] = hwq_comb(hwq_columns(qkv, i * o->width, o->width), 0, dim, dim);
-    hwq_products(hwq_into(g, group->scores), s, o->heads, (struct hwq_matrices){part[0], false},
-                 (struct hwq_matrices){part[1], true});
+    hwq_products(hwq_into(g, group->scores), s, o->heads, part[0], hwq_transposed(part[1]));
     hwq_softmax(g, s, group->scores, 1.0f / sqrtf((float)dim), true);
     const struct hwq_tensor context = hwq_result(g, AORTA_F32, group->rows, o->width, "context");
-    hwq_products(hwq_into(g, hwq_comb(context, 0, dim, dim)), s, o->heads, (struct hwq_matrices){group->scores, false},
-                 (struct hwq_matrices){part[2], false});
+    hwq_products(hwq_into(g, hwq_comb(context, 0, dim, dim)), s, o->heads, group->scores, part[2]);
     return context;
 }
 

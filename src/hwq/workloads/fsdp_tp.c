@@ -95,7 +95,7 @@ static aorta_status check(const struct aorta_hwq *hwq) {
 static struct hwq_tensor cut(struct hwq_tensor piece, int64_t *used, int64_t rows, int64_t columns) {
     const int64_t first = *used;
     *used += (rows * columns + 63) / 64 * 64;
-    return piece.memory ? hwq_strided(piece, first, rows, columns, columns) : piece;
+    return hwq_piece(piece, first, rows, columns);
 }
 
 static struct hwq_layer layer_in(struct hwq_tensor weights, struct hwq_tensor gradients, int64_t *used, int64_t in,
@@ -309,8 +309,7 @@ static void forward_attention(const struct place *at) {
     const int64_t count = matrices_of(at);
     const struct hwq_tensor weights = hwq_scores(hwq_into(at->g, weights_of(at, &k->weights)), at->s, count,
                                                  scale_of(at->o), heads(at, &k->qkv, 0, 3), heads(at, &k->qkv, 1, 3));
-    hwq_products(hwq_into(at->g, heads(at, &k->context, 0, 1)), at->s, count, (struct hwq_matrices){weights, false},
-                 (struct hwq_matrices){heads(at, &k->qkv, 2, 3), false});
+    hwq_products(hwq_into(at->g, heads(at, &k->context, 0, 1)), at->s, count, weights, heads(at, &k->qkv, 2, 3));
     hwq_linear(into(at, &k->attended, at->width), at->s, &at->b.out, own(at, k->context));
     exchange(at, k->attended, &k->attended_all);
 }
@@ -352,15 +351,10 @@ static void backward_heads(const struct place *at) {
     const struct hwq_tensor dcontext = heads(at, &k->dcontext, 0, 1), weights = weights_of(at, &k->weights);
     const struct hwq_tensor dscores = hwq_scores_backward(hwq_into(at->g, at->part->dscores), at->s, count,
                                                           scale_of(at->o), dcontext, heads(at, &k->qkv, 2, 3), weights);
-    const struct {
-        struct hwq_matrices a, b;
-    } products[3] = {{{dscores, false}, {heads(at, &k->qkv, 1, 3), false}}, /* queries */
-                     {{dscores, true}, {heads(at, &k->qkv, 0, 3), false}},  /* keys */
-                     {{weights, true}, {dcontext, false}}};                 /* values */
-    static const int order[3] = {2, 0, 1};
-    for (int i = 0; i < 3; i++)
-        hwq_products(hwq_into(at->g, heads(at, &k->dqkv, order[i], 3)), at->s, count, products[order[i]].a,
-                     products[order[i]].b);
+    const struct hwq_tensor down = hwq_transposed(weights), back = hwq_transposed(dscores);
+    hwq_products(hwq_into(at->g, heads(at, &k->dqkv, 2, 3)), at->s, count, down, dcontext);
+    hwq_products(hwq_into(at->g, heads(at, &k->dqkv, 0, 3)), at->s, count, dscores, heads(at, &k->qkv, 1, 3));
+    hwq_products(hwq_into(at->g, heads(at, &k->dqkv, 1, 3)), at->s, count, back, heads(at, &k->qkv, 0, 3));
 }
 
 /* From there to the gradient of the block's input, whose sum over the ranks the block below waits for. */
@@ -416,7 +410,7 @@ static void reduce(struct hwq_graph *g, const struct state *state, int64_t l) {
     const int64_t count = state->saved[l].norms.columns;
     int64_t used;
     block_in(o, (struct hwq_tensor){0}, (struct hwq_tensor){0}, &used);
-    const struct hwq_tensor norms = hwq_strided(state->gradients[l], used - count, 1, count, count);
+    const struct hwq_tensor norms = hwq_piece(state->gradients[l], used - count, 1, count);
     hwq_sum_pieces(hwq_into(g, norms), s, state->saved[l].norms, state->part_count, 1.0f);
     hwq_all_reduce(hwq_into(g, state->reduced[l]), s, state->groups[s], NULL, state->gradients[l], false);
 }

@@ -45,10 +45,6 @@ static const char *role(const struct aorta_hwq *hwq, int stream) {
     return stream < hwq->stream_count - reducers(hwq) ? "compute" : "all-reduce";
 }
 
-static struct hwq_tensor piece(struct hwq_tensor t, int64_t first, int64_t rows, int64_t columns) {
-    return hwq_strided(t, first, rows, columns, columns);
-}
-
 static void make_sums(struct hwq_graph *g, const struct state *state, struct sums *sums) {
     int64_t used = 0, early = 0, all = 0;
     for (int l = 0; l < LAYERS; l++) all += state->parameters[l].columns;
@@ -56,14 +52,14 @@ static void make_sums(struct hwq_graph *g, const struct state *state, struct sum
     for (int l = 0; l < LAYERS; l++) {
         struct hwq_layer *layer = &sums->layers[l];
         *layer = state->layers[l];
-        sums->of[l] = piece(memory, used, 1, state->parameters[l].columns);
-        layer->dweight = piece(memory, used, layer->out, layer->in);
-        layer->dbias = piece(memory, used + layer->in * layer->out, 1, layer->out);
+        sums->of[l] = hwq_piece(memory, used, 1, state->parameters[l].columns);
+        layer->dweight = hwq_piece(memory, used, layer->out, layer->in);
+        layer->dbias = hwq_piece(memory, used + layer->in * layer->out, 1, layer->out);
         used += sums->of[l].columns;
         if (l == EARLY - 1) early = used;
     }
-    sums->early = piece(memory, 0, 1, early);
-    sums->late = piece(memory, early, 1, all - early);
+    sums->early = hwq_piece(memory, 0, 1, early);
+    sums->late = hwq_piece(memory, early, 1, all - early);
 }
 
 static void make_tensors(struct hwq_graph *g, struct state *state) {
@@ -120,8 +116,8 @@ static void step(struct hwq_graph *g, int s, const struct state *state, const st
     const int64_t weights = layer->in * layer->out;
     const struct hwq_tensor to = state->parameters[l];
     if (begins) {
-        hwq_copy(hwq_into(g, piece(to, 0, layer->out, layer->in)), s, layer->weight);
-        hwq_copy(hwq_into(g, piece(to, weights, 1, layer->out)), s, layer->bias);
+        hwq_copy(hwq_into(g, hwq_piece(to, 0, layer->out, layer->in)), s, layer->weight);
+        hwq_copy(hwq_into(g, hwq_piece(to, weights, 1, layer->out)), s, layer->bias);
     }
     hwq_add(g, s, to, sums->of[l], -rate);
 }

@@ -68,8 +68,7 @@ static void rerank(struct hwq_graph *g, const struct state *state, struct group 
     const int64_t n = o->kept + 1;
     const struct hwq_tensor candidates = hwq_embed(g, s, group->places, state->texts);
     const struct hwq_tensor questions = hwq_linear(g, s, &state->question, group->x);
-    const struct hwq_tensor scores = hwq_products(g, s, group->queries, (struct hwq_matrices){questions, false},
-                                                  (struct hwq_matrices){candidates, true});
+    const struct hwq_tensor scores = hwq_products(g, s, group->queries, questions, hwq_transposed(candidates));
     const struct hwq_tensor best = hwq_top(g, s, scores, o->kept);
     group->rows = hwq_result(g, AORTA_F32, group->queries * n, o->width, "texts and query");
     for (int64_t q = 0; q < group->queries; q++) {
@@ -101,8 +100,7 @@ static void generate(struct hwq_graph *g, const struct state *state, const struc
         y = hwq_block_rest(g, s, &state->blocks[l], attention(g, s, state, group->queries, qkv), y);
     }
     const struct hwq_tensor last = hwq_strided(y, row - o->width, group->queries, o->width, row);
-    const struct hwq_tensor logits =
-        hwq_products(g, s, 1, (struct hwq_matrices){last, false}, (struct hwq_matrices){state->head.weight, true});
+    const struct hwq_tensor logits = hwq_products(g, s, 1, last, hwq_transposed(state->head.weight));
     hwq_sample(g, s, logits, (uint32_t)index, (struct hwq_tensor){0},
                hwq_result(g, AORTA_I64, 1, group->queries, "tokens"), &logsums);
 }

@@ -53,7 +53,7 @@ static const char *const roles[] = {"compute", "parameters to the device", "grad
 static struct hwq_tensor cut(struct hwq_tensor piece, int64_t *used, int64_t rows, int64_t columns) {
     const int64_t first = *used;
     *used += rows * columns;
-    return hwq_strided(piece, first, rows, columns, columns);
+    return hwq_piece(piece, first, rows, columns);
 }
 
 static struct pair pair_in(int64_t width, struct hwq_tensor weights, struct hwq_tensor gradients) {
