@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static const struct aorta_command commands[] = {
@@ -72,7 +73,18 @@ aorta_status aorta_cli_self(char path[PATH_MAX]) {
     return NULL;
 }
 
+/* Before anything takes more than that. Threads have it, too. */
+static bool check_stack(void) {
+    enum { LEAST_KIB = 256 };
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= LEAST_KIB * 1024) return true;
+    fprintf(stderr, "aorta: the stack is limited to %llu KiB, and at least %d are needed: ulimit -s 8192\n",
+            (unsigned long long)limit.rlim_cur / 1024, LEAST_KIB);
+    return false;
+}
+
 int aorta_cli_run(int argc, char **argv) {
+    if (!check_stack()) return aorta_code_exit(AORTA_USAGE);
     reserve_streams();
     sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = no_death, .sa_flags = SA_RESTART}, NULL);
     if (argc < 2) {

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct report_arguments {
     struct aorta_string_list directories, labels;
@@ -70,11 +71,25 @@ static aorta_status make_inputs(const struct report_arguments *arguments, struct
     return NULL;
 }
 
+static bool same_folder(const char *left, const char *right) {
+    struct stat a, b;
+    return stat(left, &a) == 0 && stat(right, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* The report of one run may go where the run's own is. */
+static aorta_status check_output(const struct report_arguments *arguments) {
+    const bool own =
+        arguments->directories.count == 1 && same_folder(arguments->directories.items[0], arguments->output);
+    const unsigned others = AORTA_FOLDER_SWEEP | (own ? 0 : AORTA_FOLDER_RUN);
+    AORTA_TRY(aorta_folder_check_free(arguments->output, "--output", others));
+    return aorta_directory_check_writable(arguments->output, "--output");
+}
+
 static aorta_status report(const struct report_arguments *arguments, struct aorta_report_input *inputs) {
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     AORTA_TRY(aorta_page_prepare(arguments->html));
     AORTA_TRY(make_inputs(arguments, inputs));
-    AORTA_TRY(aorta_directory_check_writable(arguments->output, "--output"));
+    AORTA_TRY(check_output(arguments));
     const struct aorta_report_options options = {
         .inputs = inputs,
         .input_count = arguments->directories.count,

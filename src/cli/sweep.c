@@ -307,6 +307,7 @@ static aorta_status run(const struct sweep_values *values, char **command) {
     struct aorta_sweep_job job;
     AORTA_TRY(aorta_cli_self(self));
     AORTA_TRY(aorta_page_prepare(values->html));
+    AORTA_TRY(aorta_folder_check_free(values->output, "--output", AORTA_FOLDER_RUN | AORTA_FOLDER_REPORT));
     aorta_status status = make_job(values, command, &arena, &job);
     job.self = self;
     if (!status) status = values->dry_run ? print_plan(&job, &arena) : run_job(&job, values);

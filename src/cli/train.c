@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/train_finish.h"
 #include "config/paths.h"
+#include "report/page.h"
 #include "sparse/sparse.h"
 
 #include <errno.h>
@@ -76,6 +77,7 @@ static aorta_status check_files(const struct aorta_train_options *o) {
     if (start && access(start, R_OK))
         return aorta_config_error(&o->config, "training.init_from", "cannot read %s: %s", start, strerror(errno));
     AORTA_TRY(check_paths(&o->config));
+    AORTA_TRY(aorta_folder_check_free(o->training.output_dir, "training.output_dir", AORTA_FOLDER_SWEEP));
     AORTA_TRY(aorta_directory_check_writable(o->training.output_dir, "training.output_dir"));
     if (!o->training.dump_dir) return NULL;
     return aorta_directory_check_writable(o->training.dump_dir, "training.dump_dir");

@@ -2,7 +2,9 @@
 #include "base/files.h"
 #include "timeline/kernel_names.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 extern const char aorta_page_template[]; /* made from web/ by cmake/page.cmake; empty: no page */
 
@@ -17,6 +19,27 @@ const char *aorta_page_missing(void) {
 
 aorta_status aorta_page_check(const char *path) {
     return aorta_page_available() ? NULL : AORTA_ERROR(AORTA_UNSUPPORTED, "--html %s: %s", path, aorta_page_missing());
+}
+
+aorta_status aorta_folder_check_free(const char *path, const char *key, unsigned kinds) {
+    static const struct {
+        enum aorta_folder_kind kind;
+        const char *file, *what;
+    } rows[] = {{AORTA_FOLDER_SWEEP, "trials.jsonl", "a sweep"},
+                {AORTA_FOLDER_RUN, "rank_00_metrics.jsonl", "a training run"},
+                {AORTA_FOLDER_REPORT, "summary.json", "a report"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (!(kinds & rows[i].kind)) continue;
+        char *file = aorta_path_join(path, rows[i].file);
+        if (!file) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+        const bool found = access(file, F_OK) == 0;
+        free(file);
+        if (found)
+            return AORTA_ERROR(AORTA_USAGE,
+                               "%s: %s holds %s (%s), whose page would be replaced; name another directory", key, path,
+                               rows[i].what, rows[i].file);
+    }
+    return NULL;
 }
 
 aorta_status aorta_page_prepare(const char *path) {

@@ -18,6 +18,12 @@ AORTA_MUST_USE aorta_status aorta_page_check(const char *path);
 /* The same, and makes the file's directory, before there is anything to lose. NULL: no page is wanted. AORTA_CONFIG. */
 AORTA_MUST_USE aorta_status aorta_page_prepare(const char *path);
 
+/* What a folder is of, by a file that only that leaves there. */
+enum aorta_folder_kind { AORTA_FOLDER_RUN = 1, AORTA_FOLDER_SWEEP = 2, AORTA_FOLDER_REPORT = 4 };
+/* AORTA_USAGE where the folder is of one of these kinds, whose page and summary would be replaced by those of another
+ * thing. `key` names it in the message, as in "--output". What does not exist is fine. */
+AORTA_MUST_USE aorta_status aorta_folder_check_free(const char *path, const char *key, unsigned kinds);
+
 /* Key and value of "headline": the verdict's. */
 void aorta_page_headline(const struct aorta_verdict *verdict, struct aorta_json *json);
 

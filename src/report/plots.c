@@ -192,16 +192,16 @@ static char *picture_path(const char *directory, const char *stem, const char *n
 struct drawing {
     const char *directory;
     struct aorta_text *files, failed; /* paths of those drawn; what went wrong with the others, with "; " between */
-    bool hangs;                       /* gnuplot took all the time that it had: the others are not tried */
+    bool overdue;                     /* gnuplot took all the time that it had: the others are not tried */
 };
 
 /* Only what was drawn is listed: a plot that has nothing to show leaves the script empty. */
 static aorta_status run_script(struct drawing *drawing, struct aorta_text *script, const char *path) {
     const int64_t begun_ns = aorta_clock_ns();
     if (!script->length) return aorta_text_check(script);
-    if (drawing->hangs) return AORTA_ERROR(AORTA_IO, "%s: not tried", path);
+    if (drawing->overdue) return AORTA_ERROR(AORTA_IO, "%s: not tried", path);
     aorta_status status = aorta_gnuplot_draw(script, AORTA_GNUPLOT_LIMIT_S, path);
-    drawing->hangs = status && aorta_clock_ns() - begun_ns >= AORTA_GNUPLOT_LIMIT_S * INT64_C(1000000000);
+    drawing->overdue = status && aorta_clock_ns() - begun_ns >= AORTA_GNUPLOT_LIMIT_S * INT64_C(1000000000);
     if (!status) aorta_text_printf(drawing->files, "%s\n", path);
     return status;
 }

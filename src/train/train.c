@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* ---- set-up ---- */
 
@@ -113,6 +114,7 @@ static aorta_status set_up(struct trainer *t) {
     if (trainer_may_record(t)) aorta_tracer_prepare();
     AORTA_TRY(aorta_train_context_open(&t->context, o, &t->run->ranks, t->run->log, t->run->workload));
     t->context.signals = t->signals;
+    atomic_store(&t->phase, TRAINER_RUNS);
     log_without_effect(t);
     AORTA_TRY(trainer_open_tracer(t));
     AORTA_TRY(aorta_readings_open(t->run, &t->context, &t->readings));
@@ -182,12 +184,20 @@ aorta_status trainer_collect(struct trainer *t) {
 
 /* ---- the loop ---- */
 
-/* On the thread that waits for signals. */
+/* On the thread that waits for signals. What the launcher ends before the first step, as another rank has failed, ends
+ * without a word. */
 static bool say_signal(void *user, int signal) {
     struct trainer *t = user;
-    const bool last = atomic_load(&t->last_step);
+    const int phase = atomic_load(&t->phase);
+    if (phase == TRAINER_OPENS && t->run->ranks.rank != 0) return true;
+    if (phase == TRAINER_OPENS) {
+        aorta_log(t->run->log, AORTA_LOG_ERROR, "interrupted by %s before the first step", strsignal(signal));
+        aorta_directory_unlock(*t->run->lock);
+        _exit(aorta_code_exit(AORTA_INTERRUPTED));
+    }
     aorta_log(t->run->log, AORTA_LOG_WARNING, "%s: %s; once more ends at once", strsignal(signal),
-              last ? "all steps are queued, the run ends as without it" : "ending after the steps in flight");
+              phase == TRAINER_ENDS ? "all steps are queued, the run ends as without it"
+                                    : "ending after the steps in flight");
     return false;
 }
 
@@ -209,7 +219,7 @@ static aorta_status loop(struct trainer *t) {
         ask_for_signal(t);
         bool alone = t->context.ranks.world_size == 1;
         if (t->stopping || (t->signal && alone)) break;
-        if (!t->signal && step + 1 == t->total_steps) atomic_store(&t->last_step, true);
+        if (!t->signal && step + 1 == t->total_steps) atomic_store(&t->phase, TRAINER_ENDS);
         trainer_flight(t, step)->begun_ns = aorta_clock_ns();
         trainer_flight(t, step)->recorded = t->run->record && step % trainer_options(t)->profiling.record_every == 0;
         enum trainer_plan plan = trainer_plan(t, step);

@@ -35,6 +35,13 @@ struct trainer_flight {
     double data_wait_ms;
 };
 
+/* What the thread that waits for signals does with a first one. */
+enum trainer_phase {
+    TRAINER_OPENS, /* nothing is lost, and others may be waited for: the process ends */
+    TRAINER_RUNS,  /* loops ask for it */
+    TRAINER_ENDS   /* the last step is queued: nobody asks for it any more */
+};
+
 struct trainer {
     const struct aorta_train_run *run;
     struct aorta_train_context context;
@@ -64,7 +71,7 @@ struct trainer {
     bool capture_failed;
     struct aorta_signals *signals;
     int signal;
-    atomic_bool last_step;             /* the last one is queued: nobody asks for a signal any more */
+    atomic_int phase;                  /* enum trainer_phase: what a signal means */
     struct aorta_measured_peaks peaks; /* of the CPU device */
     struct aorta_train_outcome *outcome;
 };

@@ -94,6 +94,49 @@ static void test_missing_pictures_are_named(void **state) {
     assert_int_equal(access("pictures/summary.json", R_OK), 0);
 }
 
+/* ---- folders of other kinds ---- */
+
+static void expect(const char *words, int expected, const char *part) {
+    char command[1024], *output;
+    size_t length;
+    snprintf(command, sizeof command, "%s %s >said 2>&1", AORTA_PROGRAM, words);
+    const int status = system(command);
+    check_ok(aorta_file_read("said", &output, &length));
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != expected || !strstr(output, part))
+        fail_msg("aorta %s: status %x, or no \"%s\" in:\n%s", words, (unsigned)status, part, output);
+    free(output);
+}
+
+/* A folder has one page: that of what made it. */
+static void test_pages_of_others_stay(void **state) {
+    (void)state;
+    char words[512];
+    expect("report --log-dir run -o reported --no-pictures", 0, "Verdict: ");
+    expect("sweep -o run --env X=1 --no-trace -- true", 2,
+           "--output: run holds a training run (rank_00_metrics.jsonl), whose page would be replaced; name another");
+    expect("sweep -o reported --env X=1 --no-trace -- true", 2, "holds a report (summary.json)");
+    expect("report --log-dir run -o swept", 2, "--output: swept holds a sweep (trials.jsonl)");
+    snprintf(words, sizeof words, TRAIN, "swept");
+    expect(words, 2, "training.output_dir: swept holds a sweep (trials.jsonl)");
+    assert_int_equal(system("cp -r run other"), 0);
+    expect("report --log-dir run -o other", 2, "--output: other holds a training run");
+    expect("report --log-dir run --log-dir other -o other", 2, "--output: other holds a training run");
+    expect("report --log-dir run -o ./run/. --no-pictures", 0, "Verdict: ");
+    expect("report --log-dir run --log-dir other -o reported --no-pictures", 0, "Verdict: ");
+}
+
+/* Threads have as little. */
+static void test_small_stack(void **state) {
+    (void)state;
+    const int status = system("(ulimit -s 64; exec " AORTA_PROGRAM " info) >said 2>&1");
+    char *output;
+    size_t length;
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 2);
+    check_ok(aorta_file_read("said", &output, &length));
+    assert_string_equal(output, "aorta: the stack is limited to 64 KiB, and at least 256 are needed: ulimit -s 8192\n");
+    free(output);
+}
+
 /* ---- the folder ---- */
 
 static char folder[FOLDER_PATH];
@@ -117,6 +160,7 @@ static int leave(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_files_come_first),
-                                       cmocka_unit_test(test_missing_pictures_are_named)};
+                                       cmocka_unit_test(test_missing_pictures_are_named),
+                                       cmocka_unit_test(test_pages_of_others_stay), cmocka_unit_test(test_small_stack)};
     return cmocka_run_group_tests(tests, enter, leave);
 }

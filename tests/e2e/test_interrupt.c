@@ -279,6 +279,23 @@ static void test_nowhere_to_print(void **state) {
     }
 }
 
+/* Two ranks are refused: rank 0 says why, and the other one, which the launcher ends as it waits, nothing. */
+static void test_busy_directory(void **state) {
+    (void)state;
+    struct e2e_run run, other;
+    char words[512];
+    e2e_start(&run, 1, LONG);
+    e2e_wait_for_lines(&run, 0, 3);
+    snprintf(words, sizeof words, "training.output_dir=%s/out distributed.timeout_s=1", run.directory);
+    e2e_train(&other, 2, words);
+    e2e_expect_output(&other, 2, "another job writes into");
+    if (strstr(other.output, "dead or late") || strstr(other.output, "Terminated")) fail_msg("%s", other.output);
+    kill(run.pid, SIGTERM);
+    e2e_finish(&run);
+    e2e_free(&other);
+    e2e_free(&run);
+}
+
 /* The directory is removed in the middle: all lines are written again, the report is made, and the run is no success.
  */
 static void test_removed_directory(void **state) {
@@ -326,6 +343,7 @@ int main(void) {
         cmocka_unit_test(test_files_of_earlier_ranks_are_renamed),
         cmocka_unit_test(test_interrupted_run_is_reported),
         cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_busy_directory),
         cmocka_unit_test(test_removed_directory),
         cmocka_unit_test(test_signal_in_the_last_step),
         cmocka_unit_test(test_ended_in_the_report),
