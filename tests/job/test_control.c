@@ -5,7 +5,7 @@
  *     share       7 ------->   7            7                world: rank 0's bytes reach all
  *     split       {0, 2}       {1}          {0, 2}           each names its own list
  *     share       40           11           40               group {0, 2}: rank 0's; group {1}: its own
- *     split       {0, 1}       {0, 2}       none             0 and 1 disagree: both are told, 2 takes no part
+ *     split       {0, 1}       {0, 2}       none             0 and 1 disagree: an error on both; 2 takes no part
  *
  *     leave       ready        ready        0.3 s later      nobody has left before rank 2 is ready */
 #include "check.h"
