@@ -1,4 +1,5 @@
 #include "base/files.h"
+#include "base/array.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -184,11 +185,9 @@ static aorta_status read_all(int file, const char *path, size_t most, char **byt
             return NULL;
         }
         if (capacity - used > 1) continue;
-        capacity *= 2;
-        char *larger = realloc(data, capacity);
-        if (!larger) free(data);
-        data = larger;
+        if (!aorta_array_fit(&data, &capacity, 2 * capacity, 1)) break;
     }
+    free(data);
     return no_memory(path);
 }
 

@@ -8,6 +8,7 @@
  */
 #include "comm/mpi_internal.h"
 
+#include "base/array.h"
 #include "comm/reduce.h"
 
 #include <stdlib.h>
@@ -64,12 +65,7 @@ static int peer_at(const struct mpi_group *group, int step) {
 }
 
 static aorta_status reserve_scratch(struct mpi_group *group, size_t bytes) {
-    if (group->scratch_bytes >= bytes) return NULL;
-    char *grown = realloc(group->scratch, bytes);
-    if (!grown) return out_of_memory();
-    group->scratch = grown;
-    group->scratch_bytes = bytes;
-    return NULL;
+    return aorta_array_fit(&group->scratch, &group->scratch_bytes, bytes, 1) ? NULL : out_of_memory();
 }
 
 /* ---- blocks: a buffer of `total` bytes cut into one block of `block` bytes per rank, the last ones shorter ---- */

@@ -1,5 +1,6 @@
 #include "config/paths.h"
 
+#include "base/array.h"
 #include "base/files.h"
 
 #include <dirent.h>
@@ -28,13 +29,7 @@ static aorta_status no_memory(void) {
 
 static aorta_status add(struct aorta_paths *paths, const struct aorta_path *path) {
     if (!path->path || !*path->path) return NULL;
-    if (paths->count == paths->capacity) {
-        const size_t capacity = paths->capacity ? 2 * paths->capacity : 16;
-        struct aorta_path *items = realloc(paths->items, capacity * sizeof *items);
-        if (!items) return no_memory();
-        paths->items = items;
-        paths->capacity = capacity;
-    }
+    if (!aorta_array_fit(&paths->items, &paths->capacity, paths->count + 1, sizeof *paths->items)) return no_memory();
     paths->items[paths->count++] = *path;
     return NULL;
 }

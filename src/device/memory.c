@@ -3,6 +3,7 @@
  * Freed blocks stay cached and are handed out again when a request fits closely; they go back to the system when the
  * limit or the system's memory is exhausted. Live blocks are found by address in a hash table, as a GPU's memory
  * cannot hold headers that the host reads. */
+#include "base/array.h"
 #include "base/clock.h"
 #include "device/backend.h"
 #include "device/memory_events.h"
@@ -136,15 +137,9 @@ static void keep(struct aorta_memory *memory, struct block block) {
         return;
     }
     trim(memory, memory->most_cached - block.bytes);
-    if (memory->cached_count == memory->cached_size) {
-        size_t size = memory->cached_size ? 2 * memory->cached_size : 64;
-        struct block *grown = realloc(memory->cached, size * sizeof *grown);
-        if (!grown) {
-            release(memory, block);
-            return;
-        }
-        memory->cached = grown;
-        memory->cached_size = size;
+    if (!aorta_array_fit(&memory->cached, &memory->cached_size, memory->cached_count + 1, sizeof *memory->cached)) {
+        release(memory, block);
+        return;
     }
     memory->cached[memory->cached_count++] = block;
     memory->cached_bytes += block.bytes;

@@ -1,3 +1,4 @@
+#include "base/array.h"
 #include "formats/kineto_read_internal.h"
 
 #include <stdlib.h>
@@ -35,12 +36,7 @@ static bool get_ranks(struct aorta_json_value value, int32_t **ranks, size_t *co
     while (aorta_json_next_element(&cursor, &element)) {
         int64_t rank;
         if (!aorta_json_get_int(element, &rank) || rank < 0 || rank > INT32_MAX) break;
-        if (*count == capacity) {
-            capacity = capacity ? capacity * 2 : 16;
-            int32_t *grown = realloc(*ranks, capacity * sizeof *grown);
-            if (!grown) break;
-            *ranks = grown;
-        }
+        if (!aorta_array_fit(ranks, &capacity, *count + 1, sizeof **ranks)) break;
         (*ranks)[(*count)++] = (int32_t)rank;
     }
     if (*count && aorta_json_well_formed(&cursor)) return true;

@@ -1,4 +1,5 @@
 /* The file: its head, what its processes and streams are called, and its end. */
+#include "base/array.h"
 #include "base/clock.h"
 #include "formats/kineto_write_internal.h"
 
@@ -123,10 +124,8 @@ aorta_status aorta_kineto_use_stream(struct aorta_kineto *kineto, int64_t id, en
         kineto->streams[i].roles |= roles;
         return NULL;
     }
-    struct aorta_kineto_stream *streams =
-        realloc(kineto->streams, (kineto->stream_count + 1) * sizeof *kineto->streams);
-    if (!streams) return AORTA_ERROR(AORTA_MEMORY, "no memory for the streams of %s", kineto->path);
-    kineto->streams = streams;
+    AORTA_TRY(aorta_array_reserve(&kineto->streams, &kineto->stream_capacity, kineto->stream_count + 1,
+                                  sizeof *kineto->streams, "streams"));
     kineto->streams[kineto->stream_count++] = (struct aorta_kineto_stream){id, roles};
     return NULL;
 }

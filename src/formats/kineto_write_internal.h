@@ -25,7 +25,7 @@ struct aorta_kineto {
     int64_t launches;                      /* numbered here, where no tracer numbers them */
     int64_t sequence[AORTA_KINETO_GROUPS]; /* collectives of each group so far */
     struct aorta_kineto_stream *streams;   /* seen so far */
-    size_t stream_count;
+    size_t stream_count, stream_capacity;
     int64_t first_ns, last_ns; /* of all events; first > last: there are none */
     uint64_t allocated;        /* memory at the step before */
     size_t allocations;        /* events of memory written so far */

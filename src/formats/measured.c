@@ -1,5 +1,7 @@
 #include "formats/measured.h"
 
+#include "base/array.h"
+#include "base/statistics.h"
 #include "timeline/builder.h"
 #include "timeline/texts.h"
 
@@ -81,11 +83,6 @@ static void add_launches(struct build *build, size_t step, uint64_t first) {
     }
 }
 
-static int ascending(const void *left, const void *right) {
-    const int64_t *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
-}
-
 /* Where the host did something else after a launch, the launch seems to last until the next one. */
 static aorta_status end_long_launches(struct build *build) {
     const size_t count = build->launch_count;
@@ -95,8 +92,7 @@ static aorta_status end_long_launches(struct build *build) {
     if (!times_ns) return AORTA_ERROR(AORTA_MEMORY, "no memory for the times of %zu launches", count);
     for (size_t i = 0; i < count; i++)
         if (launches[i].end_ns > launches[i].start_ns) times_ns[used++] = launches[i].end_ns - launches[i].start_ns;
-    if (used) qsort(times_ns, used, sizeof *times_ns, ascending);
-    const int64_t usual_ns = used ? times_ns[used / 2] : 0;
+    const int64_t usual_ns = aorta_median_int64(times_ns, used);
     free(times_ns);
     for (size_t i = 0; i < count; i++) {
         const int64_t ns = launches[i].end_ns - launches[i].start_ns;
@@ -250,12 +246,7 @@ static uint32_t number_shape(struct build *build, const struct aorta_trace_shape
     struct aorta_trace *trace = build->trace;
     const uint32_t number = aorta_trace_texts_add(&build->keys, (const char *)shape, sizeof *shape);
     if (number == UINT32_MAX || number < trace->shape_count) return number;
-    if (trace->shape_count == *capacity) {
-        *capacity = *capacity ? 2 * *capacity : 64;
-        struct aorta_trace_shape *shapes = reallocarray(trace->shapes, *capacity, sizeof *shapes);
-        if (!shapes) return AORTA_TRACE_NONE;
-        trace->shapes = shapes;
-    }
+    if (!aorta_array_fit(&trace->shapes, capacity, trace->shape_count + 1, sizeof *shape)) return AORTA_TRACE_NONE;
     trace->shapes[trace->shape_count++] = *shape;
     return number;
 }

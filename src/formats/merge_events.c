@@ -1,6 +1,7 @@
 /* A Kineto file's events, passed through: process, thread, time and ids are written anew, all else as it stands. */
 #include "formats/merge_internal.h"
 
+#include "base/array.h"
 #include "base/hash.h"
 
 #include <inttypes.h>
@@ -43,13 +44,8 @@ aorta_status aorta_merge_thread(struct merge_threads *threads, uint64_t key, int
         *number = threads->numbers[place];
         return NULL;
     }
-    if (threads->count == threads->capacity) {
-        size_t capacity = threads->capacity ? threads->capacity * 2 : 32;
-        int64_t *numbers = realloc(threads->numbers, capacity * sizeof *numbers);
-        if (!numbers) return no_memory(threads);
-        threads->numbers = numbers;
-        threads->capacity = capacity;
-    }
+    if (!aorta_array_fit(&threads->numbers, &threads->capacity, threads->count + 1, sizeof *threads->numbers))
+        return no_memory(threads);
     AORTA_TRY(choose_number(threads, wanted, number));
     threads->numbers[threads->count++] = *number;
     return NULL;

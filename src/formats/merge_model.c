@@ -1,5 +1,6 @@
 /* A trace that is no Kineto file (rocprofv3's), written in Kineto's layout: device work, the calls behind it with flows
  * between them, the ranges that the program marked. */
+#include "base/array.h"
 #include "base/json.h"
 #include "formats/merge_internal.h"
 
@@ -82,13 +83,7 @@ static aorta_status name_lane(struct writing *w, size_t lane, size_t stream_row,
 }
 
 static aorta_status grow_lanes(struct writing *w) {
-    if (w->lane_count < w->lane_capacity) return NULL;
-    size_t capacity = 2 * w->lane_capacity + 8;
-    struct lane *lanes = realloc(w->lanes, capacity * sizeof *lanes);
-    if (!lanes) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for %zu rows", w->trace->path, capacity);
-    w->lanes = lanes;
-    w->lane_capacity = capacity;
-    return NULL;
+    return aorta_array_reserve(&w->lanes, &w->lane_capacity, w->lane_count + 1, sizeof *w->lanes, "rows of a trace");
 }
 
 static aorta_status make_lanes(struct writing *w) {

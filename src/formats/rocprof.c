@@ -1,5 +1,6 @@
 /* Collects the records of rocprofv3's files; rocprof_build.c makes traces of them. */
 #include "formats/rocprof.h"
+#include "base/array.h"
 #include "formats/open.h"
 #include "formats/rocprof_internal.h"
 #include "timeline/builder.h"
@@ -52,15 +53,9 @@ void aorta_rocprof_destroy(struct aorta_rocprof *rocprof) {
 
 /* Memory for one more, zeroed; NULL (and `failed`) when memory is exhausted. */
 static void *push(struct aorta_rocprof *rocprof, struct rocprof_rows *rows, size_t size) {
-    if (rows->count == rows->capacity) {
-        size_t capacity = rows->capacity ? rows->capacity * 2 : 64;
-        void *items = reallocarray(rows->items, capacity, size);
-        if (!items) {
-            rocprof->failed = true;
-            return NULL;
-        }
-        rows->items = items;
-        rows->capacity = capacity;
+    if (!aorta_array_fit(&rows->items, &rows->capacity, rows->count + 1, size)) {
+        rocprof->failed = true;
+        return NULL;
     }
     void *row = (char *)rows->items + rows->count++ * size;
     memset(row, 0, size);

@@ -1,4 +1,5 @@
 /* Makes traces, one for each agent, of what rocprof.c collected. */
+#include "base/array.h"
 #include "base/sort.h"
 #include "formats/rocprof.h"
 #include "formats/rocprof_internal.h"
@@ -44,7 +45,7 @@ static struct rocprof_agent agent_of(const struct aorta_rocprof *rocprof, int64_
 /* Keys of the agents that worked, ascending. Work that names none belongs to the first. */
 struct keys {
     int64_t *items;
-    size_t count;
+    size_t count, capacity;
 };
 
 static aorta_status collect_keys(struct aorta_rocprof *rocprof, struct keys *keys) {
@@ -57,11 +58,9 @@ static aorta_status collect_keys(struct aorta_rocprof *rocprof, struct keys *key
         size_t at = 0;
         while (at < keys->count && keys->items[at] < last) at++;
         if (at < keys->count && keys->items[at] == last) continue;
-        int64_t *items = realloc(keys->items, (keys->count + 1) * sizeof *items);
-        if (!items) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its devices", rocprof->path);
-        keys->items = items;
-        memmove(items + at + 1, items + at, (keys->count++ - at) * sizeof *items);
-        items[at] = last;
+        AORTA_TRY(aorta_array_reserve(&keys->items, &keys->capacity, keys->count + 1, sizeof *keys->items, "devices"));
+        memmove(keys->items + at + 1, keys->items + at, (keys->count++ - at) * sizeof *keys->items);
+        keys->items[at] = last;
     }
     int64_t first = keys->count ? keys->items[0] : -1;
     for (size_t i = 0; i < rocprof->work.count; i++)
@@ -78,7 +77,7 @@ struct building {
     int64_t *launches; /* correlation ids of this agent's work, ascending; NULL: it is the only agent */
     size_t launch_count;
     int64_t *graphs; /* correlation ids of launches of graphs, ascending */
-    size_t graph_count;
+    size_t graph_count, graph_capacity;
 };
 
 static uint32_t text(const struct building *b, const char *string) {
@@ -143,9 +142,8 @@ static aorta_status collect_graphs(struct building *b) {
     for (size_t i = 0; i < b->rocprof->calls.count; i++) {
         const char *name = call_name(b->rocprof, &calls[i]);
         if (!name || strncmp(name, "hipGraphLaunch", 14) != 0) continue;
-        int64_t *graphs = b->graph_count % 64 ? b->graphs : realloc(b->graphs, (b->graph_count + 64) * sizeof *graphs);
-        if (!graphs) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its graphs", b->rocprof->path);
-        b->graphs = graphs;
+        AORTA_TRY(aorta_array_reserve(&b->graphs, &b->graph_capacity, b->graph_count + 1, sizeof *b->graphs,
+                                      "launches of graphs"));
         b->graphs[b->graph_count++] = calls[i].correlation;
     }
     aorta_sort_int64(b->graphs, b->graph_count);

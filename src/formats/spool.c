@@ -1,5 +1,6 @@
 #include "formats/spool.h"
 
+#include "base/array.h"
 #include "formats/open.h"
 #include "timeline/builder.h"
 #include "timeline/mangled.h"
@@ -134,13 +135,8 @@ static aorta_status read_process(struct spool_reader *reader, const void *record
 }
 
 static aorta_status keep_text(struct spool_reader *reader, const char *text) {
-    if (reader->text_count == reader->text_capacity) {
-        size_t capacity = reader->text_capacity ? reader->text_capacity * 2 : 256;
-        struct text *texts = realloc(reader->texts, capacity * sizeof *texts);
-        if (!texts) return no_memory(reader);
-        reader->texts = texts;
-        reader->text_capacity = capacity;
-    }
+    if (!aorta_array_fit(&reader->texts, &reader->text_capacity, reader->text_count + 1, sizeof *reader->texts))
+        return no_memory(reader);
     char *readable = aorta_demangle(text);
     const char *name = readable ? readable : text;
     const struct aorta_kernel_patterns *patterns = reader->options ? reader->options->patterns : NULL;

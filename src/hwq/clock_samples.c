@@ -1,4 +1,5 @@
 #include "hwq/clock_samples.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/thread.h"
 
@@ -27,13 +28,9 @@ struct aorta_hwq_clock_sampler {
 };
 
 static void take_sample(struct aorta_hwq_clock_sampler *sampler, bool working) {
-    if (sampler->count == sampler->capacity) {
-        size_t capacity = sampler->capacity ? 2 * sampler->capacity : 16;
-        struct sample *grown = reallocarray(sampler->samples, capacity, sizeof *grown);
-        sampler->exhausted |= !grown;
-        if (!grown) return;
-        sampler->samples = grown;
-        sampler->capacity = capacity;
+    if (!aorta_array_fit(&sampler->samples, &sampler->capacity, sampler->count + 1, sizeof *sampler->samples)) {
+        sampler->exhausted = true;
+        return;
     }
     struct sample *sample = &sampler->samples[sampler->count++];
     sample->values = aorta_device_measure(sampler->device);

@@ -1,17 +1,13 @@
 #include "hwq/gaps.h"
 
+#include "base/array.h"
 #include "base/statistics.h"
 
 #include <stdlib.h>
 
 aorta_status aorta_hwq_samples_add(struct aorta_hwq_samples *samples, double value) {
-    if (samples->count == samples->capacity) {
-        const size_t capacity = samples->capacity ? 2 * samples->capacity : 1024;
-        double *items = realloc(samples->items, capacity * sizeof *items);
-        if (!items) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu samples", capacity);
-        samples->items = items;
-        samples->capacity = capacity;
-    }
+    AORTA_TRY(aorta_array_reserve(&samples->items, &samples->capacity, samples->count + 1, sizeof *samples->items,
+                                  "samples"));
     samples->items[samples->count++] = value;
     return NULL;
 }

@@ -1,4 +1,5 @@
 #include "hwq/stamps.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "device/gpu.h"
 
@@ -24,13 +25,7 @@ struct aorta_hwq_stamps {
 /* ---- spans ---- */
 
 aorta_status aorta_hwq_spans_add(struct aorta_hwq_spans *spans, const struct aorta_span *span) {
-    if (spans->count == spans->capacity) {
-        const size_t capacity = spans->capacity ? 2 * spans->capacity : 1024;
-        struct aorta_span *items = realloc(spans->items, capacity * sizeof *items);
-        if (!items) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %zu stamps", capacity);
-        spans->items = items;
-        spans->capacity = capacity;
-    }
+    AORTA_TRY(aorta_array_reserve(&spans->items, &spans->capacity, spans->count + 1, sizeof *spans->items, "stamps"));
     spans->items[spans->count++] = *span;
     return NULL;
 }

@@ -1,5 +1,6 @@
 /* The part of tracing that is the same for all vendors: records that have arrived, and who takes them. */
 #include "measure/tracer.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/intern.h"
 #include "device/gpu.h"
@@ -126,7 +127,6 @@ aorta_status aorta_tracer_stop(struct aorta_tracer *tracer) {
 /* ---- records that have arrived ---- */
 
 static aorta_status grow_buffer(struct aorta_tracer *tracer) {
-    if (tracer->count < tracer->capacity) return NULL;
     if (tracer->count == RECORD_LIMIT) { /* nobody takes them: the older half goes */
         size_t half = tracer->count / 2;
         memmove(tracer->records, tracer->records + half, (tracer->count - half) * sizeof *tracer->records);
@@ -134,12 +134,8 @@ static aorta_status grow_buffer(struct aorta_tracer *tracer) {
         tracer->facts.dropped += (int64_t)half;
         return NULL;
     }
-    size_t capacity = tracer->capacity ? 2 * tracer->capacity : 4096;
-    struct aorta_activity_record *records = realloc(tracer->records, capacity * sizeof *records);
-    if (!records) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernel records", capacity);
-    tracer->records = records;
-    tracer->capacity = capacity;
-    return NULL;
+    return aorta_array_reserve(&tracer->records, &tracer->capacity, tracer->count + 1, sizeof *tracer->records,
+                               "kernel records");
 }
 
 /* Libraries give mangled names; people and other tools' files have them demangled. Few kernels' are, and seldom new. */
@@ -148,13 +144,9 @@ static const char *intern_name(struct aorta_tracer *tracer, const char *given) {
     if (!mangled || strncmp(mangled, "_Z", 2) != 0) return mangled;
     for (size_t i = 0; i < tracer->readable_count; i++)
         if (tracer->readables[i].mangled == mangled) return tracer->readables[i].name;
-    if (tracer->readable_count == tracer->readable_capacity) {
-        size_t capacity = tracer->readable_capacity ? 2 * tracer->readable_capacity : 16;
-        struct readable *readables = realloc(tracer->readables, capacity * sizeof *readables);
-        if (!readables) return NULL;
-        tracer->readables = readables;
-        tracer->readable_capacity = capacity;
-    }
+    if (!aorta_array_fit(&tracer->readables, &tracer->readable_capacity, tracer->readable_count + 1,
+                         sizeof *tracer->readables))
+        return NULL;
     char *demangled = aorta_demangle(mangled);
     const char *name = demangled ? aorta_intern(&tracer->names, demangled) : mangled;
     free(demangled);

@@ -4,6 +4,7 @@
  *   thread 2                          \                    /
  *                                      [launch][  sync  ]--      each goes on after the other: a handover
  *   device                [ kernel              ]>>>>>>>^        a wait: the call returns after the kernel */
+#include "base/array.h"
 #include "base/sort.h"
 #include "base/statistics.h"
 #include "replay/graph_build_internal.h"
@@ -200,15 +201,10 @@ static uint32_t name_at(const struct host *host, uint32_t point) {
 
 static void add_pause(struct host *host, struct aorta_pause pause) {
     struct aorta_graph_builder *builder = host->builder;
-    if (builder->pause_count == builder->pause_capacity) {
-        size_t capacity = builder->pause_capacity ? 2 * builder->pause_capacity : 64;
-        struct aorta_pause *pauses = realloc(builder->pauses, capacity * sizeof *pauses);
-        if (!pauses) {
-            builder->graph->failed = true;
-            return;
-        }
-        builder->pauses = pauses;
-        builder->pause_capacity = capacity;
+    if (!aorta_array_fit(&builder->pauses, &builder->pause_capacity, builder->pause_count + 1,
+                         sizeof *builder->pauses)) {
+        builder->graph->failed = true;
+        return;
     }
     builder->pauses[builder->pause_count++] = pause;
 }

@@ -1,4 +1,5 @@
 #include "report/run.h"
+#include "base/array.h"
 #include "formats/source.h"
 
 #include <dirent.h>
@@ -68,13 +69,7 @@ struct file {
 };
 
 static aorta_status grow_steps(struct aorta_run *run) {
-    if (run->step_count < run->step_capacity) return NULL;
-    size_t capacity = run->step_capacity ? run->step_capacity * 2 : 64;
-    struct aorta_run_step *steps = reallocarray(run->steps, capacity, sizeof *steps);
-    if (!steps) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu iterations", capacity);
-    run->steps = steps;
-    run->step_capacity = capacity;
-    return NULL;
+    return aorta_array_reserve(&run->steps, &run->step_capacity, run->step_count + 1, sizeof *run->steps, "iterations");
 }
 
 static aorta_status check_belongs(const struct aorta_run *run, const struct file *file,

@@ -1,4 +1,6 @@
 /* The rates that the run itself reaches, from which rules compute. */
+#include "base/sort.h"
+#include "base/statistics.h"
 #include "roofline/remedy_internal.h"
 
 #include <math.h>
@@ -12,16 +14,11 @@ static const double PRODUCT_USUAL = 0.72, PRODUCT_MOST = 0.8;
 /* Of the streaming rate: kernels that compilers generate for chains (2.7 to 3.0 of 4.4 TB/s on an H200). */
 static const double GENERATED = 0.67;
 
-static int ascending(const void *left, const void *right) {
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 /* The rate at a place of the sorted samples, 0 … 1; NaN: fewer than `least`. */
 static double at_place(double *samples, size_t count, size_t least, double place) {
     if (count < least) return NAN;
-    qsort(samples, count, sizeof *samples, ascending);
-    return samples[(size_t)(place * (double)(count - 1))];
+    aorta_sort_double(samples, count);
+    return aorta_percentile_sorted(samples, count, 100 * place);
 }
 
 static double find_stream(const struct remedy_model *model, double *samples) {

@@ -1,6 +1,8 @@
 /* Sums of work by class and by operation, and what they say. */
 #include "roofline/roofline.h"
 
+#include "base/array.h"
+#include "base/hash.h"
 #include "roofline/roofline_internal.h"
 
 #include <math.h>
@@ -18,44 +20,38 @@ struct aorta_roofline_group {
     double flops, bytes, arithmetic_ns, memory_ns, bound_ns;
 };
 
-/* Any order that is one, as long as the texts stay where they are. */
-static int compare_groups(const struct aorta_roofline_group *group, const struct aorta_roofline_work *work) {
-    if (group->operation != work->operation) return group->operation < work->operation ? -1 : 1;
-    if (group->dims != work->dims) return group->dims < work->dims ? -1 : 1;
-    if (group->class != work->class) return group->class < work->class ? -1 : 1;
-    return (group->arithmetic > work->arithmetic) - (group->arithmetic < work->arithmetic);
+static uint64_t hash_of_work(const char *operation, const char *dims, int class, int arithmetic) {
+    const uint64_t texts = aorta_hash_add((uintptr_t)operation, (uintptr_t)dims);
+    return aorta_hash_add(aorta_hash_add(texts, (uint64_t) class), (uint64_t)arithmetic);
 }
 
-static size_t place_of(const struct aorta_roofline_build *build, const struct aorta_roofline_work *work) {
-    size_t low = 0, high = build->group_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (compare_groups(&build->groups[middle], work) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+static uint64_t hash_of(const void *of, uint32_t number) {
+    const struct aorta_roofline_group *group = &((const struct aorta_roofline_build *)of)->groups[number];
+    return hash_of_work(group->operation, group->dims, group->class, group->arithmetic);
 }
 
+static bool is_of(const void *of, uint32_t number, const void *key) {
+    const struct aorta_roofline_group *group = &((const struct aorta_roofline_build *)of)->groups[number];
+    const struct aorta_roofline_work *work = key;
+    return group->operation == work->operation && group->dims == work->dims && group->class == work->class &&
+           group->arithmetic == work->arithmetic;
+}
+
+/* In order of arrival, so that sums do not depend on where texts lie in memory. */
 static aorta_status group_of(struct aorta_roofline_build *build, const struct aorta_roofline_work *work,
                              struct aorta_roofline_group **group) {
-    size_t place = place_of(build, work);
-    if (place < build->group_count && compare_groups(&build->groups[place], work) == 0) {
-        *group = &build->groups[place];
-        return NULL;
+    AORTA_TRY(aorta_array_reserve(&build->groups, &build->group_capacity, build->group_count + 1, sizeof **group,
+                                  "operations of a roofline"));
+    if (!aorta_table_reserve(&build->table, build->group_count + 1, hash_of, build))
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu operations of a roofline", build->group_count + 1);
+    const uint64_t hash = hash_of_work(work->operation, work->dims, work->class, work->arithmetic);
+    uint32_t *slot = aorta_table_slot(&build->table, hash, is_of, build, work);
+    if (!*slot) {
+        build->groups[build->group_count++] = (struct aorta_roofline_group){
+            .operation = work->operation, .dims = work->dims, .class = work->class, .arithmetic = work->arithmetic};
+        *slot = (uint32_t)build->group_count;
     }
-    if (build->group_count == build->group_capacity) {
-        size_t capacity = build->group_capacity ? 2 * build->group_capacity : 64;
-        struct aorta_roofline_group *groups = realloc(build->groups, capacity * sizeof *groups);
-        if (!groups) return AORTA_ERROR(AORTA_MEMORY, "no memory for the roofline of %zu operations", capacity);
-        build->groups = groups;
-        build->group_capacity = capacity;
-    }
-    *group = &build->groups[place];
-    memmove(*group + 1, *group, (build->group_count++ - place) * sizeof **group);
-    **group = (struct aorta_roofline_group){
-        .operation = work->operation, .dims = work->dims, .class = work->class, .arithmetic = work->arithmetic};
+    *group = &build->groups[*slot - 1];
     return NULL;
 }
 
@@ -222,6 +218,7 @@ aorta_status aorta_roofline_build_end(struct aorta_roofline_build *build, aorta_
         aorta_intervals_free(&build->covered[i]);
     }
     free(build->groups);
+    aorta_table_free(&build->table);
     if (status) aorta_roofline_free(build->roofline);
     return status;
 }

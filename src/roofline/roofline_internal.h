@@ -3,6 +3,7 @@
 #define AORTA_ROOFLINE_ROOFLINE_INTERNAL_H
 
 #include "base/interval.h"
+#include "base/table.h"
 #include "roofline/roofline.h"
 
 /* A kernel, or the part of it that lies in a step. Texts are compared by address and borrowed until the end. */
@@ -19,8 +20,9 @@ struct aorta_roofline_work {
 struct aorta_roofline_group; /* runs of one operation and shape */
 struct aorta_roofline_build {
     struct aorta_roofline *roofline;
-    struct aorta_roofline_group *groups; /* by their keys */
+    struct aorta_roofline_group *groups; /* in order of arrival */
     size_t group_count, group_capacity;
+    struct aorta_table table;                                                            /* of the groups */
     struct aorta_intervals all[AORTA_WORK_CLASS_COUNT], covered[AORTA_WORK_CLASS_COUNT]; /* of the step */
 };
 

@@ -1,4 +1,5 @@
 /* trials.jsonl: a line that says what is swept, and one for each trial that has ended. */
+#include "base/array.h"
 #include "base/files.h"
 #include "config/option.h"
 #include "sweep/sweep.h"
@@ -42,13 +43,8 @@ bool aorta_trial_has(const struct aorta_trial *trial, enum aorta_sweep_objective
 }
 
 aorta_status aorta_trials_add(struct aorta_trials *trials, const struct aorta_trial *trial) {
-    if (trials->count == trials->capacity) {
-        size_t capacity = trials->capacity ? 2 * trials->capacity : 64;
-        struct aorta_trial *items = realloc(trials->items, capacity * sizeof *items);
-        if (!items) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu trials", capacity);
-        trials->items = items;
-        trials->capacity = capacity;
-    }
+    AORTA_TRY(
+        aorta_array_reserve(&trials->items, &trials->capacity, trials->count + 1, sizeof *trials->items, "trials"));
     trials->items[trials->count++] = *trial;
     return NULL;
 }

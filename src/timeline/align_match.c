@@ -1,5 +1,6 @@
 #include "timeline/align_match.h"
 
+#include "base/array.h"
 #include "base/hash.h"
 #include "base/statistics.h"
 #include "timeline/clocks.h"
@@ -26,13 +27,7 @@ struct ops {
 };
 
 static struct align_op *push(struct ops *ops) {
-    if (ops->count == ops->capacity) {
-        size_t capacity = ops->capacity ? ops->capacity * 2 : 256;
-        struct align_op *items = realloc(ops->items, capacity * sizeof *items);
-        if (!items) return NULL;
-        ops->items = items;
-        ops->capacity = capacity;
-    }
+    if (!aorta_array_fit(&ops->items, &ops->capacity, ops->count + 1, sizeof *ops->items)) return NULL;
     return &ops->items[ops->count++];
 }
 

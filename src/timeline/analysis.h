@@ -178,9 +178,9 @@ struct aorta_shared_collective {
 
 struct aorta_trace_analysis {
     struct aorta_trace_rank *ranks; /* ascending rank */
-    size_t rank_count;
+    size_t rank_count, rank_capacity;
     struct aorta_trace_world_group *groups;
-    size_t group_count;
+    size_t group_count, group_capacity;
     struct aorta_alignment alignment;                   /* of the ranks, by their place */
     struct aorta_shared_collective *shared_collectives; /* one for each of alignment.shared[] */
     struct aorta_trace_difference *differences;         /* largest excess first */

@@ -3,6 +3,7 @@
  * A kernel is slower beside a collective, and ranks differ in what runs beside what; so a rank's runs are measured with
  * no collective beside them where there are any. A difference below a hundredth of the rank's step is noise, and so is
  * one that fewer than three quarters of its steps show. */
+#include "base/array.h"
 #include "base/sort.h"
 #include "base/statistics.h"
 #include "timeline/analysis_internal.h"
@@ -34,7 +35,7 @@ struct study {
     const struct aorta_trace_busy *busy;
     double *steps, *step_ns; /* of each rank: how many count, and their mean length */
     struct use *uses;
-    size_t count;
+    size_t count, capacity;
     double *values; /* scratch: as many as there are ranks, or windows */
 };
 
@@ -64,9 +65,8 @@ static aorta_status collect_rank(struct study *study, size_t place) {
     const struct aorta_trace_rank *rank = &study->analysis->ranks[place];
     size_t texts = aorta_trace_text_count(rank->trace);
     struct use *by_text = calloc(texts + 1, sizeof *by_text);
-    struct use *uses = realloc(study->uses, (study->count + rank->kernel_count + 1) * sizeof *uses);
-    if (uses) study->uses = uses;
-    if (!by_text || !uses) {
+    if (!by_text ||
+        !aorta_array_fit(&study->uses, &study->capacity, study->count + rank->kernel_count, sizeof *study->uses)) {
         free(by_text);
         return AORTA_ERROR(AORTA_MEMORY, "no memory to compare %zu kernels", texts);
     }

@@ -1,4 +1,5 @@
 /* Which ranks there are: one for each device of each trace. */
+#include "base/array.h"
 #include "base/sort.h"
 #include "timeline/analysis_internal.h"
 
@@ -136,10 +137,9 @@ static aorta_status add_ranks(const struct aorta_trace *trace, struct aorta_trac
     int32_t *devices = NULL;
     size_t count = 0;
     aorta_status status = devices_of(trace, &devices, &count);
-    struct aorta_trace_rank *ranks =
-        status ? NULL : realloc(analysis->ranks, (analysis->rank_count + count + 1) * sizeof *ranks);
-    if (ranks) analysis->ranks = ranks;
-    if (!status && !ranks) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", analysis->rank_count + count);
+    if (!status)
+        status = aorta_array_reserve(&analysis->ranks, &analysis->rank_capacity, analysis->rank_count + count,
+                                     sizeof *analysis->ranks, "ranks");
     for (size_t i = 0; !status && i < count; i++) {
         struct aorta_trace_rank *rank = &analysis->ranks[analysis->rank_count++];
         *rank = (struct aorta_trace_rank){.rank = known_number(trace, count), .trace = trace, .device = devices[i]};

@@ -1,4 +1,5 @@
 /* Collectives of all ranks: their process groups, who took part in the same one, who was waited for (align.h). */
+#include "base/array.h"
 #include "timeline/analysis_internal.h"
 #include "timeline/texts.h"
 
@@ -26,10 +27,9 @@ static aorta_status world_group(struct aorta_trace_analysis *analysis, struct ao
     *number = number_group(known, name, group);
     if (*number == AORTA_TRACE_NONE) return AORTA_ERROR(AORTA_MEMORY, "no memory for a process group");
     if (*number < analysis->group_count) return NULL;
-    size_t count = analysis->group_count + 1;
-    struct aorta_trace_world_group *groups = realloc(analysis->groups, count * sizeof *groups);
-    if (!groups) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu process groups", count);
-    groups[count - 1] = (struct aorta_trace_world_group){
+    AORTA_TRY(aorta_array_reserve(&analysis->groups, &analysis->group_capacity, analysis->group_count + 1,
+                                  sizeof *analysis->groups, "process groups"));
+    analysis->groups[analysis->group_count++] = (struct aorta_trace_world_group){
         .name = name,
         .description = aorta_trace_text(trace, group->description),
         .ranks = group->ranks,
@@ -38,8 +38,6 @@ static aorta_status world_group(struct aorta_trace_analysis *analysis, struct ao
                 : group->rank_count ? (int32_t)group->rank_count
                                     : -1,
     };
-    analysis->groups = groups;
-    analysis->group_count = count;
     return NULL;
 }
 

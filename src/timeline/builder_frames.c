@@ -2,6 +2,7 @@
  * that wait for the device. */
 #include "timeline/builder_internal.h"
 
+#include "base/array.h"
 #include "timeline/nest.h"
 
 #include <ctype.h>
@@ -247,12 +248,7 @@ static bool add_frames(const struct trace_rows *rows, size_t row_bytes, const st
         const struct aorta_trace_annotation *frame =
             (const struct aorta_trace_annotation *)(const void *)((const char *)rows->items + i * row_bytes);
         if (frame->end_ns - frame->start_ns < SHORTEST_NS || !holds_wait(waits, frame)) continue;
-        if (frames->count == frames->capacity) {
-            frames->capacity = frames->capacity ? 2 * frames->capacity : 64;
-            struct aorta_nest_range *grown = realloc(frames->nest, frames->capacity * sizeof *grown);
-            if (!grown) return false;
-            frames->nest = grown;
-        }
+        if (!aorta_array_fit(&frames->nest, &frames->capacity, frames->count + 1, sizeof *frames->nest)) return false;
         frames->nest[frames->count++] =
             (struct aorta_nest_range){frame->start_ns, frame->end_ns, frame->thread, frame->name, 0};
     }

@@ -1,6 +1,7 @@
 /* Names seen in traces of NCCL 2.x, RCCL, PyTorch, vLLM, SGLang and TensorRT-LLM. A new library is a row. */
 #include "timeline/kernel_names.h"
 
+#include "base/array.h"
 #include "timeline/mangled.h"
 
 #include <regex.h>
@@ -58,7 +59,7 @@ static const struct {
 
 struct aorta_kernel_patterns {
     regex_t *items;
-    size_t count;
+    size_t count, capacity;
 };
 
 aorta_status aorta_kernel_patterns_add(struct aorta_kernel_patterns **patterns, const char *regex) {
@@ -70,13 +71,11 @@ aorta_status aorta_kernel_patterns_add(struct aorta_kernel_patterns **patterns, 
         return AORTA_ERROR(AORTA_USAGE, "\"%s\" is not a regular expression (POSIX extended): %s", regex, reason);
     }
     struct aorta_kernel_patterns *set = *patterns ? *patterns : calloc(1, sizeof *set);
-    regex_t *items = set ? realloc(set->items, (set->count + 1) * sizeof *items) : NULL;
-    if (!items) {
+    if (!set || !aorta_array_fit(&set->items, &set->capacity, set->count + 1, sizeof *set->items)) {
         regfree(&compiled);
         if (!*patterns) free(set);
         return AORTA_ERROR(AORTA_MEMORY, "no memory for the pattern \"%s\"", regex);
     }
-    set->items = items;
     set->items[set->count++] = compiled;
     *patterns = set;
     return NULL;

@@ -1,5 +1,6 @@
 #include "timeline/trace.h"
 
+#include "base/array.h"
 #include "timeline/texts.h"
 
 #include <math.h>
@@ -126,15 +127,9 @@ void aorta_trace_free(struct aorta_trace *trace) {
 }
 
 aorta_status aorta_trace_list_add(struct aorta_trace_list *list, struct aorta_trace *trace) {
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity ? list->capacity * 2 : 8;
-        struct aorta_trace **items = realloc(list->items, capacity * sizeof *items);
-        if (!items) {
-            aorta_trace_free(trace);
-            return AORTA_ERROR(AORTA_MEMORY, "no memory for a list of %zu traces", capacity);
-        }
-        list->items = items;
-        list->capacity = capacity;
+    if (!aorta_array_fit(&list->items, &list->capacity, list->count + 1, sizeof *list->items)) {
+        aorta_trace_free(trace);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for a list of %zu traces", list->count + 1);
     }
     list->items[list->count++] = trace;
     return NULL;

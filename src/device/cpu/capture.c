@@ -3,6 +3,7 @@
  * A stream comes into a capture when it waits for an event recorded inside. Whether all branches were joined in the
  * end is read off vector clocks (reach.h): each branch knows how many nodes of every branch come before its next one,
  * records hand that knowledge to the event, and waits take the maximum. */
+#include "base/array.h"
 #include "device/cpu/cpu.h"
 
 #include <stdlib.h>
@@ -13,9 +14,8 @@
 static struct branch *make_branch(struct capture *capture, struct cpu_stream *stream) {
     struct recording *recording = &capture->recording;
     size_t index = recording->branch_count;
-    struct branch **grown = realloc(recording->branches, (index + 1) * sizeof(struct branch *));
-    if (!grown) return NULL;
-    recording->branches = grown;
+    if (!aorta_array_fit(&recording->branches, &recording->branch_capacity, index + 1, sizeof *recording->branches))
+        return NULL;
     struct branch *branch = calloc(1, sizeof *branch);
     if (!branch) return NULL;
     if (!aorta_capture_branch_open(&branch->base, index, stream->base.name)) {
@@ -47,13 +47,7 @@ void aorta_cpu_recording_free(struct aorta_device *device, struct recording *rec
 }
 
 static void *program_extend(struct branch *branch, size_t bytes) {
-    if (branch->capacity - branch->length < bytes) {
-        size_t capacity = 2 * branch->capacity + bytes + 1024;
-        char *grown = realloc(branch->program, capacity);
-        if (!grown) return NULL;
-        branch->program = grown;
-        branch->capacity = capacity;
-    }
+    if (!aorta_array_fit(&branch->program, &branch->capacity, branch->length + bytes, 1)) return NULL;
     branch->length += bytes;
     return branch->program + branch->length - bytes;
 }
@@ -119,9 +113,9 @@ void aorta_cpu_capture_leave(struct cpu_stream *stream) {
 aorta_status aorta_cpu_capture_record(struct branch *branch, struct cpu_event *event) {
     struct capture *capture = branch->capture;
     struct recording *recording = &capture->recording;
-    struct mark **grown = realloc(recording->marks, (recording->mark_count + 1) * sizeof(struct mark *));
-    if (!grown) return aorta_capture_break(&capture->state, aorta_capture_no_memory());
-    recording->marks = grown;
+    if (!aorta_array_fit(&recording->marks, &recording->mark_capacity, recording->mark_count + 1,
+                         sizeof *recording->marks))
+        return aorta_capture_break(&capture->state, aorta_capture_no_memory());
     struct reach reach = {0};
     struct mark *mark =
         aorta_reach_merge(&reach, &branch->base.reach) ? aorta_cpu_mark_take(marks_of(capture->state.device)) : NULL;

@@ -163,9 +163,9 @@ struct branch { /* what one stream does in a graph */
 
 struct recording { /* first owned by the capture, then by the graph */
     struct branch **branches;
-    size_t branch_count;
+    size_t branch_count, branch_capacity;
     struct mark **marks; /* records inside */
-    size_t mark_count, node_count;
+    size_t mark_count, mark_capacity, node_count;
 };
 
 struct capture {

@@ -3,6 +3,7 @@
  * Beside the vendor's own record each captured stream has a branch here, with a vector clock (reach.h), so that
  * mistakes are found before the vendor's library sees them and are reported by name. The mode is "relaxed": allocating
  * or loading a kernel meanwhile does no harm, as all streams are of the non-blocking kind. */
+#include "base/array.h"
 #include "device/gpu/stream.h"
 
 #include <stdlib.h>
@@ -21,9 +22,8 @@ struct gpu_graph {
 
 static struct gpu_branch *make_branch(struct gpu_capture *capture, struct gpu_stream *stream) {
     size_t index = capture->branch_count;
-    struct gpu_branch **grown = realloc(capture->branches, (index + 1) * sizeof(struct gpu_branch *));
-    if (!grown) return NULL;
-    capture->branches = grown;
+    if (!aorta_array_fit(&capture->branches, &capture->branch_capacity, index + 1, sizeof *capture->branches))
+        return NULL;
     struct gpu_branch *branch = calloc(1, sizeof *branch);
     if (!branch) return NULL;
     if (!aorta_capture_branch_open(&branch->base, index, stream->base.name)) {

@@ -15,7 +15,7 @@ struct gpu_stream;
 struct gpu_note;
 struct gpu_notes { /* without repetition; zeros: empty */
     struct gpu_note **items;
-    size_t count;
+    size_t count, capacity;
 };
 aorta_status aorta_gpu_notes_read(const struct gpu_notes *notes); /* the first failure */
 void aorta_gpu_notes_free(struct gpu_notes *notes);

@@ -57,7 +57,7 @@ struct gpu_prepared_launch { /* one launch with everything that the vendor's cal
 struct gpu_prepared {
     struct aorta_prepared base;
     struct gpu_prepared_launch *launches;
-    size_t count;
+    size_t count, capacity;
 };
 /* What aorta_gpu_launch does on a stream that prepares. */
 aorta_status aorta_gpu_prepared_add(struct gpu_stream *stream, const struct aorta_gpu_entry *entry,

@@ -3,6 +3,7 @@
  * A host call after each such kernel would report a failure in the stream's order, but delays the stream for as long
  * as the vendor's thread needs to wake: 0.3 ms a call in a graph on an H100. So nothing is queued, and the note is read
  * whenever the host learns that work has ended. */
+#include "base/array.h"
 #include "device/gpu/stream.h"
 
 #include <stdlib.h>
@@ -49,9 +50,7 @@ static bool holds(const struct gpu_notes *notes, aorta_status (*check)(void *use
 }
 
 static bool append(struct gpu_notes *notes, struct gpu_note *note) {
-    struct gpu_note **grown = realloc(notes->items, (notes->count + 1) * sizeof(struct gpu_note *));
-    if (!grown) return false;
-    notes->items = grown;
+    if (!aorta_array_fit(&notes->items, &notes->capacity, notes->count + 1, sizeof *notes->items)) return false;
     atomic_fetch_add(&note->references, 1);
     notes->items[notes->count++] = note;
     return true;

@@ -1,4 +1,5 @@
 /* Prepared launches: the kernel's own launch function runs once, and what it would queue is stored. */
+#include "base/array.h"
 #include "device/gpu/stream.h"
 
 #include <stdlib.h>
@@ -15,9 +16,9 @@ aorta_status aorta_gpu_prepared_add(struct gpu_stream *stream, const struct aort
         if (!launch.grid.blocks[i]) launch.grid.blocks[i] = 1;
         if (!launch.grid.threads[i]) launch.grid.threads[i] = 1;
     }
-    struct gpu_prepared_launch *launches = realloc(prepared->launches, (prepared->count + 1) * sizeof *launches);
-    if (launches) prepared->launches = launches;
-    launch.args = launches ? aligned_alloc(16, (bytes + 16) / 16 * 16) : NULL;
+    const bool fits =
+        aorta_array_fit(&prepared->launches, &prepared->capacity, prepared->count + 1, sizeof *prepared->launches);
+    launch.args = fits ? aligned_alloc(16, (bytes + 16) / 16 * 16) : NULL;
     if (!launch.args) return AORTA_ERROR(AORTA_MEMORY, "no host memory to prepare kernel %s", entry->name);
     memcpy(launch.args, args, bytes);
     prepared->launches[prepared->count++] = launch;

@@ -32,7 +32,7 @@ struct gpu_branch { /* what one stream does in a capture */
 struct gpu_capture {
     struct capture_state state;
     struct gpu_branch **branches;
-    size_t branch_count;
+    size_t branch_count, branch_capacity;
     struct gpu_run *run; /* NULL: no host call inside */
     struct gpu_notes notes;
 };
