@@ -336,6 +336,16 @@ static bool is_named(struct aorta_json_value name, const char *text) {
     return name.length == length + 2 && !memcmp(name.text + 1, text, length);
 }
 
+/* What the profiler marks itself: files of 2021 have it among the operations. */
+static bool is_mark(struct aorta_json_value name) {
+    static const char *const marks[] = {"\"ProfilerStep#", "\"enumerate(DataLoader)#", "\"Optimizer."};
+    for (size_t i = 0; i < COUNT(marks); i++) {
+        const size_t length = strlen(marks[i]);
+        if (name.length > length && !memcmp(name.text, marks[i], length)) return true;
+    }
+    return false;
+}
+
 /* Recorded with enable_cuda_sync_events. A wait for a whole context says no more than its call. */
 static void add_wait(struct trace_kineto *kineto, const struct kineto_event *event) {
     struct aorta_json_value name = event->field[FIELD_NAME];
@@ -444,7 +454,7 @@ static aorta_status read_event(struct trace_kineto *kineto, struct aorta_json_va
         add_call(kineto, &event);
         break;
     case CATEGORY_OPERATION:
-        add_operation(kineto, &event);
+        (is_mark(name) ? add_annotation : add_operation)(kineto, &event);
         break;
     case CATEGORY_FUNCTION:
         add_function(kineto, &event);

@@ -13,6 +13,8 @@ static const double LAUNCH_NS = 2200;  /* a call that launches, without CUPTI */
 static const double MOST_NS = 5000;    /* CUPTI within one call; more is the call's own */
 static const double OUTSIDE_NS = 300;  /* CUPTI outside of the stamps of a call that launches, on either side, and */
 static const double QUIET_NS = 100;    /* … of calls that enqueue nothing, at most what it costs within a launch */
+static const double ENTER_NS = 3000;   /* of what stands before an operation in another one, the profiler's at most, */
+static const double LEAVE_NS = 1000;   /* … and after it */
 static const double FAST = 0.05;       /* the quantile that counts as what an interval takes at least */
 static const double ALIKE = 1.5;       /* pairs within this of the lowest quarter only pass through */
 static const double PACE = 1.6;        /* how much slower the rest runs for each share of stamps, */
@@ -325,6 +327,10 @@ static double at_least(double value, double least) {
     return value > least ? value : least;
 }
 
+static double at_most(double value, double most) {
+    return value < most ? value : most;
+}
+
 /* The spread of the step that the moment is in. */
 static struct spread *spread_at(const struct aorta_recording_cost *cost, int64_t time_ns) {
     size_t step = 0, high = cost->step_count; /* steps that begin until then */
@@ -373,8 +379,8 @@ static void calibrate_operations(const struct pairs *groups, size_t count, doubl
         add_spreads(spreads, group);
     }
     if (weight <= 0) return;
-    cost->enter_ns = at_least(cost->enter_ns / weight - HOP_NS * HOP_BEFORE, 0);
-    cost->leave_ns = at_least(cost->leave_ns / weight - HOP_NS * (1 - HOP_BEFORE), 0);
+    cost->enter_ns = at_least(at_most(cost->enter_ns / weight - HOP_NS * HOP_BEFORE, ENTER_NS), 0);
+    cost->leave_ns = at_least(at_most(cost->leave_ns / weight - HOP_NS * (1 - HOP_BEFORE), LEAVE_NS), 0);
 }
 
 static void calibrate_stamps(const struct pairs *groups, size_t count, double *scratch,
@@ -384,12 +390,13 @@ static void calibrate_stamps(const struct pairs *groups, size_t count, double *s
     for (int i = 0; i < AORTA_STAMPED_LAUNCH; i++) stamp[i] = all;
     for (size_t i = 0; i < count; i++) {
         if (is_of(&groups[i], AORTA_STAMPED_ENGINE, AORTA_STAMPED_NODE)) {
-            const double enter_ns = at_least(groups[i].before_ns - HOP_NS, all.enter_ns);
+            const double enter_ns = at_least(at_most(groups[i].before_ns - HOP_NS, ENTER_NS), all.enter_ns);
             stamp[AORTA_STAMPED_ENGINE].enter_ns = stamp[AORTA_STAMPED_NODE].enter_ns = enter_ns;
             add_spreads(cost, &groups[i]);
         }
         if (is_of(&groups[i], AORTA_STAMPED_FUNCTION, AORTA_STAMPED_FUNCTION))
-            stamp[AORTA_STAMPED_FUNCTION] = (struct aorta_stamp_cost){groups[i].before_ns, groups[i].after_ns};
+            stamp[AORTA_STAMPED_FUNCTION] = (struct aorta_stamp_cost){at_most(groups[i].before_ns, LEAVE_NS),
+                                                                      at_most(groups[i].after_ns, LEAVE_NS)};
     }
 }
 

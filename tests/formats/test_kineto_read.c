@@ -345,6 +345,18 @@ static void old_layouts(void **state) {
     assert_int_equal(t->work[0].bytes, 64);
     assert_int_equal(t->warnings[AORTA_REASON_NO_STREAM].count, 1);
     aorta_trace_free(t);
+    t = read_text(
+        "[{\"ph\":\"X\",\"cat\":\"Operator\",\"name\":\"ProfilerStep#5\",\"pid\":1,\"tid\":\"1\",\"ts\":0,\"dur\":9},"
+        "{\"ph\":\"X\",\"cat\":\"Operator\",\"name\":\"enumerate(DataLoader)#x.__next__\",\"pid\":1,\"tid\":\"1\","
+        "\"ts\":1,\"dur\":2},"
+        "{\"ph\":\"X\",\"cat\":\"Operator\",\"name\":\"aten::add\",\"pid\":1,\"tid\":\"1\",\"ts\":4,\"dur\":1},"
+        "{\"ph\":\"X\",\"cat\":\"Kernel\",\"name\":\"k\",\"pid\":0,\"tid\":\"stream 7\",\"ts\":5,\"dur\":1}]");
+    assert_int_equal(t->step_count, 1);
+    assert_int_equal(t->steps[0].number, 5);
+    assert_int_equal(t->call_count, 1);
+    assert_int_equal(t->calls[0].kind, AORTA_CALL_DATA_WAIT);
+    assert_int_equal(t->operation_count, 2); /* the loader's range is one, too */
+    aorta_trace_free(t);
 }
 
 static void hardware_queues(void **state) {
