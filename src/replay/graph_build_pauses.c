@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-enum { PLACES = AORTA_WITHOUT_PAUSES_ELSE - AORTA_WITHOUT_PAUSE };
+enum { PLACES = AORTA_WITHOUT_HOST_PAUSE_ELSE - AORTA_WITHOUT_HOST_PAUSE };
 
 struct place {
     size_t begin, end; /* of the sorted pauses */
@@ -30,8 +30,8 @@ static void keep_longest(struct place *longest, struct place place) {
 
 static uint32_t removal_of(const struct place *longest, size_t pause) {
     for (int i = 0; i < PLACES; i++)
-        if (pause >= longest[i].begin && pause < longest[i].end) return (uint32_t)(AORTA_WITHOUT_PAUSE + i);
-    return AORTA_WITHOUT_PAUSES_ELSE;
+        if (pause >= longest[i].begin && pause < longest[i].end) return (uint32_t)(AORTA_WITHOUT_HOST_PAUSE + i);
+    return AORTA_WITHOUT_HOST_PAUSE_ELSE;
 }
 
 void aorta_place_pauses(struct aorta_graph_builder *builder) {

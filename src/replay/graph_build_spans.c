@@ -256,9 +256,9 @@ static void end_collective(const struct spans *spans, uint32_t row, uint32_t sta
     uint32_t point = spans->builder->first_arrival + span->collective;
     aorta_graph_edge(graph, start, point, 0, AORTA_EDGE_ARRIVAL, false);
     uint32_t edge = aorta_graph_edge(graph, point, end, INT64_MAX, AORTA_EDGE_TRANSFER, false);
-    if (collective->best_ns >= 0) aorta_graph_change(graph, edge, AORTA_WITHOUT_SLOWNESS, collective->best_ns);
+    if (collective->best_ns >= 0) aorta_graph_change(graph, edge, AORTA_WITHOUT_SLOW_COLLECTIVE, collective->best_ns);
     if (collective->piece_ns >= 0 && spans->last_reduction[row])
-        aorta_graph_change(graph, edge, AORTA_WITHOUT_EXPOSURE, collective->piece_ns);
+        aorta_graph_change(graph, edge, AORTA_WITHOUT_EXPOSED_COLLECTIVE, collective->piece_ns);
     aorta_graph_edge(graph, start, end, 0, AORTA_EDGE_KERNEL, false);
 }
 

@@ -6,34 +6,28 @@
 /* ---- the removals ---- */
 
 #define EDGE(kind) (UINT32_C(1) << AORTA_EDGE_##kind)
-#define PAUSE_GONE "the host goes on at once where nothing of it was recorded for long"
 
 /* What a removal does to edges, by their kind. Where a rule depends on the edge (which kernels are slower, which
  * collectives), the graph has a list of changes instead. */
 static const struct removal {
     const char *cause, *description;
+    bool late;     /* the cause makes a rank late */
     uint32_t free; /* take no time */
     uint32_t off;  /* do not hold */
     uint32_t on;   /* alternatives that hold */
 } removals[AORTA_REMOVAL_COUNT] = {
-    [AORTA_WITHOUT_LAUNCHES] = {"host_launch", "launches cost the host nothing, as in a graph",
-                                EDGE(GAP) | EDGE(CALL) | EDGE(HANDOVER), EDGE(WAIT_QUEUE), EDGE(ORDER)},
-    [AORTA_WITHOUT_SYNC] = {"host_sync", "calls that wait for the device return at once", EDGE(CALL_SYNC), EDGE(WAIT),
-                            0},
-    [AORTA_WITHOUT_PAUSE] = {"host_pause", PAUSE_GONE, 0, 0, 0},
-    [AORTA_WITHOUT_PAUSE_2] = {"host_pause", PAUSE_GONE, 0, 0, 0},
-    [AORTA_WITHOUT_PAUSE_3] = {"host_pause", PAUSE_GONE, 0, 0, 0},
-    [AORTA_WITHOUT_PAUSES_ELSE] = {"host_pause", PAUSE_GONE, 0, 0, 0},
-    [AORTA_WITHOUT_DATA_WAIT] = {"data_wait", "the input is ready when it is needed", EDGE(DATA), 0, 0},
-    [AORTA_WITHOUT_ALLOCATION] = {"allocation", "device memory is neither taken nor given back within the step",
-                                  EDGE(CALL_MEMORY), EDGE(WAIT_MEMORY), 0},
-    [AORTA_WITHOUT_COPIES] = {"copy", "copies run beside compute", EDGE(COPY), EDGE(WAIT_COPY), 0},
-    [AORTA_WITHOUT_STRAGGLER] = {"straggler", "each rank's kernels take as long as those of the others", 0, 0, 0},
-    [AORTA_WITHOUT_SLOWNESS] = {"slow_collective", "collectives reach the bandwidth of their size", 0, 0, 0},
-    [AORTA_WITHOUT_SHARING] = {"serialized_streams", "streams share neither queue nor communicator", 0, EDGE(QUEUE), 0},
-    [AORTA_WITHOUT_EXPOSURE] = {"exposed_collective", "collectives run one unit ahead of the compute that needs them",
-                                0, EDGE(READY) | EDGE(CONSUME), EDGE(EARLIER)},
-    [AORTA_WITHOUT_CONTENTION] = {"contention", "kernels beside collectives are as fast as alone", 0, 0, 0},
+#define NO_REMOVAL(name, ...)
+#define REMOVAL(name, ...) [AORTA_WITHOUT_##name] = {__VA_ARGS__},
+#define REMOVAL_BY_PLACE(name, ...)                                                                                    \
+    [AORTA_WITHOUT_##name] = {__VA_ARGS__}, [AORTA_WITHOUT_##name##_2] = {__VA_ARGS__},                                \
+    [AORTA_WITHOUT_##name##_3] = {__VA_ARGS__}, [AORTA_WITHOUT_##name##_ELSE] = {__VA_ARGS__},
+#define CAUSE(name, key, plain, by_kind, at_place, sentence, in_steps, in_traces, removal, ...)                        \
+    removal(name, key, __VA_ARGS__)
+#include "replay/causes.def"
+#undef CAUSE
+#undef REMOVAL_BY_PLACE
+#undef REMOVAL
+#undef NO_REMOVAL
 };
 
 const char *aorta_removal_cause(enum aorta_removal removal) {
@@ -73,11 +67,9 @@ static bool lag_of(const struct aorta_graph *graph, uint32_t edge, const struct 
 /* Who waits for a late rank has a collective that waits beside its kernels. Without what made that rank late they would
  * be as fast as alone; while the rank is still waited for, that changes nothing. */
 static uint32_t with_waiting(uint32_t removed) {
-    static const enum aorta_removal delays[] = {
-        AORTA_WITHOUT_STRAGGLER,   AORTA_WITHOUT_PAUSE,     AORTA_WITHOUT_PAUSE_2, AORTA_WITHOUT_PAUSE_3,
-        AORTA_WITHOUT_PAUSES_ELSE, AORTA_WITHOUT_DATA_WAIT, AORTA_WITHOUT_SYNC,    AORTA_WITHOUT_ALLOCATION};
-    for (size_t i = 0; i < sizeof delays / sizeof *delays; i++)
-        if (removed & aorta_removal_bit(delays[i])) return removed | aorta_removal_bit(AORTA_WITHOUT_WAITING);
+    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++)
+        if (removals[i].late && removed & aorta_removal_bit((enum aorta_removal)i))
+            return removed | aorta_removal_bit(AORTA_WITHOUT_WAITING);
     return removed;
 }
 

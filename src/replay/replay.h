@@ -8,22 +8,19 @@
 
 #include "replay/graph.h"
 
-/* What can be removed; a row of the table in replay.c each. */
+/* What can be removed: AORTA_WITHOUT_HOST_LAUNCH, … of the rows of causes.def; of pauses of the host those at the place
+ * in the program where most of them are, at the next two places, and at all others. */
 enum aorta_removal {
-    AORTA_WITHOUT_LAUNCHES, /* host_launch */
-    AORTA_WITHOUT_SYNC,     /* host_sync */
-    AORTA_WITHOUT_PAUSE,    /* host_pause: at the place in the program where most of it is, */
-    AORTA_WITHOUT_PAUSE_2,  /* … at the next two places, */
-    AORTA_WITHOUT_PAUSE_3,
-    AORTA_WITHOUT_PAUSES_ELSE, /* … and at all others */
-    AORTA_WITHOUT_DATA_WAIT,   /* data_wait */
-    AORTA_WITHOUT_ALLOCATION,  /* allocation */
-    AORTA_WITHOUT_COPIES,      /* copy */
-    AORTA_WITHOUT_STRAGGLER,   /* straggler */
-    AORTA_WITHOUT_SLOWNESS,    /* slow_collective */
-    AORTA_WITHOUT_SHARING,     /* serialized_streams */
-    AORTA_WITHOUT_EXPOSURE,    /* exposed_collective */
-    AORTA_WITHOUT_CONTENTION,  /* contention */
+#define NO_REMOVAL(name)
+#define REMOVAL(name) AORTA_WITHOUT_##name,
+#define REMOVAL_BY_PLACE(name)                                                                                         \
+    AORTA_WITHOUT_##name, AORTA_WITHOUT_##name##_2, AORTA_WITHOUT_##name##_3, AORTA_WITHOUT_##name##_ELSE,
+#define CAUSE(name, key, plain, by_kind, at_place, sentence, in_steps, in_traces, removal, ...) removal(name)
+#include "replay/causes.def"
+#undef CAUSE
+#undef REMOVAL_BY_PLACE
+#undef REMOVAL
+#undef NO_REMOVAL
     AORTA_REMOVAL_COUNT,
     AORTA_WITHOUT_WAITING = AORTA_REMOVAL_COUNT, /* of changes only: goes with every cause that makes a rank late */
 };

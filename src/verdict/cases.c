@@ -212,8 +212,8 @@ static void say_slowest_gemm(const struct aorta_trace_analysis *analysis, struct
 
 static void (*const say[AORTA_CAUSE_COUNT])(const struct aorta_trace_analysis *, struct aorta_finding *,
                                             struct aorta_text *) = {
-#define CAUSE(name, key, plain, by_kind, at_place, sentence, in_steps, in_traces) in_traces,
-#include "verdict/causes.def"
+#define CAUSE(name, key, plain, by_kind, at_place, sentence, in_steps, in_traces, ...) in_traces,
+#include "replay/causes.def"
 #undef CAUSE
 };
 

@@ -16,8 +16,8 @@ static const struct {
     const char *key, *plain;
     bool by_kind, at_place;
 } causes[AORTA_CAUSE_COUNT] = {
-#define CAUSE(name, key, plain, by_kind, at_place, sentence, in_steps, in_traces) {key, plain, by_kind, at_place},
-#include "verdict/causes.def"
+#define CAUSE(name, key, plain, by_kind, at_place, sentence, in_steps, in_traces, ...) {key, plain, by_kind, at_place},
+#include "replay/causes.def"
 #undef CAUSE
 };
 

@@ -8,8 +8,8 @@
 #include "timeline/analysis.h"
 
 enum aorta_cause {
-#define CAUSE(name, key, plain, by_kind, at_place, sentence, in_steps, in_traces) AORTA_CAUSE_##name,
-#include "verdict/causes.def"
+#define CAUSE(name, key, plain, by_kind, at_place, sentence, in_steps, in_traces, ...) AORTA_CAUSE_##name,
+#include "replay/causes.def"
 #undef CAUSE
     AORTA_CAUSE_COUNT
 };

@@ -172,8 +172,8 @@ static const struct {
     const char *sentence;
     void (*say)(struct subject *);
 } words[AORTA_CAUSE_COUNT] = {
-#define CAUSE(name, key, plain, by_kind, at_place, sentence, in_steps, in_traces) {sentence, in_steps},
-#include "verdict/causes.def"
+#define CAUSE(name, key, plain, by_kind, at_place, sentence, in_steps, in_traces, ...) {sentence, in_steps},
+#include "replay/causes.def"
 #undef CAUSE
 };
 

@@ -201,10 +201,10 @@ static void remove_launches(struct sim_op *op) {
 
 static void remove_from(struct sim_op *op, uint32_t removal, int64_t pause_becomes_ns) {
     switch (removal) {
-    case AORTA_WITHOUT_LAUNCHES:
+    case AORTA_WITHOUT_HOST_LAUNCH:
         remove_launches(op);
         break;
-    case AORTA_WITHOUT_SYNC:
+    case AORTA_WITHOUT_HOST_SYNC:
         op->gone |= op->kind == SIM_SYNC;
         break;
     case AORTA_WITHOUT_DATA_WAIT:
@@ -213,16 +213,16 @@ static void remove_from(struct sim_op *op, uint32_t removal, int64_t pause_becom
     case AORTA_WITHOUT_ALLOCATION:
         op->gone |= op->kind == SIM_ALLOCATE;
         break;
-    case AORTA_WITHOUT_COPIES:
+    case AORTA_WITHOUT_COPY:
         op->gone |= op->kind == SIM_COPY || op->kind == SIM_COPY_SYNC;
         break;
     case AORTA_WITHOUT_STRAGGLER:
         op->gone |= op->kind == SIM_EXTRA;
         break;
-    case AORTA_WITHOUT_PAUSE:
+    case AORTA_WITHOUT_HOST_PAUSE:
         if (op->kind == SIM_PAUSE) op->ns = pause_becomes_ns;
         break;
-    case AORTA_WITHOUT_SLOWNESS:
+    case AORTA_WITHOUT_SLOW_COLLECTIVE:
         if (op->kind == SIM_COLLECTIVE && op->best_ns) op->ns = op->best_ns;
         break;
     case AORTA_WITHOUT_CONTENTION:
@@ -234,8 +234,8 @@ static void remove_from(struct sim_op *op, uint32_t removal, int64_t pause_becom
 }
 
 void sim_remove(struct sim *sim, uint32_t removal, int64_t pause_becomes_ns) {
-    if (removal == AORTA_WITHOUT_SHARING) sim->one_queue = false;
-    for (int r = 0; r < sim->rank_count && removal != AORTA_WITHOUT_SHARING; r++)
+    if (removal == AORTA_WITHOUT_SERIALIZED_STREAMS) sim->one_queue = false;
+    for (int r = 0; r < sim->rank_count && removal != AORTA_WITHOUT_SERIALIZED_STREAMS; r++)
         for (int i = 0; i < sim->ranks[r].count; i++) remove_from(&sim->ranks[r].ops[i], removal, pause_becomes_ns);
 }
 

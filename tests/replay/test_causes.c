@@ -78,7 +78,7 @@ static void launches_that_the_device_waits_for(void **unused) {
         kernel(&sim, 0, 0, 10 * US, SIM_NONE);
         host(&sim, 0, SIM_OWN, 30 * US);
     }
-    check_gain(&sim, AORTA_WITHOUT_LAUNCHES, 99 * 23 * US);
+    check_gain(&sim, AORTA_WITHOUT_HOST_LAUNCH, 99 * 23 * US);
     sim_free(&sim);
 }
 
@@ -91,7 +91,7 @@ static void launches_that_the_device_hides(void **unused) {
         kernel(&sim, 0, 0, 100 * US, SIM_NONE);
         host(&sim, 0, SIM_OWN, 30 * US);
     }
-    check_gain(&sim, AORTA_WITHOUT_LAUNCHES, 0);
+    check_gain(&sim, AORTA_WITHOUT_HOST_LAUNCH, 0);
     sim_free(&sim);
 }
 
@@ -105,8 +105,8 @@ static void what_the_host_hides_is_not_taken_for_parallel(void **unused) {
         before = kernel(&sim, 0, i % 2, 10 * US, before);
         host(&sim, 0, SIM_OWN, 30 * US);
     }
-    struct aorta_gains gains = check_gain(&sim, AORTA_WITHOUT_LAUNCHES, 19 * 23 * US);
-    assert_true(gains.measured_ns - gains.gain_ns[AORTA_WITHOUT_LAUNCHES] >= 20 * 11 * US);
+    struct aorta_gains gains = check_gain(&sim, AORTA_WITHOUT_HOST_LAUNCH, 19 * 23 * US);
+    assert_true(gains.measured_ns - gains.gain_ns[AORTA_WITHOUT_HOST_LAUNCH] >= 20 * 11 * US);
     sim_free(&sim);
 }
 
@@ -122,7 +122,7 @@ static void waits_take_the_lead_of_the_host_away(void **unused) {
         host(&sim, 0, SIM_SYNC, 0);
         host(&sim, 0, SIM_OWN, 40 * US);
     }
-    check_gain(&sim, AORTA_WITHOUT_SYNC, 49 * 49 * US);
+    check_gain(&sim, AORTA_WITHOUT_HOST_SYNC, 49 * 49 * US);
     sim_free(&sim);
 }
 
@@ -135,8 +135,8 @@ static void waits_of_a_host_that_is_late_anyhow(void **unused) {
         host(&sim, 0, SIM_OWN, 200 * US);
         host(&sim, 0, SIM_SYNC, 0);
     }
-    struct aorta_gains gains = check_gain(&sim, AORTA_WITHOUT_SYNC, 49 * 5 * US); /* the calls themselves */
-    assert_true(gains.gain_ns[AORTA_WITHOUT_SYNC] < 0.03 * gains.measured_ns);
+    struct aorta_gains gains = check_gain(&sim, AORTA_WITHOUT_HOST_SYNC, 49 * 5 * US); /* the calls themselves */
+    assert_true(gains.gain_ns[AORTA_WITHOUT_HOST_SYNC] < 0.03 * gains.measured_ns);
     sim_free(&sim);
 }
 
@@ -177,7 +177,7 @@ static const struct {
     enum sim_kind kind;
     enum aorta_removal removal;
 } host_causes[] = {
-    {SIM_PAUSE, AORTA_WITHOUT_PAUSE},
+    {SIM_PAUSE, AORTA_WITHOUT_HOST_PAUSE},
     {SIM_DATA, AORTA_WITHOUT_DATA_WAIT},
     {SIM_ALLOCATE, AORTA_WITHOUT_ALLOCATION},
 };
@@ -219,10 +219,10 @@ static void pauses_have_places(void **unused) {
         kernel(&sim, 0, 0, 10 * US, SIM_NONE);
     }
     struct aorta_gains gains = gains_of(&sim);
-    close_to(gains.gain_ns[AORTA_WITHOUT_PAUSE], 4 * 9 * MS, 50 * US);
-    close_to(gains.gain_ns[AORTA_WITHOUT_PAUSE_2], 4 * 5 * MS, 50 * US);
-    close_to(gains.gain_ns[AORTA_WITHOUT_PAUSE_3], 4 * 3 * MS, 50 * US);
-    close_to(gains.gain_ns[AORTA_WITHOUT_PAUSES_ELSE], 4 * 2 * MS, 50 * US);
+    close_to(gains.gain_ns[AORTA_WITHOUT_HOST_PAUSE], 4 * 9 * MS, 50 * US);
+    close_to(gains.gain_ns[AORTA_WITHOUT_HOST_PAUSE_2], 4 * 5 * MS, 50 * US);
+    close_to(gains.gain_ns[AORTA_WITHOUT_HOST_PAUSE_3], 4 * 3 * MS, 50 * US);
+    close_to(gains.gain_ns[AORTA_WITHOUT_HOST_PAUSE_ELSE], 4 * 2 * MS, 50 * US);
     sim_free(&sim);
 }
 
@@ -238,7 +238,7 @@ static void copies_in_the_way(void **unused) {
         sim_add(&sim, 0, (struct sim_op){.kind = SIM_COPY_SYNC, .ns = 2 * MS, .after = SIM_NONE});
         kernel(&sim, 0, 0, 300 * US, SIM_NONE);
     }
-    check_gain(&sim, AORTA_WITHOUT_COPIES, 10 * 2 * MS);
+    check_gain(&sim, AORTA_WITHOUT_COPY, 10 * 2 * MS);
     sim_free(&sim);
 }
 
@@ -250,7 +250,7 @@ static void copies_beside_compute(void **unused) {
         sim_add(&sim, 0, (struct sim_op){.kind = SIM_COPY, .stream = 1, .ns = 200 * US, .after = SIM_NONE});
         kernel(&sim, 0, 0, 300 * US, SIM_NONE);
     }
-    check_gain(&sim, AORTA_WITHOUT_COPIES, 0);
+    check_gain(&sim, AORTA_WITHOUT_COPY, 0);
     sim_free(&sim);
 }
 
@@ -312,7 +312,7 @@ static void collectives_below_their_bandwidth(void **unused) {
                 sim.ranks[r].ops[before].best_ns = 1 * MS;
             }
         }
-        check_gain(&sim, AORTA_WITHOUT_SLOWNESS, hidden ? 0 : 10 * 2 * MS);
+        check_gain(&sim, AORTA_WITHOUT_SLOW_COLLECTIVE, hidden ? 0 : 10 * 2 * MS);
         sim_free(&sim);
     }
 }
@@ -342,10 +342,10 @@ static void gathers_without_prefetch(void **unused) {
     struct sim sim = layers(false), ahead = layers(true);
     struct aorta_gains gains = gains_of(&sim);
     sim_run(&ahead);
-    close_to(gains.gain_ns[AORTA_WITHOUT_EXPOSURE], longest(&sim) - longest(&ahead), 10 * US);
-    close_to(gains.gain_ns[AORTA_WITHOUT_EXPOSURE], 11 * 401 * US, 50 * US);
+    close_to(gains.gain_ns[AORTA_WITHOUT_EXPOSED_COLLECTIVE], longest(&sim) - longest(&ahead), 10 * US);
+    close_to(gains.gain_ns[AORTA_WITHOUT_EXPOSED_COLLECTIVE], 11 * 401 * US, 50 * US);
     /* With prefetch only the first gather is exposed, and nothing can hide that. */
-    close_to(gains_of(&ahead).gain_ns[AORTA_WITHOUT_EXPOSURE], 0, 10 * US);
+    close_to(gains_of(&ahead).gain_ns[AORTA_WITHOUT_EXPOSED_COLLECTIVE], 0, 10 * US);
     sim_free(&sim);
     sim_free(&ahead);
 }
@@ -374,9 +374,9 @@ static void reductions_without_slack(void **unused) {
     struct sim sim = reductions(false), ahead = reductions(true);
     struct aorta_gains gains = gains_of(&sim);
     sim_run(&ahead);
-    close_to(gains.gain_ns[AORTA_WITHOUT_EXPOSURE], longest(&sim) - longest(&ahead), 10 * US);
-    close_to(gains.gain_ns[AORTA_WITHOUT_EXPOSURE], 11 * 401 * US, 50 * US);
-    close_to(gains_of(&ahead).gain_ns[AORTA_WITHOUT_EXPOSURE], 0, 10 * US);
+    close_to(gains.gain_ns[AORTA_WITHOUT_EXPOSED_COLLECTIVE], longest(&sim) - longest(&ahead), 10 * US);
+    close_to(gains.gain_ns[AORTA_WITHOUT_EXPOSED_COLLECTIVE], 11 * 401 * US, 50 * US);
+    close_to(gains_of(&ahead).gain_ns[AORTA_WITHOUT_EXPOSED_COLLECTIVE], 0, 10 * US);
     sim_free(&sim);
     sim_free(&ahead);
 }
@@ -401,7 +401,7 @@ static void one_large_reduction(void **unused) {
         recording.collectives[0].piece_ns = pieces ? 1 * MS : -1;
         check_ok(aorta_graph_make(&recording.recording, &graph));
         check_ok(aorta_gains_measure(&graph, &gains));
-        close_to(gains.gain_ns[AORTA_WITHOUT_EXPOSURE], pieces ? 9 * MS : 0, 1);
+        close_to(gains.gain_ns[AORTA_WITHOUT_EXPOSED_COLLECTIVE], pieces ? 9 * MS : 0, 1);
         sim_recording_free(&recording);
         aorta_graph_free(&graph);
     }
@@ -418,10 +418,10 @@ static void a_symptom_gains_nothing_beyond_its_origin(void **unused) {
         if (i == 100) host(&sim, 0, SIM_PAUSE, 30 * MS);
     }
     struct aorta_gains gains = gains_of(&sim);
-    assert_int_equal(gains.order[0], AORTA_WITHOUT_PAUSE);
-    assert_true(gains.gain_ns[AORTA_WITHOUT_LAUNCHES] > 3 * MS);
-    close_to(gains.beyond_ns[AORTA_WITHOUT_LAUNCHES], 0, 1);
-    close_to(gains.beyond_ns[AORTA_WITHOUT_PAUSE], gains.gain_ns[AORTA_WITHOUT_PAUSE], 1);
+    assert_int_equal(gains.order[0], AORTA_WITHOUT_HOST_PAUSE);
+    assert_true(gains.gain_ns[AORTA_WITHOUT_HOST_LAUNCH] > 3 * MS);
+    close_to(gains.beyond_ns[AORTA_WITHOUT_HOST_LAUNCH], 0, 1);
+    close_to(gains.beyond_ns[AORTA_WITHOUT_HOST_PAUSE], gains.gain_ns[AORTA_WITHOUT_HOST_PAUSE], 1);
     sim_free(&sim);
 }
 
@@ -463,7 +463,7 @@ static void streams_that_share_a_queue(void **unused) {
                 collective(&sim, r, 1, 500 * US, SIM_NONE, AORTA_REPLAY_OTHER);
             }
         }
-        struct aorta_gains gains = check_gain(&sim, AORTA_WITHOUT_SHARING, shared ? 20 * 500 * US : 0);
+        struct aorta_gains gains = check_gain(&sim, AORTA_WITHOUT_SERIALIZED_STREAMS, shared ? 20 * 500 * US : 0);
         assert_true(gains.unexplained_share < 0.01);
         sim_free(&sim);
     }
@@ -496,7 +496,7 @@ static void dependencies_that_the_file_does_not_name(void **unused) {
             sim.ranks[r].ops[before].best_ns = 100 * US;
         }
     }
-    struct aorta_gains gains = check_gain(&sim, AORTA_WITHOUT_SLOWNESS, 20 * 200 * US);
+    struct aorta_gains gains = check_gain(&sim, AORTA_WITHOUT_SLOW_COLLECTIVE, 20 * 200 * US);
     assert_true(gains.inferred_share > 0.9);
     assert_true(gains.unexplained_share < 0.01);
     sim_free(&sim);
@@ -515,7 +515,7 @@ static void threads_that_wait_for_each_other(void **unused) {
             if (turn % 2) sim_add(&sim, 0, (struct sim_op){.kind = SIM_SYNC, .after = SIM_NONE, .thread = turn % 2});
         }
     }
-    struct aorta_gains gains = check_gain(&sim, AORTA_WITHOUT_SYNC, 60 * 9 * US);
+    struct aorta_gains gains = check_gain(&sim, AORTA_WITHOUT_HOST_SYNC, 60 * 9 * US);
     assert_true(gains.unexplained_share < 0.01);
     sim_free(&sim);
 }
@@ -535,7 +535,7 @@ static void launches_that_find_the_queue_full(void **unused) {
     for (int r = 0; r < 2; r++) collective(&sim, r, 0, 100 * US, SIM_NONE, AORTA_REPLAY_OTHER);
     struct aorta_gains gains = gains_of(&sim);
     close_to(gains.gain_ns[AORTA_WITHOUT_STRAGGLER], truth(&sim, AORTA_WITHOUT_STRAGGLER), 0.01 * gains.measured_ns);
-    close_to(gains.gain_ns[AORTA_WITHOUT_LAUNCHES], 0, 10 * US);
+    close_to(gains.gain_ns[AORTA_WITHOUT_HOST_LAUNCH], 0, 10 * US);
     sim_free(&sim);
 }
 
@@ -583,9 +583,9 @@ static void two_that_gain_together(void **unused) {
         kernel(&sim, 0, 0, 50 * US, copy);
     }
     struct aorta_gains gains = gains_of(&sim);
-    const double both = gains.beyond_ns[AORTA_WITHOUT_DATA_WAIT] + gains.beyond_ns[AORTA_WITHOUT_COPIES];
+    const double both = gains.beyond_ns[AORTA_WITHOUT_DATA_WAIT] + gains.beyond_ns[AORTA_WITHOUT_COPY];
     close_to(gains.gain_ns[AORTA_WITHOUT_DATA_WAIT], 0, 10 * US);
-    close_to(gains.gain_ns[AORTA_WITHOUT_COPIES], 0, 10 * US);
+    close_to(gains.gain_ns[AORTA_WITHOUT_COPY], 0, 10 * US);
     assert_true(both > TURNS * 120 * US);
     close_to(gains.beyond_ns[AORTA_WITHOUT_CONTENTION], 0, 1); /* there is none */
     sim_free(&sim);

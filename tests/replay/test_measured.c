@@ -125,7 +125,7 @@ static void check_gain(const struct case_of *with, const struct case_of *without
     if (gain_us < 0.8 * truth_us || gain_us > 1.2 * truth_us)
         fail_msg("%s: %.1f us instead of %.1f", aorta_removal_cause(removal), gain_us, truth_us);
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) /* a host that does not wait for the device hides everything else */
-        if (i != AORTA_WITHOUT_SYNC && gains.gain_ns[i] > gains.gain_ns[removal])
+        if (i != AORTA_WITHOUT_HOST_SYNC && gains.gain_ns[i] > gains.gain_ns[removal])
             fail_msg("%s gains more than %s", aorta_removal_cause((enum aorta_removal)i), aorta_removal_cause(removal));
     end(&run);
     end(&other);
@@ -147,14 +147,14 @@ static void a_rank_computes_longer(void **state) {
 static void the_host_pauses_between_launches(void **state) {
     (void)state;
     check_gain(&(struct case_of){.pause_us = 3000, .ahead = true}, &(struct case_of){.ahead = true},
-               AORTA_WITHOUT_PAUSE);
+               AORTA_WITHOUT_HOST_PAUSE);
 }
 
 static void gathers_are_not_prefetched(void **state) {
     (void)state;
-    check_gain(&(struct case_of){0}, &(struct case_of){.ahead = true}, AORTA_WITHOUT_EXPOSURE);
+    check_gain(&(struct case_of){0}, &(struct case_of){.ahead = true}, AORTA_WITHOUT_EXPOSED_COLLECTIVE);
     check_gain(&(struct case_of){.graph = true}, &(struct case_of){.graph = true, .ahead = true},
-               AORTA_WITHOUT_EXPOSURE);
+               AORTA_WITHOUT_EXPOSED_COLLECTIVE);
 }
 
 static void nothing_is_lost(void **state) {

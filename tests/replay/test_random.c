@@ -144,9 +144,9 @@ static void complete_recordings_leave_nothing_unexplained(void **unused) {
 
 /* Removals that a changed program shows the truth of. Prefetch needs another program: test_causes.c. */
 static const enum aorta_removal exact[] = {
-    AORTA_WITHOUT_LAUNCHES,  AORTA_WITHOUT_SYNC,       AORTA_WITHOUT_PAUSE,
-    AORTA_WITHOUT_DATA_WAIT, AORTA_WITHOUT_ALLOCATION, AORTA_WITHOUT_COPIES,
-    AORTA_WITHOUT_STRAGGLER, AORTA_WITHOUT_SLOWNESS,   AORTA_WITHOUT_CONTENTION,
+    AORTA_WITHOUT_HOST_LAUNCH, AORTA_WITHOUT_HOST_SYNC,       AORTA_WITHOUT_HOST_PAUSE,
+    AORTA_WITHOUT_DATA_WAIT,   AORTA_WITHOUT_ALLOCATION,      AORTA_WITHOUT_COPY,
+    AORTA_WITHOUT_STRAGGLER,   AORTA_WITHOUT_SLOW_COLLECTIVE, AORTA_WITHOUT_CONTENTION,
 };
 
 static void every_removal_gives_what_the_program_without_it_does(void **unused) {

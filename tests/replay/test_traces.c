@@ -97,7 +97,7 @@ static void streams_that_share_a_queue_would_run_side_by_side(void **state) {
     (void)state;
     struct run run;
     two_streams(ONE_QUEUE, &run);
-    assert_true(fabs(gain_us(&run, AORTA_WITHOUT_SHARING) - 400) < 40);
+    assert_true(fabs(gain_us(&run, AORTA_WITHOUT_SERIALIZED_STREAMS) - 400) < 40);
     end(&run);
 }
 
@@ -107,7 +107,7 @@ static void streams_that_wait_for_each_other_would_not(void **state) {
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
         struct run run;
         two_streams(reasons[i], &run);
-        assert_true(gain_us(&run, AORTA_WITHOUT_SHARING) < 1);
+        assert_true(gain_us(&run, AORTA_WITHOUT_SERIALIZED_STREAMS) < 1);
         assert_true((run.gains.inferred_share > 0.1) == (reasons[i] != KNOWN_EVENT));
         end(&run);
     }
@@ -142,7 +142,7 @@ static void collectives_share_a_communicator(void **state) {
     for (int one_group = 0; one_group < 2; one_group++) {
         struct run run;
         two_collectives(one_group, &run);
-        double gain = gain_us(&run, AORTA_WITHOUT_SHARING);
+        double gain = gain_us(&run, AORTA_WITHOUT_SERIALIZED_STREAMS);
         assert_true(one_group ? fabs(gain - 400) < 40 : gain < 1);
         end(&run);
     }
@@ -177,10 +177,10 @@ static void recorded_events_come_before_what_times_suggest(void **state) {
     struct run run;
     a_copy_beside(false, &run);
     double inferred = run.gains.inferred_share;
-    assert_true(gain_us(&run, AORTA_WITHOUT_COPIES) > 300); /* it seems that B waited for the copy */
+    assert_true(gain_us(&run, AORTA_WITHOUT_COPY) > 300); /* it seems that B waited for the copy */
     end(&run);
     a_copy_beside(true, &run);
-    assert_true(gain_us(&run, AORTA_WITHOUT_COPIES) < 20);
+    assert_true(gain_us(&run, AORTA_WITHOUT_COPY) < 20);
     assert_true(run.gains.inferred_share < inferred);
     const struct aorta_trace *trace = run.list.items[0];
     assert_int_equal(trace->wait_count, STEPS);

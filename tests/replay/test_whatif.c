@@ -241,7 +241,7 @@ static void without_a_cause(void **state) {
         check_ok(aorta_replay_run(&run.graph, resources.removed, &replay));
         assert_true(run_with(&run, resources).step_ns == replay.step_ns);
     }
-    resources.removed = aorta_removal_bit(AORTA_WITHOUT_PAUSE);
+    resources.removed = aorta_removal_bit(AORTA_WITHOUT_HOST_PAUSE);
     assert_true(run_with(&run, resources).step_ns < run.step_ns - 2 * MS);
     resources.removed = 0;
     late.large_ns = 1890 * US;
