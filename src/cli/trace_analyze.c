@@ -5,6 +5,7 @@
 #include "formats/inputs.h"
 #include "formats/open.h"
 #include "report/page.h"
+#include "report/recorded.h"
 #include "report/trace_report.h"
 #include "timeline/infer.h"
 #include "verdict/verdict.h"
@@ -47,7 +48,8 @@ static const struct aorta_cli_syntax syntax = {
              "[--comm-pattern REGEX …]",
     .about =
         "Says what ranks did with their time and what limits them, from traces of PyTorch (Kineto), rocprofv3 (JSON, "
-        "CSV, rocpd) or AORTA, plain or gzip: one file for each rank, or a folder of them.",
+        "CSV, rocpd) or AORTA, plain or gzip: one file for each rank, or a folder of them. Of a run's directory "
+        "(training.output_dir) the metrics lines are taken, and the verdict is that of aorta report.",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .operands = true,
@@ -95,25 +97,18 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     struct aorta_trace_analysis_options options = {0};
     const struct aorta_trace_options reading = {
         .recover = arguments->recover, .patterns = patterns, .step_range = arguments->step_range};
-    struct aorta_trace_list list = {0};
-    struct aorta_trace_analysis analysis;
+    const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
+    struct aorta_recorded recorded;
     AORTA_TRY(read_steps(&arguments->steps, steps, &options));
+    options.warmup_given = options.step_count > 0; /* what is asked for is no warm-up */
     AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
     AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
-    aorta_status status =
-        aorta_trace_open_inputs((const char *const *)line->operands, (size_t)line->operand_count, &reading, &list);
-    if (!status && arguments->html) status = aorta_page_check(arguments->html);
-    if (!status) status = aorta_trace_analyze(&list, &options, &analysis);
-    if (!status) {
-        struct aorta_verdict verdict;
-        status = aorta_verdict_make(&analysis, &verdict);
-        if (!status) {
-            status = print(&(struct aorta_trace_report){&analysis, &verdict}, arguments);
-            aorta_verdict_free(&verdict);
-        }
-        aorta_trace_analysis_free(&analysis);
-    }
-    aorta_trace_list_free(&list);
+    if (arguments->html) AORTA_TRY(aorta_page_check(arguments->html));
+    aorta_status status = aorta_recorded_open((const char *const *)line->operands, (size_t)line->operand_count,
+                                              &reading, &options, &log, &recorded);
+    if (!status) status = aorta_recorded_evaluate(&recorded);
+    if (!status) status = print(&(struct aorta_trace_report){recorded.analysis, recorded.verdict}, arguments);
+    aorta_recorded_free(&recorded);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include "formats/inputs.h"
 #include "formats/open.h"
 #include "report/page.h"
+#include "report/recorded.h"
 #include "report/trace_report.h"
 
 #include <math.h>
@@ -41,7 +42,7 @@ static const struct aorta_cli_syntax syntax = {
     .usage = "aorta trace compare BASE TEST [TEST …] [--threshold X] [--html OUT] [--csv DIR] [--json] [--recover]",
     .about = "Sets recordings side by side: what changed in the timeline, in kernels, matrix products and collectives, "
              "in ms per step and rank, the largest change first, and whether it is more than chance. Each recording is "
-             "a trace or a folder with the traces of all ranks.",
+             "a trace, a folder with the traces of all ranks, or the directory of a run of aorta train.",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .operands = true,
@@ -50,17 +51,16 @@ static const struct aorta_cli_syntax syntax = {
 
 /* The recordings on the command line, read and analysed. */
 struct recordings {
-    struct aorta_trace_list *lists;
-    struct aorta_trace_analysis *analyses;
+    struct aorta_recorded *items;
     struct aorta_trace_compare_input *inputs;
     size_t count; /* of those that are analysed */
 };
 
 static aorta_status read_one(struct recordings *r, const char *path, const struct aorta_trace_options *options) {
     size_t i = r->count;
-    AORTA_TRY(aorta_trace_open_inputs(&path, 1, options, &r->lists[i]));
-    AORTA_TRY(aorta_annotate(aorta_trace_analyze(&r->lists[i], NULL, &r->analyses[i]), "%s", path));
-    r->inputs[r->count++] = (struct aorta_trace_compare_input){path, &r->analyses[i]};
+    const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
+    AORTA_TRY(aorta_annotate(aorta_recorded_open(&path, 1, options, NULL, &log, &r->items[i]), "%s", path));
+    r->inputs[r->count++] = (struct aorta_trace_compare_input){path, r->items[i].analysis};
     return NULL;
 }
 
@@ -101,19 +101,15 @@ static aorta_status compare(const struct compare_arguments *arguments, const str
     if (count < 2) return AORTA_ERROR(AORTA_USAGE, "give a base and at least one test to compare with it");
     AORTA_TRY(aorta_page_prepare(arguments->html));
     AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
-    struct recordings r = {calloc(count, sizeof *r.lists), calloc(count, sizeof *r.analyses),
-                           calloc(count, sizeof *r.inputs), 0};
+    struct recordings r = {calloc(count, sizeof *r.items), calloc(count, sizeof *r.inputs), 0};
     struct aorta_kernel_patterns *patterns = NULL;
-    aorta_status status = r.lists && r.analyses && r.inputs
-                              ? aorta_cli_comm_patterns(&arguments->patterns, &patterns)
-                              : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recordings", count);
+    aorta_status status = r.items && r.inputs ? aorta_cli_comm_patterns(&arguments->patterns, &patterns)
+                                              : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recordings", count);
     const struct aorta_trace_options options = {.recover = arguments->recover, .patterns = patterns};
     for (size_t i = 0; i < count && !status; i++) status = read_one(&r, line->operands[i], &options);
     if (!status) status = show(arguments, &r);
-    for (size_t i = 0; i < r.count; i++) aorta_trace_analysis_free(&r.analyses[i]);
-    for (size_t i = 0; i < count && r.lists; i++) aorta_trace_list_free(&r.lists[i]);
-    free(r.lists);
-    free(r.analyses);
+    for (size_t i = 0; i < count && r.items; i++) aorta_recorded_free(&r.items[i]);
+    free(r.items);
     free(r.inputs);
     aorta_kernel_patterns_free(patterns);
     return status;

@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 #include "formats/inputs.h"
 #include "report/page.h"
-#include "report/summary.h"
+#include "report/recorded.h"
 #include "verdict/gains.h"
 
 #include <math.h>
@@ -348,35 +348,14 @@ static aorta_status replay_trace(const struct aorta_trace_analysis *analysis, co
     return status;
 }
 
-static aorta_status open_traces(const struct aorta_cli_line *line, const struct task *task) {
+static aorta_status open_recorded(const struct aorta_cli_line *line, const struct task *task) {
     const struct aorta_trace_options reading = {.step_range = task->arguments->step_range};
-    struct aorta_trace_list list = {0};
-    struct aorta_trace_analysis analysis;
-    aorta_status status =
-        aorta_trace_open_inputs((const char *const *)line->operands, (size_t)line->operand_count, &reading, &list);
-    if (!status) status = aorta_trace_analyze(&list, NULL, &analysis);
-    if (!status) {
-        status = replay_trace(&analysis, task);
-        aorta_trace_analysis_free(&analysis);
-    }
-    aorta_trace_list_free(&list);
-    return status;
-}
-
-static aorta_status open_run(const char *directory, struct task *task) {
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
-    struct aorta_run run;
-    struct aorta_labelled labelled;
-    AORTA_TRY(aorta_run_read(directory, "run", 0, &log, &run));
-    aorta_status status = aorta_labelled_make(&run, -1, &labelled);
-    if (status) {
-        aorta_run_free(&run);
-        return status;
-    }
-    status = labelled.has_verdict ? replay_trace(&labelled.analysis, task)
-                                  : AORTA_ERROR(AORTA_USAGE, "the files hold no ranges (recording was off)");
-    status = aorta_annotate(status, "%s", directory);
-    aorta_labelled_free(&labelled);
+    struct aorta_recorded recorded;
+    aorta_status status = aorta_recorded_open((const char *const *)line->operands, (size_t)line->operand_count,
+                                              &reading, NULL, &log, &recorded);
+    if (!status) status = aorta_annotate(replay_trace(recorded.analysis, task), "%s", line->operands[0]);
+    aorta_recorded_free(&recorded);
     return status;
 }
 
@@ -388,8 +367,7 @@ static aorta_status run(const struct aorta_cli_line *line, const struct whatif_a
     AORTA_TRY(aorta_page_prepare(arguments->html));
     AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
     aorta_status status = read_request(arguments, &request);
-    bool own = line->operand_count == 1 && aorta_run_is_directory(line->operands[0]);
-    if (!status) status = own ? open_run(line->operands[0], &task) : open_traces(line, &task);
+    if (!status) status = open_recorded(line, &task);
     free(request.ranks);
     return status;
 }

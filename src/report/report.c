@@ -167,11 +167,14 @@ static aorta_status write_report(const struct aorta_report_options *options, con
 
 static aorta_status read_and_analyse(const struct aorta_report_options *options, const struct aorta_log *log,
                                      struct aorta_labelled *runs) {
+    const bool given = options->warmup >= 0;
+    const struct aorta_trace_analysis_options analysis = {.warmup_given = given,
+                                                          .warmup = given ? (size_t)options->warmup : 0};
     for (size_t i = 0; i < options->input_count; i++) {
         struct aorta_run run;
         AORTA_TRY(
             aorta_run_read(options->inputs[i].directory, options->inputs[i].label, options->read_every, log, &run));
-        aorta_status status = aorta_labelled_make(&run, options->warmup, &runs[i]);
+        aorta_status status = aorta_labelled_make(&run, &analysis, &runs[i]);
         if (status) {
             aorta_run_free(&run);
             return status;

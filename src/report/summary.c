@@ -117,13 +117,12 @@ static aorta_status add_traces(const struct aorta_run *run, struct aorta_trace_l
     return NULL;
 }
 
-static aorta_status analyse(const struct aorta_run *run, int warmup, struct aorta_labelled *labelled) {
-    const struct aorta_trace_analysis_options options = {.warmup_given = warmup >= 0,
-                                                         .warmup = warmup >= 0 ? (size_t)warmup : 0};
-    labelled->warmup = options.warmup;
+static aorta_status analyse(const struct aorta_run *run, const struct aorta_trace_analysis_options *options,
+                            struct aorta_labelled *labelled) {
+    labelled->warmup = options->warmup;
     AORTA_TRY(add_traces(run, &labelled->traces));
     if (!labelled->traces.count) return NULL;
-    AORTA_TRY(aorta_trace_analyze(&labelled->traces, &options, &labelled->analysis));
+    AORTA_TRY(aorta_trace_analyze(&labelled->traces, options, &labelled->analysis));
     labelled->warmup = labelled->analysis.warmup;
     AORTA_TRY(aorta_verdict_make(&labelled->analysis, &labelled->verdict));
     labelled->has_verdict = true;
@@ -131,11 +130,12 @@ static aorta_status analyse(const struct aorta_run *run, int warmup, struct aort
 }
 
 /* The run, still the caller's, is borrowed by all else. */
-static aorta_status make(struct aorta_run *run, int warmup, struct aorta_labelled *labelled) {
+static aorta_status make(struct aorta_run *run, const struct aorta_trace_analysis_options *options,
+                         struct aorta_labelled *labelled) {
     struct aorta_settings settings;
     labelled->by_kernels = all_traced(run);
     if (labelled->by_kernels) swap_views(run);
-    AORTA_TRY(aorta_annotate(analyse(run, warmup, labelled), "%s", run->directory));
+    AORTA_TRY(aorta_annotate(analyse(run, options, labelled), "%s", run->directory));
     AORTA_TRY(
         aorta_annotate(aorta_settings_read(run->directory, run->device, &run->arena, &settings), "%s", run->directory));
     labelled->run = *run;
@@ -153,9 +153,10 @@ static void free_but_run(struct aorta_labelled *labelled) {
     free(labelled->measured);
 }
 
-aorta_status aorta_labelled_make(struct aorta_run *run, int warmup, struct aorta_labelled *labelled) {
+aorta_status aorta_labelled_make(struct aorta_run *run, const struct aorta_trace_analysis_options *options,
+                                 struct aorta_labelled *labelled) {
     memset(labelled, 0, sizeof *labelled);
-    aorta_status status = make(run, warmup, labelled);
+    aorta_status status = make(run, options, labelled);
     if (status) {
         free_but_run(labelled);
         memset(labelled, 0, sizeof *labelled);

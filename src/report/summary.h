@@ -40,7 +40,9 @@ struct aorta_labelled {
 };
 
 /* Takes over *run on success. */
-AORTA_MUST_USE aorta_status aorta_labelled_make(struct aorta_run *run, int warmup, struct aorta_labelled *labelled);
+AORTA_MUST_USE aorta_status aorta_labelled_make(struct aorta_run *run,
+                                                const struct aorta_trace_analysis_options *options,
+                                                struct aorta_labelled *labelled);
 void aorta_labelled_free(struct aorta_labelled *labelled);
 
 /* The steps of run.ranks[rank] that count: run.steps[*first .. *first + result). And the most that a rank has. */

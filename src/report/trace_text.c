@@ -150,6 +150,11 @@ static void lane_line(const struct aorta_trace_rank *rank, const struct aorta_tr
 static void alignment_line(const struct aorta_trace_analysis *analysis, struct aorta_text *out) {
     const struct aorta_alignment *alignment = &analysis->alignment;
     if (analysis->rank_count < 2) return;
+    if (!analysis->common_clock) {
+        aorta_text_puts(out, "clocks: each step of a rank has one of its own, or the ranks' differ: waits are known of "
+                             "each step alone\n");
+        return;
+    }
     if (!alignment->shared_count) {
         if (alignment->mismatch_ns < 0)
             aorta_text_puts(out,
@@ -163,7 +168,9 @@ static void alignment_line(const struct aorta_trace_analysis *analysis, struct a
                               (double)alignment->mismatch_ns / 1e3);
         return;
     }
-    aorta_text_printf(out, "clocks: aligned on the ends of %s, half of them within %.1f us",
+    aorta_text_printf(out,
+                      analysis->measured ? "clocks: one for all ranks; of %s half end within %.1f us"
+                                         : "clocks: aligned on the ends of %s, half of them within %.1f us",
                       aorta_counted((long long)alignment->shared_count, "collective").text,
                       (double)alignment->residual_ns / 1e3);
     int late = aorta_alignment_straggler(alignment);

@@ -144,7 +144,7 @@ static aorta_status make_windows(struct aorta_trace_analysis *analysis,
             AORTA_TRY(aorta_trace_windows_cut(rank, options));
         if (rank->trace->measured) measured += rank->trace->step_count;
     }
-    return analysis->measured ? aorta_trace_measured_check(analysis, measured) : NULL;
+    return analysis->measured ? aorta_trace_measured_check(analysis, options, measured) : NULL;
 }
 
 static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work,

@@ -28,7 +28,9 @@ AORTA_MUST_USE aorta_status aorta_trace_windows_measured(struct aorta_trace_rank
 void aorta_trace_warmup_choose(struct aorta_trace_analysis *analysis,
                                const struct aorta_trace_analysis_options *options);
 /* AORTA_USAGE when no measured step, of so many that were recorded, is left. */
-AORTA_MUST_USE aorta_status aorta_trace_measured_check(const struct aorta_trace_analysis *analysis, size_t steps);
+AORTA_MUST_USE aorta_status aorta_trace_measured_check(const struct aorta_trace_analysis *analysis,
+                                                       const struct aorta_trace_analysis_options *options,
+                                                       size_t steps);
 /* After the windows are made: whether measured ranks share a clock. */
 AORTA_MUST_USE aorta_status aorta_trace_clocks_check(struct aorta_trace_analysis *analysis);
 struct aorta_trace_step_map {

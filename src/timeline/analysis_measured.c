@@ -106,7 +106,9 @@ aorta_status aorta_trace_windows_measured(struct aorta_trace_rank *rank,
     return status;
 }
 
-aorta_status aorta_trace_measured_check(const struct aorta_trace_analysis *analysis, size_t steps) {
+aorta_status aorta_trace_measured_check(const struct aorta_trace_analysis *analysis,
+                                        const struct aorta_trace_analysis_options *options, size_t steps) {
+    if (options->step_count) return NULL; /* those that are missing are named */
     for (size_t i = 0; i < analysis->rank_count; i++)
         if (analysis->ranks[i].window_count) return NULL;
     return AORTA_ERROR(AORTA_USAGE,

@@ -20,7 +20,9 @@ static aorta_status report(const char *directory, int warmup) {
     struct aorta_run run;
     struct aorta_labelled labelled;
     AORTA_TRY(aorta_run_read(directory, "run", 0, &log, &run));
-    aorta_status status = aorta_labelled_make(&run, warmup, &labelled);
+    const struct aorta_trace_analysis_options options = {.warmup_given = warmup >= 0,
+                                                         .warmup = warmup >= 0 ? (size_t)warmup : 0};
+    aorta_status status = aorta_labelled_make(&run, &options, &labelled);
     if (status) {
         aorta_run_free(&run);
         return status;

@@ -1,0 +1,57 @@
+#include "report/recorded.h"
+
+static aorta_status check_reading(const struct aorta_trace_options *reading, const char *directory) {
+    const char *option = reading->recover      ? "--recover"
+                         : reading->patterns   ? "--comm-pattern"
+                         : reading->step_range ? "--step-range"
+                                               : NULL;
+    if (!option) return NULL;
+    return AORTA_ERROR(AORTA_USAGE,
+                       "%s: %s is the directory of a run, whose steps and collectives are known; leave the option out, "
+                       "or name the trace files in it",
+                       option, directory);
+}
+
+static aorta_status open_run(const char *directory, const struct aorta_trace_analysis_options *options,
+                             const struct aorta_log *log, struct aorta_recorded *recorded) {
+    struct aorta_run run;
+    AORTA_TRY(aorta_run_read(directory, "run", 0, log, &run));
+    aorta_status status = aorta_labelled_make(&run, options, &recorded->run);
+    if (status) {
+        aorta_run_free(&run);
+        return status;
+    }
+    recorded->is_run = true;
+    recorded->analysis = &recorded->run.analysis;
+    if (recorded->run.has_verdict) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "%s holds no ranges (recording was off)", directory);
+}
+
+aorta_status aorta_recorded_open(const char *const *paths, size_t count, const struct aorta_trace_options *reading,
+                                 const struct aorta_trace_analysis_options *options, const struct aorta_log *log,
+                                 struct aorta_recorded *recorded) {
+    static const struct aorta_trace_analysis_options defaults = {0};
+    *recorded = (struct aorta_recorded){0};
+    if (count == 1 && aorta_run_is_directory(paths[0])) {
+        AORTA_TRY(check_reading(reading, paths[0]));
+        return open_run(paths[0], options ? options : &defaults, log, recorded);
+    }
+    AORTA_TRY(aorta_trace_open_inputs(paths, count, reading, &recorded->traces));
+    AORTA_TRY(aorta_trace_analyze(&recorded->traces, options, &recorded->of_traces));
+    recorded->analysis = &recorded->of_traces;
+    return NULL;
+}
+
+aorta_status aorta_recorded_evaluate(struct aorta_recorded *recorded) {
+    if (!recorded->is_run) AORTA_TRY(aorta_verdict_make(recorded->analysis, &recorded->own));
+    recorded->verdict = recorded->is_run ? &recorded->run.verdict : &recorded->own;
+    return NULL;
+}
+
+void aorta_recorded_free(struct aorta_recorded *recorded) {
+    aorta_verdict_free(&recorded->own);
+    aorta_trace_analysis_free(&recorded->of_traces);
+    aorta_trace_list_free(&recorded->traces);
+    if (recorded->is_run) aorta_labelled_free(&recorded->run);
+    *recorded = (struct aorta_recorded){0};
+}

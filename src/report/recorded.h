@@ -1,0 +1,29 @@
+/* What a command line names, read and analysed: traces, or the directory of a run of `aorta train`, whose metrics lines
+ * are taken as a trace of each rank. */
+#ifndef AORTA_REPORT_RECORDED_H
+#define AORTA_REPORT_RECORDED_H
+
+#include "formats/inputs.h"
+#include "report/summary.h"
+
+struct aorta_recorded {
+    const struct aorta_trace_analysis *analysis; /* of one of the two below */
+    const struct aorta_verdict *verdict;         /* NULL before aorta_recorded_evaluate */
+    struct aorta_labelled run;
+    bool is_run;
+    struct aorta_trace_list traces;
+    struct aorta_trace_analysis of_traces;
+    struct aorta_verdict own; /* of traces */
+};
+
+/* `reading` is for traces: with a run AORTA_USAGE names what of it was set. Else as aorta_run_read,
+ * aorta_trace_open_inputs and aorta_trace_analyze. The caller ends *recorded, also after a failure. */
+AORTA_MUST_USE aorta_status aorta_recorded_open(const char *const *paths, size_t count,
+                                                const struct aorta_trace_options *reading,
+                                                const struct aorta_trace_analysis_options *options,
+                                                const struct aorta_log *log, struct aorta_recorded *recorded);
+/* Sets the verdict: of a run the one of `aorta report`. */
+AORTA_MUST_USE aorta_status aorta_recorded_evaluate(struct aorta_recorded *recorded);
+void aorta_recorded_free(struct aorta_recorded *recorded);
+
+#endif
