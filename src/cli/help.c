@@ -1,4 +1,5 @@
 #include "cli/cli.h"
+#include "report/formats_page.h"
 #include "sparse/options.h"
 
 #include <stdio.h>
@@ -11,14 +12,19 @@ struct help_values {
 #define AT(field) offsetof(struct help_values, field)
 static const struct aorta_option options[] = {
     {"markdown", AORTA_OPTION_BOOL, AT(markdown), "false",
-     .help = "with config: the page docs/configuration.md; with sparse: the tables of docs/sparse.md"},
+     .help = "with config: the page docs/configuration.md; with sparse: the tables of docs/sparse.md; with formats: "
+             "the page "
+             "docs/metrics-format.md"},
 };
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta help [COMMAND … | config [SECTION] [--markdown] | sparse [SECTION] [--markdown]]",
-    .about = "Shows the commands, the options of one of them, or the configuration keys of aorta train: of the ranking "
-             "transformer (config), of the sparse pipeline (sparse); SECTION is a section or a key of them.",
+    .usage =
+        "aorta help [COMMAND … | config [SECTION] [--markdown] | sparse [SECTION] [--markdown] | formats [--markdown]]",
+    .about =
+        "Shows the commands, the options of one of them, or the configuration keys of aorta train: of the ranking "
+        "transformer (config), of the sparse pipeline (sparse); SECTION is a section or a key of them. The keys of the "
+        "files that are written (formats).",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .operands = true,
@@ -29,7 +35,8 @@ static const struct topic {
     const struct aorta_option_table *table;
     void (*page)(struct aorta_text *text); /* NULL: the tables alone */
 } topics[] = {{"config", &aorta_train_option_table, aorta_train_options_page},
-              {"sparse", &aorta_sparse_option_table, NULL}};
+              {"sparse", &aorta_sparse_option_table, NULL},
+              {"formats", NULL, aorta_formats_page}};
 
 static void add_page(const struct topic *topic, struct aorta_text *text) {
     if (topic->page)
@@ -66,10 +73,10 @@ static aorta_status help_on_command(const struct aorta_cli_line *line) {
 /* `aorta help config fsdp` */
 static aorta_status help_on_topic(const struct topic *topic, const struct aorta_cli_line *line, bool markdown) {
     const char *within = line->operand_count > 1 ? line->operands[1] : NULL;
-    const char *surplus = markdown ? within : line->operand_count > 2 ? line->operands[2] : NULL;
+    const char *surplus = markdown || !topic->table ? within : line->operand_count > 2 ? line->operands[2] : NULL;
     if (surplus) return AORTA_ERROR(AORTA_USAGE, "unexpected argument \"%s\"; usage: %s", surplus, syntax.usage);
     struct aorta_text text = {0};
-    if (markdown) {
+    if (markdown || !topic->table) {
         add_page(topic, &text);
     } else if (!aorta_options_help(topic->table, within, &text)) {
         aorta_text_free(&text);

@@ -78,6 +78,9 @@ struct aorta_metrics_line {
 AORTA_MUST_USE aorta_status aorta_metrics_read(const char *line, size_t length, bool with_ranges,
                                                struct aorta_intern *strings, struct aorta_metrics_line *out);
 
+/* The keys of a line, as tables of docs/metrics-format.md. */
+void aorta_metrics_markdown(struct aorta_text *out);
+
 /* ---- files ---- */
 
 struct aorta_metrics_writer;

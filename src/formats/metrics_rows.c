@@ -262,3 +262,43 @@ const struct aorta_row aorta_overlap_rows[] = {
     {"idle_causes_ms", AORTA_ROW_NS, AT(idle.ns), .help = "why nothing ran", .name = idle_name,
      .names = AORTA_IDLE_CAUSE_COUNT},
     {0}};
+
+/* ---- docs ---- */
+
+void aorta_metrics_markdown(struct aorta_text *out) {
+    static const struct {
+        const char *head;
+        const struct aorta_row *rows;
+    } parts[] = {
+        {NULL, aorta_step_rows},
+        {"`device_info`, in a rank's first line", aorta_device_rows},
+        {"`device_info.measured_peaks`, of the CPU device", aorta_peaks_rows},
+        {"`memory`", aorta_memory_rows},
+        {"`device_metrics`, with `--device-metrics`, and on AMD GPUs `rocm_smi_output`, with `--enable-rocm-metrics`; "
+         "read\non a thread of their own when the step begins, and every `training.log_interval` steps while a reading "
+         "takes longer than 0.2 ms",
+         aorta_reading_rows},
+        {"Between these and the next two stands `clock_limited_by[]`, why the clock is below its highest",
+         aorta_reading_age_rows},
+        {"`clocks`, about once a second on GPUs; with `limited_by[]`", aorta_clocks_rows},
+        {"and", aorta_clocks_at_rows},
+        {"`profile`: the ranges of the iteration and their figures, `null` where the step was not recorded; "
+         "`kernel_profile`: the same by kernels, where the device's records are there.\nBoth have `origin_ns` (the "
+         "device "
+         "clock at the times' zero), `ranges[]`, `markers[]`, `host_ranges[]`, `overlap`, and",
+         aorta_profile_rows},
+        {"`kernel_profile` alone", aorta_kernel_facts_rows},
+        {"`ranges[]`", aorta_range_rows},
+        {"`markers[]`, with an empty `metadata`", aorta_marker_rows},
+        {"`host_ranges[]`", aorta_host_rows},
+        {"`overlap`, with `overlap_ms` (`compute_comm`, `compute_allreduce`, `compute_reducescatter`, "
+         "`compute_allgather`, …, `idle`)",
+         aorta_overlap_by_role_rows},
+        {"and", aorta_overlap_rows},
+        {"`overlap.collectives.KIND`", aorta_kind_rows},
+        {"`overlap.active_segments[]`, with `active_streams[]`", aorta_segment_rows}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        aorta_text_printf(out, "\n%s%s", parts[i].head ? parts[i].head : "", parts[i].head ? ":\n\n" : "");
+        aorta_rows_markdown(parts[i].rows, out);
+    }
+}

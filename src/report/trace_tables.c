@@ -262,22 +262,22 @@ static bool fill_queue(const void *of, size_t index, void *values) {
     return true;
 }
 
-static const struct aorta_result_table streams = {.key = "streams",
-                                                  .title = "Streams",
-                                                  .help = "what ran on each stream",
-                                                  .section = "queues",
-                                                  .rows = stream_rows,
-                                                  .size = sizeof(struct lane_values),
-                                                  .count = stream_count,
-                                                  .fill = fill_stream};
-static const struct aorta_result_table queues = {.key = "queues",
-                                                 .title = "Hardware queues",
-                                                 .help = "what ran on each queue, where the file names them",
-                                                 .section = "queues",
-                                                 .rows = queue_rows,
-                                                 .size = sizeof(struct lane_values),
-                                                 .count = queue_count,
-                                                 .fill = fill_queue};
+const struct aorta_result_table trace_table_streams = {.key = "streams",
+                                                       .title = "Streams",
+                                                       .help = "what ran on each stream",
+                                                       .section = "queues",
+                                                       .rows = stream_rows,
+                                                       .size = sizeof(struct lane_values),
+                                                       .count = stream_count,
+                                                       .fill = fill_stream};
+const struct aorta_result_table trace_table_queues = {.key = "queues",
+                                                      .title = "Hardware queues",
+                                                      .help = "what ran on each queue, where the file names them",
+                                                      .section = "queues",
+                                                      .rows = queue_rows,
+                                                      .size = sizeof(struct lane_values),
+                                                      .count = queue_count,
+                                                      .fill = fill_queue};
 
 /* ---- gaps ---- */
 
@@ -326,14 +326,14 @@ static bool fill_gap(const void *of, size_t index, void *values) {
     return true;
 }
 
-static const struct aorta_result_table gaps = {.key = "gaps",
-                                               .title = "Longest gaps",
-                                               .help = "the ten longest stretches in which nothing ran",
-                                               .section = "causes",
-                                               .rows = gap_rows,
-                                               .size = sizeof(struct gap_values),
-                                               .count = gap_count,
-                                               .fill = fill_gap};
+const struct aorta_result_table trace_table_gaps = {.key = "gaps",
+                                                    .title = "Longest gaps",
+                                                    .help = "the ten longest stretches in which nothing ran",
+                                                    .section = "causes",
+                                                    .rows = gap_rows,
+                                                    .size = sizeof(struct gap_values),
+                                                    .count = gap_count,
+                                                    .fill = fill_gap};
 
 /* ---- warnings ---- */
 
@@ -365,27 +365,19 @@ static bool fill_warning(const void *of, size_t index, void *values) {
     return true;
 }
 
-static const struct aorta_result_table warnings = {.key = "warnings",
-                                                   .title = "Notes of the reader",
-                                                   .help = "what is odd in the file",
-                                                   .section = "configuration",
-                                                   .rows = warning_rows,
-                                                   .size = sizeof(struct warning_values),
-                                                   .count = reason_count,
-                                                   .fill = fill_warning};
+const struct aorta_result_table trace_table_warnings = {.key = "warnings",
+                                                        .title = "Notes of the reader",
+                                                        .help = "what is odd in the file",
+                                                        .section = "configuration",
+                                                        .rows = warning_rows,
+                                                        .size = sizeof(struct warning_values),
+                                                        .count = reason_count,
+                                                        .fill = fill_warning};
 
 /* ---- all of them ---- */
 
 const struct aorta_result_table *const aorta_rank_tables[] = {&steps, &trace_table_kernels, &trace_table_copies,
                                                               &trace_table_gemms, NULL};
-const struct aorta_result_table *const aorta_rank_tables_after[] = {&aorta_table_collectives,
-                                                                    &aorta_table_collective_sizes,
-                                                                    &aorta_table_synchronisations,
-                                                                    &streams,
-                                                                    &queues,
-                                                                    &gaps,
-                                                                    &warnings,
-                                                                    NULL};
 const struct aorta_result_table *const aorta_world_tables[] = {&trace_table_shared_collectives,
                                                                &aorta_table_differences, NULL};
 

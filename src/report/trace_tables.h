@@ -24,6 +24,8 @@ extern const struct aorta_result_table aorta_table_collectives, aorta_table_coll
     aorta_table_synchronisations, aorta_table_differences;
 
 extern const struct aorta_row aorta_trace_figure_rows[]; /* of struct aorta_trace_figures */
+/* What the JSON says of a rank beside its tables, and of its clock (trace_json.c); for the docs. */
+extern const struct aorta_row aorta_trace_rank_rows[], aorta_trace_clock_rows[];
 
 /* Key and value of "idle_causes_ms". What was not recorded is null, with its reason. */
 void aorta_trace_idle_json(const struct aorta_trace *trace, const struct aorta_idle *idle, struct aorta_json *json);

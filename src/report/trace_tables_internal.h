@@ -17,6 +17,6 @@ extern const struct aorta_row trace_times_rows[]; /* of struct aorta_trace_times
     { NULL, AORTA_ROW_PART, offsetof(type, times), .part = trace_times_rows }
 
 extern const struct aorta_result_table trace_table_kernels, trace_table_copies, trace_table_gemms,
-    trace_table_shared_collectives;
+    trace_table_shared_collectives, trace_table_streams, trace_table_queues, trace_table_gaps, trace_table_warnings;
 
 #endif

@@ -223,3 +223,57 @@ const struct aorta_result_table aorta_table_synchronisations = {.key = "synchron
                                                                 .count = sync_count,
                                                                 .fill = fill_sync,
                                                                 .columns = sync_columns};
+
+/* ---- kernels shorter than their launch ---- */
+
+struct short_values {
+    const char *kernel;
+    int64_t launched, shorter;
+    double mean_ns, launch_ns, share;
+};
+
+#define AT(member) offsetof(struct short_values, member)
+static const struct aorta_row short_rows[] = {
+    {"kernel", AORTA_ROW_KERNEL, AT(kernel), .heading = "kernel", .help = "its name"},
+    {"launched", AORTA_ROW_INT, AT(launched), .heading = "launches", .help = "with a launch of their own in the file"},
+    {"shorter", AORTA_ROW_INT, AT(shorter), .heading = "shorter", .help = "kernels that took less than their launch"},
+    {"shorter_share", AORTA_ROW_NUMBER, AT(share), "share", 6, "of the launches", .help = "shorter / launched"},
+    {"mean_ms", AORTA_ROW_MEAN_NS, AT(mean_ns), "ms", 9, "kernel, mean ms", .help = "of all kernels of the name"},
+    {"launch_mean_ms", AORTA_ROW_MEAN_NS, AT(launch_ns), "ms", 9, "launch, mean ms", .help = "of the launches"},
+    {0}};
+#undef AT
+
+static bool fill_short(const void *of, size_t index, void *values) {
+    const struct aorta_trace_rank *rank = trace_rank_of(of);
+    const struct aorta_trace_kernel_row *row = &rank->kernels[index];
+    if (2 * row->shorter <= row->launched) return false; /* most are */
+    *(struct short_values *)values = (struct short_values){.kernel = trace_text_of(rank->trace, row->name),
+                                                           .launched = (int64_t)row->launched,
+                                                           .shorter = (int64_t)row->shorter,
+                                                           .mean_ns = row->times.mean_ns,
+                                                           .launch_ns = (double)row->launch_ns / (double)row->launched,
+                                                           .share = (double)row->shorter / (double)row->launched};
+    return true;
+}
+
+static const struct aorta_result_table short_kernels = {
+    .key = "short_kernels",
+    .title = "Kernels shorter than their launch",
+    .help = "kernels of which most take less time than their launch by the host: fusing or capturing them helps",
+    .section = "kernels",
+    .rows = short_rows,
+    .size = sizeof(struct short_values),
+    .count = kernel_count,
+    .fill = fill_short};
+
+/* ---- all of a rank, behind its roofline: a new table joins at the end ---- */
+
+const struct aorta_result_table *const aorta_rank_tables_after[] = {&aorta_table_collectives,
+                                                                    &aorta_table_collective_sizes,
+                                                                    &aorta_table_synchronisations,
+                                                                    &trace_table_streams,
+                                                                    &trace_table_queues,
+                                                                    &trace_table_gaps,
+                                                                    &trace_table_warnings,
+                                                                    &short_kernels,
+                                                                    NULL};

@@ -31,8 +31,11 @@ struct aorta_trace_kernel_row {
     enum aorta_trace_kind kind;
     enum aorta_kernel_class class;
     struct aorta_trace_times times;
-    double share;  /* of the summed time of all device work of the rank */
-    int64_t bytes; /* copies and fills: sum; -1: the file does not say */
+    double share;      /* of the summed time of all device work of the rank */
+    int64_t bytes;     /* copies and fills: sum; -1: the file does not say */
+    size_t launched;   /* kernels with a launch of their own (no graph's) in the file, */
+    size_t shorter;    /* of these, those that take less time than their launch, */
+    int64_t launch_ns; /* and what all these launches took */
 };
 
 /* Matrix products of one kernel and shape; of one kernel, grid and block where the file does not say the shape. */

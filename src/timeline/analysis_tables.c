@@ -53,6 +53,15 @@ static void fill_rows(struct aorta_trace_rank *rank, size_t names, const size_t 
     }
 }
 
+static void add_launch(const struct aorta_trace *trace, const struct aorta_trace_work *work,
+                       struct aorta_trace_kernel_row *row) {
+    if (work->kind != AORTA_TRACE_KERNEL || work->graph || work->call == AORTA_TRACE_NONE) return;
+    const struct aorta_trace_call *call = &trace->calls[work->call];
+    row->launched++;
+    row->shorter += work->end_ns - work->start_ns < call->end_ns - call->start_ns;
+    row->launch_ns += call->end_ns - call->start_ns;
+}
+
 /* What a name is, and its bytes, are the same for all work that bears it. */
 static aorta_status add_kinds(struct aorta_trace_rank *rank, size_t names) {
     uint32_t *row_of = malloc((names + 1) * sizeof *row_of);
@@ -64,6 +73,7 @@ static aorta_status add_kinds(struct aorta_trace_rank *rank, size_t names) {
         row->kind = (enum aorta_trace_kind)work->kind;
         row->class = (enum aorta_kernel_class)work->class;
         row->bytes = work->bytes < 0 || row->bytes < 0 ? -1 : row->bytes + work->bytes;
+        add_launch(rank->trace, work, row);
     }
     free(row_of);
     return NULL;

@@ -363,7 +363,7 @@ static void tables_as_csv(void **state) {
         assert_int_equal(csv_lines(folder, key), json_array_size(value));
         files++;
     }
-    assert_true(files >= 14);
+    assert_true(files >= 15);
     assert_int_equal(rmdir(folder), 0); /* there is no other file */
     json_decref(root);
     free(output);

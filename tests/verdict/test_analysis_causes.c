@@ -351,6 +351,37 @@ static void what_recording_cost_may_not_be_known(void **state) {
     end(&made);
 }
 
+/* Launches take 2 ns each; two of three tiny kernels take less, the large one does not:
+ *
+ *     launches |==  |==  |==  |==
+ *     tiny        =    =    =====
+ *     large                          ========== */
+static void kernels_shorter_than_their_launch(void **state) {
+    (void)state;
+    struct made made = {0};
+    struct aorta_text json = {0};
+    begin(&made, 0);
+    kernel(&made, "tiny", 7, 100, 110, 111, -1, NULL);
+    kernel(&made, "tiny", 7, 120, 130, 131, -1, NULL);
+    kernel(&made, "tiny", 7, 140, 150, 155, -1, NULL);
+    kernel(&made, "large", 7, 160, 170, 180, -1, NULL);
+    add(&made);
+    analyze(&made);
+    for (size_t i = 0; i < made.analysis.ranks[0].kernel_count; i++) {
+        const struct aorta_trace_kernel_row *row = &made.analysis.ranks[0].kernels[i];
+        const bool large = row->times.count == 1;
+        assert_int_equal(row->launched, large ? 1 : 3);
+        assert_int_equal(row->shorter, large ? 0 : 2);
+        assert_int_equal(row->launch_ns, large ? 2 : 6);
+    }
+    aorta_trace_report_json(&(struct aorta_trace_report){&made.analysis, &made.verdict}, 0, &json);
+    assert_non_null(strstr(json.data, "\"short_kernels\": [{\"kernel\": \"tiny\", \"launched\": 3, \"shorter\": 2, "
+                                      "\"shorter_share\": 0.666667, \"mean_ms\": 0.000002333, "
+                                      "\"launch_mean_ms\": 0.000002}]"));
+    aorta_text_free(&json);
+    end(&made);
+}
+
 /* One process with two devices, as rocprofv3 records it; kernels that only measure are no work. */
 static void each_device_is_a_rank(void **state) {
     (void)state;
@@ -585,6 +616,7 @@ int main(void) {
         cmocka_unit_test(what_is_not_recorded_is_not_blamed),
         cmocka_unit_test(the_recordings_own_part_is_no_cause),
         cmocka_unit_test(what_recording_cost_may_not_be_known),
+        cmocka_unit_test(kernels_shorter_than_their_launch),
         cmocka_unit_test(each_device_is_a_rank),
         cmocka_unit_test(a_pause_comes_first_with_its_rank_and_gain),
         cmocka_unit_test(a_pause_that_is_hidden_is_no_finding),

@@ -1,0 +1,173 @@
+/* docs/metrics-format.md: tables of the rows that write the files, and what goes for all of them. */
+#include "report/formats_page.h"
+#include "base/result_table.h"
+#include "formats/metrics.h"
+#include "report/trace_tables.h"
+
+static const char introduction[] =
+    "# Formats of the figures: JSONL and JSON\n"
+    "\n"
+    "What the keys mean is in [metrics.md](metrics.md). Rules for all files:\n"
+    "\n"
+    "- `_ms` is milliseconds with up to six decimals, exact to the nanosecond. `_gbps` is 10⁹ bytes a "
+    "second.\n"
+    "- What was not measured is `null`, never 0. `null_reasons` in the same object, or `reason`, says "
+    "why.\n"
+    "- Every file has `schema_version` (1). Files are written under a temporary name and renamed; "
+    "JSONL is flushed line by\n"
+    "  line.\n"
+    "- `aorta help formats --markdown` makes this page from the rows that write the files.\n"
+    "- `--csv DIR` of `trace analyze`, `trace compare`, `whatif`, `hwq run`, `sweep`, `run-priority` "
+    "and `compare`, and `sdma`\n"
+    "  writes each table as `KEY.csv` (RFC 4180). A name of the header line is the key, with the unit "
+    "in brackets where the key\n"
+    "  does not say it; `a.b` is `b` of the object `a`; what is `null` is empty.\n";
+
+static const char reading[] =
+    "\n"
+    "Reading: half a last line (a killed run) is left out with a warning. Any other malformed line is "
+    "an error with file,\n"
+    "line and byte.\n";
+
+static const char of_summary[] =
+    "## `summary.json`: `aorta train`, `aorta report`\n"
+    "\n"
+    "`labels.NAME` describes one run:\n"
+    "\n"
+    "| key | content |\n"
+    "| --- | --- |\n"
+    "| `directory`, `device`, `source`, `written_by`, `world_size` | the run; `source` is `range` or "
+    "`kernel` |\n"
+    "| `iterations_by_rank[{rank, iterations, first_step, last_step, absent_steps}]` | what each "
+    "rank's file holds; steps absent in the middle |\n"
+    "| `missing_ranks[]`, `simulated`, `iterations`, `warmup_per_rank`, `incomplete_lines` | what was "
+    "read |\n"
+    "| `read_every` | ranges of every so many recorded iterations were read: above 1 GiB of files, or "
+    "`--read-every` |\n"
+    "| `loss` | `rank`, `first`, `last` |\n"
+    "| figures: `step_ms`, `span_ms`, `compute_ms`, `comm_ms`, `memcpy_ms`, `overlap_ms`, "
+    "`exposed_comm_ms`, `idle_ms`, `lead_ms`, `data_wait_ms`, `overlap_ratio`, "
+    "`compute_overlap_ratio`, `samples_per_s` | each: `count`, `mean`, `std`, `min`, `max`, `p50`, "
+    "`p90`, `p95`, `p99`, over all measured iterations of all ranks |\n"
+    "| `overlap_ratio_total` | sum of overlap / sum of communication |\n"
+    "| `host_bound_share` | |\n"
+    "| `collectives.KIND` | means per recorded iteration and rank: `count`, `bytes`, `time_ms`, "
+    "`comm_ms`, `overlap_ms`, `exposed_ms`, `algbw_gbps`, `busbw_gbps` |\n"
+    "| `common_clock`, `compute_is_upper_bound` | |\n"
+    "| `gemm_slowdown` | `ratio`, `shapes`, `samples_alone`, `samples_beside`, `reason` (of traces "
+    "also `by_grid`: shapes known by their grid only) |\n"
+    "| `records` | by kernels: `iterations`, `kernels`, `attributed`, `dropped`, `launches` |\n"
+    "| `recording_cost` | with `profiling.record_every`: `recorded_steps`, `unrecorded_steps`, "
+    "`recorded_step_ms_p50`, `unrecorded_step_ms_p50`, `percent`, `p_value` |\n"
+    "| `verdict[]` | `cause`, `gain_ms`, `gain_share`, `cost_ms`, `share`, `rank`, `evidence`, "
+    "`advice`; `collective` where there is one |\n"
+    "| `replay`, `floor_ms` | as in `aorta trace analyze --json` below |\n"
+    "| `clocks`, `clocks_rank`, `clocks_reason` | of the rank with the lowest clock |\n"
+    "| `ranks[]` | per rank: `rank`, `iterations`, `causes_ms` (every cause), `step_ms_samples[]`, the "
+    "figures, [`roofline`](#roofline), `clocks` |\n"
+    "\n"
+    "`clocks` of a summary: `readings`, `sm_clock_mhz` (`p50`, `min`, `max`), `sm_clock_max_mhz`, "
+    "`power_w` (median),\n"
+    "`power_limit_w`, `limited_by[]` (`limit`, `share`, `of`), `counted_ms`, `text`.\n"
+    "\n"
+    "`comparison`, with `--reference` and `--candidate`: `reference`, `candidate`, `test`, "
+    "`significance_level`, and for each\n"
+    "figure `metrics.NAME`:\n"
+    "\n"
+    "| key | content |\n"
+    "| --- | --- |\n"
+    "| `reference`, `candidate` | means |\n"
+    "| `delta`, `delta_percent` | candidate − reference |\n"
+    "| `ci` | 95% interval of `delta` |\n"
+    "| `p_value`, `significant` | two-sided; `significant` below 0.05 |\n"
+    "| `higher_is_better` | |\n"
+    "| `reason` | why there is no p-value |\n";
+
+static const char of_trace[] =
+    "## `aorta trace analyze --json`\n"
+    "\n"
+    "`schema_version`, `ranks[]`, `shared_collectives[]`, `kernel_differences[]`, `gemm_slowdown`, "
+    "`judged` (what was analysed: steps or the whole\n"
+    "recording), `judged_ms_mean`, `verdict[]` (with `gain_ms`, `gain_share`; `null` where no replay "
+    "can be trusted),\n"
+    "`replay{measured_ms, replayed_ms, unrecorded_ms, unrecorded_range_ms[2], unrecorded_reason, "
+    "inferred_share,\n"
+    "unexplained_share, reason}`, `floor_ms`,\n"
+    "`ranks_missing` (ranks of the largest process group whose files were not given), `ranks_outside` "
+    "(left out, as they ran\n"
+    "in none of the steps that they mark), `remark` (a note beside the\n"
+    "causes, or `null`).\n";
+
+static const char of_roofline[] =
+    "## `roofline`\n"
+    "\n"
+    "Of each rank of `aorta trace analyze --json` and of `summary.json`; definitions: "
+    "[metrics.md](metrics.md#roofline).\n"
+    "\n"
+    "| key | content |\n"
+    "| --- | --- |\n"
+    "| `device` | name in the recording, or `null` |\n"
+    "| `peaks` | `device` (of the table), `source`, `clock` (`boost`: the vendor's rates; absent where "
+    "the peaks were measured), `tflops` by type (`fp64`, `fp32`, `tf32`, `fp16`, `bf16`, `fp8`; "
+    "`null`: none), `gbytes_per_s`; or `null` with `peaks_reason` |\n"
+    "| `rates_are_lower_bounds`, `steps` | |\n"
+    "| `mfu`, `mfu_covered_share`, `mfu_reason` | |\n"
+    "| `classes.NAME` | `gemm`, `convolution`, `attention`, `pointwise`, `reduction`, `other`, those "
+    "that ran: `kernels` and `ms` a step, `tflops`, `gbytes_per_s`, `share_of_peak`, `bound`, "
+    "`bound_ms`, `covered_share`, `reason` (why a figure is `null`) |\n"
+    "| `largest_losses[]` | the ten operations and shapes that lose most: `operation`, `dims` (`null` "
+    "in our own runs), `kernel` (the longest of it; in our own runs the tag), `class`, `arithmetic`, "
+    "`runs` and `ms` a step, `tflops`, `gbytes_per_s`, `share_of_peak`, `bound`, `lost_ms` |\n";
+
+static const char of_others[] =
+    "## `aorta trace compare --json`\n"
+    "\n"
+    "`schema_version`, `per` (step or recording), `threshold`, `base` and `tests[]` (`path`, `ranks`, "
+    "`steps`; a test\n"
+    "also `largest_change`, a sentence), and rows in\n"
+    "`timeline[]`, `kernels[]`, `gemms[]`, `collectives[]`: `name`, `base` and `tests[]`. A side has "
+    "`ms`, `present`,\n"
+    "`count`, `mean_us`; a row's test also `change_ms`, `percent`, `ci_ms` (95%), `p` and, where there "
+    "is none, `p_reason`.\n"
+    "\n"
+    "## `aorta hwq … --json`\n"
+    "\n"
+    "Files of `hwq`: [hwq.md](hwq.md). Of `aorta sdma`: "
+    "[hwq.md](hwq.md#copies-beside-products-aorta-sdma). Of `aorta whatif`: [whatif.md](whatif.md). Of "
+    "`aorta sweep`: [sweep.md](sweep.md).\n";
+
+static void add_table(const struct aorta_result_table *table, struct aorta_text *out) {
+    aorta_text_printf(out, "\n`%s[]`: %s.\n\n", table->key, table->help);
+    aorta_rows_markdown(table->rows, out);
+}
+
+static void add_trace(struct aorta_text *out) {
+    aorta_text_puts(out, of_trace);
+    aorta_text_puts(out, "\nEach of `ranks[]`:\n\n");
+    aorta_rows_markdown(aorta_trace_rank_rows, out);
+    aorta_text_puts(out, "\nWith several ranks `clock`:\n\n");
+    aorta_rows_markdown(aorta_trace_clock_rows, out);
+    aorta_text_puts(
+        out, "\nBeside these a rank has `idle_causes_ms` as its steps have it, `steps_by` (what says where steps "
+             "begin: `profiler`,\n`range` (`--step-range`), `optimizer`, `engine`, `repetition`; `null`: no "
+             "steps), [`roofline`](#roofline) and these tables,\neach a file of `--csv` with the rank in "
+             "front.\n");
+    for (size_t i = 0; aorta_rank_tables[i]; i++) add_table(aorta_rank_tables[i], out);
+    for (size_t i = 0; aorta_rank_tables_after[i]; i++) add_table(aorta_rank_tables_after[i], out);
+    aorta_text_puts(out, "\nTables of all ranks:\n");
+    for (size_t i = 0; aorta_world_tables[i]; i++) add_table(aorta_world_tables[i], out);
+    aorta_text_puts(out, "\n");
+}
+
+void aorta_formats_page(struct aorta_text *out) {
+    aorta_text_puts(out, introduction);
+    aorta_text_puts(out, "\n## `rank_RR_metrics.jsonl`: one line per iteration and rank\n");
+    aorta_metrics_markdown(out);
+    aorta_text_puts(out, reading);
+    aorta_text_puts(out, of_summary);
+    aorta_text_puts(out, "\n");
+    add_trace(out);
+    aorta_text_puts(out, of_roofline);
+    aorta_text_puts(out, "\n");
+    aorta_text_puts(out, of_others);
+}
