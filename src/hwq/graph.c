@@ -178,10 +178,6 @@ bool hwq_same(const struct hwq_tensor *a, const struct hwq_tensor *b) {
            a->columns == b->columns && a->stride == b->stride && a->width == b->width && a->period == b->period;
 }
 
-const char *hwq_tensor_name(const struct hwq_tensor *t) {
-    return t->memory->name;
-}
-
 struct hwq_graph *hwq_into(struct hwq_graph *g, struct hwq_tensor output) {
     g->into = output;
     return g;
@@ -395,7 +391,7 @@ static void join_launches(struct hwq_graph *g, size_t count) {
     if (launch_count) launches = hwq_state(g, launch_count * sizeof(struct aorta_hwq_prepared *));
     if (g->status) return;
     for (size_t i = 0; i < count;) {
-        if (!prepared_at(g, i, count)) {
+        if (!launches || !prepared_at(g, i, count)) {
             g->steps[made++] = g->steps[i++];
             continue;
         }
@@ -427,7 +423,7 @@ aorta_status hwq_graph_finish(struct hwq_graph *g) {
     if (g->steps) lay_out(g);
     if (g->steps) join_launches(g, count);
     if (!g->status && g->regions) hwq_fail(g, aorta_stream_synchronize(g->hwq->streams[0])); /* inputs are ready */
-    for (size_t i = 0; i < g->step_count && !g->status; i++)
+    for (size_t i = 0; g->steps && i < g->step_count && !g->status; i++)
         if (g->steps[i].kind == HWQ_REGION) hwq_fail(g, capture(g->hwq, &g->steps[i]));
     aorta_status status = g->status;
     g->status = NULL;

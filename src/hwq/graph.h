@@ -142,7 +142,7 @@ AORTA_MUST_USE aorta_status hwq_graph_check(struct hwq_graph *g, struct aorta_hw
 
 /* ---- tensors ---- */
 
-/* Memory of a result: undefined, NaN (integers: 0) before a verified iteration. */
+/* Memory of a result: undefined; before a verified iteration NaN (64-bit integers, which are addresses: 0). */
 struct hwq_tensor hwq_result(struct hwq_graph *g, enum aorta_dtype dtype, int64_t rows, int64_t columns,
                              const char *name);
 /* Memory whose contents last: pseudo-random (aorta_hwq_fill), or copied from `values`; NULL: zeros. */
@@ -173,7 +173,6 @@ void *hwq_at_device(struct hwq_tensor t); /* the address of the first element; N
 float *hwq_floats(struct hwq_tensor t);
 size_t hwq_bytes(struct hwq_tensor t); /* rows · columns elements */
 bool hwq_same(const struct hwq_tensor *a, const struct hwq_tensor *b);
-const char *hwq_tensor_name(const struct hwq_tensor *t);
 
 /* ---- appending operations: what operations.h is made of ---- */
 

@@ -132,7 +132,8 @@ static int64_t make_tensors(struct hwq_graph *g, struct state *state) {
 static void build(struct hwq_graph *g) {
     const struct options *o = g->options;
     struct state *state = hwq_state(g, sizeof *state);
-    const int64_t groups = state ? make_tensors(g, state) : 0;
+    if (!state) return;
+    const int64_t groups = make_tensors(g, state);
     for (int64_t l = 0; l < o->layers && !g->status; l++) {
         for (int64_t i = 0; i < groups; i++)
             run_layer(g, decode_stream(g->hwq, i), &state->layers[l], &state->decoding[i], l);

@@ -196,7 +196,7 @@ static void make_tensors(struct hwq_graph *g, struct state *state) {
     int64_t count;
     const int64_t norms = norm_gradients(o, (struct hwq_tensor){0}, &unused);
     make_groups(g, state);
-    if (g->status) return;
+    if (g->status || state->shards < 1) return;
     block_in(o, (struct hwq_tensor){0}, (struct hwq_tensor){0}, &count);
     const int64_t unit = 64 * state->shards, streams = quarter(g->hwq, GATHER);
     state->padded = (count + unit - 1) / unit * unit;
@@ -418,7 +418,8 @@ static void reduce(struct hwq_graph *g, const struct state *state, int64_t l) {
 static void build(struct hwq_graph *g) {
     const struct options *o = g->options;
     struct state *state = g->state = hwq_state(g, sizeof *state);
-    if (state) make_tensors(g, state);
+    if (!state) return;
+    make_tensors(g, state);
     if (g->status) return;
     g->work = (double)o->batch;
     gather(g, state, 0);

@@ -47,7 +47,8 @@ static void build(struct hwq_graph *g) {
     const struct options *o = g->options;
     struct hwq_operation *operations[AORTA_HWQ_MAX_STREAMS][LINKS];
     struct state *state = g->state = hwq_state(g, sizeof *state);
-    for (int s = 0; s < g->hwq->stream_count && state; s++)
+    if (!state) return;
+    for (int s = 0; s < g->hwq->stream_count; s++)
         state->values[s] = hwq_constant(g, AORTA_F32, 1, o->elements, NULL, "values");
     for (int64_t c = 0; c < o->chains && !g->status; c++)
         for (int s = 0; s < g->hwq->stream_count; s++)

@@ -199,7 +199,8 @@ static void update(struct hwq_graph *g, struct state *state, int64_t l) {
 static void build(struct hwq_graph *g) {
     const struct options *o = g->options;
     struct state *state = g->state = hwq_state(g, sizeof *state);
-    if (state) make_tensors(g, state);
+    if (!state) return;
+    make_tensors(g, state);
     if (g->status) return;
     g->work = (double)o->batch;
     state->layers[0].x = hwq_input(g, 1, o->batch, o->width, 1.0f, "input");
