@@ -21,10 +21,18 @@ static aorta_status open_run(const char *directory, const struct aorta_trace_ana
         aorta_run_free(&run);
         return status;
     }
-    recorded->is_run = true;
+    recorded->is_run = recorded->run.has_verdict;
     recorded->analysis = &recorded->run.analysis;
-    if (recorded->run.has_verdict) return NULL;
-    return AORTA_ERROR(AORTA_USAGE, "%s holds no ranges (recording was off)", directory);
+    if (!recorded->is_run) aorta_labelled_free(&recorded->run);
+    return NULL;
+}
+
+static aorta_status open_traces(const char *const *paths, size_t count, const struct aorta_trace_options *reading,
+                                const struct aorta_trace_analysis_options *options, struct aorta_recorded *recorded) {
+    AORTA_TRY(aorta_trace_open_inputs(paths, count, reading, &recorded->traces));
+    AORTA_TRY(aorta_trace_analyze(&recorded->traces, options, &recorded->of_traces));
+    recorded->analysis = &recorded->of_traces;
+    return NULL;
 }
 
 aorta_status aorta_recorded_open(const char *const *paths, size_t count, const struct aorta_trace_options *reading,
@@ -32,14 +40,13 @@ aorta_status aorta_recorded_open(const char *const *paths, size_t count, const s
                                  struct aorta_recorded *recorded) {
     static const struct aorta_trace_analysis_options defaults = {0};
     *recorded = (struct aorta_recorded){0};
-    if (count == 1 && aorta_run_is_directory(paths[0])) {
-        AORTA_TRY(check_reading(reading, paths[0]));
-        return open_run(paths[0], options ? options : &defaults, log, recorded);
-    }
-    AORTA_TRY(aorta_trace_open_inputs(paths, count, reading, &recorded->traces));
-    AORTA_TRY(aorta_trace_analyze(&recorded->traces, options, &recorded->of_traces));
-    recorded->analysis = &recorded->of_traces;
-    return NULL;
+    const bool is_directory = count == 1 && aorta_run_is_directory(paths[0]);
+    if (!is_directory) return open_traces(paths, count, reading, options, recorded);
+    AORTA_TRY(check_reading(reading, paths[0]));
+    AORTA_TRY(open_run(paths[0], options ? options : &defaults, log, recorded));
+    if (recorded->is_run) return NULL;
+    return aorta_annotate(open_traces(paths, count, reading, options, recorded),
+                          "%s holds no ranges (recording was off), and of traces", paths[0]);
 }
 
 aorta_status aorta_recorded_evaluate(struct aorta_recorded *recorded) {

@@ -1,5 +1,6 @@
 /* What a command line names, read and analysed: traces, or the directory of a run of `aorta train`, whose metrics lines
- * are taken as a trace of each rank. */
+ * are taken as a trace of each rank. Of a run without ranges (recording was off) the traces in its directory are taken.
+ */
 #ifndef AORTA_REPORT_RECORDED_H
 #define AORTA_REPORT_RECORDED_H
 

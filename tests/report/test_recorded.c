@@ -87,11 +87,34 @@ static void single_steps(void **state) {
     workspace_remove(&run);
 }
 
+/* Recording was off: there may be traces of a profiler. */
+static void a_run_without_ranges(void **state) {
+    (void)state;
+    struct workspace run = workspace_make();
+    const char *const path = run.path;
+    const struct aorta_trace_options reading = {0};
+    struct aorta_recorded recorded;
+    workspace_write(&run, "rank_00_metrics.jsonl",
+                    "{\"schema_version\": 1, \"rank\": 0, \"world_size\": 1, \"epoch\": 0, \"step\": 0, "
+                    "\"global_step\": 0, \"device\": \"cpu\", \"profile\": null}\n");
+    check_fails(aorta_recorded_open(&path, 1, &reading, NULL, &quiet, &recorded), AORTA_USAGE, "holds no ranges");
+    aorta_recorded_free(&recorded);
+    workspace_write(&run, "trace.json",
+                    "{\"schemaVersion\": 1, \"traceEvents\": [{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"gemm\", "
+                    "\"pid\": 0, \"tid\": 7, \"ts\": 10, \"dur\": 5, \"args\": {\"device\": 0, \"stream\": 7}}]}");
+    check_ok(aorta_recorded_open(&path, 1, &reading, NULL, &quiet, &recorded));
+    assert_false(recorded.is_run);
+    assert_int_equal(recorded.analysis->ranks[0].work_count, 1);
+    aorta_recorded_free(&recorded);
+    workspace_remove(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_say_the_same),
         cmocka_unit_test(options_of_traces_are_refused),
         cmocka_unit_test(single_steps),
+        cmocka_unit_test(a_run_without_ranges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
