@@ -4,6 +4,7 @@
 #include "base/sort.h"
 #include "cli/cli.h"
 #include "formats/inputs.h"
+#include "replay/unrecorded.h"
 #include "report/page.h"
 #include "report/recorded.h"
 #include "verdict/gains.h"
@@ -338,7 +339,9 @@ static aorta_status replay_trace(const struct aorta_trace_analysis *analysis, co
     AORTA_TRY(aorta_trace_graph_make(analysis, &built));
     aorta_status status = aorta_whatif_of_trace(analysis, &built, &collectives);
     if (!status) {
-        if (remedies.set)
+        struct aorta_unrecorded unrecorded;
+        if (remedies.set) status = aorta_trace_graph_unrecord(&built, &unrecorded); /* as the verdict's gains */
+        if (!status && remedies.set)
             status =
                 aorta_verdict_apply_remedies(analysis, &built, remedies.set, &remedies.before_ns, &remedies.saved_ns);
         if (!status) status = replay(&built.graph, &collectives, task->arguments, task->request, remedies);
