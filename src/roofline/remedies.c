@@ -169,6 +169,7 @@ static aorta_status say_evidence(const struct remedy_model *model, struct aorta_
                                                           : leaf->name);
     say_dims(model, leaf, &text);
     aorta_text_printf(&text, " (%.3g a step, %.2f ms)", largest.runs / model->steps, largest.ns / model->steps / 1e6);
+    if (row->rough) aorta_text_puts(&text, "; sizes are not recorded, so that this is rough (record_shapes=True)");
     if (row->memory_bytes > 0) aorta_text_printf(&text, "; costs %.2g GiB of memory", row->memory_bytes / 1073741824.0);
     row->evidence = text.data;
     return aorta_text_check(&text);
@@ -218,6 +219,26 @@ double aorta_remedies_apply(struct aorta_remedies *remedies, uint32_t set, struc
         }
     }
     return saved_ns;
+}
+
+/* What bounds an operation; it takes no longer than recorded. */
+static double bound_ns(const struct leaf *leaf, double rate, double bandwidth) {
+    const double arithmetic = leaf->flops > 0 && leaf->math != MATH_NONE ? leaf->flops / rate : 0;
+    const double bound = fmax(arithmetic, leaf->bytes / bandwidth); /* NaN counts as 0 */
+    return bound > 0 && bound < leaf->ns ? bound : leaf->ns;
+}
+
+static void add_bounds(struct aorta_remedies *remedies) {
+    const struct remedy_model *model = remedies->model;
+    if (isnan(model->peak[MATH_HALF])) remedies->at_peak_ns = remedies->at_reached_ns = NAN;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (!leaf->counted) continue;
+        remedies->at_peak_ns += bound_ns(leaf, model->peak[leaf->math], model->peaks.gbytes_per_s) / model->steps;
+        const bool fused = leaf->kind == LEAF_ATTENTION; /* no product's rate */
+        remedies->at_reached_ns +=
+            (fused ? leaf->ns : bound_ns(leaf, model->best[leaf->math], model->stream)) / model->steps;
+    }
 }
 
 static aorta_status reserve(struct remedy_model *model) {
@@ -271,7 +292,10 @@ aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, si
         model->row_kernels_ns = remedies->kernels_ns;
         status = aorta_remedy_rates(model);
     }
-    if (!status) status = run_all(remedies);
+    if (!status) {
+        add_bounds(remedies);
+        status = run_all(remedies);
+    }
     if (status) aorta_remedies_free(remedies);
     return status;
 }

@@ -40,6 +40,7 @@ struct aorta_remedy_row {
     double gone;         /* kernels that fall away */
     double memory_bytes; /* that it takes more; 0: none that is known */
     char *evidence;      /* "36 operations; most in aten::addmm [[…]], 17.5 ms"; NULL: it saves nothing */
+    bool rough;          /* from names, as sizes are not recorded */
     const char *lacks;   /* what the file would need ("shapes"); NULL: nothing */
 };
 
@@ -47,6 +48,9 @@ struct remedy_model;
 struct aorta_remedies {
     struct aorta_remedy_row rows[AORTA_REMEDY_COUNT];
     double kernels_ns; /* all of the step */
+    /* The same operations at the card's peak rates, and at those that this run reaches; what is not known of an
+     * operation takes as long as recorded. NaN: the peaks are not known. */
+    double at_peak_ns, at_reached_ns;
     struct remedy_model *model;
 };
 

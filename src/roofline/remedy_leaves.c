@@ -206,6 +206,7 @@ static enum leaf_math math_of_types(enum aorta_arithmetic arithmetic) {
  * say XF32 where they use fewer bits. */
 static enum leaf_math math_of(const struct remedy_model *model, const struct leaf *leaf) {
     const struct aorta_input *first = aorta_remedy_matrix(leaf, 0);
+    if (leaf->kind == LEAF_ATTENTION) return first ? math_of_types(first->arithmetic) : MATH_NONE;
     if (leaf->kind != LEAF_PRODUCT && leaf->kind != LEAF_CONVOLUTION) return MATH_NONE;
     if (!first) {
         if (leaf->kernels_any & AORTA_KERNEL_HALF) return MATH_HALF;
@@ -382,22 +383,31 @@ static void index_gradients(struct remedy_model *model) {
 }
 
 /* Operations are sorted by thread and start; kernels without one follow in the order of the device. */
-static int host_order(const void *left, const void *right) {
-    const struct leaf *a = left, *b = right;
-    if (a->operation != b->operation) return a->operation < b->operation ? -1 : 1;
-    return (a->first_work > b->first_work) - (a->first_work < b->first_work);
+static bool put_in_host_order(struct remedy_model *model, const uint32_t *of_operation) {
+    struct leaf *sorted = malloc((model->leaf_count + 1) * sizeof *sorted);
+    size_t count = 0;
+    if (!sorted) return false;
+    for (size_t i = 0; model->operations && i < model->trace->operation_count; i++)
+        if (of_operation[i]) sorted[count++] = model->leaves[of_operation[i] - 1];
+    for (size_t i = 0; i < model->leaf_count; i++)
+        if (model->leaves[i].operation == AORTA_TRACE_NONE) sorted[count++] = model->leaves[i];
+    free(model->leaves);
+    model->leaves = sorted;
+    return true;
 }
 
 aorta_status aorta_remedy_leaves(struct remedy_model *model, const struct aorta_trace_analysis *analysis) {
     const struct aorta_trace *trace = model->trace;
     uint32_t *windows = calloc(model->rank->work_count + 1, sizeof *windows);
     uint32_t *of_operation = calloc(trace->operation_count + 1, sizeof *of_operation);
-    const bool made = windows && of_operation;
+    bool made = windows && of_operation;
     if (made) {
         find_windows(model->rank, windows);
         collect(model, windows, of_operation);
+        made = put_in_host_order(model, of_operation);
+    }
+    if (made) {
         mark_counted(model, analysis);
-        qsort(model->leaves, model->leaf_count, sizeof *model->leaves, host_order);
         for (size_t i = 0; i < model->leaf_count; i++) aorta_remedy_describe(model, &model->leaves[i]);
         index_gradients(model);
     }

@@ -63,6 +63,7 @@ static const struct mark kernel_marks[] = {
     {"ffma", AORTA_KERNEL_PLAIN_FP32},
     {"simt", AORTA_KERNEL_PLAIN_FP32},
     {"sgemm", AORTA_KERNEL_PLAIN_FP32},
+    {"_SB_MT", AORTA_KERNEL_PLAIN_FP32}, /* Tensile, hipBLASLt */
     {"scudnn", AORTA_KERNEL_PLAIN_FP32},
     {"fft", AORTA_KERNEL_PLAIN_FP32},
     {"inograd", AORTA_KERNEL_PLAIN_FP32},

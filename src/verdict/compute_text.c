@@ -63,6 +63,13 @@ static const struct aorta_roofline *fastest(const struct aorta_verdict *verdict)
     return best;
 }
 
+/* Compute that is less with a remedy is no longer made of what was recorded. */
+static bool has_remedies(const struct aorta_verdict *verdict) {
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].remedy) return true;
+    return false;
+}
+
 bool aorta_verdict_say_left(const struct aorta_verdict *verdict, struct aorta_text *out) {
     const struct aorta_verdict_replay *replay = &verdict->replay;
     const struct aorta_roofline *roofline = fastest(verdict);
@@ -71,6 +78,7 @@ bool aorta_verdict_say_left(const struct aorta_verdict *verdict, struct aorta_te
     /* Compute is known of all steps, of which the last are replayed. */
     const double longer = verdict->step_ms_mean > 0 ? verdict->step_ms_mean / replay->replayed_ms : 1;
     aorta_text_printf(out, "%.2f of %.2f ms without these causes", replay->floor_ms, aorta_verdict_gained_ms(verdict));
+    if (has_remedies(verdict)) return true;
     if (roofline && aorta_roofline_say(roofline, longer * replay->floor_ms, "it", &words))
         aorta_text_printf(out, ": %s", words.data ? words.data : "");
     else

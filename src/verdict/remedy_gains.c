@@ -128,7 +128,8 @@ static size_t largest_rank(const struct measured *measured, enum aorta_remedy re
     return most;
 }
 
-static aorta_status say(const struct measured *measured, enum aorta_remedy remedy, struct aorta_finding *finding) {
+static aorta_status say(const struct measured *measured, enum aorta_remedy remedy, bool communicates,
+                        struct aorta_finding *finding) {
     const struct aorta_remedy_row *row = &measured->ranks[largest_rank(measured, remedy)].rows[remedy];
     struct aorta_text text = {0};
     aorta_text_printf(&text, "%s: %s", aorta_remedy_change(remedy), row->evidence ? row->evidence : "");
@@ -137,10 +138,53 @@ static aorta_status say(const struct measured *measured, enum aorta_remedy remed
     if (measured->gain_ns[remedy] < 0.8 * row->alone_ns)
         aorta_text_printf(&text, "; kernels save %s ms, but then the step waits for %s",
                           aorta_brief(row->alone_ns / 1e6).text,
-                          measured->rank_count > 1 ? "the host or a collective" : "the host");
+                          communicates ? "the host or a collective" : "the host");
     finding->evidence = text.data;
     finding->advice = strdup(aorta_remedy_advice(remedy));
     if (aorta_text_check(&text) || !finding->advice) return AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
+    return NULL;
+}
+
+/* What the file would have to hold, beside compute's own evidence. */
+static aorta_status say_lacking(const struct measured *measured, struct aorta_verdict *verdict) {
+    const char *lacks = NULL;
+    for (size_t i = 0; i < measured->rank_count && !lacks; i++)
+        for (int j = 0; j < AORTA_REMEDY_COUNT && !lacks; j++) lacks = measured->ranks[i].rows[j].lacks;
+    for (size_t i = 0; lacks && i < verdict->finding_count; i++) {
+        struct aorta_finding *compute = &verdict->findings[i];
+        if (compute->cause != AORTA_CAUSE_COMPUTE || !compute->evidence) continue;
+        struct aorta_text text = {0};
+        aorta_text_printf(&text, "%s; what else it is worth shows with %s (PyTorch's profiler: record_shapes=True)",
+                          compute->evidence, lacks);
+        AORTA_TRY(aorta_text_check(&text));
+        free(compute->evidence);
+        compute->evidence = text.data;
+    }
+    return NULL;
+}
+
+/* Of a step whose compute no remedy makes a twentieth less: how near it is to what the card can do. */
+static aorta_status say_bounds(const struct measured *measured, struct aorta_verdict *verdict) {
+    static const double LITTLE = 0.05;
+    const struct aorta_remedies *first = &measured->ranks[0];
+    if (!measured->rank_count || first->rows[AORTA_REMEDY_FUSION].lacks || !(first->at_peak_ns > 0)) return NULL;
+    if (measured->step_ns - measured->together_ns >= LITTLE * measured->step_ns) return NULL;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        struct aorta_finding *compute = &verdict->findings[i];
+        if (compute->cause != AORTA_CAUSE_COMPUTE || !compute->evidence) continue;
+        struct aorta_text text = {0};
+        aorta_text_printf(&text,
+                          "%s; its operations would take %s ms at the card's peak rates, and %s ms at those that "
+                          "the run's own reach",
+                          compute->evidence, aorta_brief(first->at_peak_ns / 1e6).text,
+                          aorta_brief(first->at_reached_ns / 1e6).text);
+        if (first->rows[AORTA_REMEDY_FP8].alone_ns > LITTLE * measured->step_ns)
+            aorta_text_printf(&text, "; in fp8 they would take at most %s ms less",
+                              aorta_brief(first->rows[AORTA_REMEDY_FP8].alone_ns / 1e6).text);
+        AORTA_TRY(aorta_text_check(&text));
+        free(compute->evidence);
+        compute->evidence = text.data;
+    }
     return NULL;
 }
 
@@ -155,7 +199,7 @@ static aorta_status add_findings(const struct measured *measured, struct aorta_v
                                           .then_ms = measured->then_ns[i] / 1e6,
                                           .gain_share = measured->gain_ns[i] / measured->step_ns};
         finding->least_ms = finding->gain_ms * aorta_remedy_least_share((enum aorta_remedy)i);
-        AORTA_TRY(say(measured, (enum aorta_remedy)i, finding));
+        AORTA_TRY(say(measured, (enum aorta_remedy)i, verdict->comm_ms > 0, finding));
     }
     return NULL;
 }
@@ -166,6 +210,8 @@ aorta_status aorta_verdict_remedies(const struct aorta_trace_analysis *analysis,
     aorta_status status = make_ranks(&measured);
     if (!status) status = measure_steps(&measured);
     if (!status) status = add_findings(&measured, verdict);
+    if (!status && !analysis->measured) status = say_lacking(&measured, verdict);
+    if (!status) status = say_bounds(&measured, verdict);
     if (!status && measured.without_ns / 1e6 < verdict->replay.floor_ms)
         verdict->replay.floor_ms = measured.without_ns / 1e6;
     free_ranks(&measured);
