@@ -314,6 +314,32 @@ static void expect_text(const struct made *made, const char *part) {
     aorta_text_free(&text);
 }
 
+/* The host waits for each kernel, then takes 80 us to the next launch:
+ *
+ *     host    [launch][ wait           ]      80 us      [launch][ wait ...
+ *     device        10 us [ 60 us ] 5 us
+ *
+ * Without the waits it would run ahead and take 82 us a kernel; if launches cost nothing, 75. The waits take most of
+ * what launches would, so they come first, and launches get what is left. */
+static void a_specific_cause_comes_before_launches(void **state) {
+    (void)state;
+    struct made made = {0};
+    begin(&made, 0);
+    for (int64_t i = 0; i < 20; i++) {
+        const int64_t at = 1000000 + i * 155000;
+        kernel(&made, "relu", 7, at, at + 10000, at + 70000, -1, NULL);
+        call(&made, "cudaStreamSynchronize", 1, at + 1000, at + 75000, false);
+    }
+    add(&made);
+    analyze(&made);
+    const struct aorta_finding *waits = find(&made, AORTA_CAUSE_HOST_SYNC),
+                               *launches = find(&made, AORTA_CAUSE_HOST_LAUNCH);
+    assert_ptr_equal(waits, &made.verdict.findings[0]);
+    assert_true(waits->gain_ms > 1.2 && waits->gain_ms < 1.5); /* 19 x 73 us */
+    assert_true(launches && launches->gain_ms > 0.2 && launches->gain_ms < 0.5);
+    end(&made);
+}
+
 /* What `aorta trace run` recorded holds its own cost: causes and gains are of the step without it. */
 static void the_recordings_own_part_is_no_cause(void **state) {
     (void)state;
@@ -614,6 +640,7 @@ int main(void) {
         cmocka_unit_test(products_without_shapes_differ_by_their_grids),
         cmocka_unit_test(the_last_rank_is_named),
         cmocka_unit_test(what_is_not_recorded_is_not_blamed),
+        cmocka_unit_test(a_specific_cause_comes_before_launches),
         cmocka_unit_test(the_recordings_own_part_is_no_cause),
         cmocka_unit_test(what_recording_cost_may_not_be_known),
         cmocka_unit_test(kernels_shorter_than_their_launch),
