@@ -127,32 +127,25 @@ struct many {
     atomic_size_t next;
 };
 
+/* `array` is the address of the pointer to it. */
+static void drop(void *array, size_t *count) {
+    void *items, *const none = NULL;
+    memcpy(&items, array, sizeof items);
+    free(items);
+    memcpy(array, &none, sizeof none);
+    *count = 0;
+}
+
 /* Aligning clocks needs the work alone. */
 static void keep_work_only(struct aorta_trace *trace) {
-    free(trace->calls);
-    trace->calls = NULL;
-    trace->call_count = 0;
-    free(trace->waits);
-    trace->waits = NULL;
-    trace->wait_count = 0;
-    free(trace->callers);
-    trace->callers = NULL;
-    trace->caller_count = 0;
-    free(trace->annotations);
-    trace->annotations = NULL;
-    trace->annotation_count = 0;
-    free(trace->shapes);
-    trace->shapes = NULL;
-    trace->shape_count = 0;
-    free(trace->operations);
-    trace->operations = NULL;
-    trace->operation_count = 0;
-    free(trace->inputs);
-    trace->inputs = NULL;
-    trace->input_count = 0;
-    free(trace->frames);
-    trace->frames = NULL;
-    trace->frame_count = 0;
+    drop(&trace->calls, &trace->call_count);
+    drop(&trace->waits, &trace->wait_count);
+    drop(&trace->callers, &trace->caller_count);
+    drop(&trace->annotations, &trace->annotation_count);
+    drop(&trace->shapes, &trace->shape_count);
+    drop(&trace->operations, &trace->operation_count);
+    drop(&trace->inputs, &trace->input_count);
+    drop(&trace->frames, &trace->frame_count);
 }
 
 static aorta_status open_one(const char *path, const struct aorta_trace_options *options,

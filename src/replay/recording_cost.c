@@ -1,5 +1,6 @@
 #include "replay/recording_cost.h"
 
+#include "base/sort.h"
 #include "timeline/builder.h"
 
 #include <stdlib.h>
@@ -264,14 +265,9 @@ static bool are_equal(const struct pair *a, const struct pair *b) {
     return pair_order(a, b) == 0;
 }
 
-static int ascending(const void *left, const void *right) {
-    const double *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
-}
-
 /* Sorts the values. */
 static double fast_of(double *values, size_t count) {
-    qsort(values, count, sizeof *values, ascending);
+    aorta_sort_double(values, count);
     return values[(size_t)((double)count * FAST)];
 }
 
@@ -361,7 +357,7 @@ static double passes_through(const struct pairs *groups, size_t count, double *s
     for (size_t i = 0; i < count; i++)
         if (is_of(&groups[i], AORTA_STAMPED_OPERATION, AORTA_STAMPED_OPERATION)) scratch[found++] = groups[i].self_ns;
     if (!found) return 0;
-    qsort(scratch, found, sizeof *scratch, ascending);
+    aorta_sort_double(scratch, found);
     return ALIKE * scratch[found / 4];
 }
 

@@ -116,18 +116,24 @@ static size_t lines_of(const char *path) {
     return lines;
 }
 
+/* Rank 2's lines in the new folder root/out. */
+static struct aorta_metrics_writer *open_below(char *root, char directory[64], char path[96]) {
+    struct aorta_metrics_writer *writer = NULL;
+    assert_non_null(mkdtemp(root));
+    snprintf(directory, 64, "%s/out", root);
+    snprintf(path, 96, "%s/rank_02_metrics.jsonl", directory);
+    assert_int_equal(mkdir(directory, 0700), 0);
+    check_ok(aorta_metrics_open(directory, 2, &writer));
+    return writer;
+}
+
 /* A removed file comes back with all its lines: in its directory, once more, and where that is in the way, elsewhere.
  */
 static void removed(void **state) {
     (void)state;
     char root[] = "/tmp/aorta_metrics_XXXXXX", directory[64], path[96];
-    assert_non_null(mkdtemp(root));
-    snprintf(directory, sizeof directory, "%s/out", root);
-    snprintf(path, sizeof path, "%s/rank_02_metrics.jsonl", directory);
-    struct aorta_metrics_writer *writer = NULL;
+    struct aorta_metrics_writer *writer = open_below(root, directory, path);
     struct aorta_step_metrics metrics = {.world_size = 1, .loss_scale = NAN};
-    assert_int_equal(mkdir(directory, 0700), 0);
-    check_ok(aorta_metrics_open(directory, 2, &writer));
     check_ok(aorta_metrics_write(writer, &metrics));
     assert_null(aorta_metrics_moved(writer));
     for (size_t lines = 2; lines < 4; lines++) {
@@ -177,13 +183,8 @@ static void *remove_again(void *directory) {
 static void removed_again(void **state) {
     (void)state;
     char root[] = "/tmp/aorta_metrics_XXXXXX", directory[64], path[96];
-    assert_non_null(mkdtemp(root));
-    snprintf(directory, sizeof directory, "%s/out", root);
-    snprintf(path, sizeof path, "%s/rank_02_metrics.jsonl", directory);
-    struct aorta_metrics_writer *writer = NULL;
+    struct aorta_metrics_writer *writer = open_below(root, directory, path);
     struct aorta_step_metrics metrics = {.world_size = 1, .loss_scale = NAN};
-    assert_int_equal(mkdir(directory, 0700), 0);
-    check_ok(aorta_metrics_open(directory, 2, &writer));
     pthread_t remover;
     assert_int_equal(pthread_create(&remover, NULL, remove_again, directory), 0);
     for (size_t lines = 1; lines < 400; lines++) {

@@ -1,14 +1,9 @@
 #include "record/inject/names.h"
 
+#include "base/hash.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-/* FNV-1a (Fowler, Noll, Vo). */
-static uint32_t hash_of(const char *text, size_t length) {
-    uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < length; i++) hash = (hash ^ (uint8_t)text[i]) * 16777619u;
-    return hash;
-}
 
 static bool add(struct aorta_inject_names *names, struct aorta_inject_name *slot, struct aorta_spool *spool,
                 const char *text, size_t length, uint32_t hash) {
@@ -27,7 +22,7 @@ static bool add(struct aorta_inject_names *names, struct aorta_inject_name *slot
 static const struct aorta_inject_name *find(struct aorta_inject_names *names, struct aorta_spool *spool,
                                             const char *text) {
     size_t length = strnlen(text, AORTA_INJECT_NAME_LONGEST);
-    uint32_t hash = hash_of(text, length);
+    uint32_t hash = (uint32_t)aorta_hash_bytes(text, length);
     for (uint32_t i = hash;; i++) {
         struct aorta_inject_name *slot = &names->slots[i % AORTA_INJECT_NAME_SLOTS];
         if (!slot->text) return add(names, slot, spool, text, length, hash) ? slot : NULL;
