@@ -11,7 +11,7 @@
 
 struct report_arguments {
     struct aorta_string_list directories, labels;
-    const char *output, *html, *reference, *candidate;
+    const char *output, *html, *csv, *reference, *candidate;
     int64_t warmup, read_every;
     bool json, no_pictures;
 };
@@ -29,6 +29,8 @@ static const struct aorta_option rows[] = {
     {"output", AORTA_OPTION_STRING, AT(output), "artifacts/report", .letter = 'o', .argument = "DIR",
      .path = AORTA_PATH_FOLDER, .files = files,
      .help = "directory for summary.json, index.html and the pictures; made when missing"},
+    {"csv", AORTA_OPTION_STRING, AT(csv), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
+     .files = aorta_cli_csv_files, .help = "directory for one CSV file of each table; made when missing"},
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "the page's file; default: index.html in the directory of --output"},
     {"reference", AORTA_OPTION_STRING, AT(reference), "null", .nullable = true, .argument = "NAME",
@@ -48,7 +50,7 @@ static const struct aorta_option rows[] = {
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta report --log-dir DIR [--label NAME] [--log-dir DIR --label NAME …] [--output DIR] "
-             "[--html OUT] [--reference NAME --candidate NAME]",
+             "[--html OUT] [--csv DIR] [--reference NAME --candidate NAME]",
     .about =
         "Reads the files that training runs wrote, says what limits each run and what to change, and writes "
         "summary.json, a page and pictures of compute, communication and their overlap. Files of the original Python "
@@ -88,6 +90,7 @@ static aorta_status check_output(const struct report_arguments *arguments) {
 static aorta_status report(const struct report_arguments *arguments, struct aorta_report_input *inputs) {
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     AORTA_TRY(aorta_page_prepare(arguments->html));
+    AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
     AORTA_TRY(make_inputs(arguments, inputs));
     AORTA_TRY(check_output(arguments));
     const struct aorta_report_options options = {
@@ -95,6 +98,7 @@ static aorta_status report(const struct report_arguments *arguments, struct aort
         .input_count = arguments->directories.count,
         .output = arguments->output,
         .page = arguments->html,
+        .csv = arguments->csv,
         .reference = arguments->reference,
         .candidate = arguments->candidate,
         .pictures = !arguments->no_pictures,

@@ -34,6 +34,8 @@ static const struct aorta_choice levels[] = {{"kernels", AORTA_INJECT_KERNELS},
                                              {NULL, 0}};
 static const char *const files[] = {"analysis.json", "*.spool", NULL};
 static const struct aorta_option rows[] = {
+    {"csv", AORTA_OPTION_STRING, AT(csv), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
+     .files = aorta_cli_csv_files, .help = "directory for one CSV file of each table; made when missing"},
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "DIR",
      .path = AORTA_PATH_FOLDER, .files = files,
      .help = "directory for the recording and analysis.json; created if needed. Default: the recording is deleted. "
@@ -72,7 +74,7 @@ static const struct aorta_option rows[] = {
 #undef TEXT_OF_
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta trace run [-o DIR] [--json] [OPTIONS] -- COMMAND [ARGUMENT …]",
+    .usage = "aorta trace run [-o DIR] [--json] [--csv DIR] [OPTIONS] -- COMMAND [ARGUMENT …]",
     .about = "Runs an unmodified program, a PyTorch job for example, with all its children and ranks, records every "
              "kernel and copy on its GPUs, and reports at its end what communication, copies and the host cost. "
              "Messages about the recording go to standard error.",
@@ -161,8 +163,8 @@ static aorta_status choose_steps(const struct aorta_trace_run_arguments *argumen
     return NULL;
 }
 
-static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool steps, struct aorta_text *text,
-                            struct aorta_text *json) {
+static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool steps, const char *csv,
+                            struct aorta_text *text, struct aorta_text *json) {
     struct aorta_trace_analysis analysis;
     const struct aorta_trace_analysis_options options = {.all_steps = steps};
     if (!outcome->traces.count) {
@@ -180,6 +182,7 @@ static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool 
         const struct aorta_trace_report report = {&analysis, &verdict};
         aorta_trace_report_text(&report, aorta_terminal_width(stderr), text);
         aorta_trace_report_json(&report, 2, json);
+        if (csv) status = aorta_trace_report_csv(&report, csv);
         aorta_verdict_free(&verdict);
     }
     aorta_trace_analysis_free(&analysis);
@@ -201,7 +204,7 @@ static aorta_status show(const struct aorta_trace_run_arguments *arguments, stru
     bool steps;
     aorta_status status = choose_steps(arguments, outcome, &steps);
     if (outcome->words.data) put_lines(outcome->words.data);
-    if (!status) status = analyze(outcome, steps, &text, &json);
+    if (!status) status = analyze(outcome, steps, arguments->csv, &text, &json);
     if (!status && arguments->output) {
         char *path = aorta_path_join(arguments->output, "analysis.json");
         status =
@@ -251,6 +254,7 @@ static aorta_status run(const struct aorta_trace_run_arguments *arguments, int *
     struct aorta_trace_run_directory directory;
     AORTA_TRY(check_command(arguments->command));
     AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
+    AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
     AORTA_TRY(aorta_trace_run_directory_open(arguments->output, "-o", arguments->dry_run, &directory));
     struct aorta_kernel_patterns *patterns = NULL;
     aorta_status status = aorta_cli_comm_patterns(&arguments->comm_patterns, &patterns);

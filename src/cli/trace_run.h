@@ -21,6 +21,7 @@ enum aorta_trace_run_format {
 
 struct aorta_trace_run_arguments {
     const char *output; /* NULL: a temporary directory */
+    const char *csv;    /* directory of the tables; NULL: they are not written */
     struct aorta_string_list comm_patterns;
     const char *step_range;
     int tool, format;

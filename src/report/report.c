@@ -155,6 +155,7 @@ static aorta_status write_report(const struct aorta_report_options *options, con
     if (!status) status = aorta_directory_make(options->output);
     if (!status) status = write_summary(options->output, json, &files);
     if (!status) status = write_page(options, runs, json, log, &files);
+    if (!status && options->csv) status = aorta_summary_csv(runs, count, options->csv);
     if (!status && options->pictures) drawn = draw_pictures(runs, count, options->output, log, &files);
     for (size_t i = 0; !status && i < count; i++) status = print_run(&runs[i], count > 1, options->width, text);
     if (!status && pair[0] >= 0) status = print_comparison(&runs[pair[0]], &runs[pair[1]], text);

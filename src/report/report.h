@@ -17,6 +17,7 @@ struct aorta_report_options {
     size_t input_count;
     const char *output;                /* directory; made when missing */
     const char *page;                  /* file of the page; NULL: index.html in `output`, where this build has pages */
+    const char *csv;                   /* directory for the tables; NULL: they are not written */
     const char *reference, *candidate; /* labels; both or neither */
     bool pictures;
     int warmup;         /* iterations left out at the start; negative: automatic */

@@ -1,4 +1,5 @@
 #include "report/summary.h"
+#include "base/result_table.h"
 #include "report/recording.h"
 
 #include "report/settings.h"
@@ -186,34 +187,51 @@ size_t aorta_measured_most(const struct aorta_labelled *labelled) {
 
 /* ---- writing ---- */
 
+#define AT(member) offsetof(struct aorta_summary, member)
+static const struct aorta_row statistics_rows[] = {
+    {"count", AORTA_ROW_INT, AT(count), .help = "iterations that have it"},
+    {"mean", AORTA_ROW_NUMBER, AT(mean), .help = "in the figure's unit"},
+    {"std", AORTA_ROW_NUMBER, AT(std), .help = "standard deviation"},
+    {"min", AORTA_ROW_NUMBER, AT(min), .help = "the smallest"},
+    {"max", AORTA_ROW_NUMBER, AT(max), .help = "the largest"},
+    {"p50", AORTA_ROW_NUMBER, AT(p50), .help = "the median"},
+    {"p90", AORTA_ROW_NUMBER, AT(p90), .help = "90% are no larger"},
+    {"p95", AORTA_ROW_NUMBER, AT(p95), .help = "95% are no larger"},
+    {"p99", AORTA_ROW_NUMBER, AT(p99), .help = "99% are no larger"},
+    {0}};
+#undef AT
+
 static void write_statistics(struct aorta_json *json, const char *key, const struct aorta_summary *summary) {
     aorta_json_key_object(json, key);
-    aorta_json_key_int(json, "count", (int64_t)summary->count);
-    aorta_json_key_double(json, "mean", summary->mean);
-    aorta_json_key_double(json, "std", summary->std);
-    aorta_json_key_double(json, "min", summary->min);
-    aorta_json_key_double(json, "max", summary->max);
-    aorta_json_key_double(json, "p50", summary->p50);
-    aorta_json_key_double(json, "p90", summary->p90);
-    aorta_json_key_double(json, "p95", summary->p95);
-    aorta_json_key_double(json, "p99", summary->p99);
+    aorta_rows_json(statistics_rows, summary, 0, json);
     if (summary->count == 0) aorta_json_key_string(json, "reason", "not measured in this run");
     aorta_json_object_end(json);
 }
 
-/* All iterations of all ranks, or of one (rank >= 0), as samples. */
-static aorta_status write_metrics(struct aorta_json *json, const struct aorta_labelled *labelled, int rank) {
+/* Of all iterations of all ranks, or of one (rank >= 0). `samples` has room for all. */
+static struct aorta_summary summarise_metric(const struct aorta_labelled *labelled, const struct aorta_metric *metric,
+                                             int rank, double *samples) {
     const struct aorta_run *run = &labelled->run;
-    double *samples = malloc((run->step_count + 1) * sizeof *samples);
-    if (!samples) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu samples", run->step_count);
+    size_t count = 0;
+    for (size_t i = 0; i < run->rank_count; i++) {
+        if (rank >= 0 && run->ranks[i] != rank) continue;
+        size_t first = 0, steps = aorta_measured_steps(labelled, i, &first);
+        for (size_t j = 0; j < steps; j++) samples[count++] = metric->get(&run->steps[first + j]);
+    }
+    return aorta_summarise(samples, count);
+}
+
+static aorta_status get_samples(const struct aorta_labelled *labelled, double **samples) {
+    const size_t count = labelled->run.step_count;
+    *samples = malloc((count + 1) * sizeof **samples);
+    return *samples ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu samples", count);
+}
+
+static aorta_status write_metrics(struct aorta_json *json, const struct aorta_labelled *labelled, int rank) {
+    double *samples;
+    AORTA_TRY(get_samples(labelled, &samples));
     for (const struct aorta_metric *metric = aorta_metrics; metric->key; metric++) {
-        size_t count = 0;
-        for (size_t i = 0; i < run->rank_count; i++) {
-            if (rank >= 0 && run->ranks[i] != rank) continue;
-            size_t first = 0, steps = aorta_measured_steps(labelled, i, &first);
-            for (size_t j = 0; j < steps; j++) samples[count++] = metric->get(&run->steps[first + j]);
-        }
-        struct aorta_summary summary = aorta_summarise(samples, count);
+        const struct aorta_summary summary = summarise_metric(labelled, metric, rank, samples);
         write_statistics(json, metric->key, &summary);
     }
     free(samples);
@@ -243,36 +261,79 @@ static void add_collectives(const struct aorta_run_step *step, struct collective
     }
 }
 
-/* Means per recorded iteration and rank: of the others nothing is known. The bandwidths are those of the time in the
- * collective, waiting included. */
-static void write_collectives(struct aorta_json *json, const struct aorta_labelled *labelled) {
-    struct collective_sums sums[AORTA_COLLECTIVE_COUNT] = {0};
+struct collective_values {
+    const char *label, *kind, *reason;
+    double count, bytes, time_ms, comm_ms, overlap_ms, exposed_ms, algbw_gbps, busbw_gbps;
+};
+
+#define AT(member) offsetof(struct collective_values, member)
+static const struct aorta_row collective_rows[] = {
+    {"count", AORTA_ROW_NUMBER, AT(count), .help = "a recorded iteration and rank, as the following"},
+    {"bytes", AORTA_ROW_NUMBER, AT(bytes), "bytes", .help = "sum"},
+    {"time_ms", AORTA_ROW_NUMBER, AT(time_ms), "ms", .help = "their times added up"},
+    {"comm_ms", AORTA_ROW_NUMBER, AT(comm_ms), "ms", .help = "union of their times"},
+    {"overlap_ms", AORTA_ROW_NUMBER, AT(overlap_ms), "ms", .help = "of it beside compute"},
+    {"exposed_ms", AORTA_ROW_NUMBER, AT(exposed_ms), "ms", .help = "the rest"},
+    {"algbw_gbps", AORTA_ROW_NUMBER, AT(algbw_gbps), "GB/s", .help = "bytes / time, waiting included"},
+    {"busbw_gbps", AORTA_ROW_NUMBER, AT(busbw_gbps), "GB/s", .help = "as nccl-tests define it"},
+    {"reason", AORTA_ROW_TEXT, AT(reason), .help = "why some are null", .omit = true},
+    {0}};
+static const struct aorta_row named_collective_rows[] = {
+    {"label", AORTA_ROW_TEXT, AT(label), .help = "of the run"},
+    {"kind", AORTA_ROW_TEXT, AT(kind), .help = "of the collective"},
+    {NULL, AORTA_ROW_PART, 0, .part = collective_rows},
+    {0}};
+#undef AT
+
+/* Of the recorded iterations: of the others nothing is known. */
+struct collectives_of {
+    const struct aorta_labelled *labelled;
+    struct collective_sums sums[AORTA_COLLECTIVE_COUNT];
+    double steps;
+};
+
+static struct collectives_of sum_collectives(const struct aorta_labelled *labelled) {
+    struct collectives_of of = {.labelled = labelled};
     const struct aorta_run *run = &labelled->run;
-    double steps = 0;
     for (size_t i = 0; i < run->rank_count; i++) {
         size_t first = 0, count = aorta_measured_steps(labelled, i, &first);
         for (size_t j = first; j < first + count; j++) {
             if (!run->steps[j].profiled) continue;
-            add_collectives(&run->steps[j], sums);
-            steps++;
+            add_collectives(&run->steps[j], of.sums);
+            of.steps++;
         }
     }
+    return of;
+}
+
+/* Means per iteration and rank. The bandwidths are those of the time in the collective, waiting included. */
+static bool fill_collective(const void *of, size_t kind, void *values) {
+    const struct collectives_of *all = of;
+    const double steps = all->steps;
+    const struct collective_sums *sum = &all->sums[kind];
+    const bool sized = sum->bytes > 0 && sum->time_ns > 0;
+    if (!sum->count) return false;
+    *(struct collective_values *)values =
+        (struct collective_values){.label = all->labelled->run.label,
+                                   .kind = aorta_collective_name((enum aorta_collective)kind),
+                                   .reason = sized ? NULL : "the files do not hold the sizes of collectives",
+                                   .count = (double)sum->count / steps,
+                                   .bytes = sized ? (double)sum->bytes / steps : NAN,
+                                   .time_ms = (double)sum->time_ns / 1e6 / steps,
+                                   .comm_ms = (double)sum->comm_ns / 1e6 / steps,
+                                   .overlap_ms = (double)sum->overlap_ns / 1e6 / steps,
+                                   .exposed_ms = (double)sum->exposed_ns / 1e6 / steps,
+                                   .algbw_gbps = sized ? (double)sum->bytes / (double)sum->time_ns : NAN,
+                                   .busbw_gbps = sized ? sum->bus_bytes / (double)sum->time_ns : NAN};
+    return true;
+}
+
+static void write_collectives(struct aorta_json *json, const struct aorta_labelled *labelled) {
+    const struct collectives_of all = sum_collectives(labelled);
     aorta_json_key_object(json, "collectives");
-    for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
-        const struct collective_sums *sum = &sums[kind];
-        if (!sum->count) continue;
-        bool sized = sum->bytes > 0 && sum->time_ns > 0;
-        aorta_json_key_object(json, aorta_collective_name((enum aorta_collective)kind));
-        aorta_json_key_double(json, "count", (double)sum->count / steps);
-        aorta_json_key_double(json, "bytes", sized ? (double)sum->bytes / steps : NAN);
-        aorta_json_key_double(json, "time_ms", (double)sum->time_ns / 1e6 / steps);
-        aorta_json_key_double(json, "comm_ms", (double)sum->comm_ns / 1e6 / steps);
-        aorta_json_key_double(json, "overlap_ms", (double)sum->overlap_ns / 1e6 / steps);
-        aorta_json_key_double(json, "exposed_ms", (double)sum->exposed_ns / 1e6 / steps);
-        aorta_json_key_double(json, "algbw_gbps", sized ? (double)sum->bytes / (double)sum->time_ns : NAN);
-        aorta_json_key_double(json, "busbw_gbps", sized ? sum->bus_bytes / (double)sum->time_ns : NAN);
-        if (!sized) aorta_json_key_string(json, "reason", "the files do not hold the sizes of collectives");
-        aorta_json_object_end(json);
+    for (size_t kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
+        struct collective_values values;
+        if (fill_collective(&all, kind, &values)) aorta_rows_object(values.kind, collective_rows, &values, 0, json);
     }
     aorta_json_object_end(json);
 }
@@ -304,15 +365,15 @@ static void write_host_bound(struct aorta_json *json, const struct aorta_labelle
     if (!known) aorta_json_key_string(json, "host_bound_reason", "the files hold no launch times");
 }
 
-static void write_records(struct aorta_json *json, const struct aorta_records *records) {
-    aorta_json_key_object(json, "records");
-    aorta_json_key_int(json, "iterations", records->iterations);
-    aorta_json_key_int(json, "kernels", records->kernels);
-    aorta_json_key_int(json, "attributed", records->attributed);
-    aorta_json_key_int(json, "dropped", records->dropped);
-    aorta_json_key_int(json, "launches", records->launches);
-    aorta_json_object_end(json);
-}
+#define AT(member) offsetof(struct aorta_records, member)
+static const struct aorta_row records_rows[] = {
+    {"iterations", AORTA_ROW_INT, AT(iterations), .help = "that the device's records are of"},
+    {"kernels", AORTA_ROW_INT, AT(kernels), .help = "kernels and copies in them"},
+    {"attributed", AORTA_ROW_INT, AT(attributed), .help = "with a known range"},
+    {"dropped", AORTA_ROW_INT, AT(dropped), .help = "lost"},
+    {"launches", AORTA_ROW_INT, AT(launches), .help = "by the host"},
+    {0}};
+#undef AT
 
 static void write_loss(struct aorta_json *json, const struct aorta_run *run) {
     const struct aorta_run_step *first = &run->steps[0], *last = first;
@@ -390,7 +451,7 @@ static aorta_status write_label(struct aorta_json *json, const struct aorta_labe
     aorta_json_key_string(json, "device", run->device);
     aorta_json_key_string(json, "source",
                           aorta_profile_source_name(labelled->by_kernels ? AORTA_SOURCE_KERNEL : AORTA_SOURCE_RANGE));
-    if (labelled->records.iterations) write_records(json, &labelled->records);
+    if (labelled->records.iterations) aorta_rows_object("records", records_rows, &labelled->records, 0, json);
     AORTA_TRY(aorta_recording_json(labelled, json));
     aorta_json_key_string(json, "written_by", run->original ? "the original Python toolkit" : "aorta");
     aorta_json_key_int(json, "world_size", run->world_size);
@@ -423,6 +484,95 @@ static aorta_status write_label(struct aorta_json *json, const struct aorta_labe
     aorta_json_array_end(json);
     aorta_json_object_end(json);
     return NULL;
+}
+
+/* ---- CSV ---- */
+
+struct figure_values {
+    const char *label, *figure, *unit;
+    int64_t rank;
+    struct aorta_summary statistics;
+};
+
+#define AT(member) offsetof(struct figure_values, member)
+static const struct aorta_row figure_rows[] = {{"label", AORTA_ROW_TEXT, AT(label), .help = "of the run"},
+                                               {"rank", AORTA_ROW_INT, AT(rank), .help = "null: all ranks"},
+                                               {"figure", AORTA_ROW_TEXT, AT(figure), .help = "its key in the JSON"},
+                                               {"unit", AORTA_ROW_TEXT, AT(unit), .help = "of the statistics"},
+                                               {NULL, AORTA_ROW_PART, AT(statistics), .part = statistics_rows},
+                                               {0}};
+#undef AT
+
+struct figures_of {
+    const struct aorta_labelled *labelled;
+    double *samples;
+};
+
+static size_t metric_count(void) {
+    size_t count = 0;
+    while (aorta_metrics[count].key) count++;
+    return count;
+}
+
+/* Those of all ranks, then those of each. */
+static size_t figure_count(const void *of) {
+    return metric_count() * (1 + ((const struct figures_of *)of)->labelled->run.rank_count);
+}
+
+static bool fill_figure(const void *of, size_t index, void *values) {
+    const struct figures_of *figures = of;
+    const struct aorta_run *run = &figures->labelled->run;
+    const struct aorta_metric *metric = &aorta_metrics[index % metric_count()];
+    const size_t group = index / metric_count();
+    const int rank = group ? run->ranks[group - 1] : -1;
+    *(struct figure_values *)values =
+        (struct figure_values){.label = run->label,
+                               .figure = metric->key,
+                               .unit = metric->unit,
+                               .rank = group ? rank : AORTA_ROW_UNKNOWN,
+                               .statistics = summarise_metric(figures->labelled, metric, rank, figures->samples)};
+    return true;
+}
+
+static size_t kind_count(const void *of) {
+    (void)of;
+    return AORTA_COLLECTIVE_COUNT;
+}
+
+static const struct aorta_result_table figures_table = {.key = "figures",
+                                                        .rows = figure_rows,
+                                                        .size = sizeof(struct figure_values),
+                                                        .count = figure_count,
+                                                        .fill = fill_figure};
+static const struct aorta_result_table collectives_table = {.key = "collectives",
+                                                            .rows = named_collective_rows,
+                                                            .size = sizeof(struct collective_values),
+                                                            .count = kind_count,
+                                                            .fill = fill_collective};
+
+static aorta_status add_figures(const struct aorta_labelled *labelled, struct aorta_text *csv) {
+    struct figures_of figures = {.labelled = labelled};
+    AORTA_TRY(get_samples(labelled, &figures.samples));
+    aorta_table_csv_lines(&figures_table, &figures, NULL, csv);
+    free(figures.samples);
+    return NULL;
+}
+
+aorta_status aorta_summary_csv(const struct aorta_labelled *runs, size_t count, const char *folder) {
+    struct aorta_text figures = {0}, collectives = {0};
+    aorta_status status = NULL;
+    aorta_table_csv_header(&figures_table, NULL, &figures);
+    aorta_table_csv_header(&collectives_table, NULL, &collectives);
+    for (size_t i = 0; !status && i < count; i++) {
+        status = add_figures(&runs[i], &figures);
+        const struct collectives_of all = sum_collectives(&runs[i]);
+        aorta_table_csv_lines(&collectives_table, &all, NULL, &collectives);
+    }
+    if (!status) status = aorta_csv_write(folder, figures_table.key, &figures);
+    if (!status) status = aorta_csv_write(folder, collectives_table.key, &collectives);
+    aorta_text_free(&figures);
+    aorta_text_free(&collectives);
+    return status;
 }
 
 /* ---- comparison ---- */

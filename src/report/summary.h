@@ -87,4 +87,7 @@ void aorta_summary_datasets(const struct aorta_labelled *runs, size_t count, str
 void aorta_summary_ratios(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
                           struct aorta_json *json);
 
+/* The tables of the summaries as CSV: figures.csv and collectives.csv in the folder. AORTA_IO, AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_summary_csv(const struct aorta_labelled *runs, size_t count, const char *folder);
+
 #endif

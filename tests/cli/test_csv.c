@@ -69,6 +69,24 @@ static const struct {
     {"sdma --device cpu --matrix-size 64 --copy-mb 1 --iterations 5", 1, "times.csv", 6},
 };
 
+/* The sample of the original toolkit, of one rank: 13 figures of all ranks and of this one. */
+static void of_runs(void **state) {
+    (void)state;
+    char place[] = "/tmp/aorta_csv_XXXXXX", words[1024], folder[64];
+    assert_non_null(mkdtemp(place));
+    snprintf(folder, sizeof folder, "%s/csv", place);
+    snprintf(words, sizeof words, "report --log-dir " RUN_DATA "/original --no-pictures --output %s/out --csv %s",
+             place, folder);
+    assert_int_equal(run(words), 0);
+    snprintf(words, sizeof words, "%s/figures.csv", folder);
+    assert_int_equal(lines_of(words), 26);
+    snprintf(words, sizeof words, "%s/collectives.csv", folder);
+    assert_int_equal(lines_of(words), 2); /* all_gather and reduce_scatter */
+    assert_int_equal(count_files(folder), 2);
+    snprintf(words, sizeof words, "rm -r %s", place);
+    assert_int_equal(system(words), 0);
+}
+
 static void every_command(void **state) {
     (void)state;
     char place[] = "/tmp/aorta_csv_XXXXXX", folder[64], words[2048], path[128];
@@ -127,6 +145,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_command),
         cmocka_unit_test(comparison),
+        cmocka_unit_test(of_runs),
         cmocka_unit_test(no_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
