@@ -14,7 +14,7 @@
 enum { LEVEL_ALL = 3 };
 
 struct map_arguments {
-    const char *device, *output, *plot, *html;
+    const char *device, *output, *plot, *html, *csv;
     int64_t streams, copy_streams, comm_streams, repeats, copy_mb;
     int priority;
     bool all_pairs, json;
@@ -51,14 +51,16 @@ static const struct aorta_option rows[] = {
      .path = AORTA_PATH_FILE, .help = "write the JSON object to this file as well"},
     {"plot", AORTA_OPTION_STRING, AT(plot), "null", .nullable = true, .argument = "FILE", .path = AORTA_PATH_FILE,
      .help = "draw the matrix to this PNG file (needs gnuplot)"},
+    {"csv", AORTA_OPTION_STRING, AT(csv), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
+     .files = aorta_cli_csv_files, .help = "directory for one CSV file of each table; made when missing"},
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page of the map (docs/report.md)"},
 };
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage =
-        "aorta hwq map [--streams N] [--priority LEVEL] [--device DEVICE] [--output FILE] [--plot FILE] [--html OUT]",
+    .usage = "aorta hwq map [--streams N] [--priority LEVEL] [--device DEVICE] [--output FILE] [--plot FILE] [--html "
+             "OUT] [--csv DIR]",
     .about =
         "Finds which streams share a hardware queue: a long kernel runs on one stream with work queued after it; does "
         "a short kernel on another stream start before it ends? Times are the device's own, and every probe is "
@@ -118,6 +120,7 @@ static aorta_status emit(const struct map_arguments *arguments, const struct aor
         status = aorta_page_write(
             &(struct aorta_page_results){.kind = "hwq_map", .title = "AORTA: hardware queues", .results = &object},
             arguments->html);
+    if (!status && arguments->csv) status = aorta_map_csv(map, copies, arguments->csv);
     if (!status)
         status = aorta_cli_print_beside(
             arguments->output && aorta_file_is_standard_output(arguments->output) ? arguments->output : arguments->html,
@@ -180,6 +183,7 @@ static aorta_status run(const struct map_arguments *arguments) {
     AORTA_TRY(aorta_file_prepare(arguments->output, "--output"));
     AORTA_TRY(aorta_file_prepare(arguments->plot, "--plot"));
     AORTA_TRY(aorta_page_prepare(arguments->html));
+    AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
     AORTA_TRY(aorta_cli_open_device(arguments->device, 0, &log, &device));
     aorta_status status = arguments->comm_streams ? open_comm(device, &comm) : NULL;
     if (!status) status = measure(arguments, device, comm);

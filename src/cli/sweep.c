@@ -12,7 +12,7 @@
 #include <string.h>
 
 struct sweep_values {
-    const char *config, *workload, *output, *suggest, *read, *by, *html;
+    const char *config, *workload, *output, *suggest, *read, *by, *html, *csv;
     struct aorta_string_list overrides, grid, environment, compare, retry;
     int search, objective;
     int64_t points, repeats, steps, ranks, seed;
@@ -88,6 +88,8 @@ static const struct aorta_option options[] = {
      .help = "with --compare and one directory: compare its trials with two values of a knob, point by point"},
     {"read", AORTA_OPTION_STRING, AT(read), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_READ,
      .help = "run nothing, and print the summary of the sweep in a directory"},
+    {"csv", AORTA_OPTION_STRING, AT(csv), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
+     .files = aorta_cli_csv_files, .help = "directory for one CSV file of each table; made when missing"},
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "the page's file; default: index.html in --output, none with --compare and --read"},
     {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false",
@@ -99,9 +101,10 @@ static const struct aorta_option options[] = {
 static const struct aorta_cli_syntax syntax = {
     .usage =
         "aorta sweep [--config FILE] --grid KEY=A,B --env VAR=A,B [--search METHOD --trials N] [-n RANKS] [-o DIR] "
-        "[--resume] [-- COMMAND [ARGUMENT …]]\naorta sweep --compare DIR DIR [--html OUT] [--json]\naorta sweep "
+        "[--resume] [-- COMMAND [ARGUMENT …]]\naorta sweep --compare DIR DIR [--html OUT] [--csv DIR] [--json]\naorta "
+        "sweep "
         "--compare DIR --by "
-        "KNOB[=A,B] [--html OUT] [--json]\naorta sweep --read DIR [--html OUT] [--json]",
+        "KNOB[=A,B] [--html OUT] [--csv DIR] [--json]\naorta sweep --read DIR [--html OUT] [--csv DIR] [--json]",
     .about = "Runs aorta train, aorta hwq or a command with the values of some knobs, one trial after the other, and "
              "says which knobs change the objective by more than noise does, and what the best values are. A trial "
              "that fails or hangs is recorded, and the next one runs.",
@@ -217,6 +220,7 @@ static aorta_status conclude(const struct aorta_sweep_job *job, const struct aor
         aorta_text_printf(&text, "  files       %s\n", job->output);
         status = aorta_text_check(values->json ? &json : &text);
         if (!status) status = write_own_page(values, job->output, &json);
+        if (!status && values->csv) status = aorta_sweep_result_csv(&job->plan, &result, values->csv);
         if (!status) status = aorta_cli_print_beside(values->html, values->json ? json.data : text.data);
     }
     if (!status && !result.best && trials->count)
@@ -249,11 +253,13 @@ static aorta_status read_sweep(const struct sweep_values *values) {
     struct aorta_sweep_side side = {0};
     struct aorta_text text = {0}, json = {0};
     AORTA_TRY(aorta_page_prepare(values->html));
+    AORTA_TRY(aorta_cli_csv_prepare(values->csv));
     aorta_status status = aorta_sweep_side_open(values->read, &side);
     if (!status) {
         aorta_sweep_result_json(&side.plan, side.target, &side.result, &side.trials, &json);
         aorta_sweep_result_text(&side.plan, side.target, &side.result, &text);
         status = values->html ? write_page("sweep", &json, NULL, values->html) : NULL;
+        if (!status && values->csv) status = aorta_sweep_result_csv(&side.plan, &side.result, values->csv);
     }
     if (!status) status = aorta_text_check(values->json ? &json : &text);
     if (!status) status = aorta_cli_print_beside(values->html, values->json ? json.data : text.data);
@@ -271,6 +277,7 @@ static aorta_status write_comparison(const struct sweep_values *values, const st
     for (int i = 0; i < 2; i++)
         aorta_sweep_result_json(&sides[i].plan, sides[i].target, &sides[i].result, &sides[i].trials, &parts[i]);
     aorta_status status = values->html ? write_page("sweep_comparison", &json, parts, values->html) : NULL;
+    if (!status && values->csv) status = aorta_sweep_compare_csv(sides, comparison, values->csv);
     if (!status) status = aorta_text_check(values->json ? &json : &text);
     if (!status) status = aorta_cli_print_beside(values->html, values->json ? json.data : text.data);
     for (int i = 0; i < 2; i++) aorta_text_free(&parts[i]);
@@ -288,6 +295,7 @@ static aorta_status compare(const struct sweep_values *values) {
     if (!values->by && values->compare.count != 2)
         return AORTA_ERROR(AORTA_USAGE, "--compare takes two directories of sweeps, or one and --by");
     AORTA_TRY(aorta_page_prepare(values->html));
+    AORTA_TRY(aorta_cli_csv_prepare(values->csv));
     aorta_status status = NULL;
     for (int i = 0; i < 2 && !status && !values->by; i++)
         status = aorta_sweep_side_open(values->compare.items[i], &sides[i]);
@@ -307,6 +315,7 @@ static aorta_status run(const struct sweep_values *values, char **command) {
     struct aorta_sweep_job job;
     AORTA_TRY(aorta_cli_self(self));
     AORTA_TRY(aorta_page_prepare(values->html));
+    AORTA_TRY(aorta_cli_csv_prepare(values->csv));
     AORTA_TRY(aorta_folder_check_free(values->output, "--output", AORTA_FOLDER_RUN | AORTA_FOLDER_REPORT));
     aorta_status status = make_job(values, command, &arena, &job);
     job.self = self;

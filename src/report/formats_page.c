@@ -17,9 +17,7 @@ static const char introduction[] =
     "JSONL is flushed line by\n"
     "  line.\n"
     "- `aorta help formats --markdown` makes this page from the rows that write the files.\n"
-    "- `--csv DIR` of `report`, `trace run`, `trace analyze`, `trace compare`, `whatif`, `hwq run`, `sweep`, "
-    "`run-priority` "
-    "and `compare`, and `sdma`\n"
+    "- `--csv DIR` of every command that prints tables\n"
     "  writes each table as `KEY.csv` (RFC 4180). A name of the header line is the key, with the unit "
     "in brackets where the key\n"
     "  does not say it; `a.b` is `b` of the object `a`; what is `null` is empty.\n";

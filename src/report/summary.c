@@ -208,7 +208,7 @@ static void write_statistics(struct aorta_json *json, const char *key, const str
     aorta_json_object_end(json);
 }
 
-/* Of all iterations of all ranks, or of one (rank >= 0). `samples` has room for all. */
+/* Of all iterations of all ranks, or of one (rank >= 0). `samples` has space for all. */
 static struct aorta_summary summarise_metric(const struct aorta_labelled *labelled, const struct aorta_metric *metric,
                                              int rank, double *samples) {
     const struct aorta_run *run = &labelled->run;

@@ -52,4 +52,9 @@ void aorta_sweep_compare_text(const struct aorta_sweep_side sides[2], const stru
 void aorta_sweep_compare_json(const struct aorta_sweep_side sides[2], const struct aorta_sweep_comparison *comparison,
                               struct aorta_text *text);
 
+/* points.csv in the folder. AORTA_IO, AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_sweep_compare_csv(const struct aorta_sweep_side sides[2],
+                                                    const struct aorta_sweep_comparison *comparison,
+                                                    const char *folder);
+
 #endif

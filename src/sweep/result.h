@@ -38,6 +38,9 @@ void aorta_sweep_result_text(const struct aorta_sweep_plan *plan, const char *ta
 void aorta_sweep_result_json(const struct aorta_sweep_plan *plan, const char *target,
                              const struct aorta_sweep_result *result, const struct aorta_trials *trials,
                              struct aorta_text *text);
+/* points.csv in the folder. AORTA_IO, AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_sweep_result_csv(const struct aorta_sweep_plan *plan,
+                                                   const struct aorta_sweep_result *result, const char *folder);
 /* Writes sweep.json, and of a best point best.yaml (train) and best.env (variables). */
 AORTA_MUST_USE aorta_status aorta_sweep_result_write(const struct aorta_sweep_job *job,
                                                      const struct aorta_sweep_result *result,

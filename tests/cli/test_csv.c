@@ -66,8 +66,31 @@ static const struct {
     {"hwq run-priority P0 --device cpu --iterations 2 --warmup 1 --streams 1,2 -q --set hetero_kernels.size=16 "
      "large_gemm_only.size=16",
      2, "results.csv", 5},
+    {"hwq map --device cpu --streams 3 --copy-mb 1", 2, "streams.csv", 6},
     {"sdma --device cpu --matrix-size 64 --copy-mb 1 --iterations 5", 1, "times.csv", 6},
 };
+
+/* Of a sweep, of its directory, and of two. */
+static void of_sweeps(void **state) {
+    (void)state;
+    static const char *const words[] = {
+        "sweep --no-trace -o %s/a --grid level=1,2,3 --repeats 1 --no-baseline --csv %s/csv -- "
+        "sh -c 'echo {\\\"step_ms\\\": {level}} > \"$AORTA_SWEEP_RESULT\"'",
+        "sweep --read %s/a --csv %s/csv", "sweep --compare %s/a %s/a --csv %s/csv"};
+    char place[] = "/tmp/aorta_csv_XXXXXX", command[1024], folder[64];
+    assert_non_null(mkdtemp(place));
+    snprintf(folder, sizeof folder, "%s/csv", place);
+    for (int i = 0; i < 3; i++) {
+        char path[128];
+        snprintf(command, sizeof command, words[i], place, place, place);
+        assert_int_equal(run(command), 0);
+        snprintf(path, sizeof path, "%s/points.csv", folder);
+        assert_int_equal(lines_of(path), 3);
+        assert_int_equal(count_files(folder), 1);
+    }
+    snprintf(command, sizeof command, "rm -r %s", place);
+    assert_int_equal(system(command), 0);
+}
 
 /* The sample of the original toolkit, of one rank: 13 figures of all ranks and of this one. */
 static void of_runs(void **state) {
@@ -143,10 +166,8 @@ static void no_folder(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_command),
-        cmocka_unit_test(comparison),
-        cmocka_unit_test(of_runs),
-        cmocka_unit_test(no_folder),
+        cmocka_unit_test(every_command), cmocka_unit_test(comparison), cmocka_unit_test(of_runs),
+        cmocka_unit_test(of_sweeps),     cmocka_unit_test(no_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
