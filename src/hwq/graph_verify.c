@@ -8,8 +8,9 @@
  *
  *   x ──linear──▶ y ──relu_backward, in place──▶ y        element of the second: from x, through the first
  *
- * An operation whose samples need more than SPREAD elements is compared in few elements of one row; where these need
- * more than BUDGET, or all of that kind more than IN_ALL, not at all. */
+ * The time is bounded: each output may read its share of EVENLY elements, and takes as many samples as that allows;
+ * less than FEW become elements of one row, which have their inputs in common, at the expense of MORE, which serves all
+ * such outputs. When that is used up, the rest are not compared. */
 #include "hwq/graph_memory.h"
 #include "hwq/iterations.h"
 
@@ -18,15 +19,15 @@
 #include <string.h>
 
 enum { SAMPLES = 97 }; /* of an output */
-enum { PAGE = 1 << 18, SPREAD = 8000000, BUDGET = 5 * SPREAD, IN_ALL = 5 * BUDGET, FEW = 8, BEFORE = 0, AFTER = 1 };
+enum { PAGE = 1 << 16, EVENLY = 80000000, MORE = 60000000, FEW = 8, BEFORE = 0, AFTER = 1 };
 
 struct hwq_checker {
     struct hwq_graph *g;
     struct aorta_hwq_check *check;
     aorta_status status;
-    int64_t spent, limit,
-        rest;      /* elements read for one output; what it may read; what those beyond SPREAD may in all */
-    bool fetching; /* before the iteration */
+    int64_t spent, limit; /* elements read for an output, and what it may read */
+    int64_t share, rest;  /* of EVENLY, and what is left of MORE */
+    bool fetching;        /* before the iteration */
 };
 
 struct hwq_value hwq_unknown(void) {
@@ -228,11 +229,17 @@ static void compare(struct hwq_checker *c, const struct hwq_operation *o, int ou
 static void compare_output(struct hwq_checker *c, const struct hwq_operation *o, int output) {
     const struct hwq_tensor *t = &o->out[output];
     const int64_t most = o->kind->samples ? o->kind->samples : SAMPLES, all = t->rows * t->columns;
-    int64_t count = all < most ? all : most, row = -1; /* all rows */
+    int64_t count = all < most ? all : most, row = -1, cost = 0; /* all rows; of the first sample */
     for (int64_t i = 0; i < count && !c->status && c->spent <= c->limit; i++) {
-        const int64_t at = sample(i, all), before = c->spent;
+        const int64_t at = sample(i, all);
+        if (row >= 0 && c->spent > c->share && c->spent > 2 * cost) return;
         compare(c, o, output, row < 0 ? at / t->columns : row, at % t->columns);
-        if (i > 0 || (c->spent - before) * count <= SPREAD) continue;
+        if (i > 0 || c->spent * count <= c->share) continue;
+        cost = c->spent;
+        if (c->share / cost >= FEW) {
+            count = c->share / cost;
+            continue;
+        }
         row = o->number % t->rows;
         count = count < FEW ? count : FEW;
     }
@@ -242,14 +249,19 @@ static void compare_operation(struct hwq_checker *c, const struct hwq_operation 
     if (!o->kind->element || o->overwritten & o->wide || (c->fetching && !o->overwritten)) return;
     for (int i = 0; i < HWQ_MOST_OUT; i++) {
         c->spent = 0;
-        c->limit = c->rest < SPREAD ? SPREAD : c->rest < BUDGET ? c->rest : BUDGET;
+        c->limit = c->share + c->rest;
         if (o->out[i].memory) compare_output(c, o, i);
-        if (c->spent > SPREAD) c->rest -= c->spent;
+        if (c->spent > c->share) c->rest -= c->spent - c->share;
+        if (c->rest < 0) c->rest = 0;
     }
 }
 
 static aorta_status compare_all(struct hwq_checker *c) {
-    c->rest = IN_ALL;
+    int64_t outputs = 1;
+    for (const struct hwq_operation *o = c->g->first; o; o = o->next)
+        for (int i = 0; i < HWQ_MOST_OUT; i++) outputs += o->out[i].memory != NULL;
+    c->share = EVENLY / outputs;
+    c->rest = MORE;
     for (const struct hwq_operation *o = c->g->first; o && !c->status; o = o->next) compare_operation(c, o);
     return c->status;
 }
