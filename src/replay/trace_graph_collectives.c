@@ -103,7 +103,8 @@ aorta_status aorta_replay_collectives_make(const struct aorta_trace_analysis *an
     for (size_t begin = 0, end; begin < count; begin = end) {
         for (end = begin; end < count && sort_order(&samples[begin], &samples[end]) == 0; end++) {
         }
-        int64_t tenth_ns = end - begin < AORTA_TRANSFER_SAMPLES ? -1 : samples[begin + (end - begin) / 10].transfer_ns;
+        const size_t parts = (end - begin) * (size_t)samples[begin].group_size; /* as transfers.c counts */
+        int64_t tenth_ns = parts < AORTA_TRANSFER_SAMPLES ? -1 : samples[begin + (end - begin) / 10].transfer_ns;
         for (size_t i = begin; i < end; i++) {
             struct aorta_replay_collective *collective = &collectives[samples[i].collective];
             bool slow = tenth_ns >= 0 && samples[i].transfer_ns > AORTA_TRANSFER_SLOWER * tenth_ns;
