@@ -54,6 +54,11 @@ static const struct {
     {BOTH "--compute fast", 2, "--compute fast: give"},
     {BOTH "--ranks-per-node 0", 2, "--ranks-per-node"},
     {BOTH "--without hst_launch", 2, "no such cause (did you mean host_launch?); one of host_launch, host_sync"},
+    {BOTH "--remedy fusion", 0, "with fusion: chains of pointwise kernels and reductions as one pass"},
+    {BOTH "--remedy precision --remedy attention --json", 0, "\"precision=bf16\""},
+    {BOTH "--remedy fusion --ranks 64", 0, "kernels save "},
+    {BOTH "--remedy fussion", 2,
+     "--remedy fussion: no such remedy (did you mean fusion?); one of recompute, attention"},
     {"", 2, "no trace and no run directory is named"},
     {"/nowhere.json", 2, "cannot open /nowhere.json"},
 };
