@@ -67,11 +67,12 @@ parity: ## hold gradients and updates of `aorta train` against PyTorch, live
 	@$(MAKE) --no-print-directory build
 	@/usr/bin/python3 tests/parity/live.py --aorta build/release/aorta
 
-torture: ## kill, stop, starve and feed rubbish to the program for 5 minutes (HOURS=8: for hours; SEED=N: again)
+torture: ## kill, stop, starve and feed rubbish to the program for 5 minutes (HOURS=8: for hours, and all tests for races; SEED=N: again)
 	@scripts/bootstrap build check torture
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release --parallel $(JOBS)
 	@/usr/bin/python3 tests/torture/torture.py $(if $(HOURS),--hours $(HOURS)) $(if $(SEED),--seed $(SEED))
+	@$(if $(HOURS),tools/check tsan)
 
 bench: ## compare the step time with PyTorch's, training with and without recording, and the trace reader with Python
 	@scripts/bootstrap build parity

@@ -182,6 +182,66 @@ def interrupt(bench):
     return "ends at once or after its steps, lines whole" if code else "ran to its end"
 
 
+def span_of(bench, name, command, limit_s):
+    """How long this command takes without a fault; its folder `out` goes."""
+    if name not in bench.spans_s:
+        clean = Job(bench.folder, command, limit_s)
+        if clean.wait():
+            raise Wrong(f"{name}: without a fault: {clean.output()[-300:]!r}")
+        clean.check_left()
+        bench.spans_s[name] = clean.elapsed()
+        remove(bench.out())
+    return bench.spans_s[name]
+
+
+def signals_at_a_moment(bench, job, span_s, most_s):
+    """One signal, or two; after two the job ends at once (`most_s`), whatever it was doing. What was sent."""
+    time.sleep(max(0.0, bench.random.uniform(0, 1.05 * span_s) - job.elapsed()))
+    number = bench.random.choice([signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+    twice = number != signal.SIGKILL and bench.random.random() < 0.5
+    send(job.process.pid, number)
+    if twice:
+        time.sleep(bench.random.uniform(0, 0.3))
+        send(job.process.pid, bench.random.choice([signal.SIGINT, signal.SIGTERM]))
+    second = time.monotonic()
+    job.wait()
+    if twice and time.monotonic() - second > most_s:
+        raise Wrong(f"two signals, and {time.monotonic() - second:.1f} s to the end: {job.output()[-300:]!r}")
+    return number
+
+
+def interrupt_sparse(bench):
+    """The sparse pipeline: preparing its batches, its steps, its report."""
+    ranks = bench.random.choice([1, 2])
+    command = [bench.aorta, "launch", "-n", str(ranks), "--", bench.aorta, "train", "--override", "training.output_dir=out",
+               "RunOptions.num_batches=60", "ModelSelectionConfig.batch_size=2048", f"distributed.timeout_s={TIMEOUT_S}"]
+    span_s = span_of(bench, f"sparse {ranks}", command, 150)
+    job = Job(bench.folder, command, span_s + TIMEOUT_S + BOUND_S)
+    number = signals_at_a_moment(bench, job, span_s, TIMEOUT_S + 10)
+    job.check_left(may_leave_files=number == signal.SIGKILL)
+    check_lines(bench.out(), reported_steps(job.output()))
+    return "ends at once or after its steps, lines whole" if job.process.returncode else "ran to its end"
+
+
+def interrupt_sweep(bench):
+    """A sweep of training runs: its trials end with it, what it recorded is whole, and --resume makes the rest."""
+    ranks = bench.random.choice(["1", "2"])
+    command = [bench.aorta, "sweep", "-o", "out", "--config", "tiny.yaml", "--grid", "training.seed=1,2,3", "--steps", "4",
+               "--repeats", "1", "--no-baseline", "-n", ranks]
+    span_s = span_of(bench, f"sweep {ranks}", command, 150)
+    job = Job(bench.folder, command, span_s + BOUND_S)
+    number = signals_at_a_moment(bench, job, span_s, 12)
+    job.check_left(may_leave_files=number == signal.SIGKILL)
+    recorded = read(os.path.join(bench.out(), "trials.jsonl")).splitlines(keepends=True)
+    for line in recorded[:-1] if number == signal.SIGKILL else recorded:
+        json.loads(line)
+    again = Job(bench.folder, command + ["--resume"], 2 * span_s + BOUND_S)
+    if again.wait() or "3 trials: 3 done" not in again.output():
+        raise Wrong(f"--resume: {again.output()[-300:]!r}")
+    again.check_left()
+    return "its trials end with it, --resume makes the rest" if job.process.returncode else "ran to its end"
+
+
 def kill_workload(bench):
     """A rank of a distributed workload of hwq."""
     name = bench.random.choice(DISTRIBUTED)
@@ -437,5 +497,5 @@ def clock_jumps(bench):
     return "runs to its end, lines whole"
 
 
-FAULTS = [kill_rank, stop_rank, slow_rank, kill_launcher, interrupt, kill_workload, trace_run, cut_link, device_call, device_call_of_two, nccl_call,
+FAULTS = [kill_rank, stop_rank, slow_rank, kill_launcher, interrupt, interrupt_sparse, interrupt_sweep, kill_workload, trace_run, cut_link, device_call, device_call_of_two, nccl_call,
           mpi_call, full_disk, removed_directory, two_jobs, clock_jumps]

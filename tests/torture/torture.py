@@ -28,7 +28,8 @@ ALL = faults.FAULTS + inputs.FAULTS
 TITLES = {
     "kill_rank": "a rank is killed, at any moment", "stop_rank": "a rank is stopped for good, at any moment",
     "slow_rank": "a rank stands still for less than the timeout", "kill_launcher": "the launcher is killed",
-    "interrupt": "Ctrl-C or SIGTERM, once or twice", "kill_workload": "a rank of an hwq workload is killed or stopped",
+    "interrupt": "Ctrl-C or SIGTERM, once or twice",
+    "interrupt_sparse": "the same, or SIGKILL, of the sparse pipeline", "interrupt_sweep": "the same of a sweep", "kill_workload": "a rank of an hwq workload is killed or stopped",
     "trace_run": "trace run or its program is killed, ended or stopped",
     "cut_link": "the link between two hosts is cut, for good or for a while",
     "device_call": "the Nth call of the CUDA driver fails", "device_call_of_two": "the same, with collectives, on one of two ranks",
