@@ -333,7 +333,8 @@ static int64_t host_end(const struct build *build, size_t step) {
     int64_t end_ns = INT64_MIN;
     const struct aorta_profile *profile = profile_of(build, step);
     for (size_t i = 0; i < profile->range_count; i++)
-        if (profile->ranges[i].enqueue_ns >= end_ns) end_ns = profile->ranges[i].enqueue_ns + 1;
+        if (profile->ranges[i].enqueue_ns != INT64_MIN && profile->ranges[i].enqueue_ns >= end_ns)
+            end_ns = profile->ranges[i].enqueue_ns + 1;
     for (size_t i = 0; i < profile->host_count; i++)
         if (profile->host[i].end_ns > end_ns) end_ns = profile->host[i].end_ns;
     return end_ns == INT64_MIN ? end_ns : end_ns + build->shift_ns[step];

@@ -224,7 +224,7 @@ def interrupt_sparse(bench):
 
 
 def interrupt_sweep(bench):
-    """A sweep of training runs: its trials end with it, what it recorded is whole, and --resume makes the rest."""
+    """A sweep of training runs: its runs end with it, what it recorded is whole, and --resume makes the rest."""
     ranks = bench.random.choice(["1", "2"])
     command = [bench.aorta, "sweep", "-o", "out", "--config", "tiny.yaml", "--grid", "training.seed=1,2,3", "--steps", "4",
                "--repeats", "1", "--no-baseline", "-n", ranks]
@@ -239,7 +239,7 @@ def interrupt_sweep(bench):
     if again.wait() or "3 trials: 3 done" not in again.output():
         raise Wrong(f"--resume: {again.output()[-300:]!r}")
     again.check_left()
-    return "its trials end with it, --resume makes the rest" if job.process.returncode else "ran to its end"
+    return "its runs end with it, --resume makes the rest" if job.process.returncode else "ran to its end"
 
 
 def kill_workload(bench):
