@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum { SAMPLES = 97 }; /* of an output */
-enum { PAGE = 1 << 16, EVENLY = 80000000, MORE = 60000000, FEW = 8, BEFORE = 0, AFTER = 1 };
+enum { PAGE = 1 << 16, EVENLY = 40000000, MORE = 40000000, FEW = 8, BEFORE = 0, AFTER = 1 };
 
 struct hwq_checker {
     struct hwq_graph *g;
