@@ -75,9 +75,12 @@ static aorta_status read_time(const char *path, const char *key, struct aorta_js
 static aorta_status read_choice(struct aorta_rows_reader *reader, const struct aorta_row *row, const char *path,
                                 struct aorta_json_value value, int *choice) {
     const char *word = NULL;
+    struct aorta_json_value string = {0};
+    aorta_text_clear(&reader->scratch);
+    (void)aorta_json_get_string(value, &reader->scratch, &string);
+    for (*choice = 0; string.text && *choice < row->names; ++*choice)
+        if (aorta_json_key_is(string, row->name(*choice))) return NULL;
     AORTA_TRY(aorta_rows_keep(reader, value, row->key, &word));
-    for (*choice = 0; word && *choice < row->names; ++*choice)
-        if (strcmp(row->name(*choice), word) == 0) return NULL;
     struct aorta_text known = {0};
     for (int i = 0; i < row->names; i++)
         aorta_text_printf(&known, "%s%s", i == 0 ? "" : i == row->names - 1 ? " and " : ", ", row->name(i));
