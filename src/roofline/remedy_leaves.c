@@ -341,20 +341,41 @@ static uint32_t operation_of(const struct remedy_model *model, const struct aort
     return model->trace->operations[work->operation].range ? AORTA_TRACE_NONE : work->operation;
 }
 
-static struct leaf *leaf_for(struct remedy_model *model, uint32_t *of_operation, uint32_t operation, uint32_t thread) {
-    if (operation != AORTA_TRACE_NONE && of_operation[operation]) return &model->leaves[of_operation[operation] - 1];
-    struct leaf *leaf = &model->leaves[model->leaf_count++];
-    *leaf = (struct leaf){.operation = operation, .first_work = AORTA_TRACE_NONE, .thread = thread};
-    if (operation != AORTA_TRACE_NONE) of_operation[operation] = (uint32_t)model->leaf_count;
+static struct leaf *leaf_for(struct remedy_model *model, const uint32_t *of_operation, uint32_t operation,
+                             uint32_t thread) {
+    struct leaf *leaf =
+        &model->leaves[operation == AORTA_TRACE_NONE ? model->leaf_count++ : of_operation[operation] - 1];
+    if (operation == AORTA_TRACE_NONE || !leaf->kernel)
+        *leaf = (struct leaf){.operation = operation, .first_work = AORTA_TRACE_NONE, .thread = thread};
     return leaf;
 }
 
-static void collect(struct remedy_model *model, const uint32_t *windows, uint32_t *of_operation) {
+static bool is_counted_work(const struct aorta_trace_work *work) {
+    return !aorta_trace_is_collective(work) && !aorta_kernel_only_measures((enum aorta_kernel_class)work->class);
+}
+
+/* Numbers the leaves: operations are sorted by thread and start; kernels without one follow, in the order of the
+ * device.
+ */
+static void number_operations(struct remedy_model *model, uint32_t *of_operation) {
+    const struct aorta_trace_rank *rank = model->rank;
+    for (size_t i = 0; i < rank->work_count; i++) {
+        const uint32_t operation =
+            is_counted_work(&rank->work[i]) ? operation_of(model, &rank->work[i]) : AORTA_TRACE_NONE;
+        if (operation != AORTA_TRACE_NONE) of_operation[operation] = 1;
+    }
+    for (size_t i = 0; model->operations && i < model->trace->operation_count; i++)
+        if (of_operation[i]) {
+            model->leaves[model->leaf_count].kernel = NULL; /* no work yet */
+            of_operation[i] = (uint32_t)++model->leaf_count;
+        }
+}
+
+static void collect(struct remedy_model *model, const uint32_t *windows, const uint32_t *of_operation) {
     const struct aorta_trace_rank *rank = model->rank;
     for (size_t i = 0; i < rank->work_count; i++) {
         const struct aorta_trace_work *work = &rank->work[i];
-        if (aorta_trace_is_collective(work) || aorta_kernel_only_measures((enum aorta_kernel_class)work->class))
-            continue;
+        if (!is_counted_work(work)) continue;
         const uint32_t row = rank->source ? rank->source[i] : (uint32_t)(work - model->trace->work);
         const uint32_t thread =
             work->call == AORTA_TRACE_NONE ? AORTA_TRACE_NONE : model->trace->calls[work->call].thread;
@@ -382,31 +403,15 @@ static void index_gradients(struct remedy_model *model) {
     qsort_r(model->by_backward, model->by_backward_count, sizeof *model->by_backward, by_number, model->leaves);
 }
 
-/* Operations are sorted by thread and start; kernels without one follow in the order of the device. */
-static bool put_in_host_order(struct remedy_model *model, const uint32_t *of_operation) {
-    struct leaf *sorted = malloc((model->leaf_count + 1) * sizeof *sorted);
-    size_t count = 0;
-    if (!sorted) return false;
-    for (size_t i = 0; model->operations && i < model->trace->operation_count; i++)
-        if (of_operation[i]) sorted[count++] = model->leaves[of_operation[i] - 1];
-    for (size_t i = 0; i < model->leaf_count; i++)
-        if (model->leaves[i].operation == AORTA_TRACE_NONE) sorted[count++] = model->leaves[i];
-    free(model->leaves);
-    model->leaves = sorted;
-    return true;
-}
-
 aorta_status aorta_remedy_leaves(struct remedy_model *model, const struct aorta_trace_analysis *analysis) {
     const struct aorta_trace *trace = model->trace;
     uint32_t *windows = calloc(model->rank->work_count + 1, sizeof *windows);
     uint32_t *of_operation = calloc(trace->operation_count + 1, sizeof *of_operation);
-    bool made = windows && of_operation;
+    const bool made = windows && of_operation;
     if (made) {
         find_windows(model->rank, windows);
+        number_operations(model, of_operation);
         collect(model, windows, of_operation);
-        made = put_in_host_order(model, of_operation);
-    }
-    if (made) {
         mark_counted(model, analysis);
         for (size_t i = 0; i < model->leaf_count; i++) aorta_remedy_describe(model, &model->leaves[i]);
         index_gradients(model);
