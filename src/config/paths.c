@@ -106,10 +106,9 @@ static bool find_place(const char *path, struct place *place) {
     if (stat(place->resolved, &info) || !simplify(place->rest)) return false;
     place->device = info.st_dev;
     place->number = info.st_ino;
-    const size_t used = strlen(place->resolved), more = strlen(place->rest);
-    if (used + 1 + more >= sizeof place->resolved) return false;
-    if (more) sprintf(place->resolved + used, "%s%s", used > 1 ? "/" : "", place->rest);
-    return true;
+    const size_t used = strlen(place->resolved), left = sizeof place->resolved - used;
+    if (!place->rest[0]) return true;
+    return (size_t)snprintf(place->resolved + used, left, "%s%s", used > 1 ? "/" : "", place->rest) < left;
 }
 
 static bool same_place(const struct place *a, const struct place *b) {
