@@ -36,7 +36,16 @@ static const struct {
     {"oneShotAllReduceKernel", AORTA_KERNEL_COLLECTIVE, "AllReduce"}, /* TensorRT-LLM */
     {"twoShotAllReduceKernel", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
     {"allreduce_fusion_kernel", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
-    {"allreduce_prototype", AORTA_KERNEL_COLLECTIVE, "AllReduce"}, /* vLLM's quick reduce on ROCm */
+    {"allreduce_prototype", AORTA_KERNEL_COLLECTIVE, "AllReduce"},             /* vLLM's quick reduce on ROCm */
+    {"reduce_scatter_cross_device", AORTA_KERNEL_COLLECTIVE, "ReduceScatter"}, /* aiter */
+    {"userbuffers_fp16_sum_inplace", AORTA_KERNEL_COLLECTIVE, NULL}, /* Transformer Engine: …_rw, …_rw_ag, …_rr_rs */
+    {"kuserbuffers", AORTA_KERNEL_COLLECTIVE, "SendRecv"},           /* kuserbuffers_pushsend, …_pullrecv */
+    /* Tokens to their experts and back, to each rank what is its: DeepEP and its forks, MORI, TensorRT-LLM. */
+    {"ep::internode", AORTA_KERNEL_COLLECTIVE, "AllToAll"}, /* deep_ep::internode::dispatch, …_ll::combine */
+    {"ep::intranode", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
+    {"EpDispatch", AORTA_KERNEL_COLLECTIVE, "AllToAll"}, /* mori::moe::EpDispatchIntraNodeKernel */
+    {"EpCombine", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
+    {"moeAllToAllKernel", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
 };
 
 /* Looked for in the name of a collective kernel, in this order. Point-to-point kernels are what all-to-all is made of.
@@ -52,7 +61,8 @@ static const struct {
     {"Broadcast", AORTA_BROADCAST},          {"broadcast", AORTA_BROADCAST},
     {"all_to_all", AORTA_ALL_TO_ALL},        {"collective_barrier", AORTA_BARRIER},
     {"SendRecv", AORTA_ALL_TO_ALL},          {"AlltoAll", AORTA_ALL_TO_ALL},
-    {"AllToAll", AORTA_ALL_TO_ALL},
+    {"AllToAll", AORTA_ALL_TO_ALL},          {"inplace_gpu_rw_ag", AORTA_ALL_GATHER},
+    {"inplace_gpu_rr_ag", AORTA_ALL_GATHER}, {"inplace_gpu_rr_rs", AORTA_REDUCE_SCATTER},
 };
 
 /* ---- a user's own ---- */
@@ -251,6 +261,8 @@ static const char *short_demangled(const char *name, char *text, size_t size) {
 }
 
 const char *aorta_kernel_short_name(const char *name, char *text, size_t size) {
+    enum { READABLE = 80 }; /* Tensile's names have some 300 characters */
     char names[512];
+    if (size > READABLE) size = READABLE;
     return short_demangled(aorta_mangled_names(name, names, sizeof names) ? names : name, text, size);
 }

@@ -51,6 +51,17 @@ static void known_names(void **state) {
         {"void c10d::symmetric_memory::(anonymous namespace)::one_shot_all_reduce_kernel<float, 16>(float**)",
          "all_reduce"},
         {"void tensorrt_llm::kernels::twoShotAllReduceKernel<half, 8, true>(AllReduceParams)", "all_reduce"},
+        {"void aiter::reduce_scatter_cross_device_store<__bf16, 8>(RankData*)", "reduce_scatter"},
+        {"_ZN5aiter33reduce_scatter_cross_device_storeIDF16bLi8EEEvPNS_8RankDataE", "reduce_scatter"},
+        {"void userbuffers_fp16_sum_inplace_gpu_rr_rs_oop_fp8<4, __half>(int)", "reduce_scatter"},
+        {"userbuffers_fp16_sum_inplace_gpu_rw_ag", "all_gather"},
+        {"userbuffers_fp16_sum_inplace_gpu_mc", "collective"},
+        {"kuserbuffers_pushsend(int)", "all_to_all"},
+        {"void dpsk::ep::internode::dispatch<false, 8, false>(int4*)", "all_to_all"},
+        {"void deep_ep::internode_ll::combine<true, 7168>(void*)", "all_to_all"},
+        {"void deep_ep::intranode::notify_dispatch<8>(int const*)", "all_to_all"},
+        {"void mori::moe::EpDispatchIntraNodeKernel<__hip_bfloat16>(Args)", "all_to_all"},
+        {"void tensorrt_llm::kernels::moe_comm::moeAllToAllKernel<true>(Args)", "all_to_all"},
         {"aorta_stamp", "stamp"},
         {"aorta_stamp(stamp_args)", "stamp"},
         {"aorta_stamp_room_96", "stamp"},
@@ -61,6 +72,8 @@ static void known_names(void **state) {
         {"void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, ncclFunction> >(float)", "compute"},
         {"void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int)", "compute"},
         {"convert_inccl_layout", "compute"},
+        {"void deep_ep::layout::get_dispatch_layout<256>(long const*)", "compute"},
+        {"void step::internode_sort(int)", "compute"},
         {"add_to(ncclDevComm*)", "compute"},
         {"__amd_rocclr_copyBuffer", "compute"},
         {"void (anonymous namespace)::elementwise<ncclDataType_t>(int)", "compute"},
@@ -174,6 +187,19 @@ static void names_fit_a_line(void **state) {
 }
 
 /* Templates within templates to any depth: a damaged or made-up trace must not exhaust the stack. */
+/* Tensile's names do not fit a line: 79 bytes of them do, the ellipsis's three included. */
+static void long_names_are_cut(void **state) {
+    (void)state;
+    char name[300], text[300];
+    memset(name, 'x', sizeof name - 1);
+    memcpy(name, "Cijk_Ailk_Bljk_", 15);
+    name[sizeof name - 1] = '\0';
+    aorta_kernel_short_name(name, text, sizeof text);
+    assert_int_equal(strlen(text), 79);
+    assert_memory_equal(text, name, 76);
+    assert_string_equal(text + 76, "…");
+}
+
 static void deep_names_return(void **state) {
     (void)state;
     enum { DEPTH = 50000 };
@@ -226,13 +252,10 @@ static void matrix_products_by_name(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_names),
-        cmocka_unit_test(some_only_measure),
-        cmocka_unit_test(recorded_names),
-        cmocka_unit_test(own_patterns),
-        cmocka_unit_test(names_fit_a_line),
-        cmocka_unit_test(deep_names_return),
-        cmocka_unit_test(matrix_products_by_name),
+        cmocka_unit_test(long_names_are_cut),     cmocka_unit_test(known_names),
+        cmocka_unit_test(some_only_measure),      cmocka_unit_test(recorded_names),
+        cmocka_unit_test(own_patterns),           cmocka_unit_test(names_fit_a_line),
+        cmocka_unit_test(deep_names_return),      cmocka_unit_test(matrix_products_by_name),
         cmocka_unit_test(mangled_names_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
