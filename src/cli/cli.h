@@ -104,6 +104,10 @@ struct aorta_cli_line {
 AORTA_MUST_USE aorta_status aorta_cli_parse(const struct aorta_cli_syntax *syntax, int argc, char **argv, void *values,
                                             struct aorta_cli_line *line);
 void aorta_cli_free(struct aorta_cli_line *line);
+/* Of a command that `mode` ("--read") makes do something else: AORTA_USAGE where the line has an option that is none of
+ * `allowed`, a list that ends with NULL, as it would have no effect. */
+AORTA_MUST_USE aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax, const struct aorta_cli_line *line,
+                                           const char *mode, const char *const *allowed);
 
 /* --comm-pattern, as the commands of aorta trace have it: compiles each of the list. *patterns begins as NULL and is
  * the caller's to free, also on failure. (trace.c) */

@@ -301,7 +301,10 @@ aorta_status aorta_cli_hwq_profile(int argc, char **argv) {
     struct aorta_cli_line line;
     AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &arguments, &line));
     arguments.workload = line.operands; /* the list of operands ends with NULL */
-    aorta_status status = line.help ? NULL : profile_or_read(&arguments);
+    static const char *const with_trace[] = {"trace", "json", NULL};
+    aorta_status status =
+        line.help || !arguments.traces.count ? NULL : aorta_cli_only(&syntax, &line, "--trace", with_trace);
+    if (!status && !line.help) status = profile_or_read(&arguments);
     aorta_cli_free(&line);
     return status;
 }

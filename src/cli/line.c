@@ -217,6 +217,22 @@ static aorta_status prepare(struct reader *reader) {
     return NULL;
 }
 
+static bool is_listed(const char *key, const char *const *list) {
+    while (*list && strcmp(*list, key) != 0) list++;
+    return *list != NULL;
+}
+
+aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax, const struct aorta_cli_line *line, const char *mode,
+                            const char *const *allowed) {
+    for (size_t i = 0; i < syntax->option_count; i++) {
+        const char *key = syntax->options[i].key;
+        if (line->given[i] && !is_listed(key, allowed))
+            return AORTA_ERROR(AORTA_USAGE, "--%s has no effect beside %s, which runs nothing: leave one of them out",
+                               key, mode);
+    }
+    return NULL;
+}
+
 static aorta_status check_paths(const struct reader *reader) {
     const struct aorta_cli_syntax *syntax = reader->syntax;
     const struct aorta_cli_line *line = reader->line;

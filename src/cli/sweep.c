@@ -324,15 +324,20 @@ static aorta_status run(const struct sweep_values *values, char **command) {
     return status;
 }
 
+/* --compare and --read run nothing. */
+static aorta_status read_only(const struct sweep_values *values, const struct aorta_cli_line *line) {
+    static const char *const allowed[] = {"compare", "by", "read", "csv", "html", "json", NULL};
+    AORTA_TRY(aorta_cli_only(&syntax, line, values->read ? "--read" : "--compare", allowed));
+    return values->compare.count ? compare(values) : read_sweep(values);
+}
+
 aorta_status aorta_cli_sweep(int argc, char **argv) {
     struct sweep_values values = {0};
     struct aorta_cli_line line = {0};
     AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &values, &line));
     aorta_status status = NULL;
     if (!line.help)
-        status = values.compare.count ? compare(&values)
-                 : values.read        ? read_sweep(&values)
-                                      : run(&values, line.operands);
+        status = values.compare.count || values.read ? read_only(&values, &line) : run(&values, line.operands);
     aorta_cli_free(&line);
     return status;
 }

@@ -261,7 +261,7 @@ static const char *short_demangled(const char *name, char *text, size_t size) {
 }
 
 const char *aorta_kernel_short_name(const char *name, char *text, size_t size) {
-    enum { READABLE = 80 }; /* Tensile's names have some 300 characters */
+    enum { READABLE = 128 }; /* Tensile's names have some 300 characters */
     char names[512];
     if (size > READABLE) size = READABLE;
     return short_demangled(aorta_mangled_names(name, names, sizeof names) ? names : name, text, size);

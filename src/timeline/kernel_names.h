@@ -43,7 +43,7 @@ bool aorta_kernel_is_gemm(const char *name);
 
 /* A name that fits a line: without return type, namespaces, parameters and template arguments, but with the functor of
  * PyTorch's generic kernels ("elementwise_kernel<CUDAFunctor_add>"). Mangled names are read too. Writes at most `size`
- * bytes, and at most 80, ending included, and returns `text`; what is cut ends in an ellipsis. What is no C++ name
+ * bytes, and at most 128, ending included, and returns `text`; what is cut ends in an ellipsis. What is no C++ name
  * comes out as it is. */
 const char *aorta_kernel_short_name(const char *name, char *text, size_t size);
 
