@@ -9,9 +9,10 @@ bool aorta_array_grow(void *array, size_t *capacity, size_t count, size_t size) 
     const size_t half = *capacity / 2, larger = *capacity > SIZE_MAX - half ? SIZE_MAX : *capacity + half;
     size_t wanted = larger > FIRST ? larger : FIRST;
     if (wanted < count) wanted = count;
+    if (wanted > PTRDIFF_MAX / size) return false; /* no object is larger, and sanitizers end programs that ask */
     void *items;
     memcpy(&items, array, sizeof items); /* a pointer of another type may not be read as void * */
-    items = reallocarray(items, wanted, size);
+    items = realloc(items, wanted * size);
     if (!items) return false;
     memcpy(array, &items, sizeof items);
     *capacity = wanted;
