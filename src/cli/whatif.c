@@ -137,46 +137,39 @@ static aorta_status read_ranks(const char *text, struct request *request) {
     return NULL;
 }
 
+/* Of `--OPTION name`, which names no `what` of the known. */
+static aorta_status unknown_name(const char *option, const char *what, const char *name, const char *const *known,
+                                 size_t count) {
+    struct aorta_text list = {0};
+    for (size_t i = 0; i < count; i++) aorta_text_printf(&list, "%s%s", i ? ", " : "", known[i]);
+    const char *nearest = aorta_nearest(name, known, count);
+    aorta_status status = AORTA_ERROR(AORTA_USAGE, "--%s %s: no such %s%s%s%s; one of %s", option, name, what,
+                                      nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "",
+                                      list.data ? list.data : "");
+    aorta_text_free(&list);
+    return status;
+}
+
 static aorta_status read_cause(const char *name, struct request *request) {
     const char *known[AORTA_REMOVAL_COUNT];
-    struct aorta_text list = {0};
     uint32_t removed = 0;
     size_t count = 0;
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
         const char *cause = aorta_removal_cause((enum aorta_removal)i);
         if (strcmp(cause, name) == 0) removed |= aorta_removal_bit((enum aorta_removal)i);
         if (count && strcmp(known[count - 1], cause) == 0) continue; /* places of one cause follow each other */
-        aorta_text_printf(&list, "%s%s", count ? ", " : "", cause);
         known[count++] = cause;
     }
     request->removed |= removed;
-    aorta_status status = NULL;
-    const char *nearest = removed ? NULL : aorta_nearest(name, known, count);
-    if (!removed)
-        status = AORTA_ERROR(AORTA_USAGE, "--without %s: no such cause%s%s%s; one of %s", name,
-                             nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "",
-                             list.data ? list.data : "");
-    aorta_text_free(&list);
-    return status;
+    return removed ? NULL : unknown_name("without", "cause", name, known, count);
 }
 
 static aorta_status read_remedy(const char *name, struct request *request) {
     const char *known[AORTA_REMEDY_COUNT];
-    struct aorta_text list = {0};
     const uint32_t found = aorta_remedy_find(name);
-    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
-        known[i] = aorta_remedy_key((enum aorta_remedy)i);
-        aorta_text_printf(&list, "%s%s", i ? ", " : "", known[i]);
-    }
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) known[i] = aorta_remedy_key((enum aorta_remedy)i);
     request->remedies |= found;
-    aorta_status status = NULL;
-    const char *nearest = found ? NULL : aorta_nearest(name, known, AORTA_REMEDY_COUNT);
-    if (!found)
-        status = AORTA_ERROR(AORTA_USAGE, "--remedy %s: no such remedy%s%s%s; one of %s", name,
-                             nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "",
-                             list.data ? list.data : "");
-    aorta_text_free(&list);
-    return status;
+    return found ? NULL : unknown_name("remedy", "remedy", name, known, AORTA_REMEDY_COUNT);
 }
 
 static aorta_status read_request(const struct whatif_arguments *arguments, struct request *request) {
