@@ -1,0 +1,178 @@
+#include "replay/recording_cost_internal.h"
+
+#include "timeline/builder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint8_t stamped_call(const char *name) {
+    enum aorta_trace_call_kind kind;
+    if (!aorta_trace_call_classify(name, &kind)) return AORTA_STAMPED_CALL;
+    switch (kind) {
+    case AORTA_CALL_LAUNCH:
+    case AORTA_CALL_GRAPH_LAUNCH:
+    case AORTA_CALL_FILL:
+        return AORTA_STAMPED_LAUNCH;
+    case AORTA_CALL_COPY:
+        return strstr(name, "Async") ? AORTA_STAMPED_LAUNCH : AORTA_STAMPED_WAIT;
+    case AORTA_CALL_SYNC:
+        return AORTA_STAMPED_WAIT;
+    default:
+        return AORTA_STAMPED_CALL;
+    }
+}
+
+static uint8_t stamped_operation(const char *name) {
+    static const char *const ends[] = {"Backward", "AccumulateGrad"};
+    if (!strncmp(name, "autograd::engine", 16)) return AORTA_STAMPED_ENGINE;
+    size_t length = strlen(name);
+    if (!strncmp(name, "aten::", 6)) return AORTA_STAMPED_OPERATION;
+    while (length && name[length - 1] >= '0' && name[length - 1] <= '9') length--;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        size_t end = strlen(ends[i]);
+        if (length >= end && !memcmp(name + length - end, ends[i], end)) return AORTA_STAMPED_NODE;
+    }
+    return AORTA_STAMPED_OPERATION;
+}
+
+/* Events found so far. */
+struct building {
+    const struct aorta_trace *trace;
+    struct aorta_stamped_event *events;
+    size_t count;
+};
+
+/* What a text means as the name of an operation or a call, found out once: 1 + enum aorta_stamped; 0: not yet. */
+struct meanings {
+    const struct aorta_trace *trace;
+    uint8_t *operations, *calls;
+};
+
+static uint8_t meaning_of(const struct meanings *meanings, uint32_t text, bool call) {
+    uint8_t *known = call ? meanings->calls : meanings->operations;
+    if (text == AORTA_TRACE_NONE) return AORTA_STAMPED_FUNCTION;
+    if (!known[text]) {
+        const char *name = aorta_trace_text(meanings->trace, text);
+        known[text] = (uint8_t)(1 + (call ? stamped_call(name) : stamped_operation(name)));
+    }
+    return known[text] - 1;
+}
+
+static int event_order(const void *left, const void *right) {
+    const struct aorta_stamped_event *a = left, *b = right;
+    if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
+    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
+    if (a->end_ns != b->end_ns) return a->end_ns > b->end_ns ? -1 : 1;
+    return (a->stamped > b->stamped) - (a->stamped < b->stamped);
+}
+
+static void add_event(struct building *building, int64_t start_ns, int64_t end_ns, uint32_t name, uint32_t thread,
+                      uint8_t stamped) {
+    building->events[building->count++] = (struct aorta_stamped_event){.start_ns = start_ns,
+                                                                       .end_ns = end_ns,
+                                                                       .name = name,
+                                                                       .thread = thread,
+                                                                       .parent = AORTA_TRACE_NONE,
+                                                                       .only = AORTA_TRACE_NONE,
+                                                                       .stamped = stamped};
+}
+
+static uint8_t stamped_frame(const struct meanings *meanings, const struct aorta_trace_frame *frame) {
+    switch ((enum aorta_trace_frame_kind)frame->kind) {
+    case AORTA_FRAME_RANGE:
+        return AORTA_STAMPED_RANGE;
+    case AORTA_FRAME_FUNCTION:
+        return AORTA_STAMPED_FUNCTION;
+    case AORTA_FRAME_OPERATION:
+        return meaning_of(meanings, frame->name, false);
+    case AORTA_FRAME_CALL:
+        break;
+    }
+    return meaning_of(meanings, frame->name, true);
+}
+
+/* Kineto has all that was stamped; a recording of `aorta trace run` calls alone. */
+static void collect(struct building *building, const struct meanings *meanings, const bool *wanted) {
+    const struct aorta_trace *trace = building->trace;
+    for (size_t i = 0; i < trace->operation_count; i++) {
+        const struct aorta_trace_operation *row = &trace->operations[i];
+        if (wanted[row->thread])
+            add_event(building, row->start_ns, row->end_ns, row->name, row->thread,
+                      row->range ? AORTA_STAMPED_RANGE : meaning_of(meanings, row->name, false));
+    }
+    for (size_t i = 0; i < trace->frame_count; i++) {
+        const struct aorta_trace_frame *frame = &trace->frames[i];
+        if (wanted[frame->thread])
+            add_event(building, frame->start_ns, frame->end_ns, frame->name, frame->thread,
+                      stamped_frame(meanings, frame));
+    }
+    for (size_t i = 0; trace->format != AORTA_TRACE_KINETO && i < trace->call_count; i++) {
+        const struct aorta_trace_call *call = &trace->calls[i];
+        if (wanted[call->thread])
+            add_event(building, call->start_ns, call->end_ns, call->name, call->thread,
+                      meaning_of(meanings, call->name, true));
+    }
+}
+
+/* Threads that launch, and those that have the steps. */
+static bool *wanted_threads(const struct aorta_trace *trace) {
+    bool *wanted = aorta_trace_launching_threads(trace);
+    for (size_t i = 0; wanted && i < trace->frame_count; i++)
+        if (trace->frames[i].kind == AORTA_FRAME_RANGE) wanted[trace->frames[i].thread] = true;
+    return wanted;
+}
+
+static bool collect_events(struct building *building) {
+    const struct aorta_trace *trace = building->trace;
+    const size_t texts = aorta_trace_text_count(trace);
+    bool *wanted = wanted_threads(trace);
+    struct meanings meanings = {trace, calloc(texts + 1, 1), calloc(texts + 1, 1)};
+    building->events =
+        malloc((trace->operation_count + trace->frame_count + trace->call_count + 1) * sizeof *building->events);
+    const bool made = wanted && meanings.operations && meanings.calls && building->events;
+    if (made) {
+        collect(building, &meanings, wanted);
+        if (building->count) qsort(building->events, building->count, sizeof *building->events, event_order);
+    }
+    free(wanted);
+    free(meanings.operations);
+    free(meanings.calls);
+    return made;
+}
+
+/* What lies in what. A call within a call is part of it; what outlasts what is around it ends with that. */
+static void nest(struct building *building) {
+    struct aorta_stamped_event *events = building->events;
+    size_t count = 0;
+    uint32_t open = AORTA_TRACE_NONE;
+    for (size_t i = 0; i < building->count; i++) {
+        struct aorta_stamped_event event = events[i];
+        if (open != AORTA_TRACE_NONE && events[open].thread != event.thread) open = AORTA_TRACE_NONE;
+        while (open != AORTA_TRACE_NONE && events[open].end_ns <= event.start_ns) open = events[open].parent;
+        if (open != AORTA_TRACE_NONE) {
+            struct aorta_stamped_event *around = &events[open];
+            if (is_call(around)) {
+                if (event.stamped == AORTA_STAMPED_LAUNCH) around->stamped = event.stamped;
+                continue;
+            }
+            if (event.end_ns > around->end_ns) event.end_ns = around->end_ns;
+            around->only = around->within++ ? AORTA_TRACE_NONE : (uint32_t)count;
+        }
+        event.parent = open;
+        open = (uint32_t)count;
+        events[count++] = event;
+    }
+    building->count = count;
+}
+
+aorta_status aorta_stamped_events(const struct aorta_trace *trace, struct aorta_stamped_event **events, size_t *count) {
+    struct building building = {.trace = trace};
+    if (!collect_events(&building)) {
+        free(building.events);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for what was stamped in %s", trace->path);
+    }
+    nest(&building);
+    *events = building.events;
+    *count = building.count;
+    return NULL;
+}
