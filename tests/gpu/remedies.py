@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 """Pairs of programs, one worse and one better form of each: what the remedies of compute promise against what they bring.
 
-    remedies.py record OUT [--seconds 330] [--groups eager compiled] [--names NAME ...]   on a machine with one GPU
-    remedies.py check OUT --aorta BIN [--names NAME ...]                                 anywhere
-    remedies.py list                                                                     the pairs
+    remedies.py record OUT [--seconds 330] [--set fitted|heldout] [--groups eager compiled] [--names NAME ...]
+                                                                                on a machine with one GPU
+    remedies.py check OUT --aorta BIN [--names NAME ...]                        anywhere
+    remedies.py list                                                            the pairs
+
+The set `heldout` (remedies_heldout.py) has pairs that no constant was fitted with.
 
 `record` times both forms without a profiler (median step), records three steps of each with PyTorch's profiler
 (with shapes; of some also without), and writes OUT/truth.json and OUT/traces-N.tar. It does the pairs in order and
@@ -28,6 +31,8 @@ import sys
 import tarfile
 import time
 import traceback
+
+import remedies_heldout
 
 WARMUP, RECORDED = 2, 3
 TAR_LIMIT = 15 << 20
@@ -492,6 +497,9 @@ def dit(torch, attention="sdpa", precision="bf16", batch=16, positions=1024, wid
 PROGRAMS = {program.__name__: program for program in (
     resnet, resnet_inference, vit, gpt2, llama, bert, decoder, head, mlp, prefill, long_attention, convolutions, parameters,
     dlrm, experts, gather, pointwise, unet, dit)}
+PROGRAMS |= remedies_heldout.programs(sys.modules[__name__])
+SETS = {"fitted": PAIRS, "heldout": remedies_heldout.PAIRS}
+ALL_PAIRS = PAIRS + remedies_heldout.PAIRS
 
 
 # ---- recording ----
@@ -598,7 +606,7 @@ def record(arguments):
         traced(torch, lambda: torch.ones(1024, device="cuda").sum(), os.path.join(folder, "first"), True)  # takes seconds once
         os.remove(os.path.join(folder, "first.json.gz"))
         longest = {"eager": 12.0, "compiled": 50.0}
-        for pair in PAIRS:
+        for pair in SETS[arguments.set]:
             if pair[1] not in arguments.groups or arguments.names and pair[0] not in arguments.names:
                 continue
             since = time.monotonic()
@@ -685,7 +693,7 @@ def truths(folder):
 
 def check(arguments):
     import tempfile
-    keys = {pair[0]: pair[3] for pair in PAIRS}
+    keys = {pair[0]: pair[3] for pair in ALL_PAIRS}
     results = []
     for root, truth in truths(arguments.out):
         with tempfile.TemporaryDirectory() as folder:
@@ -703,7 +711,7 @@ def check(arguments):
 
 
 def show(arguments):
-    for name, group, program, remedies, worse, better, common in PAIRS:
+    for name, group, program, remedies, worse, better, common in ALL_PAIRS:
         print(f"{name:24} {group:9} {program:17} {' '.join(remedies) or 'nothing to be had':32} {worse} -> {better} {common}")
     return 0
 
@@ -714,8 +722,9 @@ def main():
     one = commands.add_parser("record")
     one.add_argument("out")
     one.add_argument("--seconds", type=float, default=330)
+    one.add_argument("--set", choices=list(SETS), default="fitted")
     one.add_argument("--groups", nargs="*", choices=["eager", "compiled"], default=["eager", "compiled"])
-    one.add_argument("--names", nargs="*", choices=[pair[0] for pair in PAIRS])
+    one.add_argument("--names", nargs="*", choices=[pair[0] for pair in ALL_PAIRS])
     one.set_defaults(run=record)
     two = commands.add_parser("check")
     two.add_argument("out")

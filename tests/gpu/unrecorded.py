@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """What a step takes without its recording: everyday programs timed alone, then recorded, and what aorta says of it.
 
-    unrecorded.py record OUT [--seconds 350] [--aorta BIN] [--only NAME ...] [--device cuda|cpu]   on a GPU machine
-    unrecorded.py check DIR ... --aorta BIN                                                        anywhere
+    unrecorded.py record OUT [--seconds 350] [--aorta BIN] [--set everyday|heldout] [--only NAME ...] [--device cuda|cpu]
+                                                                                              on a GPU machine
+    unrecorded.py check DIR ... --aorta BIN                                                   anywhere
 
-`record` runs each program of everyday.py in a process of its own. Steps are timed first, without a profiler: several
+`record` runs each program of everyday.py in a process of its own, or of heldout.py, with which nothing was fitted. Steps are timed first, without a profiler: several
 repeats of many steps, with the device synchronised only at the ends of each. Then PyTorch's profiler records a few
 steps: plain, and for some programs with shapes, stacks, memory, and all of these. With --aorta some programs run
 again under `aorta trace run`. OUT gets truth.json, and traces0.tar … and spools.tar.gz of less than 16 MiB each. What
@@ -43,7 +44,7 @@ VARIANTS = {"plain": {}, "shapes": {"record_shapes": True}, "stacks": {"with_sta
 STACK_STEPS = 3                 # Python's frames fill a file
 RUN_UNDER_AORTA = ["bert_checkpoint", "optimizer_for", "dlrm", "resnet50_fp32", "gpt2_small_batch", "vit_b16",
                    "trainer_loop", "lightning_loop", "jax_loop", "triton_loop", "gloo_ddp", "optimizer_fused",
-                   "item_each_parameter", "captured_step"]
+                   "item_each_parameter", "captured_step", "faster_rcnn", "t5", "lora", "spectral_gan"]
 
 
 # ---- recording (on the GPU machine) ----
@@ -128,6 +129,14 @@ def timed_plan(place, out, name, result):
     write_json(os.path.join(out, f"{name}.json"), result)
 
 
+def programs(of_set=None):
+    """By name; of all sets unless one is named."""
+    import everyday
+    import heldout
+    sets = {"everyday": everyday.PROGRAMS, "under aorta": everyday.RUN_ONLY, "heldout": heldout.HELDOUT}
+    return sets[of_set] if of_set else {name: one for all_of in sets.values() for name, one in all_of.items()}
+
+
 def follow(plan, program, place):
     """Runs steps of the program until the plan ends."""
     import everyday
@@ -154,7 +163,7 @@ def run_program(name, out, device, under_aorta, gate):
     import torch
     sys.path.insert(0, HERE)
     import everyday
-    program = {**everyday.PROGRAMS, **everyday.RUN_ONLY}[name]
+    program = programs()[name]
     for module in program.imports:
         importlib.import_module(module)
     if gate:
@@ -289,7 +298,8 @@ def record_under_aorta(options, truth, deadline):
     """Programs under `aorta trace run`; the folder with a recording of each."""
     spools = os.path.join(options.work, "spools")
     os.makedirs(spools)
-    names = [n for n in RUN_UNDER_AORTA if not options.only or n in options.only]
+    known = {**programs(options.set), **(programs("under aorta") if options.set == "everyday" else {})}
+    names = [n for n in RUN_UNDER_AORTA if n in known and (not options.only or n in options.only)]
 
     def start(name):
         path = os.path.join(options.work, f"{name}.json")
@@ -352,8 +362,7 @@ def record(options):
     sys.path.insert(0, HERE)
     truth = {"machine": machine(), "programs": {}, "under_aorta": {}, "left_out": []}
     with tempfile.TemporaryDirectory() as options.work:
-        import everyday
-        names = [n for n in everyday.PROGRAMS if not options.only or n in options.only]
+        names = [n for n in programs(options.set) if not options.only or n in options.only]
         share = 0.74 if options.aorta else 0.95
         sizes = record_programs(options, truth, names, begin + options.seconds * share)
         fill_tars(options, truth, sizes)
@@ -432,6 +441,7 @@ def main():
     one.add_argument("out")
     one.add_argument("--seconds", type=float, default=350)
     one.add_argument("--aorta")
+    one.add_argument("--set", choices=["everyday", "heldout"], default="everyday")
     one.add_argument("--only", nargs="+")
     one.add_argument("--device", default="cuda")
     one = what.add_parser("check")
