@@ -321,7 +321,7 @@ def make_hosts(name):
 
 def cut_link(bench):
     """The link between the hosts of two ranks on GPUs is cut, for good or for a while."""
-    name = f"at{os.getpid() % 100000}"
+    name = f"at{os.urandom(3).hex()}"
     try:
         if not shutil.which("ip") or not make_hosts(name):
             return "left out: network namespaces are not permitted"

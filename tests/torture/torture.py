@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
 """Runs the program under faults, at moments of chance, and checks that nothing is lost and nothing is left.
 
-    torture.py [--aorta build/release/aorta] [--minutes 5 | --hours 8] [--seed N] [--only FAULT ...]
+    torture.py [--aorta build/release/aorta] [--minutes 5 | --hours 8] [--seed N] [--only FAULT ...] [--workers N]
                [--every [--first N]] [--keep] [--markdown FILE]
 
 After each attempt: the job has ended in time, its exit code says whether it is whole, a sentence says why not, all lines of
 metrics are whole and none that was reported is missing, no process, file or shared memory is left, and nothing was printed
 raw. Attempts take turns; `--every` takes the Nth call, N = 1, 2, …, instead of calls by chance (with --hours the default),
-until a run has no Nth call.
+until a run has no Nth call. `--workers N` is N of these at once, each with a seed and, as root, processes and shared memory of
+its own, and one table.
 What is wrong is printed with the command that repeats it, and its folder stays. Exit status 1 then.
 """
 import argparse
 import collections
+import json
 import os
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -23,7 +26,9 @@ import faults
 import inputs
 from job import Wrong
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+HERE = os.path.dirname(os.path.abspath(__file__))
+# Of a bundle (tools/bundle) or of the build.
+AORTA = next(filter(os.path.exists, [os.path.join(HERE, "aorta")]), os.path.join(HERE, "..", "..", "build", "release", "aorta"))
 ALL = faults.FAULTS + inputs.FAULTS
 TITLES = {
     "kill_rank": "a rank is killed, at any moment", "stop_rank": "a rank is stopped for good, at any moment",
@@ -42,7 +47,7 @@ TITLES = {
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--aorta", default=os.path.join(ROOT, "build", "release", "aorta"))
+    parser.add_argument("--aorta", default=AORTA)
     parser.add_argument("--tests", help="folder of the build's tests; default: tests beside the program")
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--hours", type=float)
@@ -53,7 +58,30 @@ def parse():
     parser.add_argument("--first", type=int, default=1, metavar="N", help="with --every: begin with the Nth call")
     parser.add_argument("--keep", action="store_true", help="keep the folders of all attempts")
     parser.add_argument("--markdown", help="write the table to this file")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--counts", help=argparse.SUPPRESS)  # a worker's results, as JSON
     return parser.parse_args()
+
+
+class Counts:
+    """What happened: by fault the results, and how many were wrong; calls by whether their failure changed anything."""
+
+    def __init__(self):
+        self.results, self.failures = collections.defaultdict(list), collections.Counter()
+        self.harmless, self.harmful = set(), set()
+
+    def save(self, path):
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump([self.results, self.failures, sorted(self.harmless), sorted(self.harmful)], file)
+
+    def add(self, path):
+        with open(path, encoding="utf-8") as file:
+            results, failures, harmless, harmful = json.load(file)
+        for name, happened in results.items():
+            self.results[name] += happened
+        self.failures.update(failures)
+        self.harmless.update(harmless)
+        self.harmful.update(harmful)
 
 
 def run_attempt(bench, fault, number, seed):
@@ -66,35 +94,38 @@ def run_attempt(bench, fault, number, seed):
         return None, str(wrong)
 
 
-def table(results, failures, seconds, seed):
-    lines = [f"{sum(len(rows) for rows in results.values())} attempts in {seconds / 60:.1f} minutes, seed {seed}.", "",
+def table(counts, seconds, seed, workers):
+    tried = sum(len(rows) for rows in counts.results.values())
+    side_by_side = f" on each of {workers} workers" if workers > 1 else ""
+    lines = [f"{tried} attempts in {seconds / 60:.1f} minutes{side_by_side}, seed {seed}.", "",
              "| fault or input | tried | what happened | lost, left or wrong |", "| --- | --- | --- | --- |"]
-    for name in sorted(results, key=list(TITLES).index):
-        happened = collections.Counter(result for result in results[name] if result)
+    for name in sorted(counts.results, key=list(TITLES).index):
+        happened = collections.Counter(result for result in counts.results[name] if result)
         text = "; ".join(f"{count} × {what}" for what, count in happened.most_common(4))
-        lines.append(f"| {TITLES[name]} | {len(results[name])} | {text} | {failures[name] or 'nothing'} |")
-    return "\n".join(lines) + "\n"
+        lines.append(f"| {TITLES[name]} | {len(counts.results[name])} | {text} | {counts.failures[name] or 'nothing'} |")
+    text = "\n".join(lines) + "\n"
+    if counts.harmless:
+        text += f"\nCalls whose failure changed nothing, at least once: {', '.join(sorted(counts.harmless))}.\n"
+    if counts.harmful:
+        text += f"\nCalls whose failure ended the run, at least once: {', '.join(sorted(counts.harmful))}.\n"
+    return text
 
 
-def main():
-    arguments = parse()
-    root = tempfile.mkdtemp(prefix="aorta-torture-")
+def attempts(arguments, root, budget_s):
+    """One attempt after the other until the time is over; what is wrong is printed at once."""
+    counts, begin, number = Counts(), time.monotonic(), arguments.attempt or 0
     aorta = os.path.abspath(arguments.aorta)
     tests = os.path.abspath(arguments.tests or os.path.join(os.path.dirname(aorta), "tests"))
     bench = faults.Bench(aorta, tests, root, arguments.seed, arguments.every or arguments.hours is not None, arguments.first)
     chosen = [fault for fault in ALL if fault.__name__ in arguments.only]
-    results, failures = collections.defaultdict(list), collections.Counter()
-    begin, budget = time.monotonic(), (arguments.hours * 60 if arguments.hours else arguments.minutes) * 60
-    number = arguments.attempt or 0
-    print(f"torture: seed {arguments.seed}, folders in {root}", flush=True)
-    while time.monotonic() - begin < budget or number < (arguments.attempt or 0) + 1:
+    while time.monotonic() - begin < budget_s or number < (arguments.attempt or 0) + 1:
         if not (left := [fault for fault in chosen if fault.__name__ not in bench.done]):
             break
         fault = left[number % len(left)]
         happened, wrong = run_attempt(bench, fault, number, arguments.seed)
-        results[fault.__name__].append(happened)
+        counts.results[fault.__name__].append(happened)
         if wrong:
-            failures[fault.__name__] += 1
+            counts.failures[fault.__name__] += 1
             print(f"WRONG in attempt {number}, {fault.__name__}: {wrong}\n  its folder: {bench.folder}\n  again: {sys.argv[0]} "
                   f"--aorta {arguments.aorta} --seed {arguments.seed} --attempt {number} --only {' '.join(arguments.only)}", flush=True)
         elif not arguments.keep:
@@ -102,18 +133,48 @@ def main():
         number += 1
         if arguments.attempt is not None:
             break
-    text = table(results, failures, time.monotonic() - begin, arguments.seed)
-    if bench.harmless:
-        text += f"\nCalls whose failure changed nothing, at least once: {', '.join(sorted(bench.harmless))}.\n"
-    if bench.harmful:
-        text += f"\nCalls whose failure ended the run, at least once: {', '.join(sorted(bench.harmful))}.\n"
-    print(text)
-    if arguments.markdown:
-        with open(arguments.markdown, "w", encoding="utf-8") as file:
-            file.write(text)
-    if not failures and not arguments.keep:
+    counts.harmless, counts.harmful = bench.harmless, bench.harmful
+    return counts
+
+
+def side_by_side(arguments, root, budget_s):
+    """Workers, each this program with a seed of its own; they see no process and no shared memory of each other."""
+    alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", 'mount -t tmpfs shm /dev/shm && exec "$@"', "sh"]
+    if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+        alone = []
+    paths = [os.path.join(root, f"{i}.json") for i in range(arguments.workers)]
+    workers = [subprocess.Popen([*alone, sys.executable, os.path.abspath(__file__), "--aorta", os.path.abspath(arguments.aorta),
+                                 *(["--tests", os.path.abspath(arguments.tests)] if arguments.tests else []), "--minutes", str(budget_s / 60), "--seed",
+                                 str(arguments.seed + i), "--counts", path, "--only", *arguments.only])
+               for i, path in enumerate(paths)]
+    counts = Counts()
+    for worker, path in zip(workers, paths):
+        worker.wait()
+        if os.path.exists(path):
+            counts.add(path)
+        else:
+            counts.failures["harness"] += 1
+            print(f"WRONG: a worker ended with {worker.returncode} without its results", flush=True)
+    return counts
+
+
+def main():
+    arguments = parse()
+    root = tempfile.mkdtemp(prefix="aorta-torture-")
+    begin, budget_s = time.monotonic(), (arguments.hours * 60 if arguments.hours else arguments.minutes) * 60
+    print(f"torture: seed {arguments.seed}, folders in {root}", flush=True)
+    counts = (side_by_side if arguments.workers > 1 else attempts)(arguments, root, budget_s)
+    if arguments.counts:
+        counts.save(arguments.counts)
+    else:
+        text = table(counts, time.monotonic() - begin, arguments.seed, arguments.workers)
+        print(text)
+        if arguments.markdown:
+            with open(arguments.markdown, "w", encoding="utf-8") as file:
+                file.write(text)
+    if not counts.failures and not arguments.keep:
         shutil.rmtree(root, ignore_errors=True)
-    return 1 if failures else 0
+    return 1 if counts.failures else 0
 
 
 if __name__ == "__main__":
