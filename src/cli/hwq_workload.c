@@ -171,18 +171,15 @@ static aorta_status store_word(const char *word, const struct aorta_hwq_workload
     return status ? status : does_not_fit(word, option);
 }
 
-/* One setting of `on_cpu`, unless the user chose another. */
-static aorta_status fit(const struct aorta_hwq_workload *workload, const struct aorta_hwq_size *setting,
+/* The size for a CPU, unless the user chose another. */
+static aorta_status fit(const struct aorta_hwq_workload *workload, const struct aorta_option *option,
                         struct hwq_values *values, struct aorta_arena *arena, struct aorta_text *changed) {
-    const struct aorta_scalar scalar = {setting->value, false};
-    const char *nearest;
-    const struct aorta_option *option = find_option(workload, setting->key, &nearest);
-    if (!option) return AORTA_ERROR(AORTA_INTERNAL, "%s has no option \"%s\"", workload->name, setting->key);
-    if (values->own_given[option - workload->options]) return NULL;
+    const struct aorta_scalar scalar = {option->on_cpu, false};
+    if (!option->on_cpu || values->own_given[option - workload->options]) return NULL;
     aorta_status status = NULL;
     if (!aorta_option_store(option, &scalar, 1, false, values->own, arena, &status) && !status)
-        status = AORTA_ERROR(AORTA_INTERNAL, "%s: %s cannot be %s", workload->name, setting->key, setting->value);
-    aorta_text_printf(changed, "%s%s %s instead of %s", changed->length ? ", " : "", setting->key, setting->value,
+        status = AORTA_ERROR(AORTA_INTERNAL, "%s: %s cannot be %s", workload->name, option->key, option->on_cpu);
+    aorta_text_printf(changed, "%s%s %s instead of %s", changed->length ? ", " : "", option->key, option->on_cpu,
                       option->fallback);
     return status;
 }
@@ -192,8 +189,8 @@ aorta_status hwq_values_fit(const struct hwq_session *session, const struct aort
     struct aorta_text changed = {0};
     aorta_status status = NULL;
     if (values->full_size || aorta_device_is_gpu(session->device)) return NULL;
-    for (const struct aorta_hwq_size *at = workload->on_cpu; at && at->key && !status; at++)
-        status = fit(workload, at, values, arena, &changed);
+    for (size_t i = 0; i < workload->option_count && !status; i++)
+        status = fit(workload, &workload->options[i], values, arena, &changed);
     if (!status) status = aorta_text_check(&changed);
     if (!status && changed.length && session->ranks.rank == 0)
         aorta_log(&session->log, AORTA_LOG_INFO, "%s: sizes for a CPU (%s); --full-size takes the published ones",

@@ -61,6 +61,7 @@ struct aorta_option {
     enum aorta_option_type type;
     size_t offset;        /* of the value within the struct that is filled */
     const char *fallback; /* the default, as it would be written in a file; "null" needs `nullable` */
+    const char *on_cpu;   /* of workloads of hwq: the default on a CPU device instead; NULL: the same */
     bool nullable;
     int64_t when_null; /* what null stores: INT, CHOICE and BOOL as given, DOUBLE as a double; lists, strings: NULL */
     const struct aorta_range_limits *limits; /* of each number; NULL: none */

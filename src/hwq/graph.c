@@ -46,6 +46,11 @@ int hwq_stream(const struct hwq_graph *g, int role, int roles, int64_t index) {
     return role + roles * (int)(index % count);
 }
 
+struct hwq_part hwq_part(int64_t all, int64_t parts, int64_t index) {
+    const int64_t first = all * index / parts;
+    return (struct hwq_part){first, all * (index + 1) / parts - first};
+}
+
 /* ---- tensors ---- */
 
 static struct hwq_memory *add_memory(struct hwq_graph *g, const struct hwq_memory *of) {
@@ -113,6 +118,12 @@ struct hwq_tensor hwq_pinned(struct hwq_graph *g, enum aorta_dtype dtype, int64_
     t.memory->result = result;
     memset(t.memory->address, 0, t.memory->bytes);
     return t;
+}
+
+struct hwq_tensor hwq_cut(struct hwq_tensor t, int64_t *used, int64_t rows, int64_t columns, int64_t unit) {
+    const int64_t first = *used;
+    *used += (rows * columns + unit - 1) / unit * unit;
+    return hwq_piece(t, first, rows, columns);
 }
 
 struct hwq_tensor hwq_strided(struct hwq_tensor t, int64_t first, int64_t rows, int64_t columns, int64_t stride) {

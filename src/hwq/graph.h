@@ -166,6 +166,8 @@ struct hwq_tensor hwq_shaped(struct hwq_tensor t, int64_t rows, int64_t columns)
 struct hwq_tensor hwq_piece(struct hwq_tensor t, int64_t first, int64_t rows, int64_t columns);
 /* Row i begins `stride` elements after row i − 1. */
 struct hwq_tensor hwq_strided(struct hwq_tensor t, int64_t first, int64_t rows, int64_t columns, int64_t stride);
+/* The next rows · columns dense elements, from a multiple of `unit` on; *used: how far what was cut before goes. */
+struct hwq_tensor hwq_cut(struct hwq_tensor t, int64_t *used, int64_t rows, int64_t columns, int64_t unit);
 /* `count` elements of another type from byte `offset` on. */
 struct hwq_tensor hwq_retyped(struct hwq_tensor t, int64_t offset, enum aorta_dtype dtype, int64_t count);
 
@@ -193,6 +195,11 @@ void hwq_owns(struct hwq_graph *g, void (*end)(void *object), void *object);
 struct aorta_comm *hwq_split(struct hwq_graph *g, const int *ranks, int count);
 /* Stream number `index` of those with role `role`, where stream s has role s modulo `roles`. */
 int hwq_stream(const struct hwq_graph *g, int role, int roles, int64_t index);
+/* `all` cut into `parts` that are equal but for one: part number `index`. */
+struct hwq_part {
+    int64_t first, count;
+};
+struct hwq_part hwq_part(int64_t all, int64_t parts, int64_t index);
 void *hwq_state(struct hwq_graph *g, size_t bytes); /* zeroed host memory; NULL: exhausted, and the graph has failed */
 void hwq_fail(struct hwq_graph *g, aorta_status status);
 

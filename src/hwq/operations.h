@@ -9,6 +9,7 @@
 
 #define HWQ_FP32 1e-5 /* what a sum of products may differ, of the sum of magnitudes */
 #define HWQ_TF32 2e-3
+double hwq_tolerance(enum aorta_dtype dtype); /* the same where operands and results have another type */
 
 /* ---- linear layers (operations/linear.c) ---- */
 
@@ -19,10 +20,18 @@ struct hwq_layer {
 };
 /* Weights of standard deviation 1/√in, so that outputs are as large as inputs, from inputs number `id` and id + 1. */
 struct hwq_layer hwq_layer(struct hwq_graph *g, uint64_t id, int64_t in, int64_t out, bool trained);
+/* A layer in the next pieces of two memories (hwq_cut); of no memory it has no tensors. `gradients` begin where the
+ * weights do. */
+struct hwq_layer hwq_layer_in(struct hwq_tensor weights, struct hwq_tensor gradients, int64_t *used, int64_t in,
+                              int64_t out, bool bias, int64_t unit);
 /* y [rows, out] = x·weightᵀ + bias for x [rows, in]; relu: negative values become 0. */
 struct hwq_tensor hwq_linear(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor x);
 struct hwq_tensor hwq_linear_relu(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor x,
                                   bool tf32);
+/* One product [m, n] of two inputs [m, k] and [n, k], those of stream `s`; to be launched again. `name`: of the
+ * operation and its result; NULL: those of a layer. */
+struct hwq_operation *hwq_product(struct hwq_graph *g, int s, enum aorta_dtype dtype, int64_t m, int64_t n, int64_t k,
+                                  const char *name);
 struct hwq_tensor hwq_linear_input(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor dy);
 /* Replaces the layer's gradients, or adds to them. */
 void hwq_linear_weight(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor x,
@@ -101,6 +110,9 @@ void hwq_cache_append(struct hwq_graph *g, int s, const struct hwq_cache *cache,
 /* positions += counts, or `count` where there are none. */
 void hwq_cache_advance(struct hwq_graph *g, int s, struct hwq_tensor positions, struct hwq_tensor counts,
                        int64_t count);
+
+/* Of a workload's options: AORTA_USAGE where heads do not divide the width into at most 128. (operations/block.c) */
+AORTA_MUST_USE aorta_status hwq_check_heads(const struct aorta_hwq *hwq, int64_t heads, int64_t width);
 
 /* ---- collectives (operations/collectives.c) ---- */
 

@@ -13,8 +13,6 @@ const struct aorta_hwq_workload *const aorta_hwq_workloads[] = {
 #undef WORKLOAD
     NULL};
 
-const struct aorta_range_limits aorta_hwq_sizes = {.min = 1, .max = 1 << 20};
-
 const char *aorta_hwq_group_name(enum aorta_hwq_group group) {
     static const char *const names[AORTA_HWQ_GROUP_COUNT] = {"P0", "P1", "P2", "P3"};
     return names[group];

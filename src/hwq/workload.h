@@ -37,7 +37,7 @@
 #include "hwq/result.h"
 #include "timeline/spans.h"
 
-enum { AORTA_HWQ_MAX_STREAMS = 64, AORTA_HWQ_OPTION_BYTES = 512 };
+enum { AORTA_HWQ_MAX_STREAMS = 64, AORTA_HWQ_OPTION_BYTES = 512, HWQ_LARGEST = 1 << 20 }; /* of most sizes */
 
 enum aorta_hwq_group { AORTA_HWQ_P0, AORTA_HWQ_P1, AORTA_HWQ_P2, AORTA_HWQ_P3, AORTA_HWQ_GROUP_COUNT };
 enum aorta_hwq_category {
@@ -93,11 +93,6 @@ struct aorta_hwq_check {
     bool no_part; /* this rank has no part in the workload: nothing to compare */
 };
 
-/* An option of a workload and its value, as on a command line. */
-struct aorta_hwq_size {
-    const char *key, *value; /* key NULL ends a list */
-};
-
 struct aorta_hwq_workload {
     const char *name;    /* "hetero_kernels" */
     const char *summary; /* what it stresses, one sentence without its full stop: "large GEMMs delay tiny kernels" */
@@ -105,12 +100,11 @@ struct aorta_hwq_workload {
     enum aorta_hwq_category category;
     enum aorta_hwq_sensitivity sensitivity;
     int min_streams, max_streams, recommended_streams;
-    const char *unit;                    /* of throughput: "GFLOPS", "tokens/s" */
-    bool collectives;                    /* uses `world`; several ranks make sense */
-    bool independent;                    /* streams exchange nothing: they need no join between iterations */
-    const struct aorta_option *options;  /* its own: sizes and so on; offsets within its options struct */
-    size_t option_count, option_bytes;   /* bytes of that struct, AORTA_HWQ_OPTION_BYTES at most */
-    const struct aorta_hwq_size *on_cpu; /* sizes with which 100 iterations take seconds on a CPU; NULL: as they are */
+    const char *unit;                   /* of throughput: "GFLOPS", "tokens/s" */
+    bool collectives;                   /* uses `world`; several ranks make sense */
+    bool independent;                   /* streams exchange nothing: they need no join between iterations */
+    const struct aorta_option *options; /* its own: sizes and so on; offsets within its options struct */
+    size_t option_count, option_bytes;  /* bytes of that struct, AORTA_HWQ_OPTION_BYTES at most */
     const char *try_next; /* what a user could try to learn more, one sentence: "--interleave batched" and so on */
     /* Optional: that sentence where it depends on the run's settings and figures; NULL: none. */
     const char *(*try_of)(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result);
@@ -135,15 +129,16 @@ struct aorta_hwq_workload {
     aorta_status (*report)(struct hwq_graph *g, struct aorta_hwq_result *result);
 };
 
-/* Rows of options, a whole number each: member of struct `owner`. */
-#define AORTA_HWQ_ROW(owner, member, text, range, words)                                                               \
+/* A row of options, a whole number from `least` to `most`: member of struct `owner`. `small`: with it 100 iterations
+ * take seconds on a CPU (struct aorta_option's on_cpu); NULL: with any. */
+#define AORTA_HWQ_ROW(owner, member, text, small, least, most, words)                                                  \
     {                                                                                                                  \
         .key = #member, .type = AORTA_OPTION_INT, .offset = offsetof(owner, member), .fallback = (text),               \
-        .limits = &(range), .help = (words)                                                                            \
+        .on_cpu = (small), .limits = &(const struct aorta_range_limits){.min = (least), .max = (most)},                \
+        .help = (words)                                                                                                \
     }
 #define AORTA_HWQ_OPTIONS(rows, owner)                                                                                 \
     .options = (rows), .option_count = sizeof(rows) / sizeof *(rows), .option_bytes = sizeof(owner)
-extern const struct aorta_range_limits aorta_hwq_sizes; /* 1 … 2^20 */
 
 extern const struct aorta_hwq_workload *const aorta_hwq_workloads[]; /* in the order of workloads.def; NULL ends */
 /* What the workload's stream is for; NULL: all are alike. */

@@ -19,3 +19,9 @@ struct hwq_tensor hwq_block_rest(struct hwq_graph *g, int s, const struct hwq_bl
     const struct hwq_tensor mlp = hwq_linear(g, s, &block->down, active);
     return hwq_norm_forward(g, s, &block->norm2, mlp, y1, &saved2);
 }
+
+aorta_status hwq_check_heads(const struct aorta_hwq *hwq, int64_t heads, int64_t width) {
+    if (width % heads == 0 && width / heads <= 128) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "%s: %lld heads of a width of %lld; heads must divide it, into 128 at most",
+                       hwq->workload->name, (long long)heads, (long long)width);
+}

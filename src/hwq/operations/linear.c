@@ -20,8 +20,24 @@ struct hwq_layer hwq_layer(struct hwq_graph *g, uint64_t id, int64_t in, int64_t
     return layer;
 }
 
+struct hwq_layer hwq_layer_in(struct hwq_tensor weights, struct hwq_tensor gradients, int64_t *used, int64_t in,
+                              int64_t out, bool bias, int64_t unit) {
+    int64_t same = *used;
+    struct hwq_layer layer = {.in = in, .out = out};
+    layer.weight = hwq_cut(weights, used, out, in, unit);
+    layer.dweight = hwq_cut(gradients, &same, out, in, unit);
+    if (!bias) return layer;
+    layer.bias = hwq_cut(weights, used, 1, out, unit);
+    layer.dbias = hwq_cut(gradients, &same, 1, out, unit);
+    return layer;
+}
+
+double hwq_tolerance(enum aorta_dtype dtype) {
+    return dtype == AORTA_F32 ? HWQ_FP32 : dtype == AORTA_F16 ? 2e-3 : 1e-2;
+}
+
 static struct aorta_linear shape_of(const struct hwq_layer *layer, int64_t rows) {
-    return (struct aorta_linear){AORTA_F32, rows, layer->in, layer->out};
+    return (struct aorta_linear){layer->weight.dtype, rows, layer->in, layer->out};
 }
 
 static double flops(const struct hwq_operation *o) {
@@ -33,10 +49,10 @@ static double flops(const struct hwq_operation *o) {
 
 static aorta_status run_forward(const struct hwq_operation *o, struct aorta_stream *stream) {
     const struct shape *shape = o->shape;
-    const void *x = hwq_floats(o->in[X]), *weight = hwq_floats(o->in[WEIGHT]), *bias = hwq_floats(o->in[BIAS]);
+    const void *x = hwq_at_device(o->in[X]), *weight = hwq_at_device(o->in[WEIGHT]), *bias = hwq_at_device(o->in[BIAS]);
     if (shape->relu)
-        return aorta_linear_relu_forward(stream, shape->linear, x, weight, bias, hwq_floats(o->out[0]), shape->tf32);
-    return aorta_linear_forward(stream, shape->linear, x, weight, bias, hwq_floats(o->out[0]));
+        return aorta_linear_relu_forward(stream, shape->linear, x, weight, bias, hwq_at_device(o->out[0]), shape->tf32);
+    return aorta_linear_forward(stream, shape->linear, x, weight, bias, hwq_at_device(o->out[0]));
 }
 
 static struct hwq_value forward_element(const struct hwq_element *e) {
@@ -45,7 +61,7 @@ static struct hwq_value forward_element(const struct hwq_element *e) {
     for (int64_t k = 0; k < shape->linear.in; k++)
         hwq_sum_product(&sum, hwq_at(e, X, e->row, k), hwq_at(e, WEIGHT, e->column, k));
     if (e->o->in[BIAS].memory) hwq_sum_add(&sum, hwq_at(e, BIAS, 0, e->column));
-    struct hwq_value value = hwq_sum_end(&sum, shape->tf32 ? HWQ_TF32 : HWQ_FP32);
+    struct hwq_value value = hwq_sum_end(&sum, shape->tf32 ? HWQ_TF32 : hwq_tolerance(shape->linear.dtype));
     if (shape->relu) value.value = fmax(value.value, 0.0);
     return value;
 }
@@ -56,23 +72,38 @@ static const struct hwq_kind linear_relu = {
     .name = "linear_relu", .span = AORTA_SPAN_GEMM, .run = run_forward, .element = forward_element, .flops = flops};
 
 static struct hwq_tensor forward(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor x,
-                                 const struct shape *shape) {
+                                 const struct shape *shape, const char *name) {
     const struct hwq_tensor y = hwq_output(g, x.rows, layer->out, "output of a layer");
-    const struct hwq_operation o = {
-        .kind = shape->relu ? &linear_relu : &linear, .stream = s, .in = {x, layer->weight, layer->bias}, .out = {y}};
+    const struct hwq_operation o = {.kind = shape->relu ? &linear_relu : &linear,
+                                    .name = name,
+                                    .stream = s,
+                                    .in = {x, layer->weight, layer->bias},
+                                    .out = {y}};
     hwq_append(g, &o, shape, sizeof *shape);
     return y;
 }
 
 struct hwq_tensor hwq_linear(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor x) {
     const struct shape shape = {.linear = shape_of(layer, x.rows)};
-    return forward(g, s, layer, x, &shape);
+    return forward(g, s, layer, x, &shape, NULL);
+}
+
+struct hwq_operation *hwq_product(struct hwq_graph *g, int s, enum aorta_dtype dtype, int64_t m, int64_t n, int64_t k,
+                                  const char *name) {
+    const uint64_t id = 2 * (uint64_t)s;
+    const struct hwq_tensor x = hwq_typed_input(g, id, dtype, m, k, 1.0f, "first matrix");
+    const struct hwq_tensor weight = hwq_typed_input(g, id + 1, dtype, n, k, 1.0f, "second matrix");
+    const struct hwq_layer layer = {.in = k, .out = n, .weight = weight};
+    const struct shape shape = {.linear = {dtype, m, k, n}};
+    const struct hwq_tensor y = hwq_result(g, dtype, m, n, name ? name : "output of a layer");
+    forward(hwq_into(g, y), s, &layer, x, &shape, name);
+    return g->last;
 }
 
 struct hwq_tensor hwq_linear_relu(struct hwq_graph *g, int s, const struct hwq_layer *layer, struct hwq_tensor x,
                                   bool tf32) {
     const struct shape shape = {.linear = shape_of(layer, x.rows), .relu = true, .tf32 = tf32};
-    return forward(g, s, layer, x, &shape);
+    return forward(g, s, layer, x, &shape, NULL);
 }
 
 /* ---- the gradient of the input ---- */

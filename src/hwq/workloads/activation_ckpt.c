@@ -30,9 +30,9 @@ struct state {
     struct activations scratch, sets[2];
 };
 
-/* Rows of the batch. */
 struct part {
-    int64_t number, first, rows;
+    int64_t number;
+    struct hwq_part rows; /* of the batch */
 };
 
 static int gradient_streams(const struct aorta_hwq *hwq) {
@@ -82,7 +82,7 @@ static void make_tensors(struct hwq_graph *g, struct state *state) {
 }
 
 static struct hwq_tensor own(const struct part *part, struct hwq_tensor t) {
-    return hwq_rows(t, part->first, part->rows);
+    return hwq_rows(t, part->rows.first, part->rows.count);
 }
 
 /* A part's rows through a segment, into `set`. The output of the last block is only computed forward. */
@@ -135,8 +135,7 @@ static void build(struct hwq_graph *g) {
     struct state *state = hwq_state(g, sizeof *state);
     if (!state) return;
     make_tensors(g, state);
-    for (int64_t p = 0; p < count; p++)
-        parts[p] = (struct part){p, rows * p / count, rows * (p + 1) / count - rows * p / count};
+    for (int64_t p = 0; p < count; p++) parts[p] = (struct part){p, hwq_part(rows, count, p)};
     for (int64_t segment = 0; segment < segments; segment++)
         for (int64_t p = 0; p < count; p++) run_segment(g, (int)p, state, &parts[p], segment, &state->scratch);
     for (int64_t p = 0; p < count; p++) {
@@ -151,17 +150,14 @@ static void build(struct hwq_graph *g) {
     g->work = (double)o->batch;
 }
 
-static const struct aorta_range_limits block_count = {.min = 1, .max = MOST_BLOCKS};
 static const struct aorta_option rows[] = {
-    AORTA_HWQ_ROW(struct options, blocks, "8", block_count, "blocks"),
-    AORTA_HWQ_ROW(struct options, every, "2", block_count, "blocks of a segment, whose input is a checkpoint"),
-    AORTA_HWQ_ROW(struct options, width, "1024", aorta_hwq_sizes, "width between blocks"),
-    AORTA_HWQ_ROW(struct options, hidden, "4096", aorta_hwq_sizes, "width inside a block"),
-    AORTA_HWQ_ROW(struct options, batch, "4", aorta_hwq_sizes, "sequences"),
-    AORTA_HWQ_ROW(struct options, positions, "512", aorta_hwq_sizes, "positions of each"),
+    AORTA_HWQ_ROW(struct options, blocks, "8", NULL, 1, MOST_BLOCKS, "blocks"),
+    AORTA_HWQ_ROW(struct options, every, "2", NULL, 1, MOST_BLOCKS, "blocks of a segment, whose input is a checkpoint"),
+    AORTA_HWQ_ROW(struct options, width, "1024", "128", 1, HWQ_LARGEST, "width between blocks"),
+    AORTA_HWQ_ROW(struct options, hidden, "4096", "512", 1, HWQ_LARGEST, "width inside a block"),
+    AORTA_HWQ_ROW(struct options, batch, "4", NULL, 1, HWQ_LARGEST, "sequences"),
+    AORTA_HWQ_ROW(struct options, positions, "512", "64", 1, HWQ_LARGEST, "positions of each"),
 };
-
-static const struct aorta_hwq_size on_cpu[] = {{"width", "128"}, {"hidden", "512"}, {"positions", "64"}, {0}};
 
 const struct aorta_hwq_workload aorta_hwq_activation_ckpt = {
     .name = "activation_ckpt",
@@ -174,7 +170,6 @@ const struct aorta_hwq_workload aorta_hwq_activation_ckpt = {
     .recommended_streams = 6,
     .unit = "samples/s",
     AORTA_HWQ_OPTIONS(rows, struct options),
-    .on_cpu = on_cpu,
     .try_next = "--every 1 and 4: memory against time; a small --batch lets the recomputation hide",
     .check = check,
     .role = role,

@@ -185,22 +185,17 @@ static void build(struct hwq_graph *g) {
     g->work = (double)(o->batches * o->images);
 }
 
-static const struct aorta_range_limits chunk_sizes = {.min = 1, .max = 1024}, channel_counts = {.min = 1, .max = 4096};
-static const struct aorta_range_limits pixel_counts = {.min = 4, .max = 4096};
 static const struct aorta_option rows[] = {
-    AORTA_HWQ_ROW(struct options, batches, "2", chunk_sizes, "batches in flight"),
-    AORTA_HWQ_ROW(struct options, images, "32", chunk_sizes, "images of a batch"),
-    AORTA_HWQ_ROW(struct options, pixels, "224", pixel_counts, "pixels of a side"),
-    AORTA_HWQ_ROW(struct options, channels, "64", channel_counts,
+    AORTA_HWQ_ROW(struct options, batches, "2", NULL, 1, 1024, "batches in flight"),
+    AORTA_HWQ_ROW(struct options, images, "32", "4", 1, 1024, "images of a batch"),
+    AORTA_HWQ_ROW(struct options, pixels, "224", "32", 4, 4096, "pixels of a side"),
+    AORTA_HWQ_ROW(struct options, channels, "64", "16", 1, 4096,
                   "channels of the first convolution; then twice as many each"),
-    AORTA_HWQ_ROW(struct options, classes, "1000", aorta_hwq_sizes, "classes"),
-    AORTA_HWQ_ROW(struct options, chunk, "8", chunk_sizes, "images that go from stage to stage together"),
+    AORTA_HWQ_ROW(struct options, classes, "1000", NULL, 1, HWQ_LARGEST, "classes"),
+    AORTA_HWQ_ROW(struct options, chunk, "8", "2", 1, 1024, "images that go from stage to stage together"),
     {"tf32", AORTA_OPTION_BOOL, offsetof(struct options, tf32), "true",
      .help = "convolutions may round their operands to TF32, as PyTorch's do; --tf32=false: they stay in fp32"},
 };
-
-static const struct aorta_hwq_size on_cpu[] = {
-    {"images", "4"}, {"pixels", "32"}, {"chunk", "2"}, {"channels", "16"}, {0}};
 
 const struct aorta_hwq_workload aorta_hwq_async_dataload = {
     .name = "async_dataload",
@@ -213,7 +208,6 @@ const struct aorta_hwq_workload aorta_hwq_async_dataload = {
     .recommended_streams = 6,
     .unit = "images/s",
     AORTA_HWQ_OPTIONS(rows, struct options),
-    .on_cpu = on_cpu,
     .try_next =
         "--chunk 2 and 32: finer stages overlap better, coarser ones launch less; --channels 8 lets copies limit",
     .check = check,

@@ -88,10 +88,6 @@ static void size_group(struct hwq_graph *g, const struct overlap_state *state, s
     group->receive = hwq_result(g, dtype, 1, elements, "what is received");
 }
 
-static double tolerance_of(enum aorta_dtype dtype) {
-    return dtype == AORTA_F32 ? 1e-5 : dtype == AORTA_F16 ? 2e-3 : 1e-2;
-}
-
 /* ---- collectives ---- */
 
 struct call {
@@ -136,7 +132,7 @@ static struct hwq_value received(const struct hwq_element *e) {
                     .value;
     for (int r = 0; r < group->size && !moved; r++)
         value += sent(e, group, r, e->column + (call->collective == AORTA_REDUCE_SCATTER ? own : 0)).value;
-    return (struct hwq_value){value, tolerance_of(e->o->out[0].dtype) * group->size * (1.0 + fabs(value))};
+    return (struct hwq_value){value, hwq_tolerance(e->o->out[0].dtype) * group->size * (1.0 + fabs(value))};
 }
 
 static const struct hwq_kind collective = {.name = "collective",
@@ -162,51 +158,21 @@ static struct hwq_operation *add_collective(struct hwq_graph *g, const struct ov
     return hwq_append(g, &operation, &call, sizeof call);
 }
 
-/* ---- products ---- */
-
-static aorta_status run_product(const struct hwq_operation *o, struct aorta_stream *stream) {
-    const struct aorta_linear shape = {o->in[0].dtype, o->in[0].rows, o->in[0].columns, o->in[1].rows};
-    return aorta_linear_forward(stream, shape, hwq_at_device(o->in[0]), hwq_at_device(o->in[1]), NULL,
-                                hwq_at_device(o->out[0]));
-}
-
-static struct hwq_value product_element(const struct hwq_element *e) {
-    struct hwq_sum sum = {0};
-    for (int64_t k = 0; k < e->o->in[0].columns; k++)
-        hwq_sum_product(&sum, hwq_at(e, 0, e->row, k), hwq_at(e, 1, e->column, k));
-    return hwq_sum_end(&sum, tolerance_of(e->o->in[0].dtype));
-}
-
-static double product_flops(const struct hwq_operation *o) {
-    return 2.0 * (double)o->in[0].rows * (double)o->in[0].columns * (double)o->in[1].rows;
-}
-
-static const struct hwq_kind product = {
-    .name = "product", .span = AORTA_SPAN_GEMM, .run = run_product, .element = product_element, .flops = product_flops};
-
-static struct hwq_operation *add_product(struct hwq_graph *g, const struct overlap_state *state, int s) {
-    const enum aorta_dtype dtype = (enum aorta_dtype)((const struct overlap_options *)g->options)->comp_dtype;
-    const int64_t m = state->shape[0], n = state->shape[1], k = state->shape[2];
-    const struct hwq_tensor x = hwq_typed_input(g, 2 * (uint64_t)s, dtype, m, k, 1.0f, "first matrix");
-    const struct hwq_tensor y = hwq_result(g, dtype, m, n, "product");
-    const struct hwq_operation o = {
-        .kind = &product,
-        .stream = s,
-        .in = {x, hwq_typed_input(g, 2 * (uint64_t)s + 1, dtype, n, k, 1.0f, "second matrix")},
-        .out = {y}};
-    return hwq_append(g, &o, NULL, 0);
-}
-
 /* ---- the graph ---- */
 
 static void add_once(struct hwq_graph *g, const struct overlap_state *state, bool of_comms,
                      struct hwq_operation **operations) {
+    const struct overlap_options *o = g->options;
+    const int64_t *shape = state->shape;
     const int first = of_comms ? 0 : state->first, count = of_comms ? state->group_count : state->streams;
     for (int i = 0; i < count; i++)
         if (operations[i])
             hwq_again(g, operations[i]);
+        else if (of_comms)
+            operations[i] = add_collective(g, state, &state->groups[i]);
         else
-            operations[i] = of_comms ? add_collective(g, state, &state->groups[i]) : add_product(g, state, first + i);
+            operations[i] =
+                hwq_product(g, first + i, (enum aorta_dtype)o->comp_dtype, shape[0], shape[1], shape[2], "product");
 }
 
 /* Collectives first; with --async-op products and collectives in turn. */
@@ -258,8 +224,6 @@ static aorta_status verify(struct hwq_graph *g, struct aorta_hwq_check *found) {
 /* ---- the workload ---- */
 
 #define AT(field) offsetof(struct overlap_options, field)
-static const struct aorta_range_limits counts = {.min = 1, .max = 10000};
-static const struct aorta_range_limits stream_counts = {.min = 0, .max = AORTA_HWQ_MAX_STREAMS};
 static const struct aorta_choice modes[] = {
     {"comms_compute", OVERLAP_BOTH}, {"compute_only", OVERLAP_COMPUTE_ONLY}, {"comms_only", OVERLAP_COMMS_ONLY}, {0}};
 static const struct aorta_choice types[] = {{"float32", AORTA_F32},
@@ -276,16 +240,17 @@ static const struct aorta_choice collectives[] = {{"all_reduce", AORTA_ALL_REDUC
                                                   {0}};
 static const struct aorta_option rows[] = {
     {"mode", AORTA_OPTION_CHOICE, AT(mode), "comms_compute", .choices = modes, .help = "both sides, or one alone"},
-    {"mm_dim", AORTA_OPTION_STRING, AT(mm_dim), "4096", .help = "sizes M,N,K of a product; one value: all three"},
-    AORTA_HWQ_ROW(struct overlap_options, num_compute, "10", counts, "products on each compute stream"),
+    {"mm_dim", AORTA_OPTION_STRING, AT(mm_dim), "4096", .on_cpu = "192",
+     .help = "sizes M,N,K of a product; one value: all three"},
+    AORTA_HWQ_ROW(struct overlap_options, num_compute, "10", NULL, 1, 10000, "products on each compute stream"),
     {"comp_dtype", AORTA_OPTION_CHOICE, AT(comp_dtype), "float32", .choices = types, .help = "type of the products"},
-    {"comm_size", AORTA_OPTION_STRING, AT(comm_size), "128M",
+    {"comm_size", AORTA_OPTION_STRING, AT(comm_size), "128M", .on_cpu = "1M",
      .help = "bytes of a collective: the larger buffer of a rank, as in 65536, 64K, 128M, 1G"},
-    AORTA_HWQ_ROW(struct overlap_options, num_coll, "1", counts, "collectives in an iteration, in each group"),
+    AORTA_HWQ_ROW(struct overlap_options, num_coll, "1", NULL, 1, 10000, "collectives in an iteration, in each group"),
     {"comm_dtype", AORTA_OPTION_CHOICE, AT(comm_dtype), "float32", .choices = types, .help = "type of the collectives"},
     {"collective", AORTA_OPTION_CHOICE, AT(collective), "all_reduce", .choices = collectives,
      .help = "which collective"},
-    AORTA_HWQ_ROW(struct overlap_options, compute_streams, "0", stream_counts,
+    AORTA_HWQ_ROW(struct overlap_options, compute_streams, "0", NULL, 0, AORTA_HWQ_MAX_STREAMS,
                   "streams that compute; 0: all but the first"),
     {"real_collectives", AORTA_OPTION_BOOL, AT(real_collectives), "false",
      .help = "require several ranks: a copy on one rank is an error"},
@@ -303,8 +268,6 @@ static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hw
     return aorta_device_is_gpu(run->device) ? "NCCL_MAX_CTAS=8 gives products more multiprocessors" : NULL;
 }
 
-static const struct aorta_hwq_size on_cpu[] = {{"mm_dim", "192"}, {"comm_size", "1M"}, {0}};
-
 const struct aorta_hwq_workload aorta_hwq_comms_compute_overlap = {
     .name = "comms_compute_overlap",
     .summary = "a collective and products share multiprocessors and memory: what each costs the other",
@@ -317,7 +280,6 @@ const struct aorta_hwq_workload aorta_hwq_comms_compute_overlap = {
     .unit = "TFLOPS",
     .collectives = true,
     AORTA_HWQ_OPTIONS(rows, struct overlap_options),
-    .on_cpu = on_cpu,
     .try_of = try_of,
     .check = check,
     .priority = priority,

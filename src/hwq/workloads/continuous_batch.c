@@ -59,10 +59,7 @@ static const char *role(const struct aorta_hwq *hwq, int stream) {
 
 static aorta_status check(const struct aorta_hwq *hwq) {
     const struct options *o = hwq->options;
-    if (o->width % o->heads || o->width / o->heads > 128)
-        return AORTA_ERROR(AORTA_USAGE,
-                           "continuous_batch: %lld heads of a width of %lld; heads must divide it, into 128 at most",
-                           (long long)o->heads, (long long)o->width);
+    AORTA_TRY(hwq_check_heads(hwq, o->heads, o->width));
     if (o->positions <= o->window) return NULL;
     return AORTA_ERROR(AORTA_USAGE, "continuous_batch: prompts of %lld positions do not fit a window of %lld",
                        (long long)o->positions, (long long)o->window);
@@ -145,22 +142,15 @@ static void build(struct hwq_graph *g) {
     g->work = (double)(o->prompts * o->positions + o->sequences);
 }
 
-static const struct aorta_range_limits layer_count = {.min = 1, .max = MOST_LAYERS};
-static const struct aorta_range_limits prompt_count = {.min = 1, .max = MOST_GROUPS},
-                                       decode_count = {.min = 1, .max = 1024};
-static const struct aorta_range_limits prompt_positions = {.min = 2, .max = 65536};
 static const struct aorta_option rows[] = {
-    AORTA_HWQ_ROW(struct options, layers, "8", layer_count, "attention layers"),
-    AORTA_HWQ_ROW(struct options, width, "1024", aorta_hwq_sizes, "width of a layer"),
-    AORTA_HWQ_ROW(struct options, heads, "8", aorta_hwq_sizes, "heads of the attention"),
-    AORTA_HWQ_ROW(struct options, prompts, "2", prompt_count, "prompts that are worked through"),
-    AORTA_HWQ_ROW(struct options, positions, "512", prompt_positions, "positions of a prompt"),
-    AORTA_HWQ_ROW(struct options, sequences, "16", decode_count, "sequences that get one more token"),
-    AORTA_HWQ_ROW(struct options, window, "2048", aorta_hwq_sizes, "positions of a sequence in a cache"),
+    AORTA_HWQ_ROW(struct options, layers, "8", "4", 1, MOST_LAYERS, "attention layers"),
+    AORTA_HWQ_ROW(struct options, width, "1024", "256", 1, HWQ_LARGEST, "width of a layer"),
+    AORTA_HWQ_ROW(struct options, heads, "8", NULL, 1, HWQ_LARGEST, "heads of the attention"),
+    AORTA_HWQ_ROW(struct options, prompts, "2", NULL, 1, MOST_GROUPS, "prompts that are worked through"),
+    AORTA_HWQ_ROW(struct options, positions, "512", "64", 2, 65536, "positions of a prompt"),
+    AORTA_HWQ_ROW(struct options, sequences, "16", NULL, 1, 1024, "sequences that get one more token"),
+    AORTA_HWQ_ROW(struct options, window, "2048", "256", 1, HWQ_LARGEST, "positions of a sequence in a cache"),
 };
-
-static const struct aorta_hwq_size on_cpu[] = {
-    {"width", "256"}, {"layers", "4"}, {"positions", "64"}, {"window", "256"}, {0}};
 
 const struct aorta_hwq_workload aorta_hwq_continuous_batch = {
     .name = "continuous_batch",
@@ -173,7 +163,6 @@ const struct aorta_hwq_workload aorta_hwq_continuous_batch = {
     .recommended_streams = 8,
     .unit = "tokens/s",
     AORTA_HWQ_OPTIONS(rows, struct options),
-    .on_cpu = on_cpu,
     .try_next = "--window 8192 makes decoding heavier, --positions 2048 prefill: the time of both together shows how "
                 "they share",
     .check = check,

@@ -31,12 +31,6 @@ struct options {
     int64_t blocks, width, heads, mlp, batch, positions, tensor;
 };
 
-/* Views of one block's parameters and their gradients in two pieces of memory. */
-struct block {
-    struct hwq_layer qkv, out, up, down;
-    struct hwq_norm norm1, norm2;
-};
-
 /* Activations and gradients in one block, of one part of the batch after the other, made by the first part that writes
  * there. `…_all` is summed over the tensor-parallel ranks. */
 struct saved {
@@ -47,12 +41,12 @@ struct saved {
 };
 
 struct part {
-    int64_t first, sequences;
+    struct hwq_part sequences;
     struct hwq_tensor dscores; /* serves all blocks */
 };
 
 struct state {
-    int64_t padded, shards, shard_index, part_count; /* floats of a block, a multiple of 64 · shards */
+    int64_t padded, shards, shard_index, part_count; /* floats of a block, a multiple of UNIT · shards */
     struct hwq_tensor x, full[MOST_BLOCKS], shard[MOST_BLOCKS], slots[2];
     struct hwq_tensor gradients[MOST_BLOCKS], reduced[MOST_BLOCKS]; /* of this rank; of all that share the block */
     struct part parts[MOST_PARTS];
@@ -92,43 +86,27 @@ static aorta_status check(const struct aorta_hwq *hwq) {
 
 /* ---- parameters of a block: one piece of memory ---- */
 
-static struct hwq_tensor cut(struct hwq_tensor piece, int64_t *used, int64_t rows, int64_t columns) {
-    const int64_t first = *used;
-    *used += (rows * columns + 63) / 64 * 64;
-    return hwq_piece(piece, first, rows, columns);
-}
-
-static struct hwq_layer layer_in(struct hwq_tensor weights, struct hwq_tensor gradients, int64_t *used, int64_t in,
-                                 int64_t out, bool bias) {
-    int64_t same = *used;
-    struct hwq_layer layer = {.in = in, .out = out};
-    layer.weight = cut(weights, used, out, in);
-    layer.dweight = cut(gradients, &same, out, in);
-    if (!bias) return layer;
-    layer.bias = cut(weights, used, 1, out);
-    layer.dbias = cut(gradients, &same, 1, out);
-    return layer;
-}
+enum { UNIT = 64 }; /* floats: where each tensor begins */
 
 /* Views of the norms' gradients in a piece. Returns how many floats they take. */
-static int64_t norm_gradients(const struct options *o, struct hwq_tensor piece, struct block *b) {
+static int64_t norm_gradients(const struct options *o, struct hwq_tensor piece, struct hwq_block *b) {
     struct hwq_tensor *const views[] = {&b->norm1.dgamma, &b->norm1.dbeta, &b->norm2.dgamma, &b->norm2.dbeta};
     int64_t used = 0;
-    for (size_t i = 0; i < sizeof views / sizeof *views; i++) *views[i] = cut(piece, &used, 1, o->width);
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) *views[i] = hwq_cut(piece, &used, 1, o->width, UNIT);
     return used;
 }
 
 /* No tensor for either piece leaves its views empty. *used: how many floats a block takes, the norms last. */
-static struct block block_in(const struct options *o, struct hwq_tensor weights, struct hwq_tensor gradients,
-                             int64_t *used) {
+static struct hwq_block block_in(const struct options *o, struct hwq_tensor weights, struct hwq_tensor gradients,
+                                 int64_t *used) {
     const int64_t width = o->width, own = width / o->tensor, hidden = width * o->mlp / o->tensor;
     *used = 0;
-    struct block b = {.qkv = layer_in(weights, gradients, used, width, 3 * own, true),
-                      .out = layer_in(weights, gradients, used, own, width, false),
-                      .up = layer_in(weights, gradients, used, width, hidden, true),
-                      .down = layer_in(weights, gradients, used, hidden, width, false)};
+    struct hwq_block b = {.qkv = hwq_layer_in(weights, gradients, used, width, 3 * own, true, UNIT),
+                          .out = hwq_layer_in(weights, gradients, used, own, width, false, UNIT),
+                          .up = hwq_layer_in(weights, gradients, used, width, hidden, true, UNIT),
+                          .down = hwq_layer_in(weights, gradients, used, hidden, width, false, UNIT)};
     struct hwq_tensor *const views[] = {&b.norm1.gamma, &b.norm1.beta, &b.norm2.gamma, &b.norm2.beta};
-    for (size_t i = 0; i < sizeof views / sizeof *views; i++) *views[i] = cut(weights, used, 1, width);
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) *views[i] = hwq_cut(weights, used, 1, width, UNIT);
     return b;
 }
 
@@ -141,7 +119,7 @@ static void make_parameters(struct hwq_graph *g, struct state *state, int64_t l)
     const int64_t count = state->padded / state->shards;
     int64_t used;
     const struct hwq_tensor full = hwq_constant(g, AORTA_F32, 1, state->padded, NULL, "start values");
-    const struct block b = block_in(o, full, (struct hwq_tensor){0}, &used);
+    const struct hwq_block b = block_in(o, full, (struct hwq_tensor){0}, &used);
     const struct {
         struct hwq_tensor tensor;
         int64_t fan;
@@ -166,9 +144,8 @@ static void make_parts(struct hwq_graph *g, struct state *state) {
     state->x = hwq_input(g, 90000 + (uint64_t)state->shard_index, o->batch * o->positions, o->width, 1.0f, "input");
     for (int64_t p = 0; p < state->part_count; p++) {
         struct part *part = &state->parts[p];
-        part->first = o->batch * p / state->part_count;
-        part->sequences = o->batch * (p + 1) / state->part_count - part->first;
-        part->dscores = hwq_result(g, AORTA_F32, part->sequences * rows, o->positions, "gradients of scores");
+        part->sequences = hwq_part(o->batch, state->part_count, p);
+        part->dscores = hwq_result(g, AORTA_F32, part->sequences.count * rows, o->positions, "gradients of scores");
     }
 }
 
@@ -192,13 +169,13 @@ static void make_groups(struct hwq_graph *g, struct state *state) {
 
 static void make_tensors(struct hwq_graph *g, struct state *state) {
     const struct options *o = g->options;
-    struct block unused;
+    struct hwq_block unused;
     int64_t count;
     const int64_t norms = norm_gradients(o, (struct hwq_tensor){0}, &unused);
     make_groups(g, state);
     if (g->status || state->shards < 1) return;
     block_in(o, (struct hwq_tensor){0}, (struct hwq_tensor){0}, &count);
-    const int64_t unit = 64 * state->shards, streams = quarter(g->hwq, GATHER);
+    const int64_t unit = UNIT * state->shards, streams = quarter(g->hwq, GATHER);
     state->padded = (count + unit - 1) / unit * unit;
     state->part_count = streams < o->batch ? streams : o->batch;
     for (int i = 0; i < 2; i++)
@@ -221,7 +198,7 @@ struct place {
     const struct state *state;
     const struct part *part;
     struct saved *k;
-    struct block b;
+    struct hwq_block b;
     int64_t l, p, width;
     int s;
 };
@@ -240,7 +217,7 @@ static struct place place_of(struct hwq_graph *g, struct state *state, int64_t l
 /* The part's rows of a tensor that has all parts'. */
 static struct hwq_tensor own(const struct place *at, struct hwq_tensor t) {
     const int64_t each = t.rows / at->o->batch;
-    return hwq_rows(t, at->part->first * each, at->part->sequences * each);
+    return hwq_rows(t, at->part->sequences.first * each, at->part->sequences.count * each);
 }
 
 /* The same, of a tensor that is made now where it is not there yet. */
@@ -266,14 +243,15 @@ static struct hwq_tensor input_of(const struct place *at) {
  * position, and so one stride leads from head to head. Columns `which` · head of every `each` heads. */
 static struct hwq_tensor heads(const struct place *at, struct hwq_tensor *t, int64_t which, int64_t each) {
     const int64_t dim = at->width / at->o->heads, columns = each * at->b.out.in;
-    const struct hwq_tensor rows = hwq_shaped(made(at, t, columns), at->o->positions, at->part->sequences * columns);
+    const struct hwq_tensor rows =
+        hwq_shaped(made(at, t, columns), at->o->positions, at->part->sequences.count * columns);
     return hwq_comb(rows, which * dim, dim, each * dim);
 }
 
 /* [positions, positions] of each head, one below the other. */
 static struct hwq_tensor weights_of(const struct place *at, struct hwq_tensor *t) {
     const int64_t n = at->o->positions, row = n * at->o->heads / at->o->tensor;
-    return hwq_shaped(made(at, t, row), at->part->sequences * row, n);
+    return hwq_shaped(made(at, t, row), at->part->sequences.count * row, n);
 }
 
 static float scale_of(const struct options *o) {
@@ -282,7 +260,7 @@ static float scale_of(const struct options *o) {
 }
 
 static int64_t matrices_of(const struct place *at) {
-    return at->part->sequences * at->o->heads / at->o->tensor;
+    return at->part->sequences.count * at->o->heads / at->o->tensor;
 }
 
 /* Fills the block's slot. */
@@ -513,15 +491,14 @@ static aorta_status report(struct hwq_graph *whole, struct aorta_hwq_result *res
     return status;
 }
 
-static const struct aorta_range_limits block_count = {.min = 2, .max = MOST_BLOCKS};
 static const struct aorta_option rows[] = {
-    AORTA_HWQ_ROW(struct options, blocks, "4", block_count, "transformer blocks"),
-    AORTA_HWQ_ROW(struct options, width, "512", aorta_hwq_sizes, "width of a block"),
-    AORTA_HWQ_ROW(struct options, heads, "8", aorta_hwq_sizes, "heads of the attention"),
-    AORTA_HWQ_ROW(struct options, mlp, "4", aorta_hwq_sizes, "width inside the MLP, as a multiple"),
-    AORTA_HWQ_ROW(struct options, batch, "8", aorta_hwq_sizes, "sequences of each rank"),
-    AORTA_HWQ_ROW(struct options, positions, "512", aorta_hwq_sizes, "positions of a sequence"),
-    AORTA_HWQ_ROW(struct options, tensor, "1", aorta_hwq_sizes, "ranks that share heads and hidden units"),
+    AORTA_HWQ_ROW(struct options, blocks, "4", NULL, 2, MOST_BLOCKS, "transformer blocks"),
+    AORTA_HWQ_ROW(struct options, width, "512", "128", 1, HWQ_LARGEST, "width of a block"),
+    AORTA_HWQ_ROW(struct options, heads, "8", NULL, 1, HWQ_LARGEST, "heads of the attention"),
+    AORTA_HWQ_ROW(struct options, mlp, "4", NULL, 1, HWQ_LARGEST, "width inside the MLP, as a multiple"),
+    AORTA_HWQ_ROW(struct options, batch, "8", "2", 1, HWQ_LARGEST, "sequences of each rank"),
+    AORTA_HWQ_ROW(struct options, positions, "512", "64", 1, HWQ_LARGEST, "positions of a sequence"),
+    AORTA_HWQ_ROW(struct options, tensor, "1", NULL, 1, HWQ_LARGEST, "ranks that share heads and hidden units"),
 };
 
 static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result) {
@@ -531,8 +508,6 @@ static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hw
         return "several ranks (aorta launch -n 2), and --tensor 2 there: then what is exchanged is real";
     return o->tensor == 1 ? "--tensor 2: ranks then share each layer's products, and exchange what these give" : NULL;
 }
-
-static const struct aorta_hwq_size on_cpu[] = {{"width", "128"}, {"batch", "2"}, {"positions", "64"}, {0}};
 
 const struct aorta_hwq_workload aorta_hwq_fsdp_tp = {
     .name = "fsdp_tp",
@@ -546,7 +521,6 @@ const struct aorta_hwq_workload aorta_hwq_fsdp_tp = {
     .unit = "samples/s",
     .collectives = true,
     AORTA_HWQ_OPTIONS(rows, struct options),
-    .on_cpu = on_cpu,
     .try_of = try_of,
     .check = check,
     .role = role,

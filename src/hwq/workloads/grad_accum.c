@@ -18,7 +18,7 @@ struct options {
 struct sums {
     struct hwq_tensor early, late; /* of the first EARLY layers, and of the others */
     struct hwq_tensor of[LAYERS];
-    struct hwq_layer layers[LAYERS];
+    struct hwq_layer layers[LAYERS]; /* gradients alone */
 };
 
 struct state {
@@ -50,12 +50,9 @@ static void make_sums(struct hwq_graph *g, const struct state *state, struct sum
     for (int l = 0; l < LAYERS; l++) all += state->parameters[l].columns;
     const struct hwq_tensor memory = hwq_result(g, AORTA_F32, 1, all, "gradients");
     for (int l = 0; l < LAYERS; l++) {
-        struct hwq_layer *layer = &sums->layers[l];
-        *layer = state->layers[l];
+        const struct hwq_layer *layer = &state->layers[l];
         sums->of[l] = hwq_piece(memory, used, 1, state->parameters[l].columns);
-        layer->dweight = hwq_piece(memory, used, layer->out, layer->in);
-        layer->dbias = hwq_piece(memory, used + layer->in * layer->out, 1, layer->out);
-        used += sums->of[l].columns;
+        sums->layers[l] = hwq_layer_in((struct hwq_tensor){0}, memory, &used, layer->in, layer->out, true, 1);
         if (l == EARLY - 1) early = used;
     }
     sums->early = hwq_piece(memory, 0, 1, early);
@@ -156,17 +153,13 @@ static void build(struct hwq_graph *g) {
     g->work = (double)(o->micro * o->batch);
 }
 
-static const struct aorta_range_limits micro_count = {.min = 1, .max = MOST_MICRO},
-                                       batch_size = {.min = 1, .max = 1024};
 static const struct aorta_option rows[] = {
-    AORTA_HWQ_ROW(struct options, micro, "4", micro_count, "micro-batches that add up to a step"),
-    AORTA_HWQ_ROW(struct options, batch, "32", batch_size, "samples of a micro-batch"),
-    AORTA_HWQ_ROW(struct options, in, "1024", aorta_hwq_sizes, "width of the input"),
-    AORTA_HWQ_ROW(struct options, hidden, "2048", aorta_hwq_sizes, "width of the two hidden layers"),
-    AORTA_HWQ_ROW(struct options, classes, "1000", aorta_hwq_sizes, "classes, the width of the output"),
+    AORTA_HWQ_ROW(struct options, micro, "4", NULL, 1, MOST_MICRO, "micro-batches that add up to a step"),
+    AORTA_HWQ_ROW(struct options, batch, "32", NULL, 1, 1024, "samples of a micro-batch"),
+    AORTA_HWQ_ROW(struct options, in, "1024", "256", 1, HWQ_LARGEST, "width of the input"),
+    AORTA_HWQ_ROW(struct options, hidden, "2048", "512", 1, HWQ_LARGEST, "width of the two hidden layers"),
+    AORTA_HWQ_ROW(struct options, classes, "1000", NULL, 1, HWQ_LARGEST, "classes, the width of the output"),
 };
-
-static const struct aorta_hwq_size on_cpu[] = {{"in", "256"}, {"hidden", "512"}, {0}};
 
 const struct aorta_hwq_workload aorta_hwq_grad_accum = {
     .name = "grad_accum",
@@ -180,7 +173,6 @@ const struct aorta_hwq_workload aorta_hwq_grad_accum = {
     .unit = "samples/s",
     .collectives = true,
     AORTA_HWQ_OPTIONS(rows, struct options),
-    .on_cpu = on_cpu,
     .try_next = "with --streams 2 all micro-batches share a stream: the difference is the gain of parallel streams",
     .role = role,
     .build = build,

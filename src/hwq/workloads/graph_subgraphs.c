@@ -29,16 +29,13 @@ static void build(struct hwq_graph *g) {
     g->work = (double)o->batch;
 }
 
-static const struct aorta_range_limits graph_count = {.min = 1, .max = MOST_GRAPHS};
 static const struct aorta_option rows[] = {
-    AORTA_HWQ_ROW(struct options, graphs, "8", graph_count, "independent subgraphs"),
-    AORTA_HWQ_ROW(struct options, batch, "32", aorta_hwq_sizes, "samples of each"),
-    AORTA_HWQ_ROW(struct options, in, "1024", aorta_hwq_sizes, "width of the input"),
-    AORTA_HWQ_ROW(struct options, hidden, "2048", aorta_hwq_sizes, "width of the two hidden layers"),
-    AORTA_HWQ_ROW(struct options, out, "512", aorta_hwq_sizes, "width of the output"),
+    AORTA_HWQ_ROW(struct options, graphs, "8", NULL, 1, MOST_GRAPHS, "independent subgraphs"),
+    AORTA_HWQ_ROW(struct options, batch, "32", NULL, 1, HWQ_LARGEST, "samples of each"),
+    AORTA_HWQ_ROW(struct options, in, "1024", "256", 1, HWQ_LARGEST, "width of the input"),
+    AORTA_HWQ_ROW(struct options, hidden, "2048", "512", 1, HWQ_LARGEST, "width of the two hidden layers"),
+    AORTA_HWQ_ROW(struct options, out, "512", "128", 1, HWQ_LARGEST, "width of the output"),
 };
-
-static const struct aorta_hwq_size on_cpu[] = {{"in", "256"}, {"hidden", "512"}, {"out", "128"}, {0}};
 
 const struct aorta_hwq_workload aorta_hwq_graph_subgraphs = {
     .name = "graph_subgraphs",
@@ -51,7 +48,6 @@ const struct aorta_hwq_workload aorta_hwq_graph_subgraphs = {
     .recommended_streams = 8,
     .unit = "samples/s",
     AORTA_HWQ_OPTIONS(rows, struct options),
-    .on_cpu = on_cpu,
     .try_next = "compare 4, 8 and 16 streams: more than one stream for each subgraph (--graphs) gains nothing",
     .build = build,
 };

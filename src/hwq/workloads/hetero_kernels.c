@@ -67,15 +67,6 @@ static double tiny_flops(const struct hwq_operation *o) {
 static const struct hwq_kind tiny = {
     .name = "aorta_hwq_multiply_add", .span = AORTA_SPAN_KERNEL, .element = tiny_element, .flops = tiny_flops};
 
-static struct hwq_operation *add_product(struct hwq_graph *g, int s) {
-    const int64_t n = ((const struct options *)g->options)->size;
-    const struct hwq_tensor x = hwq_input(g, 2 * (uint64_t)s, n, n, 1.0f, "first matrix");
-    const struct hwq_layer layer = {
-        .in = n, .out = n, .weight = hwq_input(g, 2 * (uint64_t)s + 1, n, n, 1.0f, "second matrix")};
-    hwq_linear(g, s, &layer, x);
-    return g->last;
-}
-
 static struct hwq_operation *add_tiny(struct hwq_graph *g, int s) {
     const int64_t count = ((const struct options *)g->options)->elements;
     const struct hwq_tensor x = hwq_input(g, 1000 + (uint64_t)s, 1, count, 1.0f, "input of a tiny kernel");
@@ -88,6 +79,7 @@ static struct hwq_operation *add_tiny(struct hwq_graph *g, int s) {
 
 static void build(struct hwq_graph *g) {
     const struct options *o = g->options;
+    const int64_t n = o->size;
     const int products = g->hwq->stream_count / 2;
     struct hwq_operation *operations[AORTA_HWQ_MAX_STREAMS] = {NULL};
     int *order = hwq_state(g, (size_t)g->hwq->stream_count * (size_t)(o->ratio + 1) * sizeof *order);
@@ -97,7 +89,7 @@ static void build(struct hwq_graph *g) {
         if (operations[s])
             hwq_again(g, operations[s]);
         else
-            operations[s] = s < products ? add_product(g, s) : add_tiny(g, s);
+            operations[s] = s < products ? hwq_product(g, s, AORTA_F32, n, n, n, NULL) : add_tiny(g, s);
     }
 }
 
@@ -185,13 +177,12 @@ static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result)
     return say_convoy(&alone, &beside, result);
 }
 
-static const struct aorta_range_limits ratios = {.min = 1, .max = 1000};
 static const struct aorta_choice patterns[] = {
     {"alternating", ALTERNATING}, {"batched", BATCHED}, {"random", RANDOM}, {0}};
 static const struct aorta_option rows[] = {
-    AORTA_HWQ_ROW(struct options, size, "4096", aorta_hwq_sizes, "rows and columns of the products' matrices"),
-    AORTA_HWQ_ROW(struct options, elements, "1024", aorta_hwq_sizes, "elements of a tiny kernel"),
-    AORTA_HWQ_ROW(struct options, ratio, "10", ratios, "tiny kernels for each product"),
+    AORTA_HWQ_ROW(struct options, size, "4096", "512", 1, HWQ_LARGEST, "rows and columns of the products' matrices"),
+    AORTA_HWQ_ROW(struct options, elements, "1024", NULL, 1, HWQ_LARGEST, "elements of a tiny kernel"),
+    AORTA_HWQ_ROW(struct options, ratio, "10", NULL, 1, 1000, "tiny kernels for each product"),
     {"interleave", AORTA_OPTION_CHOICE, offsetof(struct options, interleave), "alternating", .choices = patterns,
      .help = "the order of launching: in turn, all products first, or at random"},
 };
@@ -202,8 +193,6 @@ static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hw
     if (o->interleave == BATCHED) return "aorta hwq map shows which streams share a queue";
     return "--interleave batched shows the worst order; aorta hwq map shows which streams share a queue";
 }
-
-static const struct aorta_hwq_size on_cpu[] = {{"size", "512"}, {0}};
 
 const struct aorta_hwq_workload aorta_hwq_hetero_kernels = {
     .name = "hetero_kernels",
@@ -217,7 +206,6 @@ const struct aorta_hwq_workload aorta_hwq_hetero_kernels = {
     .unit = "GFLOPS",
     .independent = true,
     AORTA_HWQ_OPTIONS(rows, struct options),
-    .on_cpu = on_cpu,
     .try_of = try_of,
     .role = role,
     .report = report,

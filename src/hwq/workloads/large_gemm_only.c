@@ -5,22 +5,14 @@ struct options {
     int64_t size;
 };
 
-/* The second matrix is transposed, as a layer's weights are. */
 static void build(struct hwq_graph *g) {
     const int64_t n = ((const struct options *)g->options)->size;
-    for (int s = 0; s < g->hwq->stream_count; s++) {
-        const struct hwq_tensor x = hwq_input(g, 2 * (uint64_t)s, n, n, 1.0f, "first matrix");
-        const struct hwq_layer layer = {
-            .in = n, .out = n, .weight = hwq_input(g, 2 * (uint64_t)s + 1, n, n, 1.0f, "second matrix")};
-        hwq_linear(g, s, &layer, x);
-    }
+    for (int s = 0; s < g->hwq->stream_count; s++) hwq_product(g, s, AORTA_F32, n, n, n, NULL);
 }
 
 static const struct aorta_option rows[] = {
-    AORTA_HWQ_ROW(struct options, size, "8192", aorta_hwq_sizes, "rows and columns of the matrices"),
+    AORTA_HWQ_ROW(struct options, size, "8192", "384", 1, HWQ_LARGEST, "rows and columns of the matrices"),
 };
-
-static const struct aorta_hwq_size on_cpu[] = {{"size", "384"}, {0}};
 
 const struct aorta_hwq_workload aorta_hwq_large_gemm_only = {
     .name = "large_gemm_only",
@@ -34,7 +26,6 @@ const struct aorta_hwq_workload aorta_hwq_large_gemm_only = {
     .unit = "TFLOPS",
     .independent = true,
     AORTA_HWQ_OPTIONS(rows, struct options),
-    .on_cpu = on_cpu,
     .try_next = "--size 2048: products that do not fill the device gain from parallel streams",
     .build = build,
 };

@@ -160,13 +160,13 @@ struct expert {
 
 /* Some rows of one expert that came from one rank. */
 static void run_rows(struct hwq_graph *g, int s, const struct state *state, const struct expert *expert, int64_t e,
-                     int64_t rank, int64_t first, int64_t rows) {
-    const int64_t row = (rank * state->own + e) * state->shape.capacity + first; /* in `taken` and `made` */
-    const int64_t at = rank * state->shape.capacity + first;                     /* in the expert's own memory */
-    const struct hwq_tensor inner =
-        hwq_linear(hwq_into(g, hwq_rows(expert->inner, at, rows)), s, &expert->up, hwq_rows(state->taken, row, rows));
-    const struct hwq_tensor active = hwq_gelu(hwq_into(g, hwq_rows(expert->active, at, rows)), s, inner);
-    hwq_linear(hwq_into(g, hwq_rows(state->made, row, rows)), s, &expert->down, active);
+                     int64_t rank, struct hwq_part part) {
+    const int64_t row = (rank * state->own + e) * state->shape.capacity + part.first; /* in `taken` and `made` */
+    const int64_t at = rank * state->shape.capacity + part.first;                     /* in the expert's own memory */
+    const struct hwq_tensor inner = hwq_linear(hwq_into(g, hwq_rows(expert->inner, at, part.count)), s, &expert->up,
+                                               hwq_rows(state->taken, row, part.count));
+    const struct hwq_tensor active = hwq_gelu(hwq_into(g, hwq_rows(expert->active, at, part.count)), s, inner);
+    hwq_linear(hwq_into(g, hwq_rows(state->made, row, part.count)), s, &expert->down, active);
 }
 
 static void run_experts(struct hwq_graph *g, const struct state *state) {
@@ -184,9 +184,9 @@ static void run_experts(struct hwq_graph *g, const struct state *state) {
     for (int64_t part = 0; part < parts; part++)
         for (int64_t e = 0; e < state->own; e++) {
             const int s = FIRST_EXPERT + (int)((part * state->own + e) % streams);
-            const int64_t first = capacity * part / parts, end = capacity * (part + 1) / parts;
-            for (int64_t rank = 0; rank < state->ranks && end > first; rank++)
-                run_rows(g, s, state, &experts[e], e, rank, first, end - first);
+            const struct hwq_part rows = hwq_part(capacity, parts, part);
+            for (int64_t rank = 0; rank < state->ranks && rows.count; rank++)
+                run_rows(g, s, state, &experts[e], e, rank, rows);
         }
 }
 
@@ -233,20 +233,17 @@ static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result)
     return aorta_hwq_result_figure(result, "dropped_share", "of choices", dropped / all, NULL);
 }
 
-static const struct aorta_range_limits expert_count = {.min = 1, .max = MOST_EXPERTS}, top_count = {.min = 1, .max = 8};
-static const struct aorta_range_limits factors = {.min = 0.1, .max = 64};
 static const struct aorta_option rows[] = {
-    AORTA_HWQ_ROW(struct options, batch, "4", aorta_hwq_sizes, "sequences"),
-    AORTA_HWQ_ROW(struct options, positions, "512", aorta_hwq_sizes, "tokens of each"),
-    AORTA_HWQ_ROW(struct options, experts, "8", expert_count, "experts, over all ranks"),
-    AORTA_HWQ_ROW(struct options, top, "2", top_count, "experts of a token"),
-    AORTA_HWQ_ROW(struct options, width, "1024", aorta_hwq_sizes, "width of a token"),
-    AORTA_HWQ_ROW(struct options, hidden, "4096", aorta_hwq_sizes, "width inside an expert"),
-    {"capacity", AORTA_OPTION_DOUBLE, offsetof(struct options, capacity), "1.25", .limits = &factors,
+    AORTA_HWQ_ROW(struct options, batch, "4", NULL, 1, HWQ_LARGEST, "sequences"),
+    AORTA_HWQ_ROW(struct options, positions, "512", "128", 1, HWQ_LARGEST, "tokens of each"),
+    AORTA_HWQ_ROW(struct options, experts, "8", NULL, 1, MOST_EXPERTS, "experts, over all ranks"),
+    AORTA_HWQ_ROW(struct options, top, "2", NULL, 1, 8, "experts of a token"),
+    AORTA_HWQ_ROW(struct options, width, "1024", "128", 1, HWQ_LARGEST, "width of a token"),
+    AORTA_HWQ_ROW(struct options, hidden, "4096", "512", 1, HWQ_LARGEST, "width inside an expert"),
+    {"capacity", AORTA_OPTION_DOUBLE, offsetof(struct options, capacity), "1.25",
+     .limits = &(const struct aorta_range_limits){.min = 0.1, .max = 64},
      .help = "rows that an expert takes, as a multiple of its fair share; choices beyond are dropped"},
 };
-
-static const struct aorta_hwq_size on_cpu[] = {{"width", "128"}, {"hidden", "512"}, {"positions", "128"}, {0}};
 
 const struct aorta_hwq_workload aorta_hwq_moe = {
     .name = "moe",
@@ -260,7 +257,6 @@ const struct aorta_hwq_workload aorta_hwq_moe = {
     .unit = "tokens/s",
     .collectives = true,
     AORTA_HWQ_OPTIONS(rows, struct options),
-    .on_cpu = on_cpu,
     .try_next =
         "--capacity 1 shows what padding costs; fewer --hidden make the experts small enough for queues to matter",
     .check = check,

@@ -30,10 +30,7 @@ static aorta_status check(const struct aorta_hwq *hwq) {
     if (o->found > o->documents || o->kept > o->found)
         return AORTA_ERROR(AORTA_USAGE, "rag_pipeline: %lld kept of %lld found of %lld documents: each has to be fewer",
                            (long long)o->kept, (long long)o->found, (long long)o->documents);
-    if (o->width % o->heads == 0 && o->width / o->heads <= 128) return NULL;
-    return AORTA_ERROR(AORTA_USAGE,
-                       "rag_pipeline: %lld heads of a width of %lld; heads must divide it, into 128 at most",
-                       (long long)o->heads, (long long)o->width);
+    return hwq_check_heads(hwq, o->heads, o->width);
 }
 
 static void make_models(struct hwq_graph *g, struct state *state) {
@@ -113,30 +110,24 @@ static void build(struct hwq_graph *g) {
     make_models(g, state);
     g->work = (double)o->queries;
     for (int64_t i = 0; i < count; i++) {
-        state->groups[i].queries = o->queries * (i + 1) / count - o->queries * i / count;
+        state->groups[i].queries = hwq_part(o->queries, count, i).count;
         search(g, state, &state->groups[i], i);
     }
     for (int64_t i = 0; i < count; i++) rerank(g, state, &state->groups[i], i);
     for (int64_t i = 0; i < count; i++) generate(g, state, &state->groups[i], i);
 }
 
-static const struct aorta_range_limits layer_count = {.min = 1, .max = MOST_LAYERS},
-                                       document_count = {.min = 1, .max = 4096};
-static const struct aorta_range_limits query_count = {.min = 1, .max = 1024};
 static const struct aorta_option rows[] = {
-    AORTA_HWQ_ROW(struct options, queries, "8", query_count, "queries at a time"),
-    AORTA_HWQ_ROW(struct options, documents, "100", document_count, "documents to search in"),
-    AORTA_HWQ_ROW(struct options, width, "768", aorta_hwq_sizes, "width of queries, texts and the generator"),
-    AORTA_HWQ_ROW(struct options, embedding, "256", aorta_hwq_sizes, "width of the embeddings"),
-    AORTA_HWQ_ROW(struct options, found, "10", document_count, "documents that the search finds"),
-    AORTA_HWQ_ROW(struct options, kept, "4", document_count, "documents after reranking"),
-    AORTA_HWQ_ROW(struct options, layers, "4", layer_count, "layers of the generator"),
-    AORTA_HWQ_ROW(struct options, heads, "12", aorta_hwq_sizes, "its heads"),
-    AORTA_HWQ_ROW(struct options, vocab, "32000", aorta_hwq_sizes, "different tokens"),
+    AORTA_HWQ_ROW(struct options, queries, "8", "4", 1, 1024, "queries at a time"),
+    AORTA_HWQ_ROW(struct options, documents, "100", NULL, 1, 4096, "documents to search in"),
+    AORTA_HWQ_ROW(struct options, width, "768", "192", 1, HWQ_LARGEST, "width of queries, texts and the generator"),
+    AORTA_HWQ_ROW(struct options, embedding, "256", "64", 1, HWQ_LARGEST, "width of the embeddings"),
+    AORTA_HWQ_ROW(struct options, found, "10", NULL, 1, 4096, "documents that the search finds"),
+    AORTA_HWQ_ROW(struct options, kept, "4", NULL, 1, 4096, "documents after reranking"),
+    AORTA_HWQ_ROW(struct options, layers, "4", NULL, 1, MOST_LAYERS, "layers of the generator"),
+    AORTA_HWQ_ROW(struct options, heads, "12", NULL, 1, HWQ_LARGEST, "its heads"),
+    AORTA_HWQ_ROW(struct options, vocab, "32000", "2000", 1, HWQ_LARGEST, "different tokens"),
 };
-
-static const struct aorta_hwq_size on_cpu[] = {
-    {"width", "192"}, {"embedding", "64"}, {"vocab", "2000"}, {"queries", "4"}, {0}};
 
 const struct aorta_hwq_workload aorta_hwq_rag_pipeline = {
     .name = "rag_pipeline",
@@ -149,7 +140,6 @@ const struct aorta_hwq_workload aorta_hwq_rag_pipeline = {
     .recommended_streams = 8,
     .unit = "queries/s",
     AORTA_HWQ_OPTIONS(rows, struct options),
-    .on_cpu = on_cpu,
     .try_next = "compare 4 and 12 streams: one group of queries, or three that share the device",
     .check = check,
     .roles = roles,

@@ -265,23 +265,18 @@ static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result)
                                    proposed > 0.0 ? accepted / proposed : NAN, "no iterations");
 }
 
-static const struct aorta_range_limits layer_count = {.min = 1, .max = MOST_LAYERS};
-static const struct aorta_range_limits head_widths = {.min = 1, .max = 128}, drafts = {.min = 1, .max = MOST_FRESH - 1};
-static const struct aorta_range_limits request_counts = {.min = 0, .max = MOST_REQUESTS};
 static const struct aorta_option rows[] = {
-    AORTA_HWQ_ROW(struct options, draft_width, "256", aorta_hwq_sizes, "width of the draft model"),
-    AORTA_HWQ_ROW(struct options, draft_layers, "4", layer_count, "its layers"),
-    AORTA_HWQ_ROW(struct options, main_width, "1024", aorta_hwq_sizes, "width of the main model"),
-    AORTA_HWQ_ROW(struct options, main_layers, "12", layer_count, "its layers"),
-    AORTA_HWQ_ROW(struct options, head_width, "64", head_widths, "width of a head, in both"),
-    AORTA_HWQ_ROW(struct options, drafted, "4", drafts, "tokens proposed at a time"),
-    AORTA_HWQ_ROW(struct options, context, "128", aorta_hwq_sizes, "positions that are remembered"),
-    AORTA_HWQ_ROW(struct options, vocab, "32000", aorta_hwq_sizes, "different tokens"),
-    AORTA_HWQ_ROW(struct options, requests, "0", request_counts, "requests at a time; 0: one for each drafting stream"),
+    AORTA_HWQ_ROW(struct options, draft_width, "256", "64", 1, HWQ_LARGEST, "width of the draft model"),
+    AORTA_HWQ_ROW(struct options, draft_layers, "4", "2", 1, MOST_LAYERS, "its layers"),
+    AORTA_HWQ_ROW(struct options, main_width, "1024", "256", 1, HWQ_LARGEST, "width of the main model"),
+    AORTA_HWQ_ROW(struct options, main_layers, "12", "4", 1, MOST_LAYERS, "its layers"),
+    AORTA_HWQ_ROW(struct options, head_width, "64", NULL, 1, 128, "width of a head, in both"),
+    AORTA_HWQ_ROW(struct options, drafted, "4", NULL, 1, MOST_FRESH - 1, "tokens proposed at a time"),
+    AORTA_HWQ_ROW(struct options, context, "128", NULL, 1, HWQ_LARGEST, "positions that are remembered"),
+    AORTA_HWQ_ROW(struct options, vocab, "32000", "2000", 1, HWQ_LARGEST, "different tokens"),
+    AORTA_HWQ_ROW(struct options, requests, "0", NULL, 0, MOST_REQUESTS,
+                  "requests at a time; 0: one for each drafting stream"),
 };
-
-static const struct aorta_hwq_size on_cpu[] = {{"draft_width", "64"}, {"draft_layers", "2"}, {"main_width", "256"},
-                                               {"main_layers", "4"},  {"vocab", "2000"},     {0}};
 
 const struct aorta_hwq_workload aorta_hwq_speculative_decode = {
     .name = "speculative_decode",
@@ -294,7 +289,6 @@ const struct aorta_hwq_workload aorta_hwq_speculative_decode = {
     .recommended_streams = 6,
     .unit = "tokens/s",
     AORTA_HWQ_OPTIONS(rows, struct options),
-    .on_cpu = on_cpu,
     .try_next =
         "--graph, as the host's launches dominate; --drafted 2 and 8, as the accepted share falls with the length",
     .check = check,

@@ -96,10 +96,9 @@ static aorta_status verify(struct hwq_graph *g, struct aorta_hwq_check *check) {
     return NULL;
 }
 
-static const struct aorta_range_limits chain_count = {.min = 1, .max = MOST_CHAINS};
 static const struct aorta_option rows[] = {
-    AORTA_HWQ_ROW(struct options, chains, "100", chain_count, "chains of four kernels on each stream"),
-    AORTA_HWQ_ROW(struct options, elements, "256", aorta_hwq_sizes, "elements that a kernel works on"),
+    AORTA_HWQ_ROW(struct options, chains, "100", NULL, 1, MOST_CHAINS, "chains of four kernels on each stream"),
+    AORTA_HWQ_ROW(struct options, elements, "256", NULL, 1, HWQ_LARGEST, "elements that a kernel works on"),
 };
 
 /* The limit's own advice names --graph where launches limit. */

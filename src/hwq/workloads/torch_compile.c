@@ -44,7 +44,7 @@ static void build(struct hwq_graph *g) {
         state.down[r] = hwq_layer(g, 10 * (uint64_t)(r + 1) + 2, o->width * o->mlp, o->width, false);
     }
     for (int64_t p = 0; p < parts; p++) {
-        const int64_t n = all * (p + 1) / parts - all * p / parts;
+        const int64_t n = hwq_part(all, parts, p).count;
         const struct hwq_tensor x = hwq_input(g, 1000 + (uint64_t)p, n, o->width, 1.0f, "input");
         const struct hwq_tensor both = hwq_result(g, AORTA_F32, 2 * n, o->width, "outputs of B and C");
         const struct hwq_tensor y = region(g, &state, A, p, x, none);
@@ -56,15 +56,13 @@ static void build(struct hwq_graph *g) {
 }
 
 static const struct aorta_option rows[] = {
-    AORTA_HWQ_ROW(struct options, width, "1024", aorta_hwq_sizes, "width between regions"),
-    AORTA_HWQ_ROW(struct options, mlp, "4", aorta_hwq_sizes, "width inside a region, as a multiple"),
-    AORTA_HWQ_ROW(struct options, batch, "16", aorta_hwq_sizes, "sequences"),
-    AORTA_HWQ_ROW(struct options, positions, "256", aorta_hwq_sizes, "positions of each"),
+    AORTA_HWQ_ROW(struct options, width, "1024", "128", 1, HWQ_LARGEST, "width between regions"),
+    AORTA_HWQ_ROW(struct options, mlp, "4", NULL, 1, HWQ_LARGEST, "width inside a region, as a multiple"),
+    AORTA_HWQ_ROW(struct options, batch, "16", NULL, 1, HWQ_LARGEST, "sequences"),
+    AORTA_HWQ_ROW(struct options, positions, "256", "64", 1, HWQ_LARGEST, "positions of each"),
     {"compiled", AORTA_OPTION_BOOL, offsetof(struct options, compiled), "true",
      .help = "regions are graphs captured beforehand; --compiled=false: their operations are queued one by one"},
 };
-
-static const struct aorta_hwq_size on_cpu[] = {{"width", "128"}, {"positions", "64"}, {0}};
 
 const struct aorta_hwq_workload aorta_hwq_torch_compile = {
     .name = "torch_compile",
@@ -77,7 +75,6 @@ const struct aorta_hwq_workload aorta_hwq_torch_compile = {
     .recommended_streams = 8,
     .unit = "samples/s",
     AORTA_HWQ_OPTIONS(rows, struct options),
-    .on_cpu = on_cpu,
     .try_next = "--compiled=false shows what the regions' graphs save; with small --positions launches matter more",
     .roles = roles,
     .build = build,

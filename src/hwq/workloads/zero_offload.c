@@ -50,25 +50,6 @@ static const float rate = 1e-5f, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, 
 
 static const char *const roles[] = {"compute", "parameters to the device", "gradients to the host", "optimizer", NULL};
 
-static struct hwq_tensor cut(struct hwq_tensor piece, int64_t *used, int64_t rows, int64_t columns) {
-    const int64_t first = *used;
-    *used += rows * columns;
-    return hwq_piece(piece, first, rows, columns);
-}
-
-static struct pair pair_in(int64_t width, struct hwq_tensor weights, struct hwq_tensor gradients) {
-    struct pair p = {.first = {.in = width, .out = width}, .second = {.in = width, .out = width}};
-    struct hwq_layer *const layers[] = {&p.first, &p.second};
-    int64_t used = 0, same = 0;
-    for (int i = 0; i < 2; i++) {
-        layers[i]->weight = cut(weights, &used, width, width);
-        layers[i]->bias = cut(weights, &used, 1, width);
-        layers[i]->dweight = cut(gradients, &same, width, width);
-        layers[i]->dbias = cut(gradients, &same, 1, width);
-    }
-    return p;
-}
-
 /* ---- the optimizer, on the host ---- */
 
 static aorta_status optimize_piece(void *user, int64_t first, int64_t count) {
@@ -159,8 +140,12 @@ static void fetch(struct hwq_graph *g, const struct state *state, int64_t l) {
 }
 
 static struct pair pair_of(const struct hwq_graph *g, const struct state *state, int64_t l) {
-    const struct options *o = g->options;
-    return pair_in(o->width, state->slots[l % 2], state->gradients[l % 2]);
+    const int64_t width = ((const struct options *)g->options)->width;
+    const struct hwq_tensor weights = state->slots[l % 2], gradients = state->gradients[l % 2];
+    int64_t used = 0;
+    struct pair p = {.first = hwq_layer_in(weights, gradients, &used, width, width, true, 1)};
+    p.second = hwq_layer_in(weights, gradients, &used, width, width, true, 1);
+    return p;
 }
 
 static void forward(struct hwq_graph *g, struct state *state, int64_t l) {
@@ -238,17 +223,13 @@ static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result)
     return aorta_hwq_result_figure(result, "optimizer_memory_rate", "GB/s", gigabytes / (ms * 1e-3), reason);
 }
 
-static const struct aorta_range_limits layer_count = {.min = 1, .max = MOST_LAYERS}, widths = {.min = 1, .max = 32768};
-static const struct aorta_range_limits thread_count = {.min = 0, .max = 256};
 static const struct aorta_option rows[] = {
-    AORTA_HWQ_ROW(struct options, layers, "4", layer_count, "layers, of two linear ones each"),
-    AORTA_HWQ_ROW(struct options, width, "4096", widths, "width of all of them"),
-    AORTA_HWQ_ROW(struct options, batch, "16", aorta_hwq_sizes, "samples"),
-    AORTA_HWQ_ROW(struct options, threads, "0", thread_count,
+    AORTA_HWQ_ROW(struct options, layers, "4", NULL, 1, MOST_LAYERS, "layers, of two linear ones each"),
+    AORTA_HWQ_ROW(struct options, width, "4096", "512", 1, 32768, "width of all of them"),
+    AORTA_HWQ_ROW(struct options, batch, "16", NULL, 1, HWQ_LARGEST, "samples"),
+    AORTA_HWQ_ROW(struct options, threads, "0", NULL, 0, 256,
                   "threads of the optimizer; 0: one for each processor, 16 at most"),
 };
-
-static const struct aorta_hwq_size on_cpu[] = {{"width", "512"}, {0}};
 
 const struct aorta_hwq_workload aorta_hwq_zero_offload = {
     .name = "zero_offload",
@@ -261,7 +242,6 @@ const struct aorta_hwq_workload aorta_hwq_zero_offload = {
     .recommended_streams = 6,
     .unit = "samples/s",
     AORTA_HWQ_OPTIONS(rows, struct options),
-    .on_cpu = on_cpu,
     .try_next =
         "--threads 1 and more show the optimizer's cost; with --width 1024 copies matter more, and aorta sdma measures "
         "them alone",
