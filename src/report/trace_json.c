@@ -104,6 +104,7 @@ void aorta_trace_report_json(const struct aorta_trace_report *report, int indent
     write_tables(aorta_world_tables, &(struct aorta_trace_of){analysis, NULL}, &json);
     write_slowdown(&json, &verdict->slowdown);
     aorta_json_key_string(&json, "judged", analysis->stepped ? "steps" : "recording");
+    aorta_json_key_int(&json, "warmup_steps", (int64_t)analysis->warmup);
     aorta_json_key_fixed(&json, "judged_ms_mean", verdict->step_ms_mean, 9);
     aorta_verdict_findings(verdict, &json);
     aorta_verdict_replay_write(verdict, &json);

@@ -165,12 +165,14 @@ static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work
     for (size_t i = 0; i < analysis->rank_count; i++)
         for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
             if (analysis->ranks[i].windows[j].number != INT64_MIN) analysis->stepped = true;
+    const bool any = !analysis->measured && !options->all_steps && !options->step_count && !options->warmup_given;
+    if (analysis->stepped && any) AORTA_TRY(aorta_trace_warmup_find(analysis));
     aorta_trace_shared_finish(analysis, &work->parts);
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_parts *parts = &work->parts;
         AORTA_TRY(aorta_trace_collectives_make(&analysis->ranks[i], parts->items + parts->first[i],
                                                parts->first[i + 1] - parts->first[i], &work->busy[i]));
-        AORTA_TRY(aorta_trace_syncs_make(&analysis->ranks[i], analysis->stepped));
+        AORTA_TRY(aorta_trace_syncs_make(analysis, &analysis->ranks[i]));
         count_steps(analysis, &analysis->ranks[i]);
     }
     return aorta_trace_differences_make(analysis, work->busy);
@@ -181,7 +183,7 @@ aorta_status aorta_trace_analyze(const struct aorta_trace_list *list,
                                  struct aorta_trace_analysis *analysis) {
     static const struct aorta_trace_analysis_options defaults = {0};
     struct work work = {0};
-    memset(analysis, 0, sizeof *analysis);
+    *analysis = (struct aorta_trace_analysis){.steady_from = INT64_MIN};
     aorta_status status = aorta_trace_ranks_make(list, analysis);
     if (!status) status = run(analysis, &work, options ? options : &defaults);
     for (size_t i = 0; work.busy && work.waits && i < analysis->rank_count; i++) {
@@ -205,8 +207,12 @@ void aorta_trace_analysis_free(struct aorta_trace_analysis *analysis) {
     memset(analysis, 0, sizeof *analysis);
 }
 
+bool aorta_trace_step_counts(const struct aorta_trace_analysis *analysis, int64_t number) {
+    return !analysis->stepped || (number != INT64_MIN && number >= analysis->steady_from);
+}
+
 bool aorta_trace_window_counts(const struct aorta_trace_analysis *analysis, const struct aorta_trace_window *window) {
-    return window->profile.range_count && (!analysis->stepped || window->number != INT64_MIN);
+    return window->profile.range_count && aorta_trace_step_counts(analysis, window->number);
 }
 
 struct aorta_iteration aorta_iteration_of(const struct aorta_trace_analysis *analysis, size_t rank, size_t window) {

@@ -192,7 +192,8 @@ struct aorta_trace_analysis {
     bool measured;        /* a recorder of ours measured them (aorta_trace_measured) */
     bool common_clock;    /* of the ranks, once they are aligned; else each step has clocks of its own: nothing that
                            * needs one is known */
-    size_t warmup;        /* of measured steps: left out at each rank's start */
+    size_t warmup;        /* steps left out at each rank's start */
+    int64_t steady_from;  /* number of the first step that is no warm-up; INT64_MIN: all, or the steps were measured */
     size_t ranks_outside; /* left out: they ran in none of the steps that they mark, and others did in theirs */
 };
 
@@ -218,8 +219,10 @@ void aorta_trace_analysis_free(struct aorta_trace_analysis *analysis);
 /* A window of a rank, by their places, as the engine takes it (steps.h). */
 struct aorta_iteration aorta_iteration_of(const struct aorta_trace_analysis *analysis, size_t rank, size_t window);
 
-/* Whether the window is one of those that means and the verdict are made of: a step, or the whole recording where no
- * steps are known. */
+/* Whether what lies in the step of this number (INT64_MIN: in none) counts for means and the verdict: steps do that are
+ * no warm-up, and the whole recording where no steps are known. */
+bool aorta_trace_step_counts(const struct aorta_trace_analysis *analysis, int64_t number);
+/* The same of a window, in which something ran. */
 bool aorta_trace_window_counts(const struct aorta_trace_analysis *analysis, const struct aorta_trace_window *window);
 
 #endif

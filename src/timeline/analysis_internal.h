@@ -27,6 +27,8 @@ AORTA_MUST_USE aorta_status aorta_trace_windows_measured(struct aorta_trace_rank
 /* Before the windows are made: how many steps are warm-up. */
 void aorta_trace_warmup_choose(struct aorta_trace_analysis *analysis,
                                const struct aorta_trace_analysis_options *options);
+/* After the profiles are made: how many of the other steps are (analysis_warmup.c). */
+AORTA_MUST_USE aorta_status aorta_trace_warmup_find(struct aorta_trace_analysis *analysis);
 /* AORTA_USAGE when no measured step, of so many that were recorded, is left. */
 AORTA_MUST_USE aorta_status aorta_trace_measured_check(const struct aorta_trace_analysis *analysis,
                                                        const struct aorta_trace_analysis_options *options,
@@ -51,8 +53,9 @@ AORTA_MUST_USE aorta_status aorta_trace_figures_make(struct aorta_trace_rank *ra
 AORTA_MUST_USE aorta_status aorta_trace_lanes_make(struct aorta_trace_rank *rank);
 AORTA_MUST_USE aorta_status aorta_trace_kernels_make(struct aorta_trace_rank *rank);
 AORTA_MUST_USE aorta_status aorta_trace_gemms_make(struct aorta_trace_rank *rank, const struct aorta_intervals *comm);
-/* stepped: of the chosen steps only. */
-AORTA_MUST_USE aorta_status aorta_trace_syncs_make(struct aorta_trace_rank *rank, bool stepped);
+/* Of the steps that count. */
+AORTA_MUST_USE aorta_status aorta_trace_syncs_make(const struct aorta_trace_analysis *analysis,
+                                                   struct aorta_trace_rank *rank);
 /* Sorts *durations, which are scratch. */
 struct aorta_trace_times aorta_trace_times_of(int64_t *durations, size_t count);
 

@@ -43,8 +43,16 @@ static struct aorta_trace_caller caller_of(const struct aorta_trace *trace, uint
     return (struct aorta_trace_caller){call, AORTA_TRACE_NONE, AORTA_TRACE_NONE, AORTA_TRACE_NONE};
 }
 
-/* In the steps that count; all where none are known. */
-static aorta_status collect(const struct aorta_trace_rank *rank, bool stepped, struct sync **syncs, size_t *count) {
+/* Whether the host made the call in a step that counts. */
+static bool call_counts(const struct aorta_trace_analysis *analysis, const struct aorta_trace_step_map *map,
+                        const struct aorta_trace_call *call) {
+    if (!analysis->stepped) return true;
+    const size_t window = aorta_trace_window_at(map, call->start_ns);
+    return window != SIZE_MAX && aorta_trace_step_counts(analysis, map->rank->windows[window].number);
+}
+
+static aorta_status collect(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                            struct sync **syncs, size_t *count) {
     const struct aorta_trace *trace = rank->trace;
     struct aorta_trace_step_map map;
     bool *launching = aorta_trace_launching_threads(trace);
@@ -60,7 +68,7 @@ static aorta_status collect(const struct aorta_trace_rank *rank, bool stepped, s
     for (size_t i = 0; !status && i < trace->call_count; i++) {
         const struct aorta_trace_call *call = &trace->calls[i];
         if (!launching[call->thread] || !aorta_trace_call_waits(trace, call)) continue;
-        if (stepped && aorta_trace_window_at(&map, call->start_ns) == SIZE_MAX) continue;
+        if (!call_counts(analysis, &map, call)) continue;
         const struct aorta_trace_caller caller = caller_of(trace, (uint32_t)i, &next);
         (*syncs)[(*count)++] =
             (struct sync){call->name, caller.operation, caller.function, caller.range, call->end_ns - call->start_ns};
@@ -88,10 +96,10 @@ static aorta_status fill_rows(struct aorta_trace_rank *rank, const struct sync *
     return NULL;
 }
 
-aorta_status aorta_trace_syncs_make(struct aorta_trace_rank *rank, bool stepped) {
+aorta_status aorta_trace_syncs_make(const struct aorta_trace_analysis *analysis, struct aorta_trace_rank *rank) {
     struct sync *syncs = NULL;
     size_t count = 0;
-    aorta_status status = collect(rank, stepped, &syncs, &count);
+    aorta_status status = collect(analysis, rank, &syncs, &count);
     if (!status && count) qsort(syncs, count, sizeof *syncs, sync_order);
     if (!status) status = fill_rows(rank, syncs, count);
     free(syncs);

@@ -209,7 +209,7 @@ static aorta_status list_steps(struct collecting *c) {
     if (!c->numbers) return no_memory();
     for (size_t r = 0; r < c->analysis->rank_count; r++)
         for (size_t w = 0; w < c->analysis->ranks[r].window_count; w++)
-            if (c->analysis->ranks[r].windows[w].number != INT64_MIN)
+            if (aorta_trace_step_counts(c->analysis, c->analysis->ranks[r].windows[w].number))
                 c->numbers[count++] = c->analysis->ranks[r].windows[w].number;
     aorta_sort_int64(c->numbers, count);
     for (size_t i = 0; i < count; i++)

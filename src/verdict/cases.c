@@ -61,7 +61,7 @@ static struct place longest_gap(const struct aorta_trace_analysis *analysis, enu
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
         for (size_t j = 0; j < rank->gap_count; j++) {
             const struct aorta_trace_gap *gap = &rank->gaps[j];
-            if (analysis->stepped && gap->step == INT64_MIN) continue;
+            if (!aorta_trace_step_counts(analysis, gap->step)) continue;
             int64_t ns = gap_part(gap, cause);
             if (ns > worst.ns) worst = (struct place){rank, gap->step, ns, (uint32_t)gap->next, gap};
         }
@@ -136,7 +136,7 @@ static void say_exposed(const struct aorta_trace_analysis *analysis, struct aort
     struct place worst = {0};
     for (size_t i = 0; i < analysis->rank_count; i++)
         for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
-            if (!analysis->stepped || analysis->ranks[i].windows[j].number != INT64_MIN)
+            if (aorta_trace_window_counts(analysis, &analysis->ranks[i].windows[j]))
                 look_for_exposed(analysis, &analysis->ranks[i], &analysis->ranks[i].windows[j], finding->collective,
                                  &worst);
     if (!worst.rank) return;
@@ -159,7 +159,7 @@ static void say_straggler(const struct aorta_trace_analysis *analysis, struct ao
     for (size_t i = 0; i < analysis->alignment.shared_count; i++) {
         const struct aorta_align_shared *shared = &analysis->alignment.shared[i];
         if (!analysis->shared_collectives[i].chosen || !analysis->shared_collectives[i].complete) continue;
-        if (analysis->stepped && analysis->shared_collectives[i].step == INT64_MIN) continue;
+        if (!aorta_trace_step_counts(analysis, analysis->shared_collectives[i].step)) continue;
         if (worst && shared->skew_ns <= worst->skew_ns) continue;
         worst = shared;
         collective = &analysis->shared_collectives[i];
@@ -169,27 +169,51 @@ static void say_straggler(const struct aorta_trace_analysis *analysis, struct ao
     say_where(analysis, &analysis->ranks[worst->last_rank], collective->step, text);
 }
 
+/* What a name takes in the steps that count. */
+struct total {
+    const struct aorta_trace_rank *rank;
+    uint32_t name;
+    size_t count;
+    int64_t ns;
+};
+
+/* by_name[]: of all the trace's texts, zeroed; its name with most time if that is more than `largest`. */
+static void add_totals(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank, bool copies,
+                       struct total *by_name, struct total *largest) {
+    for (size_t i = 0; i < rank->window_count; i++) {
+        const struct aorta_trace_window *window = &rank->windows[i];
+        if (!aorta_trace_window_counts(analysis, window)) continue;
+        for (size_t j = 0; j < window->profile.range_count; j++) {
+            const struct aorta_trace_work *work = &rank->work[window->work[j]];
+            const bool kernel = work->kind == AORTA_TRACE_KERNEL;
+            if (copies ? kernel : !kernel || work->class != AORTA_KERNEL_COMPUTE) continue;
+            const struct aorta_range *range = &window->profile.ranges[j];
+            struct total *total = &by_name[work->name];
+            *total = (struct total){rank, work->name, total->count + (work->start_ns >= window->start_ns),
+                                    total->ns + range->end_ns - range->start_ns};
+            if (total->ns > largest->ns) *largest = *total;
+        }
+    }
+}
+
 /* The name that takes most time among the rank's kernels or copies. */
 static void say_largest(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding,
                         struct aorta_text *text) {
-    bool copies = finding->cause == AORTA_CAUSE_COPY;
-    const struct aorta_trace_rank *where = NULL;
-    const struct aorta_trace_kernel_row *largest = NULL;
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        for (size_t j = 0; j < analysis->ranks[i].kernel_count; j++) {
-            const struct aorta_trace_kernel_row *row = &analysis->ranks[i].kernels[j];
-            bool fits = copies ? row->kind != AORTA_TRACE_KERNEL
-                               : row->kind == AORTA_TRACE_KERNEL && row->class == AORTA_KERNEL_COMPUTE;
-            if (!fits || (largest && row->times.total_ns <= largest->times.total_ns)) continue;
-            largest = row;
-            where = &analysis->ranks[i];
-        }
-    }
-    if (!largest) return;
+    struct total largest = {0};
     char name[NAME_SIZE];
-    aorta_text_printf(text, "; most of it %s (%zu run%s, %s ms in all)",
-                      short_name(where, largest->name, finding, text, name), largest->times.count,
-                      largest->times.count == 1 ? "" : "s", ms(largest->times.total_ns).text);
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        struct total *by_name = calloc(aorta_trace_text_count(rank->trace) + 1, sizeof *by_name);
+        text->failed |= !by_name;
+        if (by_name) add_totals(analysis, rank, finding->cause == AORTA_CAUSE_COPY, by_name, &largest);
+        free(by_name);
+    }
+    if (!largest.rank) return;
+    const double steps = (double)largest.rank->steps, per_step = (double)largest.count / steps;
+    aorta_text_printf(text, "; most of it %s (%.3g run%s%s, %s ms%s)",
+                      short_name(largest.rank, largest.name, finding, text, name), per_step, per_step == 1 ? "" : "s",
+                      analysis->stepped ? " a step" : "", aorta_brief((double)largest.ns / 1e6 / steps).text,
+                      analysis->stepped ? "" : " in all");
 }
 
 static void say_slowest_gemm(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding,

@@ -171,11 +171,13 @@ static void without_recording(const struct aorta_verdict_replay *replay, struct 
 static void figures(const struct aorta_verdict *verdict, struct aorta_text *out) {
     const struct aorta_counted ranks = aorta_counted((long long)verdict->rank_count, "rank");
     const int step_digits = digits(verdict->step_ms_p50), comm_digits = digits(verdict->comm_ms);
+    char warmup[48] = "";
+    if (verdict->warmup) snprintf(warmup, sizeof warmup, " (%zu warm-up left out)", verdict->warmup);
     if (verdict->whole)
         aorta_text_printf(out, "no steps known: %.2f ms of %s; ", verdict->step_ms_mean, ranks.text);
     else if (verdict->recorded)
-        aorta_text_printf(out, "step p50 %.*f ms over %s of %s; ", step_digits, verdict->step_ms_p50,
-                          aorta_counted((long long)verdict->iterations, "step").text, ranks.text);
+        aorta_text_printf(out, "step p50 %.*f ms over %s of %s%s; ", step_digits, verdict->step_ms_p50,
+                          aorta_counted((long long)verdict->iterations, "step").text, ranks.text, warmup);
     else
         aorta_text_printf(out, "step p50 %.*f ms on the device over %s of %s (%zu warm-up left out); ", step_digits,
                           verdict->step_ms_p50, aorta_counted((long long)verdict->iterations, "iteration").text,

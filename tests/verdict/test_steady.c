@@ -1,0 +1,127 @@
+/* Figures are of steps in which the program does what it does for long: compilation, autotuning and the opening of
+ * libraries lie before them. */
+#include "check.h"
+#include "report/trace_report.h"
+#include "samples/kineto.h"
+#include "timeline/analysis.h"
+#include "timeline/infer.h"
+#include "verdict/verdict.h"
+
+#include <string.h>
+
+struct run {
+    struct aorta_trace_list list;
+    struct aorta_trace_analysis analysis;
+    struct aorta_verdict verdict;
+};
+
+static void analyze(struct run *run, const struct aorta_trace_analysis_options *options) {
+    check_ok(aorta_trace_infer_steps(&run->list));
+    check_ok(aorta_trace_analyze(&run->list, options, &run->analysis));
+    check_ok(aorta_verdict_make(&run->analysis, &run->verdict));
+}
+
+static void end(struct run *run) {
+    aorta_verdict_free(&run->verdict);
+    aorta_trace_analysis_free(&run->analysis);
+    aorta_trace_list_free(&run->list);
+}
+
+static void print(const struct run *run, struct aorta_text *text) {
+    aorta_trace_report_text(&(struct aorta_trace_report){&run->analysis, &run->verdict}, 0, text);
+    check_ok(aorta_text_check(text));
+}
+
+enum { STEPS = 12 };
+static const char *const step_kernels[] = {"embed", "gemm", "norm", "loss", "gemm_backward", "multi_tensor_adam"};
+enum { KERNELS = sizeof step_kernels / sizeof *step_kernels };
+
+/* Steps of 36 ms, 2.5 ms of each kernel: 15 ms of compute. Before kernel 3 of step `i` the host stands still for
+ * late_ms[i] more. */
+static void loop(struct run *run, const double *late_ms) {
+    struct sample_kineto sample;
+    double at_us = 1000;
+    sample_kineto_begin(&sample, 0, 1);
+    for (int step = 0; step < STEPS; step++) {
+        for (int i = 0; i < KERNELS; i++) {
+            if (i == 3) at_us += 1e3 * late_ms[step];
+            sample_kineto_kernel(&sample, step_kernels[i], 7, at_us, at_us + 10, 2500, "");
+            at_us += 6000;
+        }
+    }
+    sample_kineto_open(&sample, &run->list);
+}
+
+/* In the first step kernels are compiled: 877 ms; in the third one more. A step takes 36 ms, 21 of them idle:
+ *
+ *   |embed gemm norm ______________ compiles ______________ loss ...|embed gemm norm  loss ...|...
+ *   |                    step 0: 913 ms                             |   step 1: 36 ms         |
+ */
+static void compilation_is_no_pause_of_the_host(void **state) {
+    (void)state;
+    static const double late_ms[STEPS] = {877, 0, 120};
+    struct run run = {0};
+    struct aorta_text text = {0};
+    loop(&run, late_ms);
+    analyze(&run, NULL);
+    assert_true(run.analysis.stepped);
+    assert_int_equal(run.analysis.warmup, 3);
+    assert_int_equal(run.verdict.iterations, run.analysis.ranks[0].steps);
+    assert_float_equal(run.verdict.step_ms_mean, 36, 0.01);
+    assert_float_equal(run.verdict.idle_ms, 21, 0.1);
+    print(&run, &text);
+    assert_non_null(strstr(text.data, "(3 warm-up left out)"));
+    assert_null(strstr(text.data, "longest 87"));
+    assert_null(strstr(text.data, "longest 12"));
+    assert_null(strstr(text.data, "for up to 8"));
+    assert_null(strstr(text.data, "for up to 12"));
+    aorta_text_free(&text);
+    end(&run);
+}
+
+/* What comes again is the program's own: an evaluation each fourth step, of which the first step is one. */
+static void what_recurs_is_no_warmup(void **state) {
+    (void)state;
+    static const double late_ms[STEPS] = {100, 0, 0, 0, 100, 0, 0, 0, 100};
+    struct run run = {0};
+    loop(&run, late_ms);
+    analyze(&run, NULL);
+    assert_true(run.analysis.stepped);
+    assert_int_equal(run.analysis.warmup, 0);
+    assert_true(run.verdict.step_ms_mean > 50);
+    end(&run);
+}
+
+/* A pause in the middle is a pause. */
+static void a_late_pause_is_no_warmup(void **state) {
+    (void)state;
+    static const double late_ms[STEPS] = {0, 0, 0, 0, 0, 300};
+    struct run run = {0};
+    loop(&run, late_ms);
+    analyze(&run, NULL);
+    assert_int_equal(run.analysis.warmup, 0);
+    assert_true(run.verdict.step_ms_mean > 50);
+    end(&run);
+}
+
+/* Steps that were asked for are analysed. */
+static void chosen_steps_are_no_warmup(void **state) {
+    (void)state;
+    static const double late_ms[STEPS] = {877};
+    struct run run = {0};
+    loop(&run, late_ms);
+    analyze(&run, &(struct aorta_trace_analysis_options){.all_steps = true});
+    assert_int_equal(run.analysis.warmup, 0);
+    assert_true(run.verdict.step_ms_mean > 100);
+    end(&run);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(compilation_is_no_pause_of_the_host),
+        cmocka_unit_test(what_recurs_is_no_warmup),
+        cmocka_unit_test(a_late_pause_is_no_warmup),
+        cmocka_unit_test(chosen_steps_are_no_warmup),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
