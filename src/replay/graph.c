@@ -285,14 +285,15 @@ void aorta_graph_free(struct aorta_graph *graph) {
 
 /* ---- the critical path ---- */
 
-static bool replayed(const struct aorta_graph *graph, uint32_t point) {
-    return graph->time_ns[point] > graph->ranks[graph->rank[point]].start_ns;
+/* What lies before is replayed at most, and measured nowhere. */
+static bool measured(const struct aorta_graph *graph, uint32_t point) {
+    return graph->time_ns[point] > graph->ranks[graph->rank[point]].from_ns;
 }
 
 static uint32_t last_end(const struct aorta_graph *graph) {
     uint32_t last = AORTA_GRAPH_NONE;
     for (uint32_t i = 0; i < graph->point_count; i++) {
-        if (!graph->ends[i] || !replayed(graph, i) || graph->time_ns[i] > graph->ranks[graph->rank[i]].end_ns) continue;
+        if (!graph->ends[i] || !measured(graph, i) || graph->time_ns[i] > graph->ranks[graph->rank[i]].end_ns) continue;
         if (last == AORTA_GRAPH_NONE || graph->time_ns[i] > graph->time_ns[last]) last = i;
     }
     return last;
@@ -313,7 +314,7 @@ static uint32_t deciding_edge(const struct aorta_graph *graph, uint32_t point) {
 
 void aorta_graph_walk(const struct aorta_graph *graph, aorta_graph_visit visit, void *user) {
     uint32_t point = last_end(graph);
-    while (point != AORTA_GRAPH_NONE && replayed(graph, point)) {
+    while (point != AORTA_GRAPH_NONE && measured(graph, point)) {
         uint32_t edge = deciding_edge(graph, point);
         if (edge == AORTA_GRAPH_NONE) return;
         visit(user, point, edge, graph->lag_ns[edge], graph->residual_ns[point]);

@@ -115,7 +115,7 @@ static inline bool aorta_graph_measured(const struct aorta_graph *graph, uint32_
     return graph->ends[point] && graph->time_ns[point] > rank->start_ns && graph->time_ns[point] <= rank->end_ns;
 }
 
-/* The critical path: from the last end of any rank back along the edges that decided. */
+/* The critical path: from the last end of any rank back along the edges that decided, to where measuring begins. */
 struct aorta_graph_path {
     int64_t length_ns;
     int64_t recorded_ns;    /* of it: follows from what the files say, */

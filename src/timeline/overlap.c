@@ -64,7 +64,8 @@ static size_t sorted_edges(const struct aorta_profile *profile, struct edge *edg
     return count;
 }
 
-static aorta_status cut_cells(const struct aorta_profile *profile, struct cells *cells) {
+/* From `from_ns` on: what runs earlier runs in the iteration before. */
+static aorta_status cut_cells(const struct aorta_profile *profile, int64_t from_ns, struct cells *cells) {
     size_t limit = 2 * profile->range_count + 1;
     struct edge *edges = malloc(limit * sizeof *edges);
     cells->items = malloc(limit * sizeof *cells->items);
@@ -77,8 +78,9 @@ static aorta_status cut_cells(const struct aorta_profile *profile, struct cells 
     for (size_t i = 0; i < edge_count; i++) {
         running_add(&running, &profile->ranges[edges[i].range], edges[i].end ? -1 : 1);
         if (i + 1 == edge_count || edges[i + 1].time_ns == edges[i].time_ns) continue;
+        if (edges[i + 1].time_ns <= from_ns) continue;
         cells->items[cells->count++] = (struct cell){
-            .start_ns = edges[i].time_ns,
+            .start_ns = edges[i].time_ns > from_ns ? edges[i].time_ns : from_ns,
             .end_ns = edges[i + 1].time_ns,
             .roles = bits_of(running.roles, AORTA_ROLE_COUNT),
             .collectives = bits_of(running.collectives, AORTA_COLLECTIVE_COUNT),
@@ -346,11 +348,14 @@ static aorta_status explain_idle(const struct aorta_profile *profile, const stru
 aorta_status aorta_overlap_compute(const struct aorta_profile *profile, int64_t previous_end_ns,
                                    struct aorta_overlap *overlap) {
     memset(overlap, 0, sizeof *overlap);
-    overlap->span_ns = profile->end_ns - profile->start_ns;
+    int64_t from_ns = profile->start_ns;
     if (previous_end_ns != INT64_MIN && previous_end_ns < profile->start_ns)
         overlap->lead_ns = profile->start_ns - previous_end_ns;
+    else if (previous_end_ns > from_ns) /* the next batch is copied ahead, far ahead even */
+        from_ns = previous_end_ns < profile->end_ns ? previous_end_ns : profile->end_ns;
+    overlap->span_ns = profile->end_ns - from_ns;
     struct cells cells = {0};
-    aorta_status status = cut_cells(profile, &cells);
+    aorta_status status = cut_cells(profile, from_ns, &cells);
     if (!status) {
         sum_cells(profile, &cells, overlap);
         status = merge_segments(&cells, overlap);

@@ -30,7 +30,7 @@ struct aorta_exposed {
 };
 
 struct aorta_overlap {
-    int64_t span_ns;    /* first start to last end */
+    int64_t span_ns;    /* first start, or the previous iteration's end where that is later, to last end */
     int64_t lead_ns;    /* gap between the previous iteration's end and this one's start; 0: none or not known */
     int64_t compute_ns; /* U(ranges that are neither collectives nor copies) */
     int64_t comm_ns, memcpy_ns, busy_ns, idle_ns;
@@ -50,8 +50,9 @@ struct aorta_overlap {
     bool simulated; /* a collective was a local copy */
 };
 
-/* `previous_end_ns`: end_ns of the iteration before, INT64_MIN when there is none; an iteration that began before it
- * has no lead. Fills *overlap (no need to initialise); the caller ends it with aorta_overlap_free. */
+/* `previous_end_ns`: end_ns of the iteration before, INT64_MIN when there is none. span + lead is the time from that
+ * end to this one's: an iteration that began before it (the copy of its batch, say) has no lead, and times count from
+ * there. Fills *overlap (no need to initialise); the caller ends it with aorta_overlap_free. */
 AORTA_MUST_USE aorta_status aorta_overlap_compute(const struct aorta_profile *profile, int64_t previous_end_ns,
                                                   struct aorta_overlap *overlap);
 void aorta_overlap_free(struct aorta_overlap *overlap);

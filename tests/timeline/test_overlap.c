@@ -57,6 +57,30 @@ static void known_figures(void **state) {
     sample_free(&sample);
 }
 
+/* The batch was copied from -500 to -450, while the iterations before ran, and the last of them ended at -20: the
+ * iteration is what passed since then, not since the copy.
+ *
+ *   before  |=====================|
+ *   this      copy                |  compute 0..100
+ *          -500 -450             -20                 */
+static void copied_far_ahead(void **state) {
+    (void)state;
+    struct sample sample;
+    sample_begin(&sample, 7);
+    sample_copy(&sample, -500, -450, -510);
+    sample_compute(&sample, 0, 100, -5);
+    sample_done(&sample, -20);
+    const struct aorta_overlap *o = &sample.overlap;
+    assert_int_equal(o->span_ns, 120);
+    assert_int_equal(o->lead_ns, 0);
+    assert_int_equal(o->compute_ns, 100);
+    assert_int_equal(o->memcpy_ns, 0);
+    assert_int_equal(o->idle_ns, 20);
+    assert_int_equal(o->idle.ns[AORTA_IDLE_HOST_LAUNCH], 15);
+    assert_int_equal(o->idle.ns[AORTA_IDLE_LAUNCH_LATENCY], 5);
+    sample_free(&sample);
+}
+
 /* No collective: the ratio is not a number, never zero. */
 static void nothing_to_overlap(void **state) {
     (void)state;
@@ -248,9 +272,8 @@ static void agrees_with_brute_force(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_figures),
-        cmocka_unit_test(nothing_to_overlap),
-        cmocka_unit_test(blame_goes_to_what_ended_the_wait),
+        cmocka_unit_test(known_figures),           cmocka_unit_test(copied_far_ahead),
+        cmocka_unit_test(nothing_to_overlap),      cmocka_unit_test(blame_goes_to_what_ended_the_wait),
         cmocka_unit_test(agrees_with_brute_force),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
