@@ -197,7 +197,7 @@ static enum outcome send_hello(int fd, const struct aorta_rendezvous_options *op
     if (!receive_answer(fd, &answer, value, deadline(ACCEPT_S))) return OUTCOME_TRY_ON;
     if (answer.kind == WIRE_ACCEPTED) return OUTCOME_ACCEPTED;
     if (answer.kind == WIRE_OTHER_RUN) {
-        snprintf(reason, 128, "the ranks of another run meet there");
+        snprintf(reason, 128, "the ranks of another run meet there (another job, or another AORTA_RUN_TOKEN)");
         return OUTCOME_TRY_ON;
     }
     if (answer.kind != WIRE_FAILED) return OUTCOME_TRY_ON;

@@ -17,8 +17,9 @@
 #include <unistd.h>
 
 #define POLL_MS 50
-#define NEWCOMERS 32            /* connections that have sent no handshake yet */
+#define NEWCOMERS 128           /* connections that have sent no handshake yet */
 #define HANDSHAKE_NS 5000000000 /* a connection that has sent none by then is closed */
+#define MOST_WAIT_S 1e9
 #define LOST_LINGER_NS 3000000000
 #define FAILED_LINGER_NS 1000000000 /* ranks that connect late learn why The rendezvous failed */
 
@@ -194,18 +195,26 @@ static void notice_lost_hosts(int fd) {
         setsockopt(fd, settings[i].level, settings[i].option, &settings[i].value, sizeof settings[i].value);
 }
 
+/* A free place, or that of the oldest connection: a rank sends its handshake at once, so those that stay are silent. */
+static struct peer *place_for_newcomer(struct store *store) {
+    struct peer *oldest = &store->newcomers[0];
+    for (int i = 0; i < NEWCOMERS; i++) {
+        if (store->newcomers[i].fd < 0) return &store->newcomers[i];
+        if (store->newcomers[i].until_ns < oldest->until_ns) oldest = &store->newcomers[i];
+    }
+    return oldest;
+}
+
 static void accept_newcomer(struct store *store) {
     int fd = accept4(store->listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0) return;
     const struct timeval limit = {.tv_sec = 5};
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     notice_lost_hosts(fd);
-    for (int i = 0; i < NEWCOMERS; i++) {
-        if (store->newcomers[i].fd >= 0) continue;
-        store->newcomers[i] = (struct peer){.fd = fd, .until_ns = aorta_clock_ns() + HANDSHAKE_NS};
-        return;
-    }
-    close(fd);
+    struct peer *place = place_for_newcomer(store);
+    disconnect(place);
+    place->fd = fd;
+    place->until_ns = aorta_clock_ns() + HANDSHAKE_NS;
 }
 
 /* ---- keys and values ---- */
@@ -259,8 +268,10 @@ static void serve_wait(struct store *store, struct peer *peer) {
 static void serve(struct store *store, struct peer *peer) {
     const struct wire_message *message = &peer->inbox.message;
     if (message->kind == WIRE_GET) {
+        /* What no rank asks for (not a number, for ever) is no wait. */
+        const double wait_s = message->timeout_s > 0 && message->timeout_s < MOST_WAIT_S ? message->timeout_s : 0;
         peer->waiting = true;
-        peer->until_ns = aorta_clock_ns() + (int64_t)(message->timeout_s * 1e9);
+        peer->until_ns = aorta_clock_ns() + (int64_t)(wait_s * 1e9);
         return; /* its message stays until it is answered */
     }
     if (message->kind == WIRE_SET) set(store, peer);

@@ -399,6 +399,31 @@ static void test_noise(void **state) {
     end(&job);
 }
 
+/* Connections that stay open and silent, more than the store has places for, take none from a rank. */
+static aorta_status exchange_among_silence(struct aorta_rendezvous_options *options) {
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)options->port)};
+    enum { SILENT = 400 };
+    int silent[SILENT];
+    usleep(300000); /* rank 0 listens */
+    for (int i = 0; i < SILENT; i++) {
+        silent[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (connect(silent[i], (struct sockaddr *)&address, sizeof address)) usleep(100);
+    }
+    aorta_status status = exchange(options);
+    for (int i = 0; i < SILENT; i++) close(silent[i]);
+    return status;
+}
+
+static void test_silence(void **state) {
+    (void)state;
+    struct job job = job_of(2, exchange, 4);
+    job.functions[1] = exchange_among_silence;
+    run(&job);
+    expect_all(&job, AORTA_OK, "");
+    end(&job);
+}
+
 static aorta_status sizes_and_keys(struct aorta_rendezvous_options *options) {
     struct aorta_rendezvous *r;
     AORTA_TRY(aorta_rendezvous_open(options, &r));
@@ -473,8 +498,9 @@ int main(void) {
         cmocka_unit_test(test_one_rank_twice), cmocka_unit_test(test_two_runs),
         cmocka_unit_test(test_dead_rank),      cmocka_unit_test(test_a_key_nobody_sets),
         cmocka_unit_test(test_leaving),        cmocka_unit_test(test_noise),
-        cmocka_unit_test(test_values),         cmocka_unit_test(test_place),
-        cmocka_unit_test(test_unknown_host),   cmocka_unit_test(test_token),
+        cmocka_unit_test(test_silence),        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_place),          cmocka_unit_test(test_unknown_host),
+        cmocka_unit_test(test_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
