@@ -21,8 +21,10 @@ static void name_temporary(char path[PATH_MAX]) {
 }
 
 static aorta_status make_temporary(const char *option, char path[PATH_MAX]) {
-    name_temporary(path);
-    if (mkdtemp(path)) return NULL;
+    char made[PATH_MAX];
+    name_temporary(made);
+    snprintf(path, PATH_MAX, "%s", made);
+    if (mkdtemp(made) && realpath(made, path)) return NULL;
     return AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place, or %s another)", path, strerror(errno), option);
 }
 

@@ -145,6 +145,29 @@ static void a_process_that_replaces_itself_has_two_files(void **state) {
     recording_close(&r);
 }
 
+static void closed_descriptors_cost_nothing_and_harm_nothing(void **state) {
+    (void)state;
+    struct recording r;
+    recording_open(&r);
+    recording_run(&r, "closing", 6, NULL);
+    assert_int_equal(r.result.exit_code, 6);
+    only_process(&r, AORTA_SPOOL_ENDED);
+    check_steps(r.record.traces.items[0], STEPS);
+    recording_close(&r);
+}
+
+static void a_daemon_that_becomes_another_user_is_recorded(void **state) {
+    (void)state;
+    const int user = geteuid() == 0 ? 65534 : 0;
+    struct recording r;
+    recording_open(&r);
+    recording_run(&r, "daemon", user, NULL);
+    assert_int_equal(r.result.exit_code, 0);
+    only_process(&r, AORTA_SPOOL_ENDED);
+    check_steps(r.record.traces.items[0], STEPS);
+    recording_close(&r);
+}
+
 static void ranks_are_those_of_the_environment(void **state) {
     (void)state;
     struct recording r;
@@ -582,6 +605,8 @@ int main(void) {
         cmocka_unit_test(workers_made_by_fork_are_recorded),
         cmocka_unit_test(a_process_with_several_gpus_is_recorded_whole),
         cmocka_unit_test(a_process_that_replaces_itself_has_two_files),
+        cmocka_unit_test(closed_descriptors_cost_nothing_and_harm_nothing),
+        cmocka_unit_test(a_daemon_that_becomes_another_user_is_recorded),
         cmocka_unit_test(ranks_are_those_of_the_environment),
         cmocka_unit_test(two_processes_of_one_rank_stay_separate),
         cmocka_unit_test(signals_leave_what_was_there),

@@ -6,8 +6,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { HIGHEST = 4000 }; /* of the descriptor's number */
 
 _Static_assert(sizeof(struct aorta_spool_head) == 80 && sizeof(struct aorta_spool_process) == 64 &&
                    sizeof(struct aorta_spool_text) == 16 && sizeof(struct aorta_spool_device) == 40 &&
@@ -27,6 +31,37 @@ static int write_all(int fd, const uint8_t *bytes, size_t length) {
         length -= (size_t)done;
     }
     return 0;
+}
+
+static bool is_ours(const struct aorta_spool *spool) {
+    struct stat info;
+    return spool->fd >= 0 && fstat(spool->fd, &info) == 0 && info.st_dev == spool->device &&
+           info.st_ino == spool->inode;
+}
+
+/* The lowest free number is what the program's next file gets, should it close ours: so ours is a high one. */
+static void move_up(struct aorta_spool *spool) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit)) return;
+    const int high = limit.rlim_cur < HIGHEST ? (int)limit.rlim_cur / 4 * 3 : HIGHEST;
+    int moved = fcntl(spool->fd, F_DUPFD_CLOEXEC, high);
+    if (moved < 0) return;
+    close(spool->fd);
+    spool->fd = moved;
+}
+
+/* False: the program has closed the file, and it cannot be opened again (another user now, another root). */
+static bool hold(struct aorta_spool *spool) {
+    if (is_ours(spool)) return true;
+    spool->fd = open(spool->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (is_ours(spool) && lseek(spool->fd, 0, SEEK_END) >= 0) {
+        move_up(spool);
+        return true;
+    }
+    if (spool->fd >= 0) close(spool->fd);
+    spool->fd = -1;
+    spool->stopped = true;
+    return false;
 }
 
 /* The head's place on the disk is taken from the start, so this works on a full one. */
@@ -60,7 +95,7 @@ static void stop(struct aorta_spool *spool, enum aorta_spool_state state, uint32
 }
 
 static void write_buffer(struct aorta_spool *spool) {
-    if (spool->fd < 0 || !spool->used) return;
+    if (spool->fd < 0 || !spool->used || !hold(spool)) return;
     sigset_t former;
     bool ours = hold_signal(&former);
     int error = write_all(spool->fd, spool->buffer, spool->used);
@@ -76,7 +111,7 @@ static void write_buffer(struct aorta_spool *spool) {
 }
 
 int aorta_spool_open(struct aorta_spool *spool, const char *directory, uint64_t limit) {
-    char path[4096];
+    struct stat info;
     spool->fd = -1;
     spool->used = 0;
     spool->stopped = false;
@@ -88,21 +123,26 @@ int aorta_spool_open(struct aorta_spool *spool, const char *directory, uint64_t 
     memcpy(spool->head.magic, AORTA_SPOOL_MAGIC, sizeof spool->head.magic);
     /* A process that replaces itself (exec) keeps its number. */
     for (int image = 0; spool->fd < 0 && image < 1000; image++) {
-        int length = snprintf(path, sizeof path, "%s/%d-%d" AORTA_SPOOL_SUFFIX, directory, (int)getpid(), image);
-        if (length >= (int)sizeof path) return ENAMETOOLONG;
-        spool->fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
+        int length =
+            snprintf(spool->path, sizeof spool->path, "%s/%d-%d" AORTA_SPOOL_SUFFIX, directory, (int)getpid(), image);
+        if (length >= (int)sizeof spool->path) return ENAMETOOLONG;
+        spool->fd = open(spool->path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (spool->fd < 0 && errno != EEXIST) return errno;
     }
     if (spool->fd < 0) return EEXIST;
-    int error = write_all(spool->fd, (const uint8_t *)&spool->head, sizeof spool->head);
+    int error = fstat(spool->fd, &info) ? errno : 0;
+    spool->device = info.st_dev;
+    spool->inode = info.st_ino;
+    if (!error) error = write_all(spool->fd, (const uint8_t *)&spool->head, sizeof spool->head);
+    move_up(spool);
     if (!error) return 0;
-    unlink(path);
+    unlink(spool->path);
     aorta_spool_forget(spool);
     return error;
 }
 
 void aorta_spool_forget(struct aorta_spool *spool) {
-    if (spool->fd >= 0) close(spool->fd);
+    if (is_ours(spool)) close(spool->fd);
     spool->fd = -1;
     spool->used = 0;
     spool->stopped = true;
@@ -115,7 +155,7 @@ void aorta_spool_close(struct aorta_spool *spool) {
 
 void aorta_spool_flush(struct aorta_spool *spool) {
     write_buffer(spool);
-    if (spool->fd >= 0) write_head(spool);
+    if (spool->fd >= 0 && hold(spool)) write_head(spool);
 }
 
 void aorta_spool_set_state(struct aorta_spool *spool, enum aorta_spool_state state, uint32_t result) {

@@ -1,5 +1,6 @@
 /* Writing a spool (formats/spool_format.h). One thread at a time. Failures end the recording and are written to the
- * head; nothing is printed, for the process belongs to somebody else. */
+ * head; nothing is printed, for the process belongs to somebody else. It may close descriptors that are not its own, as
+ * daemons do, and then have a file of its own under the number: each use checks that the file is ours still. */
 #ifndef AORTA_RECORD_INJECT_SPOOL_H
 #define AORTA_RECORD_INJECT_SPOOL_H
 
@@ -7,11 +8,15 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
-enum { AORTA_SPOOL_BUFFER = 256 << 10 };
+enum { AORTA_SPOOL_BUFFER = 256 << 10, AORTA_SPOOL_PATH = 4096 };
 
 struct aorta_spool {
-    int fd; /* -1: none */
+    int fd;       /* -1: none */
+    dev_t device; /* the file, whatever has its number now */
+    ino_t inode;
+    char path[AORTA_SPOOL_PATH];
     struct aorta_spool_head head;
     uint64_t limit; /* bytes of the file */
     bool stopped;   /* failed or full: records are dropped */

@@ -10,6 +10,7 @@
 #include "fake_cupti/fake_cupti.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -391,6 +393,60 @@ static int layers(int number) {
     return 0;
 }
 
+/* Files of the program's own take all numbers up to 5000, opened after it has closed what it does not know; true: at
+ * its end they hold what it wrote. */
+enum { OWN_FILES = 5000 };
+static void close_all_and_open(int files[OWN_FILES]) {
+    for (int fd = 3; fd < OWN_FILES + 3; fd++) close(fd);
+    char path[] = "/tmp/aorta_program_XXXXXX";
+    files[0] = mkstemp(path);
+    unlink(path);
+    if (write(files[0], "mine", 4) != 4) exit(85);
+    for (int i = 1; i < OWN_FILES; i++) files[i] = dup(files[0]);
+}
+
+static bool is_mine(int fd) {
+    char text[8];
+    return pread(fd, text, sizeof text, 0) == 4 && memcmp(text, "mine", 4) == 0;
+}
+
+/* Closes all descriptors in the middle of its work, as daemons do, and goes elsewhere. Its exit code: NUMBER when its
+ * own files are untouched. */
+static int closing(int number) {
+    static int files[OWN_FILES];
+    const struct rlimit many = {8192, 8192};
+    setrlimit(RLIMIT_NOFILE, &many);
+    start_all();
+    train(0, STEPS / 2, 0);
+    nap(300);
+    close_all_and_open(files);
+    if (chdir("/")) return 84;
+    train(STEPS / 2, STEPS / 2, 0);
+    nap(300);
+    return is_mine(files[0]) ? number : 83;
+}
+
+/* A daemon: forked twice, a session of its own, another directory, no descriptors; then it uses the GPU, and NUMBER is
+ * the user that it becomes meanwhile (0: stays). */
+static int daemon_of(int number) {
+    if (fork() != 0) {
+        nap(1500);
+        return 0;
+    }
+    setsid();
+    if (fork() != 0) _exit(0);
+    if (chdir("/")) _exit(1);
+    for (int fd = 0; fd < 256; fd++) close(fd);
+    for (int i = 0; i < 3; i++)
+        if (open("/dev/null", O_RDWR) < 0) _exit(1);
+    umask(0);
+    start_all();
+    train(0, STEPS / 2, 0);
+    if (number && setuid((uid_t)number)) _exit(1);
+    train(STEPS / 2, STEPS / 2, 0);
+    exit(0);
+}
+
 /* Leaves a child behind that goes on using the GPU. */
 static int left_behind(int number) {
     if (fork() == 0) {
@@ -504,6 +560,8 @@ static const struct {
     {"forked-late", forked_late},
     {"layers", layers},
     {"left-behind", left_behind},
+    {"closing", closing},
+    {"daemon", daemon_of},
 };
 
 int main(int argc, char **argv) {
