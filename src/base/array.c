@@ -19,6 +19,15 @@ bool aorta_array_grow(void *array, size_t *capacity, size_t count, size_t size) 
     return true;
 }
 
+bool aorta_array_extend(void *array, size_t *count, size_t wanted, size_t size) {
+    const size_t before = *count;
+    if (!aorta_array_fit(array, count, wanted, size)) return false;
+    char *items;
+    memcpy(&items, array, sizeof items);
+    if (*count > before) memset(items + before * size, 0, (*count - before) * size);
+    return true;
+}
+
 aorta_status aorta_array_reserve(void *array, size_t *capacity, size_t count, size_t size, const char *items) {
     if (aorta_array_fit(array, capacity, count, size)) return NULL;
     return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu %s", count, items);

@@ -1,6 +1,7 @@
 #include "base/interval.h"
 
 #include "base/array.h"
+#include "base/sort.h"
 
 #include <stdlib.h>
 
@@ -97,15 +98,8 @@ aorta_status aorta_intervals_subtract(struct aorta_intervals *a, struct aorta_in
 }
 
 size_t aorta_intervals_first_after(const struct aorta_intervals *set, int64_t time_ns) {
-    size_t low = 0, high = set->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (set->items[middle].end_ns <= time_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return aorta_count_until(set->items, set->count, sizeof *set->items, offsetof(struct aorta_interval, end_ns),
+                             time_ns);
 }
 
 int64_t aorta_intervals_within(const struct aorta_intervals *set, int64_t start_ns, int64_t end_ns) {

@@ -23,6 +23,25 @@ int aorta_by_int32(const void *left, const void *right);
 int aorta_by_int64(const void *left, const void *right);
 int aorta_by_double(const void *left, const void *right);
 
+/* Of items of `size` bytes, ascending by the int64 at `offset` in each: how many have less than the value, and how many
+ * have it at most. NULL for no items is fine. */
+static inline size_t aorta_count_before(const void *items, size_t count, size_t size, size_t offset, int64_t value) {
+    size_t low = 0, high = count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const void *at = (const char *)items + middle * size + offset;
+        if (*(const int64_t *)at < value)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static inline size_t aorta_count_until(const void *items, size_t count, size_t size, size_t offset, int64_t value) {
+    return value == INT64_MAX ? count : aorta_count_before(items, count, size, offset, value + 1);
+}
+
 /* Ascending; NULL for no values is fine. */
 void aorta_sort_int32(int32_t *values, size_t count);
 void aorta_sort_int64(int64_t *values, size_t count);

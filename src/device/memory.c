@@ -227,15 +227,10 @@ static void add_reserved(struct aorta_memory *memory, size_t bytes) {
 
 /* Of device memory. What finds no place is not recorded. */
 static void record_event(struct aorta_memory *memory, const struct block *block, int64_t bytes) {
-    enum { FIRST_EVENTS = 256, MOST_EVENTS = 65536 };
-    if (memory->event_count == memory->event_capacity) {
-        const size_t capacity = memory->event_capacity ? 2 * memory->event_capacity : FIRST_EVENTS;
-        struct aorta_memory_event *events =
-            capacity > MOST_EVENTS ? NULL : realloc(memory->events, capacity * sizeof *events);
-        if (!events) return;
-        memory->events = events;
-        memory->event_capacity = capacity;
-    }
+    enum { MOST_EVENTS = 65536 };
+    if (memory->event_count == MOST_EVENTS ||
+        !aorta_array_fit(&memory->events, &memory->event_capacity, memory->event_count + 1, sizeof *memory->events))
+        return;
     memory->events[memory->event_count++] = (struct aorta_memory_event){.time_ns = aorta_clock_ns(),
                                                                         .bytes = bytes,
                                                                         .address = (uint64_t)(uintptr_t)block->memory,

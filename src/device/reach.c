@@ -1,15 +1,9 @@
 #include "device/reach.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "base/array.h"
 
 bool aorta_reach_extend(struct reach *reach, size_t count) {
-    if (count <= reach->count) return true;
-    uint32_t *counts = realloc(reach->counts, count * sizeof *counts);
-    if (!counts) return false;
-    memset(counts + reach->count, 0, (count - reach->count) * sizeof *counts);
-    *reach = (struct reach){counts, count};
-    return true;
+    return aorta_array_extend(&reach->counts, &reach->count, count, sizeof *reach->counts);
 }
 
 bool aorta_reach_merge(struct reach *into, const struct reach *from) {

@@ -1,6 +1,7 @@
 #include "formats/measured.h"
 
 #include "base/array.h"
+#include "base/sort.h"
 #include "base/statistics.h"
 #include "timeline/builder.h"
 #include "timeline/texts.h"
@@ -276,14 +277,8 @@ static aorta_status add_shape(struct build *build, const struct aorta_range_info
 
 /* The launch that starts at this time. */
 static uint32_t launch_at(const struct aorta_trace *trace, int64_t time_ns) {
-    size_t low = 0, high = trace->call_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (trace->calls[middle].start_ns < time_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = aorta_count_before(trace->calls, trace->call_count, sizeof *trace->calls,
+                                    offsetof(struct aorta_trace_call, start_ns), time_ns);
     for (; low < trace->call_count && trace->calls[low].start_ns == time_ns; low++)
         if (trace->calls[low].kind == AORTA_CALL_LAUNCH || trace->calls[low].kind == AORTA_CALL_GRAPH_LAUNCH)
             return (uint32_t)low;

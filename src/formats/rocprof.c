@@ -165,17 +165,8 @@ static void remember_launch(struct aorta_rocprof *rocprof, int64_t correlation) 
     if (correlation < 0 || correlation > HIGHEST_ID) return;
     size_t byte = (size_t)correlation / 8;
     struct rocprof_rows *bits = &rocprof->launched;
-    while (byte >= bits->count) {
-        size_t count = bits->count ? bits->count * 2 : 4096;
-        unsigned char *items = realloc(bits->items, count);
-        if (!items) {
-            rocprof->failed = true;
-            return;
-        }
-        memset(items + bits->count, 0, count - bits->count);
-        bits->items = items;
-        bits->count = bits->capacity = count;
-    }
+    rocprof->failed |= !aorta_array_extend(&bits->items, &bits->count, byte + 1, 1);
+    if (rocprof->failed) return;
     ((unsigned char *)bits->items)[byte] |= (unsigned char)(1 << correlation % 8);
 }
 

@@ -4,6 +4,7 @@
  * functions then. A tracer starts and stops what was configured. Two facts come from the thread that launches: the
  * launch's number, which the library asks for and gives back with the record, and the stream that HIP works on. Neither
  * nodes of graphs nor hardware queues beyond HSA's are known. */
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/intern.h"
 #include "device/gpu.h"
@@ -114,16 +115,7 @@ static aorta_status check(const char *call, uint32_t result) {
 static void on_symbol(const struct aorta_rocprofiler_symbol *symbol) {
     if (symbol->kernel >= KERNEL_LIMIT || !symbol->name) return;
     pthread_mutex_lock(&process.lock);
-    if (symbol->kernel >= process.kernel_count) {
-        const size_t count = 2 * symbol->kernel + 64;
-        const char **kernels = realloc(process.kernels, count * sizeof *kernels);
-        if (kernels) {
-            memset(kernels + process.kernel_count, 0, (count - process.kernel_count) * sizeof *kernels);
-            process.kernels = kernels;
-            process.kernel_count = count;
-        }
-    }
-    if (symbol->kernel < process.kernel_count)
+    if (aorta_array_extend(&process.kernels, &process.kernel_count, symbol->kernel + 1, sizeof *process.kernels))
         process.kernels[symbol->kernel] = aorta_intern(&process.names, symbol->name);
     pthread_mutex_unlock(&process.lock);
 }
@@ -156,16 +148,10 @@ static int on_request(uint64_t thread, uint64_t context, uint32_t kind, int32_t 
 }
 
 static struct aorta_activity_record *add_record(void) {
-    if (process.count == process.capacity) {
-        const size_t capacity = process.capacity ? 2 * process.capacity : 4096;
-        struct aorta_activity_record *records =
-            capacity > RECORD_LIMIT ? NULL : realloc(process.records, capacity * sizeof *records);
-        if (!records) {
-            process.dropped++;
-            return NULL;
-        }
-        process.records = records;
-        process.capacity = capacity;
+    if (process.count == RECORD_LIMIT ||
+        !aorta_array_fit(&process.records, &process.capacity, process.count + 1, sizeof *process.records)) {
+        process.dropped++;
+        return NULL;
     }
     struct aorta_activity_record *record = &process.records[process.count++];
     memset(record, 0, sizeof *record);

@@ -150,15 +150,7 @@ static bool wait_for_own(struct host *host, uint32_t call) {
 }
 
 static uint32_t begun_until(const struct host *host, int64_t time_ns) {
-    uint32_t low = 0, high = host->begun;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (host->begun_ns[middle] <= time_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return (uint32_t)aorta_count_until(host->begun_ns, host->begun, sizeof *host->begun_ns, 0, time_ns);
 }
 
 static bool queue_full(const struct host *host, uint32_t call) {

@@ -3,6 +3,7 @@
  * A span begins after the one before it on its stream, after its launch, and after what the file says it waits for.
  * Where none of these explains the beginning, it is inferred: what ended last before it and was launched before it. The
  * edge that explains best takes the recorded lag, the others what is usual for them. */
+#include "base/sort.h"
 #include "replay/graph_build_internal.h"
 
 #include <stdlib.h>
@@ -101,17 +102,11 @@ static bool share_queue(const struct aorta_replay_span *a, const struct aorta_re
 static bool event_between(const struct spans *spans, const struct aorta_replay_span *span,
                           const struct aorta_replay_span *other) {
     const struct aorta_replay_rank *rows = spans->rows;
-    uint32_t low = 0, high = rows->event_wait_count;
-    if (!high || span->launch == AORTA_GRAPH_NONE || other->launch == AORTA_GRAPH_NONE) return high > 0;
+    const size_t count = rows->event_wait_count;
+    if (!count || span->launch == AORTA_GRAPH_NONE || other->launch == AORTA_GRAPH_NONE) return count > 0;
     int64_t from_ns = spans->calls[other->launch].start_ns, to_ns = spans->calls[span->launch].start_ns;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (rows->event_waits[middle] <= from_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < rows->event_wait_count && rows->event_waits[low] < to_ns;
+    const size_t next = aorta_count_until(rows->event_waits, count, sizeof *rows->event_waits, 0, from_ns);
+    return next < count && rows->event_waits[next] < to_ns;
 }
 
 /* What a span waits for on another stream says what kind of waiting it is. What the file says is no matter of queues.

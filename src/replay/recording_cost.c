@@ -159,15 +159,7 @@ static double at_most(double value, double most) {
 
 /* The spread of the step that the moment is in. */
 static struct spread *spread_at(const struct aorta_recording_cost *cost, int64_t time_ns) {
-    size_t step = 0, high = cost->step_count; /* steps that begin until then */
-    while (step < high) {
-        const size_t middle = step + (high - step) / 2;
-        if (cost->step_ns[middle] <= time_ns)
-            step = middle + 1;
-        else
-            high = middle;
-    }
-    return &cost->spreads[step];
+    return &cost->spreads[aorta_count_until(cost->step_ns, cost->step_count, sizeof *cost->step_ns, 0, time_ns)];
 }
 
 static void add_spread(const struct aorta_recording_cost *cost, int64_t time_ns, double value_ns, double fast_ns) {
@@ -353,15 +345,8 @@ static bool fill_lane(const struct building *building, size_t first, size_t end,
 
 /* The first stamp at or after the moment; their number: none. */
 static size_t stamp_from(const struct lane *lane, int64_t time_ns) {
-    size_t low = 0, high = lane->count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (lane->stamps[middle].time_ns < time_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return aorta_count_before(lane->stamps, lane->count, sizeof *lane->stamps, offsetof(struct stamp, time_ns),
+                              time_ns);
 }
 
 /* A thread that is silent while another one works waits for it: its own time begins with the other's last stamp. */

@@ -24,10 +24,9 @@ static int rank_of_name(const char *name) {
     return strcmp(name, expected) == 0 ? rank : -1;
 }
 
-static aorta_status add_rank(struct aorta_run *run, int rank) {
-    int *grown = realloc(run->ranks, (run->rank_count + 1) * sizeof *grown);
-    if (!grown) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", run->rank_count + 1);
-    run->ranks = grown;
+static aorta_status add_rank(struct aorta_run *run, size_t *capacity, int rank) {
+    if (rank < 0) return NULL;
+    AORTA_TRY(aorta_array_reserve(&run->ranks, capacity, run->rank_count + 1, sizeof *run->ranks, "ranks"));
     run->ranks[run->rank_count++] = rank;
     return NULL;
 }
@@ -37,8 +36,9 @@ static aorta_status find_files(struct aorta_run *run) {
     if (!directory)
         return AORTA_ERROR(AORTA_USAGE, "cannot read the run directory %s: %s", run->directory, strerror(errno));
     aorta_status status = NULL;
+    size_t capacity = 0;
     for (struct dirent *entry; !status && (entry = readdir(directory));)
-        if (rank_of_name(entry->d_name) >= 0) status = add_rank(run, rank_of_name(entry->d_name));
+        status = add_rank(run, &capacity, rank_of_name(entry->d_name));
     closedir(directory);
     if (!status && run->rank_count == 0)
         status = AORTA_ERROR(AORTA_USAGE,
@@ -154,10 +154,8 @@ static aorta_status read_on(struct window *window, const struct file *file, size
         if (capacity > most)
             return AORTA_ERROR(AORTA_FORMAT, "%s:%lld (line starts at byte %lld): the line is longer than %zu MiB",
                                file->path, (long long)file->line + 1, (long long)file->offset, most >> 20);
-        char *bytes = realloc(window->bytes, capacity);
-        if (!bytes) return AORTA_ERROR(AORTA_MEMORY, "no memory for a line of %zu bytes of %s", capacity, file->path);
-        window->bytes = bytes;
-        window->capacity = capacity;
+        if (!aorta_array_fit(&window->bytes, &window->capacity, capacity, 1))
+            return AORTA_ERROR(AORTA_MEMORY, "no memory for a line of %zu bytes of %s", capacity, file->path);
     }
     AORTA_TRY(aorta_source_read(window->source, window->bytes + window->end, window->capacity - window->end, got));
     window->end += *got;

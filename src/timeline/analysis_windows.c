@@ -2,6 +2,7 @@
  * on the host to the first start of the next step's; the last one to the end of what was launched in it, as does each
  * one where steps are iterations measured one by one: what lies between those is left out. What runs across a cut
  * counts on each side with the part that lies there, so that windows add up to the whole. */
+#include "base/sort.h"
 #include "timeline/analysis_internal.h"
 
 #include <stdlib.h>
@@ -14,14 +15,8 @@ struct reach {
 
 /* The step whose host range holds the time; step_count: none. Steps are sorted and do not overlap. */
 static size_t step_at(const struct aorta_trace *trace, int64_t time_ns) {
-    size_t low = 0, high = trace->step_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (trace->steps[middle].start_ns <= time_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = aorta_count_until(trace->steps, trace->step_count, sizeof *trace->steps,
+                                   offsetof(struct aorta_trace_step, start_ns), time_ns);
     return low && time_ns < trace->steps[low - 1].end_ns ? low - 1 : trace->step_count;
 }
 
@@ -250,13 +245,7 @@ size_t aorta_trace_window_of(const struct aorta_trace_step_map *map, const struc
         size_t window = aorta_trace_window_at(map, rank->trace->calls[work->call].start_ns);
         if (window != SIZE_MAX) return window;
     }
-    size_t low = 0, high = rank->window_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (rank->windows[middle].end_ns <= work->start_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = aorta_count_until(rank->windows, rank->window_count, sizeof *rank->windows,
+                                   offsetof(struct aorta_trace_window, end_ns), work->start_ns);
     return low < rank->window_count ? low : rank->window_count - 1;
 }

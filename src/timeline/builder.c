@@ -135,16 +135,9 @@ uint32_t aorta_trace_builder_text(struct aorta_trace_builder *builder, const cha
 /* NULL (and failed) when memory is exhausted. Valid until the next text is added. */
 static struct trace_meaning *meaning_of(struct aorta_trace_builder *builder, uint32_t text) {
     if (builder->failed) return NULL;
-    if (text >= builder->meaning_count) {
-        size_t count = builder->trace->texts->capacity;
-        struct trace_meaning *meanings = realloc(builder->meanings, count * sizeof *meanings);
-        if (!meanings) {
-            builder->failed = true;
-            return NULL;
-        }
-        memset(meanings + builder->meaning_count, 0, (count - builder->meaning_count) * sizeof *meanings);
-        builder->meanings = meanings;
-        builder->meaning_count = count;
+    if (!aorta_array_extend(&builder->meanings, &builder->meaning_count, (size_t)text + 1, sizeof *builder->meanings)) {
+        builder->failed = true;
+        return NULL;
     }
     return &builder->meanings[text];
 }

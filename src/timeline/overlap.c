@@ -1,6 +1,7 @@
 /* One sweep over the sorted starts and ends cuts the iteration into cells in which the set of running operations does
  * not change; every figure is a sum over cells. */
 #include "timeline/overlap.h"
+#include "base/sort.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -213,15 +214,10 @@ static void active_free(struct active *active) {
 
 /* How many have begun of those that end at this time or before. */
 static size_t begun_until(const struct active *active, int64_t end_ns) {
-    size_t low = 0, high = active->total, count = 0;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (active->ends[middle].time_ns <= end_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (size_t i = low; i; i -= i & -i) count += active->counts[i];
+    const size_t until =
+        aorta_count_until(active->ends, active->total, sizeof *active->ends, offsetof(struct mark, time_ns), end_ns);
+    size_t count = 0;
+    for (size_t i = until; i; i -= i & -i) count += active->counts[i];
     return count;
 }
 

@@ -42,6 +42,21 @@ static void test_array_without_memory(void **state) {
     free(items);
 }
 
+/* Indexed by numbers: 2 of [0 0 7], then 40 is asked for: what lies between is zero, what was there stays. */
+static void test_array_by_number(void **state) {
+    (void)state;
+    uint32_t *items = NULL;
+    size_t count = 0;
+    assert_true(aorta_array_extend(&items, &count, 3, sizeof *items));
+    items[2] = 7;
+    assert_true(aorta_array_extend(&items, &count, 41, sizeof *items));
+    assert_true(count >= 41);
+    for (size_t i = 0; i < count; i++) assert_int_equal(items[i], i == 2 ? 7 : 0);
+    assert_false(aorta_array_extend(&items, &count, SIZE_MAX / 2, sizeof *items));
+    assert_int_equal(items[2], 7);
+    free(items);
+}
+
 /* Keys of which many share a slot: key % 4 is the hash. */
 static uint64_t crowded_hash(const void *of, uint32_t number) {
     const int64_t *keys = of;
@@ -91,6 +106,26 @@ static void test_orders(void **state) {
     assert_true(aorta_order_uint64(UINT64_MAX, 1) > 0); /* as signed numbers it would be less */
 }
 
+/* Items by time 10, 20, 20, 20, 30:     before  20: 1, until 20: 4 */
+static void test_count_before(void **state) {
+    (void)state;
+    const struct {
+        char name;
+        int64_t time;
+    } items[] = {{'a', 10}, {'b', 20}, {'c', 20}, {'d', 20}, {'e', 30}};
+    const size_t size = sizeof *items, offset = (size_t)((const char *)&items[0].time - (const char *)items);
+    assert_int_equal(aorta_count_before(items, 5, size, offset, 20), 1);
+    assert_int_equal(aorta_count_until(items, 5, size, offset, 20), 4);
+    for (int64_t time = 0; time < 40; time++) {
+        size_t before = 0, until = 0;
+        for (int i = 0; i < 5; i++) before += items[i].time < time, until += items[i].time <= time;
+        assert_int_equal(aorta_count_before(items, 5, size, offset, time), before);
+        assert_int_equal(aorta_count_until(items, 5, size, offset, time), until);
+    }
+    assert_int_equal(aorta_count_until(items, 5, size, offset, INT64_MAX), 5);
+    assert_int_equal(aorta_count_before(NULL, 0, size, offset, 20), 0);
+}
+
 /* Texts that differ in one byte, in length, or by trailing zeros have different hashes. */
 static void test_hash(void **state) {
     (void)state;
@@ -113,8 +148,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_array_grows),
         cmocka_unit_test(test_array_without_memory),
+        cmocka_unit_test(test_array_by_number),
         cmocka_unit_test(test_table_finds_what_was_added),
         cmocka_unit_test(test_orders),
+        cmocka_unit_test(test_count_before),
         cmocka_unit_test(test_hash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
