@@ -217,6 +217,23 @@ static void step_line(const struct aorta_trace_analysis *analysis, struct aorta_
     if (sentence) aorta_text_puts(out, sentence);
 }
 
+/* What lies before the first step that counts, where it is more than a little. */
+static void startup_line(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank, int width,
+                         struct aorta_text *sentence, struct aorta_text *out) {
+    static const double much = 0.05; /* of the rank's span */
+    size_t first = 0;
+    while (first < rank->window_count && !aorta_trace_window_counts(analysis, &rank->windows[first])) first++;
+    if (!analysis->stepped || first == rank->window_count) return;
+    const int64_t before_ns = rank->windows[first].start_ns - rank->figures.start_ns;
+    if ((double)before_ns < much * (double)rank->figures.span_ns) return;
+    aorta_text_printf(sentence, "left out of the steps: the first %.3f of %.3f ms", ms(before_ns),
+                      ms(rank->figures.span_ns));
+    if (analysis->warmup)
+        aorta_text_printf(sentence, ", %s in them", aorta_counted((long long)analysis->warmup, "warm-up step").text);
+    aorta_text_puts(sentence, ": start-up, compilation, autotuning");
+    put_sentence(sentence, width, out);
+}
+
 void aorta_trace_report_text(const struct aorta_trace_report *report, int width, struct aorta_text *out) {
     const struct aorta_trace_analysis *analysis = report->analysis;
     const struct aorta_trace_rank *rank = busiest(analysis);
@@ -227,6 +244,7 @@ void aorta_trace_report_text(const struct aorta_trace_report *report, int width,
     alignment_line(analysis, &sentence);
     if (sentence.length) put_sentence(&sentence, width, out);
     step_line(analysis, out);
+    if (!analysis->measured) startup_line(analysis, rank, width, &sentence, out);
     if (analysis->rank_count > 1) aorta_text_printf(out, "\nrank %d, the busiest:\n", rank->rank);
     table_lines(analysis, &aorta_table_work, rank, NULL, KERNEL_COLUMNS, KERNELS_SHOWN, width, out);
     table_lines(analysis, &aorta_table_collectives, rank, NULL, COLLECTIVE_COLUMNS, COLLECTIVES_SHOWN, width, out);

@@ -5,13 +5,16 @@
 
 enum {
     FEWEST_STEPS = 3,
-    FEWEST_KERNELS = 4, /* of a step: below that anything repeats */
+    FEWEST_KERNELS = 4, /* of a step: below that anything repeats, and only the end of a recording shows a loop, */
+    FEWEST_SHORT = 20,  /* of so many steps, */
+    MOST_AFTER = 8,     /* with so many other kernels behind it */
     CANDIDATES = 16,
     SAMPLES = 16 /* steps whose idle times are looked at */
 };
 static const double REGULAR_SHARE = 0.5; /* of what lies between the first and the last step that must repeat */
 static const double LEAST_SHARE = 0.05;  /* of the recording: a long start-up is no reason to find nothing */
 static const double EQUAL_SHARE = 0.95;  /* of the kernels of two steps */
+static const double SHORT_SHARE = 0.01;  /* of the recording that a loop of few kernels must be */
 
 /* The kernels of the stream of compute, in order. */
 struct sequence {
@@ -267,6 +270,56 @@ static aorta_status make_steps(const struct sequence *sequence, const struct anc
     return NULL;
 }
 
+/* ---- loops of few kernels ---- */
+
+/* How many of the kernels before `end` are those of `period` places before them. */
+static size_t repeated_before(const struct sequence *sequence, size_t end, size_t period) {
+    size_t count = 0;
+    while (count + period < end && name_at(sequence, end - 1 - count) == name_at(sequence, end - 1 - count - period))
+        count++;
+    return count;
+}
+
+/* The loop of few kernels that the recording ends with: what comes before it, autotuning for example, may repeat as
+ * well. Its steps lie between *begin and *end; 0: there is none. */
+static size_t find_short_loop(const struct sequence *sequence, size_t *begin, size_t *end) {
+    size_t best = 0, longest = 0;
+    for (size_t after = 0; after <= MOST_AFTER && after < sequence->count; after++) {
+        const size_t last = sequence->count - after;
+        for (size_t period = 1; period < FEWEST_KERNELS; period++) {
+            const size_t length = (repeated_before(sequence, last, period) / period + 1) * period;
+            if (length < FEWEST_SHORT * period || length <= longest) continue;
+            best = period;
+            longest = length;
+            *begin = last - length;
+            *end = last;
+        }
+    }
+    return (double)longest >= SHORT_SHARE * (double)sequence->count ? best : 0;
+}
+
+static aorta_status make_short_steps(const struct sequence *sequence, struct aorta_trace_step **rows,
+                                     size_t *row_count) {
+    size_t begin = 0, end = 0, count = 0;
+    const size_t period = find_short_loop(sequence, &begin, &end);
+    if (!period) return NULL;
+    const size_t limit = (end - begin) / period;
+    struct steps steps = {.begins = calloc(limit + 1, sizeof *steps.begins)};
+    *rows = calloc(limit + 1, sizeof **rows);
+    if (!steps.begins || !*rows) {
+        free(steps.begins);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", limit);
+    }
+    for (size_t at = begin; count < limit; at += period) steps.begins[count++] = (uint32_t)at;
+    const size_t shift = behind_idle(sequence, steps.begins + 1, count - 1, period); /* the first follows other work */
+    for (size_t i = 0; i < count; i++) steps.begins[i] += (uint32_t)shift;
+    while (count && steps.begins[count - 1] >= sequence->count) count--;
+    steps.count = count;
+    *row_count = fill(sequence, &(struct anchor){.period = period}, &steps, *rows);
+    free(steps.begins);
+    return NULL;
+}
+
 /* The steps of one trace; *count 0 when nothing repeats. The caller frees *rows. */
 static aorta_status find_steps(const struct aorta_trace *trace, struct aorta_trace_step **rows, size_t *count) {
     struct sequence sequence;
@@ -279,7 +332,8 @@ static aorta_status find_steps(const struct aorta_trace *trace, struct aorta_tra
     if (!status && (!anchors || !gaps)) status = AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps");
     if (!status) {
         for (uint32_t name = 0; name < sequence.name_count; name++) anchors[name] = measure(&sequence, name, gaps);
-        if (choose(&sequence, anchors, &chosen)) status = make_steps(&sequence, &chosen, rows, count);
+        const bool found = choose(&sequence, anchors, &chosen);
+        status = found ? make_steps(&sequence, &chosen, rows, count) : make_short_steps(&sequence, rows, count);
     }
     free(anchors);
     free(gaps);

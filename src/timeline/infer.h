@@ -19,6 +19,9 @@ AORTA_MUST_USE aorta_status aorta_trace_check_step_range(const char *step_range)
  * the time; what they divide must then also be equal, kernel by kernel. A step begins behind the optimizer's last
  * kernel, or else where the device was idle longest.
  *
+ * A loop of one to three kernels counts where the recording ends with it, twenty times at least, and no longer one
+ * shows.
+ *
  * Gives traces without steps those that repetition shows, three at least. Of several traces with device work all or
  * none get steps; a step has the same number in all of them, as far as their times show. Nothing happens where nothing
  * repeats. AORTA_MEMORY. */

@@ -116,12 +116,78 @@ static void chosen_steps_are_no_warmup(void **state) {
     end(&run);
 }
 
+/* A kernel is compiled for 1754 ms and runs 400 times, 46 us each:
+ *
+ *   |normal| ______ compiles ______ |soft|soft|soft| ... 400
+ */
+static void a_loop_of_one_kernel_has_steps(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct sample_kineto sample;
+    struct aorta_text text = {0};
+    sample_kineto_begin(&sample, 0, 1);
+    sample_kineto_kernel(&sample, "normal", 7, 1000, 1010, 40, "");
+    for (int i = 0; i < 400; i++) sample_kineto_kernel(&sample, "soft", 7, 1755050 + 6 * i, 1755060 + 47 * i, 46, "");
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    assert_int_equal(run.analysis.ranks[0].steps + run.analysis.warmup, 399); /* of the last the end is not known */
+    assert_float_equal(run.verdict.step_ms_p50, 0.047, 1e-9);
+    assert_float_equal(run.verdict.idle_ms, 0.001, 1e-4);
+    print(&run, &text);
+    assert_null(strstr(text.data, "pause"));
+    assert_non_null(strstr(text.data, "left out of the steps: the first 1754.097 of "));
+    aorta_text_free(&text);
+    end(&run);
+}
+
+/* 300 pairs of a fill and a product while the best of its variants is looked for; then the program: a product and a
+ * softmax, 100 times. */
+static void autotuning_is_no_step(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct sample_kineto sample;
+    double at_us = 1000;
+    sample_kineto_begin(&sample, 0, 1);
+    for (int i = 0; i < 800; i++, at_us += 150) {
+        const bool tries = i < 600;
+        sample_kineto_kernel(&sample,
+                             i % 2   ? "mm"
+                             : tries ? "fill"
+                                     : "softmax",
+                             7, at_us, at_us + 10, tries ? 80 : 40, "");
+    }
+    sample_kineto_kernel(&sample, "sum", 7, at_us, at_us + 10, 5, "");
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    assert_true(run.analysis.ranks[0].steps >= 98 && run.analysis.ranks[0].steps <= 100);
+    assert_float_equal(run.verdict.compute_ms, 0.08, 1e-9);
+    end(&run);
+}
+
+/* 20 steps of 50 equal kernels and another one are these 20 steps. */
+static void equal_kernels_in_a_step_are_no_steps(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct sample_kineto sample;
+    double at_us = 1000;
+    sample_kineto_begin(&sample, 0, 1);
+    for (int i = 0; i < 20 * 51; i++, at_us += 20)
+        sample_kineto_kernel(&sample, i % 51 ? "layer" : "input", 7, at_us, at_us + 10, 10, "");
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    assert_float_equal(run.verdict.step_ms_p50, 51 * 0.02, 1e-9);
+    end(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(compilation_is_no_pause_of_the_host),
         cmocka_unit_test(what_recurs_is_no_warmup),
         cmocka_unit_test(a_late_pause_is_no_warmup),
         cmocka_unit_test(chosen_steps_are_no_warmup),
+        cmocka_unit_test(a_loop_of_one_kernel_has_steps),
+        cmocka_unit_test(autotuning_is_no_step),
+        cmocka_unit_test(equal_kernels_in_a_step_are_no_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
