@@ -7,8 +7,8 @@ const link = (one) => (one ? `${brief(one.latency_us)} µs, ${known(one.bandwidt
 
 function headline(results) {
   const { limit, steps, recorded_ranks: recorded } = results, same = steps.find((row) => row.ranks === recorded), most = steps[steps.length - 1];
-  const changed = same && Math.abs(same.step_ms / results.measured_ms - 1) > 1e-6 ? `The recorded step of ${ms(results.measured_ms)} takes ${ms(same.step_ms)} with these resources. ` : "";
-  if (steps.length < 2) return changed || `The recorded step takes ${ms(results.measured_ms)}, and nothing was changed.`;
+  const changed = same && Math.abs(same.step_ms / results.replayed_ms - 1) > 1e-6 ? `The step of ${ms(results.replayed_ms)}${results.unrecorded_ms ? " without its recording" : ""} takes ${ms(same.step_ms)} with these resources. ` : "";
+  if (steps.length < 2) return changed || `The step takes ${ms(results.replayed_ms)}${results.unrecorded_ms ? " without its recording" : ""}, and nothing was changed.`;
   const cost = limit.collective ? `; ${spaced(limit.collective)} costs most there: ${ms(limit.more_ms)} more, most of it by ${limit.by}` : "";
   const at = steps.find((row) => row.ranks === limit.ranks) ?? most;
   return `${changed}${limit.scales ? `It scales to ${limit.ranks} ranks: efficiency is ${percent(at.efficiency)} there` : `Scaling stops at ${limit.ranks} ranks: efficiency is ${percent(at.efficiency)}`}${cost}.`;
@@ -25,16 +25,16 @@ export function whatifPage(data) {
   return {
     title: "The recorded step with other resources", subtitle: `whatif, ${results.recorded_ranks} recorded ranks`,
     sections: [
-      section("verdict", "Verdict", element("p", { class: "headline" }, headline(results)), figures([["recorded step", ms(results.measured_ms)], ["step with these resources", ms(first?.step_ms)],
+      section("verdict", "Verdict", element("p", { class: "headline" }, headline(results)), figures([[results.unrecorded_ms ? "step without its recording" : "recorded step", ms(results.replayed_ms)], ["step with these resources", ms(first?.step_ms)],
         ...(steps.length > 1 ? [[`step of ${steps[steps.length - 1].ranks} ranks`, ms(steps[steps.length - 1].step_ms)], ["its efficiency", percent(steps[steps.length - 1].efficiency)]] : []),
         ["of the critical path unexplained", percent(results.unexplained_share)]])),
       section("steps", "What a step takes", stack("Step: exposed communication, and all else", [
-        { name: "recorded", parts: { "all of it": results.measured_ms } },
+        { name: results.unrecorded_ms ? "now" : "recorded", parts: { "all of it": results.replayed_ms } },
         ...steps.map((row) => ({ name: `${row.ranks} ranks`, parts: { "compute, copies and waiting": row.step_ms - row.exposed_comm_ms, "exposed communication": row.exposed_comm_ms } }))]),
       pair(over("Efficiency: step of the recorded ranks over this step; below 80% scaling stops", "share", [["efficiency", "efficiency"]], { yAxis: { min: 0, max: 1, axisLabel: { formatter: (value) => percent(value) } } }),
         over("Communication of a step", "ms", [["all", "comm_ms"], ["exposed", "exposed_comm_ms"]])),
       table("Steps", [{ title: "ranks", value: (row) => row.ranks }, { title: "step ms", value: (row) => row.step_ms }, { title: "communication ms", value: (row) => row.comm_ms }, { title: "exposed ms", value: (row) => row.exposed_comm_ms },
-        { title: "efficiency", value: (row) => row.efficiency, show: (row) => percent(row.efficiency) }, { title: "of recorded", value: (row) => row.step_ms / results.measured_ms, show: (row) => percent(row.step_ms / results.measured_ms) },
+        { title: "efficiency", value: (row) => row.efficiency, show: (row) => percent(row.efficiency) }, { title: "of replayed", value: (row) => row.step_ms / results.replayed_ms, show: (row) => percent(row.step_ms / results.replayed_ms) },
         { title: "asked for", value: (row) => (row.asked ? "yes" : "") }], steps)),
       section("assumptions", "Assumed", ...results.assumptions.map((text) => note(text))),
       section("configuration", "Resources", table("Resources", [{ title: "", value: (row) => row[0] }, { title: "value", value: (row) => String(row[1]) }], settings)),

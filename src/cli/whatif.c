@@ -270,10 +270,7 @@ static aorta_status fill(struct whatif_page *page, const struct request *request
         .ranks = recorded, .network = page->whatif->recorded, .compute = 1, .copies = 1};
     struct aorta_whatif_step step;
     AORTA_TRY(aorta_whatif_run(page->whatif, &unchanged, &step));
-    if (page->remedies.set)
-        page->replayed_ns = page->remedies.before_ns;
-    else
-        page->replayed_ns = step.step_ns;
+    if (!page->remedies.set) page->replayed_ns = step.step_ns;
     int most = request->rank_count ? request->ranks[request->rank_count - 1] : recorded;
     AORTA_TRY(add_row(page, recorded, true));
     for (size_t i = 0; i < request->rank_count; i++) AORTA_TRY(add_row(page, request->ranks[i], true));
@@ -297,24 +294,24 @@ static aorta_status print(const struct whatif_page *page, const struct whatif_ar
     return status;
 }
 
+/* Of the page the remedies, what the recording cost and, with remedies, the step without them. */
 static aorta_status replay(const struct aorta_graph *graph, const struct aorta_whatif_collectives *collectives,
                            const struct whatif_arguments *arguments, const struct request *request,
-                           struct whatif_remedies remedies) {
+                           struct whatif_page *page) {
     enum { DOUBLINGS = 32 };
     struct aorta_whatif whatif;
     AORTA_TRY(aorta_whatif_begin(graph, collectives, (int)arguments->ranks_per_node, request->latency_ns, &whatif));
     AORTA_TRY(check_link(&whatif, request));
-    struct whatif_page page = {.whatif = &whatif,
-                               .resources = resources_of(&whatif, request),
-                               .path = aorta_graph_critical(graph),
-                               .remedies = remedies,
-                               .bandwidth_given = request->ns_per_byte >= 0,
-                               .latency_given = request->latency_ns >= 0,
-                               .rows = calloc(request->rank_count + DOUBLINGS, sizeof *page.rows)};
-    if (!page.rows) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu rows", request->rank_count);
-    aorta_status status = fill(&page, request);
-    if (!status) status = print(&page, arguments);
-    free(page.rows);
+    page->whatif = &whatif;
+    page->resources = resources_of(&whatif, request);
+    page->path = aorta_graph_critical(graph);
+    page->bandwidth_given = request->ns_per_byte >= 0;
+    page->latency_given = request->latency_ns >= 0;
+    page->rows = calloc(request->rank_count + DOUBLINGS, sizeof *page->rows);
+    if (!page->rows) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu rows", request->rank_count);
+    aorta_status status = fill(page, request);
+    if (!status) status = print(page, arguments);
+    free(page->rows);
     return status;
 }
 
@@ -328,16 +325,15 @@ struct task {
 static aorta_status replay_trace(const struct aorta_trace_analysis *analysis, const struct task *task) {
     struct aorta_trace_graph built;
     struct aorta_whatif_collectives collectives;
-    struct whatif_remedies remedies = {.set = task->request->remedies};
+    struct whatif_page page = {.remedies = {.set = task->request->remedies}};
     AORTA_TRY(aorta_trace_graph_make(analysis, &built));
     aorta_status status = aorta_whatif_of_trace(analysis, &built, &collectives);
     if (!status) {
-        struct aorta_unrecorded unrecorded;
-        if (remedies.set) status = aorta_trace_graph_unrecord(&built, &unrecorded); /* as the verdict's gains */
-        if (!status && remedies.set)
-            status =
-                aorta_verdict_apply_remedies(analysis, &built, remedies.set, &remedies.before_ns, &remedies.saved_ns);
-        if (!status) status = replay(&built.graph, &collectives, task->arguments, task->request, remedies);
+        status = aorta_trace_graph_unrecord(&built, &page.unrecorded); /* as the verdict's gains */
+        if (!status && page.remedies.set)
+            status = aorta_verdict_apply_remedies(analysis, &built, page.remedies.set, &page.replayed_ns,
+                                                  &page.remedies.saved_ns);
+        if (!status) status = replay(&built.graph, &collectives, task->arguments, task->request, &page);
         aorta_whatif_collectives_free(&collectives);
     }
     aorta_trace_graph_free(&built);

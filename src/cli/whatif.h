@@ -3,6 +3,7 @@
 #define AORTA_CLI_WHATIF_H
 
 #include "base/json.h"
+#include "replay/unrecorded.h"
 #include "replay/whatif.h"
 #include "roofline/remedies.h"
 
@@ -18,15 +19,15 @@ struct whatif_row {
 
 /* Remedies of compute that the graph has. */
 struct whatif_remedies {
-    uint32_t set;     /* aorta_remedy_bit of each; 0: none */
-    double before_ns; /* the step replayed without them */
-    double saved_ns;  /* kernel time a step, mean over ranks */
+    uint32_t set;    /* aorta_remedy_bit of each; 0: none */
+    double saved_ns; /* kernel time a step, mean over ranks */
 };
 
 struct whatif_page {
     const struct aorta_whatif *whatif;
     struct aorta_whatif_resources resources; /* but for the ranks */
     struct aorta_graph_path path;            /* of the recording */
+    struct aorta_unrecorded unrecorded;      /* what the recording cost; the graph is without it where that is known */
     double replayed_ns;                      /* step with nothing changed */
     struct whatif_remedies remedies;
     bool bandwidth_given, latency_given;

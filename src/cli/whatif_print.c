@@ -24,6 +24,10 @@ static bool crosses_nodes(const struct whatif_page *page) {
     return most_ranks(page) > page->resources.network.ranks_per_node;
 }
 
+static double measured_ns(const struct whatif_page *page) {
+    return page->unrecorded.known ? page->unrecorded.recorded_ns : page->whatif->measured_ns;
+}
+
 /* ---- assumptions ---- */
 
 typedef void (*say)(void *user, const char *sentence);
@@ -160,7 +164,7 @@ static void text_remedies(const struct whatif_page *page, struct aorta_text *out
 
 struct step_values {
     int64_t ranks;
-    double step_ns, comm_ns, exposed_ns, efficiency, of_recorded;
+    double step_ns, comm_ns, exposed_ns, efficiency, of_replayed;
     bool asked;
 };
 
@@ -172,7 +176,7 @@ static const struct aorta_row step_rows[] = {
     {"exposed_comm_ms", AORTA_ROW_MEAN_NS, AT(exposed_ns), .heading = "exposed ms", .help = "with no compute beside"},
     {"efficiency", AORTA_ROW_NUMBER, AT(efficiency), "share", .heading = "efficiency",
      .help = "of the recorded step, of this one"},
-    {"of_recorded", AORTA_ROW_NUMBER, AT(of_recorded), "share", .shown_only = true, .help = "step / recorded step"},
+    {"of_replayed", AORTA_ROW_NUMBER, AT(of_replayed), "share", .shown_only = true, .help = "step / replayed step"},
     {"asked", AORTA_ROW_BOOL, AT(asked), .help = "of `--ranks`; the others draw the curve"},
     {0}};
 #undef AT
@@ -189,7 +193,7 @@ static bool fill_step(const void *of, size_t index, void *values) {
                                                          .comm_ns = row->step.comm_ns,
                                                          .exposed_ns = row->step.exposed_ns,
                                                          .efficiency = row->efficiency,
-                                                         .of_recorded = row->step.step_ns / page->whatif->measured_ns,
+                                                         .of_replayed = row->step.step_ns / page->replayed_ns,
                                                          .asked = row->asked};
     return true;
 }
@@ -209,7 +213,7 @@ static const struct aorta_column asked_columns[] = {{"ranks", "ranks", .width = 
                                                     {"step_ms", "step ms", 12, .decimals = 3},
                                                     {"exposed_comm_ms", "exposed ms", 12, .decimals = 3},
                                                     {"efficiency", "efficiency", 11, .decimals = 1},
-                                                    {"of_recorded", "of recorded", 13, .decimals = 1},
+                                                    {"of_replayed", "of replayed", 13, .decimals = 1},
                                                     {0}};
 static const struct aorta_result_table asked_steps = {.key = "steps",
                                                       .rows = step_rows,
@@ -254,11 +258,21 @@ static void text_limit(const struct whatif_page *page, int width, struct aorta_t
     aorta_text_free(&text);
 }
 
+static void text_recorded(const struct whatif_page *page, struct aorta_text *out) {
+    const struct aorta_unrecorded *unrecorded = &page->unrecorded;
+    aorta_text_printf(out, "recorded: %s, measured step %.3f ms, replayed step %.3f ms",
+                      aorta_counted(page->whatif->collectives->ranks, "rank").text, measured_ns(page) / 1e6,
+                      page->replayed_ns / 1e6);
+    if (unrecorded->known)
+        aorta_text_printf(out, ", as it is without the recording (%s to %s)",
+                          aorta_brief(unrecorded->range_ns[0] / 1e6).text,
+                          aorta_brief(unrecorded->range_ns[1] / 1e6).text);
+    aorta_text_puts(out, "\n");
+}
+
 void whatif_text(const struct whatif_page *page, int width, struct aorta_text *out) {
     struct lines lines = {out, width};
-    aorta_text_printf(out, "recorded: %s, measured step %.3f ms, replayed step %.3f ms\n",
-                      aorta_counted(page->whatif->collectives->ranks, "rank").text, page->whatif->measured_ns / 1e6,
-                      page->replayed_ns / 1e6);
+    text_recorded(page, out);
     text_link(page, out);
     text_causes(page, out);
     text_remedies(page, out);
@@ -284,6 +298,14 @@ static void json_remedies(const struct whatif_page *page, struct aorta_json *jso
             aorta_json_string(json, aorta_remedy_key((enum aorta_remedy)i));
     aorta_json_array_end(json);
     aorta_json_key_double(json, "kernels_saved_ms", page->remedies.saved_ns / 1e6);
+}
+
+static void json_unrecorded(struct aorta_json *json, const struct aorta_unrecorded *unrecorded) {
+    aorta_json_key_double(json, "unrecorded_ms", unrecorded->known ? unrecorded->step_ns / 1e6 : NAN);
+    aorta_json_key_array(json, "unrecorded_range_ms");
+    for (int i = 0; i < 2; i++) aorta_json_double(json, unrecorded->known ? unrecorded->range_ns[i] / 1e6 : NAN);
+    aorta_json_array_end(json);
+    aorta_json_key_string(json, "unrecorded_reason", unrecorded->reason);
 }
 
 static void json_link(struct aorta_json *json, const char *key, struct aorta_link link) {
@@ -341,7 +363,8 @@ void whatif_json(const struct whatif_page *page, struct aorta_text *out) {
     aorta_json_object(&json);
     aorta_json_key_int(&json, "schema_version", 1);
     aorta_json_key_int(&json, "recorded_ranks", page->whatif->collectives->ranks);
-    aorta_json_key_double(&json, "measured_ms", page->whatif->measured_ns / 1e6);
+    aorta_json_key_double(&json, "measured_ms", measured_ns(page) / 1e6);
+    json_unrecorded(&json, &page->unrecorded);
     aorta_json_key_double(&json, "replayed_ms", page->replayed_ns / 1e6);
     aorta_json_key_double(&json, "inferred_share", share(page->path.inferred_ns, page));
     aorta_json_key_double(&json, "unexplained_share", share(page->path.unexplained_ns, page));

@@ -15,8 +15,10 @@ static const struct {
     const char *output; /* a part of it */
 } calls[] = {
     {"--help", 0, "--ranks-per-node N"},
-    {BOTH, 0, "recorded: 2 ranks, measured step 441.590 ms, replayed step 441.590 ms"},
-    {BOTH, 0, "       2      441.590"},
+    {BOTH, 0, "measured step 441.590 ms, replayed step 430.607 ms, as it is without the recording (427 to 434)"},
+    {BOTH, 0, "       2      430.607"},
+    {BOTH "--json", 0, "\"unrecorded_ms\": 430.607"},
+    {DISPATCHES "--json", 0, "\"unrecorded_ms\": null"},
     {BOTH "--ranks 8,64", 0, "fitted to 162 collectives in 5 sizes"},
     {BOTH "--ranks 8,64", 0, "links between nodes have the recorded link's bandwidth"},
     {BOTH "--ranks 64 --bandwidth 400G --latency 5us", 0, "between nodes of 8 ranks: 5 us, 50 GB/s"},
