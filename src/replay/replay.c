@@ -50,18 +50,30 @@ static struct removal combine(uint32_t removed) {
     return all;
 }
 
-/* The edge's lag under a removal; false: it does not hold. `change`: the first of the edge's changes, or the end. */
-static bool lag_of(const struct aorta_graph *graph, uint32_t edge, const struct removal *removal, uint32_t removed,
-                   uint32_t change, int64_t *lag_ns) {
-    uint32_t bit = UINT32_C(1) << graph->kind[edge];
-    if (removal->off & bit) return false;
-    if (aorta_edge_is_alternative((enum aorta_edge_kind)graph->kind[edge]) && !(removal->on & bit)) return false;
-    *lag_ns = graph->lag_ns[edge];
-    if (removal->free & bit && *lag_ns > 0) *lag_ns = 0;
+/* What a removal leaves of edges of a kind that have no changes. */
+struct effect {
+    int64_t holds; /* -1: the edge holds; 0 */
+    int64_t takes; /* -1: it takes its time; 0: none */
+};
+
+static struct effect effect_of(enum aorta_edge_kind kind, const struct removal *removal) {
+    const uint32_t bit = UINT32_C(1) << kind;
+    const bool gone = removal->off & bit || (aorta_edge_is_alternative(kind) && !(removal->on & bit));
+    return (struct effect){gone ? 0 : -1, removal->free & bit ? 0 : -1};
+}
+
+static inline int64_t left_of(int64_t lag_ns, struct effect effect) {
+    return lag_ns > 0 ? lag_ns & effect.takes : lag_ns;
+}
+
+/* The smallest of the lag and of the changes of the edge's that belong to what is removed. `change`: the first of the
+ * edge's changes, or what follows. */
+static int64_t changed_lag(const struct aorta_graph *graph, uint32_t edge, uint32_t change, uint32_t removed,
+                           int64_t lag_ns) {
     for (; change < graph->change_count && graph->changes[change].edge == edge; change++)
-        if (removed & UINT32_C(1) << graph->changes[change].cause && graph->changes[change].lag_ns < *lag_ns)
-            *lag_ns = graph->changes[change].lag_ns;
-    return true;
+        if (removed & UINT32_C(1) << graph->changes[change].cause && graph->changes[change].lag_ns < lag_ns)
+            lag_ns = graph->changes[change].lag_ns;
+    return lag_ns;
 }
 
 /* Who waits for a late rank has a collective that waits beside its kernels. Without what made that rank late they would
@@ -79,6 +91,76 @@ static bool pinned(const struct aorta_graph *graph, uint32_t point) {
     return graph->time_ns[point] <= graph->ranks[graph->rank[point]].start_ns;
 }
 
+/* Removals that are evaluated together: each point and edge is read once for all of them. */
+enum { LANES = 4 };
+
+struct together {
+    uint32_t removed[LANES]; /* with waiting */
+    struct effect effects[AORTA_EDGE_KIND_COUNT][LANES];
+};
+
+static void put_together(const uint32_t *removed, int lanes, struct together *together) {
+    for (int lane = 0; lane < lanes; lane++) {
+        together->removed[lane] = with_waiting(removed[lane]);
+        const struct removal all = combine(together->removed[lane]);
+        for (int kind = 0; kind < AORTA_EDGE_KIND_COUNT; kind++)
+            together->effects[kind][lane] = effect_of((enum aorta_edge_kind)kind, &all);
+    }
+}
+
+/* A point whose edges are all gone stays where it was. `point_ns`: for each point, of each lane. */
+static inline __attribute__((always_inline)) void evaluate(const struct aorta_graph *graph,
+                                                           const struct together *together, const int lanes,
+                                                           int64_t *restrict point_ns) {
+    uint32_t change = 0, next_changed = graph->change_count ? graph->changes[0].edge : AORTA_GRAPH_NONE;
+    for (uint32_t i = 0; i < graph->point_count; i++) {
+        int64_t latest_ns[LANES] = {INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN};
+        for (uint32_t j = graph->first_edge[i]; j < graph->first_edge[i + 1]; j++) {
+            const struct effect *effects = together->effects[graph->kind[j]];
+            const int64_t *from_ns = &point_ns[(size_t)graph->from[j] * (size_t)lanes];
+            int64_t lag_ns[LANES];
+            for (int lane = 0; lane < lanes; lane++) lag_ns[lane] = left_of(graph->lag_ns[j], effects[lane]);
+            if (j == next_changed) {
+                for (int lane = 0; lane < lanes; lane++)
+                    lag_ns[lane] = changed_lag(graph, j, change, together->removed[lane], lag_ns[lane]);
+                while (change < graph->change_count && graph->changes[change].edge == j) change++;
+                next_changed = change < graph->change_count ? graph->changes[change].edge : AORTA_GRAPH_NONE;
+            }
+            for (int lane = 0; lane < lanes; lane++) {
+                const int64_t holds = effects[lane].holds;
+                const int64_t at_ns = ((from_ns[lane] + lag_ns[lane]) & holds) | (INT64_MIN & ~holds);
+                latest_ns[lane] = at_ns > latest_ns[lane] ? at_ns : latest_ns[lane];
+            }
+        }
+        const int64_t time_ns = graph->time_ns[i], residual_ns = graph->residual_ns[i];
+        const bool stays = pinned(graph, i);
+        for (int lane = 0; lane < lanes; lane++)
+            point_ns[(size_t)i * (size_t)lanes + (size_t)lane] =
+                stays || latest_ns[lane] == INT64_MIN ? time_ns : latest_ns[lane] + residual_ns;
+    }
+}
+
+static void evaluate_plain(const struct aorta_graph *graph, const struct together *together, int64_t *point_ns) {
+    evaluate(graph, together, LANES, point_ns);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static void evaluate_avx2(const struct aorta_graph *graph,
+                                                          const struct together *together, int64_t *point_ns) {
+    evaluate(graph, together, LANES, point_ns);
+}
+#endif
+
+static void evaluate_lanes(const struct aorta_graph *graph, const struct together *together, int64_t *point_ns) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) {
+        evaluate_avx2(graph, together, point_ns);
+        return;
+    }
+#endif
+    evaluate_plain(graph, together, point_ns);
+}
+
 static aorta_status prepare(const struct aorta_graph *graph, struct aorta_replay *replay) {
     if (!replay->point_ns) replay->point_ns = malloc(((size_t)graph->point_count + 1) * sizeof *replay->point_ns);
     if (!replay->rank_ns) replay->rank_ns = malloc(((size_t)graph->rank_count + 1) * sizeof *replay->rank_ns);
@@ -87,48 +169,71 @@ static aorta_status prepare(const struct aorta_graph *graph, struct aorta_replay
     return NULL;
 }
 
-/* A point whose edges are all gone stays where it was. */
-static void evaluate(const struct aorta_graph *graph, uint32_t removed, int64_t *point_ns) {
-    struct removal removal = combine(removed);
-    uint32_t change = 0;
-    for (uint32_t i = 0; i < graph->point_count; i++) {
-        int64_t latest_ns = INT64_MIN, lag_ns;
-        for (uint32_t j = graph->first_edge[i]; j < graph->first_edge[i + 1]; j++) {
-            while (change < graph->change_count && graph->changes[change].edge < j) change++;
-            if (!lag_of(graph, j, &removal, removed, change, &lag_ns)) continue;
-            if (point_ns[graph->from[j]] + lag_ns > latest_ns) latest_ns = point_ns[graph->from[j]] + lag_ns;
-        }
-        bool stays = latest_ns == INT64_MIN || pinned(graph, i);
-        point_ns[i] = stays ? graph->time_ns[i] : latest_ns + graph->residual_ns[i];
-    }
-}
-
 int64_t aorta_replay_begin(const struct aorta_graph *graph, const int64_t *point_ns, uint32_t rank) {
     uint32_t mark = graph->ranks[rank].mark;
     return mark == AORTA_GRAPH_NONE ? graph->ranks[rank].start_ns : point_ns[mark];
 }
 
+/* Mean over ranks of a step's time, from the longest time of each rank. */
+static double mean_step(const struct aorta_graph *graph, const int64_t *rank_ns, size_t stride) {
+    double step_ns = 0;
+    for (uint32_t i = 0; i < graph->rank_count; i++)
+        step_ns += (double)rank_ns[i * stride] / (graph->ranks[i].steps ? graph->ranks[i].steps : 1);
+    return graph->rank_count ? step_ns / graph->rank_count : step_ns;
+}
+
 /* The points are those that end within the rank's time in the recording. */
-static void measure_ranks(const struct aorta_graph *graph, struct aorta_replay *replay) {
-    for (uint32_t i = 0; i < graph->rank_count; i++) replay->rank_ns[i] = 0;
+static inline __attribute__((always_inline)) void longest(const struct aorta_graph *graph, const int lanes,
+                                                          const int64_t *point_ns, int64_t *restrict rank_ns) {
+    memset(rank_ns, 0, (size_t)graph->rank_count * (size_t)lanes * sizeof *rank_ns);
     for (uint32_t i = 0; i < graph->point_count; i++) {
         if (!aorta_graph_measured(graph, i)) continue;
-        int64_t *rank_ns = &replay->rank_ns[graph->rank[i]];
-        int64_t length_ns = replay->point_ns[i] - aorta_replay_begin(graph, replay->point_ns, graph->rank[i]);
-        if (length_ns > *rank_ns) *rank_ns = length_ns;
+        const struct aorta_graph_rank *rank = &graph->ranks[graph->rank[i]];
+        for (int lane = 0; lane < lanes; lane++) {
+            int64_t *most_ns = &rank_ns[(size_t)graph->rank[i] * (size_t)lanes + (size_t)lane];
+            const int64_t begin_ns = rank->mark == AORTA_GRAPH_NONE
+                                         ? rank->start_ns
+                                         : point_ns[(size_t)rank->mark * (size_t)lanes + (size_t)lane];
+            const int64_t length_ns = point_ns[(size_t)i * (size_t)lanes + (size_t)lane] - begin_ns;
+            *most_ns = length_ns > *most_ns ? length_ns : *most_ns;
+        }
     }
-    replay->step_ns = 0;
-    for (uint32_t i = 0; i < graph->rank_count; i++)
-        replay->step_ns += (double)replay->rank_ns[i] / (graph->ranks[i].steps ? graph->ranks[i].steps : 1);
-    if (graph->rank_count) replay->step_ns /= graph->rank_count;
+}
+
+static void measure_ranks(const struct aorta_graph *graph, struct aorta_replay *replay) {
+    longest(graph, 1, replay->point_ns, replay->rank_ns);
+    replay->step_ns = mean_step(graph, replay->rank_ns, 1);
 }
 
 aorta_status aorta_replay_run(const struct aorta_graph *graph, uint32_t removed, struct aorta_replay *replay) {
+    struct together together;
     AORTA_TRY(prepare(graph, replay));
     replay->removed = removed;
-    evaluate(graph, with_waiting(removed), replay->point_ns);
+    put_together(&removed, 1, &together);
+    evaluate(graph, &together, 1, replay->point_ns);
     measure_ranks(graph, replay);
     return NULL;
+}
+
+/* The step without each of several sets of removals. */
+static aorta_status replay_each(const struct aorta_graph *graph, const uint32_t *removed, int count, double *step_ns) {
+    int64_t *point_ns = malloc(((size_t)graph->point_count + 1) * LANES * sizeof *point_ns);
+    int64_t *rank_ns = malloc(((size_t)graph->rank_count + 1) * LANES * sizeof *rank_ns);
+    aorta_status status = NULL;
+    if (!point_ns || !rank_ns) status = AORTA_ERROR(AORTA_MEMORY, "no memory to replay %u points", graph->point_count);
+    for (int first = 0; !status && first < count; first += LANES) {
+        uint32_t sets[LANES] = {0};
+        struct together together;
+        for (int lane = 0; lane < LANES && first + lane < count; lane++) sets[lane] = removed[first + lane];
+        put_together(sets, LANES, &together);
+        evaluate_lanes(graph, &together, point_ns);
+        longest(graph, LANES, point_ns, rank_ns);
+        for (int lane = 0; lane < LANES && first + lane < count; lane++)
+            step_ns[first + lane] = mean_step(graph, rank_ns + lane, LANES);
+    }
+    free(point_ns);
+    free(rank_ns);
+    return status;
 }
 
 aorta_status aorta_replay_recorded(const struct aorta_graph *graph, struct aorta_replay *replay) {
@@ -175,7 +280,7 @@ static void order_gains(struct aorta_gains *gains) {
     }
 }
 
-/* The removals that change an edge at all. */
+/* The removals that change an edge at all, and AORTA_WITHOUT_WAITING where changes are of it. */
 static uint32_t effective(const struct aorta_graph *graph) {
     uint32_t kinds = 0, found = 0;
     for (uint32_t i = 0; i < graph->edge_count; i++) kinds |= UINT32_C(1) << graph->kind[i];
@@ -186,26 +291,41 @@ static uint32_t effective(const struct aorta_graph *graph) {
     return found;
 }
 
+/* Sets of removals, each for one removal. */
+struct sets {
+    uint32_t removed[AORTA_REMOVAL_COUNT + 1];
+    enum aorta_removal of[AORTA_REMOVAL_COUNT + 1];
+    int count;
+};
+
+static void add_set(struct sets *sets, uint32_t removed, enum aorta_removal of) {
+    sets->removed[sets->count] = removed;
+    sets->of[sets->count++] = of;
+}
+
 /* What gains nothing alone may gain with what was removed before it: where the host waits for a copy, one stays as long
  * as the other does. */
-static aorta_status measure_gains(const struct aorta_graph *graph, struct aorta_replay *replay,
-                                  struct aorta_gains *gains) {
+static aorta_status measure_gains(const struct aorta_graph *graph, struct aorta_gains *gains) {
     const uint32_t possible = effective(graph);
-    AORTA_TRY(aorta_replay_run(graph, 0, replay));
-    gains->replayed_ns = gains->floor_ns = replay->step_ns;
+    double step_ns[AORTA_REMOVAL_COUNT + 1];
+    struct sets alone = {.count = 1}, after = {0}; /* the first of `alone`: nothing is removed */
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
-        AORTA_TRY(aorta_replay_run(graph, aorta_removal_bit((enum aorta_removal)i), replay));
-        gains->gain_ns[i] = gain(gains->replayed_ns, replay->step_ns);
+        const uint32_t bit = aorta_removal_bit((enum aorta_removal)i);
+        if (with_waiting(bit) & possible) add_set(&alone, bit, (enum aorta_removal)i);
     }
+    AORTA_TRY(replay_each(graph, alone.removed, alone.count, step_ns));
+    gains->replayed_ns = gains->floor_ns = step_ns[0];
+    for (int i = 1; i < alone.count; i++) gains->gain_ns[alone.of[i]] = gain(gains->replayed_ns, step_ns[i]);
     order_gains(gains);
     uint32_t removed = 0;
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
-        enum aorta_removal removal = gains->order[i];
-        removed |= aorta_removal_bit(removal);
-        if (!(possible & aorta_removal_bit(removal))) continue;
-        AORTA_TRY(aorta_replay_run(graph, removed, replay));
-        gains->beyond_ns[removal] = gain(gains->floor_ns, replay->step_ns);
-        gains->floor_ns -= gains->beyond_ns[removal];
+        removed |= aorta_removal_bit(gains->order[i]);
+        if (possible & aorta_removal_bit(gains->order[i])) add_set(&after, removed, gains->order[i]);
+    }
+    AORTA_TRY(replay_each(graph, after.removed, after.count, step_ns));
+    for (int i = 0; i < after.count; i++) {
+        gains->beyond_ns[after.of[i]] = gain(gains->floor_ns, step_ns[i]);
+        gains->floor_ns -= gains->beyond_ns[after.of[i]];
     }
     return NULL;
 }
@@ -213,7 +333,7 @@ static aorta_status measure_gains(const struct aorta_graph *graph, struct aorta_
 aorta_status aorta_gains_measure(const struct aorta_graph *graph, struct aorta_gains *gains) {
     struct aorta_replay replay = {0};
     *gains = (struct aorta_gains){0};
-    aorta_status status = measure_gains(graph, &replay, gains);
+    aorta_status status = measure_gains(graph, gains);
     if (!status) status = aorta_replay_recorded(graph, &replay);
     if (!status) gains->measured_ns = replay.step_ns;
     aorta_replay_free(&replay);
@@ -248,11 +368,14 @@ static uint32_t first_change(const struct aorta_graph *graph, uint32_t edge) {
 
 /* What the removal takes from an edge; 0: nothing. */
 static int64_t taken_from(const struct search *search, uint32_t edge) {
-    int64_t left_ns = 0, lag_ns = search->graph->lag_ns[edge];
-    if (aorta_edge_is_alternative((enum aorta_edge_kind)search->graph->kind[edge])) return 0;
-    bool stays = lag_of(search->graph, edge, &removals[search->removal], aorta_removal_bit(search->removal),
-                        first_change(search->graph, edge), &left_ns);
-    int64_t gone_ns = stays ? lag_ns - left_ns : lag_ns;
+    const struct aorta_graph *graph = search->graph;
+    const enum aorta_edge_kind kind = (enum aorta_edge_kind)graph->kind[edge];
+    const int64_t lag_ns = graph->lag_ns[edge];
+    if (aorta_edge_is_alternative(kind)) return 0;
+    const struct effect effect = effect_of(kind, &removals[search->removal]);
+    const int64_t left_ns = changed_lag(graph, edge, first_change(graph, edge), aorta_removal_bit(search->removal),
+                                        left_of(lag_ns, effect));
+    const int64_t gone_ns = effect.holds ? lag_ns - left_ns : lag_ns;
     return gone_ns > 0 ? gone_ns : 0;
 }
 

@@ -102,10 +102,11 @@ struct batch {
         later_ns; /* without the recording: when it ends, and how much later than replayed all after it is */
 };
 
-/* A batch is not there sooner because the host is: the wait for it grows. `last`: of each host. */
-static void wait_for_data(struct unrecording *work, struct batch *last) {
+/* A batch is not there sooner because the host is: the wait for it grows. `last`: of each host. True: one did. */
+static bool wait_for_data(struct unrecording *work, struct batch *last) {
     const struct aorta_graph *graph = &work->built->graph;
     const int64_t *point_ns = work->replay.point_ns;
+    bool grown = false;
     for (uint32_t i = 0; i < graph->point_count; i++) {
         const uint32_t edge = edge_of_wait(work, i);
         if (edge == AORTA_GRAPH_NONE) continue;
@@ -116,10 +117,12 @@ static void wait_for_data(struct unrecording *work, struct batch *last) {
         if (ready_ns > end_ns) {
             work->lags[edge] = ready_ns - point_ns[graph->from[edge]] - batch->later_ns;
             batch->later_ns += ready_ns - end_ns;
+            grown = true;
         }
         batch->point = i;
         batch->end_ns = ready_ns > end_ns ? ready_ns : end_ns;
     }
+    return grown;
 }
 
 /* ---- replaying ---- */
@@ -140,9 +143,9 @@ static aorta_status replay_without(struct unrecording *work, double scale, doubl
     struct batch *last = malloc((work->host_count + 1) * sizeof *last);
     if (!last) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu hosts", work->host_count);
     for (size_t i = 0; i < work->host_count; i++) last[i] = (struct batch){.point = AORTA_GRAPH_NONE};
-    wait_for_data(work, last);
+    const bool grown = wait_for_data(work, last);
     free(last);
-    AORTA_TRY(replay_with(work));
+    if (grown) AORTA_TRY(replay_with(work));
     *step_ns = work->replay.step_ns;
     return NULL;
 }

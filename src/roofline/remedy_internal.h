@@ -50,6 +50,8 @@ enum {
     AORTA_OP_DROPOUT_BACKWARD = 1 << 23,
 };
 
+static const uint32_t AORTA_NAME_KNOWN = UINT32_C(1) << 31; /* of the bits of a name: they were found out */
+
 enum leaf_kind {
     LEAF_STREAM, /* pointwise, reductions, norms: what can be one kernel with its neighbours */
     LEAF_COPY,   /* of a tensor on the device: layout or type */
@@ -103,7 +105,7 @@ struct remedy_model {
     size_t leaf_count;
     uint32_t *next_work;             /* by row of the trace's work[] */
     struct aorta_inputs **inputs;    /* by row of the trace's inputs[]; NULL: not read yet */
-    uint32_t *op_bits, *kernel_bits; /* by text; bit 31: known */
+    uint32_t *op_bits, *kernel_bits; /* by text */
     bool shapes, operations;         /* the file has them */
     size_t *by_backward;             /* leaves of gradients, by the number of their operation */
     size_t by_backward_count;
@@ -128,8 +130,17 @@ struct remedy_model {
 AORTA_MUST_USE aorta_status aorta_remedy_leaves(struct remedy_model *model,
                                                 const struct aorta_trace_analysis *analysis);
 void aorta_remedy_describe(struct remedy_model *model, struct leaf *leaf);
-uint32_t aorta_remedy_op_bits(struct remedy_model *model, uint32_t text);
-uint32_t aorta_remedy_kernel_bits(struct remedy_model *model, uint32_t text);
+/* What a name says, found out once for each text. (remedy_names.c) */
+uint32_t aorta_remedy_find_op_bits(struct remedy_model *model, uint32_t text);
+uint32_t aorta_remedy_find_kernel_bits(struct remedy_model *model, uint32_t text);
+static inline uint32_t aorta_remedy_op_bits(struct remedy_model *model, uint32_t text) {
+    const uint32_t bits = model->op_bits[text];
+    return bits & AORTA_NAME_KNOWN ? bits : aorta_remedy_find_op_bits(model, text);
+}
+static inline uint32_t aorta_remedy_kernel_bits(struct remedy_model *model, uint32_t text) {
+    const uint32_t bits = model->kernel_bits[text];
+    return bits & AORTA_NAME_KNOWN ? bits : aorta_remedy_find_kernel_bits(model, text);
+}
 AORTA_MUST_USE aorta_status aorta_remedy_rates(struct remedy_model *model); /* (remedy_rates.c) */
 
 /* The device's, as recorded; its texts are static. (trace.c) */

@@ -100,14 +100,13 @@ static void add_allocated(struct leaf *leaf, const char *name, const struct aort
         if (codes[i].code == code) add_output(leaf, elements, codes[i].bytes, codes[i].arithmetic);
 }
 
-/* What the operation allocated itself is what it writes. */
+/* What the operation allocated itself is what it writes. Operations within it follow it in a row. */
 static void find_allocations(struct remedy_model *model, struct leaf *leaf) {
     const struct aorta_trace *trace = model->trace;
-    const struct aorta_trace_operation *own = &trace->operations[leaf->operation];
     enum { FAR = 64 };
     for (size_t i = leaf->operation + 1; i < trace->operation_count && i < leaf->operation + FAR; i++) {
         const struct aorta_trace_operation *inner = &trace->operations[i];
-        if (inner->thread != own->thread || inner->start_ns > own->end_ns) return;
+        if (inner->parent == AORTA_TRACE_NONE || inner->parent < leaf->operation) return;
         if (inner->parent != leaf->operation || !(aorta_remedy_op_bits(model, inner->name) & AORTA_OP_EMPTY)) continue;
         add_allocated(leaf, aorta_trace_text(trace, inner->name), inputs_of(model, inner));
     }

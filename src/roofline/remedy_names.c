@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-enum { KNOWN = 1u << 31 };
-
 struct mark {
     const char *part;
     uint32_t bits;
@@ -104,11 +102,10 @@ static const struct mark kernel_marks[] = {
     {NULL, 0},
 };
 
-uint32_t aorta_remedy_kernel_bits(struct remedy_model *model, uint32_t text) {
+uint32_t aorta_remedy_find_kernel_bits(struct remedy_model *model, uint32_t text) {
     uint32_t *bits = &model->kernel_bits[text];
-    if (*bits & KNOWN) return *bits;
     const char *name = aorta_trace_text(model->trace, text);
-    *bits = KNOWN | marks_of(name, kernel_marks);
+    *bits = AORTA_NAME_KNOWN | marks_of(name, kernel_marks);
     if (aorta_kernel_uses_tf32(name)) *bits |= AORTA_KERNEL_TF32;
     if (aorta_kernel_is_gemm(name)) *bits |= AORTA_KERNEL_PRODUCT;
     return *bits;
@@ -190,12 +187,11 @@ static const struct mark op_marks[] = {
     {NULL, 0},
 };
 
-uint32_t aorta_remedy_op_bits(struct remedy_model *model, uint32_t text) {
+uint32_t aorta_remedy_find_op_bits(struct remedy_model *model, uint32_t text) {
     uint32_t *bits = &model->op_bits[text];
-    if (*bits & KNOWN) return *bits;
     const char *name = aorta_trace_text(model->trace, text);
     const size_t length = strlen(name);
-    *bits = KNOWN | marks_of(name, op_marks);
+    *bits = AORTA_NAME_KNOWN | marks_of(name, op_marks);
     if (length > 2 && name[length - 1] == '_' && name[length - 2] != '_') *bits |= AORTA_OP_IN_PLACE;
     return *bits;
 }
