@@ -47,4 +47,11 @@ void aorta_sort_int32(int32_t *values, size_t count);
 void aorta_sort_int64(int64_t *values, size_t count);
 void aorta_sort_double(double *values, size_t count); /* none is NaN */
 
+/* The value that would stand at `place` of the sorted values. Changes their order. */
+double aorta_nth_double(double *values, size_t count, size_t place);
+
+/* Like qsort, for items of which most are in order already, or which are a few ascending rows one after the other: then
+ * it takes little more than reading them. Equal items keep their order. */
+void aorta_sort_rows(void *items, size_t count, size_t size, int (*order)(const void *, const void *));
+
 #endif

@@ -46,6 +46,7 @@ struct spread {
 struct lane { /* stamps of one thread, ascending */
     struct stamp *stamps;
     size_t count;
+    size_t near; /* what was asked for last: next it is a moment near by */
 };
 
 struct aorta_recording_cost {
@@ -95,10 +96,9 @@ static bool are_equal(const struct pair *a, const struct pair *b) {
     return pair_order(a, b) == 0;
 }
 
-/* Sorts the values. */
+/* Changes the values' order. */
 static double fast_of(double *values, size_t count) {
-    aorta_sort_double(values, count);
-    return values[(size_t)((double)count * FAST)];
+    return aorta_nth_double(values, count, (size_t)((double)count * FAST));
 }
 
 static void measure_pairs(struct pairs *pairs, double *scratch) {
@@ -343,10 +343,21 @@ static bool fill_lane(const struct building *building, size_t first, size_t end,
     return true;
 }
 
-/* The first stamp at or after the moment; their number: none. */
-static size_t stamp_from(const struct lane *lane, int64_t time_ns) {
-    return aorta_count_before(lane->stamps, lane->count, sizeof *lane->stamps, offsetof(struct stamp, time_ns),
-                              time_ns);
+/* The first stamp at or after the moment; their number: none. Searched from `near` on, the answer of the moment asked
+ * for before. */
+static size_t stamp_from(const struct lane *lane, int64_t time_ns, size_t near) {
+    size_t low = 0, high = lane->count, step = 1;
+    if (near < high && lane->stamps[near].time_ns < time_ns) {
+        for (low = near + 1; low + step < high && lane->stamps[low + step - 1].time_ns < time_ns; step *= 2)
+            low += step;
+        if (low + step < high) high = low + step;
+    } else {
+        for (high = near < high ? near : high; high > step && lane->stamps[high - step].time_ns >= time_ns; step *= 2)
+            high -= step;
+        if (high > step) low = high - step;
+    }
+    return low + aorta_count_before(lane->stamps + low, high - low, sizeof *lane->stamps,
+                                    offsetof(struct stamp, time_ns), time_ns);
 }
 
 /* A thread that is silent while another one works waits for it: its own time begins with the other's last stamp. */
@@ -356,8 +367,8 @@ static void find_waits(struct aorta_recording_cost *cost, size_t number) {
         struct stamp *stamp = &lane->stamps[i];
         if (stamp->time_ns - stamp->after_ns < IDLE_NS) continue;
         for (size_t j = 0; j < cost->lane_count; j++) {
-            const struct lane *other = &cost->lanes[j];
-            const size_t after = j == number ? 0 : stamp_from(other, stamp->time_ns);
+            struct lane *other = &cost->lanes[j];
+            const size_t after = j == number ? 0 : (other->near = stamp_from(other, stamp->time_ns, other->near));
             if (after && other->stamps[after - 1].time_ns > stamp->after_ns)
                 stamp->after_ns = other->stamps[after - 1].time_ns;
         }
@@ -452,7 +463,6 @@ aorta_status aorta_recording_cost_make(const struct aorta_trace *trace, struct a
         aorta_recording_cost_free(self);
         return status;
     }
-    aorta_recording_cost_sum(self, 1);
     *cost = self;
     return NULL;
 }
@@ -470,24 +480,28 @@ const struct aorta_recording_costs *aorta_recording_costs(const struct aorta_rec
     return &cost->found;
 }
 
-/* Of the interval that the stamp ends. */
-static double cost_of(const struct aorta_recording_cost *cost, const struct stamp *stamp, double scale) {
-    const double busy_ns = (double)busy_of(stamp), pace = 1 + scale * (spread_at(cost, stamp->time_ns)->pace - 1);
+/* Of the interval that the stamp ends. `pace`: how much slower the host ran in it. */
+static double cost_of(const struct stamp *stamp, double pace, double scale) {
+    const double busy_ns = (double)busy_of(stamp);
     const double stamps_ns = at_least(busy_ns - scale * stamp->cost_ns, 0);
-    return busy_ns - at_least(stamps_ns / pace, LEFT * busy_ns);
+    return busy_ns - at_least(stamps_ns / (1 + scale * (pace - 1)), LEFT * busy_ns);
 }
 
 void aorta_recording_cost_sum(struct aorta_recording_cost *cost, double scale) {
     for (size_t i = 0; i < cost->lane_count; i++) {
         double sum_ns = 0;
-        for (size_t j = 0; j < cost->lanes[i].count; j++)
-            cost->lanes[i].stamps[j].sum_ns = sum_ns += cost_of(cost, &cost->lanes[i].stamps[j], scale);
+        size_t step = 0; /* steps that began until the stamp */
+        for (size_t j = 0; j < cost->lanes[i].count; j++) {
+            struct stamp *stamp = &cost->lanes[i].stamps[j];
+            while (step < cost->step_count && cost->step_ns[step] <= stamp->time_ns) step++;
+            stamp->sum_ns = sum_ns += cost_of(stamp, cost->spreads[step].pace, scale);
+        }
     }
 }
 
 /* Until a moment; within an interval in proportion. */
-static double sum_until(const struct lane *lane, int64_t time_ns) {
-    const size_t at = stamp_from(lane, time_ns);
+static double sum_until(struct lane *lane, int64_t time_ns) {
+    const size_t at = lane->near = stamp_from(lane, time_ns, lane->near);
     const double before_ns = at ? lane->stamps[at - 1].sum_ns : 0;
     if (at == lane->count) return before_ns;
     const struct stamp *stamp = &lane->stamps[at];
@@ -497,9 +511,10 @@ static double sum_until(const struct lane *lane, int64_t time_ns) {
     return before_ns + part * (stamp->sum_ns - before_ns);
 }
 
-int64_t aorta_recording_cost_between(const struct aorta_recording_cost *cost, uint32_t thread, int64_t from_ns,
+int64_t aorta_recording_cost_between(struct aorta_recording_cost *cost, uint32_t thread, int64_t from_ns,
                                      int64_t to_ns) {
     if (thread >= cost->lane_count || to_ns <= from_ns) return 0;
-    const struct lane *lane = &cost->lanes[thread];
-    return (int64_t)(sum_until(lane, to_ns) - sum_until(lane, from_ns));
+    struct lane *lane = &cost->lanes[thread];
+    const double from = sum_until(lane, from_ns);
+    return (int64_t)(sum_until(lane, to_ns) - from);
 }

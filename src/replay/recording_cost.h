@@ -54,8 +54,9 @@ const struct aorta_recording_costs *aorta_recording_costs(const struct aorta_rec
 
 /* Sums the costs up, `scale` times what was found (1: as found). To be called before aorta_recording_cost_between. */
 void aorta_recording_cost_sum(struct aorta_recording_cost *cost, double scale);
-/* What recording cost the thread between two moments; 0 for threads that launch nothing. */
-int64_t aorta_recording_cost_between(const struct aorta_recording_cost *cost, uint32_t thread, int64_t from_ns,
+/* What recording cost the thread between two moments; 0 for threads that launch nothing. Cheap where calls go on in
+ * time. */
+int64_t aorta_recording_cost_between(struct aorta_recording_cost *cost, uint32_t thread, int64_t from_ns,
                                      int64_t to_ns);
 
 #endif

@@ -1,5 +1,6 @@
 #include "replay/recording_cost_internal.h"
 
+#include "base/sort.h"
 #include "timeline/builder.h"
 
 #include <stdlib.h>
@@ -66,17 +67,6 @@ static int event_order(const void *left, const void *right) {
     return (a->stamped > b->stamped) - (a->stamped < b->stamped);
 }
 
-static void add_event(struct building *building, int64_t start_ns, int64_t end_ns, uint32_t name, uint32_t thread,
-                      uint8_t stamped) {
-    building->events[building->count++] = (struct aorta_stamped_event){.start_ns = start_ns,
-                                                                       .end_ns = end_ns,
-                                                                       .name = name,
-                                                                       .thread = thread,
-                                                                       .parent = AORTA_TRACE_NONE,
-                                                                       .only = AORTA_TRACE_NONE,
-                                                                       .stamped = stamped};
-}
-
 static uint8_t stamped_frame(const struct meanings *meanings, const struct aorta_trace_frame *frame) {
     switch ((enum aorta_trace_frame_kind)frame->kind) {
     case AORTA_FRAME_RANGE:
@@ -91,27 +81,89 @@ static uint8_t stamped_frame(const struct meanings *meanings, const struct aorta
     return meaning_of(meanings, frame->name, true);
 }
 
-/* Kineto has all that was stamped; a recording of `aorta trace run` calls alone. */
-static void collect(struct building *building, const struct meanings *meanings, const bool *wanted) {
-    const struct aorta_trace *trace = building->trace;
+/* Where the next event of each thread goes; the first time around events are only counted. */
+struct places {
+    const struct aorta_trace *trace;
+    const struct meanings *meanings;
+    const bool *wanted; /* of each thread */
+    size_t *next;
+    struct aorta_stamped_event *events; /* NULL: to be counted */
+};
+
+static void add_event(struct places *places, int64_t start_ns, int64_t end_ns, uint32_t name, uint32_t thread,
+                      uint8_t stamped) {
+    struct aorta_stamped_event *event = &places->events[places->next[thread]++];
+    *event = (struct aorta_stamped_event){.start_ns = start_ns,
+                                          .end_ns = end_ns,
+                                          .name = name,
+                                          .thread = thread,
+                                          .parent = AORTA_TRACE_NONE,
+                                          .only = AORTA_TRACE_NONE,
+                                          .stamped = stamped};
+}
+
+static void add_operations(struct places *places) {
+    const struct aorta_trace *trace = places->trace;
     for (size_t i = 0; i < trace->operation_count; i++) {
         const struct aorta_trace_operation *row = &trace->operations[i];
-        if (wanted[row->thread])
-            add_event(building, row->start_ns, row->end_ns, row->name, row->thread,
-                      row->range ? AORTA_STAMPED_RANGE : meaning_of(meanings, row->name, false));
+        if (!places->wanted[row->thread]) continue;
+        if (!places->events)
+            places->next[row->thread]++;
+        else
+            add_event(places, row->start_ns, row->end_ns, row->name, row->thread,
+                      row->range ? AORTA_STAMPED_RANGE : meaning_of(places->meanings, row->name, false));
     }
+}
+
+static void add_frames(struct places *places) {
+    const struct aorta_trace *trace = places->trace;
     for (size_t i = 0; i < trace->frame_count; i++) {
         const struct aorta_trace_frame *frame = &trace->frames[i];
-        if (wanted[frame->thread])
-            add_event(building, frame->start_ns, frame->end_ns, frame->name, frame->thread,
-                      stamped_frame(meanings, frame));
+        if (!places->wanted[frame->thread]) continue;
+        if (!places->events)
+            places->next[frame->thread]++;
+        else
+            add_event(places, frame->start_ns, frame->end_ns, frame->name, frame->thread,
+                      stamped_frame(places->meanings, frame));
     }
-    for (size_t i = 0; trace->format != AORTA_TRACE_KINETO && i < trace->call_count; i++) {
+}
+
+static void add_calls(struct places *places) {
+    const struct aorta_trace *trace = places->trace;
+    for (size_t i = 0; i < trace->call_count; i++) {
         const struct aorta_trace_call *call = &trace->calls[i];
-        if (wanted[call->thread])
-            add_event(building, call->start_ns, call->end_ns, call->name, call->thread,
-                      meaning_of(meanings, call->name, true));
+        if (!places->wanted[call->thread]) continue;
+        if (!places->events)
+            places->next[call->thread]++;
+        else
+            add_event(places, call->start_ns, call->end_ns, call->name, call->thread,
+                      meaning_of(places->meanings, call->name, true));
     }
+}
+
+/* Kineto has all that was stamped; a recording of `aorta trace run` calls alone. */
+static void add_all(struct places *places) {
+    add_operations(places);
+    add_frames(places);
+    if (places->trace->format != AORTA_TRACE_KINETO) add_calls(places);
+}
+
+/* A thread's events lie together: its operations, which are in order, then the others, which mostly are. */
+static bool collect(struct building *building, struct places *places) {
+    const size_t threads = building->trace->thread_count;
+    add_all(places);
+    for (size_t i = 0; i < threads; i++) {
+        const size_t count = places->next[i];
+        places->next[i] = building->count;
+        building->count += count;
+    }
+    building->events = malloc((building->count + 1) * sizeof *building->events);
+    if (!building->events) return false;
+    places->events = building->events;
+    add_all(places);
+    for (size_t i = 0, first = 0; i < threads; first = places->next[i++])
+        aorta_sort_rows(building->events + first, places->next[i] - first, sizeof *building->events, event_order);
+    return true;
 }
 
 /* Threads that launch, and those that have the steps. */
@@ -126,17 +178,18 @@ static bool collect_events(struct building *building) {
     const struct aorta_trace *trace = building->trace;
     const size_t texts = aorta_trace_text_count(trace);
     bool *wanted = wanted_threads(trace);
-    struct meanings meanings = {trace, calloc(texts + 1, 1), calloc(texts + 1, 1)};
-    building->events =
-        malloc((trace->operation_count + trace->frame_count + trace->call_count + 1) * sizeof *building->events);
-    const bool made = wanted && meanings.operations && meanings.calls && building->events;
-    if (made) {
-        collect(building, &meanings, wanted);
-        if (building->count) qsort(building->events, building->count, sizeof *building->events, event_order);
-    }
+    const struct meanings meanings = {trace, calloc(texts + 1, 1), calloc(texts + 1, 1)};
+    struct places places = {
+        .trace = trace,
+        .meanings = &meanings,
+        .wanted = wanted,
+        .next = calloc(trace->thread_count + 1, sizeof *places.next),
+    };
+    const bool made = wanted && meanings.operations && meanings.calls && places.next && collect(building, &places);
     free(wanted);
     free(meanings.operations);
     free(meanings.calls);
+    free(places.next);
     return made;
 }
 

@@ -42,7 +42,7 @@ static bool is_pinned(const struct aorta_graph *graph, uint32_t point) {
 static int64_t cost_between(const struct unrecording *work, uint32_t from, uint32_t to) {
     const struct aorta_graph *graph = &work->built->graph;
     const struct aorta_replay_source *source = source_of(work, to);
-    const struct aorta_recording_cost *cost = work->costs[source->host];
+    struct aorta_recording_cost *cost = work->costs[source->host];
     const int64_t from_ns = graph->time_ns[from] + source->shift_ns, to_ns = graph->time_ns[to] + source->shift_ns;
     const uint32_t thread = call_of(work, to)->thread, before = call_of(work, from)->thread;
     int64_t sum_ns = aorta_recording_cost_between(cost, thread, from_ns, to_ns);

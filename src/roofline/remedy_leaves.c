@@ -1,4 +1,5 @@
 /* A recorded rank as operations with the kernels that each launched itself. */
+#include "base/array.h"
 #include "roofline/remedy_internal.h"
 
 #include <math.h>
@@ -150,24 +151,56 @@ static void guess_outputs(struct leaf *leaf) {
 
 /* ---- the frames around it ---- */
 
-static void read_frames(struct remedy_model *model, struct leaf *leaf) {
-    const struct aorta_trace *trace = model->trace;
-    bool evaluated = false;
-    int depth = 0;
-    for (uint32_t row = leaf->operation; row != AORTA_TRACE_NONE; row = trace->operations[row].parent, depth++) {
-        const struct aorta_trace_operation *frame = &trace->operations[row];
-        const uint32_t bits = aorta_remedy_op_bits(model, frame->name);
-        leaf->in_optimizer |= (bits & AORTA_OP_OPTIMIZER) != 0;
-        leaf->in_loss |= depth < 4 && (bits & AORTA_OP_LOSS);
-        leaf->in_compiled |= (bits & AORTA_OP_COMPILED) != 0;
-        leaf->in_embedding |= (bits & AORTA_OP_EMBEDDING_GRADIENT) != 0;
-        leaf->gradient |= (bits & AORTA_OP_BACKWARD) != 0;
-        evaluated |= (bits & AORTA_OP_EVALUATES) != 0;
-        if (frame->sequence < 0) continue;
-        int64_t *number = frame->gradient ? &leaf->backward : &leaf->forward;
-        if (*number < 0) *number = frame->sequence;
+/* An operation or range that is open where the walk is, with what those around it say. */
+struct frame {
+    uint32_t row, own, all;    /* bits: of its name; of all frames to here */
+    int64_t forward, backward; /* of the innermost that has such a number; -1 */
+};
+
+struct frames {
+    struct frame *items; /* outermost first */
+    size_t count, capacity;
+};
+
+static bool open_frame(struct remedy_model *model, struct frames *frames, uint32_t row) {
+    const struct aorta_trace_operation *operation = &model->trace->operations[row];
+    while (frames->count && frames->items[frames->count - 1].row != operation->parent) frames->count--;
+    struct frame frame = {.forward = -1, .backward = -1};
+    if (frames->count) frame = frames->items[frames->count - 1];
+    frame.row = row;
+    frame.own = aorta_remedy_op_bits(model, operation->name);
+    frame.all |= frame.own;
+    if (operation->sequence >= 0) *(operation->gradient ? &frame.backward : &frame.forward) = operation->sequence;
+    if (!aorta_array_fit(&frames->items, &frames->capacity, frames->count + 1, sizeof frame)) return false;
+    frames->items[frames->count++] = frame;
+    return true;
+}
+
+/* Of the innermost frame. */
+static void set_frames(const struct frames *frames, struct leaf *leaf) {
+    enum { NEAR = 4 };
+    const struct frame *inner = &frames->items[frames->count - 1];
+    leaf->in_optimizer = (inner->all & AORTA_OP_OPTIMIZER) != 0;
+    leaf->in_compiled = (inner->all & AORTA_OP_COMPILED) != 0;
+    leaf->in_embedding = (inner->all & AORTA_OP_EMBEDDING_GRADIENT) != 0;
+    leaf->gradient = (inner->all & AORTA_OP_BACKWARD) != 0;
+    for (size_t i = frames->count; i && i + NEAR > frames->count; i--)
+        leaf->in_loss |= (frames->items[i - 1].own & AORTA_OP_LOSS) != 0;
+    leaf->forward = inner->forward;
+    leaf->backward = inner->backward;
+    leaf->recomputed = inner->all & AORTA_OP_EVALUATES && leaf->forward >= 0;
+}
+
+/* An operation's parent is open when it begins: operations within one follow it in a row. */
+static bool read_frames(struct remedy_model *model, const uint32_t *of_operation) {
+    struct frames frames = {0};
+    bool made = true;
+    for (size_t i = 0; made && model->operations && i < model->trace->operation_count; i++) {
+        made = open_frame(model, &frames, (uint32_t)i);
+        if (made && of_operation[i]) set_frames(&frames, &model->leaves[of_operation[i] - 1]);
     }
-    leaf->recomputed = evaluated && leaf->forward >= 0;
+    free(frames.items);
+    return made;
 }
 
 /* ---- kinds ---- */
@@ -284,14 +317,10 @@ void aorta_remedy_describe(struct remedy_model *model, struct leaf *leaf) {
     const struct aorta_trace *trace = model->trace;
     const bool known = leaf->operation != AORTA_TRACE_NONE;
     const struct aorta_trace_operation *operation = known ? &trace->operations[leaf->operation] : NULL;
-    leaf->forward = leaf->backward = -1;
     leaf->inputs = inputs_of(model, operation);
     leaf->name = known ? aorta_trace_text(trace, operation->name) : leaf->kernel;
     leaf->op = known ? aorta_remedy_op_bits(model, operation->name) : 0;
-    if (known) {
-        read_frames(model, leaf);
-        find_allocations(model, leaf);
-    }
+    if (known) find_allocations(model, leaf);
     leaf->kind = kind_of(leaf);
     leaf->math = math_of(model, leaf);
     count_amounts(model, leaf);
@@ -345,7 +374,8 @@ static struct leaf *leaf_for(struct remedy_model *model, const uint32_t *of_oper
     struct leaf *leaf =
         &model->leaves[operation == AORTA_TRACE_NONE ? model->leaf_count++ : of_operation[operation] - 1];
     if (operation == AORTA_TRACE_NONE || !leaf->kernel)
-        *leaf = (struct leaf){.operation = operation, .first_work = AORTA_TRACE_NONE, .thread = thread};
+        *leaf = (struct leaf){
+            .operation = operation, .first_work = AORTA_TRACE_NONE, .thread = thread, .forward = -1, .backward = -1};
     return leaf;
 }
 
@@ -406,12 +436,15 @@ aorta_status aorta_remedy_leaves(struct remedy_model *model, const struct aorta_
     const struct aorta_trace *trace = model->trace;
     uint32_t *windows = calloc(model->rank->work_count + 1, sizeof *windows);
     uint32_t *of_operation = calloc(trace->operation_count + 1, sizeof *of_operation);
-    const bool made = windows && of_operation;
+    bool made = windows && of_operation;
     if (made) {
         find_windows(model->rank, windows);
         number_operations(model, of_operation);
         collect(model, windows, of_operation);
         mark_counted(model, analysis);
+        made = read_frames(model, of_operation);
+    }
+    if (made) {
         for (size_t i = 0; i < model->leaf_count; i++) aorta_remedy_describe(model, &model->leaves[i]);
         index_gradients(model);
     }

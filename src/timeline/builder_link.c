@@ -2,6 +2,7 @@
 #include "timeline/builder_internal.h"
 
 #include "base/hash.h"
+#include "base/sort.h"
 #include "timeline/nest.h"
 
 #include <stdlib.h>
@@ -41,12 +42,7 @@ static int step_order(const void *left, const void *right) {
 }
 
 void aorta_trace_rows_sort(struct trace_rows *rows, size_t size, int (*order)(const void *, const void *)) {
-    const char *items = rows->items;
-    for (size_t i = 1; i < rows->count; i++)
-        if (order(items + (i - 1) * size, items + i * size) > 0) {
-            qsort(rows->items, rows->count, size, order);
-            return;
-        }
+    aorta_sort_rows(rows->items, rows->count, size, order);
 }
 
 /* ---- launches ---- */

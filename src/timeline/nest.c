@@ -1,6 +1,6 @@
 #include "timeline/nest.h"
 
-#include <stdlib.h>
+#include "base/sort.h"
 
 static int outer_first(const void *left, const void *right) {
     const struct aorta_nest_range *a = left, *b = right;
@@ -13,11 +13,7 @@ static int outer_first(const void *left, const void *right) {
 /* Ranges that overlap without enclosing do not occur in one thread's calls; should they, the parent is the nearest
  * earlier range that lasts beyond this one's start. */
 void aorta_nest_make(struct aorta_nest_range *ranges, size_t count) {
-    for (size_t i = 1; i < count; i++)
-        if (outer_first(&ranges[i - 1], &ranges[i]) > 0) {
-            qsort(ranges, count, sizeof *ranges, outer_first);
-            break;
-        }
+    aorta_sort_rows(ranges, count, sizeof *ranges, outer_first);
     for (size_t i = 0; i < count; i++) {
         size_t parent = i; /* index + 1 of the range before */
         while (parent &&

@@ -1,3 +1,4 @@
+#include "base/sort.h"
 #include "timeline/steps.h"
 
 #include <stdlib.h>
@@ -27,7 +28,7 @@ static int key_order(const void *left, const void *right) {
 }
 
 static void take_keys(struct key *keys, size_t count, uint32_t *ranges) {
-    qsort(keys, count, sizeof *keys, key_order);
+    aorta_sort_rows(keys, count, sizeof *keys, key_order);
     for (size_t i = 0; i < count; i++) ranges[i] = keys[i].range;
 }
 

@@ -1,0 +1,91 @@
+#include "base/sort.h"
+#include "check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct item {
+    int key, place;
+};
+
+static int by_key(const void *left, const void *right) {
+    const struct item *a = left, *b = right;
+    return (a->key > b->key) - (a->key < b->key);
+}
+
+static int by_key_and_place(const void *left, const void *right) {
+    const struct item *a = left, *b = right;
+    if (a->key != b->key) return a->key < b->key ? -1 : 1;
+    return (a->place > b->place) - (a->place < b->place);
+}
+
+/* keys as they stand -> sorted, equal ones in the order in which they stood */
+static void expect_sorted(const int *keys, size_t count) {
+    struct item *items = malloc((count + 1) * sizeof *items), *expected = malloc((count + 1) * sizeof *items);
+    assert_non_null(items);
+    assert_non_null(expected);
+    for (size_t i = 0; i < count; i++) items[i] = (struct item){keys[i], (int)i};
+    memcpy(expected, items, count * sizeof *items);
+    if (count) qsort(expected, count, sizeof *expected, by_key_and_place);
+    aorta_sort_rows(items, count, sizeof *items, by_key);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(items[i].key, expected[i].key);
+        assert_int_equal(items[i].place, expected[i].place);
+    }
+    free(items);
+    free(expected);
+}
+
+/* 1 2 2 5 | 2 3 5 5 | 0: three rows; in order; backwards; none */
+static void rows_become_one(void **state) {
+    (void)state;
+    static const int three[] = {1, 2, 2, 5, 2, 3, 5, 5, 0}, ascending[] = {1, 2, 2, 9}, falling[] = {4, 3, 2, 1};
+    expect_sorted(three, 9);
+    expect_sorted(ascending, 4);
+    expect_sorted(falling, 4);
+    expect_sorted(three, 1);
+    aorta_sort_rows(NULL, 0, sizeof(struct item), by_key);
+}
+
+/* 1 to 400 rows of random length and keys: few are merged, many are left to qsort. */
+static void random_rows_are_sorted(void **state) {
+    (void)state;
+    enum { MOST = 4000 };
+    int keys[MOST];
+    srand(7);
+    for (int round = 0; round < 60; round++) {
+        const int rows = 1 + rand() % (round % 2 ? 400 : 6), count = 1 + rand() % MOST;
+        int key = 0;
+        for (int i = 0; i < count; i++) {
+            key = rand() % count < rows ? rand() % 50 : key + rand() % 3;
+            keys[i] = key;
+        }
+        expect_sorted(keys, (size_t)count);
+    }
+}
+
+/* values: 3 1 4 1 5 -> 1 1 3 4 5: place 2 is 3 */
+static void a_place_is_found_without_sorting(void **state) {
+    (void)state;
+    double some[] = {3, 1, 4, 1, 5}, one[] = {7}, values[257], sorted[257];
+    assert_true(aorta_nth_double(some, 5, 2) == 3);
+    assert_true(aorta_nth_double(one, 1, 0) == 7);
+    srand(9);
+    for (size_t count = 1; count < 257; count++) {
+        for (size_t i = 0; i < count; i++) sorted[i] = values[i] = rand() % (count % 3 ? 1000 : 4);
+        aorta_sort_double(sorted, count);
+        const size_t place = (size_t)rand() % count;
+        assert_true(aorta_nth_double(values, count, place) == sorted[place]);
+        aorta_sort_double(values, count); /* none was lost */
+        assert_memory_equal(values, sorted, count * sizeof *values);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_become_one),
+        cmocka_unit_test(random_rows_are_sorted),
+        cmocka_unit_test(a_place_is_found_without_sorting),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
