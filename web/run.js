@@ -1,5 +1,5 @@
 // The page of runs: one, or several side by side.
-import { brief, change, element, known, ms, percent, spaced } from "./words.js";
+import { brief, element, known, ms, percent, spaced } from "./words.js";
 import { bandwidth, figures, flatten, histogram, lines, losses, note, pair, roofline, section, settingsTables, sign, sizesTable, stack } from "./sections.js";
 import { chart } from "./charts.js";
 import { table } from "./tables.js";
@@ -85,24 +85,24 @@ function configuration(runs) {
 
 // ---- several ----
 
+// What was compared says how: the page counts nothing anew.
 function comparison(data, labels) {
-  const { results } = data, pairs = data.comparisons ?? [];
-  if (labels.length < 2) return null;
-  const metrics = Object.keys(pairs[0]?.metrics ?? {});
-  const rows = metrics.map((key) => ({ key, cells: labels.map((label) => results.labels[label][key]?.mean) }));
-  const verdictOf = (key, i) => pairs[i - 1]?.metrics[key];
-  const columns = [{ title: "figure, mean", value: (row) => row.key, show: (row) => `${titleOf(row.key)} ${unitOf(row.key)}` },
-    ...labels.flatMap((label, i) => [
-      { title: label, value: (row) => row.cells[i] },
-      ...(i ? [{ title: `against ${labels[0]}`, value: (row) => change(row.cells[i], row.cells[0]),
-        class: (row) => { const one = verdictOf(row.key, i); return one?.significant ? (one.higher_is_better === one.delta > 0 ? "better" : "worse") : ""; },
-        show: (row) => { const one = verdictOf(row.key, i), by = change(row.cells[i], row.cells[0]);
-          return known(by) ? `${sign(by)}, ${one?.significant === true ? (one.higher_is_better === one.delta > 0 ? "better" : "worse")
-            : one?.significant === false ? "within the noise" : "not known"}` : "–"; },
-        tip: (row) => { const one = verdictOf(row.key, i); return one ? `p = ${brief(one.p_value)}; difference ${brief(one.ci?.[0])} to ${brief(one.ci?.[1])}` : undefined; } }] : []),
+  const { results, comparisons } = data;
+  if (!comparisons.length) return null;
+  const reference = comparisons[0].reference;
+  const titled = (label, count) => (count > 1 ? `${label} (${count} runs)` : label);
+  const columns = [{ title: "figure, mean", value: (key) => key, show: (key) => `${titleOf(key)} ${unitOf(key)}` },
+    { title: titled(reference, comparisons[0].reference_runs), value: (key) => comparisons[0].metrics[key].reference },
+    ...comparisons.flatMap((one) => [
+      { title: titled(one.candidate, one.candidate_runs), value: (key) => one.metrics[key].candidate },
+      { title: `against ${reference}`, value: (key) => one.metrics[key].delta_percent,
+        class: (key) => (["better", "worse"].includes(one.metrics[key].change) ? one.metrics[key].change : ""),
+        show: (key) => { const { delta_percent: by, change } = one.metrics[key]; return known(by) ? `${sign(by / 100)}, ${change}` : "–"; },
+        tip: (key) => { const row = one.metrics[key];
+          return `p = ${brief(row.p_value)}; difference ${brief(row.ci[0])} to ${brief(row.ci[1])}; equal runs differ by ${percent(row.between_runs_percent / 100)}`; } },
     ])];
-  return section("comparison", "Comparison", ...pairs.map((one) => (one.largest_change ? element("p", { class: "headline" }, one.largest_change) : null)),
-    table("Figures side by side", columns, rows),
+  return section("comparison", "Comparison", ...comparisons.flatMap((one) => [element("p", { class: "headline" }, one.largest_change),
+    one.between_runs ? note(one.between_runs) : null]), table("Figures side by side", columns, Object.keys(comparisons[0].metrics)),
     stack("Where a step goes", labels.map((label) => ({ name: label, parts: causes(results.labels[label]) }))));
 }
 

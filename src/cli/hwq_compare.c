@@ -4,18 +4,16 @@
 #include "hwq/compare.h"
 #include "report/page.h"
 
+#include <math.h>
+
 struct compare_arguments {
     const char *baseline, *test, *html, *csv;
-    double threshold, between_runs, confidence;
-    int64_t resamples, seed;
+    double threshold, between_runs;
     bool json;
 };
 
 #define AT(field) offsetof(struct compare_arguments, field)
 static const struct aorta_range_limits threshold_limits = {.min = 0, .max = 10};
-static const struct aorta_range_limits confidence_limits = {.min = 0.5, .max = 1, .below_max = true};
-static const struct aorta_range_limits resample_limits = {.min = 100, .max = 1000000};
-static const struct aorta_range_limits seed_limits = {.min = 0, .max = 1e15};
 static const struct aorta_option rows[] = {
     {"baseline", AORTA_OPTION_STRING, AT(baseline), "null", .nullable = true, .letter = 'b', .argument = "FILE",
      .required = true, .path = AORTA_PATH_READ,
@@ -25,15 +23,11 @@ static const struct aorta_option rows[] = {
      .required = true, .path = AORTA_PATH_READ, .help = "the results to compare with it"},
     {"threshold", AORTA_OPTION_DOUBLE, AT(threshold), "0.05", .limits = &threshold_limits,
      .help = "smallest change of the median iteration time that matters, as a fraction"},
-    {"between-runs", AORTA_OPTION_DOUBLE, AT(between_runs), "0.005", .limits = &threshold_limits,
-     .help = "relative standard deviation between equal runs: intervals are widened by it, less with several runs on a "
-             "side"},
-    {"confidence", AORTA_OPTION_DOUBLE, AT(confidence), "0.95", .limits = &confidence_limits,
-     .help = "of the intervals"},
-    {"resamples", AORTA_OPTION_INT, AT(resamples), "2000", .limits = &resample_limits,
-     .help = "how often the iterations are drawn again"},
-    {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seed_limits,
-     .help = "of the draws: the same seed gives the same intervals"},
+    {"between-runs", AORTA_OPTION_DOUBLE, AT(between_runs), "null", .nullable = true, .when_null = -1,
+     .limits = &threshold_limits, .argument = "X",
+     .help =
+         "relative standard deviation between equal runs, where none was repeated; default: by the device, and more "
+         "where iterations vary much"},
     {"csv", AORTA_OPTION_STRING, AT(csv), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
      .files = aorta_cli_csv_files, .help = "directory for one CSV file of each table; made when missing"},
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
@@ -90,11 +84,9 @@ static aorta_status check_regressions(const struct aorta_hwq_comparison *compari
 }
 
 static aorta_status compare(const struct compare_arguments *arguments) {
+    const double between = arguments->between_runs;
     const struct aorta_hwq_comparison_options options = {.threshold = arguments->threshold,
-                                                         .between_runs = arguments->between_runs,
-                                                         .bootstrap = {.resamples = (int)arguments->resamples,
-                                                                       .confidence = arguments->confidence,
-                                                                       .seed = (uint64_t)arguments->seed}};
+                                                         .between_runs = between < 0 ? NAN : between};
     struct aorta_hwq_measurements baseline, test;
     struct aorta_hwq_comparison comparison;
     AORTA_TRY(aorta_page_prepare(arguments->html));

@@ -25,7 +25,8 @@ static const struct aorta_option rows[] = {
      .required = true, .path = AORTA_PATH_READ,
      .help = "directory of a run, with its rank_RR_metrics.jsonl; repeat it for several runs"},
     {"label", AORTA_OPTION_STRING_LIST, AT(labels), "null", .nullable = true, .argument = "NAME",
-     .help = "name of a run, one for each --log-dir in their order; default: the directories' names"},
+     .help = "name of a run, one for each --log-dir in their order, the same for repeats of one run; default: the "
+             "directories' names"},
     {"output", AORTA_OPTION_STRING, AT(output), "artifacts/report", .letter = 'o', .argument = "DIR",
      .path = AORTA_PATH_FOLDER, .files = files,
      .help = "directory for summary.json, index.html and the pictures; made when missing"},
@@ -101,6 +102,7 @@ static aorta_status report(const struct report_arguments *arguments, struct aort
         .csv = arguments->csv,
         .reference = arguments->reference,
         .candidate = arguments->candidate,
+        .repeats = arguments->labels.count > 0,
         .pictures = !arguments->no_pictures,
         .warmup = (int)arguments->warmup,
         .read_every = arguments->read_every,

@@ -31,7 +31,9 @@ static const struct aorta_choice searches[] = {{"grid", AORTA_SWEEP_GRID},
                                                {"halving", AORTA_SWEEP_HALVING},
                                                {"tpe", AORTA_SWEEP_TPE},
                                                {NULL, 0}};
-static const struct aorta_choice objectives[] = {{"step_ms", AORTA_SWEEP_STEP_MS},
+enum { OBJECTIVE_AUTO = -1 };
+static const struct aorta_choice objectives[] = {{"auto", OBJECTIVE_AUTO},
+                                                 {"step_ms", AORTA_SWEEP_STEP_MS},
                                                  {"overlap_ratio", AORTA_SWEEP_OVERLAP_RATIO},
                                                  {"exposed_comm_ms", AORTA_SWEEP_EXPOSED_COMM_MS},
                                                  {"throughput", AORTA_SWEEP_THROUGHPUT},
@@ -59,9 +61,10 @@ static const struct aorta_option options[] = {
      .argument = "N", .help = "how many different combinations are tried; default: grid: all, else 20"},
     {"repeats", AORTA_OPTION_INT, AT(repeats), "2", .limits = &repeats, .argument = "N",
      .help = "runs of each combination (halving, tpe: of the best ones), which show the noise"},
-    {"objective", AORTA_OPTION_CHOICE, AT(objective), "step_ms", .choices = objectives,
-     .argument = "step_ms|overlap_ratio|exposed_comm_ms|throughput",
-     .help = "the figure that is to be small (ms) or large (overlap_ratio, throughput)"},
+    {"objective", AORTA_OPTION_CHOICE, AT(objective), "auto", .choices = objectives,
+     .argument = "auto|step_ms|overlap_ratio|exposed_comm_ms|throughput",
+     .help = "the figure that is to be small (ms) or large (overlap_ratio, throughput); auto: throughput where a knob "
+             "changes the work of a step, as a batch size does, else step_ms"},
     {"steps", AORTA_OPTION_INT, AT(steps), "null", .nullable = true, .when_null = 0, .limits = &at_least_one,
      .argument = "N",
      .help = "steps of a trial: training.max_steps, --iterations of --hwq, {steps} in COMMAND; default: as configured"},
@@ -132,13 +135,25 @@ static aorta_status add_suggested(const struct sweep_values *values, struct aort
     return status;
 }
 
+/* Times of steps compare where there is the same to do in each. */
+static aorta_status choose_objective(const struct sweep_values *values, bool chosen, struct aorta_sweep_plan *plan) {
+    const char *knob = aorta_sweep_changes_work(&plan->space);
+    if (chosen && knob) plan->objective = AORTA_SWEEP_THROUGHPUT;
+    if (!knob || values->objective != AORTA_SWEEP_STEP_MS) return NULL;
+    return AORTA_ERROR(AORTA_USAGE,
+                       "--objective step_ms: %s changes the work of a step, so that times of steps do not compare; use "
+                       "throughput",
+                       knob);
+}
+
 static aorta_status make_job(const struct sweep_values *values, char **command, struct aorta_arena *arena,
                              struct aorta_sweep_job *job) {
+    const bool auto_objective = values->objective == OBJECTIVE_AUTO;
     if ((values->workload != NULL) + (values->config || values->overrides.count) + (*command != NULL) > 1)
         return AORTA_ERROR(AORTA_USAGE, "--config and --override, --hwq, and a command exclude each other");
     *job = (struct aorta_sweep_job){
         .plan = {.method = (enum aorta_sweep_method)values->search,
-                 .objective = (enum aorta_sweep_objective)values->objective,
+                 .objective = (enum aorta_sweep_objective)(auto_objective ? AORTA_SWEEP_STEP_MS : values->objective),
                  .points = values->points,
                  .repeats = (int)values->repeats,
                  .steps = values->steps,
@@ -166,6 +181,7 @@ static aorta_status make_job(const struct sweep_values *values, char **command, 
     for (size_t i = 0; i < values->environment.count; i++)
         AORTA_TRY(aorta_sweep_space_add(space, values->environment.items[i], true, arena));
     if (values->suggest) AORTA_TRY(add_suggested(values, job, arena));
+    AORTA_TRY(choose_objective(values, auto_objective, &job->plan));
     job->plan.baseline = !values->no_baseline && aorta_sweep_has_baseline(job);
     return aorta_sweep_check(job);
 }

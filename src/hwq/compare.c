@@ -1,12 +1,11 @@
 /* Pairs results, decides which changed, and reports settings that differ. */
 #include "hwq/compare.h"
-#include "base/statistics.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEWEST = 8 }; /* iterations for a decision */
+enum { FEWEST_WANTED = 30 }; /* iterations, where there are too few to say how many */
 
 const char *aorta_hwq_change_name(enum aorta_hwq_change change) {
     static const char *const names[AORTA_HWQ_CHANGE_COUNT] = {"unchanged", "regression", "improvement", "uncertain"};
@@ -22,77 +21,53 @@ enum aorta_hwq_change aorta_hwq_change_of(const struct aorta_ratio *ratio, doubl
     return ratio->low >= faster && ratio->high <= slower ? AORTA_HWQ_UNCHANGED : AORTA_HWQ_UNCERTAIN;
 }
 
-/* How many standard deviations to either side contain this share of a normal distribution. */
-static double normal_reach(double confidence) {
-    double low = 0, high = 10;
-    for (int i = 0; i < 60; i++) {
-        double middle = (low + high) / 2;
-        if (erf(middle / M_SQRT2) < confidence)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+struct aorta_ratio aorta_hwq_ratio(const struct aorta_comparison *comparison) {
+    const double baseline = comparison->value[0];
+    return (struct aorta_ratio){comparison->value[1] / baseline, 1 + comparison->low / baseline,
+                                1 + comparison->high / baseline};
 }
 
-static double half_width_between(const struct aorta_hwq_comparison_options *options, int baseline_runs, int test_runs) {
-    return normal_reach(options->bootstrap.confidence) * options->between_runs *
-           sqrt(1.0 / baseline_runs + 1.0 / test_runs);
-}
-
-struct aorta_ratio aorta_hwq_widen(struct aorta_ratio ratio, const struct aorta_hwq_comparison_options *options,
-                                   int baseline_runs, int test_runs) {
-    double half = ratio.value * half_width_between(options, baseline_runs, test_runs);
-    ratio.low = ratio.value - hypot(ratio.value - ratio.low, half);
-    ratio.high = ratio.value + hypot(ratio.high - ratio.value, half);
-    return ratio;
-}
-
-/* The number of iterations whose interval crosses no edge: intervals shrink with its root. 0: the change is too close
- * to an edge, or more runs are needed and not longer ones. */
-static size_t iterations_wanted(const struct aorta_hwq_compared *pair,
-                                const struct aorta_hwq_comparison_options *options) {
-    const struct aorta_ratio *ratio = &pair->ratios.p50;
-    double half = ratio->value * half_width_between(options, pair->baseline->runs, pair->test->runs);
-    double up = ratio->high - ratio->value, down = ratio->value - ratio->low, worst = 0;
-    const double edges[] = {1 + options->threshold, 1 / (1 + options->threshold)};
+/* The number of iterations whose interval crosses no edge. 0: the change is too close to an edge, or more runs are
+ * needed and not longer ones. */
+static size_t iterations_wanted(const struct aorta_hwq_compared *pair, double threshold) {
+    const double edges[] = {1 + threshold, 1 / (1 + threshold)}, value = aorta_hwq_ratio(&pair->p50).value;
+    size_t most = 0;
     for (int i = 0; i < 2; i++) {
-        double distance = edges[i] - ratio->value, reach = distance > 0 ? up : down;
-        double left = distance * distance - half * half;
-        if (left <= 0) return 0;
-        worst = fmax(worst, reach / sqrt(left));
+        size_t iterations, runs;
+        aorta_compare_wanted(&pair->p50, (edges[i] - value) * pair->p50.value[0], &iterations, &runs);
+        if (!iterations) return 0;
+        if (iterations > most) most = iterations;
     }
-    size_t fewer = pair->baseline->count < pair->test->count ? pair->baseline->count : pair->test->count;
-    return worst > 10 ? 0 : (size_t)ceil((double)fewer * pow(1.1 * worst, 2));
+    return most;
 }
 
-static aorta_status compare_pair(const struct aorta_hwq_comparison *comparison, uint64_t stream,
-                                 struct aorta_hwq_compared *pair) {
-    const struct aorta_hwq_measurement *sides[2] = {pair->baseline, pair->test};
-    for (int i = 0; i < 2; i++) {
-        struct aorta_summary summary = aorta_summarise(sides[i]->times_ms, sides[i]->count);
-        pair->p50_ms[i] = summary.p50;
-        pair->mean_ms[i] = summary.mean;
-        pair->p95_ms[i] = summary.p95;
-    }
-    struct aorta_bootstrap bootstrap = comparison->options.bootstrap;
-    bootstrap.stream = stream;
-    AORTA_TRY(aorta_bootstrap_ratios(&bootstrap, sides[0]->times_ms, sides[0]->count, sides[1]->times_ms,
-                                     sides[1]->count, &pair->ratios));
-    pair->widened = aorta_hwq_widen(pair->ratios.p50, &comparison->options, sides[0]->runs, sides[1]->runs);
-    if (sides[0]->count < FEWEST || sides[1]->count < FEWEST) {
+static bool on_gpu(const struct aorta_hwq_measurement *measurement) {
+    for (size_t i = 0; i < measurement->setting_count; i++)
+        if (strcmp(measurement->settings[i].key, "config.device") == 0)
+            return strncmp(measurement->settings[i].value, "cpu", 3) != 0;
+    return true;
+}
+
+static void compare_pair(const struct aorta_hwq_comparison *comparison, struct aorta_hwq_compared *pair) {
+    const struct aorta_hwq_measurement *a = pair->baseline, *b = pair->test;
+    const struct aorta_samples sides[2] = {{a->times_ms, a->count, a->lengths, a->runs},
+                                           {b->times_ms, b->count, b->lengths, b->runs}};
+    const double threshold = comparison->options.threshold, given = comparison->options.between_runs;
+    struct aorta_between_runs between = aorta_between_runs_on(on_gpu(a) && on_gpu(b));
+    if (!isnan(given)) between = (struct aorta_between_runs){.share = given, .freedom = between.freedom};
+    pair->p50 = aorta_compare(&sides[0], &sides[1], AORTA_P50, &between);
+    pair->mean = aorta_compare(&sides[0], &sides[1], AORTA_MEAN, &between);
+    pair->p95 = aorta_compare(&sides[0], &sides[1], AORTA_P95, &between);
+    if (isnan(pair->p50.p_value)) {
         pair->change = AORTA_HWQ_UNCERTAIN;
-        pair->wanted = 30;
+        pair->wanted = FEWEST_WANTED;
         pair->reason = "fewer than 8 iterations";
-        return NULL;
+        return;
     }
-    double threshold = comparison->options.threshold;
-    const struct aorta_ratio tail =
-        aorta_hwq_widen(pair->ratios.p95, &comparison->options, sides[0]->runs, sides[1]->runs);
-    pair->change = aorta_hwq_change_of(&pair->widened, threshold);
+    const struct aorta_ratio ratio = aorta_hwq_ratio(&pair->p50), tail = aorta_hwq_ratio(&pair->p95);
+    pair->change = aorta_hwq_change_of(&ratio, threshold);
     pair->slower_tail = pair->change != AORTA_HWQ_REGRESSION && tail.low > 1 + threshold;
-    if (pair->change == AORTA_HWQ_UNCERTAIN) pair->wanted = iterations_wanted(pair, &comparison->options);
-    return NULL;
+    if (pair->change == AORTA_HWQ_UNCERTAIN) pair->wanted = iterations_wanted(pair, threshold);
 }
 
 /* ---- pairing ---- */
@@ -238,7 +213,8 @@ static aorta_status make(struct aorta_hwq_comparison *comparison) {
         if (!test) continue;
         struct aorta_hwq_compared *pair = &comparison->pairs[comparison->pair_count];
         *pair = (struct aorta_hwq_compared){.baseline = baseline, .test = test};
-        AORTA_TRY(compare_pair(comparison, comparison->pair_count++, pair));
+        compare_pair(comparison, pair);
+        comparison->pair_count++;
         comparison->changes[pair->change]++;
     }
     if (!comparison->pair_count) return nothing_to_pair(comparison->baseline, comparison->test);

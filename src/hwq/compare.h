@@ -1,15 +1,14 @@
 /* Compares the results of two runs (`aorta hwq compare`): what became slower or faster, with confidence intervals.
  *
  * Compared are the raw iteration times of the same workload on the same number of streams. The change is that of the
- * median; its interval comes from a block bootstrap (base/statistics.h). If all of it lies beyond the threshold,
+ * median; its interval is that of base/compare.h. If all of it lies beyond the threshold,
  * that is a regression or an improvement; if all of it lies within, nothing changed; if it crosses the threshold, more
  * iterations are needed to be sure. */
 #ifndef AORTA_HWQ_COMPARE_H
 #define AORTA_HWQ_COMPARE_H
 
 #include "base/arena.h"
-#include "base/json.h"
-#include "base/statistics.h"
+#include "base/compare.h"
 
 #include <stdbool.h>
 
@@ -24,7 +23,8 @@ struct aorta_hwq_measurement {
     const char *file;
     double *times_ms; /* raw, in order */
     size_t count;
-    int runs; /* results of this workload and number of streams in the input, concatenated in times_ms */
+    size_t runs;     /* results of this workload and number of streams in the input, one after the other in times_ms */
+    size_t *lengths; /* iterations of each */
     bool simulated;
     double clock_mhz; /* of the device, the mean over runs; NaN: not known */
     struct aorta_hwq_setting *settings;
@@ -61,23 +61,23 @@ enum aorta_hwq_change {
 };
 const char *aorta_hwq_change_name(enum aorta_hwq_change change); /* "unchanged", … */
 
+/* test / baseline; above 1 is slower. */
+struct aorta_ratio {
+    double value, low, high;
+};
+
 struct aorta_hwq_compared {
     const struct aorta_hwq_measurement *baseline, *test; /* borrowed */
-    double p50_ms[2], mean_ms[2], p95_ms[2];
-    struct aorta_ratios ratios; /* test / baseline; above 1 is slower */
-    struct aorta_ratio widened; /* ratios.p50 with the interval widened by the differences between runs */
-    enum aorta_hwq_change change;
+    struct aorta_comparison p50, mean, p95;              /* of the times in ms */
+    enum aorta_hwq_change change;                        /* by the median */
     bool slower_tail; /* the interval of the 95th percentile is beyond the threshold, and the median is no regression */
     size_t wanted;    /* UNCERTAIN: iterations that would probably decide it; 0: not known */
     const char *reason; /* UNCERTAIN for another reason than the interval; NULL otherwise */
 };
 
 struct aorta_hwq_comparison_options {
-    double threshold; /* 0.05 */
-    /* Equal runs differ in ways that no iteration of one of them shows: placement of memory and threads, clocks,
-     * temperature. The relative standard deviation of their medians, 0.005. */
-    double between_runs;
-    struct aorta_bootstrap bootstrap;
+    double threshold;    /* 0.05 */
+    double between_runs; /* relative standard deviation of equal runs' medians; NaN: as base/compare.h assumes it */
 };
 
 struct aorta_hwq_comparison {
@@ -105,9 +105,7 @@ AORTA_MUST_USE aorta_status aorta_hwq_comparison_csv(const struct aorta_hwq_comp
 /* An array: workload, streams, file, runs, raw times and settings of each. */
 void aorta_hwq_measurements_json(const struct aorta_hwq_measurements *measurements, struct aorta_json *json);
 
-/* `ratio` with its interval widened by `between_runs` for so many runs on each side. */
-struct aorta_ratio aorta_hwq_widen(struct aorta_ratio ratio, const struct aorta_hwq_comparison_options *options,
-                                   int baseline_runs, int test_runs);
+struct aorta_ratio aorta_hwq_ratio(const struct aorta_comparison *comparison);
 
 /* The decision by the interval. */
 enum aorta_hwq_change aorta_hwq_change_of(const struct aorta_ratio *ratio, double threshold);

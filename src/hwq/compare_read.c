@@ -204,13 +204,18 @@ static aorta_status note_settings(struct reader *reader, const struct aorta_hwq_
 static aorta_status append(struct reader *reader, struct aorta_hwq_measurement *measurement,
                            const struct aorta_hwq_measurement *found) {
     AORTA_TRY(note_settings(reader, measurement, found));
-    double *all = aorta_arena_alloc(&reader->measurements->arena, (measurement->count + found->count) * sizeof *all);
-    if (!all) return no_memory(reader->measurements->path);
+    struct aorta_arena *arena = &reader->measurements->arena;
+    double *all = aorta_arena_alloc(arena, (measurement->count + found->count) * sizeof *all);
+    size_t *lengths = aorta_arena_alloc(arena, (measurement->runs + 1) * sizeof *lengths);
+    if (!all || !lengths) return no_memory(reader->measurements->path);
+    memcpy(lengths, measurement->lengths, measurement->runs * sizeof *lengths);
+    lengths[measurement->runs] = found->count;
+    measurement->lengths = lengths;
     memcpy(all, measurement->times_ms, measurement->count * sizeof *all);
     memcpy(all + measurement->count, found->times_ms, found->count * sizeof *all);
     measurement->times_ms = all;
     measurement->count += found->count;
-    measurement->clock_mhz += (found->clock_mhz - measurement->clock_mhz) / ++measurement->runs;
+    measurement->clock_mhz += (found->clock_mhz - measurement->clock_mhz) / (double)++measurement->runs;
     return NULL;
 }
 
@@ -258,7 +263,9 @@ static aorta_status read_result(struct reader *reader, const json_t *object, con
                                                 .simulated = json_is_true(json_object_get(object, "simulated")),
                                                 .clock_mhz = read_clock(object)};
     measurement.times_ms = aorta_arena_alloc(arena, measurement.count * sizeof *measurement.times_ms);
-    if (!measurement.workload || !measurement.times_ms) return no_memory(reader->measurements->path);
+    measurement.lengths = aorta_arena_alloc(arena, sizeof *measurement.lengths);
+    if (!measurement.times_ms || !measurement.lengths) return no_memory(reader->measurements->path);
+    *measurement.lengths = measurement.count;
     AORTA_TRY(read_times(reader, what, times, measurement.times_ms));
     struct settings settings = {.arena = arena};
     collect(&settings, "", json_object_get(object, "metadata"), 0);

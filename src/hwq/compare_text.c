@@ -12,20 +12,20 @@ static double percent(double ratio) {
 
 static void say_pair(const struct aorta_hwq_compared *pair, int width, struct aorta_text *text) {
     static const char *const names[AORTA_HWQ_CHANGE_COUNT] = {"unchanged", "REGRESSION", "improvement", "uncertain"};
-    const struct aorta_ratio *ratio = &pair->widened;
+    const struct aorta_ratio ratio = aorta_hwq_ratio(&pair->p50), tail = aorta_hwq_ratio(&pair->p95);
     char interval[48];
-    snprintf(interval, sizeof interval, "[%+.1f, %+.1f]", percent(ratio->low), percent(ratio->high));
+    snprintf(interval, sizeof interval, "[%+.1f, %+.1f]", percent(ratio.low), percent(ratio.high));
     aorta_text_printf(text, "%-*s %7lld  %11.4f  %11.4f  %+7.1f%%  %-18s %s", width, pair->baseline->workload,
-                      (long long)pair->baseline->streams, pair->p50_ms[0], pair->p50_ms[1], percent(ratio->value),
-                      interval, names[pair->change]);
+                      (long long)pair->baseline->streams, pair->p50.value[0], pair->p50.value[1], percent(ratio.value),
+                      pair->reason ? "" : interval, names[pair->change]);
     if (pair->reason) aorta_text_printf(text, ": %s", pair->reason);
     if (pair->wanted)
         aorta_text_printf(text, "; try --iterations %zu", pair->wanted);
     else if (pair->change == AORTA_HWQ_UNCERTAIN)
         aorta_text_puts(text, "; repeat both runs, and compare the directories");
     if (pair->slower_tail)
-        aorta_text_printf(text, "; slower tail: p95 %+.1f%% [%+.1f, %+.1f]", percent(pair->ratios.p95.value),
-                          percent(pair->ratios.p95.low), percent(pair->ratios.p95.high));
+        aorta_text_printf(text, "; slower tail: p95 %+.1f%% [%+.1f, %+.1f]", percent(tail.value), percent(tail.low),
+                          percent(tail.high));
     aorta_text_puts(text, "\n");
 }
 
@@ -35,23 +35,35 @@ static void say_largest(const struct aorta_hwq_comparison *comparison, struct ao
     double farthest = 0;
     for (size_t i = 0; i < comparison->pair_count; i++) {
         const struct aorta_hwq_compared *pair = &comparison->pairs[i];
-        const double far = fabs(log(pair->widened.value));
+        const double far = fabs(log(aorta_hwq_ratio(&pair->p50).value));
         if (pair->change != AORTA_HWQ_REGRESSION && pair->change != AORTA_HWQ_IMPROVEMENT) continue;
         if (far <= farthest) continue;
         farthest = far;
         largest = pair;
     }
+    const char *baseline = comparison->baseline->path, *test = comparison->test->path;
     if (!largest) {
-        aorta_text_printf(text, "No iteration time of %s differs from %s by more than %g%% for sure.",
-                          comparison->test->path, comparison->baseline->path, 100 * comparison->options.threshold);
+        aorta_text_printf(text, "No iteration time of %s differs from %s by more than %g%% for sure.", test, baseline,
+                          100 * comparison->options.threshold);
         return;
     }
-    aorta_text_printf(text, "What differs most: %s on %s takes %s ms an iteration in %s and %s ms in %s (%+.*f%%, %s).",
-                      largest->baseline->workload, aorta_counted(largest->baseline->streams, "stream").text,
-                      aorta_brief(largest->p50_ms[1]).text, comparison->test->path,
-                      aorta_brief(largest->p50_ms[0]).text, comparison->baseline->path,
-                      fabs(percent(largest->widened.value)) < 10 ? 1 : 0, percent(largest->widened.value),
-                      largest->change == AORTA_HWQ_REGRESSION ? "worse" : "better");
+    char figure[256];
+    snprintf(figure, sizeof figure, "an iteration of %.120s on %s", largest->baseline->workload,
+             aorta_counted(largest->baseline->streams, "stream").text);
+    const struct aorta_difference difference = {.figure = figure,
+                                                .unit = "ms",
+                                                .sides = {baseline, test},
+                                                .value = {largest->p50.value[0], largest->p50.value[1]},
+                                                .word = largest->change == AORTA_HWQ_REGRESSION ? "worse" : "better"};
+    aorta_difference_text(&difference, baseline, test, text);
+}
+
+/* The pair whose runs differ most stands for all. */
+static const struct aorta_comparison *least_sure(const struct aorta_hwq_comparison *comparison) {
+    const struct aorta_comparison *found = &comparison->pairs->p50;
+    for (size_t i = 1; i < comparison->pair_count; i++)
+        if (comparison->pairs[i].p50.between > found->between) found = &comparison->pairs[i].p50;
+    return found;
 }
 
 void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, struct aorta_text *text) {
@@ -75,9 +87,9 @@ void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, st
                       aorta_counted((long long)changes[AORTA_HWQ_REGRESSION], "regression").text,
                       aorta_counted((long long)changes[AORTA_HWQ_IMPROVEMENT], "improvement").text,
                       changes[AORTA_HWQ_UNCHANGED], changes[AORTA_HWQ_UNCERTAIN]);
-    aorta_text_printf(text, "(threshold %g%%, %g%% intervals of %d block resamples, runs may differ by %g%%)\n",
-                      100 * comparison->options.threshold, 100 * comparison->options.bootstrap.confidence,
-                      comparison->options.bootstrap.resamples, 100 * comparison->options.between_runs);
+    aorta_text_printf(text, "(threshold %g%%, 95%% intervals)\n", 100 * comparison->options.threshold);
+    aorta_compare_between(least_sure(comparison), "results on a side, in a directory,", text);
+    aorta_text_puts(text, "\n");
 }
 
 /* ---- JSON ---- */
@@ -92,7 +104,7 @@ static const struct aorta_row ratio_rows[] = {
 
 struct side_values {
     const char *file;
-    int64_t runs, iterations, block_length;
+    int64_t runs, iterations;
     double p50_ms, mean_ms, p95_ms;
 };
 
@@ -104,7 +116,6 @@ static const struct aorta_row side_rows[] = {
     {"p50_ms", AORTA_ROW_NUMBER, AT(p50_ms), "ms", .help = "the median"},
     {"mean_ms", AORTA_ROW_NUMBER, AT(mean_ms), "ms", .help = "the mean"},
     {"p95_ms", AORTA_ROW_NUMBER, AT(p95_ms), "ms", .help = "95% take no longer"},
-    {"block_length", AORTA_ROW_INT, AT(block_length), .help = "iterations that count as one sample"},
     {0}};
 #undef AT
 
@@ -118,8 +129,9 @@ struct pair_values {
     int change;
     double change_percent;
     bool slower_tail;
-    struct aorta_ratio widened;
-    struct aorta_ratios ratios;
+    double between_percent;
+    int64_t repeats;
+    struct aorta_ratio p50, mean, p95;
     struct side_values sides[2];
 };
 
@@ -132,10 +144,12 @@ static const struct aorta_row pair_rows[] = {
     {"change_percent", AORTA_ROW_NUMBER, AT(change_percent), "percent", 3, .help = "of the median"},
     {"iterations_wanted", AORTA_ROW_INT, AT(wanted), .help = "that would probably decide it"},
     {"slower_tail", AORTA_ROW_BOOL, AT(slower_tail), .help = "the 95th percentile is beyond the threshold"},
-    {"judged", AORTA_ROW_PART, AT(widened), .part = ratio_rows},
-    {"p50", AORTA_ROW_PART, AT(ratios.p50), .part = ratio_rows},
-    {"mean", AORTA_ROW_PART, AT(ratios.mean), .part = ratio_rows},
-    {"p95", AORTA_ROW_PART, AT(ratios.p95), .part = ratio_rows},
+    {"between_runs_percent", AORTA_ROW_NUMBER, AT(between_percent), "percent", 6, .help = "that equal runs differ by"},
+    {"repeats", AORTA_ROW_INT, AT(repeats), .help = "that say so; 0: it is assumed"},
+    {"judged", AORTA_ROW_PART, AT(p50), .part = ratio_rows},
+    {"p50", AORTA_ROW_PART, AT(p50), .part = ratio_rows},
+    {"mean", AORTA_ROW_PART, AT(mean), .part = ratio_rows},
+    {"p95", AORTA_ROW_PART, AT(p95), .part = ratio_rows},
     {"baseline", AORTA_ROW_PART, AT(sides[0]), .part = side_rows},
     {"test", AORTA_ROW_PART, AT(sides[1]), .part = side_rows},
     {0}};
@@ -148,12 +162,11 @@ static size_t pair_count(const void *of) {
 static struct side_values side_of(const struct aorta_hwq_compared *pair, int side) {
     const struct aorta_hwq_measurement *measurement = side ? pair->test : pair->baseline;
     return (struct side_values){.file = measurement->file,
-                                .runs = measurement->runs,
+                                .runs = (int64_t)measurement->runs,
                                 .iterations = (int64_t)measurement->count,
-                                .block_length = (int64_t)pair->ratios.blocks[side],
-                                .p50_ms = pair->p50_ms[side],
-                                .mean_ms = pair->mean_ms[side],
-                                .p95_ms = pair->p95_ms[side]};
+                                .p50_ms = pair->p50.value[side],
+                                .mean_ms = pair->mean.value[side],
+                                .p95_ms = pair->p95.value[side]};
 }
 
 static bool fill_pair(const void *of, size_t index, void *values) {
@@ -164,10 +177,13 @@ static bool fill_pair(const void *of, size_t index, void *values) {
                              .stream_count = pair->baseline->streams,
                              .wanted = pair->wanted ? (int64_t)pair->wanted : AORTA_ROW_UNKNOWN,
                              .change = (int)pair->change,
-                             .change_percent = percent(pair->ratios.p50.value),
+                             .change_percent = percent(aorta_hwq_ratio(&pair->p50).value),
                              .slower_tail = pair->slower_tail,
-                             .widened = pair->widened,
-                             .ratios = pair->ratios,
+                             .between_percent = 100 * pair->p50.between,
+                             .repeats = (int64_t)pair->p50.repeats,
+                             .p50 = aorta_hwq_ratio(&pair->p50),
+                             .mean = aorta_hwq_ratio(&pair->mean),
+                             .p95 = aorta_hwq_ratio(&pair->p95),
                              .sides = {side_of(pair, 0), side_of(pair, 1)}};
     return true;
 }
@@ -192,9 +208,6 @@ void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, st
     aorta_text_free(&largest);
     aorta_json_key_double(json, "threshold", comparison->options.threshold);
     aorta_json_key_double(json, "between_runs", comparison->options.between_runs);
-    aorta_json_key_double(json, "confidence", comparison->options.bootstrap.confidence);
-    aorta_json_key_int(json, "resamples", comparison->options.bootstrap.resamples);
-    aorta_json_key_int(json, "seed", (int64_t)comparison->options.bootstrap.seed);
     aorta_json_key_object(json, "changes");
     for (enum aorta_hwq_change change = 0; change < AORTA_HWQ_CHANGE_COUNT; change++)
         aorta_json_key_int(json, aorta_hwq_change_name(change), (int64_t)comparison->changes[change]);
@@ -214,7 +227,7 @@ void aorta_hwq_measurements_json(const struct aorta_hwq_measurements *measuremen
         aorta_json_key_string(json, "workload", item->workload);
         aorta_json_key_int(json, "stream_count", item->streams);
         aorta_json_key_string(json, "file", item->file);
-        aorta_json_key_int(json, "runs", item->runs);
+        aorta_json_key_int(json, "runs", (int64_t)item->runs);
         aorta_json_key_bool(json, "simulated", item->simulated);
         aorta_json_key_double(json, "clock_mhz", item->clock_mhz);
         aorta_json_key_array(json, "times_ms");

@@ -2,7 +2,6 @@
 #include "base/json.h"
 #include "base/lines.h"
 #include "base/result_table.h"
-#include "base/statistics.h"
 #include "report/trace_report.h"
 
 #include <math.h>
@@ -68,31 +67,56 @@ static void put_section(const struct aorta_trace_comparison *c, enum aorta_trace
     if (left_out) aorta_text_printf(out, "  … and %zu that changed less (--json has all)\n", left_out);
 }
 
-/* The figure of the timeline that changed most, beyond chance where that is known. */
+/* How much a figure of the timeline changed, beyond chance where that is known; as one of `figures` it has to be the
+ * less likely (Bonferroni). 0: it does not count. */
+static double change_of(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row, size_t input,
+                        size_t figures) {
+    const struct aorta_trace_compared *value = &row->values[input];
+    const double far = fabs(value->change_ms);
+    if (row->section != AORTA_SECTION_TIMELINE || value->p >= aorta_significance / (double)figures) return 0;
+    return far < 0.01 * c->rows[0].values[0].ms ? 0 : far;
+}
+
+/* The step's change, else that of the figure of the timeline that changed most. */
 static void put_largest(const struct aorta_trace_comparison *c, size_t input, struct aorta_text *out) {
-    const struct aorta_trace_compare_row *largest = NULL;
+    const struct aorta_trace_compare_row *largest = c->rows;
     const char *base = c->inputs[0].label, *test = c->inputs[input].label;
-    double farthest = 0;
-    for (size_t i = 0; i < c->row_count; i++) {
-        const struct aorta_trace_compared *value = &c->rows[i].values[input];
-        const double far = fabs(value->change_ms);
-        if (c->rows[i].section != AORTA_SECTION_TIMELINE || value->p >= aorta_significance) continue;
-        if (far < 0.01 * c->rows[0].values[0].ms || far <= farthest) continue;
+    size_t figures = 0;
+    while (figures < c->row_count && c->rows[figures].section == AORTA_SECTION_TIMELINE) figures++;
+    double farthest = figures && c->stepped ? change_of(c, c->rows, input, 1) : 0;
+    const bool step = farthest > 0;
+    for (size_t i = 0; i < figures && !step; i++) {
+        const double far = change_of(c, &c->rows[i], input, figures);
+        if (far <= farthest) continue;
         farthest = far;
         largest = &c->rows[i];
     }
-    if (!largest) {
+    if (!(farthest > 0)) {
         aorta_text_printf(out, "No figure of %s differs from %s beyond the noise and 1%% of a %s.", test, base,
                           c->stepped ? "step" : "recording");
         return;
     }
     const struct aorta_trace_compared *value = &largest->values[input];
-    aorta_text_printf(out, "What differs most: %s is %s ms in %s and %s ms in %s (%s%s ms", largest->name,
-                      aorta_brief(value->ms).text, test, aorta_brief(largest->values[0].ms).text, base,
-                      value->change_ms < 0 ? "" : "+", aorta_brief(value->change_ms).text);
-    if (!isnan(value->percent) && fabs(value->percent) < 1000)
-        aorta_text_printf(out, ", %+.*f%%", fabs(value->percent) < 10 ? 1 : 0, value->percent);
-    aorta_text_printf(out, ")%s.", isnan(value->p) ? ", which may be chance" : "");
+    const struct aorta_difference difference = {.figure = largest->name,
+                                                .unit = "ms",
+                                                .sides = {base, test},
+                                                .value = {largest->values[0].ms, value->ms},
+                                                .word = "",
+                                                .after = isnan(value->p) ? ", which may be chance" : NULL};
+    aorta_difference_text(&difference, base, test, out);
+}
+
+/* What is known of chance, for the step of each test. */
+static void put_chance(const struct aorta_trace_comparison *c, size_t input, struct aorta_text *out) {
+    if (!c->stepped || !c->row_count) return;
+    const struct aorta_comparison *step = &c->rows[0].values[input].compared;
+    aorta_text_printf(out, "The step of %s is ", c->inputs[input].label);
+    aorta_text_printf(out, "%s ms, %+.1f%%: ", aorta_brief(step->value[1] / 1e6).text,
+                      100 * step->delta / step->value[0]);
+    aorta_compare_chance(step, "step", out);
+    aorta_text_puts(out, ".\n");
+    aorta_compare_between(step, "runs of a side (aorta report)", out);
+    aorta_text_puts(out, "\n");
 }
 
 void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, double threshold, int width,
@@ -107,6 +131,7 @@ void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, double 
     for (size_t i = 1; i < c->input_count; i++) {
         put_largest(c, i, out);
         aorta_text_puts(out, "\n");
+        put_chance(c, i, out);
     }
     aorta_text_printf(out, "ms per %s and rank", c->stepped ? "step" : "recording");
     if (c->unsure) aorta_text_printf(out, "; %s", c->unsure);
@@ -245,6 +270,7 @@ static void put_json_input(struct aorta_json *json, const struct aorta_trace_com
         aorta_json_key_string(json, "largest_change", largest.data);
         json->out->failed |= largest.failed;
         aorta_text_free(&largest);
+        if (c->stepped && c->row_count) aorta_compare_between_json(&c->rows[0].values[i].compared, json);
     }
     if (i && !isnan(threshold)) aorta_json_key_bool(json, "regression", aorta_trace_regressed(c, i, threshold));
     aorta_json_object_end(json);

@@ -261,8 +261,19 @@ static aorta_status write_names(const struct aorta_labelled *runs, size_t count,
     return status;
 }
 
-static aorta_status write_data(const struct aorta_labelled *runs, size_t count, const struct aorta_text *summary,
+static aorta_status write_comparisons(const struct aorta_page_runs *runs, struct aorta_json *json) {
+    const struct aorta_label *reference = runs->reference ? runs->reference : runs->labels;
+    aorta_json_key_array(json, "comparisons");
+    for (size_t i = 0; i < runs->label_count; i++)
+        if (&runs->labels[i] != reference) AORTA_TRY(aorta_label_comparison_json(reference, &runs->labels[i], json));
+    aorta_json_array_end(json);
+    return NULL;
+}
+
+static aorta_status write_data(const struct aorta_page_runs *page, const struct aorta_text *summary,
                                struct aorta_json *json) {
+    const struct aorta_labelled *runs = page->runs;
+    const size_t count = page->count;
     aorta_json_object(json);
     aorta_json_key_int(json, "schema_version", 1);
     aorta_json_key_string(json, "kind", "runs");
@@ -272,9 +283,7 @@ static aorta_status write_data(const struct aorta_labelled *runs, size_t count, 
     aorta_json_key_array(json, "runs");
     for (size_t i = 0; i < count; i++) write_run(&runs[i], json);
     aorta_json_array_end(json);
-    aorta_json_key_array(json, "comparisons");
-    for (size_t i = 1; i < count; i++) AORTA_TRY(aorta_summary_comparison(&runs[0], &runs[i], json));
-    aorta_json_array_end(json);
+    AORTA_TRY(write_comparisons(page, json));
     aorta_json_key_array(json, "timelines");
     for (size_t i = 0; i < count; i++) AORTA_TRY(write_timeline(&runs[i], AORTA_PAGE_SPANS / count, json));
     aorta_json_array_end(json);
@@ -282,14 +291,15 @@ static aorta_status write_data(const struct aorta_labelled *runs, size_t count, 
     return NULL;
 }
 
-aorta_status aorta_page_of_runs(const struct aorta_labelled *runs, size_t count, const struct aorta_text *summary,
+aorta_status aorta_page_of_runs(const struct aorta_page_runs *runs, const struct aorta_text *summary,
                                 struct aorta_text *out) {
     struct aorta_text data = {0}, title = {0};
     struct aorta_json json;
     aorta_json_begin(&json, &data, 0);
     aorta_text_puts(&title, "AORTA:");
-    for (size_t i = 0; i < count; i++) aorta_text_printf(&title, "%s %s", i ? "," : "", runs[i].run.label);
-    aorta_status status = write_data(runs, count, summary, &json);
+    for (size_t i = 0; i < runs->label_count; i++)
+        aorta_text_printf(&title, "%s %s", i ? "," : "", runs->labels[i].runs->run.label);
+    aorta_status status = write_data(runs, summary, &json);
     if (!status) status = aorta_text_check(&title);
     if (!status) status = aorta_page_make(title.data, &data, out);
     aorta_text_free(&title);

@@ -1,5 +1,6 @@
 /* What recording ranges costs, in a run that leaves them out in some steps: these are compared with the others. */
 #include "report/recording.h"
+#include "report/comparison.h"
 
 #include "verdict/verdict.h"
 
@@ -16,7 +17,7 @@ static double get_unrecorded(const struct aorta_run_step *step) {
 /* `reference`: measured steps without ranges, `candidate`: those with. */
 static aorta_status compare(const struct aorta_labelled *labelled, struct aorta_comparison *cost) {
     static const struct aorta_metric recorded = {.get = get_recorded}, unrecorded = {.get = get_unrecorded};
-    return aorta_metric_compare(labelled, &unrecorded, labelled, &recorded, cost);
+    return aorta_run_compare(labelled, &unrecorded, &recorded, cost);
 }
 
 static bool known(const struct aorta_comparison *cost) {
@@ -62,6 +63,6 @@ aorta_status aorta_recording_text(const struct aorta_labelled *labelled, struct 
     aorta_text_printf(out, "recording: steps took %.3f ms with ranges (p50 of %zu), %.3f ms without (%zu): %+.1f%%, ",
                       cost.candidate.p50, cost.candidate.count, cost.reference.p50, cost.reference.count,
                       100 * share(&cost));
-    aorta_metric_chance(&cost, out);
+    aorta_compare_chance(&cost, "step", out);
     return NULL;
 }

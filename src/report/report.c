@@ -1,6 +1,7 @@
 #include "report/report.h"
 #include "base/files.h"
 #include "base/lines.h"
+#include "report/comparison.h"
 #include "report/page.h"
 #include "report/page_run.h"
 #include "report/plots.h"
@@ -12,41 +13,58 @@
 
 /* ---- what was asked for ---- */
 
-static aorta_status find_label(const struct aorta_report_options *options, const char *label, const char *option,
-                               int *index) {
-    *index = -1;
-    if (!label) return NULL;
-    struct aorta_text known = {0};
-    for (size_t i = 0; i < options->input_count; i++) {
-        if (strcmp(options->inputs[i].label, label) == 0) *index = (int)i;
-        aorta_text_printf(&known, "%s%s", i ? ", " : "", options->inputs[i].label);
+/* Runs and their labels. */
+struct labels {
+    struct aorta_labelled *runs; /* those of a label one after the other; as many as inputs */
+    struct aorta_label *items;   /* in the order in which they were first named */
+    size_t count;
+    const struct aorta_label *reference, *candidate; /* NULL: not asked for */
+};
+
+static aorta_status check_input(const struct aorta_report_options *options, size_t index) {
+    const struct aorta_report_input *input = &options->inputs[index];
+    if (!*input->label) return AORTA_ERROR(AORTA_USAGE, "the label of %s is empty", input->directory);
+    for (size_t j = 0; j < index; j++) {
+        const struct aorta_report_input *other = &options->inputs[j];
+        if (strcmp(input->label, other->label) != 0) continue;
+        if (!options->repeats)
+            return AORTA_ERROR(
+                AORTA_USAGE,
+                "two run directories have the label \"%s\"; name each with --label, the same for repeats "
+                "of one run",
+                input->label);
+        if (strcmp(input->directory, other->directory) == 0)
+            return AORTA_ERROR(AORTA_USAGE, "the label \"%s\" has %s twice", input->label, input->directory);
     }
-    aorta_status status = NULL;
-    if (*index < 0)
-        status = AORTA_ERROR(AORTA_USAGE, "%s names \"%s\", which is no label; there are: %s", option, label,
-                             known.data ? known.data : "none");
-    aorta_text_free(&known);
-    return status;
+    return NULL;
 }
 
-static aorta_status check_options(const struct aorta_report_options *options, int *reference, int *candidate) {
+static aorta_status check_options(const struct aorta_report_options *options) {
     if (options->input_count == 0) return AORTA_ERROR(AORTA_USAGE, "no run directory was given (--log-dir)");
-    for (size_t i = 0; i < options->input_count; i++) {
-        const char *label = options->inputs[i].label;
-        if (!*label) return AORTA_ERROR(AORTA_USAGE, "the label of %s is empty", options->inputs[i].directory);
-        for (size_t j = 0; j < i; j++)
-            if (strcmp(label, options->inputs[j].label) == 0)
-                return AORTA_ERROR(AORTA_USAGE, "two run directories have the label \"%s\"; name each with --label",
-                                   label);
-    }
+    for (size_t i = 0; i < options->input_count; i++) AORTA_TRY(check_input(options, i));
     if (!options->reference != !options->candidate)
         return AORTA_ERROR(AORTA_USAGE, "--reference and --candidate belong together; %s is missing",
                            options->reference ? "--candidate" : "--reference");
-    AORTA_TRY(find_label(options, options->reference, "--reference", reference));
-    AORTA_TRY(find_label(options, options->candidate, "--candidate", candidate));
-    if (*reference >= 0 && *reference == *candidate)
+    if (options->reference && strcmp(options->reference, options->candidate) == 0)
         return AORTA_ERROR(AORTA_USAGE, "--reference and --candidate both name \"%s\"", options->reference);
     return NULL;
+}
+
+/* The first run of a label has its name. */
+static aorta_status find_label(const struct labels *labels, const char *name, const char *option,
+                               const struct aorta_label **found) {
+    struct aorta_text known = {0};
+    for (size_t i = 0; name && i < labels->count; i++) {
+        const char *label = labels->items[i].runs->run.label;
+        if (strcmp(label, name) == 0) *found = &labels->items[i];
+        aorta_text_printf(&known, "%s%s", i ? ", " : "", label);
+    }
+    aorta_status status = NULL;
+    if (name && !*found)
+        status = AORTA_ERROR(AORTA_USAGE, "%s names \"%s\", which is no label; there are: %s", option, name,
+                             known.data ? known.data : "none");
+    aorta_text_free(&known);
+    return status;
 }
 
 /* ---- what is printed ---- */
@@ -74,27 +92,17 @@ static aorta_status print_verdict(const struct aorta_labelled *labelled, int wid
     return status;
 }
 
-static aorta_status print_run(const struct aorta_labelled *labelled, bool several, int width, struct aorta_text *text) {
-    if (several) aorta_text_printf(text, "%s (%s)\n", labelled->run.label, labelled->run.directory);
+/* Of repeats the first one's verdict. */
+static aorta_status print_label(const struct aorta_label *label, bool several, int width, struct aorta_text *text) {
+    const struct aorta_labelled *labelled = label->runs;
+    if (several) aorta_text_printf(text, "%s (%s", labelled->run.label, labelled->run.directory);
+    if (several && label->count > 1) aorta_text_printf(text, ", the first of %zu runs", label->count);
+    if (several) aorta_text_puts(text, ")\n");
     if (labelled->has_verdict)
         AORTA_TRY(print_verdict(labelled, width, text));
     else
         aorta_text_printf(text, "no verdict: %s holds no ranges (recording was off)\n", labelled->run.directory);
     if (several) aorta_text_puts(text, "\n");
-    return NULL;
-}
-
-static aorta_status print_comparison(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
-                                     struct aorta_text *text) {
-    struct aorta_comparison compared;
-    AORTA_TRY(aorta_metric_compare(reference, &aorta_metrics[0], candidate, &aorta_metrics[0], &compared));
-    aorta_text_printf(text, "%s against %s: step %.3f ms against %.3f ms (%+.1f%%, ", candidate->run.label,
-                      reference->run.label, compared.candidate.mean, compared.reference.mean,
-                      100 * compared.delta / compared.reference.mean);
-    aorta_metric_chance(&compared, text);
-    aorta_text_puts(text, ")\n");
-    AORTA_TRY(aorta_metric_largest_change(reference, candidate, text));
-    aorta_text_puts(text, "\n");
     return NULL;
 }
 
@@ -110,7 +118,7 @@ static aorta_status write_summary(const char *directory, const struct aorta_text
 }
 
 /* A page that was not asked for is written where this build has pages. */
-static aorta_status write_page(const struct aorta_report_options *options, const struct aorta_labelled *runs,
+static aorta_status write_page(const struct aorta_report_options *options, const struct labels *labels,
                                const struct aorta_text *json, const struct aorta_log *log, struct aorta_text *files) {
     if (!options->page && !aorta_page_available()) {
         aorta_log(log, AORTA_LOG_INFO, "no index.html: %s", aorta_page_missing());
@@ -118,8 +126,10 @@ static aorta_status write_page(const struct aorta_report_options *options, const
     }
     struct aorta_text page = {0};
     char *path = options->page ? strdup(options->page) : aorta_path_join(options->output, "index.html");
+    const struct aorta_page_runs runs = {labels->runs, options->input_count, labels->items, labels->count,
+                                         labels->reference};
     aorta_status status = path ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    if (!status) status = aorta_page_of_runs(runs, options->input_count, json, &page);
+    if (!status) status = aorta_page_of_runs(&runs, json, &page);
     if (!status) status = aorta_file_replace(path, page.data, page.length);
     if (!status) aorta_text_printf(files, "%s\n", path);
     free(path);
@@ -145,20 +155,25 @@ static void print_files(const struct aorta_text *files, struct aorta_text *text)
     }
 }
 
-static aorta_status write_report(const struct aorta_report_options *options, const struct aorta_labelled *runs,
-                                 const int pair[2], const struct aorta_log *log, struct aorta_text *text,
-                                 struct aorta_text *json) {
-    size_t count = options->input_count;
+static aorta_status print(const struct aorta_report_options *options, const struct labels *labels,
+                          struct aorta_text *text) {
+    const bool several = options->input_count > 1;
+    for (size_t i = 0; i < labels->count; i++) AORTA_TRY(print_label(&labels->items[i], several, options->width, text));
+    return labels->reference ? aorta_label_comparison_text(labels->reference, labels->candidate, text) : NULL;
+}
+
+static aorta_status write_report(const struct aorta_report_options *options, const struct labels *labels,
+                                 const struct aorta_log *log, struct aorta_text *text, struct aorta_text *json) {
+    const size_t count = options->input_count;
     struct aorta_text files = {0};
     aorta_status drawn = NULL;
-    aorta_status status = aorta_summary_write(runs, count, pair[0], pair[1], json);
+    aorta_status status = aorta_summary_write(labels->runs, count, labels->reference, labels->candidate, json);
     if (!status) status = aorta_directory_make(options->output);
     if (!status) status = write_summary(options->output, json, &files);
-    if (!status) status = write_page(options, runs, json, log, &files);
-    if (!status && options->csv) status = aorta_summary_csv(runs, count, options->csv);
-    if (!status && options->pictures) drawn = draw_pictures(runs, count, options->output, log, &files);
-    for (size_t i = 0; !status && i < count; i++) status = print_run(&runs[i], count > 1, options->width, text);
-    if (!status && pair[0] >= 0) status = print_comparison(&runs[pair[0]], &runs[pair[1]], text);
+    if (!status) status = write_page(options, labels, json, log, &files);
+    if (!status && options->csv) status = aorta_summary_csv(labels->runs, count, options->csv);
+    if (!status && options->pictures) drawn = draw_pictures(labels->runs, count, options->output, log, &files);
+    if (!status) status = print(options, labels, text);
     if (!status) print_files(&files, text);
     aorta_text_free(&files);
     if (status) aorta_text_clear(text);
@@ -166,36 +181,70 @@ static aorta_status write_report(const struct aorta_report_options *options, con
     return aorta_status_join(status, drawn); /* a picture less is no reason to lose the figures */
 }
 
-static aorta_status read_and_analyse(const struct aorta_report_options *options, const struct aorta_log *log,
-                                     struct aorta_labelled *runs) {
+/* Repeats of a label have numbers: "mine", "mine (2)". */
+static aorta_status read_run(const struct aorta_report_options *options, const struct aorta_report_input *input,
+                             size_t repeat, const struct aorta_log *log, struct aorta_labelled *labelled) {
     const bool given = options->warmup >= 0;
     const struct aorta_trace_analysis_options analysis = {.warmup_given = given,
                                                           .warmup = given ? (size_t)options->warmup : 0};
-    for (size_t i = 0; i < options->input_count; i++) {
-        struct aorta_run run;
-        AORTA_TRY(
-            aorta_run_read(options->inputs[i].directory, options->inputs[i].label, options->read_every, log, &run));
-        aorta_status status = aorta_labelled_make(&run, &analysis, &runs[i]);
-        if (status) {
-            aorta_run_free(&run);
-            return status;
-        }
+    struct aorta_text name = {0};
+    struct aorta_run run;
+    aorta_text_puts(&name, input->label);
+    if (repeat) aorta_text_printf(&name, " (%zu)", repeat + 1);
+    aorta_status status = aorta_text_check(&name);
+    if (!status) status = aorta_run_read(input->directory, name.data, options->read_every, log, &run);
+    aorta_text_free(&name);
+    if (status) return status;
+    status = aorta_labelled_make(&run, &analysis, labelled);
+    if (status) aorta_run_free(&run);
+    return status;
+}
+
+/* The runs of inputs[first]'s label, behind `*read` others. */
+static aorta_status read_label(const struct aorta_report_options *options, size_t first, const struct aorta_log *log,
+                               struct labels *labels, size_t *read) {
+    struct aorta_label *label = &labels->items[labels->count];
+    *label = (struct aorta_label){&labels->runs[*read], 0};
+    for (size_t i = first; i < options->input_count; i++) {
+        if (strcmp(options->inputs[i].label, options->inputs[first].label) != 0) continue;
+        AORTA_TRY(read_run(options, &options->inputs[i], label->count, log, &labels->runs[*read]));
+        label->count++;
+        ++*read;
     }
+    labels->count++;
     return NULL;
+}
+
+static bool named_before(const struct aorta_report_options *options, size_t index) {
+    for (size_t i = 0; i < index; i++)
+        if (strcmp(options->inputs[i].label, options->inputs[index].label) == 0) return true;
+    return false;
+}
+
+static aorta_status read_and_analyse(const struct aorta_report_options *options, const struct aorta_log *log,
+                                     struct labels *labels) {
+    size_t read = 0;
+    for (size_t i = 0; i < options->input_count; i++)
+        if (!named_before(options, i)) AORTA_TRY(read_label(options, i, log, labels, &read));
+    AORTA_TRY(find_label(labels, options->reference, "--reference", &labels->reference));
+    return find_label(labels, options->candidate, "--candidate", &labels->candidate);
 }
 
 aorta_status aorta_report_make(const struct aorta_report_options *options, const struct aorta_log *log,
                                struct aorta_text *text, struct aorta_text *json) {
-    int pair[2] = {-1, -1};
-    AORTA_TRY(check_options(options, &pair[0], &pair[1]));
-    struct aorta_labelled *runs = calloc(options->input_count, sizeof *runs);
-    if (!runs) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu runs", options->input_count);
+    AORTA_TRY(check_options(options));
+    struct labels labels = {calloc(options->input_count, sizeof *labels.runs),
+                            calloc(options->input_count, sizeof *labels.items), 0, NULL, NULL};
     struct aorta_text own_text = {0}, own_json = {0};
-    aorta_status status = read_and_analyse(options, log, runs);
-    if (!status) status = write_report(options, runs, pair, log, text ? text : &own_text, json ? json : &own_json);
+    aorta_status status = NULL;
+    if (!labels.runs || !labels.items)
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu runs", options->input_count);
+    if (!status) status = read_and_analyse(options, log, &labels);
+    if (!status) status = write_report(options, &labels, log, text ? text : &own_text, json ? json : &own_json);
     if (!status && text) status = aorta_text_check(text);
-    for (size_t i = 0; i < options->input_count; i++) aorta_labelled_free(&runs[i]);
-    free(runs);
+    for (size_t i = 0; labels.runs && i < options->input_count; i++) aorta_labelled_free(&labels.runs[i]);
+    free(labels.runs);
+    free(labels.items);
     aorta_text_free(&own_text);
     aorta_text_free(&own_json);
     return status;

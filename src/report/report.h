@@ -19,6 +19,7 @@ struct aorta_report_options {
     const char *page;                  /* file of the page; NULL: index.html in `output`, where this build has pages */
     const char *csv;                   /* directory for the tables; NULL: they are not written */
     const char *reference, *candidate; /* labels; both or neither */
+    bool repeats;                      /* inputs with one label are repeats of one run; else that is an error */
     bool pictures;
     int warmup;         /* iterations left out at the start; negative: automatic */
     int64_t read_every; /* aorta_run_read's */

@@ -1,6 +1,7 @@
 #include "report/summary.h"
 
 #include "base/result_table.h"
+#include "report/comparison.h"
 #include "report/recording.h"
 
 #include <math.h>
@@ -396,56 +397,10 @@ aorta_status aorta_summary_csv(const struct aorta_labelled *runs, size_t count, 
     return status;
 }
 
-/* ---- comparison ---- */
+/* ---- the summary ---- */
 
-static void write_comparison(struct aorta_json *json, const struct aorta_metric *metric,
-                             const struct aorta_comparison *comparison) {
-    aorta_json_key_object(json, metric->key);
-    aorta_json_key_double(json, "reference", comparison->reference.mean);
-    aorta_json_key_double(json, "candidate", comparison->candidate.mean);
-    aorta_json_key_double(json, "delta", comparison->delta);
-    aorta_json_key_double(json, "delta_percent", 100 * comparison->delta / comparison->reference.mean);
-    aorta_json_key_array(json, "ci");
-    aorta_json_double(json, comparison->low);
-    aorta_json_double(json, comparison->high);
-    aorta_json_array_end(json);
-    aorta_json_key_double(json, "p_value", comparison->p_value);
-    aorta_json_key(json, "significant");
-    if (isnan(comparison->p_value))
-        aorta_json_null(json);
-    else
-        aorta_json_bool(json, comparison->p_value < aorta_significance);
-    aorta_json_key_bool(json, "higher_is_better", metric->higher_is_better);
-    if (isnan(comparison->p_value)) aorta_json_key_string(json, "reason", "fewer than two samples on a side");
-    aorta_json_object_end(json);
-}
-
-aorta_status aorta_summary_comparison(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
-                                      struct aorta_json *json) {
-    struct aorta_text sentence = {0};
-    AORTA_TRY(aorta_metric_largest_change(reference, candidate, &sentence));
-    aorta_json_object(json);
-    aorta_json_key_string(json, "reference", reference->run.label);
-    aorta_json_key_string(json, "candidate", candidate->run.label);
-    aorta_summary_ratios(reference, candidate, json);
-    aorta_json_key_string(json, "test", "means over blocks of iterations, two-sided, one sample per iteration");
-    aorta_json_key_double(json, "significance_level", aorta_significance);
-    aorta_json_key_string(json, "largest_change", sentence.data);
-    json->out->failed |= sentence.failed;
-    aorta_text_free(&sentence);
-    aorta_json_key_object(json, "metrics");
-    for (const struct aorta_metric *metric = aorta_metrics; metric->key; metric++) {
-        struct aorta_comparison comparison;
-        AORTA_TRY(aorta_metric_compare(reference, metric, candidate, metric, &comparison));
-        write_comparison(json, metric, &comparison);
-    }
-    aorta_json_object_end(json);
-    aorta_json_object_end(json);
-    return NULL;
-}
-
-aorta_status aorta_summary_write(const struct aorta_labelled *runs, size_t count, int reference, int candidate,
-                                 struct aorta_text *out) {
+aorta_status aorta_summary_write(const struct aorta_labelled *runs, size_t count, const struct aorta_label *reference,
+                                 const struct aorta_label *candidate, struct aorta_text *out) {
     struct aorta_json json;
     aorta_json_begin(&json, out, 2);
     aorta_json_object(&json);
@@ -454,9 +409,9 @@ aorta_status aorta_summary_write(const struct aorta_labelled *runs, size_t count
     for (size_t i = 0; i < count; i++) AORTA_TRY(write_label(&json, &runs[i]));
     aorta_json_object_end(&json);
     aorta_summary_datasets(runs, count, &json);
-    if (reference >= 0 && candidate >= 0) {
+    if (reference && candidate) {
         aorta_json_key(&json, "comparison");
-        AORTA_TRY(aorta_summary_comparison(&runs[reference], &runs[candidate], &json));
+        AORTA_TRY(aorta_label_comparison_json(reference, candidate, &json));
     }
     aorta_json_object_end(&json);
     aorta_text_puts(out, "\n");

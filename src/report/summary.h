@@ -16,26 +16,11 @@ struct aorta_metric {
 };
 extern const struct aorta_metric aorta_metrics[]; /* ends with a NULL key */
 
-/* The difference of two figures, perhaps of the same run. A sample is an iteration's mean over its ranks. (metric.c) */
-AORTA_MUST_USE aorta_status aorta_metric_compare(const struct aorta_labelled *reference,
-                                                 const struct aorta_metric *reference_metric,
-                                                 const struct aorta_labelled *candidate,
-                                                 const struct aorta_metric *candidate_metric,
-                                                 struct aorta_comparison *comparison);
-/* "significant (p = 0.012)", "within the noise (p = 0.4)", or why nothing is known. (metric.c) */
-void aorta_metric_chance(const struct aorta_comparison *comparison, struct aorta_text *out);
-
-/* The figure that differs most beyond the noise, for better or worse, in one sentence with its end; or that none does.
- * Times count where they differ by 1% of the step or more. (metric.c) */
-AORTA_MUST_USE aorta_status aorta_metric_largest_change(const struct aorta_labelled *reference,
-                                                        const struct aorta_labelled *candidate, struct aorta_text *out);
-
-/* One object: all figures of two runs, and the sentence above. */
-AORTA_MUST_USE aorta_status aorta_summary_comparison(const struct aorta_labelled *reference,
-                                                     const struct aorta_labelled *candidate, struct aorta_json *json);
-/* `reference` and `candidate`: indices in `runs`, or negative. */
-AORTA_MUST_USE aorta_status aorta_summary_write(const struct aorta_labelled *runs, size_t count, int reference,
-                                                int candidate, struct aorta_text *out);
+struct aorta_label; /* report/comparison.h */
+/* `reference` and `candidate`: the labels that are compared, or NULL. */
+AORTA_MUST_USE aorta_status aorta_summary_write(const struct aorta_labelled *runs, size_t count,
+                                                const struct aorta_label *reference,
+                                                const struct aorta_label *candidate, struct aorta_text *out);
 
 /* datasets.c: for readers of the original Python toolkit's summary.json, the member "datasets", and in the comparison
  * the shares of compute that ran beside communication and their difference. */

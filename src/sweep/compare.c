@@ -1,10 +1,15 @@
 #include "sweep/compare.h"
+#include "base/compare.h"
 #include "base/files.h"
-#include "base/statistics.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* aorta train or hwq, not somebody's command. */
+static bool is_ours(const char *target) {
+    return strncmp(target, "train ", 6) == 0 || strncmp(target, "hwq run ", 8) == 0;
+}
 
 aorta_status aorta_sweep_side_open(const char *directory, struct aorta_sweep_side *side) {
     *side = (struct aorta_sweep_side){.directory = directory};
@@ -12,6 +17,10 @@ aorta_status aorta_sweep_side_open(const char *directory, struct aorta_sweep_sid
     if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
     aorta_status status = aorta_sweep_read(path, &side->arena, &side->plan, &side->target, &side->trials, NULL);
     free(path);
+    /* Earlier versions took the time of a step, whatever was in it. A command's steps a second are no better. */
+    if (!status && is_ours(side->target) && side->plan.objective == AORTA_SWEEP_STEP_MS &&
+        aorta_sweep_changes_work(&side->plan.space))
+        side->plan.objective = AORTA_SWEEP_THROUGHPUT;
     return status ? status : aorta_sweep_result_make(&side->plan, &side->trials, &side->result);
 }
 
@@ -34,6 +43,7 @@ static aorta_status make_half(const struct aorta_sweep_side *whole, int knob, in
     const struct aorta_sweep_space *space = &whole->plan.space;
     half->plan = whole->plan;
     half->target = whole->target;
+    half->half = true;
     half->directory =
         aorta_arena_printf(&half->arena, "%s=%s", space->knobs[knob].name, space->knobs[knob].values[value]);
     if (!half->directory) return AORTA_ERROR(AORTA_MEMORY, "no memory for a name");
@@ -118,25 +128,39 @@ static int larger_first(const void *left, const void *right) {
     return first > second ? -1 : first < second;
 }
 
-/* Noise of each sweep's own; the degrees of freedom are Welch's. */
-static double point_p(const struct aorta_sweep_side sides[2], const struct aorta_sweep_common *common) {
-    const enum aorta_sweep_objective objective = sides[0].plan.objective;
-    const double off = common->points[1]->figures[objective] - common->points[0]->figures[objective];
-    double variance = 0, parts = 0;
-    for (int side = 0; side < 2; side++) {
-        const struct aorta_sweep_importance *importance = &sides[side].result.importance;
-        const double part = importance->noise * importance->noise / common->points[side]->runs;
-        variance += part;
-        parts += part * part / importance->freedom;
-    }
-    if (isnan(variance)) return NAN;
-    return variance > 0 ? aorta_variance_ratio_p(off * off / variance, 1, variance * variance / parts) : off == 0;
+/* Two sweeps are two runs of the machine: what changed between them is in no trial's noise. Halves of one sweep ran in
+ * turns. `spread`: variance of a trial's figure. */
+static struct aorta_variance between_sweeps(const struct aorta_sweep_side sides[2], double first, double second,
+                                            double spread) {
+    const struct aorta_between_runs between =
+        aorta_between_runs_on(aorta_trials_on_gpu(&sides[0].trials) && aorta_trials_on_gpu(&sides[1].trials));
+    if (sides[0].half) return (struct aorta_variance){0, 1};
+    const double share = between.share * between.share * (first * first + second * second);
+    return (struct aorta_variance){share + 2 * between.spread * between.spread * spread, between.freedom};
 }
 
-static void sum_up(enum aorta_sweep_objective figure, struct aorta_sweep_comparison *comparison) {
+/* Noise of each sweep's own. */
+static double point_p(const struct aorta_sweep_side sides[2], const struct aorta_sweep_common *common) {
+    const enum aorta_sweep_objective objective = sides[0].plan.objective;
+    const double figures[] = {common->points[0]->figures[objective], common->points[1]->figures[objective]};
+    struct aorta_variance parts[3];
+    double noise = 0;
+    for (int side = 0; side < 2; side++) {
+        const struct aorta_sweep_importance *importance = &sides[side].result.importance;
+        const double variance = importance->noise * importance->noise;
+        if (isnan(variance)) return NAN;
+        noise += variance / 2;
+        parts[side] = (struct aorta_variance){variance / common->points[side]->runs, importance->freedom};
+    }
+    parts[2] = between_sweeps(sides, figures[0], figures[1], noise);
+    return aorta_chance_of(figures[1] - figures[0], parts, 3).p;
+}
+
+static void sum_up(const struct aorta_sweep_side sides[2], enum aorta_sweep_objective figure,
+                   struct aorta_sweep_comparison *comparison) {
     struct aorta_sweep_difference *sum = &comparison->figures[figure];
     double change = 0, squares = 0;
-    *sum = (struct aorta_sweep_difference){.mean = {NAN, NAN}, .p = NAN};
+    *sum = (struct aorta_sweep_difference){.mean = {NAN, NAN}, .p = NAN, .between = NAN};
     for (size_t i = 0; i < comparison->count; i++) {
         const double a = comparison->common[i].points[0]->figures[figure];
         const double b = comparison->common[i].points[1]->figures[figure];
@@ -150,8 +174,11 @@ static void sum_up(enum aorta_sweep_objective figure, struct aorta_sweep_compari
         squares += before * (b - a - change);
     }
     if (sum->points < 2) return;
-    const double freedom = (double)sum->points - 1, variance = squares / freedom / (double)sum->points;
-    sum->p = variance > 0 ? aorta_variance_ratio_p(change * change / variance, 1, freedom) : change == 0;
+    const double freedom = (double)sum->points - 1, spread = squares / freedom;
+    const struct aorta_variance parts[] = {{spread / (double)sum->points, freedom},
+                                           between_sweeps(sides, sum->mean[0], sum->mean[1], spread / 2)};
+    sum->p = aorta_chance_of(change, parts, 2).p;
+    sum->between = sqrt(parts[1].value / 2) / fabs(sum->mean[0]);
 }
 
 aorta_status aorta_sweep_compare(const struct aorta_sweep_side sides[2], struct aorta_sweep_comparison *comparison) {
@@ -175,6 +202,6 @@ aorta_status aorta_sweep_compare(const struct aorta_sweep_side sides[2], struct 
     for (size_t i = 0; i < comparison->count; i++)
         comparison->common[i].counts = comparison->common[i].p < aorta_significance / (double)comparison->count;
     qsort(comparison->common, comparison->count, sizeof *comparison->common, larger_first);
-    for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++) sum_up((enum aorta_sweep_objective)f, comparison);
+    for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++) sum_up(sides, (enum aorta_sweep_objective)f, comparison);
     return NULL;
 }

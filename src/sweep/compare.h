@@ -12,6 +12,7 @@ struct aorta_sweep_side {
     struct aorta_trials trials;
     struct aorta_sweep_result result;
     struct aorta_arena arena;
+    bool half; /* of a sweep */
 };
 
 /* Reads DIRECTORY/trials.jsonl. Ends with aorta_sweep_side_close, also on failure. */
@@ -34,7 +35,9 @@ struct aorta_sweep_common {
 struct aorta_sweep_difference {
     double mean[2]; /* NaN: none */
     size_t points;
-    double p; /* that chance alone makes the mean difference so large (paired t test); NaN: fewer than two points */
+    double p; /* that chance alone makes the mean difference so large: paired t test, with what equal sweeps differ by
+               * (base/compare.h); NaN: fewer than two points */
+    double between; /* that share: the standard deviation of an equal sweep's mean; 0: halves of one sweep */
 };
 
 struct aorta_sweep_comparison {

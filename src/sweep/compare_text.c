@@ -1,15 +1,17 @@
 /* A comparison of sweeps as text and as JSON. */
-#include "base/statistics.h"
+#include "base/compare.h"
 #include "sweep/compare.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static void put_change(double first, double second, struct aorta_text *text) {
     aorta_text_printf(text, "%s, then %s", aorta_brief(first).text, aorta_brief(second).text);
     if (first != 0) aorta_text_printf(text, " (%+.1f%%)", 100 * (second - first) / fabs(first));
 }
 
-/* The figure that changed most beyond chance, whichever it is. */
+/* The objective where that changed, else the figure that changed most; as one of several it has to be the less likely
+ * (Bonferroni). */
 static void put_largest(const struct aorta_sweep_side sides[2], const struct aorta_sweep_comparison *comparison,
                         struct aorta_text *text) {
     int largest = -1;
@@ -17,23 +19,31 @@ static void put_largest(const struct aorta_sweep_side sides[2], const struct aor
     for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++) {
         const struct aorta_sweep_difference *figure = &comparison->figures[f];
         const double ratio = figure->mean[1] / figure->mean[0];
-        const double far = ratio > 0 && figure->p < aorta_significance ? fabs(log(ratio)) : 0;
+        const bool objective = f == (int)sides[0].plan.objective;
+        const double level = objective ? aorta_significance : aorta_significance / AORTA_SWEEP_OBJECTIVE_COUNT;
+        double far = ratio > 0 && figure->p < level ? fabs(log(ratio)) : 0;
+        if (objective && far > 0) far = INFINITY;
         if (far <= farthest) continue;
         farthest = far;
         largest = f;
     }
+    const char *before = sides[0].directory, *after = sides[1].directory;
     if (largest < 0) {
-        aorta_text_printf(text, "No figure of %s differs from %s beyond the noise.", sides[1].directory,
-                          sides[0].directory);
+        aorta_difference_text(NULL, before, after, text);
         return;
     }
     const double *mean = comparison->figures[largest].mean;
-    const double percent = 100 * (mean[1] / mean[0] - 1);
-    aorta_text_printf(text, "What differs most: %s is %s in %s and %s in %s (%+.*f%%, %s), the mean of %s.",
-                      aorta_sweep_objectives[largest].key, aorta_brief(mean[1]).text, sides[1].directory,
-                      aorta_brief(mean[0]).text, sides[0].directory, fabs(percent) < 10 ? 1 : 0, percent,
-                      (percent > 0) == aorta_sweep_objectives[largest].higher_is_better ? "better" : "worse",
-                      aorta_counted((long long)comparison->figures[largest].points, "point").text);
+    char points[96];
+    snprintf(points, sizeof points, ", the mean of %s",
+             aorta_counted((long long)comparison->figures[largest].points, "point").text);
+    const bool better = (mean[1] > mean[0]) == aorta_sweep_objectives[largest].higher_is_better;
+    const struct aorta_difference difference = {.figure = aorta_sweep_objectives[largest].key,
+                                                .unit = "",
+                                                .sides = {before, after},
+                                                .value = {mean[0], mean[1]},
+                                                .word = better ? "better" : "worse",
+                                                .after = points};
+    aorta_difference_text(&difference, before, after, text);
 }
 
 static void put_sides_best(const struct aorta_sweep_side *side, const char *head, struct aorta_text *text) {
@@ -65,6 +75,9 @@ void aorta_sweep_compare_text(const struct aorta_sweep_side sides[2], const stru
     aorta_text_puts(text, "\n  ");
     put_largest(sides, comparison, text);
     aorta_text_puts(text, "\n");
+    if (sum->between > 0)
+        aorta_text_printf(text, "  Equal sweeps are assumed to differ by %s%%.\n",
+                          aorta_brief(100 * sum->between).text);
     put_sides_best(&sides[0], "best before", text);
     put_sides_best(&sides[1], "best after", text);
     for (size_t i = 0; i < comparison->count && i < SHOWN; i++) {
@@ -122,6 +135,7 @@ static void write_figures(struct aorta_json *json, const struct aorta_sweep_comp
         aorta_json_array_end(json);
         aorta_json_key_int(json, "points", (int64_t)figure->points);
         aorta_json_key_double(json, "p_value", figure->p);
+        aorta_json_key_double(json, "between_sweeps_percent", 100 * figure->between);
         aorta_json_key_bool(json, "higher_is_better", aorta_sweep_objectives[f].higher_is_better);
         aorta_json_object_end(json);
     }

@@ -1,5 +1,5 @@
 #include "sweep/importance.h"
-#include "base/statistics.h"
+#include "base/compare.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 #include "sweep/result.h"
-#include "base/statistics.h"
+#include "base/compare.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -63,9 +63,9 @@ static bool is_alike(const struct aorta_sweep_importance *importance, const stru
                      const struct aorta_sweep_point *b) {
     if (isnan(importance->noise)) return false;
     const double off = a->cost - b->cost;
-    const double variance = importance->noise * importance->noise * (1.0 / a->runs + 1.0 / b->runs);
-    if (variance <= 0) return off == 0;
-    return aorta_variance_ratio_p(off * off / variance, 1, importance->freedom) >= aorta_significance;
+    const struct aorta_variance variance = {importance->noise * importance->noise * (1.0 / a->runs + 1.0 / b->runs),
+                                            importance->freedom};
+    return aorta_chance_of(off, &variance, 1).p >= aorta_significance;
 }
 
 aorta_status aorta_sweep_result_make(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials,

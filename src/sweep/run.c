@@ -135,12 +135,22 @@ static void last_line(struct tail *from, char *out, size_t size) {
     aorta_make_printable(out, strlen(out), false);
 }
 
+/* What reading a trial's files found, in memory that the reading process and this one share. */
+struct reading {
+    const struct aorta_sweep_job *job;
+    const char *directory;
+    double figures[AORTA_SWEEP_OBJECTIVE_COUNT];
+    char device[sizeof((struct aorta_trial *)0)->device];
+    char failure[sizeof((struct aorta_trial *)0)->reason];
+};
+
 /* Reads a file where it exists. */
 static aorta_status read_figures(const char *directory, const char *name, enum aorta_sweep_source source,
-                                 double *figures) {
+                                 struct reading *reading) {
     char *path = aorta_path_join(directory, name);
     if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    aorta_status status = access(path, F_OK) ? NULL : aorta_sweep_figures_read(path, source, figures);
+    aorta_status status =
+        access(path, F_OK) ? NULL : aorta_sweep_figures_read(path, source, reading->figures, reading->device);
     free(path);
     return status;
 }
@@ -156,27 +166,23 @@ static aorta_status summarise_run(const char *directory) {
     return status;
 }
 
-static aorta_status measure(const struct aorta_sweep_job *job, const char *directory, double *figures) {
+static aorta_status measure(struct reading *reading) {
+    const struct aorta_sweep_job *job = reading->job;
+    const char *directory = reading->directory;
     if (job->target == AORTA_SWEEP_TRAIN) {
         AORTA_TRY(summarise_run(directory));
-        return read_figures(directory, "out/summary.json", AORTA_SWEEP_FROM_SUMMARY, figures);
+        return read_figures(directory, "out/summary.json", AORTA_SWEEP_FROM_SUMMARY, reading);
     }
-    if (job->target == AORTA_SWEEP_HWQ) return read_figures(directory, "hwq.json", AORTA_SWEEP_FROM_HWQ, figures);
-    AORTA_TRY(read_figures(directory, "trace/analysis.json", AORTA_SWEEP_FROM_ANALYSIS, figures));
-    return read_figures(directory, "result.json", AORTA_SWEEP_FROM_RESULT, figures);
+    if (job->target == AORTA_SWEEP_HWQ) return read_figures(directory, "hwq.json", AORTA_SWEEP_FROM_HWQ, reading);
+    AORTA_TRY(read_figures(directory, "trace/analysis.json", AORTA_SWEEP_FROM_ANALYSIS, reading));
+    /* a trace has steps a second, whatever is in a step */
+    if (aorta_sweep_changes_work(&job->plan.space)) reading->figures[AORTA_SWEEP_THROUGHPUT] = NAN;
+    return read_figures(directory, "result.json", AORTA_SWEEP_FROM_RESULT, reading);
 }
-
-/* What reading a trial's files found, in memory that the reading process and this one share. */
-struct reading {
-    const struct aorta_sweep_job *job;
-    const char *directory;
-    double figures[AORTA_SWEEP_OBJECTIVE_COUNT];
-    char failure[sizeof((struct aorta_trial *)0)->reason];
-};
 
 static void read_all_figures(void *user) {
     struct reading *reading = user;
-    aorta_status status = measure(reading->job, reading->directory, reading->figures);
+    aorta_status status = measure(reading);
     if (status) snprintf(reading->failure, sizeof reading->failure, "%s", aorta_status_message(status));
     aorta_status_free(status);
 }
@@ -206,6 +212,7 @@ static aorta_status read_trial(const struct session *session, const char *direct
     memcpy(reading->figures, trial->figures, sizeof reading->figures);
     aorta_status status = read_in_process(session, reading, interrupted);
     memcpy(trial->figures, reading->figures, sizeof trial->figures);
+    memcpy(trial->device, reading->device, sizeof trial->device);
     if (*reading->failure || !isfinite(trial->figures[job->plan.objective])) {
         trial->state = AORTA_TRIAL_NO_FIGURE;
         snprintf(trial->reason, sizeof trial->reason, "%s was not measured%s%.130s",

@@ -40,6 +40,9 @@ int64_t aorta_sweep_cells(const struct aorta_sweep_space *space);
 int aorta_sweep_level(const struct aorta_sweep_space *space, int64_t cell, int knob);
 /* NULL: the baseline does not set it, as it has several values. */
 const char *aorta_sweep_value(const struct aorta_sweep_space *space, int64_t cell, int knob);
+/* Whether a knob changes what there is to do in a step (batch size, streams, the model), so that times of steps do not
+ * compare; NULL: none. */
+const char *aorta_sweep_changes_work(const struct aorta_sweep_space *space);
 /* "fsdp.forward_prefetch=true NCCL_PROTO=LL", "baseline" */
 void aorta_sweep_point_text(const struct aorta_sweep_space *space, int64_t cell, struct aorta_text *text);
 
@@ -89,6 +92,7 @@ struct aorta_trial {
     int exit_code, signal;
     double seconds;
     double figures[AORTA_SWEEP_OBJECTIVE_COUNT]; /* NaN: not measured */
+    char device[16];                             /* that it ran on, "cpu"; "": its files do not say */
     char reason[160];                            /* of a trial that is not done, never empty; else "" */
 };
 
@@ -103,6 +107,8 @@ AORTA_MUST_USE aorta_status aorta_trials_add(struct aorta_trials *trials, const 
 /* Moves those of the states (a bit for each) to the end of `taken`, in their order. */
 AORTA_MUST_USE aorta_status aorta_trials_take(struct aorta_trials *trials, unsigned states, struct aorta_trials *taken);
 void aorta_trials_free(struct aorta_trials *trials);
+/* Whether one says that it ran on a GPU. */
+bool aorta_trials_on_gpu(const struct aorta_trials *trials);
 
 /* ---- the plan ---- */
 

@@ -62,6 +62,12 @@ aorta_status aorta_trials_take(struct aorta_trials *trials, unsigned taken_state
     return status;
 }
 
+bool aorta_trials_on_gpu(const struct aorta_trials *trials) {
+    for (size_t i = 0; i < trials->count; i++)
+        if (*trials->items[i].device && strcmp(trials->items[i].device, "cpu") != 0) return true;
+    return false;
+}
+
 void aorta_trials_free(struct aorta_trials *trials) {
     free(trials->items);
     *trials = (struct aorta_trials){0};
@@ -136,6 +142,7 @@ void aorta_sweep_trial_json(const struct aorta_sweep_plan *plan, const struct ao
     aorta_json_key_int(json, "signal", trial->signal);
     aorta_json_key_fixed(json, "seconds", trial->seconds, 3);
     aorta_sweep_figures_json(trial->figures, json);
+    aorta_json_key_string(json, "device", trial->device[0] ? trial->device : NULL);
     aorta_json_key_string(json, "reason", trial->reason[0] ? trial->reason : NULL);
     aorta_json_object_end(json);
 }
@@ -240,6 +247,8 @@ static aorta_status read_trial(const json_t *root, const char *path, int line, c
     if (json_is_integer(again)) trial.again = json_integer_value(again);
     if (trial.again < -1 || trial.again >= trial.number) return malformed(path, line, "runs a later trial again");
     const char *reason = json_string_value(json_object_get(root, "reason"));
+    const char *device = json_string_value(json_object_get(root, "device"));
+    snprintf(trial.device, sizeof trial.device, "%s", device ? device : "");
     snprintf(trial.reason, sizeof trial.reason, "%s", reason ? reason : "");
     if (trial.state == AORTA_TRIAL_DONE && !aorta_trial_has(&trial, plan->objective)) { /* earlier versions took any */
         trial.state = AORTA_TRIAL_NO_FIGURE;

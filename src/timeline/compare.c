@@ -1,5 +1,5 @@
 #include "timeline/compare.h"
-#include "base/statistics.h"
+#include "base/compare.h"
 #include "timeline/compare_samples.h"
 
 #include <math.h>
@@ -37,12 +37,21 @@ static void measure(const struct aorta_trace_comparison *c, const struct compare
     value->mean_us = row->counted && series->count > 0 ? sum_ns * ranks / series->count / 1e3 : NAN;
 }
 
-static void compare_with_base(const double *base, size_t base_count, const double *samples, size_t count,
-                              struct aorta_trace_compared *value) {
-    const struct aorta_comparison compared = aorta_compare(base, base_count, samples, count);
-    value->p = compared.p_value;
-    value->low_ms = compared.low / 1e6;
-    value->high_ms = compared.high / 1e6;
+/* Measured steps may be of a CPU; everything else that has steps ran on a GPU. */
+static bool on_gpu(const struct aorta_trace_analysis *analysis) {
+    const struct aorta_trace *trace = analysis->rank_count ? analysis->ranks[0].trace : NULL;
+    return !trace || !trace->measured || trace->on_gpu;
+}
+
+static void compare_with_base(const struct aorta_trace_comparison *c, const double *base, size_t input,
+                              const double *samples, struct aorta_trace_compared *value) {
+    const struct aorta_samples sides[2] = {{base, c->steps[0], NULL, 1}, {samples, c->steps[input], NULL, 1}};
+    const struct aorta_between_runs between =
+        aorta_between_runs_on(on_gpu(c->inputs[0].analysis) && on_gpu(c->inputs[input].analysis));
+    value->compared = aorta_compare(&sides[0], &sides[1], AORTA_MEAN, &between);
+    value->p = c->stepped ? value->compared.p_value : NAN;
+    value->low_ms = value->compared.low / 1e6;
+    value->high_ms = value->compared.high / 1e6;
 }
 
 static aorta_status compare_row(struct aorta_trace_comparison *c, const struct compare_samples_row *from,
@@ -60,7 +69,7 @@ static aorta_status compare_row(struct aorta_trace_comparison *c, const struct c
         value->change_ms = value->ms - row->values[0].ms;
         value->percent = row->values[0].ms > 0 ? value->change_ms / row->values[0].ms * 100 : NAN;
         value->p = value->low_ms = value->high_ms = NAN;
-        if (i > 0) compare_with_base(base, c->steps[0], samples, c->steps[i], value);
+        if (i > 0) compare_with_base(c, base, i, samples, value);
         if (fabs(value->change_ms) > row->largest_ms) row->largest_ms = fabs(value->change_ms);
         free(samples);
     }
@@ -96,7 +105,9 @@ aorta_status aorta_trace_compare(const struct aorta_trace_compare_input *inputs,
     c->steps = samples.steps;
     c->stepped = samples.stepped;
     for (size_t i = 0; !status && i < count; i++)
-        if (c->steps[i] < 2) c->unsure = "fewer than two steps in a recording: no spread to compare a change with";
+        if (c->steps[i] < aorta_compare_fewest(AORTA_MEAN))
+            c->unsure =
+                "fewer than three steps in a recording are too few to separate a change from chance: it needs about 20";
     if (!c->stepped)
         c->unsure = "not every recording marks its steps (ProfilerStep#N): no spread to compare a change with";
     if (!status) {

@@ -2,12 +2,13 @@
  *
  * All times are per step and rank (steps are ProfilerStep#N; where a recording has none, all are compared as a whole),
  * so that recordings of different length and size compare. A step's sample is the mean over its ranks. `p` and the
- * interval of a change come from aorta_compare of base/statistics.h over the steps of both; with fewer than two steps
- * on a side there is neither. */
+ * interval of a change come from base/compare.h over the steps of both; with fewer than three steps on a side there is
+ * neither. */
 #ifndef AORTA_TIMELINE_COMPARE_H
 #define AORTA_TIMELINE_COMPARE_H
 
 #include "base/arena.h"
+#include "base/compare.h"
 #include "timeline/analysis.h"
 
 struct aorta_trace_compare_input {
@@ -25,13 +26,14 @@ enum aorta_trace_section {
 const char *aorta_trace_section_name(enum aorta_trace_section section); /* "timeline", "kernels", … */
 
 struct aorta_trace_compared {
-    bool there;             /* it occurs in this recording */
-    double ms, count;       /* per step and rank */
-    double mean_us;         /* of one; NaN where there is none or it is no thing that can be counted */
-    double change_ms;       /* from the first recording's */
-    double percent;         /* of the first recording's; NaN where that is 0 */
-    double low_ms, high_ms; /* of the change: its 95% interval */
-    double p;               /* NaN, as are low_ms and high_ms: see aorta_trace_comparison.unsure */
+    bool there;                       /* it occurs in this recording */
+    double ms, count;                 /* per step and rank */
+    double mean_us;                   /* of one; NaN where there is none or it is no thing that can be counted */
+    double change_ms;                 /* from the first recording's */
+    double percent;                   /* of the first recording's; NaN where that is 0 */
+    double low_ms, high_ms;           /* of the change: its 95% interval */
+    double p;                         /* NaN, as are low_ms and high_ms: see aorta_trace_comparison.unsure */
+    struct aorta_comparison compared; /* of which these are, in ns; not of the first recording */
 };
 
 struct aorta_trace_compare_row {

@@ -1,8 +1,9 @@
 /* Comparison of results: noise as it is (outliers, drift, autocorrelation, runs that differ a little), planted changes,
  * and files of all kinds. */
+#include "base/compare.h"
 #include "base/files.h"
 #include "base/random.h"
-#include "base/statistics.h"
+
 #include "check.h"
 #include "folder.h"
 #include "hwq/compare.h"
@@ -50,37 +51,37 @@ static void make_series(const struct noise *noise, uint64_t seed, double level, 
     free(uniforms);
 }
 
-static const struct aorta_bootstrap usual = {.resamples = 2000, .confidence = 0.95};
-
-static const struct aorta_hwq_comparison_options defaults = {
-    .threshold = 0.05, .between_runs = 0.005, .bootstrap = {.resamples = 2000, .confidence = 0.95}};
-
-static struct aorta_ratios ratios_of(const struct noise *noise, uint64_t seed, double slowdown, size_t count) {
-    struct aorta_bootstrap bootstrap = usual;
-    if (count > 100) bootstrap.resamples = 400;
+/* What equal runs of a GPU differ by; each side is one run. */
+static struct aorta_comparison of_series(const struct noise *noise, uint64_t seed, double slowdown, size_t count,
+                                         double between) {
     double *first = malloc(2 * count * sizeof *first);
-    struct aorta_ratios ratios;
     assert_non_null(first);
     make_series(noise, 2 * seed, 3.5, first, count);
     make_series(noise, 2 * seed + 1, 3.5 * slowdown, first + count, count);
-    check_ok(aorta_bootstrap_ratios(&bootstrap, first, count, first + count, count, &ratios));
+    const struct aorta_samples sides[2] = {{first, count, NULL, 1}, {first + count, count, NULL, 1}};
+    const struct aorta_between_runs runs = {.share = between, .freedom = aorta_between_runs_on(true).freedom};
+    const struct aorta_comparison compared = aorta_compare(&sides[0], &sides[1], AORTA_P50, &runs);
     free(first);
-    return ratios;
+    return compared;
 }
+
+static enum aorta_hwq_change change_of(const struct aorta_comparison *compared) {
+    const struct aorta_ratio ratio = aorta_hwq_ratio(compared);
+    return aorta_hwq_change_of(&ratio, 0.05);
+}
+
+static const double usual = 0.005;
 
 static void ten_percent_is_found_ten_of_ten(void **state) {
     (void)state;
     for (size_t i = 0; i < NOISES; i++) {
         for (uint64_t seed = 0; seed < 10; seed++) {
-            struct aorta_ratios slower = ratios_of(&noises[i], 100 * i + seed, 1.10, 100);
-            struct aorta_ratios faster = ratios_of(&noises[i], 100 * i + seed, 1 / 1.10, 100);
-            slower.p50 = aorta_hwq_widen(slower.p50, &defaults, 1, 1);
-            faster.p50 = aorta_hwq_widen(faster.p50, &defaults, 1, 1);
-            if (aorta_hwq_change_of(&slower.p50, 0.05) != AORTA_HWQ_REGRESSION)
-                fail_msg("noise %zu, seed %d: %.3f [%.3f, %.3f]", i, (int)seed, slower.p50.value, slower.p50.low,
-                         slower.p50.high);
-            assert_int_not_equal(aorta_hwq_change_of(&faster.p50, 0.05), AORTA_HWQ_REGRESSION);
-            assert_int_not_equal(aorta_hwq_change_of(&faster.p50, 0.05), AORTA_HWQ_UNCHANGED);
+            const struct aorta_comparison slower = of_series(&noises[i], 100 * i + seed, 1.10, 100, usual),
+                                          faster = of_series(&noises[i], 100 * i + seed, 1 / 1.10, 100, usual);
+            if (change_of(&slower) != AORTA_HWQ_REGRESSION)
+                fail_msg("noise %zu, seed %d: %.3f [%.3f, %.3f]", i, (int)seed, slower.delta, slower.low, slower.high);
+            assert_int_not_equal(change_of(&faster), AORTA_HWQ_REGRESSION);
+            assert_int_not_equal(change_of(&faster), AORTA_HWQ_UNCHANGED);
         }
     }
 }
@@ -90,33 +91,14 @@ static void the_same_stays_silent(void **state) {
     int unchanged = 0, all = 0;
     for (size_t i = 0; i < NOISES; i++) {
         for (uint64_t seed = 0; seed < 50; seed++) {
-            struct aorta_ratios ratios = ratios_of(&noises[i], 1000 + 100 * i + seed, 1, 100);
-            enum aorta_hwq_change change = aorta_hwq_change_of(&ratios.p50, 0.05);
-            assert_int_not_equal(change, AORTA_HWQ_REGRESSION);
-            assert_int_not_equal(change, AORTA_HWQ_IMPROVEMENT);
-            unchanged += change == AORTA_HWQ_UNCHANGED;
+            const struct aorta_comparison same = of_series(&noises[i], 1000 + 100 * i + seed, 1, 100, usual);
+            assert_int_not_equal(change_of(&same), AORTA_HWQ_REGRESSION);
+            assert_int_not_equal(change_of(&same), AORTA_HWQ_IMPROVEMENT);
+            unchanged += change_of(&same) == AORTA_HWQ_UNCHANGED;
             all++;
         }
     }
-    assert_true(unchanged > all * 9 / 10);
-}
-
-/* The interval holds the true ratio about as often as it says, also for correlated series, where one that drew single
- * values would not. */
-static void intervals_cover(void **state) {
-    (void)state;
-    static const double correlations[] = {0, 0.5, 0.8};
-    static const int least[] = {184, 182, 180}; /* of 200, where 190 are expected */
-    for (size_t i = 0; i < 3; i++) {
-        const struct noise noise = {.sd = 0.05, .correlation = correlations[i]};
-        int covered = 0;
-        for (uint64_t seed = 0; seed < 200; seed++) {
-            struct aorta_ratios ratios = ratios_of(&noise, 5000 + seed, 1.2, 200);
-            covered += ratios.mean.low <= 1.2 && 1.2 <= ratios.mean.high;
-        }
-        if (covered < least[i] || covered > 199)
-            fail_msg("correlation %g: %d of 200 intervals hold the ratio", correlations[i], covered);
-    }
+    if (unchanged <= all * 9 / 10) fail_msg("%d of %d", unchanged, all);
 }
 
 static void blocks_follow_the_correlation(void **state) {
@@ -135,22 +117,6 @@ static void blocks_follow_the_correlation(void **state) {
     assert_int_equal(aorta_block_length(series, 3), 1);
 }
 
-static void intervals_are_repeatable_and_exact(void **state) {
-    (void)state;
-    struct aorta_ratios a = ratios_of(&noises[2], 9, 1.1, 80), b = ratios_of(&noises[2], 9, 1.1, 80);
-    assert_memory_equal(&a, &b, sizeof a);
-    /* The values themselves are those of all samples, by the usual percentiles. */
-    double first[7] = {5, 1, 4, 2, 3, 7, 6}, second[4] = {20, 10, 40, 30};
-    check_ok(aorta_bootstrap_ratios(&usual, first, 7, second, 4, &a));
-    struct aorta_summary x = aorta_summarise(first, 7), y = aorta_summarise(second, 4);
-    assert_true(fabs(a.p50.value - y.p50 / x.p50) < 1e-12);
-    assert_true(fabs(a.mean.value - y.mean / x.mean) < 1e-12);
-    assert_true(fabs(a.p95.value - y.p95 / x.p95) < 1e-12);
-    double constant[5] = {2, 2, 2, 2, 2}, one = 4;
-    check_ok(aorta_bootstrap_ratios(&usual, constant, 5, &one, 1, &a));
-    assert_true(a.p50.low == 2 && a.p50.high == 2 && a.p95.low == 2);
-}
-
 static void verdicts(void **state) {
     (void)state;
     static const struct {
@@ -165,35 +131,18 @@ static void verdicts(void **state) {
         assert_int_equal(aorta_hwq_change_of(&cases[i].ratio, 0.05), cases[i].change);
 }
 
-/* Between runs nothing is known but what is taken for granted; several runs on a side say more. */
-static void runs_that_differ(void **state) {
-    (void)state;
-    struct aorta_hwq_comparison_options options = {.bootstrap = {.confidence = 0.95}};
-    const struct aorta_ratio ratio = {1.10, 1.09, 1.12};
-    struct aorta_ratio wide = aorta_hwq_widen(ratio, &options, 1, 1);
-    assert_true(fabs(wide.low - 1.09) < 1e-12 && fabs(wide.high - 1.12) < 1e-12);
-    options.between_runs = 0.01;
-    wide = aorta_hwq_widen(ratio, &options, 1, 1);
-    assert_true(fabs(wide.low - (1.10 - hypot(0.01, 1.10 * 1.959964 * 0.01 * sqrt(2)))) < 1e-6);
-    assert_true(fabs(wide.high - (1.10 + hypot(0.02, 1.10 * 1.959964 * 0.01 * sqrt(2)))) < 1e-6);
-    assert_true(aorta_hwq_widen(ratio, &options, 10, 10).low > wide.low);
-    assert_int_equal(aorta_hwq_change_of(&wide, 0.05), AORTA_HWQ_REGRESSION);
-}
-
 /* Levels that differ by 2% from run to run: ten of ten stay silent, and 10% are found in most. */
 static void unsteady_runs(void **state) {
     (void)state;
     static const struct noise unsteady = {.sd = 0.02, .correlation = 0.5, .between = 0.02};
     int found = 0;
     for (uint64_t seed = 0; seed < 40; seed++) {
-        struct aorta_ratio same = ratios_of(&unsteady, 7000 + seed, 1, 100).p50;
-        same = aorta_hwq_widen(same, &defaults, 1, 1);
-        assert_int_not_equal(aorta_hwq_change_of(&same, 0.05), AORTA_HWQ_REGRESSION);
-        struct aorta_ratio slower = ratios_of(&unsteady, 8000 + seed, 1.1, 100).p50;
-        slower = aorta_hwq_widen(slower, &defaults, 1, 1);
-        found += aorta_hwq_change_of(&slower, 0.05) == AORTA_HWQ_REGRESSION;
+        const struct aorta_comparison same = of_series(&unsteady, 7000 + seed, 1, 100, usual),
+                                      slower = of_series(&unsteady, 8000 + seed, 1.1, 100, usual);
+        assert_int_not_equal(change_of(&same), AORTA_HWQ_REGRESSION);
+        found += change_of(&slower) == AORTA_HWQ_REGRESSION;
     }
-    assert_true(found >= 24);
+    if (found < 24) fail_msg("%d of 40", found);
 }
 
 /* ---- files ---- */
@@ -284,8 +233,7 @@ struct sides {
 };
 
 static void compare(struct sides *sides, const char *baseline, const char *test) {
-    static const struct aorta_hwq_comparison_options options = {
-        .threshold = 0.05, .between_runs = 0.005, .bootstrap = {.resamples = 1000, .confidence = 0.95}};
+    static const struct aorta_hwq_comparison_options options = {.threshold = 0.05, .between_runs = 0.005};
     sides->text = (struct aorta_text){0};
     check_ok(aorta_hwq_measurements_open(baseline, &sides->baseline));
     check_ok(aorta_hwq_measurements_open(test, &sides->test));
@@ -389,7 +337,7 @@ static void partners_that_are_missing(void **state) {
     finish(&sides);
     struct aorta_hwq_measurements a, b;
     struct aorta_hwq_comparison comparison;
-    const struct aorta_hwq_comparison_options options = {.threshold = 0.05, .bootstrap = usual};
+    const struct aorta_hwq_comparison_options options = {.threshold = 0.05, .between_runs = NAN};
     check_ok(aorta_hwq_measurements_open(write_run("a.json", 3, 1, 3, "H100", NULL), &a));
     check_ok(aorta_hwq_measurements_open(write_run("b.json", 8, 1, 3, "H100", NULL), &b));
     check_fails(aorta_hwq_comparison_make(&a, &b, &options, &comparison), AORTA_USAGE, "a.json has moe on 3 streams");
@@ -564,12 +512,9 @@ static void strange_files(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verdicts),
-        cmocka_unit_test(intervals_are_repeatable_and_exact),
         cmocka_unit_test(blocks_follow_the_correlation),
-        cmocka_unit_test(intervals_cover),
         cmocka_unit_test(ten_percent_is_found_ten_of_ten),
         cmocka_unit_test(the_same_stays_silent),
-        cmocka_unit_test(runs_that_differ),
         cmocka_unit_test(unsteady_runs),
         cmocka_unit_test(runs_and_settings),
         cmocka_unit_test(clocks_that_differ_are_reported),

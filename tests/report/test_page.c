@@ -159,10 +159,94 @@ static struct aorta_text compared(int64_t step_ns) {
     return text;
 }
 
+/* The page's data of these inputs. */
+static json_t *page_of(const struct aorta_report_options *options, const struct workspace *out) {
+    struct aorta_log log = silent();
+    check_ok(aorta_report_make(options, &log, NULL, NULL));
+    char *page = workspace_read(out, "index.html");
+    char *data = strchr(strstr(page, "id=\"data\">"), '>') + 1;
+    *strstr(data, "</script>") = '\0';
+    json_t *root = json_loads(data, 0, NULL);
+    assert_non_null(root);
+    free(page);
+    return root;
+}
+
+/* Listed first is the slow one, the reference second: terminal, summary and page say the same of the same two.
+ *
+ *      slow  |==========70==========|     slow against base: +40%, worse
+ *      base  |=======50======|            (the page said -29%, better)
+ */
+static void the_page_has_the_reference(void **state) {
+    (void)state;
+    struct workspace slow = workspace_make(), base = workspace_make(), out = workspace_make();
+    if (!aorta_page_available()) skip();
+    workspace_run(&slow, 0, 1, 40, 30000000);
+    workspace_run(&base, 0, 1, 40, 10000000);
+    const struct aorta_report_input inputs[] = {{slow.path, "slow"}, {base.path, "base"}};
+    const struct aorta_report_options options = {
+        .inputs = inputs, .input_count = 2, .output = out.path, .reference = "base", .candidate = "slow", .warmup = -1};
+    json_t *root = page_of(&options, &out);
+    json_t *pair = json_array_get(json_object_get(root, "comparisons"), 0);
+    assert_int_equal(json_array_size(json_object_get(root, "comparisons")), 1);
+    assert_string_equal(json_string_value(json_object_get(pair, "reference")), "base");
+    assert_string_equal(json_string_value(json_object_get(pair, "candidate")), "slow");
+    json_t *step = json_object_get(json_object_get(pair, "metrics"), "step_ms");
+    assert_true(json_number_value(json_object_get(step, "delta_percent")) > 35);
+    assert_string_equal(json_string_value(json_object_get(step, "change")), "worse");
+    assert_true(json_equal(pair, json_object_get(json_object_get(root, "results"), "comparison")));
+    json_decref(root);
+    workspace_remove(&slow);
+    workspace_remove(&base);
+    workspace_remove(&out);
+}
+
+/* Three runs have one label, two the other; they come in turns. */
+static void repeats_have_one_label(void **state) {
+    (void)state;
+    struct workspace runs[5], out = workspace_make();
+    struct aorta_report_input inputs[5];
+    for (int i = 0; i < 5; i++) {
+        runs[i] = workspace_make();
+        workspace_run(&runs[i], 0, 1, 40, (i % 2 ? 30000000 : 10000000) + 10000 * i);
+        inputs[i] = (struct aorta_report_input){runs[i].path, i % 2 ? "new" : "old"};
+    }
+    struct aorta_report_options options = {.inputs = inputs,
+                                           .input_count = 5,
+                                           .output = out.path,
+                                           .reference = "old",
+                                           .candidate = "new",
+                                           .repeats = true,
+                                           .warmup = -1};
+    struct aorta_log log = silent();
+    struct aorta_text text = {0}, json = {0};
+    check_ok(aorta_report_make(&options, &log, &text, &json));
+    assert_non_null(strstr(text.data, "What differs most: step_ms is "));
+    assert_non_null(strstr(text.data, "(3 repeats)"));
+    assert_non_null(strstr(text.data, ", the first of 3 runs)"));
+    json_t *root = json_loads(json.data, 0, NULL);
+    assert_int_equal(json_object_size(json_object_get(root, "labels")), 5);
+    assert_non_null(json_object_get(json_object_get(root, "labels"), "old (3)"));
+    const json_t *pair = json_object_get(root, "comparison");
+    assert_int_equal(json_integer_value(json_object_get(pair, "reference_runs")), 3);
+    assert_int_equal(json_integer_value(json_object_get(pair, "candidate_runs")), 2);
+    json_decref(root);
+    options.repeats = false;
+    check_fails(aorta_report_make(&options, &log, NULL, NULL), AORTA_USAGE, "name each with --label");
+    options.repeats = true;
+    inputs[2] = inputs[0];
+    check_fails(aorta_report_make(&options, &log, NULL, NULL), AORTA_USAGE, "twice");
+    for (int i = 0; i < 5; i++) workspace_remove(&runs[i]);
+    workspace_remove(&out);
+    aorta_text_free(&text);
+    aorta_text_free(&json);
+}
+
 static void the_largest_difference_is_named(void **state) {
     (void)state;
-    struct aorta_text slower = compared(20000000), same = compared(10000000);
-    assert_non_null(strstr(slower.data, "What differs most: "));
+    struct aorta_text slower = compared(30000000), same = compared(10000000);
+    assert_non_null(strstr(slower.data, "What differs most: step_ms is "));
+    assert_non_null(strstr(slower.data, "No run was repeated: equal runs are assumed to differ by "));
     assert_non_null(strstr(slower.data, "worse)."));
     assert_non_null(strstr(same.data, "No figure of b differs from a beyond the noise."));
     aorta_text_free(&slower);
@@ -175,6 +259,8 @@ int main(void) {
         cmocka_unit_test(many_spans_are_thinned),
         cmocka_unit_test(labels_are_text),
         cmocka_unit_test(the_largest_difference_is_named),
+        cmocka_unit_test(the_page_has_the_reference),
+        cmocka_unit_test(repeats_have_one_label),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

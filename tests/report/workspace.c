@@ -41,7 +41,7 @@ bool workspace_has(const struct workspace *workspace, const char *name) {
 }
 
 static void write_step(struct aorta_metrics_writer *writer, int rank, int world_size, int step, int64_t compute_ns) {
-    int64_t t = 1000000000000 + step * (int64_t)50000000, length = compute_ns + step % 5 * 10000;
+    int64_t t = 1000000000000 + step * (compute_ns + 40000000), length = compute_ns + step % 5 * 10000;
     struct aorta_range ranges[] = {
         {.info = {.tag = "embedding", .function = "linear_forward", .role = AORTA_ROLE_COMPUTE, .layer = -1},
          .start_ns = t,

@@ -15,7 +15,8 @@ char *workspace_read(const struct workspace *workspace, const char *name); /* th
 bool workspace_has(const struct workspace *workspace, const char *name);
 
 /* Writes `steps` iterations of rank `rank` as the trainer does: a compute range, an all-gather, a late second compute
- * of `compute_ns`, which varies a little from step to step. */
+ * of `compute_ns`, which varies a little from step to step; 40 ms and it are
+ * the time from step to step. */
 void workspace_run(const struct workspace *workspace, int rank, int world_size, int steps, int64_t compute_ns);
 
 #endif

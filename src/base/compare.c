@@ -1,0 +1,371 @@
+#include "base/compare.h"
+
+#include "base/sort.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const double aorta_significance = 0.05;
+
+/* ---- Student's distribution ---- */
+
+/* The two-sided probability of Student's t beyond `t`. */
+static double student_p(double t, double freedom) {
+    return aorta_variance_ratio_p(t * t, 1, freedom);
+}
+
+/* The t beyond which, on both sides together, this share of Student's distribution lies. */
+static double student_quantile(double outside, double freedom) {
+    double low = 0, high = 2;
+    while (student_p(high, freedom) > outside && high < 1e9) high *= 2;
+    for (int i = 0; i < 60; i++) {
+        const double middle = (low + high) / 2;
+        *(student_p(middle, freedom) > outside ? &low : &high) = middle;
+    }
+    return low;
+}
+
+struct aorta_chance aorta_chance_of(double difference, const struct aorta_variance *parts, size_t count) {
+    double variance = 0, squares = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!(parts[i].value > 0)) continue;
+        variance += parts[i].value;
+        squares += parts[i].value * parts[i].value / parts[i].freedom;
+    }
+    if (!(variance > 0)) return (struct aorta_chance){difference == 0, 0};
+    const double freedom = variance * variance / squares, error = sqrt(variance);
+    return (struct aorta_chance){student_p(difference / error, freedom),
+                                 student_quantile(aorta_significance, freedom) * error};
+}
+
+/* ---- length of a block ---- */
+
+static double covariance(const double *centred, size_t count, size_t lag) {
+    double sum = 0;
+    for (size_t i = 0; i + lag < count; i++) sum += centred[i] * centred[i + lag];
+    return sum / (double)count;
+}
+
+/* The first lag from which on `quiet` correlations in a row are as small as those of independent values. */
+static size_t last_correlated(const double *centred, size_t count, double variance, size_t most) {
+    size_t quiet = (size_t)ceil(fmax(5, sqrt(log10((double)count)))), run = 0;
+    double bound = 2 * sqrt(log10((double)count) / (double)count);
+    for (size_t lag = 1; lag <= most + quiet && lag < count; lag++) {
+        run = fabs(covariance(centred, count, lag) / variance) < bound ? run + 1 : 0;
+        if (run == quiet) return lag - quiet;
+    }
+    return most;
+}
+
+/* A flat top and slopes beside it. */
+static double window(double t) {
+    return t <= 0.5 ? 1 : fmax(0, 2 * (1 - t));
+}
+
+static size_t block_length_of(const double *centred, size_t count) {
+    double n = (double)count, variance = covariance(centred, count, 0);
+    size_t most = (size_t)fmin(ceil(3 * sqrt(n)), n / 3), limit = (size_t)ceil(sqrt(n)) + 5;
+    if (!(variance > 0) || most < 2) return 1;
+    size_t correlated = last_correlated(centred, count, variance, limit);
+    size_t width = correlated ? 2 * correlated : 1;
+    if (width > 2 * limit) width = 2 * limit;
+    double slope = 0, spectrum = variance;
+    for (size_t lag = 1; lag <= width && lag < count; lag++) {
+        double weighed = window((double)lag / (double)width) * covariance(centred, count, lag);
+        slope += 2 * (double)lag * weighed;
+        spectrum += 2 * weighed;
+    }
+    if (!(spectrum > 0)) return most; /* so strongly correlated that nothing can be said */
+    double best = cbrt(2 * slope * slope / (4.0 / 3.0 * spectrum * spectrum) * n);
+    return (size_t)fmin(fmax(1, round(best)), (double)most);
+}
+
+size_t aorta_block_length(const double *samples, size_t count) {
+    if (count < 9) return 1;
+    double *values = malloc(2 * count * sizeof *values);
+    if (!values) return count / 3; /* the careful choice */
+    double *sorted = values + count;
+    memcpy(sorted, samples, count * sizeof *sorted);
+    aorta_sort_double(sorted, count);
+    double low = aorta_percentile_sorted(sorted, count, 5), high = aorta_percentile_sorted(sorted, count, 95), sum = 0;
+    for (size_t i = 0; i < count; i++) sum += values[i] = fmin(fmax(samples[i], low), high);
+    for (size_t i = 0; i < count; i++) values[i] -= sum / (double)count;
+    size_t length = block_length_of(values, count);
+    free(values);
+    return length;
+}
+
+/* Blocks of the best length for a variance make intervals too narrow: tests need longer ones (Sun, Phillips & Jin 2008,
+ * "Optimal bandwidth selection in heteroskedasticity-autocorrelation robust testing"). With twice the length a
+ * correlation of 0.8 is taken for a difference in 6% of tests at 5%, of series of 200; tests/base/test_statistics.c. */
+static size_t block_of(const double *samples, size_t count) {
+    const size_t length = aorta_block_length(samples, count), most = count / 3;
+    return length == 1 || 2 * length <= most ? 2 * length - (length == 1) : most;
+}
+
+/* ---- one run ---- */
+
+/* What a series says about its mean. */
+struct spread {
+    double variance; /* of the mean */
+    double freedom;  /* as many degrees as there are blocks, less one */
+};
+
+/* Over all draws of a circular block bootstrap the variance of the mean is known (Politis & Romano 1992): that of the
+ * sums of the n blocks, each from one sample to `block` further, round the end. The factor makes it unbiased for blocks
+ * that are independent of each other. */
+static struct spread spread_of(const double *samples, size_t count, double mean, size_t block) {
+    const double blocks = (double)count / (double)block;
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < block; i++) sum += samples[i] - mean;
+    for (size_t i = 0; i < count; i++) {
+        squares += sum * sum;
+        sum += samples[(i + block) % count] - samples[i];
+    }
+    return (struct spread){squares / (double)count / (double)count / (double)block * blocks / (blocks - 1), blocks - 1};
+}
+
+static const struct {
+    double share;     /* of the samples that are not larger */
+    double bandwidth; /* c of Hall & Sheather's c · n^(-1/3), on each side */
+    size_t fewest;
+} statistics[] = {[AORTA_MEAN] = {NAN, NAN, 3}, [AORTA_P50] = {0.50, 0.972, 8}, [AORTA_P95] = {0.95, 0.212, 8}};
+
+size_t aorta_compare_fewest(enum aorta_statistic statistic) {
+    return statistics[statistic].fewest;
+}
+
+/* How much each sample moves the percentile, whose value is returned. */
+static double influences_of(const double *samples, const double *sorted, size_t count, enum aorta_statistic statistic,
+                            double *influences) {
+    const double share = statistics[statistic].share, value = aorta_percentile_sorted(sorted, count, 100 * share);
+    const double reach = fmin(fmin(share, 1 - share), statistics[statistic].bandwidth * pow((double)count, -1.0 / 3));
+    const double sparsity = (aorta_percentile_sorted(sorted, count, 100 * (share + reach)) -
+                             aorta_percentile_sorted(sorted, count, 100 * (share - reach))) /
+                            (2 * reach);
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) sum += influences[i] = (share - (samples[i] <= value)) * sparsity;
+    for (size_t i = 0; i < count; i++) influences[i] += value - sum / (double)count;
+    return value;
+}
+
+struct run {
+    double value, steady; /* steady: the standard deviation of its iterations without outliers */
+    struct spread spread;
+};
+
+/* False: no memory. `series` is not empty. */
+static bool measure_run(const double *series, size_t count, enum aorta_statistic statistic, struct run *run) {
+    double *sorted = malloc(2 * count * sizeof *sorted), *influences = sorted + count, sum = 0;
+    if (!sorted) return false;
+    memcpy(sorted, series, count * sizeof *sorted);
+    aorta_sort_double(sorted, count);
+    const double *moved = series;
+    for (size_t i = 0; i < count; i++) sum += sorted[i];
+    run->value = sum / (double)count;
+    run->steady = (aorta_percentile_sorted(sorted, count, 75) - aorta_percentile_sorted(sorted, count, 25)) / 1.349;
+    if (statistic != AORTA_MEAN) {
+        run->value = influences_of(series, sorted, count, statistic, influences);
+        moved = influences;
+    }
+    run->spread = (struct spread){NAN, NAN};
+    if (count > 1) run->spread = spread_of(moved, count, run->value, block_of(series, count));
+    free(sorted);
+    return true;
+}
+
+/* ---- one side ---- */
+
+struct side {
+    double value, steady;
+    size_t runs, fewest;
+    struct aorta_variance within; /* of value */
+    double single, among;         /* variance of one run's value: by its iterations; of the values of all runs */
+};
+
+static size_t length_of(const struct aorta_samples *samples, size_t run) {
+    return samples->lengths ? samples->lengths[run] : samples->count;
+}
+
+static bool measure_side(const struct aorta_samples *samples, enum aorta_statistic statistic, struct side *side) {
+    double squares = 0, variances = 0, quarters = 0, steady = 0;
+    *side = (struct side){.fewest = SIZE_MAX};
+    const double *at = samples->values;
+    const size_t runs = samples->lengths ? samples->runs : 1;
+    for (size_t i = 0; i < runs; i++) {
+        const size_t length = length_of(samples, i);
+        struct run run;
+        if (!length) continue;
+        if (!measure_run(at, length, statistic, &run)) return false;
+        at += length;
+        /* Welford's mean and sum of squares. */
+        const double before = run.value - side->value;
+        side->value += before / (double)++side->runs;
+        squares += before * (run.value - side->value);
+        steady += run.steady;
+        variances += run.spread.variance;
+        if (run.spread.variance > 0) quarters += run.spread.variance * run.spread.variance / run.spread.freedom;
+        if (length < side->fewest) side->fewest = length;
+    }
+    const double count = (double)side->runs;
+    if (!side->runs) side->fewest = 0;
+    side->steady = steady / count;
+    side->single = variances / count;
+    side->within = (struct aorta_variance){variances / count / count, variances * variances / quarters};
+    if (side->runs > 1) side->among = squares / (count - 1);
+    return true;
+}
+
+/* ---- two sides ---- */
+
+static double squared(double x) {
+    return x * x;
+}
+
+/* The repeats correct what is assumed of equal runs by one factor. */
+static void add_between(const struct side sides[2], const struct aorta_between_runs *assumed,
+                        struct aorta_comparison *result) {
+    double scale[2], weighed = assumed->freedom, freedom = assumed->freedom;
+    for (int i = 0; i < 2; i++) {
+        scale[i] = squared(assumed->share * sides[i].value) + squared(assumed->spread * sides[i].steady);
+        const double repeats = (double)sides[i].runs - 1;
+        if (!(repeats > 0) || !(scale[i] > 0)) continue;
+        weighed += repeats * fmax(0, sides[i].among - sides[i].single) / scale[i];
+        freedom += repeats;
+        result->repeats += sides[i].runs - 1;
+    }
+    for (int i = 0; i < 2; i++)
+        result->among[i] = (struct aorta_variance){weighed / freedom * scale[i] / (double)sides[i].runs, freedom};
+    result->assumed = !result->repeats;
+    result->between = sqrt(weighed / freedom * scale[0]) / fabs(sides[0].value);
+}
+
+void aorta_compare_wanted(const struct aorta_comparison *c, double distance, size_t *iterations, size_t *runs) {
+    enum { MOST_TIMES = 50 };
+    static const double reach = 2.23; /* Student's t of ten degrees of freedom */
+    const double target = squared(distance / reach), within = c->within[0].value + c->within[1].value,
+                 among = c->among[0].value + c->among[1].value;
+    const double longer = within / (target - among), more = (within + among) / target;
+    *iterations = *runs = 0;
+    if (longer > 0 && longer <= MOST_TIMES)
+        *iterations = (size_t)ceil(longer * (double)c->fewest);
+    else if (more > 0 && more <= MOST_TIMES)
+        *runs = (size_t)fmax(2, ceil(more * (double)c->fewest_runs));
+}
+
+/* For a difference that is large enough to matter. */
+static void set_wanted(struct aorta_comparison *c) {
+    enum { SHORT = 20 };
+    static const double matters = 0.01; /* of the reference */
+    const double distance = fabs(c->delta), least = matters * fabs(c->value[0]);
+    if (c->p_value < aorta_significance) return;
+    if (distance > least || isnan(c->p_value))
+        aorta_compare_wanted(c, fmax(distance, least), &c->wanted_iterations, &c->wanted_runs);
+    if (isnan(c->p_value) && c->wanted_iterations < SHORT) c->wanted_iterations = SHORT;
+}
+
+struct aorta_comparison aorta_compare(const struct aorta_samples *reference, const struct aorta_samples *candidate,
+                                      enum aorta_statistic statistic, const struct aorta_between_runs *between) {
+    struct aorta_comparison result = {.reference = aorta_summarise(reference->values, reference->count),
+                                      .candidate = aorta_summarise(candidate->values, candidate->count),
+                                      .value = {NAN, NAN},
+                                      .delta = NAN,
+                                      .low = NAN,
+                                      .high = NAN,
+                                      .p_value = NAN};
+    struct side sides[2];
+    if (!reference->count || !candidate->count) return result;
+    if (!measure_side(reference, statistic, &sides[0]) || !measure_side(candidate, statistic, &sides[1])) return result;
+    for (int i = 0; i < 2; i++) {
+        result.value[i] = sides[i].value;
+        result.within[i] = sides[i].within;
+    }
+    result.delta = sides[1].value - sides[0].value;
+    result.fewest = sides[0].fewest < sides[1].fewest ? sides[0].fewest : sides[1].fewest;
+    result.fewest_runs = sides[0].runs < sides[1].runs ? sides[0].runs : sides[1].runs;
+    if (between) add_between(sides, between, &result);
+    if (result.fewest >= aorta_compare_fewest(statistic)) {
+        const struct aorta_variance parts[] = {
+            result.within[0],
+            result.within[1],
+            {result.among[0].value + result.among[1].value, result.among[0].freedom}};
+        const struct aorta_chance chance = aorta_chance_of(result.delta, parts, 3);
+        result.p_value = chance.p;
+        result.low = result.delta - chance.reach;
+        result.high = result.delta + chance.reach;
+    }
+    set_wanted(&result);
+    return result;
+}
+
+/* ---- equal runs ---- */
+
+struct aorta_between_runs aorta_between_runs_on(bool gpu) {
+    return gpu ? (struct aorta_between_runs){.share = 0.005, .spread = 0.3, .freedom = 6}
+               : (struct aorta_between_runs){.share = 0.04, .spread = 0.5, .freedom = 6};
+}
+
+/* ---- words ---- */
+
+void aorta_compare_chance(const struct aorta_comparison *c, const char *unit, struct aorta_text *out) {
+    if (isnan(c->p_value)) {
+        if (c->fewest)
+            aorta_text_printf(out, "%s are too few: it needs about %zu", aorta_counted((long long)c->fewest, unit).text,
+                              c->wanted_iterations);
+        else
+            aorta_text_puts(out, "not measured on a side");
+        return;
+    }
+    const bool significant = c->p_value < aorta_significance;
+    aorta_text_printf(out, "%s (p = %.2g", significant ? "significant" : "within the noise", c->p_value);
+    if (c->wanted_iterations)
+        aorta_text_printf(out, "; about %s would decide", aorta_counted((long long)c->wanted_iterations, unit).text);
+    else if (c->wanted_runs)
+        aorta_text_printf(out, "; about %zu runs of each would decide", c->wanted_runs);
+    aorta_text_puts(out, ")");
+}
+
+void aorta_compare_between(const struct aorta_comparison *c, const char *how, struct aorta_text *out) {
+    if (!(c->between > 0)) return;
+    const struct aorta_brief share = aorta_brief(100 * c->between);
+    if (c->assumed)
+        aorta_text_printf(out, "No run was repeated: equal runs are assumed to differ by %s%%; several %s measure it.",
+                          share.text, how);
+    else
+        aorta_text_printf(out, "Equal runs differ by %s%% (%s).", share.text,
+                          aorta_counted((long long)c->repeats, "repeat").text);
+}
+
+static void put_wanted(struct aorta_json *json, const char *key, size_t wanted) {
+    if (wanted)
+        aorta_json_key_int(json, key, (int64_t)wanted);
+    else
+        aorta_json_key_null(json, key);
+}
+
+void aorta_compare_between_json(const struct aorta_comparison *c, struct aorta_json *json) {
+    aorta_json_key_double(json, "between_runs_percent", c->fewest ? 100 * c->between : NAN);
+    aorta_json_key_int(json, "repeats", (int64_t)c->repeats);
+    put_wanted(json, "wanted_iterations", c->wanted_iterations);
+    put_wanted(json, "wanted_runs", c->wanted_runs);
+}
+
+void aorta_difference_text(const struct aorta_difference *d, const char *reference, const char *candidate,
+                           struct aorta_text *out) {
+    if (!d) {
+        aorta_text_printf(out, "No figure of %s differs from %s beyond the noise.", candidate, reference);
+        return;
+    }
+    const double percent = 100 * (d->value[1] - d->value[0]) / fabs(d->value[0]);
+    const char *space = *d->unit ? " " : "";
+    aorta_text_printf(out, "What differs most: %s is %s%s%s in %s and %s%s%s in %s", d->figure,
+                      aorta_brief(d->value[1]).text, space, d->unit, d->sides[1], aorta_brief(d->value[0]).text, space,
+                      d->unit, d->sides[0]);
+    if (fabs(percent) < 1000)
+        aorta_text_printf(out, " (%+.*f%%%s%s)", fabs(percent) < 10 ? 1 : 0, percent, *d->word ? ", " : "", d->word);
+    else
+        aorta_text_printf(out, " (%s%s%s%s%s%s)", d->value[1] < d->value[0] ? "" : "+",
+                          aorta_brief(d->value[1] - d->value[0]).text, space, d->unit, *d->word ? ", " : "", d->word);
+    aorta_text_printf(out, "%s.", d->after ? d->after : "");
+}

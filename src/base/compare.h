@@ -1,0 +1,116 @@
+/* Do two sides differ? The one comparison of samples that every command uses: `aorta report`, `trace compare`,
+ * `hwq compare`, `sweep --compare`.
+ *
+ * A side is one run or several equal ones, a run a series of iterations. A difference has two sources of chance:
+ *
+ * - Within a run. Iterations are autocorrelated (clocks, temperature, other work), so that neighbours say less than
+ *   independent samples would. Whole blocks take the place of single samples: the circular block bootstrap (Politis &
+ *   Romano 1992), whose variance over all possible draws has a closed form. The length of a block is twice the length
+ *   that the series itself gives (aorta_block_length). Series that are not correlated have blocks of one sample.
+ *   Percentiles are taken as means of their influence (Hampel 1974), with the density of Siddiqui (1960) and the
+ *   bandwidth of Hall & Sheather (1988).
+ * - Between runs. Equal runs differ in ways that no iteration of one of them shows: placement of memory and threads,
+ *   clocks, temperature, what else the machine does. Repeated runs show by how much. A prior says it for single runs,
+ *   and counts as much as `freedom` repeats beside those that there are (the moderated variance of Smyth 2004).
+ *
+ * Both are added; intervals and p values are those of Student's t with the degrees of freedom of Satterthwaite (1946).
+ * With one run each, no correlation and no prior the test of means is Welch's. */
+#ifndef AORTA_BASE_COMPARE_H
+#define AORTA_BASE_COMPARE_H
+
+#include "base/json.h"
+#include "base/statistics.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+
+/* ---- chance ---- */
+
+/* p values below it are significant: 0.05. */
+extern const double aorta_significance;
+
+/* An estimate of a variance, and its degrees of freedom. */
+struct aorta_variance {
+    double value, freedom;
+};
+
+/* Of a difference whose variance is the sum of these. */
+struct aorta_chance {
+    double p;     /* two-sided: of so large a difference by chance; without any variance: 1 when it is 0, else 0 */
+    double reach; /* half of its 95% interval */
+};
+struct aorta_chance aorta_chance_of(double difference, const struct aorta_variance *parts, size_t count);
+
+/* The length of a block that is best for the variance of a mean, 1 (as good as independent) … count / 3 (Politis &
+ * White 2004, corrected by Patton, Politis & White 2009). The correlation is that of values cut to the range of the 5th
+ * to the 95th percentile, so that single outliers do not hide what the rest does. */
+size_t aorta_block_length(const double *samples, size_t count);
+
+/* ---- equal runs ---- */
+
+/* How equal runs differ, as long as none was repeated: the standard deviation of a figure is `share` of its size, and
+ * `spread` of the standard deviation of its iterations, added as squares. As certain as from `freedom` repeats. */
+struct aorta_between_runs {
+    double share, spread, freedom;
+};
+
+/* What is assumed for runs on a GPU, or on a CPU (measured: docs/results.md, "Equal runs"). */
+struct aorta_between_runs aorta_between_runs_on(bool gpu);
+
+/* ---- two sides ---- */
+
+enum aorta_statistic { AORTA_MEAN, AORTA_P50, AORTA_P95 };
+
+struct aorta_samples {
+    const double *values; /* numbers, of one run after the other, each in the order of its iterations */
+    size_t count;
+    const size_t *lengths; /* iterations of each run; NULL: one run */
+    size_t runs;
+};
+
+struct aorta_comparison {
+    struct aorta_summary reference, candidate; /* over the iterations of all runs */
+    double value[2];         /* what is compared: the statistic of a run, the mean over the side's runs */
+    double delta, low, high; /* candidate - reference, and its 95% interval */
+    double p_value;
+    double between; /* how equal runs differ: standard deviation, as a share of the reference's value */
+    size_t repeats; /* that say so, beyond the first run of each side; 0: assumed, or parts of one run are compared */
+    bool assumed;
+    /* Where chance may have made the difference, how many iterations of each run would decide, or else how many runs of
+     * each side; 0: not known, or too many. */
+    size_t wanted_iterations, wanted_runs;
+    struct aorta_variance within[2], among[2]; /* of value[] by iterations, by runs */
+    size_t fewest, fewest_runs;                /* iterations of the shortest run; runs of the side that has fewer */
+};
+
+/* Interval and p value are NaN where a run has fewer iterations than aorta_compare_fewest. `between`:
+ * NULL for parts of one run, which do not differ as runs do. */
+struct aorta_comparison aorta_compare(const struct aorta_samples *reference, const struct aorta_samples *candidate,
+                                      enum aorta_statistic statistic, const struct aorta_between_runs *between);
+size_t aorta_compare_fewest(enum aorta_statistic statistic);
+
+/* How many iterations of each run, or runs of each side, would show a difference of `distance`: as the members of
+ * aorta_comparison. */
+void aorta_compare_wanted(const struct aorta_comparison *comparison, double distance, size_t *iterations, size_t *runs);
+
+/* "significant (p = 0.012)", "within the noise (p = 0.4; about 60 steps would decide)", "2 steps are too few: it needs
+ * about 20". `unit`: what an iteration is, "step". */
+void aorta_compare_chance(const struct aorta_comparison *comparison, const char *unit, struct aorta_text *out);
+/* A sentence on the term between runs, or nothing where there is none: "Equal runs differ by 1.2% (4 repeats).", or
+ * that this is assumed and how runs are repeated: "several HOW". */
+void aorta_compare_between(const struct aorta_comparison *comparison, const char *how, struct aorta_text *out);
+/* Keys and values: between_runs_percent, repeats, wanted_iterations, wanted_runs. */
+void aorta_compare_between_json(const struct aorta_comparison *comparison, struct aorta_json *json);
+
+/* What differs most, in one sentence with its end. */
+struct aorta_difference {
+    const char *figure, *unit, *sides[2];
+    double value[2];
+    const char *word;  /* "better"; "": none */
+    const char *after; /* behind the sentence, or NULL */
+};
+/* NULL: none differs. */
+void aorta_difference_text(const struct aorta_difference *difference, const char *reference, const char *candidate,
+                           struct aorta_text *out);
+
+#endif

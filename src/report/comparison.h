@@ -1,0 +1,30 @@
+/* The comparison of labels that terminal, summary.json and page share. */
+#ifndef AORTA_REPORT_COMPARISON_H
+#define AORTA_REPORT_COMPARISON_H
+
+#include "base/compare.h"
+#include "report/summary.h"
+
+/* A label: one run, or several equal ones. */
+struct aorta_label {
+    const struct aorta_labelled *runs; /* borrowed */
+    size_t count;
+};
+
+/* A figure of two labels. A sample is an iteration's mean over its ranks. */
+AORTA_MUST_USE aorta_status aorta_label_compare(const struct aorta_label *reference,
+                                                const struct aorta_label *candidate, const struct aorta_metric *metric,
+                                                struct aorta_comparison *comparison);
+/* Two figures of the same run. */
+AORTA_MUST_USE aorta_status aorta_run_compare(const struct aorta_labelled *run, const struct aorta_metric *reference,
+                                              const struct aorta_metric *candidate,
+                                              struct aorta_comparison *comparison);
+
+/* What is printed: the step's difference, and in one sentence what differs most. */
+AORTA_MUST_USE aorta_status aorta_label_comparison_text(const struct aorta_label *reference,
+                                                        const struct aorta_label *candidate, struct aorta_text *out);
+/* One object: all figures of two labels, and the sentence. */
+AORTA_MUST_USE aorta_status aorta_label_comparison_json(const struct aorta_label *reference,
+                                                        const struct aorta_label *candidate, struct aorta_json *json);
+
+#endif
