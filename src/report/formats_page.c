@@ -114,7 +114,7 @@ static const char of_roofline[] =
     "| --- | --- |\n"
     "| `device` | name in the recording, or `null` |\n"
     "| `peaks` | `device` (of the table), `source`, `clock` (`boost`: the vendor's rates; absent where "
-    "the peaks were measured), `tflops` by type (`fp64`, `fp32`, `tf32`, `fp16`, `bf16`, `fp8`; "
+    "the peaks were measured), `tflops` by type (`fp64`, `fp32`, `tf32`, `fp16`, `bf16`, `fp8`, `fp6`, `fp4`; "
     "`null`: none), `gbytes_per_s`; or `null` with `peaks_reason` |\n"
     "| `rates_are_lower_bounds`, `steps` | |\n"
     "| `mfu`, `mfu_covered_share`, `mfu_reason` | |\n"

@@ -23,6 +23,9 @@ extern const struct aorta_result_table aorta_table_work;  /* kernels, copies and
 extern const struct aorta_result_table aorta_table_collectives, aorta_table_collective_sizes,
     aorta_table_synchronisations, aorta_table_differences;
 
+/* A sentence on the rank's kernel in this place, if it may be communication; false: it may not. */
+bool aorta_trace_possible_collective(const struct aorta_trace_rank *rank, size_t index, struct aorta_text *sentence);
+
 extern const struct aorta_row aorta_trace_figure_rows[]; /* of struct aorta_trace_figures */
 /* What the JSON says of a rank beside its tables, and of its clock (trace_json.c); for the docs. */
 extern const struct aorta_row aorta_trace_rank_rows[], aorta_trace_clock_rows[];

@@ -266,14 +266,69 @@ static const struct aorta_result_table short_kernels = {
     .count = kernel_count,
     .fill = fill_short};
 
+/* ---- kernels that may be communication ---- */
+
+struct possible_values {
+    const char *kernel, *pattern;
+    int64_t count, total_ns;
+    double share;
+    char text[NAME_SIZE];
+};
+
+#define AT(member) offsetof(struct possible_values, member)
+static const struct aorta_row possible_rows[] = {
+    {"kernel", AORTA_ROW_KERNEL, AT(kernel), .heading = "kernel", .help = "its name"},
+    {"count", AORTA_ROW_INT, AT(count), .heading = "count", .help = "how many there were"},
+    {"total_ms", AORTA_ROW_NS, AT(total_ns), .heading = "total ms", .help = "their times added up"},
+    {"share", AORTA_ROW_NUMBER, AT(share), "share", 9, "share", .help = "of all device work of the rank"},
+    {"comm_pattern", AORTA_ROW_TEXT, AT(pattern), .heading = "--comm-pattern", .help = "that has it"},
+    {0}};
+#undef AT
+
+static bool fill_possible(const void *of, size_t index, void *values) {
+    static const double least = 0.01;
+    const struct aorta_trace_rank *rank = trace_rank_of(of);
+    const struct aorta_trace_kernel_row *row = &rank->kernels[index];
+    struct possible_values *out = values;
+    const char *name = aorta_trace_text(rank->trace, row->name);
+    if (row->class != AORTA_KERNEL_COMPUTE || row->kind != AORTA_TRACE_KERNEL || row->share < least) return false;
+    if (!aorta_kernel_may_communicate(name)) return false;
+    aorta_kernel_pattern_of(name, out->text, sizeof out->text);
+    out->kernel = name;
+    out->pattern = out->text;
+    out->count = (int64_t)row->times.count;
+    out->total_ns = row->times.total_ns;
+    out->share = row->share;
+    return true;
+}
+
+bool aorta_trace_possible_collective(const struct aorta_trace_rank *rank, size_t index, struct aorta_text *sentence) {
+    const struct aorta_trace_of of = {NULL, rank};
+    struct possible_values values = {0};
+    if (!fill_possible(&of, index, &values)) return false;
+    aorta_text_printf(
+        sentence,
+        "note: %s (%.3f ms on rank %d) counts as compute, but may be communication by its name; if it is: "
+        "--comm-pattern '%s'",
+        values.pattern, (double)values.total_ns / 1e6, rank->rank, values.pattern);
+    return true;
+}
+
+static const struct aorta_result_table possible_collectives = {
+    .key = "possible_collectives",
+    .title = "Kernels that may be communication",
+    .help = "kernels of a hundredth of the work and more that are called as communication is, and that no table knows",
+    .section = "kernels",
+    .rows = possible_rows,
+    .size = sizeof(struct possible_values),
+    .count = kernel_count,
+    .fill = fill_possible};
+
 /* ---- all of a rank, behind its roofline: a new table joins at the end ---- */
 
-const struct aorta_result_table *const aorta_rank_tables_after[] = {&aorta_table_collectives,
-                                                                    &aorta_table_collective_sizes,
-                                                                    &aorta_table_synchronisations,
-                                                                    &trace_table_streams,
-                                                                    &trace_table_queues,
-                                                                    &trace_table_gaps,
-                                                                    &trace_table_warnings,
-                                                                    &short_kernels,
-                                                                    NULL};
+const struct aorta_result_table *const aorta_rank_tables_after[] = {
+    &aorta_table_collectives,      &aorta_table_collective_sizes,
+    &aorta_table_synchronisations, &trace_table_streams,
+    &trace_table_queues,           &trace_table_gaps,
+    &trace_table_warnings,         &short_kernels,
+    &possible_collectives,         NULL};

@@ -198,6 +198,16 @@ static void warning_lines(const struct aorta_trace_analysis *analysis, int width
     }
 }
 
+/* The largest: one pattern often has all. */
+static void possible_line(const struct aorta_trace_rank *rank, int width, struct aorta_text *sentence,
+                          struct aorta_text *out) {
+    for (size_t i = 0; i < rank->kernel_count; i++) {
+        if (!aorta_trace_possible_collective(rank, i, sentence)) continue;
+        put_sentence(sentence, width, out);
+        return;
+    }
+}
+
 static void outside_line(const struct aorta_trace_analysis *analysis, int width, struct aorta_text *sentence,
                          struct aorta_text *out) {
     if (!analysis->ranks_outside) return;
@@ -260,6 +270,7 @@ void aorta_trace_report_text(const struct aorta_trace_report *report, int width,
     sync_lines(analysis, width, out);
     difference_lines(analysis, width, out);
     warning_lines(analysis, width, &sentence, out);
+    possible_line(rank, width, &sentence, out);
     outside_line(analysis, width, &sentence, out);
     aorta_text_puts(out, "\n");
     aorta_verdict_text(report->verdict, width, out);

@@ -12,8 +12,10 @@ static const struct row {
     double tflops[AORTA_ARITHMETIC_COUNT], gbytes_per_s;
 } rows[] = {
 #define DEVICE(name, source, word, other, without, major, minor, units, gigabytes, fp64, fp32, tf32, fp16, bf16, fp8,  \
-               bandwidth)                                                                                              \
-    {name,     source, {word, other}, without, major, minor, units, gigabytes, {fp64, fp32, tf32, fp16, bf16, fp8},    \
+               fp6, fp4, bandwidth)                                                                                    \
+    {name,     source,    {word, other},                                                                               \
+     without,  major,     minor,                                                                                       \
+     units,    gigabytes, {fp64, fp32, tf32, fp16, bf16, fp8, fp6, fp4},                                               \
      bandwidth},
 #include "roofline/devices.def"
 #undef DEVICE

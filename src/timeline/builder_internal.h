@@ -101,6 +101,10 @@ uint32_t aorta_trace_list_text(struct aorta_trace_builder *builder, struct aorta
 void aorta_trace_link_waits(struct aorta_trace_builder *builder);
 
 /* facts.c: what names and sizes say about a collective: kind, bytes. */
+/* Sizes and type of a collective that the file says nothing of, from the largest input of the operation that launched
+ * it. False: not recorded. */
+bool aorta_trace_collective_of_operation(struct aorta_trace_builder *builder, uint32_t operation,
+                                         struct aorta_trace_collective *facts);
 void aorta_trace_collective_complete(const struct aorta_trace *trace, struct aorta_trace_collective *collective);
 
 #endif

@@ -225,6 +225,16 @@ static void borrow_facts(struct aorta_trace_builder *builder, const struct aorta
     work->collective = (uint32_t)builder->collectives.count - 1;
 }
 
+static void size_by_operation(struct aorta_trace_builder *builder, struct aorta_trace_work *work) {
+    struct aorta_trace_collective facts;
+    if (work->operation == AORTA_TRACE_NONE || !aorta_trace_collective_of_operation(builder, work->operation, &facts))
+        return;
+    struct aorta_trace_collective *row = aorta_trace_rows_add(builder, &builder->collectives, sizeof *row);
+    if (!row) return;
+    *row = facts;
+    work->collective = (uint32_t)builder->collectives.count - 1;
+}
+
 static void classify_work(struct aorta_trace_builder *builder, struct trace_pending *row,
                           const struct aorta_nest_range *requests, const struct aorta_nest_range *annotations,
                           size_t annotation_count) {
@@ -238,6 +248,7 @@ static void classify_work(struct aorta_trace_builder *builder, struct trace_pend
     const struct aorta_trace_call *calls = builder->calls.items;
     const struct aorta_trace_call *call = work->call == AORTA_TRACE_NONE ? NULL : &calls[work->call];
     if (work->collective == AORTA_TRACE_NONE && call) borrow_facts(builder, requests, work, call);
+    if (work->collective == AORTA_TRACE_NONE) size_by_operation(builder, work);
     if (work->collective == AORTA_TRACE_NONE) {
         aorta_trace_builder_warn(builder, AORTA_REASON_NO_COLLECTIVE, row->offset);
         return;

@@ -17,6 +17,7 @@ static const struct {
     {"c10::Float8_e4m3fnuz", 1, AORTA_IN_FP8},
     {"c10::Float8_e5m2fnuz", 1, AORTA_IN_FP8},
     {"c10::Float8_e8m0fnu", 1, AORTA_IN_FP8},
+    {"c10::Float4_e2m1fn_x2", 1, AORTA_IN_FP4},
     {"bool", 1, AORTA_ARITHMETIC_UNKNOWN},
     {"long int", 8, AORTA_ARITHMETIC_UNKNOWN},
     {"long", 8, AORTA_ARITHMETIC_UNKNOWN},
@@ -77,6 +78,7 @@ static void read_type(struct aorta_json_value type, struct aorta_input *input) {
         input->tensor = true;
         input->bytes = types[i].bytes;
         input->arithmetic = types[i].arithmetic;
+        input->packed = types[i].arithmetic == AORTA_IN_FP4 ? 2 : 1;
     }
 }
 
@@ -89,7 +91,7 @@ void aorta_inputs_read(const struct aorta_operation *operation, struct aorta_inp
     inputs->typed = operation->types.length > 0;
     for (inputs->count = 0; inputs->count < AORTA_INPUTS && aorta_json_next_element(&dims, &shape); inputs->count++) {
         struct aorta_input *input = &inputs->items[inputs->count];
-        *input = (struct aorta_input){.arithmetic = AORTA_ARITHMETIC_UNKNOWN};
+        *input = (struct aorta_input){.arithmetic = AORTA_ARITHMETIC_UNKNOWN, .packed = 1};
         read_shape(shape, input);
         if (aorta_json_next_element(&types_at, &type)) read_type(type, input);
         if (input->list) read_list(shape, input);

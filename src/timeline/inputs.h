@@ -13,7 +13,8 @@ struct aorta_input {
     int64_t size[AORTA_INPUT_RANK];
     int64_t stride[AORTA_INPUT_RANK]; /* elements; where `strided` */
     bool strided;
-    int bytes; /* of an element; 0: not known */
+    int bytes;  /* of an element; 0: not known */
+    int packed; /* numbers in an element: 2 of four bits */
     enum aorta_arithmetic arithmetic;
     double list_elements;          /* of a list: of all its tensors */
     int list_count;                /* of a list: its tensors */

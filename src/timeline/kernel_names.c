@@ -2,6 +2,7 @@
 #include "timeline/kernel_names.h"
 
 #include "base/array.h"
+#include "timeline/categories.h"
 #include "timeline/mangled.h"
 
 #include <regex.h>
@@ -33,11 +34,21 @@ static const struct {
     {"multimem_all_reduce", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
     {"multimem_one_shot_all_reduce", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
     {"multimem_all_gather", AORTA_KERNEL_COLLECTIVE, "AllGather"},
+    {"multimem_reduce_scatter", AORTA_KERNEL_COLLECTIVE, "ReduceScatter"},
+    {"multimem_one_shot_reduce", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"symmetric_memory::barrier", AORTA_KERNEL_COLLECTIVE, "collective_barrier"},
+    {"allToAllV", AORTA_KERNEL_COLLECTIVE, "AllToAll"}, /* its all_to_all_vdev over NVSHMEM */
+    {"exchangeSplitAndOffset", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
     {"oneShotAllReduceKernel", AORTA_KERNEL_COLLECTIVE, "AllReduce"}, /* TensorRT-LLM */
     {"twoShotAllReduceKernel", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
     {"allreduce_fusion_kernel", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
+    {"oneshotAllreduceFusionKernel", AORTA_KERNEL_COLLECTIVE, "AllReduce"}, /* and FlashInfer */
+    {"twoshotAllreduceKernel", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
+    {"lamportAllReduce", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
     {"allreduce_prototype", AORTA_KERNEL_COLLECTIVE, "AllReduce"},             /* vLLM's quick reduce on ROCm */
     {"reduce_scatter_cross_device", AORTA_KERNEL_COLLECTIVE, "ReduceScatter"}, /* aiter */
+    {"allgather_lastdim", AORTA_KERNEL_COLLECTIVE, "AllGather"},
+    {"allgather_vec", AORTA_KERNEL_COLLECTIVE, "AllGather"},
     {"userbuffers_fp16_sum_inplace", AORTA_KERNEL_COLLECTIVE, NULL}, /* Transformer Engine: …_rw, …_rw_ag, …_rr_rs */
     {"kuserbuffers", AORTA_KERNEL_COLLECTIVE, "SendRecv"},           /* kuserbuffers_pushsend, …_pullrecv */
     /* Tokens to their experts and back, to each rank what is its: DeepEP and its forks, MORI, TensorRT-LLM. */
@@ -46,6 +57,21 @@ static const struct {
     {"EpDispatch", AORTA_KERNEL_COLLECTIVE, "AllToAll"}, /* mori::moe::EpDispatchIntraNodeKernel */
     {"EpCombine", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
     {"moeAllToAllKernel", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
+    {"moeAlltoAllKernel", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
+    {"moeA2ADispatch", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
+    {"moeA2ACombine", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
+    {"pplx", AORTA_KERNEL_COLLECTIVE, "AllToAll"}, /* pplx-kernels: pplx::…::dispatchKernel, combineKernel */
+    {"a2a_dispatch", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
+    {"a2a_combine", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
+    /* NVSHMEM's and rocSHMEM's collectives on a stream. */
+    {"alltoall_on_stream", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
+    {"fcollect_on_stream", AORTA_KERNEL_COLLECTIVE, "AllGather"},
+    {"rdxn_on_stream", AORTA_KERNEL_COLLECTIVE, "AllReduce"},
+    {"broadcast_on_stream", AORTA_KERNEL_COLLECTIVE, "Broadcast"},
+    {"barrier_on_stream", AORTA_KERNEL_COLLECTIVE, "collective_barrier"},
+    {"barrier_all_on_stream", AORTA_KERNEL_COLLECTIVE, "collective_barrier"},
+    {"nvshmem", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"rocshmem", AORTA_KERNEL_COLLECTIVE, NULL},
 };
 
 /* Looked for in the name of a collective kernel, in this order. Point-to-point kernels are what all-to-all is made of.
@@ -153,20 +179,27 @@ struct aorta_kernel_kind aorta_kernel_classify(const char *name, const struct ao
     return (struct aorta_kernel_kind){.class = AORTA_KERNEL_COMPUTE};
 }
 
-bool aorta_kernel_only_measures(enum aorta_kernel_class class) {
-    return class != AORTA_KERNEL_COMPUTE && class != AORTA_KERNEL_COLLECTIVE;
+bool aorta_kernel_may_communicate(const char *name) {
+    static const char *const parts[] = {"dispatch",  "combine",    "a2a",        "alltoall",      "all_to_all",
+                                        "allreduce", "all_reduce", "all_gather", "reduce_scatter"};
+    char head[256];
+    snprintf(head, sizeof head, "%.*s", (int)head_length(name), name);
+    if (aorta_kernel_category(name) != AORTA_CATEGORY_OTHER) return false;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (strcasestr(head, parts[i])) return true;
+    return false;
 }
 
-/* ---- matrix products ---- */
+/* "void my::dispatch<8>(int)": my::dispatch. */
+void aorta_kernel_pattern_of(const char *name, char *pattern, size_t size) {
+    const size_t end = head_length(name);
+    size_t begin = end;
+    while (begin > 0 && name[begin - 1] != ' ') begin--;
+    snprintf(pattern, size, "%.*s", (int)(end - begin), name + begin);
+}
 
-bool aorta_kernel_is_gemm(const char *name) {
-    /* cuBLAS, CUTLASS, MIOpen and Composable Kernel say gemm; nvjet: cuBLASLt on Hopper; Cijk: Tensile and hipBLASLt;
-     * the rest are convolutions of cuDNN, MIOpen and Composable Kernel. */
-    static const char *const parts[] = {"gemm",   "Gemm",   "GEMM",   "nvjet",    "Cijk_",        "_conv_fwd",
-                                        "_wgrad", "_dgrad", "_fprop", "conv_bwd", "implicit_conv"};
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        if (strstr(name, parts[i])) return true;
-    return false;
+bool aorta_kernel_only_measures(enum aorta_kernel_class class) {
+    return class != AORTA_KERNEL_COMPUTE && class != AORTA_KERNEL_COLLECTIVE;
 }
 
 /* ---- short names ---- */

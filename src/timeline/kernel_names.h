@@ -35,11 +35,14 @@ bool aorta_kernel_patterns_match(const struct aorta_kernel_patterns *patterns, c
 /* `patterns` may be NULL. Names may be demangled, mangled or cut. */
 struct aorta_kernel_kind aorta_kernel_classify(const char *name, const struct aorta_kernel_patterns *patterns);
 
+/* Whether a compute kernel of no known category is called as communication is: "dispatch", "combine", "a2a". */
+bool aorta_kernel_may_communicate(const char *name);
+/* A pattern for aorta_kernel_patterns_add that such a kernel has: its name without type and arguments. Writes at most
+ * `size` bytes. */
+void aorta_kernel_pattern_of(const char *name, char *pattern, size_t size);
+
 /* Whether this program launches such kernels to measure, not to work: figures leave them out. */
 bool aorta_kernel_only_measures(enum aorta_kernel_class class);
-
-/* Whether a compute kernel multiplies matrices (convolutions included), by its name: "Cijk_…", "nvjet_…", "…gemm…". */
-bool aorta_kernel_is_gemm(const char *name);
 
 /* A name that fits a line: without return type, namespaces, parameters and template arguments, but with the functor of
  * PyTorch's generic kernels ("elementwise_kernel<CUDAFunctor_add>"). Mangled names are read too. Writes at most `size`

@@ -1,7 +1,6 @@
 #include "timeline/operations.h"
 
 #include "timeline/inputs.h"
-#include "timeline/kernel_names.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,6 +15,8 @@ enum rule {
     BATCHED,
     LINEAR,
     VECTOR,
+    GROUPED, /* lines to groups of a [lines, k], and each group's own [k, n] */
+    EXPERTS, /* hidden states, the experts' first and second matrices, weights of each token's experts */
     /* Convolutions. Forward: input, weight; first: padding, then stride and dilation. Backward: gradient, input,
      * weight, and PyTorch's order of arguments. */
     CONVOLUTION_FORWARD,
@@ -26,11 +27,16 @@ enum rule {
     ATTENTION_BSHD,
     ATTENTION_BACKWARD_BHSD,
     ATTENTION_BACKWARD_BSHD,
+    ATTENTION_VARIABLE, /* sequences one behind the other, 0 to 3: query, key, value, where queries begin; first: the
+                         * longest of queries, then of keys; count: whether it is causal */
     /* These read inputs [first, first + count). */
-    MAP,  /* and write one output, as wide as the inputs broadcast */
-    TEST, /* the same of truth values */
-    INTO, /* and write input 0 */
-    READ, /* and write less, which is not counted */
+    MAP,    /* and write one output, as wide as the inputs broadcast */
+    TEST,   /* the same of truth values */
+    INTO,   /* and write input 0 */
+    READ,   /* and write less, which is not counted, or one of them */
+    UPDATE, /* and write inputs 0 and 1 */
+    CACHE,  /* key, value, their caches, places: written as wide as a cache has it */
+    ROTARY, /* positions, query and key, which are written, size of a head, a line of sines for each position */
     /* Lookups: of each index at least its own bytes are read and its elements written. */
     GATHER,       /* input, axis, indices */
     INDEX_SELECT, /* the same, rows of the axis */
@@ -87,7 +93,7 @@ const char *aorta_work_class_name(enum aorta_work_class class) {
 }
 
 const char *aorta_arithmetic_name(enum aorta_arithmetic arithmetic) {
-    static const char *const names[] = {"fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "unknown"};
+    static const char *const names[] = {"fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp6", "fp4", "unknown"};
     return names[arithmetic];
 }
 
@@ -154,8 +160,32 @@ static void count_product(const struct row *row, const struct aorta_inputs *inpu
     if (!a || !b || !find_product(row->rule, a, b, product)) return;
     const double batch = (double)product->batch, m = (double)product->m, n = (double)product->n, k = (double)product->k;
     amount->arithmetic = a->arithmetic;
-    amount->flops = 2 * batch * m * n * k;
+    amount->flops = 2 * batch * m * n * k * a->packed;
     amount->bytes = bytes_of(a) + bytes_of(b) + (a->bytes ? batch * m * n * a->bytes : NAN);
+}
+
+/* Each line is multiplied once, with the matrix of its group; all groups are read at most. */
+static void count_grouped(const struct row *row, const struct aorta_inputs *inputs, struct aorta_work_amount *amount) {
+    const struct aorta_input *a = tensor_at(inputs, row->first, 2), *b = tensor_at(inputs, row->first + 1, 3);
+    if (!a || !b || a->rank != 2 || b->rank != 3 || a->size[1] != b->size[1]) return;
+    const double outputs = (double)a->size[0] * (double)b->size[2];
+    amount->arithmetic = a->arithmetic;
+    amount->flops = 2 * outputs * (double)a->size[1] * a->packed;
+    amount->bytes = bytes_of(a) + bytes_of(b) + (a->bytes ? outputs * a->bytes : NAN);
+}
+
+/* Hidden states [tokens, k], the experts' [experts, n, k] and [experts, k, n / 2 or n], the weights of `chosen` experts
+ * for each token. Experts that no token can reach are not read. */
+static void count_experts(const struct row *row, const struct aorta_inputs *inputs, struct aorta_work_amount *amount) {
+    const struct aorta_input *x = tensor_at(inputs, row->first, 2), *up = tensor_at(inputs, row->first + 1, 3);
+    const struct aorta_input *down = tensor_at(inputs, row->first + 2, 3),
+                             *weights = tensor_at(inputs, row->first + 3, 2);
+    if (!x || !up || !down || !weights || x->size[1] != up->size[2] || up->size[0] != down->size[0]) return;
+    const double runs = (double)x->size[0] * (double)weights->size[1], experts = (double)up->size[0];
+    const double reached = experts > 0 ? fmin(1, runs / experts) : 0;
+    amount->arithmetic = up->arithmetic == AORTA_ARITHMETIC_UNKNOWN ? x->arithmetic : up->arithmetic;
+    amount->flops = experts > 0 ? 2 * runs * (elements_of(up) + elements_of(down)) / experts : 0;
+    amount->bytes = 2 * bytes_of(x) + reached * (bytes_of(up) + bytes_of(down));
 }
 
 /* ---- convolutions ---- */
@@ -247,6 +277,28 @@ static void count_attention(const struct row *row, const struct aorta_inputs *in
     amount->bytes = backward ? 2 * moved : moved;
 }
 
+/* Known where all sequences are equally long: as many queries as the longest allows, and keys no longer. */
+static void count_variable(const struct row *row, const struct aorta_inputs *inputs, struct aorta_work_amount *amount) {
+    enum { BEGINS = 3 };
+    const struct aorta_input *q = tensor_at(inputs, 0, 3), *k = tensor_at(inputs, 1, 3), *v = tensor_at(inputs, 2, 3);
+    const struct aorta_input *begins = tensor_at(inputs, BEGINS, 1), *longest = input_at(inputs, row->first);
+    const struct aorta_input *longest_k = input_at(inputs, row->first + 1);
+    const int causal = is_causal(inputs, row->count);
+    int64_t length, length_k;
+    if (!q || !k || !v || !begins || !longest || !longest_k || causal < 0 ||
+        !aorta_json_get_int(longest->value, &length) || !aorta_json_get_int(longest_k->value, &length_k) ||
+        length != length_k)
+        return;
+    const double sequences = (double)begins->size[0] - 1, rows_q = (double)length;
+    if (sequences < 1 || sequences * rows_q != (double)q->size[0]) return;
+    const double heads = (double)q->size[1], width = (double)q->size[2] + (double)v->size[2];
+    const double pairs = causal ? rows_q * (rows_q + 1) / 2 : rows_q * rows_q;
+    const double line = (double)(k->size[1] * k->size[2]) * k->bytes + (double)(v->size[1] * v->size[2]) * v->bytes;
+    amount->arithmetic = q->arithmetic;
+    amount->flops = 2 * sequences * heads * pairs * width;
+    amount->bytes = 2 * bytes_of(q) + (k->bytes && v->bytes ? sequences * rows_q * line : NAN);
+}
+
 /* ---- what only moves ---- */
 
 /* Inputs [first, first + count) that are tensors; NaN where a type or shape is not known. */
@@ -293,7 +345,7 @@ static int widest(const struct row *row, const struct aorta_inputs *inputs) {
 }
 
 static double bytes_written(const struct row *row, const struct aorta_inputs *inputs) {
-    const struct aorta_input *into = tensor_at(inputs, 0, 0);
+    const struct aorta_input *into = tensor_at(inputs, 0, 0), *and = tensor_at(inputs, 1, 0);
     switch (row->rule) {
     case MAP:
         return broadcast_elements(row, inputs) * widest(row, inputs);
@@ -301,6 +353,8 @@ static double bytes_written(const struct row *row, const struct aorta_inputs *in
         return broadcast_elements(row, inputs);
     case INTO:
         return into ? bytes_of(into) : NAN;
+    case UPDATE:
+        return into && and? bytes_of(into) + bytes_of(and) : NAN;
     default:
         return 0;
     }
@@ -331,6 +385,28 @@ static void count_lookup(const struct row *row, const struct aorta_inputs *input
     amount->bytes = bytes_of(indices) + elements_of(indices) * each * from->bytes;
 }
 
+static void count_cache(const struct aorta_inputs *inputs, struct aorta_work_amount *amount) {
+    const struct aorta_input *key = tensor_at(inputs, 0, 1), *value = tensor_at(inputs, 1, 1);
+    const struct aorta_input *keys = tensor_at(inputs, 2, 1), *values = tensor_at(inputs, 3, 1);
+    const struct aorta_input *places = tensor_at(inputs, 4, 0);
+    if (!key || !value || !keys || !values || !places || !keys->bytes || !values->bytes) return;
+    amount->flops = 0;
+    amount->arithmetic = key->arithmetic;
+    amount->bytes = bytes_of(key) + bytes_of(value) + bytes_of(places) + elements_of(key) * keys->bytes +
+                    elements_of(value) * values->bytes;
+}
+
+static void count_rotary(const struct aorta_inputs *inputs, struct aorta_work_amount *amount) {
+    enum { LINES = 4 };
+    const struct aorta_input *positions = tensor_at(inputs, 0, 1), *query = tensor_at(inputs, 1, 1);
+    const struct aorta_input *key = tensor_at(inputs, 2, 0), *lines = tensor_at(inputs, LINES, 2);
+    if (!positions || !query || !lines) return;
+    amount->flops = 0;
+    amount->arithmetic = query->arithmetic;
+    amount->bytes = bytes_of(positions) + 2 * (bytes_of(query) + (key && key->tensor ? bytes_of(key) : 0)) +
+                    elements_of(positions) * (double)lines->size[lines->rank - 1] * lines->bytes;
+}
+
 /* ---- operations ---- */
 
 static void count_by_rule(const struct row *row, const struct aorta_inputs *inputs, struct aorta_product *product,
@@ -344,6 +420,12 @@ static void count_by_rule(const struct row *row, const struct aorta_inputs *inpu
     case VECTOR:
         count_product(row, inputs, product, amount);
         return;
+    case GROUPED:
+        count_grouped(row, inputs, amount);
+        return;
+    case EXPERTS:
+        count_experts(row, inputs, amount);
+        return;
     case CONVOLUTION_FORWARD:
         count_convolution(row, inputs, amount);
         return;
@@ -356,11 +438,21 @@ static void count_by_rule(const struct row *row, const struct aorta_inputs *inpu
     case ATTENTION_BACKWARD_BSHD:
         count_attention(row, inputs, amount);
         return;
+    case ATTENTION_VARIABLE:
+        count_variable(row, inputs, amount);
+        return;
     case MAP:
     case TEST:
     case INTO:
     case READ:
+    case UPDATE:
         count_moved(row, inputs, amount);
+        return;
+    case CACHE:
+        count_cache(inputs, amount);
+        return;
+    case ROTARY:
+        count_rotary(inputs, amount);
         return;
     case GATHER:
     case INDEX_SELECT:
@@ -437,18 +529,6 @@ static bool contains_one(const char *name, const char *const *parts) {
     for (; *parts; parts++)
         if (strstr(name, *parts)) return true;
     return false;
-}
-
-enum aorta_work_class aorta_kernel_work_class(const char *kernel) {
-    static const char *const attention[] = {"flash", "fmha", "sdpa", "attention", "attn_fwd", "attn_bwd", NULL};
-    static const char *const pointwise[] = {
-        "elementwise", "multi_tensor_apply", "CatArray", "dropout", "triton_poi_", "gelu_", "adamw", NULL};
-    static const char *const reduction[] = {"reduce_kernel", "softmax",     "SoftMax",     "norm",
-                                            "Norm",          "triton_red_", "triton_per_", NULL};
-    if (contains_one(kernel, attention)) return AORTA_WORK_ATTENTION;
-    if (aorta_kernel_is_gemm(kernel)) return AORTA_WORK_GEMM;
-    if (contains_one(kernel, pointwise)) return AORTA_WORK_POINTWISE;
-    return contains_one(kernel, reduction) ? AORTA_WORK_REDUCTION : AORTA_WORK_OTHER;
 }
 
 bool aorta_kernel_uses_tf32(const char *kernel) {

@@ -29,6 +29,8 @@ enum aorta_arithmetic {
     AORTA_IN_FP16,
     AORTA_IN_BF16,
     AORTA_IN_FP8,
+    AORTA_IN_FP6, /* this and the next with a scale for each block of 32 or 16: MXFP6, MXFP4, NVFP4 */
+    AORTA_IN_FP4,
     AORTA_ARITHMETIC_COUNT,
     AORTA_ARITHMETIC_UNKNOWN = AORTA_ARITHMETIC_COUNT
 };
@@ -75,8 +77,6 @@ bool aorta_operation_reads_values(const struct aorta_operation *operation);
 bool aorta_operation_count(const struct aorta_operation *operation, struct aorta_product *product,
                            struct aorta_work_amount *amount);
 
-/* The class of a kernel by its name, where its operation is not known. */
-enum aorta_work_class aorta_kernel_work_class(const char *kernel);
 /* Whether the name says that single precision is computed in TF32 (XF32). */
 bool aorta_kernel_uses_tf32(const char *kernel);
 

@@ -11,6 +11,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "timeline/categories.h"
 #include "timeline/kernel_names.h"
 #include "timeline/operations.h"
 #include "timeline/overlap.h"

@@ -568,6 +568,38 @@ static void users_patterns_count(void **state) {
     remove(path);
 }
 
+/* symm_mem::multimem_all_reduce_ around its launch, and no record_param_comms: 1000 elements of two bytes. The second
+ * kernel's operation has no tensor, the third none at all.
+ *
+ *   op    [ [1000] bf16    ]  [ [] ]
+ *   calls    1                  2     3
+ */
+static void sizes_of_the_launching_operation(void **state) {
+    (void)state;
+#define LAUNCH(ts, number)                                                                                             \
+    "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":1,\"tid\":1,\"ts\":" #ts             \
+    ",\"dur\":1,\"args\":{\"correlation\":" #number "}},"                                                              \
+    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"multimem_all_reduce_kernel\",\"ts\":3" #ts                            \
+    ",\"dur\":2,\"args\":{\"stream\":3,\"correlation\":" #number "}}"
+#define OPERATION(ts, dims, types)                                                                                     \
+    "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"symm_mem::multimem_all_reduce_\",\"pid\":1,\"tid\":1,\"ts\":" #ts     \
+    ",\"dur\":5,\"args\":{\"Input Dims\":" dims ",\"Input type\":" types "}},"
+    struct aorta_trace *t = read_text("[" OPERATION(10, "[[1000], [], []]", "[\"c10::BFloat16\", \"\", \"\"]") LAUNCH(
+        12, 1) "," OPERATION(20, "[[], []]", "[\"Scalar\", \"\"]") LAUNCH(22, 2) "," LAUNCH(32, 3) "]");
+#undef LAUNCH
+#undef OPERATION
+    assert_int_equal(t->work_count, 3);
+    assert_int_equal(t->collective_count, 1);
+    const struct aorta_trace_collective *c = &t->collectives[t->work[0].collective];
+    assert_int_equal(c->in_elements, 1000);
+    assert_int_equal(c->bytes, 2000);
+    assert_string_equal(aorta_trace_text(t, c->dtype), "BFloat16");
+    assert_true(c->named && c->kind == AORTA_ALL_REDUCE);
+    assert_int_equal(t->work[1].collective, AORTA_TRACE_NONE);
+    assert_int_equal(t->warnings[AORTA_REASON_NO_COLLECTIVE].count, 2);
+    aorta_trace_free(t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_are_exact),
@@ -589,6 +621,7 @@ int main(void) {
         cmocka_unit_test(host_side),
         cmocka_unit_test(host_frames),
         cmocka_unit_test(users_patterns_count),
+        cmocka_unit_test(sizes_of_the_launching_operation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* Any bytes as a kernel's name: what is made of it ends within the buffer, and its kind is one that there is. The first
  * byte is the size of the buffer. */
 #include "fuzz.h"
+#include "timeline/categories.h"
 #include "timeline/kernel_names.h"
 #include "timeline/mangled.h"
 

@@ -1,5 +1,6 @@
 #include "base/files.h"
 #include "check.h"
+#include "timeline/categories.h"
 #include "timeline/kernel_names.h"
 #include "timeline/mangled.h"
 
@@ -62,6 +63,17 @@ static void known_names(void **state) {
         {"void deep_ep::intranode::notify_dispatch<8>(int const*)", "all_to_all"},
         {"void mori::moe::EpDispatchIntraNodeKernel<__hip_bfloat16>(Args)", "all_to_all"},
         {"void tensorrt_llm::kernels::moe_comm::moeAllToAllKernel<true>(Args)", "all_to_all"},
+        {"void c10d::symmetric_memory::(anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(int)",
+         "all_reduce"},
+        {"void c10d::symmetric_memory::allToAllV<8>(void*)", "all_to_all"},
+        {"void pplx::(anonymous namespace)::dispatchKernel<8, false, true>(int)", "all_to_all"},
+        {"void a2a_dispatch_send_kernel<8>(int)", "all_to_all"},
+        {"void tensorrt_llm::kernels::mnnvl_throughput::moeA2ADispatchKernel<1>(int)", "all_to_all"},
+        {"void flashinfer::trtllm_mnnvl_allreduce::oneshotAllreduceFusionKernel<4>(int)", "all_reduce"},
+        {"void alltoall_on_stream_kernel<int>(int)", "all_to_all"},
+        {"void rdxn_on_stream_kernel<float, (rdxn_ops)1>(int)", "all_reduce"},
+        {"nvshmemi_transfer_rma_p2p", "collective"},
+        {"void aiter::allgather_lastdim<half, 8>(int)", "all_gather"},
         {"aorta_stamp", "stamp"},
         {"aorta_stamp(stamp_args)", "stamp"},
         {"aorta_stamp_room_96", "stamp"},

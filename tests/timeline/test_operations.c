@@ -1,6 +1,6 @@
 /* Arithmetic and bytes of operations, by hand. Inputs as Kineto writes them. */
 #include "check.h"
-#include "timeline/operations.h"
+#include "timeline/categories.h"
 
 #include <math.h>
 #include <string.h>
@@ -157,6 +157,52 @@ static void what_only_moves(void **state) {
 }
 
 /* The table is searched in halves. */
+/* Shapes as vLLM's and SGLang's traces have them, smaller. */
+static void inference(void **state) {
+    (void)state;
+    static const char half[] = "[\"c10::BFloat16\", \"c10::BFloat16\", \"c10::BFloat16\", \"c10::BFloat16\", "
+                               "\"c10::BFloat16\"]";
+    const struct sample samples[] = {
+        /* 2 sequences of 4 queries and keys: 10 pairs each, 2 products of 8 for each of 3 heads; keys have one head. */
+        {"aiter::mha_batch_prefill", "[[8, 3, 8], [99, 1, 8], [99, 1, 8], [3], [3], [9], [], [], [], [], [], [], []]",
+         "[\"c10::BFloat16\", \"c10::BFloat16\", \"c10::BFloat16\", \"int\", \"int\", \"int\"]",
+         "[\"\",\"\",\"\",\"\",\"\",\"\",\"4\",\"4\",\"0.\",\"0.35\",\"0.\",\"False\",\"True\"]", AORTA_WORK_ATTENTION,
+         AORTA_IN_BF16, 2.0 * 2 * 3 * 10 * 16, 2.0 * (2 * 8 * 3 * 8 + 2 * 4 * 16)},
+        /* Of sequences that differ nothing is known: 7 queries of two sequences of 4 at most. */
+        {"flash_attn::_flash_attn_varlen_forward", "[[7, 3, 8], [7, 1, 8], [7, 1, 8], [3], [3], [], [], [], [], []]",
+         "[\"c10::BFloat16\", \"c10::BFloat16\", \"c10::BFloat16\", \"int\", \"int\"]",
+         "[\"\",\"\",\"\",\"\",\"\",\"4\",\"4\",\"0.\",\"0.35\",\"True\"]", AORTA_WORK_ATTENTION,
+         AORTA_ARITHMETIC_UNKNOWN, UNKNOWN, UNKNOWN},
+        /* 6 tokens, 2 of 8 experts each: 12 lines through [32, 16] and [16, 16]; all experts can be reached. */
+        {"vllm::outplace_fused_experts", "[[6, 16], [8, 32, 16], [8, 16, 16], [6, 2], [6, 2]]",
+         "[\"c10::BFloat16\", \"c10::Float8_e4m3fn\", \"c10::Float8_e4m3fn\", \"float\", \"int\"]", NULL,
+         AORTA_WORK_GEMM, AORTA_IN_FP8, 2.0 * 12 * (512 + 256), 2.0 * 192 + 8 * (512 + 256)},
+        {"aten::_grouped_mm", "[[64, 32], [4, 32, 16], [4]]", half, NULL, AORTA_WORK_GEMM, AORTA_IN_BF16,
+         2.0 * 64 * 32 * 16, 2.0 * (2048 + 2048 + 1024)},
+        /* Two numbers of four bits in a byte: k is 64. */
+        {"aten::_scaled_mm", "[[16, 32], [32, 8]]", "[\"c10::Float4_e2m1fn_x2\", \"c10::Float4_e2m1fn_x2\"]", NULL,
+         AORTA_WORK_GEMM, AORTA_IN_FP4, 2.0 * 16 * 64 * 8, 512 + 256 + 128},
+        {"vllm::rocm_unquantized_gemm_impl", "[[4, 32], [8, 32], []]", half, NULL, AORTA_WORK_GEMM, AORTA_IN_BF16,
+         2.0 * 4 * 32 * 8, 2.0 * (128 + 256 + 32)},
+        /* Output, input, weight; then input and residual that are read and written. */
+        {"_C::rms_norm", "[[8, 16], [8, 16], [16], []]", half, NULL, AORTA_WORK_REDUCTION, AORTA_IN_BF16, 0,
+         2.0 * (128 + 128 + 16)},
+        {"_C::fused_add_rms_norm", "[[8, 16], [8, 16], [16], []]", half, NULL, AORTA_WORK_REDUCTION, AORTA_IN_BF16, 0,
+         2.0 * (4 * 128 + 16)},
+        {"sgl_kernel::silu_and_mul", "[[8, 16], [8, 32]]", half, NULL, AORTA_WORK_POINTWISE, AORTA_IN_BF16, 0,
+         2.0 * (128 + 256)},
+        /* Positions of 8 bytes; query and key there and back; a line of 4 sines for each of 8 tokens. */
+        {"_C::rotary_embedding", "[[8], [8, 16], [8, 4], [], [1000, 4], []]",
+         "[\"long int\", \"c10::BFloat16\", \"c10::BFloat16\", \"Scalar\", \"c10::BFloat16\", \"Scalar\"]", NULL,
+         AORTA_WORK_POINTWISE, AORTA_IN_BF16, 0, 64 + 2.0 * 2 * (128 + 32) + 2.0 * 8 * 4},
+        /* 8 tokens of 2 × 4 from two bytes into one. */
+        {"_C_cache_ops::reshape_and_cache_flash", "[[8, 2, 4], [8, 2, 4], [99, 16, 2, 4], [99, 16, 2, 4], [8], []]",
+         "[\"c10::BFloat16\", \"c10::BFloat16\", \"unsigned char\", \"unsigned char\", \"long int\", \"\"]", NULL,
+         AORTA_WORK_POINTWISE, AORTA_IN_BF16, 0, 2 * 2.0 * 64 + 64 + 2.0 * 64},
+    };
+    CHECK(samples);
+}
+
 static void each_operation_is_found(void **state) {
     (void)state;
     static const char *const names[] = {
@@ -186,7 +232,8 @@ static void kernels_by_name(void **state) {
         {"cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma", AORTA_WORK_ATTENTION},
         {"void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>", AORTA_WORK_POINTWISE},
         {"void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>", AORTA_WORK_REDUCTION},
-        {"batched_transpose_16x32_half", AORTA_WORK_OTHER},
+        {"batched_transpose_16x32_half", AORTA_WORK_POINTWISE},
+        {"my_own_kernel", AORTA_WORK_OTHER},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         assert_int_equal(aorta_kernel_work_class(rows[i].name), rows[i].class);
@@ -197,11 +244,8 @@ static void kernels_by_name(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products),
-        cmocka_unit_test(attention),
-        cmocka_unit_test(convolutions),
-        cmocka_unit_test(what_only_moves),
-        cmocka_unit_test(each_operation_is_found),
+        cmocka_unit_test(products),        cmocka_unit_test(attention), cmocka_unit_test(convolutions),
+        cmocka_unit_test(what_only_moves), cmocka_unit_test(inference), cmocka_unit_test(each_operation_is_found),
         cmocka_unit_test(kernels_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
