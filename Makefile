@@ -10,7 +10,7 @@ export OMPI_ALLOW_RUN_AS_ROOT := 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
-.PHONY: all build demo check check-web asan tsan coverage tidy analyze format parity torture bench dist install clean help
+.PHONY: all build demo check check-web asan tsan coverage tidy analyze format parity torture bench dist wheel install clean help
 
 all: ## build build/release/aorta (the default)
 	@scripts/bootstrap --dry-run build || { echo "make: 'make demo' installs what is missing"; exit 1; }
@@ -86,6 +86,9 @@ bench: ## compare the step time with PyTorch's, training with and without record
 dist: ## make build/dist/aorta-….tar.gz, which runs on other machines without installing anything
 	@scripts/bootstrap build check
 	@tools/dist
+
+wheel: dist ## make build/dist/aorta-….whl for pip: the program, its libraries, and the Python package
+	@tools/wheel
 
 install: build ## install the program below PREFIX (default /usr/local)
 	install -D -m 755 build/release/aorta "$(DESTDIR)$(PREFIX)/bin/aorta"

@@ -15,14 +15,17 @@
 #include <string.h>
 
 struct analyze_arguments {
-    bool json, recover;
-    const char *html, *csv, *step_range;
+    bool json, quiet, recover;
+    const char *output, *html, *csv, *step_range;
     struct aorta_string_list patterns, steps;
 };
 
 #define AT(field) offsetof(struct analyze_arguments, field)
 static const struct aorta_option rows[] = {
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all figures and tables as JSON"},
+    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print the verdict alone"},
+    {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
+     .path = AORTA_PATH_FILE, .help = "write all figures and tables as JSON, beside what is printed"},
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "write a page with the timeline of the streams, the tables and the verdict; needs no network"},
     {"csv", AORTA_OPTION_STRING, AT(csv), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
@@ -43,7 +46,8 @@ static const struct aorta_option rows[] = {
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta trace analyze FILE|DIR … [--json] [--html OUT] [--csv DIR] [--step N|all …] [--step-range REGEX] "
+    .usage = "aorta trace analyze FILE|DIR … [--json|-q] [-o FILE] [--html OUT] [--csv DIR] [--step N|all …] "
+             "[--step-range REGEX] "
              "[--recover] "
              "[--comm-pattern REGEX …]",
     .about =
@@ -74,21 +78,44 @@ static aorta_status read_steps(const struct aorta_string_list *list, int64_t *st
     return NULL;
 }
 
-static aorta_status print(const struct aorta_trace_report *report, const struct analyze_arguments *arguments) {
-    struct aorta_text text = {0}, page = {0};
+static void shown(const struct aorta_trace_report *report, const struct analyze_arguments *arguments,
+                  struct aorta_text *out) {
+    int width = aorta_terminal_width(stdout);
     if (arguments->json)
-        aorta_trace_report_json(report, 2, &text);
+        aorta_trace_report_json(report, 2, out);
+    else if (arguments->quiet)
+        aorta_verdict_text(report->verdict, width, out);
     else
-        aorta_trace_report_text(report, aorta_terminal_width(stdout), &text);
+        aorta_trace_report_text(report, width, out);
+}
+
+static aorta_status write_json(const struct aorta_trace_report *report, const char *path) {
+    struct aorta_text text = {0};
+    aorta_trace_report_json(report, 2, &text);
     aorta_status status = aorta_text_check(&text);
-    if (!status && arguments->html) {
-        status = aorta_trace_report_html(report, &page);
-        if (!status) status = aorta_file_replace(arguments->html, page.data, page.length);
-    }
-    if (!status && arguments->csv) status = aorta_trace_report_csv(report, arguments->csv);
-    if (!status) status = aorta_cli_print_beside(arguments->html, text.data);
+    if (!status) status = aorta_file_replace(path, text.data, text.length);
     aorta_text_free(&text);
+    return status;
+}
+
+static aorta_status write_page(const struct aorta_trace_report *report, const char *path) {
+    struct aorta_text page = {0};
+    aorta_status status = aorta_trace_report_html(report, &page);
+    if (!status) status = aorta_file_replace(path, page.data, page.length);
     aorta_text_free(&page);
+    return status;
+}
+
+/* Files first: the terminal may fail. */
+static aorta_status print(const struct aorta_trace_report *report, const struct analyze_arguments *arguments) {
+    struct aorta_text text = {0};
+    shown(report, arguments, &text);
+    aorta_status status = aorta_text_check(&text);
+    if (!status && arguments->output) status = write_json(report, arguments->output);
+    if (!status && arguments->html) status = write_page(report, arguments->html);
+    if (!status && arguments->csv) status = aorta_trace_report_csv(report, arguments->csv);
+    if (!status) status = aorta_cli_print_beside(arguments->output ? arguments->output : arguments->html, text.data);
+    aorta_text_free(&text);
     return status;
 }
 
@@ -114,6 +141,8 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
 
 static aorta_status run(const struct aorta_cli_line *line, const struct analyze_arguments *arguments) {
     if (!line->operand_count) return AORTA_ERROR(AORTA_USAGE, "no trace is named; usage: %s", syntax.usage);
+    if (arguments->json && arguments->quiet)
+        return AORTA_ERROR(AORTA_USAGE, "--json prints all figures and --quiet the verdict alone: give one of them");
     struct aorta_kernel_patterns *patterns = NULL;
     int64_t *steps = malloc((arguments->steps.count + 1) * sizeof *steps);
     aorta_status status = steps ? aorta_cli_comm_patterns(&arguments->patterns, &patterns)

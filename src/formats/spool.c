@@ -407,7 +407,9 @@ static aorta_status set_head(struct spool_reader *reader) {
     if (!facts->library) facts->library = strdup("");
     if (!facts->host) facts->host = strdup("");
     if (!facts->note) facts->note = strdup("");
-    return facts->command && facts->library && facts->host && facts->note ? NULL : no_memory(reader);
+    if (!facts->command || !facts->library || !facts->host || !facts->note) return no_memory(reader);
+    if (facts->note[0]) head->note = aorta_trace_builder_text(reader->builder, facts->note, strlen(facts->note));
+    return NULL;
 }
 
 static aorta_status read_all(struct spool_reader *reader, struct aorta_trace **trace) {

@@ -159,9 +159,10 @@ static aorta_status nothing_ran(const struct aorta_trace_list *list) {
         return AORTA_ERROR(AORTA_FORMAT, "nothing ran on a device in %s: %lld × %s%s", list->items[i]->path,
                            (long long)bad->count, aorta_trace_reason_text(AORTA_REASON_BAD_EVENT), place);
     }
-    return AORTA_ERROR(AORTA_FORMAT, "nothing ran on a device in %s%s: no kernels, copies or fills are recorded",
+    const char *note = list->count ? aorta_trace_text(list->items[0], list->items[0]->note) : "";
+    return AORTA_ERROR(AORTA_FORMAT, "nothing ran on a device in %s%s: no kernels, copies or fills are recorded%s%s",
                        list->count ? list->items[0]->path : "the list",
-                       list->count > 1 ? " and the files beside it" : "");
+                       list->count > 1 ? " and the files beside it" : "", *note ? "; " : "", note);
 }
 
 aorta_status aorta_trace_ranks_make(const struct aorta_trace_list *list, struct aorta_trace_analysis *analysis) {

@@ -69,6 +69,7 @@ aorta_status aorta_trace_builder_create(enum aorta_trace_format format, const ch
                                   .process = -1,
                                   .base_ns = INT64_MIN,
                                   .backend = AORTA_TRACE_NONE,
+                                  .note = AORTA_TRACE_NONE,
                                   .library = AORTA_TRACE_NONE,
                                   .texts = texts};
     for (int i = 0; i < AORTA_REASON_COUNT; i++) trace->warnings[i].offset = -1;

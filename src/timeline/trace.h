@@ -277,6 +277,7 @@ struct aorta_trace {
     int64_t process;           /* -1: not known */
     int64_t base_ns;           /* added to times gives ns since 1970; INT64_MIN: not known */
     uint32_t backend, library; /* texts: "nccl", its version; NONE: not known */
+    uint32_t note;             /* text: what the recorder says of a recording that did not go well; NONE */
     int64_t events;            /* events in the file, of any sort */
     int64_t bytes_read;        /* of the unpacked file */
     bool own;                  /* written by `aorta train`, which takes its hosts' times without slowing them */

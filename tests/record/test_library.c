@@ -79,6 +79,21 @@ static void ranges_of_nvtx_are_steps(void **state) {
     recording_close(&r);
 }
 
+/* Steps 0 1 2 [3 4 5 6] 7 [8 9] 10 11 of a program that begins and ends its recordings itself. */
+static void a_program_records_parts_of_itself(void **state) {
+    (void)state;
+    struct recording r;
+    recording_open(&r);
+    recording_run(&r, "records-itself", 5, NULL);
+    assert_int_equal(r.result.exit_code, 5);
+    assert_int_equal(r.record.process_count, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(r.record.processes[i].facts.head.state, AORTA_SPOOL_STOPPED);
+        check_steps(r.record.traces.items[i], i == 0 ? 4 : 2);
+    }
+    recording_close(&r);
+}
+
 static void the_exit_code_is_the_programs(void **state) {
     (void)state;
     struct recording r;
@@ -600,6 +615,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_is_recorded_whole),
         cmocka_unit_test(ranges_of_nvtx_are_steps),
+        cmocka_unit_test(a_program_records_parts_of_itself),
         cmocka_unit_test(the_exit_code_is_the_programs),
         cmocka_unit_test(a_forked_child_leaves_the_file_alone),
         cmocka_unit_test(workers_made_by_fork_are_recorded),

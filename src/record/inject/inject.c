@@ -1,5 +1,6 @@
 /* libaorta_inject.so: loaded by CUDA's driver into a program that knows nothing of it (CUDA_INJECTION64_PATH), it takes
- * the records of CUPTI's activity interface and writes them to a spool.
+ * the records of CUPTI's activity interface and writes them to a spool. A program that loads it by itself says when
+ * (aorta_record_begin, aorta_record_end: python/aorta).
  *
  * The process belongs to somebody else. So: nothing is printed but one line when the spool cannot be made, no signal
  * handler is touched, memory is bounded, the thread takes no signals, a child made by fork forgets everything, and a
@@ -23,6 +24,7 @@
 #include "record/inject/settings.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -486,7 +488,7 @@ static bool start_thread(void) {
 /* False: the spool says why there will be no records. */
 static bool open_cupti(void) {
     bool wanted = inject.stage >= AORTA_INJECT_OPENED;
-    bool found = wanted && aorta_inject_cupti_open(&inject.cupti, getenv(AORTA_INJECT_CUPTI));
+    bool found = wanted && (inject.cupti.handle || aorta_inject_cupti_open(&inject.cupti, getenv(AORTA_INJECT_CUPTI)));
     put_process();
     if (inject.stage < AORTA_INJECT_RECORDING)
         aorta_spool_note(&inject.spool, time_of_day(), AORTA_INJECT_STAGE "=%s goes no further",
@@ -501,7 +503,8 @@ static bool begin(void) {
     if (!open_cupti()) return false;
     int64_t buffer_kb = setting(AORTA_INJECT_BUFFER, BUFFER_KB);
     bool sound = buffer_kb >= 1 && buffer_kb <= 16 << 10;
-    aorta_cupti_buffers_init(&inject.buffers, (size_t)(sound ? buffer_kb : BUFFER_KB) << 10, BUFFER_LIMIT);
+    if (!inject.buffers.bytes) /* CUPTI may still hold some of an earlier recording */
+        aorta_cupti_buffers_init(&inject.buffers, (size_t)(sound ? buffer_kb : BUFFER_KB) << 10, BUFFER_LIMIT);
     atomic_store(&inject.state, RUNNING);
     /* Now, not on the thread: a graph made before would be recorded without its kernels. */
     if (inject.begin_ns <= aorta_clock_ns() && !attach()) return false;
@@ -509,7 +512,16 @@ static bool begin(void) {
     return inject.stage < AORTA_INJECT_REGISTERED || start_thread();
 }
 
-static void start(const char *directory) {
+static void hook_the_end(void) {
+    static bool hooked;
+    if (hooked) return;
+    hooked = true;
+    pthread_atfork(NULL, NULL, in_child);
+    atexit(at_exit); /* after CUPTI's own, so that it runs before them */
+}
+
+/* 0, or why there is no spool. What else goes wrong is written in it. */
+static int start(const char *directory) {
     int64_t now_ns = aorta_clock_ns();
     uint64_t limit = (uint64_t)setting(AORTA_INJECT_LIMIT, 2048) << 20;
     inject.owner = getpid();
@@ -521,18 +533,13 @@ static void start(const char *directory) {
     inject.records.parts = parts_wished();
     inject.stage = stage_wished();
     int error = aorta_spool_open(&inject.spool, directory, limit);
-    if (error) {
-        fprintf(stderr, "aorta trace run: process %d is not recorded: %s: %s\n", (int)inject.owner, directory,
-                strerror(error));
-        return;
-    }
-    pthread_atfork(NULL, NULL, in_child);
-    if (begin()) {
-        atexit(at_exit); /* after CUPTI's own, so that it runs before them */
-    } else {
-        atomic_store(&inject.state, OFF);
-        aorta_spool_close(&inject.spool);
-    }
+    if (error) return error;
+    bool begun = begin();
+    hook_the_end();
+    if (begun) return 0;
+    atomic_store(&inject.state, OFF);
+    aorta_spool_close(&inject.spool);
+    return 0;
 }
 
 ENTRY int InitializeInjection(void);
@@ -540,8 +547,46 @@ ENTRY int InitializeInjection(void);
 int InitializeInjection(void) {
     static atomic_flag begun = ATOMIC_FLAG_INIT;
     const char *directory = getenv(AORTA_INJECT_DIRECTORY);
-    if (directory && *directory && !atomic_flag_test_and_set(&begun)) start(directory);
+    if (!directory || !*directory || atomic_flag_test_and_set(&begun)) return 1;
+    int error = start(directory);
+    if (error)
+        fprintf(stderr, "aorta trace run: process %d is not recorded: %s: %s\n", (int)inject.owner, directory,
+                strerror(error));
     return 1;
+}
+
+/* ---- recordings that the program itself begins and ends ---- */
+
+/* What an earlier recording of the process has left. CUPTI stays open: it does not cost anything while nothing is
+ * enabled. */
+static void forget_the_last(void) {
+    aorta_inject_names_free(&inject.records.names);
+    memset(&inject.records, 0, sizeof inject.records);
+    inject.detach.phase = 0;
+    inject.over_ns = inject.over_time = inject.end_ns = 0;
+    inject.attached = inject.enabled = inject.settled = inject.threaded = inject.ending = false;
+    atomic_store(&inject.lost, 0);
+}
+
+ENTRY int aorta_record_begin(const char *directory);
+/* Records the process from now on, into a new spool of the folder. 0; EBUSY: it is being recorded already; else an
+ * errno of the spool. Whether CUPTI gives records is written in the spool. One thread at a time. */
+int aorta_record_begin(const char *directory) {
+    if (atomic_load(&inject.state) != OFF) return EBUSY;
+    forget_the_last();
+    return start(directory);
+}
+
+ENTRY int aorta_record_end(void);
+/* Ends what aorta_record_begin began. The caller waits for the device first: work that has not ended has no times. 0;
+ * ESRCH: nothing was being recorded; ETIMEDOUT: CUPTI hangs, and what is written stays valid. */
+int aorta_record_end(void) {
+    if (atomic_load(&inject.state) == OFF || getpid() != inject.owner) return ESRCH;
+    if (!end_thread()) return ETIMEDOUT;
+    if (atomic_load(&inject.state) == RUNNING && inject.enabled) stop_recording(AORTA_SPOOL_STOPPED);
+    inject.threaded = false;
+    at_exit();
+    return 0;
 }
 
 ENTRY int InitializeInjectionNvtx2(void *get_export_table);

@@ -10,6 +10,7 @@
 #include "fake_cupti/fake_cupti.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -447,6 +448,28 @@ static int daemon_of(int number) {
     exit(0);
 }
 
+/* Records itself twice: steps 3 to 6 and 8 to 9 of 12. */
+static int records_itself(int number) {
+    const char *library = getenv("CUDA_INJECTION64_PATH"), *folder = getenv("AORTA_TRACE_SPOOL");
+    void *inject = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    void *symbols[] = {find(inject, "aorta_record_begin"), find(inject, "aorta_record_end")};
+    int (*begin)(const char *directory), (*end)(void);
+    memcpy(&begin, &symbols[0], sizeof begin);
+    memcpy(&end, &symbols[1], sizeof end);
+    unsetenv("CUDA_INJECTION64_PATH");
+    start_all();
+    train(0, 3, 0);
+    if (end() != ESRCH || begin("/nowhere") != ENOENT || begin(folder) != 0) return 89;
+    train(3, 4, 0);
+    if (begin(folder) != EBUSY || end() != 0) return 88;
+    train(7, 1, 0);
+    if (begin(folder) != 0) return 87;
+    train(8, 2, 0);
+    if (end() != 0) return 86;
+    train(10, 2, 0);
+    return number;
+}
+
 /* Leaves a child behind that goes on using the GPU. */
 static int left_behind(int number) {
     if (fork() == 0) {
@@ -560,6 +583,7 @@ static const struct {
     {"forked-late", forked_late},
     {"layers", layers},
     {"left-behind", left_behind},
+    {"records-itself", records_itself},
     {"closing", closing},
     {"daemon", daemon_of},
 };

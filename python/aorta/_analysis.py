@@ -1,0 +1,80 @@
+"""What `aorta trace analyze` says, as plain Python values."""
+import csv
+import json
+import os
+import re
+import tempfile
+
+from ._program import run
+
+UNIT = re.compile(r"^(.*) \[(.*)\]$")   # "busbw_gbps [GB/s]"
+NAMES = re.compile(r"^(name|kernel|op|module|next|host_call|host_range|group.*|kind|cause|dims|types)$")
+
+
+def value_of(text, column):
+    """A cell of a CSV file: int, float, bool, None for an empty one, else str."""
+    if text == "":
+        return None
+    if NAMES.match(column):
+        return text
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return {"true": True, "false": False}.get(text, text)
+
+
+class Table(list):
+    """Rows as dicts; `columns` in their order, `units` of those that have one."""
+
+    def __init__(self, name, columns, units, rows):
+        super().__init__(rows)
+        self.name, self.columns, self.units = name, columns, units
+
+    def pandas(self):
+        import pandas
+        return pandas.DataFrame(list(self), columns=self.columns)
+
+    def arrow(self):
+        import pyarrow
+        return pyarrow.table({column: [row[column] for row in self] for column in self.columns})
+
+
+def read_table(file):
+    name = os.path.splitext(os.path.basename(file))[0]
+    with open(file, newline="", encoding="utf-8", errors="replace") as stream:
+        lines = csv.reader(stream)
+        heads = next(lines, [])
+        matches = [UNIT.match(head) for head in heads]
+        columns = [match.group(1) if match else head for head, match in zip(heads, matches)]
+        units = {column: match.group(2) for column, match in zip(columns, matches) if match}
+        rows = [{column: value_of(cell, column) for column, cell in zip(columns, line)} for line in lines]
+    return Table(name, columns, units, rows)
+
+
+class Analysis:
+    """`text`: the ten lines. `verdict`: its rows, largest gain first. `data`: all that --json has. `tables`: by name."""
+
+    def __init__(self, text, data, tables):
+        self.text, self.data, self.tables = text, data, tables
+        self.verdict = data["verdict"]
+
+    def __str__(self):
+        return self.text
+
+    def __getitem__(self, key):
+        return self.data[key]
+
+
+def load(*paths, options=(), timeout=None):
+    """Analyses traces, a folder of them, or the directory of a run. `options`: more of `aorta trace analyze`."""
+    with tempfile.TemporaryDirectory(prefix="aorta-") as folder:
+        output, csv_folder = os.path.join(folder, "analysis.json"), os.path.join(folder, "csv")
+        text = run("trace", "analyze", *map(os.fspath, paths), "-q", "-o", output, "--csv", csv_folder, *options,
+                   timeout=timeout)
+        with open(output, encoding="utf-8", errors="replace") as stream:
+            data = json.load(stream)
+        files = sorted(os.listdir(csv_folder))
+        tables = [read_table(os.path.join(csv_folder, file)) for file in files if file.endswith(".csv")]
+    return Analysis(text.strip("\n"), data, {table.name: table for table in tables})

@@ -1,0 +1,50 @@
+"""The program `aorta` that lies beside this package."""
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Failed(RuntimeError):
+    """The program said no; the message is what it wrote."""
+
+
+def path():
+    """Where the program is: AORTA_PROGRAM, else the one that was installed with this package."""
+    program = os.environ.get("AORTA_PROGRAM") or os.path.join(HERE, "bin", "aorta")
+    if not os.access(program, os.X_OK):
+        raise Failed(f"{program} is not a program; install the wheel again, or name one in AORTA_PROGRAM")
+    return program
+
+
+def library():
+    """The library that records this process."""
+    beside = os.path.dirname(path())
+    for folder in ("../lib", ".", "../lib/aorta"):
+        file = os.path.join(beside, folder, "libaorta_inject.so")
+        if os.path.exists(file):
+            return file
+    raise Failed(f"libaorta_inject.so is not near {path()}: install the wheel again")
+
+
+def become(*arguments):
+    """Goes on as the program, with these arguments."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(path(), ["aorta", *arguments])
+
+
+def main():
+    become(*sys.argv[1:])
+
+
+def run(*arguments, timeout=None):
+    """What the program prints. Failed where it fails or takes more than `timeout` seconds."""
+    try:
+        done = subprocess.run([path(), *arguments], capture_output=True, text=True, errors="replace", timeout=timeout)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"aorta {arguments[0]} took more than {timeout} s") from None
+    if done.returncode != 0:
+        raise Failed(done.stderr.strip() or f"aorta {arguments[0]} ended with status {done.returncode}")
+    return done.stdout

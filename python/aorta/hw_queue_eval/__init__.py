@@ -1,0 +1,1 @@
+"""`python -m aorta.hw_queue_eval COMMAND` is `aorta hwq COMMAND`."""

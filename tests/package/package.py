@@ -1,0 +1,249 @@
+"""The Python package, from the sources and out of a wheel, with a program that was just built.
+
+    package.py SOURCE AORTA FAKE_CUPTI FAKE_CUDA_FOLDER
+"""
+import base64
+import ctypes
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import zipfile
+
+SOURCE, AORTA, FAKE_CUPTI, FAKE_CUDA = sys.argv[1:5]
+TRACES = [os.path.join(SOURCE, f"tests/formats/data/fsdp2_rank{rank}.json") for rank in range(2)]
+os.environ["AORTA_PROGRAM"] = AORTA
+sys.path.insert(0, os.path.join(SOURCE, "python"))
+sys.dont_write_bytecode = True
+
+import aorta  # noqa: E402
+
+
+def python(code, package=os.path.join(SOURCE, "python"), **variables):
+    environment = dict(os.environ, PYTHONPATH=package, PYTHONDONTWRITEBYTECODE="1", **variables)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=60)
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="aorta-package-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+
+class Loading(Folder):
+    def test_what_the_program_says(self):
+        analysis = aorta.load(*TRACES)
+        reported = subprocess.run([AORTA, "trace", "analyze", "--json", *TRACES], capture_output=True, check=True)
+        self.assertEqual(analysis.data, json.loads(reported.stdout))
+        self.assertEqual(analysis.verdict, analysis["verdict"])
+        self.assertTrue(str(analysis).startswith("Verdict: "))
+
+    def test_tables_are_typed(self):
+        tables = aorta.load(*TRACES).tables
+        self.assertEqual([row["rank"] for row in tables["ranks"]], [0, 1])
+        row = tables["collectives"][0]
+        self.assertIsInstance(row["kind"], str)
+        self.assertIsInstance(row["count"], int)
+        self.assertIsInstance(row["total_ms"], float)
+        self.assertEqual(tables["collectives"].units["busbw_gbps"], "GB/s")
+        self.assertEqual(list(row), tables["collectives"].columns)
+
+    def test_what_cannot_be_read_is_the_programs_error(self):
+        with self.assertRaisesRegex(aorta.Failed, "nowhere.json"):
+            aorta.load("nowhere.json")
+
+
+class Profiler:
+    """As torch.profiler.profile: writes a trace where it is reported to."""
+
+    def __init__(self, trace):
+        self.trace = trace
+
+    def export_chrome_trace(self, path):
+        shutil.copy(self.trace, path)
+
+
+class Verdicts(Folder):
+    """Rank 0 and rank 1 share a folder; each writes its trace, then rank 0 prints.
+
+        rank 1   write cycle0/rank1.json ────┐
+        rank 0   write cycle0/rank0.json     └─ both there: analyse, print, remove
+    """
+
+    def rank(self, rank, ranks=2, **options):
+        os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks))
+        self.addCleanup(lambda: [os.environ.pop(name, None) for name in ("RANK", "WORLD_SIZE")])
+        return aorta.verdict(self.folder, file=self.log, **options)
+
+    def setUp(self):
+        super().setUp()
+        self.log = io.StringIO()
+
+    def test_ten_lines_of_all_ranks(self):
+        got = []
+        self.rank(1, keep=False)(Profiler(TRACES[1]))
+        verdict = self.rank(0, keep=False, on_result=got.append)
+        verdict(Profiler(TRACES[0]))
+        analysis = verdict.result()
+        self.assertEqual(analysis.text, aorta.load(*TRACES).text)
+        self.assertEqual(self.log.getvalue().strip(), analysis.text.strip())
+        self.assertEqual(got, [analysis])
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_a_late_rank_is_waited_for(self):
+        verdict = self.rank(0, timeout_s=30)
+        verdict(Profiler(TRACES[0]))
+        time.sleep(0.2)
+        late = threading.Thread(target=shutil.copy, args=(TRACES[1], os.path.join(self.folder, "cycle0", "rank1.json")))
+        late.start()
+        self.assertEqual(len(verdict.result().data["ranks"]), 2)
+        late.join()
+
+    def test_a_missing_rank_is_said(self):
+        verdict = self.rank(0, timeout_s=0.2)
+        verdict(Profiler(TRACES[0]))
+        self.assertEqual(len(verdict.result().data["ranks"]), 1)
+        self.assertIn("1 of 2 ranks", self.log.getvalue())
+
+    def test_a_broken_trace_is_said_and_training_goes_on(self):
+        broken = os.path.join(self.folder, "broken")
+        with open(broken, "w", encoding="utf-8") as file:
+            file.write("{")
+        verdict = self.rank(0, ranks=1)
+        verdict(Profiler(broken))
+        with self.assertRaises(aorta.Failed):
+            verdict.result()
+        self.assertIn("no verdict: ", self.log.getvalue())
+        verdict(Profiler(TRACES[0]))                        # the next cycle
+        self.assertEqual(len(verdict.result().data["ranks"]), 1)
+
+    def test_a_foreign_folder_is_refused(self):
+        """Somebody made the folder first, open to all: its name can be guessed."""
+        code = ("import aorta._profiler as p, os, tempfile\n"
+                f"tempfile.tempdir = {self.folder!r}\n"
+                "name = p.common_folder()\nprint(oct(os.stat(name).st_mode & 0o777))\nos.chmod(name, 0o777)\n"
+                "p.common_folder()")
+        done = python(code, RANK="0", WORLD_SIZE="2", TORCHELASTIC_RUN_ID="job/../1")
+        self.assertEqual(done.stdout.strip(), "0o700")
+        self.assertIn("not this user's alone", done.stderr)
+
+
+# Kernels of 100 us, one a millisecond, put into the stand-in for CUPTI: five before the recording and six in it.
+RECORDED = """
+import ctypes, os, time
+class Activity(ctypes.Structure):
+    _fields_ = [("kind", ctypes.c_uint32), ("name", ctypes.c_char_p), ("start", ctypes.c_uint64), ("end", ctypes.c_uint64),
+                ("device", ctypes.c_uint32), ("context", ctypes.c_uint32), ("stream", ctypes.c_uint32),
+                ("correlation", ctypes.c_uint32), ("rest", ctypes.c_uint8 * 256)]
+cupti = ctypes.CDLL(os.environ["FAKE_CUPTI"])
+cupti.fake_cupti.restype = ctypes.POINTER(ctypes.CFUNCTYPE(None, ctypes.POINTER(Activity)))
+record = cupti.fake_cupti()[0]
+ctypes.CDLL("libcuda.so.1").cuInit(0)
+def work(count):
+    for i in range(count):
+        begin = time.time_ns() + i * 1000000
+        record(ctypes.byref(Activity(kind=10, name=b"gemm", start=begin, end=begin + 100000, context=1, stream=7,
+                                     correlation=i + 1)))
+import aorta
+work(5)
+with aorta.record() as recording:
+    try:
+        aorta.record().start()
+    except aorta.Failed as error:
+        print(error)
+    work(6)
+folder = recording.directory
+print(recording.analysis.tables["kernels"][0]["count"], os.path.exists(folder))
+print(recording)
+"""
+
+
+class Recordings(Folder):
+    def test_a_block_is_recorded(self):
+        done = python(RECORDED, FAKE_CUPTI=FAKE_CUPTI, LD_LIBRARY_PATH=FAKE_CUDA)
+        lines = done.stdout.splitlines()
+        self.assertEqual(done.stderr, "")
+        self.assertIn("being recorded already", lines[0])
+        self.assertEqual(lines[1], "6 False")
+        self.assertTrue(lines[2].startswith("Verdict: "), done.stdout)
+
+    def test_without_a_gpu_the_reason_is_said(self):
+        done = python("import aorta\nwith aorta.record() as r: pass\nprint(r)")
+        self.assertIn("aorta._program.Failed: ", done.stderr)
+        self.assertRegex(done.stderr, "are recorded; .*cupti")
+
+    def test_an_old_recording_is_not_mixed_with_a_new_one(self):
+        open(os.path.join(self.folder, "1-0.spool"), "w", encoding="utf-8").close()
+        with self.assertRaisesRegex(aorta.Failed, "holds a recording"):
+            aorta.record(self.folder).start()
+
+
+class Commands(unittest.TestCase):
+    def module(self, *arguments):
+        environment = dict(os.environ, PYTHONPATH=os.path.join(SOURCE, "python"), PYTHONDONTWRITEBYTECODE="1")
+        return subprocess.run([sys.executable, "-m", *arguments], capture_output=True, text=True, env=environment,
+                              timeout=60)
+
+    def test_modules_are_commands(self):
+        self.assertTrue(self.module("aorta", "--version").stdout.startswith("aorta "))
+        self.assertIn("hetero_kernels", self.module("aorta.hw_queue_eval", "list").stdout)
+        self.assertIn("config/quickstart.yaml", self.module("aorta.train").stderr)
+
+
+class Wheels(Folder):
+    """A wheel of a tree is installed as an installer would: unpacked, with the rights it names."""
+
+    def setUp(self):
+        super().setUp()
+        tree = os.path.join(self.folder, "tree")
+        for part in ("bin", "lib", "config"):
+            os.makedirs(os.path.join(tree, part))
+        shutil.copy(AORTA, os.path.join(tree, "bin"))
+        shutil.copy(os.path.join(os.path.dirname(AORTA), "libaorta_inject.so"), os.path.join(tree, "lib"))
+        shutil.copy(os.path.join(SOURCE, "config/quickstart.yaml"), os.path.join(tree, "config"))
+        self.tree, self.out = tree, os.path.join(self.folder, "out")
+
+    def pack(self):
+        subprocess.run([sys.executable, os.path.join(SOURCE, "tools/wheel"), self.tree, self.out], check=True,
+                       capture_output=True)
+        name, = os.listdir(self.out)
+        return os.path.join(self.out, name)
+
+    def test_a_wheel_is_whole_and_works(self):
+        path = self.pack()
+        self.assertRegex(os.path.basename(path), r"^aorta-[\d.]+-py3-none-manylinux_2_\d+_\w+\.whl$")
+        site = os.path.join(self.folder, "site")
+        with zipfile.ZipFile(path) as wheel:
+            record = next(name for name in wheel.namelist() if name.endswith(".dist-info/RECORD"))
+            rows = [line.split(",") for line in wheel.read(record).decode().splitlines()]
+            self.assertEqual(sorted(row[0] for row in rows), sorted(wheel.namelist()))
+            for name, digest, size in rows:
+                data = wheel.read(name)
+                if name == record:
+                    continue
+                self.assertEqual(digest, "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("="))
+                self.assertEqual(int(size), len(data))
+            for info in wheel.infolist():
+                os.chmod(wheel.extract(info, site), info.external_attr >> 16 & 0o777)
+        environment = {name: value for name, value in os.environ.items() if name != "AORTA_PROGRAM"}
+        done = subprocess.run([sys.executable, "-m", "aorta", "--version"], capture_output=True, text=True, check=True,
+                              env=dict(environment, PYTHONPATH=site))
+        self.assertIn(re.search(r"aorta-([\d.]+)-", path).group(1), done.stdout)
+
+    def test_the_same_tree_makes_the_same_wheel(self):
+        with open(self.pack(), "rb") as first:
+            data = first.read()
+        with open(self.pack(), "rb") as second:
+            self.assertEqual(second.read(), data)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
