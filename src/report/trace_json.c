@@ -9,11 +9,9 @@ static void write_tables(const struct aorta_result_table *const *tables, const s
 
 /* ---- ranks ---- */
 
-static const char *device_name(const struct aorta_trace_rank *rank) {
-    for (size_t i = 0; i < rank->trace->device_count; i++)
-        if (rank->trace->devices[i].id == rank->device && rank->trace->devices[i].name != AORTA_TRACE_NONE)
-            return aorta_trace_text(rank->trace, rank->trace->devices[i].name);
-    return NULL;
+/* As the roofline names it, since files may give cards no name. */
+static const char *device_name(const struct aorta_verdict *verdict, size_t place) {
+    return place < verdict->roofline_count ? verdict->rooflines[place].device_name : NULL;
 }
 
 struct rank_values {
@@ -59,9 +57,12 @@ static void write_rank(struct aorta_json *json, const struct aorta_trace_analysi
                        const struct aorta_verdict *verdict, size_t place) {
     const struct aorta_trace_rank *rank = &analysis->ranks[place];
     const struct aorta_trace_of of = {analysis, rank};
-    const struct rank_values values = {rank->rank,        rank->device,
-                                       rank->trace->path, aorta_trace_format_name(rank->trace->format),
-                                       device_name(rank), rank->figures};
+    const struct rank_values values = {rank->rank,
+                                       rank->device,
+                                       rank->trace->path,
+                                       aorta_trace_format_name(rank->trace->format),
+                                       device_name(verdict, place),
+                                       rank->figures};
     aorta_json_object(json);
     aorta_rows_json(aorta_trace_rank_rows, &values, 0, json);
     aorta_trace_idle_json(rank->trace, &rank->idle, json);

@@ -57,7 +57,14 @@ static bool fits_architecture(const struct row *row, const struct aorta_device_f
     return device->major == row->major && device->minor == row->minor && device->multiprocessors > 0;
 }
 
+/* A device without a name, which is one of AMD's: all the rest must be known. */
+static bool fits_facts(const struct row *row, const struct aorta_device_facts *device) {
+    return strncmp(row->name, "AMD", 3) == 0 && device->multiprocessors == row->multiprocessors &&
+           device->major == row->major && device->minor == row->minor && device->memory_bytes > 0;
+}
+
 static bool fits_name(const struct row *row, const struct aorta_device_facts *device) {
+    if (!device->name[0]) return fits_facts(row, device);
     if (is_generic(device->name)) return strncmp(row->name, "AMD", 3) == 0 && fits_architecture(row, device);
     return has_word(device->name, row->words[0]) && (!row->words[1][0] || has_word(device->name, row->words[1])) &&
            !has_word(device->name, row->without);

@@ -216,9 +216,8 @@ static bool blocks_of(const struct remedy_model *model, const struct leaf *leaf,
 }
 
 static double multiprocessors(const struct remedy_model *model) {
-    for (size_t i = 0; i < model->trace->device_count; i++)
-        if (model->trace->devices[i].id == model->rank->device) return model->trace->devices[i].multiprocessors;
-    return -1;
+    const struct aorta_trace_device *device = aorta_trace_device_of(model->trace, model->rank->device);
+    return device ? device->multiprocessors : -1;
 }
 
 void aorta_remedy_waves(struct remedy_model *model) {

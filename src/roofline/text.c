@@ -8,7 +8,8 @@
 
 enum { PARTS_SHOWN = 3 };
 static const double SHOWN = 0.05;   /* of the step: smaller parts are not named */
-static const double COVERED = 0.95; /* of a part's time: below, the share is named */
+static const double COVERED = 0.95; /* of a part's time: below, the share is named; */
+static const double RATED = 0.2;    /* and below this the rate is not, as it would be that of a few */
 
 static const struct {
     const char *one, *many;
@@ -20,6 +21,10 @@ static const struct {
     {"reduction", "reductions"},
     {"other kernel", "other kernels"},
 };
+
+static bool is_rated(const struct aorta_roofline_class *class) {
+    return aorta_roofline_covered(class) >= RATED;
+}
 
 static void say_rate(const struct aorta_roofline_class *class, bool memory, struct aorta_text *out) {
     if (memory)
@@ -83,6 +88,10 @@ static void say_class(const struct aorta_roofline *roofline, enum aorta_work_cla
         if (number != AORTA_WORK_OTHER) aorta_text_puts(out, " of unknown shapes");
         return;
     }
+    if (!is_rated(class)) {
+        aorta_text_puts(out, " of mostly unknown shapes");
+        return;
+    }
     say_bound(roofline, number, out);
     if (covered < COVERED) aorta_text_printf(out, " (shapes known of %.0f%% of their time)", 100 * covered);
 }
@@ -116,7 +125,7 @@ bool aorta_roofline_say(const struct aorta_roofline *roofline, double whole_ms, 
 void aorta_roofline_say_mfu(const struct aorta_roofline *roofline, struct aorta_text *out) {
     double covered;
     const double mfu = aorta_roofline_mfu(roofline, &covered);
-    if (isnan(mfu)) return;
+    if (isnan(mfu) || covered < RATED) return;
     aorta_text_printf(out, "; MFU %s%.3g%%", covered < COVERED || roofline->lower_bound ? "at least " : "", 100 * mfu);
 }
 
@@ -167,14 +176,17 @@ static void write_class(const struct aorta_roofline *roofline, enum aorta_work_c
     aorta_json_key_object(json, aorta_work_class_name(number));
     aorta_json_key_double(json, "kernels", (double)class->kernels / (double)roofline->steps);
     aorta_json_key_double(json, "ms", ms_a_step(roofline, (double)class->ns));
-    aorta_json_key_double(json, "tflops", aorta_roofline_tflops(class));
-    aorta_json_key_double(json, "gbytes_per_s", aorta_roofline_gbytes_per_s(class));
-    aorta_json_key_double(json, "share_of_peak", aorta_roofline_share(class));
-    aorta_json_key_string(json, "bound", bound_name(aorta_roofline_bound(class)));
-    aorta_json_key_double(json, "bound_ms", class->covered_ns ? ms_a_step(roofline, class->bound_ns) : NAN);
+    const bool rated = is_rated(class);
+    aorta_json_key_double(json, "tflops", rated ? aorta_roofline_tflops(class) : NAN);
+    aorta_json_key_double(json, "gbytes_per_s", rated ? aorta_roofline_gbytes_per_s(class) : NAN);
+    aorta_json_key_double(json, "share_of_peak", rated ? aorta_roofline_share(class) : NAN);
+    aorta_json_key_string(json, "bound", rated ? bound_name(aorta_roofline_bound(class)) : NULL);
+    aorta_json_key_double(json, "bound_ms", rated ? ms_a_step(roofline, class->bound_ns) : NAN);
     aorta_json_key_double(json, "covered_share", aorta_roofline_covered(class));
     if (!class->covered_ns)
         aorta_json_key_string(json, "reason", "the recording has no shapes of these kernels");
+    else if (!rated)
+        aorta_json_key_string(json, "reason", "the recording has the shapes of less than a fifth of their time");
     else if (roofline->peaks.reason)
         aorta_json_key_string(json, "reason", roofline->peaks.reason);
     aorta_json_object_end(json);

@@ -154,12 +154,8 @@ static void take_measured(const struct aorta_trace_analysis *analysis, const str
 }
 
 static const struct aorta_trace_device *device_of(const struct aorta_trace_rank *rank) {
-    const struct aorta_trace *trace = rank->trace;
-    for (size_t i = 0; i < trace->device_count; i++)
-        if (trace->devices[i].id == rank->device &&
-            (trace->devices[i].name != AORTA_TRACE_NONE || trace->devices[i].measured))
-            return &trace->devices[i];
-    return NULL;
+    const struct aorta_trace_device *device = aorta_trace_device_of(rank->trace, rank->device);
+    return device && (device->name != AORTA_TRACE_NONE || device->measured) ? device : NULL;
 }
 
 void aorta_rank_peaks(const struct aorta_trace_analysis *analysis, size_t rank, struct aorta_peaks *peaks) {
@@ -180,7 +176,16 @@ static aorta_status find_device(const struct aorta_trace_analysis *analysis, siz
     const struct aorta_trace_device *device = device_of(&analysis->ranks[rank]);
     aorta_rank_peaks(analysis, rank, &roofline->peaks);
     if (!device || device->name == AORTA_TRACE_NONE) return NULL;
-    roofline->device_name = strdup(aorta_trace_text(analysis->ranks[rank].trace, device->name));
+    const char *name = aorta_trace_text(analysis->ranks[rank].trace, device->name);
+    struct aorta_text text = {0}; /* some versions of ROCm leave the name empty */
+    if (!name[0] && roofline->peaks.device)
+        aorta_text_puts(&text, roofline->peaks.device);
+    else if (!name[0] && device->multiprocessors > 0 && device->memory_bytes > 0)
+        aorta_text_printf(&text, "%d compute units, %.0f GB", device->multiprocessors,
+                          (double)device->memory_bytes / 1e9);
+    else
+        aorta_text_puts(&text, name);
+    roofline->device_name = text.data;
     return roofline->device_name ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the roofline");
 }
 

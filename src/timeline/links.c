@@ -8,16 +8,15 @@
 static const struct {
     const char *name;
     double gbps;
-} links[] = {{"H100", 450},  {"H200", 450},   {"GH200", 450},  {"A100", 300},   {"B200", 900},
-             {"GB200", 900}, {"MI300X", 448}, {"MI325X", 448}, {"MI350X", 538}, {"MI355X", 538}};
+} links[] = {{"H100", 450},   {"H200", 450},   {"GH200", 450},  {"A100", 300},   {"B200", 900},
+             {"GB200", 900},  {"B300", 900},   {"MI300X", 448}, {"MI308X", 448}, {"MI325X", 448},
+             {"MI350X", 538}, {"MI355X", 538}, {"H800", 200},   {"H20", 450},    {"V100", 150}};
 
 double aorta_link_gbps(const struct aorta_trace *trace, int32_t device) {
-    for (size_t i = 0; i < trace->device_count; i++) {
-        const char *name = aorta_trace_text(trace, trace->devices[i].name);
-        if (trace->devices[i].id != device || strcasestr(name, "PCIe")) continue;
-        for (size_t j = 0; j < sizeof links / sizeof *links; j++)
-            if (strcasestr(name, links[j].name)) return links[j].gbps;
-    }
+    const struct aorta_trace_device *found = aorta_trace_device_of(trace, device);
+    const char *name = found ? aorta_trace_text(trace, found->name) : "";
+    for (size_t i = 0; i < sizeof links / sizeof *links && !strcasestr(name, "PCIe"); i++)
+        if (strcasestr(name, links[i].name)) return links[i].gbps;
     return 0;
 }
 

@@ -92,6 +92,45 @@ int aorta_trace_rank_in_path(const char *path) {
     return number;
 }
 
+/* ---- devices ---- */
+
+static bool are_alike(const struct aorta_trace *trace, const struct aorta_trace_device *a,
+                      const struct aorta_trace_device *b) {
+    const double memory = (double)a->memory_bytes / (double)b->memory_bytes; /* that of equal cards differs a little */
+    return strcmp(aorta_trace_text(trace, a->name), aorta_trace_text(trace, b->name)) == 0 &&
+           a->multiprocessors == b->multiprocessors && a->major == b->major && a->minor == b->minor && memory > 0.98 &&
+           memory < 1.02;
+}
+
+static const struct aorta_trace_device *row_of(const struct aorta_trace *trace, int64_t id) {
+    for (size_t i = 0; i < trace->device_count; i++)
+        if (trace->devices[i].id == id) return &trace->devices[i];
+    return NULL;
+}
+
+/* Also where a version of ROCm leaves the name empty. */
+static bool is_amd(const struct aorta_trace *trace) {
+    const char *name = trace->device_count ? aorta_trace_text(trace, trace->devices[0].name) : "NVIDIA";
+    return trace->devices && trace->devices[0].name != AORTA_TRACE_NONE && (!name[0] || strstr(name, "AMD"));
+}
+
+const struct aorta_trace_device *aorta_trace_device_of(const struct aorta_trace *trace, int32_t device) {
+    const struct aorta_trace_device *found = NULL;
+    int64_t lowest = device, highest = device;
+    if (!is_amd(trace)) return row_of(trace, device);
+    for (size_t i = 0; i < trace->stream_count; i++) {
+        if (trace->streams[i].device < lowest) lowest = trace->streams[i].device;
+        if (trace->streams[i].device > highest) highest = trace->streams[i].device;
+    }
+    for (size_t i = 0; i < trace->device_count; i++) {
+        const int64_t shift = device - trace->devices[i].id;
+        if (shift < 0 || !row_of(trace, lowest - shift) || !row_of(trace, highest - shift)) continue;
+        if (found && !are_alike(trace, found, &trace->devices[i])) return NULL;
+        found = &trace->devices[i];
+    }
+    return found;
+}
+
 double aorta_trace_flops(const struct aorta_trace *trace, uint32_t shape) {
     if (shape == AORTA_TRACE_NONE) return NAN;
     const struct aorta_product *row = &trace->shapes[shape].product;

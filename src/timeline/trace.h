@@ -340,6 +340,11 @@ static inline bool aorta_trace_is_collective(const struct aorta_trace_work *work
     return work->kind == AORTA_TRACE_KERNEL && work->class == AORTA_KERNEL_COLLECTIVE;
 }
 
+/* What the file says of the device with this number, as its work names it. AMD's tools number processors first (2 or 8
+ * is often the first GPU) and list their devices from 0 on: then it is the row on which all numbers that fit the list
+ * agree. NULL: the file does not say, or rows that differ fit. */
+const struct aorta_trace_device *aorta_trace_device_of(const struct aorta_trace *trace, int32_t device);
+
 /* Arithmetic of a matrix product, 2·batch·m·n·k; NaN: no product, or its sizes are not known. */
 double aorta_trace_flops(const struct aorta_trace *trace, uint32_t shape);
 

@@ -39,6 +39,18 @@ static void real_names_are_found(void **state) {
         {"gfx942", 274877906944, 304, -1, -1, "AMD MI325X", 1307.4, 6000},
         {"AMD Instinct MI325X", 274877906944, 304, 9, 4, "AMD MI325X", 1307.4, 6000},
         {"AMD Instinct MI350X", -1, 256, -1, -1, "AMD MI350X", 2306.9, 8000},
+        {"NVIDIA H800", 84943110144, 132, 9, 0, "NVIDIA H800 SXM", 989.4, 3350},
+        {"NVIDIA H20", 102107054080, 78, 9, 0, "NVIDIA H20", 148, 4000},
+        {"NVIDIA GB200", 191000000000, 152, 10, 0, "NVIDIA GB200", 2500, 8000},
+        {"NVIDIA B300 SXM6 AC", 287000000000, 148, 10, 3, "NVIDIA B300", 2250, 8000},
+        {"NVIDIA L40S", 47800000000, 142, 8, 9, "NVIDIA L40S", 362.1, 864},
+        {"NVIDIA A10", 23600000000, 72, 8, 6, "NVIDIA A10", 125, 600},
+        {"AMD Instinct MI300A", 137438953472, 228, 9, 4, "AMD MI300A", 980.6, 5300},
+        {"AMD Instinct MI308X", 206141652992, 80, 9, 4, "AMD MI308X", 344.1, 5300},
+        {"AMD Instinct MI300X VF", 205571227648, 304, 9, 4, "AMD MI300X", 1307.4, 5300},
+        {"", 206141652992, 304, 9, 4, "AMD MI300X", 1307.4, 5300}, /* some versions of ROCm give no name */
+        {"", 206141652992, 80, 9, 4, "AMD MI308X", 344.1, 5300},
+        {"", 137438953472, 228, 9, 4, "AMD MI300A", 980.6, 5300},
         {"AMD Instinct MI355X", 309220868096, 256, 9, 5, "AMD MI355X", 2516.6, 8000},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -62,7 +74,10 @@ static void what_is_not_certain_is_not_known(void **state) {
     } rows[] = {
         {NULL, -1, -1, -1, -1, "does not name"},
         {"NVIDIA GeForce RTX 4090", 25393692672, 128, 8, 9, "not in the table"},
-        {"NVIDIA GB200", 191000000000, 152, 10, 0, "not in the table"},
+        {"NVIDIA GH200 480GB", 101000000000, 132, 9, 0, "not in the table"},
+        {"NVIDIA A10G", 23600000000, 80, 8, 6, "not in the table"},
+        {"", 206141652992, -1, 9, 4, "not in the table"},
+        {"", -1, 304, 9, 4, "not in the table"},
         {"NVIDIA H100 80GB HBM3 MIG 1g.10gb", 10000000000, 16, 9, 0, "MIG"},
         {"AMD Instinct MI300X", 206141652992, 38, 9, 4, "multiprocessors"}, /* one of eight partitions */
         {"AMD Instinct MI250X/MI250", -1, -1, -1, -1, "several devices"},
@@ -82,6 +97,29 @@ static void what_is_not_certain_is_not_known(void **state) {
     }
 }
 
+/* Volta has no bf16. */
+static void cards_without_a_type_have_no_rate_of_it(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *device;
+        int64_t memory;
+        double fp16;
+    } rows[] = {
+        {"Tesla V100-SXM2-32GB", "NVIDIA V100 SXM2 32 GB", 34079899648, 125},
+        {"Tesla V100-SXM2-16GB", "NVIDIA V100 SXM2 16 GB", 16945512448, 125},
+        {"Tesla V100-DGXS-32GB", "NVIDIA V100 of a DGX Station", 34084028416, 125},
+        {"Tesla V100-PCIE-32GB", "NVIDIA V100 PCIe 32 GB", 34089730048, 112},
+        {"Tesla V100S-PCIE-32GB", "NVIDIA V100S PCIe", 34089730048, 130},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct aorta_peaks peaks = find(rows[i].name, rows[i].memory, 80, 7, 0);
+        if (peaks.reason) fail_msg("%s: %s", rows[i].name, peaks.reason);
+        assert_string_equal(peaks.device, rows[i].device);
+        assert_true(isnan(peaks.tflops[AORTA_IN_BF16]) && isnan(peaks.tflops[AORTA_IN_TF32]));
+        assert_true(peaks.tflops[AORTA_IN_FP16] == rows[i].fp16);
+    }
+}
+
 /* The vendors' figures are products of multiprocessors, operations a clock, and the clock. */
 static void rates_are_whole_operations_a_clock(void **state) {
     (void)state;
@@ -91,9 +129,11 @@ static void rates_are_whole_operations_a_clock(void **state) {
         double mhz, bf16_a_clock;
     } rows[] = {
         {"NVIDIA A100-SXM4-40GB", 108, 1410, 2048}, {"NVIDIA H100 80GB HBM3", 132, 1830, 4096},
-        {"NVIDIA H100 PCIe", 114, 1620, 4096},      {"AMD Instinct MI250X", 110, 1700, 1024},
-        {"AMD Instinct MI300X", 304, 2100, 2048},   {"AMD Instinct MI350X", 256, 2200, 4096},
-        {"AMD Instinct MI355X", 256, 2400, 4096},
+        {"NVIDIA H100 PCIe", 114, 1620, 4096},      {"NVIDIA H800", 132, 1830, 4096},
+        {"NVIDIA L40S", 142, 2490, 1024},           {"NVIDIA A10", 72, 1695, 1024},
+        {"AMD Instinct MI300A", 228, 2100, 2048},   {"AMD Instinct MI308X", 80, 2100, 2048},
+        {"AMD Instinct MI250X", 110, 1700, 1024},   {"AMD Instinct MI300X", 304, 2100, 2048},
+        {"AMD Instinct MI350X", 256, 2200, 4096},   {"AMD Instinct MI355X", 256, 2400, 4096},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct aorta_peaks peaks = find(rows[i].name, -1, rows[i].units, -1, -1);
@@ -108,6 +148,7 @@ static void rates_are_whole_operations_a_clock(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(real_names_are_found),
+        cmocka_unit_test(cards_without_a_type_have_no_rate_of_it),
         cmocka_unit_test(what_is_not_certain_is_not_known),
         cmocka_unit_test(rates_are_whole_operations_a_clock),
     };

@@ -158,6 +158,24 @@ static void attention_and_pointwise(void **state) {
     end(&made);
 }
 
+/* A rate of a sixth of the time would be that of a few kernels. */
+static void rates_of_a_few_are_not_shown(void **state) {
+    (void)state;
+    struct made made;
+    struct aorta_text words = {0};
+    begin(&made, H100);
+    operation(&made, 1, "aten::mm", "[[4096, 4096], [4096, 4096]]", HALVES, "[]");
+    kernel(&made, "gemm_kernel", 0, 200000, 1);
+    kernel(&made, "gemm_kernel", 200000, 1200000, -1); /* of unknown shape */
+    finish(&made);
+    near(aorta_roofline_covered(&made.roofline.classes[AORTA_WORK_GEMM]), 1.0 / 6);
+    assert_true(aorta_roofline_say(&made.roofline, 1.2, "the step", &words));
+    aorta_roofline_say_mfu(&made.roofline, &words);
+    assert_string_equal(words.data, "100% of the step is 2 GEMMs of mostly unknown shapes");
+    aorta_text_free(&words);
+    end(&made);
+}
+
 static void an_unknown_device_has_rates_without_shares(void **state) {
     (void)state;
     struct made made;
@@ -262,6 +280,7 @@ int main(void) {
         cmocka_unit_test(an_unknown_device_has_rates_without_shares),
         cmocka_unit_test(without_shapes_nothing_is_claimed),
         cmocka_unit_test(single_precision_and_tf32),
+        cmocka_unit_test(rates_of_a_few_are_not_shown),
         cmocka_unit_test(sums_are_over_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

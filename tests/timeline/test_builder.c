@@ -188,11 +188,66 @@ static void an_unfinished_builder_can_be_dropped(void **state) {
     aorta_trace_free(trace);
 }
 
+/* Work on these devices, of a host with `sockets` processors before its cards, which the list numbers from 0 on. */
+static const struct aorta_trace_device *device_of(const char *const *names, const int32_t *units, size_t count,
+                                                  const int32_t *with_work, size_t work_count, int32_t device,
+                                                  struct aorta_trace **trace) {
+    struct aorta_trace_builder *builder;
+    check_ok(aorta_trace_builder_create(AORTA_TRACE_KINETO, "x.json", NULL, &builder));
+    for (size_t i = 0; i < count; i++)
+        aorta_trace_builder_device(
+            builder, &(struct aorta_trace_device){.id = (int64_t)i,
+                                                  .name = aorta_trace_builder_text(builder, names[i], strlen(names[i])),
+                                                  .memory_bytes = 206141652992,
+                                                  .multiprocessors = units[i],
+                                                  .major = 9,
+                                                  .minor = 4});
+    for (size_t i = 0; i < work_count; i++) aorta_trace_builder_stream(builder, with_work[i], -1, 7);
+    check_ok(aorta_trace_builder_finish(builder, trace));
+    return aorta_trace_device_of(*trace, device);
+}
+
+/* list:  0  1  2  3          numbers of a host with two sockets:  2  3  4  5 */
+static void cards_behind_processors_are_found(void **state) {
+    (void)state;
+    static const struct {
+        const char *names[4];
+        int32_t units[4];
+        size_t count;
+        int32_t with_work[3];
+        size_t work_count;
+        int32_t device;
+        int found; /* place in the list; -1: not known; -2: any, as all are alike */
+    } rows[] = {
+        {{"AMD Instinct MI300X"}, {304}, 1, {2}, 1, 2, 0},
+        {{"AMD Instinct MI300X"}, {304}, 1, {9}, 1, 9, 0},
+        {{"", "", "", ""}, {304, 304, 304, 304}, 4, {2, 3}, 2, 3, -2},
+        {{"AMD Instinct MI300X", "AMD Instinct MI308X"}, {304, 80}, 2, {2, 3}, 2, 2, 0}, /* only a shift of 2 fits */
+        {{"AMD Instinct MI300X", "AMD Instinct MI308X"}, {304, 80}, 2, {2, 3}, 2, 3, 1},
+        {{"AMD Instinct MI300X", "AMD Instinct MI308X"}, {304, 80}, 2, {2}, 1, 2, -1}, /* which one? */
+        {{"AMD Instinct MI300X", "AMD Instinct MI308X"}, {304, 80}, 2, {0}, 1, 0, 0},
+        {{"NVIDIA H100", "NVIDIA H20"}, {132, 78}, 2, {1}, 1, 1, 1},
+        {{"NVIDIA H100"}, {132}, 1, {2}, 1, 2, -1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_trace *trace;
+        const struct aorta_trace_device *found = device_of(
+            rows[i].names, rows[i].units, rows[i].count, rows[i].with_work, rows[i].work_count, rows[i].device, &trace);
+        const int place = found ? (int)(found - trace->devices) : -1;
+        if (rows[i].found == -2 ? place < 0 : place != rows[i].found) fail_msg("row %zu: %d", i, place);
+        aorta_trace_free(trace);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_are_known_by_name),  cmocka_unit_test(innermost_ranges_are_found),
-        cmocka_unit_test(products_by_their_inputs), cmocka_unit_test(rows_come_in_any_order),
-        cmocka_unit_test(groups_are_stored_once),   cmocka_unit_test(an_unfinished_builder_can_be_dropped),
+        cmocka_unit_test(calls_are_known_by_name),
+        cmocka_unit_test(innermost_ranges_are_found),
+        cmocka_unit_test(products_by_their_inputs),
+        cmocka_unit_test(rows_come_in_any_order),
+        cmocka_unit_test(groups_are_stored_once),
+        cmocka_unit_test(an_unfinished_builder_can_be_dropped),
+        cmocka_unit_test(cards_behind_processors_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
