@@ -1,5 +1,4 @@
-/* The events of a step: what the host launched, what the device did, arrows between them, annotations, counters. */
-#include "device/memory_events.h"
+/* The events of a step: what the host launched, what the device did, arrows between them, annotations. */
 #include "formats/kineto_write_internal.h"
 #include "measure/kernels.h"
 
@@ -473,7 +472,7 @@ static void begin_step(struct scene *s) {
     s->k->step.external = s->first_external - 1;
 }
 
-/* ---- annotations on the device's streams, and counters ---- */
+/* ---- annotations on the device's streams ---- */
 
 static void write_annotation(struct scene *s, const char *name, int64_t external, int64_t stream, int64_t start_ns,
                              int64_t end_ns) {
@@ -518,90 +517,6 @@ static void annotate_step(struct scene *s) {
     }
 }
 
-static void begin_counter(struct scene *s, const char *name) {
-    aorta_kineto_begin(
-        s->k, &(struct aorta_kineto_event){
-                  .phase = "C", .name = name, .process = s->k->about.device.index, .start_ns = s->view->end_ns});
-}
-
-/* What TensorBoard's memory view is made from. */
-static void write_memory_event(struct aorta_kineto *k, int64_t time_ns, int64_t bytes, uint64_t address,
-                               uint64_t allocated, uint64_t reserved) {
-    struct aorta_json *json = &k->json;
-    const bool cpu = k->about.device.kind == AORTA_DEVICE_CPU;
-    aorta_kineto_begin(k, &(struct aorta_kineto_event){.phase = "i",
-                                                       .category = "cpu_instant_event",
-                                                       .name = "[memory]",
-                                                       .process = getpid(),
-                                                       .thread = k->about.thread,
-                                                       .start_ns = time_ns});
-    aorta_json_key_int(json, "Total Reserved", (int64_t)reserved);
-    aorta_json_key_int(json, "Total Allocated", (int64_t)allocated);
-    aorta_json_key_int(json, "Bytes", bytes);
-    aorta_json_key_int(json, "Addr", (int64_t)address);
-    aorta_json_key_int(json, "Device Id", cpu ? -1 : k->about.device.index);
-    aorta_json_key_int(json, "Device Type", cpu ? 0 : 1);
-    aorta_kineto_end(k);
-}
-
-/* All of the device since it was opened: what a step uses was mostly allocated before the first one. */
-static aorta_status write_allocations(struct aorta_kineto *k) {
-    struct aorta_memory_event events[64];
-    size_t count;
-    if (!k->about.allocations) return NULL;
-    while ((count = aorta_device_memory_events(k->about.allocations, k->allocations, events,
-                                               sizeof events / sizeof *events))) {
-        for (size_t i = 0; i < count; i++)
-            write_memory_event(k, events[i].time_ns, events[i].bytes, events[i].address, events[i].allocated,
-                               events[i].reserved);
-        k->allocations += count;
-        AORTA_TRY(aorta_kineto_flush(k, false));
-    }
-    return NULL;
-}
-
-/* Counters for Perfetto, and the total at the end of the step where allocations are not known. */
-static aorta_status write_memory(struct scene *s) {
-    const struct aorta_memory_info *memory = s->step->memory;
-    struct aorta_kineto *k = s->k;
-    struct aorta_json *json = &k->json;
-    if (!memory || !k->about.memory) return NULL;
-    AORTA_TRY(write_allocations(k));
-    begin_counter(s, "device memory (bytes)");
-    aorta_json_key_int(json, "allocated", (int64_t)memory->allocated);
-    aorta_json_key_int(json, "reserved", (int64_t)memory->reserved);
-    aorta_kineto_end(k);
-    begin_counter(s, "pinned memory (bytes)");
-    aorta_json_key_int(json, "pinned", (int64_t)memory->pinned);
-    aorta_kineto_end(k);
-    if (!k->about.allocations)
-        write_memory_event(k, s->view->end_ns, (int64_t)(memory->allocated - k->allocated), 0, memory->allocated,
-                           memory->reserved);
-    k->allocated = memory->allocated;
-    return NULL;
-}
-
-static void write_reading(struct scene *s) {
-    const struct aorta_device_reading *reading = s->step->device;
-    if (!reading || !reading->wanted) return;
-    const struct {
-        const char *name, *unit;
-        double value;
-    } rows[] = {
-        {"temperature (C)", "temperature", reading->values.temperature_c},
-        {"power (W)", "power", reading->values.power_w},
-        {"SM clock (MHz)", "clock", reading->values.sm_clock_mhz},
-        {"utilization", "utilization", reading->values.utilization},
-        {"memory used (bytes)", "used", reading->values.memory_used_bytes},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (!isfinite(rows[i].value)) continue; /* not measured: no point is drawn */
-        begin_counter(s, rows[i].name);
-        aorta_json_key_double(&s->k->json, rows[i].unit, rows[i].value);
-        aorta_kineto_end(s->k);
-    }
-}
-
 /* ---- a step ---- */
 
 static aorta_status write_scene(struct scene *s) {
@@ -625,8 +540,7 @@ static aorta_status write_scene(struct scene *s) {
     }
     annotate_ranges(s);
     annotate_step(s);
-    AORTA_TRY(write_memory(s));
-    write_reading(s);
+    AORTA_TRY(aorta_kineto_counters(k, s->step, s->view->end_ns));
     return aorta_text_check(&k->text);
 }
 

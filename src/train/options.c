@@ -1,4 +1,4 @@
-/* The table of options of `aorta train`, and the checks of several keys at once. */
+/* The table of options of `aorta train`. What several keys have to fit together: options_check.c. */
 #include "train/inject.h"
 
 #include <math.h>
@@ -400,176 +400,6 @@ void aorta_train_options_page(struct aorta_text *text) {
     aorta_options_markdown(&aorta_train_option_table, text);
 }
 
-/* ---- checks of several keys at once ---- */
-
-/* The error of `key`, followed by the place of `other`: the user may want to change either. */
-static aorta_status conflict(const struct aorta_train_options *options, const char *key, const char *other,
-                             const char *message) {
-    struct aorta_text place = {0};
-    aorta_config_place(&options->config, other, &place);
-    aorta_status status = aorta_text_check(&place);
-    if (!status) status = aorta_config_error(&options->config, key, "%s (%s: %s)", message, other, place.data);
-    aorta_text_free(&place);
-    return status;
-}
-
-static aorta_status conflict_text(const struct aorta_train_options *options, const char *key, const char *other,
-                                  struct aorta_text *message) {
-    aorta_status status = aorta_text_check(message);
-    if (!status) status = conflict(options, key, other, message->data);
-    aorta_text_free(message);
-    return status;
-}
-
-static int64_t nearest_multiple(int64_t value, int64_t of) {
-    int64_t down = value / of * of, up = down + of;
-    return down > 0 && value - down <= up - value ? down : up;
-}
-
-static aorta_status check_heads(const struct aorta_train_options *options) {
-    const struct aorta_model_options *model = &options->model;
-    if (model->model_dim % model->num_heads == 0) return NULL;
-    struct aorta_text message = {0};
-    aorta_text_printf(&message,
-                      "%lld heads do not divide model.model_dim %lld; make model_dim %lld or choose a divisor",
-                      (long long)model->num_heads, (long long)model->model_dim,
-                      (long long)nearest_multiple(model->model_dim, model->num_heads));
-    return conflict_text(options, "model.num_heads", "model.model_dim", &message);
-}
-
-static aorta_status check_vocabulary(const struct aorta_train_options *options) {
-    if (options->dataset.vocab_size <= options->model.vocab_size) return NULL;
-    struct aorta_text message = {0};
-    aorta_text_printf(&message, "ids up to %lld do not fit the %lld rows of the embedding; make it at most %lld",
-                      (long long)options->dataset.vocab_size - 1, (long long)options->model.vocab_size,
-                      (long long)options->model.vocab_size);
-    return conflict_text(options, "dataset.vocab_size", "model.vocab_size", &message);
-}
-
-static aorta_status check_equal(const struct aorta_train_options *options, const char *key, int64_t value,
-                                const char *model_key, int64_t model_value) {
-    if (value == model_value) return NULL;
-    struct aorta_text message = {0};
-    aorta_text_printf(&message, "%lld differs from %s %lld; make them equal", (long long)value, model_key,
-                      (long long)model_value);
-    return conflict_text(options, key, model_key, &message);
-}
-
-/* Sizes whose product no machine holds and that would overflow later: refused with the factors named. */
-static aorta_status check_size(const struct aorta_train_options *options, const char *key, const char *what,
-                               double elements) {
-    static const double most = 1099511627776.0; /* 2^40 elements: 4 TiB in fp32 */
-    if (elements <= most) return NULL;
-    return aorta_config_error(&options->config, key, "%s would have %.3g elements (at most %.3g); make it smaller",
-                              what, elements, most);
-}
-
-static aorta_status check_sizes(const struct aorta_train_options *options) {
-    const struct aorta_model_options *model = &options->model;
-    double positions = (double)options->training.batch_size * (double)options->dataset.sequence_length;
-    double widest = fmax(3.0 * (double)model->model_dim, (double)model->mlp_hidden_dim);
-    AORTA_TRY(check_size(options, "model.vocab_size", "the embedding (vocab_size x embedding_dim)",
-                         (double)model->vocab_size * (double)model->embedding_dim));
-    AORTA_TRY(check_size(options, "dataset.num_dense_features",
-                         "a batch (batch_size x sequence_length x num_dense_features x dense_dim)",
-                         positions * (double)model->num_dense_features * (double)model->dense_dim));
-    AORTA_TRY(check_size(options, "dataset.sparse_features", "a batch (batch_size x sequence_length x sparse_features)",
-                         positions * (double)options->dataset.sparse_features));
-    AORTA_TRY(check_size(options, "training.batch_size",
-                         "the attention weights (batch_size x num_heads x sequence_length squared)",
-                         positions * (double)model->num_heads * (double)options->dataset.sequence_length));
-    return check_size(options, "training.batch_size", "an activation (batch_size x sequence_length x width)",
-                      positions * widest);
-}
-
-static aorta_status check_profiling(const struct aorta_train_options *options) {
-    const struct aorta_profiling_options *profiling = &options->profiling;
-    size_t length = strlen(profiling->trace_filename);
-    if (strchr(profiling->trace_filename, '/'))
-        return aorta_config_error(&options->config, "profiling.trace_filename",
-                                  "a name without a folder is needed: the file is put into training.output_dir, in "
-                                  "chrome_trace/rankN; remove the \"/\"");
-    if (strcmp(profiling->trace_filename, ".") == 0 || strcmp(profiling->trace_filename, "..") == 0)
-        return aorta_config_error(&options->config, "profiling.trace_filename",
-                                  "that is a folder; choose a name that ends in .json");
-    if (length > 3 && strcmp(profiling->trace_filename + length - 3, ".gz") == 0)
-        return aorta_config_error(&options->config, "profiling.trace_filename",
-                                  "traces are written without compression; choose a name that ends in .json, and "
-                                  "compress the file later if need be");
-    if (!profiling->enabled) return NULL;
-    if (profiling->record_every > 1)
-        return conflict(options, "profiling.enabled", "profiling.record_every",
-                        "traces are made of recorded steps, which profiling.wait, warmup and active choose; set "
-                        "profiling.record_every to 1");
-    return NULL;
-}
-
-static aorta_status check_texts(const struct aorta_train_options *options) {
-    const struct {
-        const char *key, *value;
-    } paths[] = {
-        {"training.output_dir", options->training.output_dir},
-        {"training.dump_dir", options->training.dump_dir},
-        {"training.init_from", options->training.init_from},
-        {"profiling.trace_filename", options->profiling.trace_filename},
-    };
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        if (!paths[i].value || *paths[i].value) continue;
-        return aorta_config_error(&options->config, paths[i].key, "the empty text names no file; give a name");
-    }
-    return NULL;
-}
-
-/* The optimizer computes in single precision. */
-static aorta_status check_optimizer(const struct aorta_train_options *options) {
-    const struct aorta_optimizer_options *optimizer = &options->optimizer;
-    const struct {
-        const char *key;
-        double value;
-    } finite[] = {{"optimizer.lr", optimizer->lr},
-                  {"optimizer.weight_decay", optimizer->weight_decay},
-                  {"training.grad_clip_norm", options->training.grad_clip_norm}};
-    for (size_t i = 0; i < sizeof finite / sizeof *finite; i++)
-        if (isinf((float)finite[i].value))
-            return aorta_config_error(&options->config, finite[i].key,
-                                      "%g is infinite in single precision; make it smaller", finite[i].value);
-    for (int i = 0; i < 2; i++)
-        if ((float)optimizer->betas[i] >= 1)
-            return aorta_config_error(&options->config, "optimizer.betas",
-                                      "%.10g is 1 in single precision; make it at most 0.9999999", optimizer->betas[i]);
-    if ((float)optimizer->eps > 0) return NULL;
-    return aorta_config_error(&options->config, "optimizer.eps", "%g is 0 in single precision; make it at least 1e-45",
-                              optimizer->eps);
-}
-
-aorta_status aorta_train_options_check_cpu(const struct aorta_train_options *options, int world_size) {
-    if (options->fsdp.symmetric_memory && world_size > 1)
-        return aorta_config_error(
-            &options->config, "fsdp.symmetric_memory",
-            "true needs GPUs, whose memory NCCL can share, and this run is on the CPU device; set "
-            "it to false");
-    if (!options->device.allow_tf32) return NULL;
-    return aorta_config_error(&options->config, "device.allow_tf32",
-                              "true needs a GPU, and this run is on the CPU device; set it to false");
-}
-
-aorta_status aorta_train_options_check_gpu(const struct aorta_train_options *options, int64_t most_head_dim,
-                                           int64_t most_model_dim) {
-    const struct aorta_model_options *model = &options->model;
-    const int64_t head_dim = model->model_dim / model->num_heads;
-    if (model->model_dim > most_model_dim)
-        return aorta_config_error(&options->config, "model.model_dim",
-                                  "%lld is more than kernels on a GPU take, %lld; make it smaller",
-                                  (long long)model->model_dim, (long long)most_model_dim);
-    if (head_dim <= most_head_dim) return NULL;
-    return aorta_config_error(
-        &options->config, "model.num_heads",
-        "heads of %lld elements (model.model_dim %lld / %lld) are more than kernels on a GPU take, "
-        "%lld; choose at least %lld heads",
-        (long long)head_dim, (long long)model->model_dim, (long long)model->num_heads, (long long)most_head_dim,
-        (long long)((model->model_dim + most_head_dim - 1) / most_head_dim));
-}
-
 /* ---- streams.high_priority ---- */
 
 static const char *const priority_keys[AORTA_ROLE_COUNT] = {
@@ -607,121 +437,18 @@ static aorta_status set_priorities(struct aorta_train_options *options) {
     return NULL;
 }
 
-aorta_status aorta_train_options_check_shared(const struct aorta_train_options *options) {
-    struct aorta_injected injected;
-    AORTA_TRY(aorta_injections_read(options, -1, &injected));
-    AORTA_TRY(check_texts(options));
-    return check_profiling(options);
-}
-
-/* Everything that does not depend on the number of ranks. */
-static aorta_status check_alone(const struct aorta_train_options *options) {
-    AORTA_TRY(aorta_train_options_check_shared(options));
-    if (options->device.kind == AORTA_TRAIN_CPU) AORTA_TRY(aorta_train_options_check_cpu(options, 1));
-    AORTA_TRY(check_optimizer(options));
-    AORTA_TRY(check_heads(options));
-    AORTA_TRY(check_vocabulary(options));
-    AORTA_TRY(check_equal(options, "dataset.num_dense_features", options->dataset.num_dense_features,
-                          "model.num_dense_features", options->model.num_dense_features));
-    AORTA_TRY(check_equal(options, "dataset.dense_dim", options->dataset.dense_dim, "model.dense_dim",
-                          options->model.dense_dim));
-    return check_sizes(options);
-}
-
 aorta_status aorta_train_options_load(const char *path, const char *const *overrides, size_t override_count,
                                       struct aorta_train_options *options) {
     *options = (struct aorta_train_options){0};
     AORTA_TRY(aorta_config_load(&aorta_train_option_table, path, overrides, override_count, options, &options->config));
     aorta_status status = set_priorities(options);
-    if (!status) status = check_alone(options);
+    if (!status) status = aorta_train_options_check_alone(options);
     if (status) aorta_train_options_free(options);
     return status;
 }
 
 void aorta_train_options_free(struct aorta_train_options *options) {
     aorta_config_free(&options->config);
-}
-
-/* ---- checks against the number of ranks ---- */
-
-int aorta_train_shard_degree(const struct aorta_train_options *options, int world_size) {
-    if (options->distributed.mode == AORTA_MODE_DDP || options->fsdp.sharding_strategy == AORTA_NO_SHARD) return 1;
-    if (options->fsdp.sharding_strategy == AORTA_HYBRID_SHARD) return (int)options->fsdp.hybrid_shard_gpus_per_node;
-    return world_size;
-}
-
-static aorta_status check_hybrid(const struct aorta_train_options *options, int world_size) {
-    bool hybrid = options->distributed.mode == AORTA_MODE_FSDP && options->fsdp.sharding_strategy == AORTA_HYBRID_SHARD;
-    int64_t group = options->fsdp.hybrid_shard_gpus_per_node;
-    if (!hybrid) return NULL;
-    if (group == 0) {
-        return conflict(options, "fsdp.hybrid_shard_gpus_per_node", "fsdp.sharding_strategy",
-                        "hybrid_shard needs the number of ranks in one group; set it to a divisor of the number of "
-                        "ranks");
-    }
-    if (group <= world_size && world_size % group == 0) return NULL;
-    return aorta_config_error(&options->config, "fsdp.hybrid_shard_gpus_per_node",
-                              "groups of %lld do not divide %d %s; choose a divisor of %d or start a multiple of "
-                              "%lld ranks",
-                              (long long)group, world_size, world_size == 1 ? "rank" : "ranks", world_size,
-                              (long long)group);
-}
-
-static aorta_status check_samples(const struct aorta_train_options *options, int world_size) {
-    int64_t each = options->training.batch_size * options->training.gradient_accumulation;
-    int64_t samples = options->dataset.num_samples;
-    if (samples / world_size >= each) return NULL;
-    return aorta_config_error(
-        &options->config, "dataset.num_samples",
-        "%lld samples give each of %d %s %lld, but one step takes %lld of each rank (training.batch_size %lld x "
-        "training.gradient_accumulation %lld); make it at least %lld",
-        (long long)samples, world_size, world_size == 1 ? "rank" : "ranks", (long long)samples / world_size,
-        (long long)each, (long long)options->training.batch_size, (long long)options->training.gradient_accumulation,
-        (long long)each * world_size);
-}
-
-/* Parameters are split over their first dimension in pieces of ceil(rows / shards) (torch.chunk): the last rank owns
- * nothing of a parameter when the pieces before it reach the end. A unit's parameter with most rows decides whether a
- * rank owns anything at all. */
-static aorta_status check_shards(const struct aorta_train_options *options, int world_size) {
-    const struct aorta_model_options *model = &options->model;
-    int64_t shards = aorta_train_shard_degree(options, world_size);
-    if (shards < 2) return NULL;
-    int64_t attention_rows = 3 * model->model_dim; /* in_proj_weight */
-    bool by_mlp = model->mlp_hidden_dim > attention_rows;
-    int64_t most = by_mlp ? model->mlp_hidden_dim : attention_rows;
-    int64_t piece = (most + shards - 1) / shards;
-    if (!options->fsdp.use_orig_params || (shards - 1) * piece < most) return NULL; /* flat ones split by element */
-    return aorta_config_error(
-        &options->config, by_mlp ? "model.mlp_hidden_dim" : "model.model_dim",
-        "more shards than rows: an encoder layer has at most %lld rows (%s), so that %lld shards leave rank %lld with "
-        "none; widen the model, shard over fewer ranks (fsdp.sharding_strategy hybrid_shard) or set "
-        "fsdp.use_orig_params to false",
-        (long long)most, by_mlp ? "linear1.weight" : "self_attn.in_proj_weight", (long long)shards,
-        (long long)shards - 1);
-}
-
-/* NCCL 2.28.3 gives wrong values for several pieces of such memory in one collective. */
-static aorta_status check_symmetric(const struct aorta_train_options *options, int world_size) {
-    if (!options->fsdp.symmetric_memory || world_size == 1) return NULL;
-    if (aorta_train_shard_degree(options, world_size) == 1)
-        return aorta_config_error(&options->config, "fsdp.symmetric_memory",
-                                  "nothing is sharded, so nothing is gathered: it goes with distributed.mode fsdp and "
-                                  "fsdp.sharding_strategy full_shard, shard_grad_op or, in groups of more than one "
-                                  "rank, hybrid_shard; else set it to false");
-    if (!options->fsdp.use_orig_params) return NULL;
-    return conflict(options, "fsdp.symmetric_memory", "fsdp.use_orig_params",
-                    "NCCL does not gather several pieces of symmetric memory at once; set use_orig_params to "
-                    "false, which makes each unit one piece");
-}
-
-aorta_status aorta_train_options_check(const struct aorta_train_options *options, int world_size) {
-    AORTA_TRY(check_hybrid(options, world_size));
-    if (options->device.kind == AORTA_TRAIN_CPU) AORTA_TRY(aorta_train_options_check_cpu(options, world_size));
-    AORTA_TRY(check_symmetric(options, world_size));
-    AORTA_TRY(aorta_injections_check(options, world_size));
-    AORTA_TRY(check_samples(options, world_size));
-    return check_shards(options, world_size);
 }
 
 int aorta_train_stream_of(const struct aorta_train_options *options, enum aorta_role role) {

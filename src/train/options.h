@@ -153,6 +153,8 @@ void aorta_train_options_page(struct aorta_text *text);
 AORTA_MUST_USE aorta_status aorta_train_options_load(const char *path, const char *const *overrides,
                                                      size_t override_count, struct aorta_train_options *options);
 
+/* Everything that does not depend on the number of ranks: aorta_train_options_load does it. (options_check.c) */
+AORTA_MUST_USE aorta_status aorta_train_options_check_alone(const struct aorta_train_options *options);
 /* The checks of keys that other workloads have as well: texts, profiling, training.inject. */
 AORTA_MUST_USE aorta_status aorta_train_options_check_shared(const struct aorta_train_options *options);
 
