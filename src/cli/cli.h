@@ -104,10 +104,34 @@ struct aorta_cli_line {
 AORTA_MUST_USE aorta_status aorta_cli_parse(const struct aorta_cli_syntax *syntax, int argc, char **argv, void *values,
                                             struct aorta_cli_line *line);
 void aorta_cli_free(struct aorta_cli_line *line);
+/* What most commands are: parses, calls `run` unless --help was asked for, and frees the line. `values` is that of
+ * aorta_cli_parse. (group.c) */
+AORTA_MUST_USE aorta_status aorta_cli_command(const struct aorta_cli_syntax *syntax, int argc, char **argv,
+                                              void *values,
+                                              aorta_status (*run)(const struct aorta_cli_line *line, void *values));
 /* Of a command that `mode` ("--read") makes do something else: AORTA_USAGE where the line has an option that is none of
  * `allowed`, a list that ends with NULL, as it would have no effect. */
 AORTA_MUST_USE aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax, const struct aorta_cli_line *line,
                                            const char *mode, const char *const *allowed);
+
+/* Options that several commands have: the tables as CSV, and how a file is read. `place`: of the value. */
+#define AORTA_CLI_CSV_OPTION(place)                                                                                    \
+    {                                                                                                                  \
+        .key = "csv", .type = AORTA_OPTION_STRING, .offset = (place), .fallback = "null", .nullable = true,            \
+        .argument = "DIR", .path = AORTA_PATH_FOLDER, .files = aorta_cli_csv_files,                                    \
+        .help = "directory for one CSV file of each table; made when missing"                                          \
+    }
+#define AORTA_CLI_RECOVER_OPTION(place)                                                                                \
+    {                                                                                                                  \
+        .key = "recover", .type = AORTA_OPTION_BOOL, .offset = (place), .fallback = "false",                           \
+        .help = "take the events before the place where a file breaks off, instead of failing"                         \
+    }
+#define AORTA_CLI_PATTERNS_OPTION(place)                                                                               \
+    {                                                                                                                  \
+        .key = "comm-pattern", .type = AORTA_OPTION_STRING_LIST, .offset = (place), .fallback = "null",                \
+        .nullable = true, .argument = "REGEX",                                                                         \
+        .help = "kernels whose name matches are collectives too (POSIX extended); repeat it for several"               \
+    }
 
 /* --comm-pattern, as the commands of aorta trace have it: compiles each of the list. *patterns begins as NULL and is
  * the caller's to free, also on failure. (trace.c) */

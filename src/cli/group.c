@@ -26,6 +26,15 @@ static aorta_status unknown_command(const struct aorta_command_group *group, con
     return AORTA_ERROR(AORTA_USAGE, "unknown %s \"%s\"; %s --help lists the commands", what, name, group->name);
 }
 
+aorta_status aorta_cli_command(const struct aorta_cli_syntax *syntax, int argc, char **argv, void *values,
+                               aorta_status (*run)(const struct aorta_cli_line *line, void *values)) {
+    struct aorta_cli_line line;
+    AORTA_TRY(aorta_cli_parse(syntax, argc, argv, values, &line));
+    aorta_status status = line.help ? NULL : run(&line, values);
+    aorta_cli_free(&line);
+    return status;
+}
+
 aorta_status aorta_cli_group_find(const struct aorta_command_group *group, const char *name,
                                   const struct aorta_command **command) {
     const struct aorta_command *at = group->commands;

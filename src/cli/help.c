@@ -86,7 +86,8 @@ static aorta_status help_on_topic(const struct topic *topic, const struct aorta_
     return aorta_cli_print_text(&text);
 }
 
-static aorta_status help_on(const struct aorta_cli_line *line, const struct help_values *values) {
+static aorta_status help_on(const struct aorta_cli_line *line, void *of) {
+    const struct help_values *values = of;
     const struct topic *topic = find_topic(line->operand_count > 0 ? line->operands[0] : NULL);
     if (topic) return help_on_topic(topic, line, values->markdown);
     if (values->markdown)
@@ -96,9 +97,5 @@ static aorta_status help_on(const struct aorta_cli_line *line, const struct help
 
 aorta_status aorta_cli_help(int argc, char **argv) {
     struct help_values values;
-    struct aorta_cli_line line;
-    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &values, &line));
-    aorta_status status = line.help ? NULL : help_on(&line, &values);
-    aorta_cli_free(&line);
-    return status;
+    return aorta_cli_command(&syntax, argc, argv, &values, help_on);
 }

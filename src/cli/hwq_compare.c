@@ -28,8 +28,7 @@ static const struct aorta_option rows[] = {
      .help =
          "relative standard deviation between equal runs, where none was repeated; default: by the device, and more "
          "where iterations vary much"},
-    {"csv", AORTA_OPTION_STRING, AT(csv), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
-     .files = aorta_cli_csv_files, .help = "directory for one CSV file of each table; made when missing"},
+    AORTA_CLI_CSV_OPTION(AT(csv)),
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page with both side by side (docs/report.md)"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print one JSON object instead of the table"},
@@ -83,7 +82,9 @@ static aorta_status check_regressions(const struct aorta_hwq_comparison *compari
                        100 * comparison->options.threshold);
 }
 
-static aorta_status compare(const struct compare_arguments *arguments) {
+static aorta_status compare(const struct aorta_cli_line *line, void *values) {
+    (void)line;
+    const struct compare_arguments *arguments = values;
     const double between = arguments->between_runs;
     const struct aorta_hwq_comparison_options options = {.threshold = arguments->threshold,
                                                          .between_runs = between < 0 ? NAN : between};
@@ -108,9 +109,5 @@ static aorta_status compare(const struct compare_arguments *arguments) {
 
 aorta_status aorta_cli_hwq_compare(int argc, char **argv) {
     struct compare_arguments arguments;
-    struct aorta_cli_line line;
-    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &arguments, &line));
-    aorta_status status = line.help ? NULL : compare(&arguments);
-    aorta_cli_free(&line);
-    return status;
+    return aorta_cli_command(&syntax, argc, argv, &arguments, compare);
 }

@@ -51,8 +51,7 @@ static const struct aorta_option rows[] = {
      .path = AORTA_PATH_FILE, .help = "write the JSON object to this file as well"},
     {"plot", AORTA_OPTION_STRING, AT(plot), "null", .nullable = true, .argument = "FILE", .path = AORTA_PATH_FILE,
      .help = "draw the matrix to this PNG file (needs gnuplot)"},
-    {"csv", AORTA_OPTION_STRING, AT(csv), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
-     .files = aorta_cli_csv_files, .help = "directory for one CSV file of each table; made when missing"},
+    AORTA_CLI_CSV_OPTION(AT(csv)),
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page of the map (docs/report.md)"},
 };
@@ -176,7 +175,9 @@ static aorta_status open_comm(struct aorta_device *device, struct aorta_comm **c
     return aorta_annotate(status, "--comm-streams (0 does without a communicator)");
 }
 
-static aorta_status run(const struct map_arguments *arguments) {
+static aorta_status run(const struct aorta_cli_line *line, void *values) {
+    (void)line;
+    const struct map_arguments *arguments = values;
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     struct aorta_device *device;
     struct aorta_comm *comm = NULL;
@@ -194,9 +195,5 @@ static aorta_status run(const struct map_arguments *arguments) {
 
 aorta_status aorta_cli_hwq_map(int argc, char **argv) {
     struct map_arguments arguments;
-    struct aorta_cli_line line;
-    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &arguments, &line));
-    aorta_status status = line.help ? NULL : run(&arguments);
-    aorta_cli_free(&line);
-    return status;
+    return aorta_cli_command(&syntax, argc, argv, &arguments, run);
 }

@@ -283,9 +283,13 @@ static aorta_status check_workload_options(const struct arguments *arguments) {
     return NULL;
 }
 
-static aorta_status profile_or_read(const struct arguments *arguments) {
-    const char *name = arguments->workload[0];
+static aorta_status profile_or_read(const struct aorta_cli_line *line, void *values) {
+    static const char *const with_trace[] = {"trace", "json", NULL};
+    struct arguments *arguments = values;
+    const char *name = line->operands[0];
     const struct aorta_hwq_workload *workload;
+    arguments->workload = line->operands; /* the list of operands ends with NULL */
+    if (arguments->traces.count) AORTA_TRY(aorta_cli_only(&syntax, line, "--trace", with_trace));
     if (arguments->traces.count && name)
         return AORTA_ERROR(AORTA_USAGE, "--trace reads a recording; it takes no workload (\"%s\")", name);
     if (arguments->traces.count) return read_recording(arguments);
@@ -298,13 +302,5 @@ static aorta_status profile_or_read(const struct arguments *arguments) {
 
 aorta_status aorta_cli_hwq_profile(int argc, char **argv) {
     struct arguments arguments = {0};
-    struct aorta_cli_line line;
-    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &arguments, &line));
-    arguments.workload = line.operands; /* the list of operands ends with NULL */
-    static const char *const with_trace[] = {"trace", "json", NULL};
-    aorta_status status =
-        line.help || !arguments.traces.count ? NULL : aorta_cli_only(&syntax, &line, "--trace", with_trace);
-    if (!status && !line.help) status = profile_or_read(&arguments);
-    aorta_cli_free(&line);
-    return status;
+    return aorta_cli_command(&syntax, argc, argv, &arguments, profile_or_read);
 }

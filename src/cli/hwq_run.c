@@ -85,16 +85,18 @@ static void list_table(const struct list_values *values, struct aorta_text *text
         }
 }
 
+static aorta_status list(const struct aorta_cli_line *line, void *of) {
+    const struct list_values *values = of;
+    struct aorta_text text = {0};
+    (void)line;
+    AORTA_TRY(check_category(values));
+    (values->json ? list_json : list_table)(values, &text);
+    return aorta_cli_print_text(&text);
+}
+
 aorta_status aorta_cli_hwq_list(int argc, char **argv) {
     struct list_values values;
-    struct aorta_cli_line line;
-    struct aorta_text text = {0};
-    AORTA_TRY(aorta_cli_parse(&list_syntax, argc, argv, &values, &line));
-    aorta_status status = line.help ? NULL : check_category(&values);
-    if (!status && !line.help) (values.json ? list_json : list_table)(&values, &text);
-    const bool print = !status && !line.help;
-    aorta_cli_free(&line);
-    return print ? aorta_cli_print_text(&text) : status;
+    return aorta_cli_command(&list_syntax, argc, argv, &values, list);
 }
 
 /* ---- info ---- */
@@ -119,21 +121,18 @@ static void show_info(const struct aorta_hwq_workload *w, struct aorta_text *tex
     if (w->option_count) aorta_options_help(&own, NULL, text);
 }
 
-aorta_status aorta_cli_hwq_info(int argc, char **argv) {
-    const struct aorta_hwq_workload *workload = NULL;
-    struct aorta_cli_line line;
+static aorta_status info(const struct aorta_cli_line *line, void *values) {
+    const struct aorta_hwq_workload *workload;
     struct aorta_text text = {0};
-    AORTA_TRY(aorta_cli_parse(&info_syntax, argc, argv, &text, &line));
-    const bool help = line.help;
-    aorta_status status = NULL;
-    if (!help)
-        status = line.operand_count == 1
-                     ? aorta_hwq_find(line.operands[0], &workload)
-                     : AORTA_ERROR(AORTA_USAGE, "one workload is expected: aorta hwq info WORKLOAD");
-    aorta_cli_free(&line);
-    if (status || help) return status;
+    (void)values;
+    if (line->operand_count != 1) return AORTA_ERROR(AORTA_USAGE, "one workload is expected: aorta hwq info WORKLOAD");
+    AORTA_TRY(aorta_hwq_find(line->operands[0], &workload));
     show_info(workload, &text);
     return aorta_cli_print_text(&text);
+}
+
+aorta_status aorta_cli_hwq_info(int argc, char **argv) {
+    return aorta_cli_command(&info_syntax, argc, argv, NULL, info);
 }
 
 /* ---- run and sweep ---- */

@@ -337,12 +337,13 @@ static const struct aorta_cli_syntax syntax = {
     .option_count = sizeof options / sizeof *options,
 };
 
-static aorta_status show(bool as_json) {
+static aorta_status show(const struct aorta_cli_line *line, void *values) {
+    (void)line;
     struct information *info = calloc(1, sizeof *info);
     if (!info) return AORTA_ERROR(AORTA_MEMORY, "out of memory for the information");
     gather(info);
     aorta_status status = NULL;
-    if (as_json) {
+    if (((const struct info_values *)values)->json) {
         status = print_json(info);
     } else {
         print_text(info);
@@ -353,9 +354,5 @@ static aorta_status show(bool as_json) {
 
 aorta_status aorta_cli_info(int argc, char **argv) {
     struct info_values values;
-    struct aorta_cli_line line;
-    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &values, &line));
-    aorta_status status = line.help ? NULL : show(values.json);
-    aorta_cli_free(&line);
-    return status;
+    return aorta_cli_command(&syntax, argc, argv, &values, show);
 }

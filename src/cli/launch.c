@@ -54,31 +54,30 @@ static aorta_status run_rank(char **arguments, int *exit_code) {
     return aorta_launch_rank(arguments, exit_code);
 }
 
-static aorta_status run(const struct launch_values *values, char **command, int *exit_code) {
+static aorta_status end_with(int exit_code) {
+    if (exit_code) exit(exit_code); /* a rank's own code, which no status could carry */
+    return NULL;
+}
+
+static aorta_status run(const struct aorta_cli_line *line, void *of) {
+    const struct launch_values *values = of;
     char self[PATH_MAX];
+    int exit_code = 0;
     AORTA_TRY(aorta_cli_self(self));
     const struct aorta_launch_options launch = {.ranks = (int)values->ranks,
                                                 .timeout_s = values->timeout_s,
                                                 .grace_s = GRACE_S,
                                                 .mpi = (enum aorta_launch_mpi)values->mpi,
-                                                .command = command,
+                                                .command = line->operands, /* the list ends with NULL */
                                                 .self = self};
-    return aorta_launch_run(&launch, exit_code);
+    AORTA_TRY(aorta_launch_run(&launch, &exit_code));
+    return end_with(exit_code);
 }
 
 aorta_status aorta_cli_launch(int argc, char **argv) {
+    struct launch_values values = {0};
     int exit_code = 0;
-    if (argc > 1 && !strcmp(argv[1], "--rank-exec")) {
-        AORTA_TRY(run_rank(argv + 2, &exit_code));
-    } else {
-        struct launch_values values = {0};
-        struct aorta_cli_line line = {0};
-        AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &values, &line));
-        /* The list of operands ends with NULL. */
-        aorta_status status = line.help ? NULL : run(&values, line.operands, &exit_code);
-        aorta_cli_free(&line);
-        if (status) return status;
-    }
-    if (exit_code) exit(exit_code); /* a rank's own code, which no status could carry */
-    return NULL;
+    if (argc < 2 || strcmp(argv[1], "--rank-exec") != 0) return aorta_cli_command(&syntax, argc, argv, &values, run);
+    AORTA_TRY(run_rank(argv + 2, &exit_code));
+    return end_with(exit_code);
 }

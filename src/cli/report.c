@@ -30,8 +30,7 @@ static const struct aorta_option rows[] = {
     {"output", AORTA_OPTION_STRING, AT(output), "artifacts/report", .letter = 'o', .argument = "DIR",
      .path = AORTA_PATH_FOLDER, .files = files,
      .help = "directory for summary.json, index.html and the pictures; made when missing"},
-    {"csv", AORTA_OPTION_STRING, AT(csv), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
-     .files = aorta_cli_csv_files, .help = "directory for one CSV file of each table; made when missing"},
+    AORTA_CLI_CSV_OPTION(AT(csv)),
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "the page's file; default: index.html in the directory of --output"},
     {"reference", AORTA_OPTION_STRING, AT(reference), "null", .nullable = true, .argument = "NAME",
@@ -116,18 +115,19 @@ static aorta_status report(const struct report_arguments *arguments, struct aort
     return status;
 }
 
+static aorta_status run(const struct aorta_cli_line *line, void *values) {
+    const struct report_arguments *arguments = values;
+    const size_t count = arguments->directories.count;
+    struct aorta_report_input *inputs = calloc(count + 1, sizeof *inputs);
+    (void)line;
+    if (!inputs) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu inputs", count);
+    aorta_status status = report(arguments, inputs);
+    for (size_t i = 0; i < count; i++) free((char *)inputs[i].label);
+    free(inputs);
+    return status;
+}
+
 aorta_status aorta_cli_report(int argc, char **argv) {
     struct report_arguments arguments;
-    struct aorta_cli_line line;
-    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &arguments, &line));
-    aorta_status status = NULL;
-    if (!line.help) {
-        size_t count = arguments.directories.count;
-        struct aorta_report_input *inputs = calloc(count + 1, sizeof *inputs);
-        status = inputs ? report(&arguments, inputs) : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu inputs", count);
-        for (size_t i = 0; inputs && i < count; i++) free((char *)inputs[i].label);
-        free(inputs);
-    }
-    aorta_cli_free(&line);
-    return status;
+    return aorta_cli_command(&syntax, argc, argv, &arguments, run);
 }

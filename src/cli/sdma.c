@@ -44,8 +44,7 @@ static const struct aorta_option rows[] = {
      .help = "p2p: number of the other device; default: the next one"},
     {"dtype", AORTA_OPTION_CHOICE, AT(dtype), "fp32", .choices = types, .argument = "TYPE",
      .help = "element type of the matrices"},
-    {"csv", AORTA_OPTION_STRING, AT(csv), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
-     .files = aorta_cli_csv_files, .help = "directory for one CSV file of each table; made when missing"},
+    AORTA_CLI_CSV_OPTION(AT(csv)),
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page of the figures (docs/report.md)"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print one JSON object, with every sample, instead of text"},
@@ -119,7 +118,9 @@ static aorta_status measure(const struct sdma_arguments *arguments, struct aorta
     return status;
 }
 
-static aorta_status run(const struct sdma_arguments *arguments) {
+static aorta_status run(const struct aorta_cli_line *line, void *values) {
+    (void)line;
+    const struct sdma_arguments *arguments = values;
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     struct aorta_device *device, *peer = NULL;
     AORTA_TRY(aorta_page_prepare(arguments->html));
@@ -138,9 +139,5 @@ static aorta_status run(const struct sdma_arguments *arguments) {
 
 aorta_status aorta_cli_sdma(int argc, char **argv) {
     struct sdma_arguments arguments;
-    struct aorta_cli_line line;
-    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &arguments, &line));
-    aorta_status status = line.help ? NULL : run(&arguments);
-    aorta_cli_free(&line);
-    return status;
+    return aorta_cli_command(&syntax, argc, argv, &arguments, run);
 }

@@ -91,8 +91,7 @@ static const struct aorta_option options[] = {
      .help = "with --compare and one directory: compare its trials with two values of a knob, point by point"},
     {"read", AORTA_OPTION_STRING, AT(read), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_READ,
      .help = "run nothing, and print the summary of the sweep in a directory"},
-    {"csv", AORTA_OPTION_STRING, AT(csv), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
-     .files = aorta_cli_csv_files, .help = "directory for one CSV file of each table; made when missing"},
+    AORTA_CLI_CSV_OPTION(AT(csv)),
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "the page's file; default: index.html in --output, none with --compare and --read"},
     {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false",
@@ -347,13 +346,12 @@ static aorta_status read_only(const struct sweep_values *values, const struct ao
     return values->compare.count ? compare(values) : read_sweep(values);
 }
 
+static aorta_status sweep(const struct aorta_cli_line *line, void *values) {
+    const struct sweep_values *given = values;
+    return given->compare.count || given->read ? read_only(given, line) : run(given, line->operands);
+}
+
 aorta_status aorta_cli_sweep(int argc, char **argv) {
     struct sweep_values values = {0};
-    struct aorta_cli_line line = {0};
-    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &values, &line));
-    aorta_status status = NULL;
-    if (!line.help)
-        status = values.compare.count || values.read ? read_only(&values, &line) : run(&values, line.operands);
-    aorta_cli_free(&line);
-    return status;
+    return aorta_cli_command(&syntax, argc, argv, &values, sweep);
 }

@@ -28,8 +28,7 @@ static const struct aorta_option rows[] = {
      .path = AORTA_PATH_FILE, .help = "write all figures and tables as JSON, beside what is printed"},
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "write a page with the timeline of the streams, the tables and the verdict; needs no network"},
-    {"csv", AORTA_OPTION_STRING, AT(csv), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
-     .files = aorta_cli_csv_files, .help = "directory for one CSV file of each table; made when missing"},
+    AORTA_CLI_CSV_OPTION(AT(csv)),
     {"step", AORTA_OPTION_STRING_LIST, AT(steps), "null", .nullable = true, .argument = "N|all",
      .help =
          "look only at this step (ProfilerStep#N); repeat it, or all: every step, without what lies before and after"},
@@ -38,10 +37,8 @@ static const struct aorta_option rows[] = {
          "a step begins with each range of the program (record_function, NVTX, roctx) whose name matches (POSIX "
          "extended); without it steps are ProfilerStep#N, else end with Optimizer.step, else begin with an engine's "
          "step[…] or execute_model"},
-    {"recover", AORTA_OPTION_BOOL, AT(recover), "false",
-     .help = "take the events before the place where a file breaks off, instead of failing"},
-    {"comm-pattern", AORTA_OPTION_STRING_LIST, AT(patterns), "null", .nullable = true, .argument = "REGEX",
-     .help = "kernels whose name matches are collectives too (POSIX extended); repeat it for several"},
+    AORTA_CLI_RECOVER_OPTION(AT(recover)),
+    AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };
 #undef AT
 
@@ -139,7 +136,8 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     return status;
 }
 
-static aorta_status run(const struct aorta_cli_line *line, const struct analyze_arguments *arguments) {
+static aorta_status run(const struct aorta_cli_line *line, void *values) {
+    const struct analyze_arguments *arguments = values;
     if (!line->operand_count) return AORTA_ERROR(AORTA_USAGE, "no trace is named; usage: %s", syntax.usage);
     if (arguments->json && arguments->quiet)
         return AORTA_ERROR(AORTA_USAGE, "--json prints all figures and --quiet the verdict alone: give one of them");
@@ -155,9 +153,5 @@ static aorta_status run(const struct aorta_cli_line *line, const struct analyze_
 
 aorta_status aorta_cli_trace_analyze(int argc, char **argv) {
     struct analyze_arguments arguments;
-    struct aorta_cli_line line;
-    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &arguments, &line));
-    aorta_status status = line.help ? NULL : run(&line, &arguments);
-    aorta_cli_free(&line);
-    return status;
+    return aorta_cli_command(&syntax, argc, argv, &arguments, run);
 }

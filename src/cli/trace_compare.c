@@ -26,15 +26,12 @@ static const struct aorta_option rows[] = {
      .argument = "X",
      .help = "exit 1 if a test's step takes more than this share longer than the base's (0.05: 5%) and, where steps "
              "are known, p < 0.05"},
-    {"csv", AORTA_OPTION_STRING, AT(csv), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
-     .files = aorta_cli_csv_files, .help = "directory for one CSV file of each table; made when missing"},
+    AORTA_CLI_CSV_OPTION(AT(csv)),
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page with all of them side by side (docs/report.md)"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all rows as JSON"},
-    {"recover", AORTA_OPTION_BOOL, AT(recover), "false",
-     .help = "take the events before the place where a file breaks off, instead of failing"},
-    {"comm-pattern", AORTA_OPTION_STRING_LIST, AT(patterns), "null", .nullable = true, .argument = "REGEX",
-     .help = "kernels whose name matches are collectives too (POSIX extended); repeat it for several"},
+    AORTA_CLI_RECOVER_OPTION(AT(recover)),
+    AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };
 #undef AT
 
@@ -96,7 +93,8 @@ static aorta_status show(const struct compare_arguments *arguments, const struct
     return status;
 }
 
-static aorta_status compare(const struct compare_arguments *arguments, const struct aorta_cli_line *line) {
+static aorta_status compare(const struct aorta_cli_line *line, void *values) {
+    const struct compare_arguments *arguments = values;
     size_t count = (size_t)line->operand_count;
     if (count < 2) return AORTA_ERROR(AORTA_USAGE, "give a base and at least one test to compare with it");
     AORTA_TRY(aorta_page_prepare(arguments->html));
@@ -117,9 +115,5 @@ static aorta_status compare(const struct compare_arguments *arguments, const str
 
 aorta_status aorta_cli_trace_compare(int argc, char **argv) {
     struct compare_arguments arguments;
-    struct aorta_cli_line line;
-    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &arguments, &line));
-    aorta_status status = line.help ? NULL : compare(&arguments, &line);
-    aorta_cli_free(&line);
-    return status;
+    return aorta_cli_command(&syntax, argc, argv, &arguments, compare);
 }

@@ -16,10 +16,8 @@ struct merge_arguments {
 static const struct aorta_option rows[] = {
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
      .required = true, .path = AORTA_PATH_FILE, .help = "the file to write; packed with gzip if its name ends in .gz"},
-    {"recover", AORTA_OPTION_BOOL, AT(recover), "false",
-     .help = "take the events before the place where a file breaks off, instead of failing"},
-    {"comm-pattern", AORTA_OPTION_STRING_LIST, AT(patterns), "null", .nullable = true, .argument = "REGEX",
-     .help = "kernels whose name matches are collectives too (POSIX extended); repeat it for several"},
+    AORTA_CLI_RECOVER_OPTION(AT(recover)),
+    AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };
 #undef AT
 
@@ -34,7 +32,8 @@ static const struct aorta_cli_syntax syntax = {
     .reads_operands = true,
 };
 
-static aorta_status merge(const struct merge_arguments *arguments, const struct aorta_cli_line *line) {
+static aorta_status merge(const struct aorta_cli_line *line, void *values) {
+    const struct merge_arguments *arguments = values;
     if (line->operand_count == 0) return AORTA_ERROR(AORTA_USAGE, "no files to merge; give the trace of each rank");
     struct aorta_kernel_patterns *patterns = NULL;
     aorta_status status = aorta_file_prepare(arguments->output, "--output");
@@ -52,9 +51,5 @@ static aorta_status merge(const struct merge_arguments *arguments, const struct 
 
 aorta_status aorta_cli_trace_merge(int argc, char **argv) {
     struct merge_arguments arguments;
-    struct aorta_cli_line line;
-    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &arguments, &line));
-    aorta_status status = line.help ? NULL : merge(&arguments, &line);
-    aorta_cli_free(&line);
-    return status;
+    return aorta_cli_command(&syntax, argc, argv, &arguments, merge);
 }

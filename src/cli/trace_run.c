@@ -34,8 +34,7 @@ static const struct aorta_choice levels[] = {{"kernels", AORTA_INJECT_KERNELS},
                                              {NULL, 0}};
 static const char *const files[] = {"analysis.json", "*.spool", NULL};
 static const struct aorta_option rows[] = {
-    {"csv", AORTA_OPTION_STRING, AT(csv), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
-     .files = aorta_cli_csv_files, .help = "directory for one CSV file of each table; made when missing"},
+    AORTA_CLI_CSV_OPTION(AT(csv)),
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "DIR",
      .path = AORTA_PATH_FOLDER, .files = files,
      .help = "directory for the recording and analysis.json; created if needed. Default: the recording is deleted. "
@@ -46,8 +45,7 @@ static const struct aorta_option rows[] = {
      .help = "analyse the whole recording, start and end included, instead of its steps"},
     {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
      .help = "a step begins with each range of the program whose name matches (POSIX extended; CUDA: with --nvtx)"},
-    {"comm-pattern", AORTA_OPTION_STRING_LIST, AT(comm_patterns), "null", .nullable = true, .argument = "REGEX",
-     .help = "kernels whose name matches are collectives too (POSIX extended); repeat it for several"},
+    AORTA_CLI_PATTERNS_OPTION(AT(comm_patterns)),
     {"record", AORTA_OPTION_CHOICE, AT(record), "all", .choices = levels, .argument = "kernels|kernels,launches|all",
      .help = "kernels: only what runs on the GPUs, so that the host's part in idle time stays unknown; "
              "kernels,launches: the calls that launch it too; all: also calls that wait or free memory (CUDA only)"},
@@ -250,8 +248,11 @@ static int run_in(const struct aorta_trace_run_arguments *arguments, const char 
     return outcome.result.exit_code;
 }
 
-static aorta_status run(const struct aorta_trace_run_arguments *arguments, int *exit_code) {
+static aorta_status run(const struct aorta_cli_line *line, void *values) {
+    struct aorta_trace_run_arguments *arguments = values;
     struct aorta_trace_run_directory directory;
+    int exit_code = 0;
+    arguments->command = line->operands; /* the list of operands ends with NULL */
     AORTA_TRY(check_command(arguments->command));
     AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
     AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
@@ -260,21 +261,14 @@ static aorta_status run(const struct aorta_trace_run_arguments *arguments, int *
     aorta_status status = aorta_cli_comm_patterns(&arguments->comm_patterns, &patterns);
     const struct aorta_trace_options options = {
         .recover = true, .patterns = patterns, .step_range = arguments->step_range};
-    if (!status) *exit_code = run_in(arguments, directory.path, &options, &status);
+    if (!status) exit_code = run_in(arguments, directory.path, &options, &status);
     aorta_kernel_patterns_free(patterns);
     aorta_trace_run_directory_close(&directory);
+    if (!status && exit_code) exit(exit_code); /* the program's own, which no status could carry */
     return status;
 }
 
 aorta_status aorta_cli_trace_run(int argc, char **argv) {
     struct aorta_trace_run_arguments arguments = {0};
-    struct aorta_cli_line line = {0};
-    int exit_code = 0;
-    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &arguments, &line));
-    arguments.command = line.operands; /* the list of operands ends with NULL */
-    aorta_status status = line.help ? NULL : run(&arguments, &exit_code);
-    aorta_cli_free(&line);
-    if (status) return status;
-    if (exit_code) exit(exit_code); /* the program's own, which no status could carry */
-    return NULL;
+    return aorta_cli_command(&syntax, argc, argv, &arguments, run);
 }

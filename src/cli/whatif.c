@@ -43,8 +43,7 @@ static const struct aorta_option rows[] = {
              "several"},
     {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
      .help = "of traces: a step begins with each range whose name matches, as in aorta trace analyze"},
-    {"csv", AORTA_OPTION_STRING, AT(csv), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
-     .files = aorta_cli_csv_files, .help = "directory for one CSV file of each table; made when missing"},
+    AORTA_CLI_CSV_OPTION(AT(csv)),
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page of the figures (docs/report.md)"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all figures as JSON"},
@@ -351,7 +350,8 @@ static aorta_status open_recorded(const struct aorta_cli_line *line, const struc
     return status;
 }
 
-static aorta_status run(const struct aorta_cli_line *line, const struct whatif_arguments *arguments) {
+static aorta_status run(const struct aorta_cli_line *line, void *values) {
+    const struct whatif_arguments *arguments = values;
     if (!line->operand_count)
         return AORTA_ERROR(AORTA_USAGE, "no trace and no run directory is named; usage: %s", syntax.usage);
     struct request request = {0};
@@ -366,9 +366,5 @@ static aorta_status run(const struct aorta_cli_line *line, const struct whatif_a
 
 aorta_status aorta_cli_whatif(int argc, char **argv) {
     struct whatif_arguments arguments;
-    struct aorta_cli_line line;
-    AORTA_TRY(aorta_cli_parse(&syntax, argc, argv, &arguments, &line));
-    aorta_status status = line.help ? NULL : run(&line, &arguments);
-    aorta_cli_free(&line);
-    return status;
+    return aorta_cli_command(&syntax, argc, argv, &arguments, run);
 }
