@@ -1,5 +1,6 @@
 #include "hwq/graph.h"
 #include "hwq/graph_memory.h"
+#include "hwq/iterations.h"
 #include "hwq/objects.h"
 
 #include <string.h>
@@ -461,7 +462,8 @@ void hwq_graph_destroy(struct hwq_graph *g) {
 
 aorta_status hwq_graph_start(struct hwq_graph *g) {
     const struct aorta_hwq_workload *workload = g->hwq->workload;
-    return workload->start ? workload->start(g) : NULL;
+    if (workload->start) AORTA_TRY(workload->start(g));
+    return aorta_hwq_wait_for_streams(g->hwq);
 }
 
 aorta_status hwq_graph_amount(struct hwq_graph *g, int64_t iterations, double *amount) {

@@ -227,8 +227,7 @@ static void read_times(const struct aorta_hwq_runner *runner, double *iteration_
     }
 }
 
-/* An iteration runs once before it is captured: libraries, kernels and scratch memory are loaded and allocated then. */
-static aorta_status warm_up(struct aorta_hwq_runner *runner, int64_t iterations) {
+aorta_status aorta_hwq_runner_warm_up(struct aorta_hwq_runner *runner, int64_t iterations) {
     int64_t host_ns;
     if (runner->plan->graph && iterations < 1) iterations = 1;
     for (int64_t i = 0; i < iterations; i++) AORTA_TRY(aorta_hwq_runner_run(runner, -1, &host_ns));
@@ -242,7 +241,7 @@ static aorta_status warm_up(struct aorta_hwq_runner *runner, int64_t iterations)
 static aorta_status run_timed(struct aorta_hwq_runner *runner, struct aorta_hwq_times *times) {
     const struct aorta_hwq_plan *plan = runner->plan;
     const int64_t queued = runner->hwq->queued;
-    AORTA_TRY(warm_up(runner, plan->warmup));
+    AORTA_TRY(aorta_hwq_runner_warm_up(runner, plan->warmup));
     const int64_t before = runner->hwq->queued, start_ns = aorta_clock_ns();
     for (int64_t i = 0; i < plan->iterations; i++) {
         int64_t host_ns;

@@ -68,6 +68,9 @@ AORTA_MUST_USE aorta_status aorta_hwq_runner_capture(struct aorta_hwq_runner *ru
 /* Queues iteration number `index` (negative: warm-up, without times) and waits if the plan says so. *host_ns: the
  * host's time to queue it. */
 AORTA_MUST_USE aorta_status aorta_hwq_runner_run(struct aorta_hwq_runner *runner, int64_t index, int64_t *host_ns);
+/* So many iterations without times, and waits for them. Under plan->graph one at least, as libraries, kernels and
+ * scratch memory are loaded and allocated then; after it comes the capture, and the first replay. */
+AORTA_MUST_USE aorta_status aorta_hwq_runner_warm_up(struct aorta_hwq_runner *runner, int64_t iterations);
 AORTA_MUST_USE aorta_status aorta_hwq_wait_for_streams(const struct aorta_hwq *hwq); /* for everything on all streams */
 
 #endif

@@ -1,4 +1,4 @@
-/* The functions that iterate calls to queue work, with stamps or without. */
+/* How the steps of a graph queue work, with stamps or without. */
 #include "hwq/kernels/kernels.h"
 #include "hwq/objects.h"
 #include "hwq/stamps.h"
@@ -8,27 +8,21 @@
 enum { BATCH = 512 };
 
 /* The arguments with the address of a stamp in their first member. */
-static aorta_status launch_stamped(struct aorta_hwq *hwq, int stream, const struct aorta_kernel *kernel,
-                                   const void *args, size_t bytes) {
+static aorta_status launch_stamped(struct aorta_hwq *hwq, const struct aorta_hwq_prepared *p) {
     _Alignas(16) unsigned char stamped[AORTA_HWQ_ARGUMENT_BYTES];
     struct aorta_hwq_stamp *stamp;
-    if (bytes > sizeof stamped)
-        return AORTA_ERROR(AORTA_INTERNAL, "kernel %s: %zu bytes of arguments, %zu can be stamped", kernel->name, bytes,
-                           sizeof stamped);
-    const struct aorta_span span = {.stream = stream, .kind = AORTA_SPAN_KERNEL, .name = kernel->name};
+    const struct aorta_span span = {.stream = p->stream, .kind = AORTA_SPAN_KERNEL, .name = p->kernel->name};
     AORTA_TRY(aorta_hwq_stamps_next(hwq->stamps, span, &stamp));
-    memcpy(stamped, args, bytes);
+    memcpy(stamped, p->args, p->bytes);
     memcpy(stamped, &stamp, sizeof stamp);
-    return aorta_launch(hwq->streams[stream], kernel, stamped, bytes);
+    return aorta_launch(hwq->streams[p->stream], p->kernel, stamped, p->bytes);
 }
 
 aorta_status aorta_hwq_launch_prepared(struct aorta_hwq *hwq, struct aorta_hwq_prepared *const *launches,
                                        size_t count) {
     hwq->queued += (int64_t)count;
     if (hwq->stamps) {
-        for (size_t i = 0; i < count; i++)
-            AORTA_TRY(
-                launch_stamped(hwq, launches[i]->stream, launches[i]->kernel, launches[i]->args, launches[i]->bytes));
+        for (size_t i = 0; i < count; i++) AORTA_TRY(launch_stamped(hwq, launches[i]));
         return NULL;
     }
     struct aorta_prepared *items[BATCH];
@@ -39,13 +33,6 @@ aorta_status aorta_hwq_launch_prepared(struct aorta_hwq *hwq, struct aorta_hwq_p
         done += piece;
     }
     return NULL;
-}
-
-aorta_status aorta_hwq_launch(struct aorta_hwq *hwq, int stream, const struct aorta_kernel *kernel, const void *args,
-                              size_t bytes) {
-    hwq->queued++;
-    if (hwq->stamps) return launch_stamped(hwq, stream, kernel, args, bytes);
-    return aorta_launch(hwq->streams[stream], kernel, args, bytes);
 }
 
 static aorta_status mark(struct aorta_hwq *hwq, int stream, int64_t *slot) {
@@ -70,10 +57,4 @@ aorta_status aorta_hwq_end(struct aorta_hwq *hwq, int stream) {
     struct aorta_hwq_stamp *stamp = *open;
     *open = NULL;
     return mark(hwq, stream, &stamp->end);
-}
-
-aorta_status aorta_hwq_after(struct aorta_hwq *hwq, int stream, struct aorta_event *event, int before) {
-    if (stream == before) return NULL;
-    AORTA_TRY(aorta_event_record(event, hwq->streams[before]));
-    return aorta_stream_wait(hwq->streams[stream], event);
 }

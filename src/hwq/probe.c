@@ -1,6 +1,7 @@
 /* The harness's probe: tiny kernels in a row on one stream, then a chain in which each kernel waits by an event for the
  * one before it on the stream before, both after a gate. The difference of their gaps is the overhead of a switch. */
 #include "hwq/gaps.h"
+#include "hwq/graph.h"
 #include "hwq/iterations.h"
 #include "hwq/kernels/kernels.h"
 #include "hwq/objects.h"
@@ -10,8 +11,6 @@
 enum { LINKS = 64, ROUNDS = 8, ELEMENTS = 256 };
 
 struct probe {
-    float *values; /* device memory; each kernel reads what the one before wrote */
-    struct aorta_event *events[AORTA_HWQ_MAX_STREAMS];
     const enum aorta_priority *priorities;
     int stream_count;
     struct aorta_hwq_stamps_file *file; /* may be NULL */
@@ -19,21 +18,20 @@ struct probe {
     struct aorta_hwq_samples pairs[AORTA_HWQ_MAX_STREAMS]; /* by the second stream */
 };
 
-static aorta_status launch_link(struct aorta_hwq *hwq, const struct probe *probe, int stream) {
-    const struct aorta_hwq_multiply_add args = {
-        .x = probe->values, .y = probe->values, .count = ELEMENTS, .factor = 0.5f, .addend = 1.0f};
-    return aorta_hwq_launch(hwq, stream, &aorta_hwq_kernel_multiply_add, &args, sizeof args);
+static const struct hwq_kind link_kind = {.name = "aorta_hwq_multiply_add", .span = AORTA_SPAN_KERNEL};
+
+/* Each kernel reads what the one before wrote, and so waits for it. */
+static void add_link(struct hwq_graph *g, int stream, struct hwq_tensor values) {
+    float *x = hwq_floats(values);
+    const struct aorta_hwq_multiply_add args = {.x = x, .y = x, .count = ELEMENTS, .factor = 0.5f, .addend = 1.0f};
+    const struct hwq_operation o = {.kind = &link_kind, .stream = stream, .in = {values}, .out = {values}};
+    hwq_append_kernel(g, &o, &aorta_hwq_kernel_multiply_add, &args, sizeof args);
 }
 
-static aorta_status iterate(struct aorta_hwq *hwq, void *state) {
-    const struct probe *probe = state;
-    for (int i = 0; i < LINKS; i++) AORTA_TRY(launch_link(hwq, probe, 0));
-    for (int i = 1; i <= LINKS; i++) {
-        const int before = (i - 1) % hwq->stream_count, stream = i % hwq->stream_count;
-        AORTA_TRY(aorta_hwq_after(hwq, stream, probe->events[before], before));
-        AORTA_TRY(launch_link(hwq, probe, stream));
-    }
-    return NULL;
+static void build(struct hwq_graph *g) {
+    const struct hwq_tensor values = hwq_constant(g, AORTA_F32, 1, ELEMENTS, NULL, "the probe's values");
+    for (int i = 0; i < LINKS; i++) add_link(g, 0, values);
+    for (int i = 1; i <= LINKS; i++) add_link(g, i % g->hwq->stream_count, values);
 }
 
 /* A switch to stream `to` from the stream before it. */
@@ -61,11 +59,12 @@ static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
 }
 
 static aorta_status measure(struct aorta_hwq *hwq, struct probe *probe) {
-    const struct aorta_hwq_plan plan = {.gate = true, .iterations = ROUNDS, .iterate = iterate, .state = probe};
-    AORTA_TRY(aorta_hwq_alloc(hwq, ELEMENTS * sizeof(float), "the probe's values", (void **)&probe->values));
-    AORTA_TRY(aorta_fill_bytes(hwq->streams[0], probe->values, 0, ELEMENTS * sizeof(float)));
-    AORTA_TRY(aorta_stream_synchronize(hwq->streams[0]));
-    for (int s = 0; s < hwq->stream_count; s++) AORTA_TRY(aorta_hwq_event(hwq, &probe->events[s]));
+    struct hwq_graph *g;
+    AORTA_TRY(hwq_graph_create(hwq, NULL, &g));
+    build(g);
+    AORTA_TRY(hwq_graph_finish(g));
+    AORTA_TRY(aorta_stream_synchronize(hwq->streams[0])); /* the values are there */
+    const struct aorta_hwq_plan plan = {.gate = true, .iterations = ROUNDS, .iterate = hwq_graph_iterate, .state = g};
     return aorta_hwq_stamp_iterations(hwq, &plan, add_spans, probe);
 }
 

@@ -145,16 +145,10 @@ static aorta_status find_streams(struct recording *recording, struct aorta_hwq_r
 
 static aorta_status run_warmup(struct aorta_hwq_runner *runner) {
     struct aorta_hwq_gate *gate = runner->gate;
-    aorta_status status = NULL;
-    int64_t host_ns;
     runner->gate = NULL; /* the first iterations allocate memory, which may wait for the device */
-    for (int i = 0; i < WARMUP && !status; i++) status = aorta_hwq_runner_run(runner, -1, &host_ns);
-    if (!status) status = aorta_hwq_wait_for_streams(runner->hwq);
+    aorta_status status = aorta_hwq_runner_warm_up(runner, WARMUP);
     runner->gate = gate;
-    if (status || !runner->plan->graph) return status;
-    AORTA_TRY(aorta_hwq_runner_capture(runner));
-    AORTA_TRY(aorta_hwq_runner_run(runner, -1, &host_ns)); /* a graph's first launch uploads it to the device */
-    return aorta_hwq_wait_for_streams(runner->hwq);
+    return status;
 }
 
 /* Iterations one by one, with the host's times of each. */
@@ -206,12 +200,6 @@ static aorta_status trace(struct recording *recording, const struct aorta_hwq_pl
 
 /* ---- the recording ---- */
 
-/* Counters start from 0 on every stream. */
-static aorta_status start(struct hwq_graph *g) {
-    AORTA_TRY(hwq_graph_start(g));
-    return aorta_hwq_wait_for_streams(g->hwq);
-}
-
 static aorta_status record(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, struct hwq_graph *g, void *user) {
     struct recording *recording = user;
     const struct aorta_hwq_plan plan = {.sync = AORTA_HWQ_PER_ITERATION,
@@ -224,7 +212,7 @@ static aorta_status record(const struct aorta_hwq_run *run, struct aorta_hwq *hw
     const bool gpu = aorta_device_is_gpu(run->device);
     recording->hwq = hwq;
     if (gpu) AORTA_TRY(aorta_tracer_open(run->device, &tracer));
-    aorta_status status = start(g);
+    aorta_status status = hwq_graph_start(g);
     if (!status) status = gpu ? trace(recording, &plan, tracer) : record_stamps(recording, &plan);
     if (status)
         aorta_kineto_abandon(recording->file);

@@ -66,8 +66,8 @@ const struct aorta_hwq_figure *aorta_hwq_result_find(const struct aorta_hwq_resu
     return NULL;
 }
 
-static aorta_status add_fact(struct aorta_hwq_result *result, const char *section, const char *key,
-                             const struct aorta_text *json) {
+static aorta_status keep_fact(struct aorta_hwq_result *result, const char *section, const char *key,
+                              const struct aorta_text *json) {
     struct aorta_arena *arena = &result->arena;
     AORTA_TRY(aorta_text_check(json));
     struct aorta_hwq_metadata *facts =
@@ -81,15 +81,21 @@ static aorta_status add_fact(struct aorta_hwq_result *result, const char *sectio
     return NULL;
 }
 
+/* Frees the text. */
+static aorta_status add_fact(struct aorta_hwq_result *result, const char *section, const char *key,
+                             struct aorta_text *json) {
+    aorta_status status = keep_fact(result, section, key, json);
+    aorta_text_free(json);
+    return status;
+}
+
 aorta_status aorta_hwq_metadata_string(struct aorta_hwq_result *result, const char *section, const char *key,
                                        const char *value) {
     struct aorta_text text = {0};
     struct aorta_json json;
     aorta_json_begin(&json, &text, 0);
     aorta_json_string(&json, value);
-    aorta_status status = add_fact(result, section, key, &text);
-    aorta_text_free(&text);
-    return status;
+    return add_fact(result, section, key, &text);
 }
 
 aorta_status aorta_hwq_metadata_number(struct aorta_hwq_result *result, const char *section, const char *key,
@@ -98,25 +104,19 @@ aorta_status aorta_hwq_metadata_number(struct aorta_hwq_result *result, const ch
     struct aorta_json json;
     aorta_json_begin(&json, &text, 0);
     aorta_json_double(&json, value);
-    aorta_status status = add_fact(result, section, key, &text);
-    aorta_text_free(&text);
-    return status;
+    return add_fact(result, section, key, &text);
 }
 
 aorta_status aorta_hwq_metadata_int(struct aorta_hwq_result *result, const char *section, const char *key,
                                     int64_t value) {
     struct aorta_text text = {0};
     aorta_text_printf(&text, "%lld", (long long)value);
-    aorta_status status = add_fact(result, section, key, &text);
-    aorta_text_free(&text);
-    return status;
+    return add_fact(result, section, key, &text);
 }
 
 aorta_status aorta_hwq_metadata_bool(struct aorta_hwq_result *result, const char *section, const char *key,
                                      bool value) {
     struct aorta_text text = {0};
     aorta_text_puts(&text, value ? "true" : "false");
-    aorta_status status = add_fact(result, section, key, &text);
-    aorta_text_free(&text);
-    return status;
+    return add_fact(result, section, key, &text);
 }

@@ -60,11 +60,6 @@ static void close_streams(struct aorta_hwq *hwq) {
 
 /* ---- timed ---- */
 
-static aorta_status start(struct hwq_graph *g) {
-    AORTA_TRY(hwq_graph_start(g));
-    return aorta_hwq_wait_for_streams(g->hwq);
-}
-
 /* Counters of the workload begin with the measured iterations: the warm-up runs apart from them. */
 static aorta_status warm_up(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan) {
     struct aorta_hwq_plan warmup = *plan;
@@ -112,7 +107,7 @@ static aorta_status time_iterations(struct aorta_hwq *hwq, const struct aorta_hw
                                     struct aorta_hwq_times *times) {
     struct aorta_hwq_plan timed = *plan;
     AORTA_TRY(warm_up(hwq, plan));
-    AORTA_TRY(start(plan->state));
+    AORTA_TRY(hwq_graph_start(plan->state));
     aorta_device_reset_peak(hwq->device);
     timed.warmup = 0;
     AORTA_TRY(aorta_hwq_clock_sampler_begin(sampler));
@@ -256,7 +251,7 @@ static aorta_status check_iteration(const struct aorta_hwq_run *run, struct aort
     int64_t host_ns;
     AORTA_TRY(aorta_hwq_runner_open(hwq, &plan, &runner));
     aorta_status status = run->graph ? aorta_hwq_runner_capture(&runner) : NULL;
-    if (!status) status = start(g);
+    if (!status) status = hwq_graph_start(g);
     if (!status) status = aorta_hwq_runner_run(&runner, -1, &host_ns);
     if (!status) status = aorta_hwq_wait_for_streams(hwq);
     hwq->replay = run->graph ? &runner : NULL;

@@ -6,7 +6,7 @@
  *
  *   iterates  queues one iteration and returns, without waiting, allocating or creating objects, so that it can be
  *             captured (--graph) and queued completely before it starts (--gate); runs repeatedly: for warm-up, timed
- *             without any stamp, and stamped, with a stamp around every kernel
+ *             without any stamp, and stamped, with a stamp around every kernel (objects.h)
  *   work      the work of the iterations so far, in the workload's unit times seconds
  *   verify    (--verify) after one more iteration, streams idle: compares results with naive ones in double precision
  *   report    (optional) measures or computes figures of its own, streams idle
@@ -14,16 +14,6 @@
  * Before every iteration all streams wait for the one before; after it the harness joins all streams. Within it
  * operations wait for each other. Workloads whose streams exchange nothing set `independent`; under --sync-mode none
  * their streams are not joined.
- *
- * Everything that is queued in an iteration goes through one of these, so that it is stamped:
- *
- *   aorta_hwq_launch_prepared  a kernel of our own, prepared before: the fastest way to the device's queue
- *   aorta_hwq_launch           a kernel of our own with arguments made now
- *   aorta_hwq_begin, _end      around one operation of src/ops, a collective, a copy or a call of the host
- *
- * Kernels of our own stamp themselves: the first member of their arguments is `struct aorta_hwq_stamp *stamp`, NULL
- * while iterations are timed (kernels/kernels.cu). Around everything else begin and end queue kernels that write the
- * time; while iterations are timed they queue nothing.
  *
  * Status: each function returns one, NULL for success. Threads: one host thread runs a workload. */
 #ifndef AORTA_HWQ_WORKLOAD_H
@@ -146,13 +136,7 @@ const char *aorta_hwq_role(const struct aorta_hwq *hwq, const struct aorta_hwq_w
 /* AORTA_USAGE names the nearest. */
 AORTA_MUST_USE aorta_status aorta_hwq_find(const char *name, const struct aorta_hwq_workload **workload);
 
-/* ---- objects live until the workload ends; the harness destroys them ---- */
-
-/* Device memory, undefined contents. `what` names it when memory runs out. */
-AORTA_MUST_USE aorta_status aorta_hwq_alloc(struct aorta_hwq *hwq, size_t bytes, const char *what, void **memory);
-AORTA_MUST_USE aorta_status aorta_hwq_pinned(struct aorta_hwq *hwq, size_t bytes, const char *what, void **memory);
-/* An event that orders streams (it has no time). */
-AORTA_MUST_USE aorta_status aorta_hwq_event(struct aorta_hwq *hwq, struct aorta_event **event);
+/* ---- inputs and results on the host ---- */
 
 /* Pseudo-random inputs: value(i) = scale · normal(seed, id, i modulo AORTA_HWQ_PERIOD), rounded to dtype. The second
  * gives the same values, before rounding, to the host, for [first, first + count). Each tensor has its own
@@ -165,28 +149,6 @@ AORTA_MUST_USE aorta_status aorta_hwq_values(const struct aorta_hwq *hwq, uint64
 /* Copies bytes between device and plain host memory and waits; for setup, start, work and verify. */
 AORTA_MUST_USE aorta_status aorta_hwq_upload(struct aorta_hwq *hwq, void *to, const void *from, size_t bytes);
 AORTA_MUST_USE aorta_status aorta_hwq_download(struct aorta_hwq *hwq, void *to, const void *from, size_t bytes);
-
-/* A launch with everything computed beforehand. `bytes` of *args are copied, AORTA_HWQ_ARGUMENT_BYTES at most. */
-enum { AORTA_HWQ_ARGUMENT_BYTES = 256 };
-struct aorta_hwq_prepared; /* objects.h */
-AORTA_MUST_USE aorta_status aorta_hwq_prepare(struct aorta_hwq *hwq, int stream, const struct aorta_kernel *kernel,
-                                              const void *args, size_t bytes, struct aorta_hwq_prepared **prepared);
-
-/* ---- iterate ---- */
-
-/* Queues prepared launches in this order. More in one call cost the host less. */
-AORTA_MUST_USE aorta_status aorta_hwq_launch_prepared(struct aorta_hwq *hwq, struct aorta_hwq_prepared *const *launches,
-                                                      size_t count);
-AORTA_MUST_USE aorta_status aorta_hwq_launch(struct aorta_hwq *hwq, int stream, const struct aorta_kernel *kernel,
-                                             const void *args, size_t bytes);
-/* Around one operation on `stream`; not nested. `name` is static ("linear", "all_gather"). */
-AORTA_MUST_USE aorta_status aorta_hwq_begin(struct aorta_hwq *hwq, int stream, enum aorta_span_kind kind,
-                                            const char *name);
-AORTA_MUST_USE aorta_status aorta_hwq_end(struct aorta_hwq *hwq, int stream);
-/* `stream` waits for the work queued on `before` so far: records `event` there and waits for it here. */
-AORTA_MUST_USE aorta_status aorta_hwq_after(struct aorta_hwq *hwq, int stream, struct aorta_event *event, int before);
-
-/* ---- verify ---- */
 
 /* Counts one comparison: allowed = absolute + relative · |expected|. NaN counts as infinitely wrong. `format` says
  * where, for the worst only. */
