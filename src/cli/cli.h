@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "config/option.h"
+#include "report/page.h"
 #include "timeline/kernel_names.h"
 
 #include <limits.h>
@@ -46,6 +47,17 @@ AORTA_MUST_USE aorta_status aorta_cli_print_text(struct aorta_text *text);
  * before there is anything to lose. NULL is fine. AORTA_CONFIG. */
 extern const char *const aorta_cli_csv_files[];
 AORTA_MUST_USE aorta_status aorta_cli_csv_prepare(const char *folder);
+/* Where a result goes: a page, CSV of its tables, and as text or JSON to the standard output. */
+struct aorta_cli_outputs {
+    const char *html, *csv; /* may be NULL */
+    bool json;
+};
+/* Before there is anything to lose: page and CSV can be written. AORTA_UNSUPPORTED, AORTA_CONFIG. */
+AORTA_MUST_USE aorta_status aorta_cli_outputs_prepare(const struct aorta_cli_outputs *to);
+/* Writes the page, whose results are the JSON, and prints. `status`: of the CSV; after a failure nothing more is
+ * written. Both texts may have failed, and are freed in any case. */
+AORTA_MUST_USE aorta_status aorta_cli_show(const struct aorta_cli_outputs *to, struct aorta_page_results page,
+                                           struct aorta_text *text, struct aorta_text *json, aorta_status status);
 /* From now on printing to nobody is an error of its write, and does not end the process: of commands that measure for
  * long. Programs that are started do not inherit it. */
 void aorta_cli_outlive_readers(void);

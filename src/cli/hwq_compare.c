@@ -7,9 +7,9 @@
 #include <math.h>
 
 struct compare_arguments {
-    const char *baseline, *test, *html, *csv;
+    struct aorta_cli_outputs to;
+    const char *baseline, *test;
     double threshold, between_runs;
-    bool json;
 };
 
 #define AT(field) offsetof(struct compare_arguments, field)
@@ -28,10 +28,10 @@ static const struct aorta_option rows[] = {
      .help =
          "relative standard deviation between equal runs, where none was repeated; default: by the device, and more "
          "where iterations vary much"},
-    AORTA_CLI_CSV_OPTION(AT(csv)),
-    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
+    AORTA_CLI_CSV_OPTION(AT(to.csv)),
+    {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page with both side by side (docs/report.md)"},
-    {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print one JSON object instead of the table"},
+    {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print one JSON object instead of the table"},
 };
 #undef AT
 
@@ -44,34 +44,24 @@ static const struct aorta_cli_syntax syntax = {
     .footer = "Exit codes: 0 no regression, 1 a regression, 2 wrong arguments or files.",
 };
 
-static aorta_status write_page(const struct aorta_hwq_comparison *comparison, const struct aorta_text *results,
-                               const char *path) {
-    struct aorta_text parts[2] = {0};
-    const struct aorta_hwq_measurements *const sides[2] = {comparison->baseline, comparison->test};
-    const struct aorta_page_results page = {"hwq_comparison", "AORTA: hwq compare", results, parts, 2};
-    struct aorta_json json;
-    for (int i = 0; i < 2; i++) {
-        aorta_json_begin(&json, &parts[i], 0);
-        aorta_hwq_measurements_json(sides[i], &json);
-    }
-    aorta_status status = aorta_page_write(&page, path);
-    for (int i = 0; i < 2; i++) aorta_text_free(&parts[i]);
-    return status;
-}
-
 static aorta_status show(const struct aorta_hwq_comparison *comparison, const struct compare_arguments *arguments) {
-    struct aorta_text text = {0}, object = {0};
+    const struct aorta_hwq_measurements *const sides[2] = {comparison->baseline, comparison->test};
+    struct aorta_text text = {0}, object = {0}, parts[2] = {0};
     struct aorta_json json;
     aorta_json_begin(&json, &object, 2);
     aorta_hwq_comparison_json(comparison, &json);
     aorta_text_puts(&object, "\n");
     aorta_hwq_comparison_text(comparison, &text);
-    aorta_status status = aorta_status_join(aorta_text_check(&text), aorta_text_check(&object));
-    if (!status && arguments->html) status = write_page(comparison, &object, arguments->html);
-    if (!status && arguments->csv) status = aorta_hwq_comparison_csv(comparison, arguments->csv);
-    if (!status) status = aorta_cli_print_beside(arguments->html, arguments->json ? object.data : text.data);
-    aorta_text_free(&text);
-    aorta_text_free(&object);
+    for (int i = 0; i < 2; i++) {
+        aorta_json_begin(&json, &parts[i], 0);
+        aorta_hwq_measurements_json(sides[i], &json);
+    }
+    const struct aorta_page_results page = {
+        .kind = "hwq_comparison", .title = "AORTA: hwq compare", .parts = parts, .part_count = 2};
+    aorta_status status =
+        aorta_cli_show(&arguments->to, page, &text, &object,
+                       arguments->to.csv ? aorta_hwq_comparison_csv(comparison, arguments->to.csv) : NULL);
+    for (int i = 0; i < 2; i++) aorta_text_free(&parts[i]);
     return status;
 }
 
@@ -90,8 +80,7 @@ static aorta_status compare(const struct aorta_cli_line *line, void *values) {
                                                          .between_runs = between < 0 ? NAN : between};
     struct aorta_hwq_measurements baseline, test;
     struct aorta_hwq_comparison comparison;
-    AORTA_TRY(aorta_page_prepare(arguments->html));
-    AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
+    AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
     AORTA_TRY(aorta_annotate(aorta_hwq_measurements_open(arguments->baseline, &baseline), "--baseline"));
     aorta_status status = aorta_annotate(aorta_hwq_measurements_open(arguments->test, &test), "--test");
     if (!status) {

@@ -14,10 +14,11 @@
 enum { LEVEL_ALL = 3 };
 
 struct map_arguments {
-    const char *device, *output, *plot, *html, *csv;
+    const char *device, *output, *plot;
+    struct aorta_cli_outputs to;
     int64_t streams, copy_streams, comm_streams, repeats, copy_mb;
     int priority;
-    bool all_pairs, json;
+    bool all_pairs;
 };
 
 #define AT(field) offsetof(struct map_arguments, field)
@@ -46,13 +47,13 @@ static const struct aorta_option rows[] = {
      .help = "probe every pair alone, not only with and among the first streams of the groups"},
     {"copy-mb", AORTA_OPTION_INT, AT(copy_mb), "32", .limits = &copy_limits,
      .help = "MiB of the copies on two streams; 0: no copies"},
-    {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print one JSON object instead of text"},
+    {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print one JSON object instead of text"},
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
      .path = AORTA_PATH_FILE, .help = "write the JSON object to this file as well"},
     {"plot", AORTA_OPTION_STRING, AT(plot), "null", .nullable = true, .argument = "FILE", .path = AORTA_PATH_FILE,
      .help = "draw the matrix to this PNG file (needs gnuplot)"},
-    AORTA_CLI_CSV_OPTION(AT(csv)),
-    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
+    AORTA_CLI_CSV_OPTION(AT(to.csv)),
+    {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page of the map (docs/report.md)"},
 };
 #undef AT
@@ -115,15 +116,16 @@ static aorta_status emit(const struct map_arguments *arguments, const struct aor
     aorta_status status = aorta_status_join(aorta_text_check(&words), aorta_text_check(&object));
     if (!status && arguments->output) status = aorta_file_replace(arguments->output, object.data, object.length);
     aorta_status drawn = arguments->plot && !status ? draw(map, device, arguments->plot) : NULL;
-    if (!status && arguments->html)
+    if (!status && arguments->to.html)
         status = aorta_page_write(
             &(struct aorta_page_results){.kind = "hwq_map", .title = "AORTA: hardware queues", .results = &object},
-            arguments->html);
-    if (!status && arguments->csv) status = aorta_map_csv(map, copies, arguments->csv);
+            arguments->to.html);
+    if (!status && arguments->to.csv) status = aorta_map_csv(map, copies, arguments->to.csv);
     if (!status)
-        status = aorta_cli_print_beside(
-            arguments->output && aorta_file_is_standard_output(arguments->output) ? arguments->output : arguments->html,
-            arguments->json ? object.data : words.data);
+        status = aorta_cli_print_beside(arguments->output && aorta_file_is_standard_output(arguments->output)
+                                            ? arguments->output
+                                            : arguments->to.html,
+                                        arguments->to.json ? object.data : words.data);
     status = aorta_status_join(status, drawn); /* a picture less is no reason to lose the map */
     aorta_text_free(&words);
     aorta_text_free(&object);
@@ -183,8 +185,7 @@ static aorta_status run(const struct aorta_cli_line *line, void *values) {
     struct aorta_comm *comm = NULL;
     AORTA_TRY(aorta_file_prepare(arguments->output, "--output"));
     AORTA_TRY(aorta_file_prepare(arguments->plot, "--plot"));
-    AORTA_TRY(aorta_page_prepare(arguments->html));
-    AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
+    AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
     AORTA_TRY(aorta_cli_open_device(arguments->device, 0, &log, &device));
     aorta_status status = arguments->comm_streams ? open_comm(device, &comm) : NULL;
     if (!status) status = measure(arguments, device, comm);

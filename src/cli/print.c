@@ -45,6 +45,22 @@ aorta_status aorta_cli_print_text(struct aorta_text *text) {
     return status;
 }
 
+aorta_status aorta_cli_outputs_prepare(const struct aorta_cli_outputs *to) {
+    AORTA_TRY(aorta_page_prepare(to->html));
+    return aorta_cli_csv_prepare(to->csv);
+}
+
+aorta_status aorta_cli_show(const struct aorta_cli_outputs *to, struct aorta_page_results page, struct aorta_text *text,
+                            struct aorta_text *json, aorta_status status) {
+    page.results = json;
+    if (!status) status = aorta_status_join(aorta_text_check(text), aorta_text_check(json));
+    if (!status && to->html) status = aorta_page_write(&page, to->html);
+    if (!status) status = aorta_cli_print_beside(to->html, to->json ? json->data : text->data);
+    aorta_text_free(text);
+    aorta_text_free(json);
+    return status;
+}
+
 /* A handler is not inherited, as that a signal is ignored would be. */
 static void no_death(int signal) {
     (void)signal;

@@ -11,9 +11,10 @@
 
 struct report_arguments {
     struct aorta_string_list directories, labels;
-    const char *output, *html, *csv, *reference, *candidate;
+    const char *output, *reference, *candidate;
     int64_t warmup, read_every;
-    bool json, no_pictures;
+    struct aorta_cli_outputs to;
+    bool no_pictures;
 };
 
 #define AT(field) offsetof(struct report_arguments, field)
@@ -30,8 +31,8 @@ static const struct aorta_option rows[] = {
     {"output", AORTA_OPTION_STRING, AT(output), "artifacts/report", .letter = 'o', .argument = "DIR",
      .path = AORTA_PATH_FOLDER, .files = files,
      .help = "directory for summary.json, index.html and the pictures; made when missing"},
-    AORTA_CLI_CSV_OPTION(AT(csv)),
-    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
+    AORTA_CLI_CSV_OPTION(AT(to.csv)),
+    {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "the page's file; default: index.html in the directory of --output"},
     {"reference", AORTA_OPTION_STRING, AT(reference), "null", .nullable = true, .argument = "NAME",
      .help = "label to compare with"},
@@ -43,7 +44,7 @@ static const struct aorta_option rows[] = {
     {"read-every", AORTA_OPTION_INT, AT(read_every), "null", .nullable = true, .limits = &at_least_one, .argument = "N",
      .help = "read the ranges of every Nth recorded iteration; default: of all, in runs of more than 1 GiB of as many "
              "as take that memory"},
-    {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print summary.json instead of the verdict"},
+    {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print summary.json instead of the verdict"},
     {"no-pictures", AORTA_OPTION_BOOL, AT(no_pictures), "false", .help = "draw no pictures"},
 };
 #undef AT
@@ -89,16 +90,15 @@ static aorta_status check_output(const struct report_arguments *arguments) {
 
 static aorta_status report(const struct report_arguments *arguments, struct aorta_report_input *inputs) {
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
-    AORTA_TRY(aorta_page_prepare(arguments->html));
-    AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
+    AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
     AORTA_TRY(make_inputs(arguments, inputs));
     AORTA_TRY(check_output(arguments));
     const struct aorta_report_options options = {
         .inputs = inputs,
         .input_count = arguments->directories.count,
         .output = arguments->output,
-        .page = arguments->html,
-        .csv = arguments->csv,
+        .page = arguments->to.html,
+        .csv = arguments->to.csv,
         .reference = arguments->reference,
         .candidate = arguments->candidate,
         .repeats = arguments->labels.count > 0,
@@ -109,7 +109,7 @@ static aorta_status report(const struct report_arguments *arguments, struct aort
     };
     struct aorta_text text = {0}, json = {0};
     aorta_status status = aorta_report_make(&options, &log, &text, &json);
-    if (text.length) status = aorta_status_join(status, aorta_cli_print(arguments->json ? json.data : text.data));
+    if (text.length) status = aorta_status_join(status, aorta_cli_print(arguments->to.json ? json.data : text.data));
     aorta_text_free(&text);
     aorta_text_free(&json);
     return status;

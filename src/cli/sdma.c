@@ -7,10 +7,10 @@
 #include "report/page.h"
 
 struct sdma_arguments {
-    const char *device, *html, *csv;
+    struct aorta_cli_outputs to;
+    const char *device;
     int64_t matrix_size, copy_mb, iterations, warmup, peer;
     int direction, dtype;
-    bool json;
 };
 
 #define AT(field) offsetof(struct sdma_arguments, field)
@@ -44,10 +44,11 @@ static const struct aorta_option rows[] = {
      .help = "p2p: number of the other device; default: the next one"},
     {"dtype", AORTA_OPTION_CHOICE, AT(dtype), "fp32", .choices = types, .argument = "TYPE",
      .help = "element type of the matrices"},
-    AORTA_CLI_CSV_OPTION(AT(csv)),
-    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
+    AORTA_CLI_CSV_OPTION(AT(to.csv)),
+    {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page of the figures (docs/report.md)"},
-    {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print one JSON object, with every sample, instead of text"},
+    {"json", AORTA_OPTION_BOOL, AT(to.json), "false",
+     .help = "print one JSON object, with every sample, instead of text"},
 };
 #undef AT
 
@@ -86,15 +87,9 @@ static aorta_status print(const struct aorta_sdma *result, const struct sdma_arg
     aorta_sdma_json(result, &json);
     aorta_text_puts(&object, "\n");
     aorta_sdma_text(result, &text);
-    aorta_status status = aorta_status_join(aorta_text_check(&text), aorta_text_check(&object));
-    if (!status && arguments->html)
-        status = aorta_page_write(
-            &(struct aorta_page_results){.kind = "sdma", .title = "AORTA: sdma", .results = &object}, arguments->html);
-    if (!status && arguments->csv) status = aorta_sdma_csv(result, arguments->csv);
-    if (!status) status = aorta_cli_print_beside(arguments->html, arguments->json ? object.data : text.data);
-    aorta_text_free(&text);
-    aorta_text_free(&object);
-    return status;
+    const struct aorta_page_results page = {.kind = "sdma", .title = "AORTA: sdma"};
+    return aorta_cli_show(&arguments->to, page, &text, &object,
+                          arguments->to.csv ? aorta_sdma_csv(result, arguments->to.csv) : NULL);
 }
 
 static aorta_status measure(const struct sdma_arguments *arguments, struct aorta_device *device,
@@ -123,8 +118,7 @@ static aorta_status run(const struct aorta_cli_line *line, void *values) {
     const struct sdma_arguments *arguments = values;
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     struct aorta_device *device, *peer = NULL;
-    AORTA_TRY(aorta_page_prepare(arguments->html));
-    AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
+    AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
     AORTA_TRY(aorta_cli_open_device(arguments->device, 0, &log, &device));
     aorta_status status = NULL;
     if (arguments->direction == AORTA_SDMA_P2P)

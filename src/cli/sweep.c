@@ -12,12 +12,13 @@
 #include <string.h>
 
 struct sweep_values {
-    const char *config, *workload, *output, *suggest, *read, *by, *html, *csv;
+    const char *config, *workload, *output, *suggest, *read, *by;
     struct aorta_string_list overrides, grid, environment, compare, retry;
     int search, objective;
     int64_t points, repeats, steps, ranks, seed;
     double timeout_s;
-    bool resume, no_baseline, no_trace, dry_run, json;
+    bool resume, no_baseline, no_trace, dry_run;
+    struct aorta_cli_outputs to;
 };
 
 #define AT(field) offsetof(struct sweep_values, field)
@@ -91,12 +92,12 @@ static const struct aorta_option options[] = {
      .help = "with --compare and one directory: compare its trials with two values of a knob, point by point"},
     {"read", AORTA_OPTION_STRING, AT(read), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_READ,
      .help = "run nothing, and print the summary of the sweep in a directory"},
-    AORTA_CLI_CSV_OPTION(AT(csv)),
-    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
+    AORTA_CLI_CSV_OPTION(AT(to.csv)),
+    {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "the page's file; default: index.html in --output, none with --compare and --read"},
     {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false",
      .help = "print how many trials it is and the first one's command"},
-    {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print sweep.json instead of the summary"},
+    {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print sweep.json instead of the summary"},
 };
 #undef AT
 
@@ -203,20 +204,21 @@ static aorta_status print_plan(const struct aorta_sweep_job *job, struct aorta_a
     return aorta_cli_print_text(&text);
 }
 
-static aorta_status write_page(const char *kind, const struct aorta_text *results, const struct aorta_text parts[2],
-                               const char *path) {
-    const struct aorta_page_results page = {kind, parts ? "AORTA: two sweeps" : "AORTA: sweep", results, parts,
-                                            parts ? 2 : 0};
-    return aorta_page_write(&page, path);
+static struct aorta_page_results page_of(const char *kind, const struct aorta_text parts[2]) {
+    return (struct aorta_page_results){.kind = kind,
+                                       .title = parts ? "AORTA: two sweeps" : "AORTA: sweep",
+                                       .parts = parts,
+                                       .part_count = parts ? 2 : 0};
 }
 
 /* index.html is written where this build has pages. */
 static aorta_status write_own_page(const struct sweep_values *values, const char *output,
                                    const struct aorta_text *results) {
-    if (!values->html && !aorta_page_available()) return NULL;
-    char *path = values->html ? strdup(values->html) : aorta_path_join(output, "index.html");
-    aorta_status status =
-        path ? write_page("sweep", results, NULL, path) : AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+    if (!values->to.html && !aorta_page_available()) return NULL;
+    char *path = values->to.html ? strdup(values->to.html) : aorta_path_join(output, "index.html");
+    struct aorta_page_results page = page_of("sweep", NULL);
+    page.results = results;
+    aorta_status status = path ? aorta_page_write(&page, path) : AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
     free(path);
     return status;
 }
@@ -233,10 +235,10 @@ static aorta_status conclude(const struct aorta_sweep_job *job, const struct aor
         aorta_sweep_result_json(&job->plan, target.data, &result, trials, &json);
         aorta_sweep_result_text(&job->plan, target.data, &result, &text);
         aorta_text_printf(&text, "  files       %s\n", job->output);
-        status = aorta_text_check(values->json ? &json : &text);
+        status = aorta_text_check(values->to.json ? &json : &text);
         if (!status) status = write_own_page(values, job->output, &json);
-        if (!status && values->csv) status = aorta_sweep_result_csv(&job->plan, &result, values->csv);
-        if (!status) status = aorta_cli_print_beside(values->html, values->json ? json.data : text.data);
+        if (!status && values->to.csv) status = aorta_sweep_result_csv(&job->plan, &result, values->to.csv);
+        if (!status) status = aorta_cli_print_beside(values->to.html, values->to.json ? json.data : text.data);
     }
     if (!status && !result.best && trials->count)
         status = AORTA_ERROR(AORTA_DEVICE, "no trial measured %s; %s/trials has their logs",
@@ -267,19 +269,14 @@ static aorta_status run_job(const struct aorta_sweep_job *job, const struct swee
 static aorta_status read_sweep(const struct sweep_values *values) {
     struct aorta_sweep_side side = {0};
     struct aorta_text text = {0}, json = {0};
-    AORTA_TRY(aorta_page_prepare(values->html));
-    AORTA_TRY(aorta_cli_csv_prepare(values->csv));
+    AORTA_TRY(aorta_cli_outputs_prepare(&values->to));
     aorta_status status = aorta_sweep_side_open(values->read, &side);
     if (!status) {
         aorta_sweep_result_json(&side.plan, side.target, &side.result, &side.trials, &json);
         aorta_sweep_result_text(&side.plan, side.target, &side.result, &text);
-        status = values->html ? write_page("sweep", &json, NULL, values->html) : NULL;
-        if (!status && values->csv) status = aorta_sweep_result_csv(&side.plan, &side.result, values->csv);
+        if (values->to.csv) status = aorta_sweep_result_csv(&side.plan, &side.result, values->to.csv);
     }
-    if (!status) status = aorta_text_check(values->json ? &json : &text);
-    if (!status) status = aorta_cli_print_beside(values->html, values->json ? json.data : text.data);
-    aorta_text_free(&text);
-    aorta_text_free(&json);
+    status = aorta_cli_show(&values->to, page_of("sweep", NULL), &text, &json, status);
     aorta_sweep_side_close(&side);
     return status;
 }
@@ -291,13 +288,9 @@ static aorta_status write_comparison(const struct sweep_values *values, const st
     aorta_sweep_compare_text(sides, comparison, &text);
     for (int i = 0; i < 2; i++)
         aorta_sweep_result_json(&sides[i].plan, sides[i].target, &sides[i].result, &sides[i].trials, &parts[i]);
-    aorta_status status = values->html ? write_page("sweep_comparison", &json, parts, values->html) : NULL;
-    if (!status && values->csv) status = aorta_sweep_compare_csv(sides, comparison, values->csv);
-    if (!status) status = aorta_text_check(values->json ? &json : &text);
-    if (!status) status = aorta_cli_print_beside(values->html, values->json ? json.data : text.data);
+    aorta_status status = values->to.csv ? aorta_sweep_compare_csv(sides, comparison, values->to.csv) : NULL;
+    status = aorta_cli_show(&values->to, page_of("sweep_comparison", parts), &text, &json, status);
     for (int i = 0; i < 2; i++) aorta_text_free(&parts[i]);
-    aorta_text_free(&text);
-    aorta_text_free(&json);
     return status;
 }
 
@@ -309,8 +302,7 @@ static aorta_status compare(const struct sweep_values *values) {
         return AORTA_ERROR(AORTA_USAGE, "--by goes with one directory, as --compare DIR --by %s", values->by);
     if (!values->by && values->compare.count != 2)
         return AORTA_ERROR(AORTA_USAGE, "--compare takes two directories of sweeps, or one and --by");
-    AORTA_TRY(aorta_page_prepare(values->html));
-    AORTA_TRY(aorta_cli_csv_prepare(values->csv));
+    AORTA_TRY(aorta_cli_outputs_prepare(&values->to));
     aorta_status status = NULL;
     for (int i = 0; i < 2 && !status && !values->by; i++)
         status = aorta_sweep_side_open(values->compare.items[i], &sides[i]);
@@ -329,8 +321,7 @@ static aorta_status run(const struct sweep_values *values, char **command) {
     struct aorta_arena arena = {0};
     struct aorta_sweep_job job;
     AORTA_TRY(aorta_cli_self(self));
-    AORTA_TRY(aorta_page_prepare(values->html));
-    AORTA_TRY(aorta_cli_csv_prepare(values->csv));
+    AORTA_TRY(aorta_cli_outputs_prepare(&values->to));
     AORTA_TRY(aorta_folder_check_free(values->output, "--output", AORTA_FOLDER_RUN | AORTA_FOLDER_REPORT));
     aorta_status status = make_job(values, command, &arena, &job);
     job.self = self;

@@ -14,9 +14,9 @@
 
 struct compare_arguments {
     double threshold;
-    const char *html, *csv;
+    struct aorta_cli_outputs to;
     struct aorta_string_list patterns;
-    bool json, recover;
+    bool recover;
 };
 
 #define AT(field) offsetof(struct compare_arguments, field)
@@ -26,10 +26,10 @@ static const struct aorta_option rows[] = {
      .argument = "X",
      .help = "exit 1 if a test's step takes more than this share longer than the base's (0.05: 5%) and, where steps "
              "are known, p < 0.05"},
-    AORTA_CLI_CSV_OPTION(AT(csv)),
-    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
+    AORTA_CLI_CSV_OPTION(AT(to.csv)),
+    {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page with all of them side by side (docs/report.md)"},
-    {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all rows as JSON"},
+    {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print all rows as JSON"},
     AORTA_CLI_RECOVER_OPTION(AT(recover)),
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };
@@ -74,15 +74,15 @@ static aorta_status show(const struct compare_arguments *arguments, const struct
     struct aorta_trace_comparison comparison;
     struct aorta_text text = {0};
     AORTA_TRY(aorta_trace_compare(r->inputs, r->count, &comparison));
-    if (arguments->json) {
+    if (arguments->to.json) {
         aorta_trace_comparison_json(&comparison, threshold, &text);
     } else {
         aorta_trace_comparison_text(&comparison, threshold, aorta_terminal_width(stdout), &text);
     }
     aorta_status status = aorta_text_check(&text);
-    if (!status && arguments->html) status = write_page(&comparison, threshold, arguments->html);
-    if (!status && arguments->csv) status = aorta_trace_comparison_csv(&comparison, arguments->csv);
-    if (!status) status = aorta_cli_print_beside(arguments->html, text.data);
+    if (!status && arguments->to.html) status = write_page(&comparison, threshold, arguments->to.html);
+    if (!status && arguments->to.csv) status = aorta_trace_comparison_csv(&comparison, arguments->to.csv);
+    if (!status) status = aorta_cli_print_beside(arguments->to.html, text.data);
     for (size_t i = 1; i < r->count && !status && !isnan(threshold); i++)
         if (aorta_trace_regressed(&comparison, i, threshold))
             status =
@@ -97,8 +97,7 @@ static aorta_status compare(const struct aorta_cli_line *line, void *values) {
     const struct compare_arguments *arguments = values;
     size_t count = (size_t)line->operand_count;
     if (count < 2) return AORTA_ERROR(AORTA_USAGE, "give a base and at least one test to compare with it");
-    AORTA_TRY(aorta_page_prepare(arguments->html));
-    AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
+    AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
     struct recordings r = {calloc(count, sizeof *r.items), calloc(count, sizeof *r.inputs), 0};
     struct aorta_kernel_patterns *patterns = NULL;
     aorta_status status = r.items && r.inputs ? aorta_cli_comm_patterns(&arguments->patterns, &patterns)

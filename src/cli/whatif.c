@@ -14,10 +14,10 @@
 #include <string.h>
 
 struct whatif_arguments {
-    const char *ranks, *bandwidth, *latency, *compute, *copies, *step_range, *html, *csv;
+    const char *ranks, *bandwidth, *latency, *compute, *copies, *step_range;
     struct aorta_string_list without, remedies;
     int64_t ranks_per_node;
-    bool json;
+    struct aorta_cli_outputs to;
 };
 
 #define AT(field) offsetof(struct whatif_arguments, field)
@@ -43,10 +43,10 @@ static const struct aorta_option rows[] = {
              "several"},
     {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
      .help = "of traces: a step begins with each range whose name matches, as in aorta trace analyze"},
-    AORTA_CLI_CSV_OPTION(AT(csv)),
-    {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
+    AORTA_CLI_CSV_OPTION(AT(to.csv)),
+    {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page of the figures (docs/report.md)"},
-    {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all figures as JSON"},
+    {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print all figures as JSON"},
 };
 #undef AT
 
@@ -278,19 +278,12 @@ static aorta_status fill(struct whatif_page *page, const struct request *request
 }
 
 static aorta_status print(const struct whatif_page *page, const struct whatif_arguments *arguments) {
+    const struct aorta_page_results shown = {.kind = "whatif", .title = "AORTA: whatif"};
     struct aorta_text text = {0}, json = {0};
     whatif_json(page, &json);
     whatif_text(page, aorta_terminal_width(stdout), &text);
-    aorta_status status = aorta_status_join(aorta_text_check(&text), aorta_text_check(&json));
-    if (!status && arguments->html)
-        status =
-            aorta_page_write(&(struct aorta_page_results){.kind = "whatif", .title = "AORTA: whatif", .results = &json},
-                             arguments->html);
-    if (!status && arguments->csv) status = whatif_csv(page, arguments->csv);
-    if (!status) status = aorta_cli_print_beside(arguments->html, arguments->json ? json.data : text.data);
-    aorta_text_free(&text);
-    aorta_text_free(&json);
-    return status;
+    return aorta_cli_show(&arguments->to, shown, &text, &json,
+                          arguments->to.csv ? whatif_csv(page, arguments->to.csv) : NULL);
 }
 
 /* Of the page the remedies, what the recording cost and, with remedies, the step without them. */
@@ -356,8 +349,7 @@ static aorta_status run(const struct aorta_cli_line *line, void *values) {
         return AORTA_ERROR(AORTA_USAGE, "no trace and no run directory is named; usage: %s", syntax.usage);
     struct request request = {0};
     struct task task = {arguments, &request};
-    AORTA_TRY(aorta_page_prepare(arguments->html));
-    AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
+    AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
     aorta_status status = read_request(arguments, &request);
     if (!status) status = open_recorded(line, &task);
     free(request.ranks);

@@ -320,14 +320,7 @@ static aorta_status advise(const struct aorta_verdict *verdict, struct aorta_fin
     }
     if (fits && !shown)
         aorta_text_puts(&text, "every key that helps is set already: more work per rank, or a faster one");
-    aorta_status status = aorta_text_check(&text);
-    if (status) {
-        aorta_text_free(&text);
-        return status;
-    }
-    free(finding->advice);
-    finding->advice = text.data;
-    return NULL;
+    return aorta_text_take(&text, &finding->advice);
 }
 
 aorta_status aorta_advise(struct aorta_verdict *verdict, const struct aorta_settings *settings) {

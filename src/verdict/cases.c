@@ -245,14 +245,7 @@ static aorta_status add_evidence(const struct aorta_trace_analysis *analysis, st
     struct aorta_text text = {0};
     aorta_text_puts(&text, finding->evidence);
     if (say[finding->cause]) say[finding->cause](analysis, finding, &text);
-    aorta_status status = aorta_text_check(&text);
-    if (status) {
-        aorta_text_free(&text);
-        return status;
-    }
-    free(finding->evidence);
-    finding->evidence = text.data; /* the finding owns it from here on */
-    return NULL;
+    return aorta_text_take(&text, &finding->evidence);
 }
 
 aorta_status aorta_verdict_add_cases(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {

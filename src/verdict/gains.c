@@ -102,14 +102,7 @@ static aorta_status explain(const struct gains *gains, struct aorta_finding *fin
     bool shows = !text.length || finding->cost_ms >= SHOWS * finding->gain_ms;
     if (finding->evidence && shows) aorta_text_printf(&text, "%s%s", text.length ? "; " : "", finding->evidence);
     if (!text.length) aorta_text_puts(&text, aorta_removal_description(removal)); /* it matters once others are gone */
-    aorta_status status = aorta_text_check(&text);
-    if (status) {
-        aorta_text_free(&text);
-        return status;
-    }
-    free(finding->evidence);
-    finding->evidence = text.data;
-    return NULL;
+    return aorta_text_take(&text, &finding->evidence);
 }
 
 /* The findings' array has places for all causes. */
@@ -211,14 +204,7 @@ static aorta_status say_as_recorded(struct aorta_finding *finding) {
     struct aorta_text text = {0};
     if (!finding->evidence) return NULL;
     aorta_text_printf(&text, "as recorded, %s", finding->evidence);
-    aorta_status status = aorta_text_check(&text);
-    if (status) {
-        aorta_text_free(&text);
-        return status;
-    }
-    free(finding->evidence);
-    finding->evidence = text.data;
-    return NULL;
+    return aorta_text_take(&text, &finding->evidence);
 }
 
 /* What recording cost the step is part of what the device waited for its host. */

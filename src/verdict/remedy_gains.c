@@ -139,10 +139,9 @@ static aorta_status say(const struct measured *measured, enum aorta_remedy remed
         aorta_text_printf(&text, "; kernels save %s ms, but then the step waits for %s",
                           aorta_brief(row->alone_ns / 1e6).text,
                           communicates ? "the host or a collective" : "the host");
-    finding->evidence = text.data;
     finding->advice = strdup(aorta_remedy_advice(remedy));
-    if (aorta_text_check(&text) || !finding->advice) return AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
-    return NULL;
+    AORTA_TRY(aorta_text_take(&text, &finding->evidence));
+    return finding->advice ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
 }
 
 /* What the file would have to hold, beside compute's own evidence. */
@@ -156,9 +155,7 @@ static aorta_status say_lacking(const struct measured *measured, struct aorta_ve
         struct aorta_text text = {0};
         aorta_text_printf(&text, "%s; what else it is worth shows with %s (PyTorch's profiler: record_shapes=True)",
                           compute->evidence, lacks);
-        AORTA_TRY(aorta_text_check(&text));
-        free(compute->evidence);
-        compute->evidence = text.data;
+        AORTA_TRY(aorta_text_take(&text, &compute->evidence));
     }
     return NULL;
 }
@@ -181,9 +178,7 @@ static aorta_status say_bounds(const struct measured *measured, struct aorta_ver
         if (first->rows[AORTA_REMEDY_FP8].alone_ns > LITTLE * measured->step_ns)
             aorta_text_printf(&text, "; in fp8 they would take at most %s ms less",
                               aorta_brief(first->rows[AORTA_REMEDY_FP8].alone_ns / 1e6).text);
-        AORTA_TRY(aorta_text_check(&text));
-        free(compute->evidence);
-        compute->evidence = text.data;
+        AORTA_TRY(aorta_text_take(&text, &compute->evidence));
     }
     return NULL;
 }

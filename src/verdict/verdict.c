@@ -374,13 +374,7 @@ aorta_status aorta_verdict_make(const struct aorta_trace_analysis *analysis, str
 aorta_status aorta_verdict_note(struct aorta_verdict *verdict, const char *about, const char *sentence) {
     struct aorta_text text = {0};
     aorta_text_printf(&text, "%s: %s", about, sentence);
-    if (text.failed) {
-        aorta_text_free(&text);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
-    }
-    free(verdict->note);
-    verdict->note = text.data;
-    return NULL;
+    return aorta_text_take(&text, &verdict->note);
 }
 
 void aorta_verdict_free(struct aorta_verdict *verdict) {
