@@ -14,7 +14,9 @@ struct rule {
 };
 static const struct rule rules[] = {
     {AORTA_STEPS_BY_OPTIMIZER, true, {"Optimizer.step#"}},
-    {AORTA_STEPS_BY_ENGINE, false, {"step[", "execute_model", "execute_new_", "execute_context_"}}, /* SGLang; vLLM */
+    {AORTA_STEPS_BY_ENGINE,
+     false,
+     {"step[", "execute_"}}, /* SGLang; vLLM: execute_model, execute_context_1(…), execute_32_context_0(…) */
 };
 
 static bool begins_like(const char *name, const struct rule *rule) {

@@ -51,6 +51,9 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OURS,
      .text = "launch less often: compile.enabled=true replays the step as one graph; or give each launch more "
              "work (training.batch_size)"},
+    {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS, .circumstances = AORTA_CAPTURE,
+     .text = "record the program while it runs the graphs that it captures here: late launches of a capture are paid "
+             "once"},
     {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS,
      .text = "launch less often: capture the step in a graph (torch.compile(mode=\"reduce-overhead\"), "
              "torch.cuda.graph), fuse small kernels, foreach/fused optimizers; or give each launch more work "
@@ -65,6 +68,10 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_LAUNCH_LATENCY, ANY, AORTA_OURS,
      .text = "compile.enabled=true (operations of a graph start sooner), or larger operations "
              "(training.batch_size); on the CPU leave a core free for the threads of the streams"},
+    {AORTA_CAUSE_LAUNCH_LATENCY, ANY, AORTA_OTHERS, .circumstances = AORTA_RECURS,
+     .text = "in each step work waits, launched, for something that is not recorded: an event of another stream or "
+             "process, a host function (cudaLaunchHostFunc), another process on the device; see what its stream waits "
+             "for"},
     {AORTA_CAUSE_LAUNCH_LATENCY, ANY, AORTA_OTHERS,
      .text = "work starts long after its launch: run a step before recording (kernels load at first use), see "
              "what its stream waits for, and fuse small kernels"},
@@ -77,6 +84,10 @@ static const struct aorta_advice_row rows[] = {
              "non_blocking=False copies, shapes that depend on data"},
     {AORTA_CAUSE_HOST_PAUSE, ANY, AORTA_OURS,
      .text = "see what the host does there: files or sockets, a lock, other processes on its cores"},
+    {AORTA_CAUSE_HOST_PAUSE, ANY, AORTA_OTHERS, .circumstances = AORTA_INPUT,
+     .text = "if the host makes the batch there (numpy, tensors on the CPU, next(loader)): DataLoader workers and "
+             "prefetch_factor, or make it on the device; else see what it does there: a sleep, files or sockets, "
+             "garbage collection, a lock"},
     {AORTA_CAUSE_HOST_PAUSE, ANY, AORTA_OTHERS,
      .text = "see what the host does there: a sleep, files or sockets, garbage collection (gc.freeze, gc.disable and a "
              "collection between steps), a lock, other processes on its cores"},

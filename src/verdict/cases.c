@@ -234,6 +234,26 @@ static void say_slowest_gemm(const struct aorta_trace_analysis *analysis, struct
                       100 * (worst->slowdown - 1));
 }
 
+/* Whether graphs are captured, and hardly any is run. */
+static bool captures(const struct aorta_trace *trace) {
+    enum { FEW = 3 };
+    bool found = false;
+    size_t runs = 0;
+    for (size_t i = 0; i < aorta_trace_text_count(trace) && !found; i++)
+        found = strstr(aorta_trace_text(trace, (uint32_t)i), "StreamBeginCapture") != NULL;
+    for (size_t i = 0; i < trace->call_count && found; i++) runs += trace->calls[i].kind == AORTA_CALL_GRAPH_LAUNCH;
+    return found && runs < FEW;
+}
+
+static void say_launches(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding,
+                         struct aorta_text *text) {
+    bool all = true;
+    for (size_t i = 0; i < analysis->rank_count; i++) all &= captures(analysis->ranks[i].trace);
+    if (all) finding->circumstances |= AORTA_CAPTURE;
+    if (all) aorta_text_puts(text, "; the program captures graphs here, which it does once");
+    say_gap(analysis, finding, text);
+}
+
 static void (*const say[AORTA_CAUSE_COUNT])(const struct aorta_trace_analysis *, struct aorta_finding *,
                                             struct aorta_text *) = {
 #define CAUSE(name, key, plain, by_kind, at_place, sentence, in_steps, in_traces, ...) in_traces,

@@ -68,19 +68,31 @@ static const char *name_of_point(const struct gains *gains, uint32_t point, char
     return aorta_collective_name(gains->analysis->shared_collectives[row].kind);
 }
 
+/* Whether what the host launches there in most steps is a copy to the device. */
+static bool brings_input(const struct gains *gains, const struct aorta_origin *origin, const char *where) {
+    return !gains->verdict->whole && strncmp(where, "Memcpy", 6) == 0 &&
+           (strstr(where, "HtoD") || strstr(where, "Host -> Device")) && 2 * origin->count >= steps_of(gains);
+}
+
 /* Of causes whose place in the program is worth knowing. The others' evidence has it already, or they have none. */
-static void say_origin(const struct gains *gains, enum aorta_cause cause, const struct aorta_origin *origin,
+static void say_origin(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
                        struct aorta_text *text) {
+    const enum aorta_cause cause = finding->cause;
     char name[NAME_SIZE];
     const char *where = name_of_point(gains, origin->point, name, sizeof name);
     struct aorta_brief largest = ms((double)origin->largest_ns);
-    if (cause == AORTA_CAUSE_HOST_PAUSE)
-        aorta_text_printf(text, "the host recorded nothing for up to %s ms, before %s", largest.text, where);
-    else if (cause == AORTA_CAUSE_HOST_SYNC && gains->analysis->measured)
+    if (cause == AORTA_CAUSE_HOST_PAUSE) {
+        const bool input = brings_input(gains, origin, where);
+        if (input) finding->circumstances |= AORTA_INPUT;
+        aorta_text_printf(text, "the host recorded nothing for up to %s ms, before %s%s", largest.text, where,
+                          input ? " in most steps: it may make the batch there" : "");
+    }
+    if (cause == AORTA_CAUSE_HOST_SYNC && gains->analysis->measured)
         aorta_text_printf(text, "the host waits for the device before %s, and what follows is launched late", where);
     else if (cause == AORTA_CAUSE_ALLOCATION)
-        aorta_text_printf(text, "%s ms a step in calls that take or give back memory, up to %s ms in %s",
-                          ms((double)origin->total_ns / steps_of(gains)).text, largest.text, where);
+        aorta_text_printf(text, "%s ms%s in calls that take or give back memory, up to %s ms in %s",
+                          ms((double)origin->total_ns / steps_of(gains)).text, gains->verdict->whole ? "" : " a step",
+                          largest.text, where);
     else if (cause == AORTA_CAUSE_STRAGGLER)
         aorta_text_printf(text, "computes longer than the others: up to %s ms in %s", largest.text, where);
 }
@@ -98,7 +110,7 @@ static struct aorta_finding *find(struct aorta_verdict *verdict, enum aorta_caus
 static aorta_status explain(const struct gains *gains, struct aorta_finding *finding, enum aorta_removal removal,
                             const struct aorta_origin *origin) {
     struct aorta_text text = {0};
-    if (origin->point != AORTA_GRAPH_NONE) say_origin(gains, finding->cause, origin, &text);
+    if (origin->point != AORTA_GRAPH_NONE) say_origin(gains, finding, origin, &text);
     bool shows = !text.length || finding->cost_ms >= SHOWS * finding->gain_ms;
     if (finding->evidence && shows) aorta_text_printf(&text, "%s%s", text.length ? "; " : "", finding->evidence);
     if (!text.length) aorta_text_puts(&text, aorta_removal_description(removal)); /* it matters once others are gone */

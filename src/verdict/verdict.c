@@ -323,9 +323,22 @@ static aorta_status compare_ranks(struct work *work, struct aorta_verdict *verdi
     return aorta_shapes_measure(work->items, work->count, &work->shapes, &verdict->slowdown);
 }
 
+/* What is lost once, to kernels that load at first use for example, is not lost again. */
+static bool latency_recurs(const struct work *work) {
+    double sum_ns = 0;
+    size_t such = 0;
+    for (size_t i = 0; i < work->count; i++)
+        sum_ns += (double)work->items[i].iteration.overlap->idle.ns[AORTA_IDLE_LAUNCH_LATENCY];
+    for (size_t i = 0; i < work->count; i++)
+        such += 2.0 * (double)work->items[i].iteration.overlap->idle.ns[AORTA_IDLE_LAUNCH_LATENCY] >=
+                sum_ns / (double)work->count;
+    return work->count > 1 && 4 * such >= 3 * work->count;
+}
+
 static aorta_status run_work(struct work *work, struct aorta_verdict *verdict) {
     AORTA_TRY(compare_ranks(work, verdict));
     AORTA_TRY(split_ranks(work, verdict));
+    work->sums.latency_recurs = latency_recurs(work);
     AORTA_TRY(summarise(work, verdict));
     return aorta_verdict_make_findings(verdict, &work->sums);
 }

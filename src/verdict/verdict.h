@@ -29,6 +29,9 @@ enum aorta_circumstance {
     AORTA_POWER_LIMIT = 64,  /* contention: the device is at its power limit */
     AORTA_LAUNCHES = 128,    /* compute: as far as is known, launches cost time too */
     AORTA_MOVES_DATA = 256,  /* compute: more of it is pointwise kernels and reductions than products */
+    AORTA_RECURS = 512,      /* launch_latency: about as much in most steps */
+    AORTA_CAPTURE = 1024,    /* host_launch: graphs were captured, and not run */
+    AORTA_INPUT = 2048,      /* host_pause: in most steps before a copy to the device */
 };
 
 struct aorta_finding {

@@ -69,6 +69,7 @@ static void say_launch_latency(struct subject *subject) {
     const double ms = subject->finding->cost_ms;
     const bool graph = 2 * per_step_ms(subject, subject->sums->graph_latency_ns) > ms;
     if (graph) subject->finding->circumstances |= AORTA_OF_GRAPH;
+    if (subject->sums->latency_recurs) subject->finding->circumstances |= AORTA_RECURS;
     if (graph)
         aorta_text_printf(&subject->evidence, "idle %s ms%s from one operation of the graph to the next",
                           aorta_brief(ms).text, each(subject));

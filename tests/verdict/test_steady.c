@@ -179,6 +179,94 @@ static void equal_kernels_in_a_step_are_no_steps(void **state) {
     end(&run);
 }
 
+static const struct aorta_finding *finding_of(const struct run *run, enum aorta_cause cause) {
+    for (size_t i = 0; i < run->verdict.finding_count; i++)
+        if (run->verdict.findings[i].cause == cause) return &run->verdict.findings[i];
+    fail_msg("no finding of %s", aorta_cause_name(cause));
+    return NULL;
+}
+
+/* Kernels are launched at once, and one of each step starts 20 ms late: for the stream's sake in each step, or in the
+ * first step alone, when it is loaded. */
+static void late_starts(struct run *run, bool each) {
+    struct sample_kineto sample;
+    double at_us = 1000;
+    sample_kineto_begin(&sample, 0, 1);
+    for (int step = 0; step < 4; step++, at_us += 30000) {
+        char name[32];
+        const double late_us = each || step == 0 ? 20000 : 0;
+        snprintf(name, sizeof name, "ProfilerStep#%d", step);
+        sample_kineto_event(&sample, "user_annotation", name, 1, at_us - 5, 29990, "");
+        sample_kineto_kernel(&sample, "gemm", 7, at_us, at_us + 10, 3000, "");
+        sample_kineto_kernel(&sample, "norm", 7, at_us + 4, at_us + 3012 + late_us, 3000, "");
+    }
+    sample_kineto_open(&sample, &run->list);
+    analyze(run, NULL);
+}
+
+static void late_starts_in_each_step_are_no_first_use(void **state) {
+    (void)state;
+    struct run run = {0};
+    late_starts(&run, true);
+    const struct aorta_finding *latency = finding_of(&run, AORTA_CAUSE_LAUNCH_LATENCY);
+    assert_true(latency->circumstances & AORTA_RECURS);
+    assert_null(strstr(latency->advice, "first use"));
+    assert_non_null(strstr(latency->advice, "not recorded"));
+    end(&run);
+    run = (struct run){0};
+    late_starts(&run, false);
+    latency = finding_of(&run, AORTA_CAUSE_LAUNCH_LATENCY);
+    assert_false(latency->circumstances & AORTA_RECURS);
+    end(&run);
+}
+
+/* An inference engine captures its graphs: each kernel is launched once, late. */
+static void who_captures_graphs_is_not_asked_to(void **state) {
+    (void)state;
+    for (int captures = 0; captures < 2; captures++) {
+        struct run run = {0};
+        struct sample_kineto sample;
+        sample_kineto_begin(&sample, 0, 1);
+        if (captures) sample_kineto_event(&sample, "cuda_runtime", "cudaStreamBeginCapture", 1, 990, 3, "");
+        for (int i = 0; i < 3; i++)
+            sample_kineto_kernel(&sample,
+                                 i == 0   ? "gemm"
+                                 : i == 1 ? "norm"
+                                          : "softmax",
+                                 7, 1000 + 500 * i, 1010 + 500 * i, 20, "");
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run, NULL);
+        const struct aorta_finding *launches = finding_of(&run, AORTA_CAUSE_HOST_LAUNCH);
+        assert_int_equal(strstr(launches->advice, "capture the step in a graph") == NULL, captures);
+        assert_int_equal(strstr(launches->evidence, "captures graphs here") != NULL, captures);
+        end(&run);
+    }
+}
+
+/* The host makes a batch for 10 ms, copies it to the device and launches; 12 ms a step. */
+static void a_pause_before_the_batch_is_copied_is_of_the_input(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct sample_kineto sample;
+    char args[64];
+    sample_kineto_begin(&sample, 0, 1);
+    for (int step = 0; step < 8; step++) {
+        const double at_us = 1000 + 12000 * step;
+        snprintf(args, sizeof args, "\"correlation\": %d", 1000 + step);
+        sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, at_us, 5, args);
+        snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"correlation\": %d", 1000 + step);
+        sample_kineto_event(&sample, "gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 7, at_us + 5, 100, args);
+        for (int i = 0; i < KERNELS; i++)
+            sample_kineto_kernel(&sample, step_kernels[i], 7, at_us + 10 + 5 * i, at_us + 110 + 250 * i, 240, "");
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    const struct aorta_finding *pause = finding_of(&run, AORTA_CAUSE_HOST_PAUSE);
+    assert_true(pause->circumstances & AORTA_INPUT);
+    assert_non_null(strstr(pause->advice, "DataLoader workers"));
+    end(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(compilation_is_no_pause_of_the_host),
@@ -186,6 +274,9 @@ int main(void) {
         cmocka_unit_test(a_late_pause_is_no_warmup),
         cmocka_unit_test(chosen_steps_are_no_warmup),
         cmocka_unit_test(a_loop_of_one_kernel_has_steps),
+        cmocka_unit_test(late_starts_in_each_step_are_no_first_use),
+        cmocka_unit_test(who_captures_graphs_is_not_asked_to),
+        cmocka_unit_test(a_pause_before_the_batch_is_copied_is_of_the_input),
         cmocka_unit_test(autotuning_is_no_step),
         cmocka_unit_test(equal_kernels_in_a_step_are_no_steps),
     };
