@@ -401,10 +401,11 @@ static double spread_of(const struct spread *spread) {
 }
 
 /* Of each step: as in the one that differs least, and slower as far as it differs more, which others on the machine can
- * cause as well. Where stamps cost nothing, nothing is slower. */
+ * cause as well. Where stamps cost nothing, nothing is slower. Calls alone leave the host as it is: what steps differ
+ * by then is the machine's, with and without the recording. */
 static void measure_pace(struct aorta_recording_cost *cost, bool operations) {
     struct aorta_recording_costs *found = &cost->found;
-    const double counts = found->share < DISTURBS ? found->share / DISTURBS : 1;
+    const double counts = operations ? at_most(found->share / DISTURBS, 1) : 0;
     found->spread = 0;
     for (size_t i = cost->step_count ? 1 : 0; i <= cost->step_count; i++) {
         const double own = spread_of(&cost->spreads[i]);
@@ -481,20 +482,21 @@ const struct aorta_recording_costs *aorta_recording_costs(const struct aorta_rec
 }
 
 /* Of the interval that the stamp ends. `pace`: how much slower the host ran in it. */
-static double cost_of(const struct stamp *stamp, double pace, double scale) {
+static double cost_of(const struct stamp *stamp, double pace, struct aorta_recording_weight weight) {
+    const double scale = weight.cost;
     const double busy_ns = (double)busy_of(stamp);
     const double stamps_ns = at_least(busy_ns - scale * stamp->cost_ns, 0);
-    return busy_ns - at_least(stamps_ns / (1 + scale * (pace - 1)), LEFT * busy_ns);
+    return busy_ns - at_least(weight.own * stamps_ns / (1 + scale * (pace - 1)), LEFT * busy_ns);
 }
 
-void aorta_recording_cost_sum(struct aorta_recording_cost *cost, double scale) {
+void aorta_recording_cost_sum(struct aorta_recording_cost *cost, struct aorta_recording_weight weight) {
     for (size_t i = 0; i < cost->lane_count; i++) {
         double sum_ns = 0;
         size_t step = 0; /* steps that began until the stamp */
         for (size_t j = 0; j < cost->lanes[i].count; j++) {
             struct stamp *stamp = &cost->lanes[i].stamps[j];
             while (step < cost->step_count && cost->step_ns[step] <= stamp->time_ns) step++;
-            stamp->sum_ns = sum_ns += cost_of(stamp, cost->spreads[step].pace, scale);
+            stamp->sum_ns = sum_ns += cost_of(stamp, cost->spreads[step].pace, weight);
         }
     }
 }

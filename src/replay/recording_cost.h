@@ -52,8 +52,13 @@ void aorta_recording_cost_free(struct aorta_recording_cost *cost); /* NULL is fi
 
 const struct aorta_recording_costs *aorta_recording_costs(const struct aorta_recording_cost *cost);
 
-/* Sums the costs up, `scale` times what was found (1: as found). To be called before aorta_recording_cost_between. */
-void aorta_recording_cost_sum(struct aorta_recording_cost *cost, double scale);
+/* 1 and 1: as found. */
+struct aorta_recording_weight {
+    double cost; /* times what was found */
+    double own;  /* … what the host does itself takes */
+};
+/* Sums the costs up. To be called before aorta_recording_cost_between. */
+void aorta_recording_cost_sum(struct aorta_recording_cost *cost, struct aorta_recording_weight weight);
 /* What recording cost the thread between two moments; 0 for threads that launch nothing. Cheap where calls go on in
  * time. */
 int64_t aorta_recording_cost_between(struct aorta_recording_cost *cost, uint32_t thread, int64_t from_ns,

@@ -15,7 +15,7 @@ static const struct {
     const char *output; /* a part of it */
 } calls[] = {
     {"--help", 0, "--ranks-per-node N"},
-    {BOTH, 0, "measured step 441.590 ms, replayed step 430.607 ms, as it is without the recording (427 to 434)"},
+    {BOTH, 0, "measured step 441.590 ms, replayed step 430.607 ms, as it is without the recording (408 to 459)"},
     {BOTH, 0, "       2      430.607"},
     {BOTH "--json", 0, "\"unrecorded_ms\": 430.607"},
     {DISPATCHES "--json", 0, "\"unrecorded_ms\": null"},

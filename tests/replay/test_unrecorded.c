@@ -167,7 +167,7 @@ static void costs_are_found(void **state) {
     struct aorta_recording_cost *cost;
     record(&made, &program);
     check_ok(aorta_recording_cost_make(made.list.items[0], &cost));
-    aorta_recording_cost_sum(cost, 1);
+    aorta_recording_cost_sum(cost, (struct aorta_recording_weight){1, 1});
     const struct aorta_recording_costs *found = aorta_recording_costs(cost);
     expect_near(found->stamp[AORTA_STAMPED_OPERATION].enter_ns, 850, 0.01);
     expect_near(found->stamp[AORTA_STAMPED_OPERATION].leave_ns, 350, 0.01);
@@ -210,8 +210,8 @@ static void a_device_bound_step_stays(void **state) {
     record(&made, &program);
     assert_true(made.unrecorded.known);
     assert_true(made.unrecorded.step_ns == made.unrecorded.recorded_ns);
-    assert_true(made.unrecorded.range_ns[0] == made.unrecorded.recorded_ns);
-    assert_true(made.unrecorded.range_ns[1] == made.unrecorded.recorded_ns);
+    expect_near(made.unrecorded.range_ns[0], 0.98 * made.unrecorded.recorded_ns, 1e-6); /* as devices vary */
+    expect_near(made.unrecorded.range_ns[1], 1.02 * made.unrecorded.recorded_ns, 1e-6);
     end(&made);
 }
 
@@ -251,7 +251,8 @@ static void a_loader_is_no_faster(void **state) {
     record(&made, &program);
     expect_near(made.unrecorded.recorded_ns, 2e6, 0.01);
     expect_near(made.unrecorded.step_ns, 2e6, 0.01);
-    expect_near(made.unrecorded.range_ns[1], 2e6, 0.01);
+    assert_true(made.unrecorded.range_ns[0] < 0.95 * 2e6 &&
+                made.unrecorded.range_ns[1] > 1.05 * 2e6); /* so do loaders */
     end(&made);
 }
 
