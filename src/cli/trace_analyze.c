@@ -7,19 +7,23 @@
 #include "report/page.h"
 #include "report/recorded.h"
 #include "report/trace_report.h"
+#include "timeline/breakdown.h"
 #include "timeline/infer.h"
 #include "verdict/verdict.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct analyze_arguments {
     bool json, quiet, recover;
     const char *output, *html, *csv, *step_range;
-    struct aorta_string_list patterns, steps;
+    struct aorta_string_list patterns, steps, by;
+    int64_t top;
 };
 
+static const struct aorta_range_limits at_least_one = {1, INFINITY, false, false};
 #define AT(field) offsetof(struct analyze_arguments, field)
 static const struct aorta_option rows[] = {
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all figures and tables as JSON"},
@@ -37,6 +41,11 @@ static const struct aorta_option rows[] = {
          "a step begins with each range of the program (record_function, NVTX, roctx) whose name matches (POSIX "
          "extended); without it steps are ProfilerStep#N, else end with Optimizer.step, else begin with an engine's "
          "step[…] or execute_model"},
+    {"by", AORTA_OPTION_STRING_LIST, AT(by), "null", .nullable = true, .argument = "WHAT",
+     .help = "work by op, shape, module, function, annotation, category, phase or kernel, instead of the usual text; a "
+             "table more in --json, --csv and --html; repeat it for several"},
+    {"top", AORTA_OPTION_INT, AT(top), "20", .limits = &at_least_one, .argument = "N",
+     .help = "lines of each table of --by"},
     AORTA_CLI_RECOVER_OPTION(AT(recover)),
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };
@@ -44,7 +53,7 @@ static const struct aorta_option rows[] = {
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta trace analyze FILE|DIR … [--json|-q] [-o FILE] [--html OUT] [--csv DIR] [--step N|all …] "
-             "[--step-range REGEX] "
+             "[--step-range REGEX] [--by WHAT …] [--top N] "
              "[--recover] "
              "[--comm-pattern REGEX …]",
     .about =
@@ -75,15 +84,35 @@ static aorta_status read_steps(const struct aorta_string_list *list, int64_t *st
     return NULL;
 }
 
-static void shown(const struct aorta_trace_report *report, const struct analyze_arguments *arguments,
-                  struct aorta_text *out) {
-    int width = aorta_terminal_width(stdout);
+static aorta_status read_by(const struct aorta_string_list *list, unsigned *by) {
+    *by = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        int found = 0;
+        while (found < AORTA_BY_COUNT && strcmp(list->items[i], aorta_by_name((enum aorta_by)found)) != 0) found++;
+        if (found == AORTA_BY_COUNT)
+            return AORTA_ERROR(AORTA_USAGE,
+                               "--by %s: op, shape, module, function, annotation, category, phase or kernel",
+                               list->items[i]);
+        *by |= 1u << found;
+    }
+    return NULL;
+}
+
+/* What a page shows where nothing is asked for. */
+static const unsigned by_of_page =
+    1u << AORTA_BY_OPERATION | 1u << AORTA_BY_ANNOTATION | 1u << AORTA_BY_CATEGORY | 1u << AORTA_BY_PHASE;
+
+static aorta_status shown(const struct aorta_trace_report *report, const struct analyze_arguments *arguments,
+                          struct aorta_text *out) {
+    const int width = aorta_terminal_width(stdout);
+    if (!arguments->json && report->by) return aorta_trace_report_by(report, width, out);
     if (arguments->json)
         aorta_trace_report_json(report, 2, out);
     else if (arguments->quiet)
         aorta_verdict_text(report->verdict, width, out);
     else
         aorta_trace_report_text(report, width, out);
+    return NULL;
 }
 
 static aorta_status write_json(const struct aorta_trace_report *report, const char *path) {
@@ -95,9 +124,10 @@ static aorta_status write_json(const struct aorta_trace_report *report, const ch
     return status;
 }
 
-static aorta_status write_page(const struct aorta_trace_report *report, const char *path) {
+static aorta_status write_page(struct aorta_trace_report report, const char *path) {
     struct aorta_text page = {0};
-    aorta_status status = aorta_trace_report_html(report, &page);
+    if (!report.by) report.by = by_of_page;
+    aorta_status status = aorta_trace_report_html(&report, &page);
     if (!status) status = aorta_file_replace(path, page.data, page.length);
     aorta_text_free(&page);
     return status;
@@ -106,10 +136,10 @@ static aorta_status write_page(const struct aorta_trace_report *report, const ch
 /* Files first: the terminal may fail. */
 static aorta_status print(const struct aorta_trace_report *report, const struct analyze_arguments *arguments) {
     struct aorta_text text = {0};
-    shown(report, arguments, &text);
-    aorta_status status = aorta_text_check(&text);
+    aorta_status status = shown(report, arguments, &text);
+    if (!status) status = aorta_text_check(&text);
     if (!status && arguments->output) status = write_json(report, arguments->output);
-    if (!status && arguments->html) status = write_page(report, arguments->html);
+    if (!status && arguments->html) status = write_page(*report, arguments->html);
     if (!status && arguments->csv) status = aorta_trace_report_csv(report, arguments->csv);
     if (!status) status = aorta_cli_print_beside(arguments->output ? arguments->output : arguments->html, text.data);
     aorta_text_free(&text);
@@ -119,19 +149,25 @@ static aorta_status print(const struct aorta_trace_report *report, const struct 
 static aorta_status analyze(const struct aorta_cli_line *line, const struct analyze_arguments *arguments,
                             struct aorta_kernel_patterns *patterns, int64_t *steps) {
     struct aorta_trace_analysis_options options = {0};
-    const struct aorta_trace_options reading = {
+    struct aorta_trace_options reading = {
         .recover = arguments->recover, .patterns = patterns, .step_range = arguments->step_range};
+    struct aorta_trace_report report = {.top = (size_t)arguments->top};
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     struct aorta_recorded recorded;
     AORTA_TRY(read_steps(&arguments->steps, steps, &options));
+    AORTA_TRY(read_by(&arguments->by, &report.by));
+    reading.functions = report.by & (1u << AORTA_BY_MODULE | 1u << AORTA_BY_FUNCTION);
     options.warmup_given = options.step_count > 0; /* what is asked for is no warm-up */
     AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
     AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
     if (arguments->html) AORTA_TRY(aorta_page_check(arguments->html));
     aorta_status status = aorta_recorded_open((const char *const *)line->operands, (size_t)line->operand_count,
                                               &reading, &options, &log, &recorded);
-    if (!status) status = aorta_recorded_evaluate(&recorded);
-    if (!status) status = print(&(struct aorta_trace_report){recorded.analysis, recorded.verdict}, arguments);
+    const bool evaluated = !report.by || arguments->json || arguments->output || arguments->html;
+    if (!status && evaluated) status = aorta_recorded_evaluate(&recorded);
+    report.analysis = recorded.analysis;
+    report.verdict = recorded.verdict;
+    if (!status) status = print(&report, arguments);
     aorta_recorded_free(&recorded);
     return status;
 }
@@ -141,6 +177,8 @@ static aorta_status run(const struct aorta_cli_line *line, void *values) {
     if (!line->operand_count) return AORTA_ERROR(AORTA_USAGE, "no trace is named; usage: %s", syntax.usage);
     if (arguments->json && arguments->quiet)
         return AORTA_ERROR(AORTA_USAGE, "--json prints all figures and --quiet the verdict alone: give one of them");
+    if (arguments->by.count && arguments->quiet)
+        return AORTA_ERROR(AORTA_USAGE, "--by prints tables and --quiet the verdict alone: give one of them");
     struct aorta_kernel_patterns *patterns = NULL;
     int64_t *steps = malloc((arguments->steps.count + 1) * sizeof *steps);
     aorta_status status = steps ? aorta_cli_comm_patterns(&arguments->patterns, &patterns)

@@ -177,7 +177,7 @@ static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool 
     struct aorta_verdict verdict;
     aorta_status status = aorta_verdict_make(&analysis, &verdict);
     if (!status) {
-        const struct aorta_trace_report report = {&analysis, &verdict};
+        const struct aorta_trace_report report = {.analysis = &analysis, .verdict = &verdict};
         aorta_trace_report_text(&report, aorta_terminal_width(stderr), text);
         aorta_trace_report_json(&report, 2, json);
         if (csv) status = aorta_trace_report_csv(&report, csv);

@@ -110,6 +110,7 @@ aorta_status aorta_trace_kineto_create(struct aorta_json_stream *stream, struct 
     if (!self) return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", aorta_json_stream_name(stream));
     self->stream = stream;
     self->builder = builder;
+    self->modules = aorta_trace_builder_keeps_functions(builder);
     aorta_keys_make(&self->fields, field_rows, COUNT(field_rows));
     aorta_keys_make(&self->arguments, argument_rows, COUNT(argument_rows));
     aorta_keys_make(&self->categories, category_rows, COUNT(category_rows));
@@ -290,13 +291,19 @@ static bool is_of_program(struct aorta_json_value name) {
     return !memmem(name.text, name.length, installed, sizeof installed - 1);
 }
 
+static bool is_module(struct aorta_json_value name) {
+    static const char begin[] = "\"nn.Module: ";
+    return name.length > sizeof begin && !memcmp(name.text, begin, sizeof begin - 1);
+}
+
 /* Of all functions the times matter, of the program's own the names as well. */
 static void add_function(struct trace_kineto *kineto, const struct kineto_event *event) {
     struct aorta_trace_annotation frame = {event->start_ns, event->end_ns, AORTA_TRACE_NONE, get_thread(kineto, event)};
     aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_FUNCTION);
-    if (!is_of_program(event->field[FIELD_NAME])) return;
+    const bool module = kineto->modules && is_module(event->field[FIELD_NAME]);
+    if (!module && !is_of_program(event->field[FIELD_NAME])) return;
     frame.name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]);
-    aorta_trace_builder_function(kineto->builder, &frame);
+    (module ? aorta_trace_builder_module : aorta_trace_builder_function)(kineto->builder, &frame);
 }
 
 /* Our own files mark operations on GPUs as ranges, "linear_forward (encoder.layers.0.linear1)". */

@@ -68,6 +68,7 @@ struct trace_kineto {
     struct aorta_trace_builder *builder;
     struct aorta_text scratch; /* texts with escapes, until the next event */
     struct aorta_keys fields, arguments, categories, members;
+    bool modules; /* are read */
 };
 
 /* kineto_facts.c: what arguments say. NONE or -1 where they say nothing; what cannot be understood is counted. */

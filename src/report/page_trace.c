@@ -129,11 +129,13 @@ static void write_columns(const struct aorta_result_table *const *tables, struct
 }
 
 /* What the page needs to show the tables of "results": headings and kinds of columns, and short names. */
-static void write_tables(const struct aorta_intern *names, struct aorta_json *json) {
+static void write_tables(const struct aorta_intern *names, unsigned by, struct aorta_json *json) {
     aorta_page_short_names(names, json);
     aorta_json_key_array(json, "tables");
     write_columns(aorta_rank_tables, json);
     write_columns(aorta_rank_tables_after, json);
+    for (int i = 0; i < AORTA_BY_COUNT; i++)
+        if (by & 1u << i) aorta_table_page_json(aorta_by_tables[i], json);
     write_columns(aorta_world_tables, json);
     aorta_json_array_end(json);
 }
@@ -151,7 +153,7 @@ aorta_status aorta_trace_report_html(const struct aorta_trace_report *report, st
     struct aorta_intern names = {0};
     begin("trace", &data, &json);
     aorta_status status = add_names(report->analysis, &names);
-    write_tables(&names, &json);
+    write_tables(&names, report->by, &json);
     if (!status) status = write_results(report, &json);
     aorta_json_key_array(&json, "timelines");
     if (!status) status = write_timeline(report->analysis, AORTA_PAGE_SPANS, &json);
@@ -170,7 +172,8 @@ static aorta_status write_recording(const struct aorta_trace_compare_input *inpu
     AORTA_TRY(aorta_verdict_make(input->analysis, &verdict));
     aorta_json_object(json);
     aorta_json_key_string(json, "label", input->label);
-    aorta_status status = write_results(&(struct aorta_trace_report){input->analysis, &verdict}, json);
+    aorta_status status =
+        write_results(&(struct aorta_trace_report){.analysis = input->analysis, .verdict = &verdict}, json);
     aorta_json_object_end(json);
     aorta_verdict_free(&verdict);
     return status;
@@ -186,7 +189,7 @@ aorta_status aorta_trace_comparison_html(const struct aorta_trace_comparison *co
     begin("trace_comparison", &data, &json);
     for (size_t i = 0; i < comparison->input_count && !status; i++)
         status = add_names(comparison->inputs[i].analysis, &names);
-    write_tables(&names, &json);
+    write_tables(&names, 0, &json);
     aorta_json_key(&json, "results");
     aorta_json_text(&json, results.data ? results.data : "null");
     data.failed |= results.failed;

@@ -1,6 +1,6 @@
 /* The analysis as JSON; docs/metrics-format.md lists the keys. Milliseconds with six decimals are exact nanoseconds. */
 #include "report/trace_report.h"
-#include "report/trace_tables.h"
+#include "report/trace_tables_internal.h"
 
 static void write_tables(const struct aorta_result_table *const *tables, const struct aorta_trace_of *of,
                          struct aorta_json *json) {
@@ -53,10 +53,11 @@ static void write_clock(struct aorta_json *json, const struct aorta_align_clock 
     aorta_rows_object("clock", aorta_trace_clock_rows, &values, 0, json);
 }
 
-static void write_rank(struct aorta_json *json, const struct aorta_trace_analysis *analysis,
-                       const struct aorta_verdict *verdict, size_t place) {
+static void write_rank(struct aorta_json *json, const struct aorta_trace_report *report, size_t place) {
+    const struct aorta_trace_analysis *analysis = report->analysis;
+    const struct aorta_verdict *verdict = report->verdict;
     const struct aorta_trace_rank *rank = &analysis->ranks[place];
-    const struct aorta_trace_of of = {analysis, rank};
+    const struct aorta_trace_of of = {analysis, rank, NULL};
     const struct rank_values values = {rank->rank,
                                        rank->device,
                                        rank->trace->path,
@@ -76,6 +77,7 @@ static void write_rank(struct aorta_json *json, const struct aorta_trace_analysi
     write_tables(aorta_rank_tables, &of, json);
     aorta_roofline_write(place < verdict->roofline_count ? &verdict->rooflines[place] : NULL, json);
     write_tables(aorta_rank_tables_after, &of, json);
+    aorta_trace_by_json(&of, report->by, json);
     aorta_json_object_end(json);
 }
 
@@ -100,9 +102,9 @@ void aorta_trace_report_json(const struct aorta_trace_report *report, int indent
     aorta_json_object(&json);
     aorta_json_key_int(&json, "schema_version", 1);
     aorta_json_key_array(&json, "ranks");
-    for (size_t i = 0; i < analysis->rank_count; i++) write_rank(&json, analysis, verdict, i);
+    for (size_t i = 0; i < analysis->rank_count; i++) write_rank(&json, report, i);
     aorta_json_array_end(&json);
-    write_tables(aorta_world_tables, &(struct aorta_trace_of){analysis, NULL}, &json);
+    write_tables(aorta_world_tables, &(struct aorta_trace_of){analysis, NULL, NULL}, &json);
     write_slowdown(&json, &verdict->slowdown);
     aorta_json_key_string(&json, "judged", analysis->stepped ? "steps" : "recording");
     aorta_json_key_int(&json, "warmup_steps", (int64_t)analysis->warmup);

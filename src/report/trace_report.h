@@ -11,11 +11,16 @@
 struct aorta_trace_report {
     const struct aorta_trace_analysis *analysis;
     const struct aorta_verdict *verdict;
+    unsigned by; /* tables of work by what launched it that are asked for: bits 1 << enum aorta_by */
+    size_t top;  /* lines of each in the text */
 };
 
 /* Lines of at most `width` columns where it is 96 or more; 0 (no terminal): sentences are wrapped at 100, and no name
  * is cut. */
 void aorta_trace_report_text(const struct aorta_trace_report *report, int width, struct aorta_text *out);
+/* The tables of report->by alone, of the busiest rank; the verdict may be NULL. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_trace_report_by(const struct aorta_trace_report *report, int width,
+                                                  struct aorta_text *out);
 /* `indent`: as in base/json.h; 0: one line. */
 void aorta_trace_report_json(const struct aorta_trace_report *report, int indent, struct aorta_text *out);
 /* Each table as a file of the folder, which is made where it is missing. AORTA_IO, AORTA_MEMORY. */

@@ -390,7 +390,7 @@ static aorta_status write_rank_csv(const struct aorta_trace_analysis *analysis, 
     for (size_t i = 0; i < analysis->rank_count; i++) {
         char rank[16];
         snprintf(rank, sizeof rank, "%d", analysis->ranks[i].rank);
-        aorta_table_csv_lines(table, &(struct aorta_trace_of){analysis, &analysis->ranks[i]}, rank, &csv);
+        aorta_table_csv_lines(table, &(struct aorta_trace_of){analysis, &analysis->ranks[i], NULL}, rank, &csv);
     }
     aorta_status status = aorta_csv_write(folder, table->key, &csv);
     aorta_text_free(&csv);
@@ -398,12 +398,14 @@ static aorta_status write_rank_csv(const struct aorta_trace_analysis *analysis, 
 }
 
 aorta_status aorta_trace_report_csv(const struct aorta_trace_report *report, const char *folder) {
-    const struct aorta_trace_of of = {report->analysis, NULL};
+    const struct aorta_trace_of of = {report->analysis, NULL, NULL};
     AORTA_TRY(aorta_table_csv(&aorta_table_ranks, &of, folder));
     for (size_t i = 0; aorta_rank_tables[i]; i++)
         AORTA_TRY(write_rank_csv(report->analysis, aorta_rank_tables[i], folder));
     for (size_t i = 0; aorta_rank_tables_after[i]; i++)
         AORTA_TRY(write_rank_csv(report->analysis, aorta_rank_tables_after[i], folder));
+    for (int i = 0; i < AORTA_BY_COUNT; i++)
+        if (report->by & 1u << i) AORTA_TRY(aorta_trace_by_csv(report->analysis, (enum aorta_by)i, folder));
     for (size_t i = 0; aorta_world_tables[i]; i++) AORTA_TRY(aorta_table_csv(aorta_world_tables[i], &of, folder));
     return NULL;
 }

@@ -4,18 +4,22 @@
 #define AORTA_REPORT_TRACE_TABLES_H
 
 #include "base/result_table.h"
-#include "timeline/analysis.h"
+#include "timeline/breakdown.h"
 
 /* What a table is of: an analysis, and one of its ranks where the table is a rank's. */
 struct aorta_trace_of {
     const struct aorta_trace_analysis *analysis;
     const struct aorta_trace_rank *rank;
+    const struct aorta_breakdown *breakdown; /* of aorta_by_tables */
 };
 
 /* Those of each rank, in the order of the JSON (the roofline stands between the two lists), and those of all together.
  * NULL ends each. */
 extern const struct aorta_result_table *const aorta_rank_tables[], *const aorta_rank_tables_after[],
                                                                        *const aorta_world_tables[];
+
+/* Those of each rank that are made when they are asked for, by enum aorta_by. */
+extern const struct aorta_result_table *const aorta_by_tables[];
 
 /* Those of the text. */
 extern const struct aorta_result_table aorta_table_ranks; /* of all: one line for each rank */

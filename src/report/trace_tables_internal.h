@@ -16,6 +16,15 @@ extern const struct aorta_row trace_times_rows[]; /* of struct aorta_trace_times
 #define TRACE_TIMES(type)                                                                                              \
     { NULL, AORTA_ROW_PART, offsetof(type, times), .part = trace_times_rows }
 
+/* A table of aorta_by_tables for each bit 1 << enum aorta_by of a rank, with the reason where it distinguishes nothing.
+ * A failed allocation shows in the output (aorta_text_check). */
+void aorta_trace_by_json(const struct aorta_trace_of *of, unsigned by, struct aorta_json *json);
+/* One of them: of all ranks, as a file; of one, or the reason. AORTA_MEMORY, AORTA_IO. */
+AORTA_MUST_USE aorta_status aorta_trace_by_csv(const struct aorta_trace_analysis *analysis, enum aorta_by by,
+                                               const char *folder);
+AORTA_MUST_USE aorta_status aorta_trace_by_text(const struct aorta_trace_of *of, enum aorta_by by,
+                                                const struct aorta_table_view *view, struct aorta_text *out);
+
 extern const struct aorta_result_table trace_table_kernels, trace_table_copies, trace_table_gemms,
     trace_table_shared_collectives, trace_table_streams, trace_table_queues, trace_table_gaps, trace_table_warnings;
 

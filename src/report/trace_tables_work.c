@@ -303,7 +303,7 @@ static bool fill_possible(const void *of, size_t index, void *values) {
 }
 
 bool aorta_trace_possible_collective(const struct aorta_trace_rank *rank, size_t index, struct aorta_text *sentence) {
-    const struct aorta_trace_of of = {NULL, rank};
+    const struct aorta_trace_of of = {NULL, rank, NULL};
     struct possible_values values = {0};
     if (!fill_possible(&of, index, &values)) return false;
     aorta_text_printf(

@@ -1,7 +1,7 @@
 /* A screenful for a terminal: the ranks' figures, the largest rows of each table, then the verdict. */
 #include "base/lines.h"
 #include "report/trace_report.h"
-#include "report/trace_tables.h"
+#include "report/trace_tables_internal.h"
 #include "timeline/links.h"
 
 #include <math.h>
@@ -17,7 +17,14 @@ enum {
     DIFFERENCES_SHOWN = 4
 };
 /* Tables are 96 columns wide; of a wider terminal the names get the rest. */
-enum { TABLE_WIDTH = 96, KERNEL_COLUMNS = 48, COLLECTIVE_COLUMNS = 36, SYNC_COLUMNS = 66, NAME_SIZE = 512 };
+enum {
+    TABLE_WIDTH = 96,
+    KERNEL_COLUMNS = 48,
+    COLLECTIVE_COLUMNS = 36,
+    SYNC_COLUMNS = 66,
+    BY_COLUMNS = 55,
+    NAME_SIZE = 512
+};
 
 /* Of the names, in a table that gives them `columns` in its usual width; 0: no terminal. */
 static int name_columns(int columns, int width) {
@@ -30,7 +37,7 @@ static double ms(int64_t ns) {
 
 static void rank_lines(const struct aorta_trace_analysis *analysis, struct aorta_text *out) {
     const struct aorta_table_view view = {.most = RANKS_SHOWN};
-    aorta_table_text(&aorta_table_ranks, &(struct aorta_trace_of){analysis, NULL}, &view, out);
+    aorta_table_text(&aorta_table_ranks, &(struct aorta_trace_of){analysis, NULL, NULL}, &view, out);
     if (analysis->rank_count > RANKS_SHOWN)
         aorta_text_printf(out, "  … and %zu more ranks (--json has all)\n", analysis->rank_count - RANKS_SHOWN);
 }
@@ -110,7 +117,7 @@ static void table_lines(const struct aorta_trace_analysis *analysis, const struc
                         const struct aorta_trace_rank *rank, const char *title, int columns, size_t most, int width,
                         struct aorta_text *out) {
     const struct aorta_table_view view = {title, name_columns(columns, width), most, aorta_kernel_short_name};
-    aorta_table_text(table, &(struct aorta_trace_of){analysis, rank}, &view, out);
+    aorta_table_text(table, &(struct aorta_trace_of){analysis, rank, NULL}, &view, out);
 }
 
 static void sync_lines(const struct aorta_trace_analysis *analysis, int width, struct aorta_text *out) {
@@ -275,4 +282,17 @@ void aorta_trace_report_text(const struct aorta_trace_report *report, int width,
     aorta_text_puts(out, "\n");
     aorta_verdict_text(report->verdict, width, out);
     aorta_text_free(&sentence);
+}
+
+aorta_status aorta_trace_report_by(const struct aorta_trace_report *report, int width, struct aorta_text *out) {
+    const struct aorta_trace_analysis *analysis = report->analysis;
+    const struct aorta_trace_of of = {analysis, busiest(analysis), NULL};
+    const struct aorta_table_view view = {NULL, name_columns(BY_COLUMNS, width), report->top, aorta_kernel_short_name};
+    if (analysis->rank_count > 1) aorta_text_printf(out, "rank %d, the busiest:\n", of.rank->rank);
+    for (int i = 0; i < AORTA_BY_COUNT; i++)
+        if (report->by & 1u << i) {
+            if (out->length) aorta_text_puts(out, "\n");
+            AORTA_TRY(aorta_trace_by_text(&of, (enum aorta_by)i, &view, out));
+        }
+    return NULL;
 }

@@ -75,6 +75,7 @@ aorta_status aorta_trace_builder_create(enum aorta_trace_format format, const ch
     for (int i = 0; i < AORTA_REASON_COUNT; i++) trace->warnings[i].offset = -1;
     self->trace = trace;
     self->patterns = options ? options->patterns : NULL;
+    self->keeps_functions = options && options->functions;
     *builder = self;
     return NULL;
 }
@@ -89,11 +90,10 @@ void aorta_trace_builder_destroy(struct aorta_trace_builder *builder) {
     const struct aorta_trace_group *groups = builder->groups.items;
     for (size_t i = 0; i < builder->groups.count; i++) free(groups[i].ranks);
     struct trace_rows *rows[] = {
-        &builder->pending,       &builder->calls,        &builder->other_calls, &builder->annotations,
-        &builder->steps,         &builder->operations,   &builder->runs,        &builder->event_waits,
-        &builder->wait_facts,    &builder->functions,    &builder->requests,    &builder->collectives,
-        &builder->request_facts, &builder->shapes,       &builder->inputs,      &builder->groups,
-        &builder->devices,       &builder->thread_names, &builder->frames};
+        &builder->pending,    &builder->calls,    &builder->other_calls, &builder->annotations,   &builder->steps,
+        &builder->operations, &builder->runs,     &builder->event_waits, &builder->wait_facts,    &builder->functions,
+        &builder->modules,    &builder->requests, &builder->collectives, &builder->request_facts, &builder->shapes,
+        &builder->inputs,     &builder->groups,   &builder->devices,     &builder->thread_names,  &builder->frames};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) free(rows[i]->items);
     free_keys(&builder->streams);
     free_keys(&builder->queues);
@@ -151,6 +151,10 @@ struct aorta_kernel_kind aorta_trace_kernel_kind(struct aorta_trace_builder *bui
         meaning->kernel_known = true;
     }
     return meaning->kernel;
+}
+
+bool aorta_trace_builder_keeps_functions(const struct aorta_trace_builder *builder) {
+    return builder->keeps_functions;
 }
 
 enum aorta_work_class aorta_trace_work_class(struct aorta_trace_builder *builder, uint32_t name) {

@@ -13,6 +13,7 @@ struct aorta_trace_options {
     const struct aorta_kernel_patterns *patterns; /* more kernels that are collectives; may be NULL; borrowed */
     const char
         *step_range; /* a step begins with each range whose name has this regular expression; NULL: see infer.h */
+    bool functions;  /* of Kineto files keep the program's functions and PyTorch's modules (trace->functions) */
     bool to_align;   /* of Kineto files keep no calls, annotations and shapes, which aligning clocks does not need */
 };
 
@@ -61,8 +62,11 @@ bool aorta_trace_call_classify(const char *name, enum aorta_trace_call_kind *kin
 void aorta_trace_builder_operation(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame,
                                    int64_t number, const struct aorta_operation *operation);
 
-/* A function of the program, "train.py(45): step". */
+/* A function of the program, "train.py(45): step", and one of PyTorch's modules, "nn.Module: Linear_3": the latter only
+ * where the trace keeps functions. */
 void aorta_trace_builder_function(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame);
+void aorta_trace_builder_module(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame);
+bool aorta_trace_builder_keeps_functions(const struct aorta_trace_builder *builder); /* options->functions */
 
 /* What the profiler stamped on the host and no operation or annotation is made of. */
 void aorta_trace_builder_frame(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame,

@@ -55,7 +55,7 @@ static uint32_t add_shape(struct aorta_trace_builder *builder, uint32_t name, co
 
 static void add_frame(struct aorta_trace_builder *builder, struct trace_rows *rows,
                       const struct aorta_trace_annotation *frame) {
-    if (frame->end_ns - frame->start_ns < SHORTEST_NS) return;
+    if (frame->end_ns - frame->start_ns < SHORTEST_NS && !builder->keeps_functions) return;
     struct aorta_trace_annotation *row = aorta_trace_rows_add(builder, rows, sizeof *row);
     if (row) *row = *frame;
 }
@@ -82,6 +82,10 @@ void aorta_trace_builder_operation(struct aorta_trace_builder *builder, const st
 
 void aorta_trace_builder_function(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame) {
     add_frame(builder, &builder->functions, frame);
+}
+
+void aorta_trace_builder_module(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame) {
+    add_frame(builder, &builder->modules, frame);
 }
 
 void aorta_trace_builder_frame(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame,

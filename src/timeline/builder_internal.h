@@ -52,9 +52,11 @@ struct aorta_trace_builder {
     struct aorta_trace *trace;
     const struct aorta_kernel_patterns *patterns;
     bool failed; /* memory ran out */
+    bool keeps_functions;
     struct trace_rows pending, calls, other_calls, annotations, steps, operations, requests;
     struct trace_rows runs;        /* of all operations */
     struct trace_rows functions;   /* struct aorta_trace_annotation */
+    struct trace_rows modules;     /* likewise */
     struct trace_rows frames;      /* struct aorta_trace_frame */
     struct trace_rows event_waits; /* struct aorta_trace_call: of streams for events */
     struct trace_rows wait_facts;

@@ -348,6 +348,17 @@ static void move_keys(struct aorta_trace_builder *builder) {
         if (names[i][0] < trace->thread_count) trace->threads[names[i][0]].name = names[i][1];
 }
 
+/* Modules behind the functions: both are sorted where they are asked for. */
+static void keep_functions(struct aorta_trace_builder *builder) {
+    const struct aorta_trace_annotation *modules = builder->modules.items;
+    if (!builder->keeps_functions) return;
+    for (size_t i = 0; i < builder->modules.count; i++) {
+        struct aorta_trace_annotation *row = aorta_trace_rows_add(builder, &builder->functions, sizeof *row);
+        if (row) *row = modules[i];
+    }
+    builder->trace->functions = take(&builder->functions, &builder->trace->function_count);
+}
+
 void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     struct aorta_trace *trace = builder->trace;
     aorta_trace_rows_sort(&builder->pending, sizeof(struct trace_pending), by_start);
@@ -367,6 +378,7 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     move_keys(builder);
     trace->calls = take(&builder->calls, &trace->call_count);
     trace->annotations = take(&builder->annotations, &trace->annotation_count);
+    keep_functions(builder);
     trace->frames = take(&builder->frames, &trace->frame_count);
     trace->steps = take(&builder->steps, &trace->step_count);
     trace->groups = take(&builder->groups, &trace->group_count);

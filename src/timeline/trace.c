@@ -150,6 +150,7 @@ void aorta_trace_free(struct aorta_trace *trace) {
     free(trace->callers);
     free(trace->waits);
     free(trace->annotations);
+    free(trace->functions);
     free(trace->frames);
     free(trace->steps);
     free(trace->streams);

@@ -295,6 +295,8 @@ struct aorta_trace {
     size_t wait_count;
     struct aorta_trace_annotation *annotations; /* ascending start, longer first */
     size_t annotation_count;
+    struct aorta_trace_annotation *functions; /* of the program, and modules; where options->functions asks for them */
+    size_t function_count;
     struct aorta_trace_frame *frames; /* in the file's order; Kineto only */
     size_t frame_count;
     struct aorta_trace_step *steps; /* ascending start */

@@ -62,6 +62,13 @@ static const struct {
     {WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz", 0, "rank 0 came last"},
     {WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz", 0, "Verdict: limited by late launches"},
     {WHOLE "/h100_qwen.json.gz", 0, "Verdict: compute-bound: 91% of the step"},
+    {WHOLE "/fsdp2_rank0.json.gz --by kernels", 2, "--by kernels: op, shape, module, function, annotation, category"},
+    {WHOLE "/fsdp2_rank0.json.gz --by op --top 0", 2, "--top"},
+    {WHOLE "/fsdp2_rank0.json.gz --by category --top 1", 0, "     81      4.242  28.5%     52.37  collective"},
+    {WHOLE "/fsdp2_rank0.json.gz --by category --top 1", 0, "… and 13 more (--top 14, --json)"},
+    {WHOLE "/fsdp2_rank0.json.gz --by module", 0, "By module: the file has no modules"},
+    {WHOLE "/fsdp2_rank0.json.gz --by category --json", 0, "\"by_category\": ["},
+    {WHOLE "/fsdp2_rank0.json.gz --by op --json", 0, "\"by_op_reason\": \"the file has no operations"},
     {WHOLE "/h100_qwen.json.gz --comm-pattern flash_fwd", 0, "collective "},
     {WHOLE "/rocprofv3_908.json.gz", 0, "the reason is not recorded"},
 };

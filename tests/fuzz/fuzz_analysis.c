@@ -3,11 +3,12 @@
 #include "formats/reader.h"
 #include "fuzz.h"
 #include "report/trace_report.h"
+#include "timeline/breakdown.h"
 #include "timeline/infer.h"
 #include "verdict/verdict.h"
 
 static void read_part(const uint8_t *data, size_t size, const char *name, struct aorta_trace_list *list) {
-    static const struct aorta_trace_options options = {.recover = true};
+    static const struct aorta_trace_options options = {.recover = true, .functions = true};
     struct aorta_json_stream *stream;
     aorta_status status = aorta_json_stream_memory((const char *)data, size, 0, name, &stream);
     fuzz_require(!status);
@@ -26,16 +27,35 @@ static void check_rank(const struct aorta_trace_rank *rank) {
     fuzz_require(blamed_ns == figures->exposed_comm_ns);
 }
 
+/* Each piece of work counts once in itself, and no more than once within anything. */
+static void check_breakdowns(const struct aorta_trace_rank *rank) {
+    for (int by = 0; by < AORTA_BY_COUNT; by++) {
+        struct aorta_breakdown breakdown;
+        int64_t sum_ns = 0;
+        aorta_status status = aorta_breakdown_make(rank, (enum aorta_by)by, &breakdown);
+        fuzz_require(!status);
+        for (size_t i = 0; i < breakdown.count; i++) {
+            sum_ns += breakdown.rows[i].ns;
+            fuzz_require(breakdown.rows[i].ns <= breakdown.rows[i].ns_within);
+            fuzz_require(breakdown.rows[i].ns_within <= breakdown.total_ns);
+        }
+        fuzz_require(sum_ns == breakdown.total_ns);
+        aorta_breakdown_free(&breakdown);
+    }
+}
+
 static void print(const struct aorta_trace_report *report) {
-    struct aorta_text text = {0}, json = {0}, page = {0};
+    struct aorta_text text = {0}, json = {0}, page = {0}, by = {0};
     aorta_trace_report_text(report, 100, &text);
     aorta_trace_report_json(report, 0, &json);
     aorta_status status = aorta_trace_report_html(report, &page);
-    fuzz_require(!status && !text.failed);
+    if (!status) status = aorta_trace_report_by(report, 100, &by);
+    fuzz_require(!status && !text.failed && !by.failed);
     fuzz_require_json(json.data);
     aorta_text_free(&text);
     aorta_text_free(&json);
     aorta_text_free(&page);
+    aorta_text_free(&by);
 }
 
 static aorta_status analyse(struct aorta_trace_list *list, bool all_steps) {
@@ -45,10 +65,14 @@ static aorta_status analyse(struct aorta_trace_list *list, bool all_steps) {
     AORTA_TRY(aorta_trace_mark_steps(list, NULL));
     AORTA_TRY(aorta_trace_infer_steps(list));
     AORTA_TRY(aorta_trace_analyze(list, &options, &analysis));
-    for (size_t i = 0; i < analysis.rank_count; i++) check_rank(&analysis.ranks[i]);
+    for (size_t i = 0; i < analysis.rank_count; i++) {
+        check_rank(&analysis.ranks[i]);
+        check_breakdowns(&analysis.ranks[i]);
+    }
     aorta_status status = aorta_verdict_make(&analysis, &verdict);
     if (!status) {
-        print(&(struct aorta_trace_report){&analysis, &verdict});
+        print(&(struct aorta_trace_report){
+            .analysis = &analysis, .verdict = &verdict, .by = (1u << AORTA_BY_COUNT) - 1, .top = 3});
         aorta_verdict_free(&verdict);
     }
     aorta_trace_analysis_free(&analysis);

@@ -44,7 +44,8 @@ static void both_say_the_same(void **state) {
     assert_int_equal(recorded.analysis->ranks[1].window_count, 9);
     assert_int_equal(recorded.analysis->alignment.clocks[1].shift_ns, 0); /* one host, one clock */
     assert_true(recorded.analysis->alignment.shared_count >= 9);
-    aorta_trace_report_text(&(struct aorta_trace_report){recorded.analysis, recorded.verdict}, 0, &text);
+    aorta_trace_report_text(&(struct aorta_trace_report){.analysis = recorded.analysis, .verdict = recorded.verdict}, 0,
+                            &text);
     check_ok(aorta_text_check(&text));
     char *report = reported(&run);
     if (!strstr(text.data, report)) fail_msg("\"%s\"\nis not in\n\"%s\"", report, text.data);

@@ -295,7 +295,8 @@ static void a_rank_outside_of_all_steps(void **state) {
     assert_int_equal(read.analysis.rank_count, 1);
     assert_int_equal(read.analysis.ranks[0].rank, 0);
     assert_int_equal(read.analysis.ranks_outside, 1);
-    aorta_trace_report_text(&(struct aorta_trace_report){&read.analysis, &read.verdict}, 0, &words);
+    aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &read.analysis, .verdict = &read.verdict}, 0,
+                            &words);
     assert_non_null(strstr(words.data, "note: left out, with nothing in a marked step: 1 rank"));
     aorta_text_free(&text);
     aorta_text_free(&words);

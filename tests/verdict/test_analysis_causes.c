@@ -206,7 +206,8 @@ static void products_without_shapes_differ_by_their_grids(void **state) {
     assert_int_equal(slowdown->by_grid, 2);
     expect(&made, AORTA_CAUSE_CONTENTION, 600, "the same kernels and grids (not all shapes are known) take +50%");
     struct aorta_text out = {0};
-    aorta_trace_report_text(&(struct aorta_trace_report){&made.analysis, &made.verdict}, 200, &out);
+    aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &made.analysis, .verdict = &made.verdict}, 200,
+                            &out);
     assert_non_null(strstr(out.data, "GEMMs take 50% longer beside it (by kernel and grid)"));
     aorta_text_free(&out);
     end(&made);
@@ -272,7 +273,8 @@ static void what_is_not_recorded_is_not_blamed(void **state) {
     add(&made);
     analyze(&made);
     struct aorta_text words = {0};
-    aorta_trace_report_text(&(struct aorta_trace_report){&made.analysis, &made.verdict}, 0, &words);
+    aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &made.analysis, .verdict = &made.verdict}, 0,
+                            &words);
     check_ok(aorta_text_check(&words));
     assert_non_null(strstr(words.data, "limited by an idle device (the reason is not recorded)"));
     assert_non_null(strstr(find(&made, AORTA_CAUSE_HOST_LAUNCH)->advice, "record the host's launches"));
@@ -354,7 +356,8 @@ static void the_recordings_own_part_is_no_cause(void **state) {
     expect_text(&made, "Verdict: limited by late launches");
     expect_text(&made, "without the recording about");
     struct aorta_text text = {0};
-    aorta_trace_report_json(&(struct aorta_trace_report){&made.analysis, &made.verdict}, 0, &text);
+    aorta_trace_report_json(&(struct aorta_trace_report){.analysis = &made.analysis, .verdict = &made.verdict}, 0,
+                            &text);
     check_ok(aorta_text_check(&text));
     assert_non_null(strstr(text.data, "\"unrecorded_ms\": 0."));
     assert_non_null(strstr(text.data, "\"unrecorded_range_ms\": [0."));
@@ -400,7 +403,8 @@ static void kernels_shorter_than_their_launch(void **state) {
         assert_int_equal(row->shorter, large ? 0 : 2);
         assert_int_equal(row->launch_ns, large ? 2 : 6);
     }
-    aorta_trace_report_json(&(struct aorta_trace_report){&made.analysis, &made.verdict}, 0, &json);
+    aorta_trace_report_json(&(struct aorta_trace_report){.analysis = &made.analysis, .verdict = &made.verdict}, 0,
+                            &json);
     assert_non_null(strstr(json.data, "\"short_kernels\": [{\"kernel\": \"tiny\", \"launched\": 3, \"shorter\": 2, "
                                       "\"shorter_share\": 0.666667, \"mean_ms\": 0.000002333, "
                                       "\"launch_mean_ms\": 0.000002}]"));
@@ -513,7 +517,7 @@ static void a_pause_comes_first_with_its_rank_and_gain(void **state) {
     aorta_verdict_text(verdict, 100, &words);
     assert_non_null(strstr(words.data, "Verdict: limited by a pause of the host (rank 1)"));
     aorta_text_free(&words);
-    aorta_trace_report_json(&(struct aorta_trace_report){&made.analysis, verdict}, 0, &words);
+    aorta_trace_report_json(&(struct aorta_trace_report){.analysis = &made.analysis, .verdict = verdict}, 0, &words);
     assert_non_null(strstr(words.data, "\"replay\":"));
     assert_non_null(strstr(words.data, "\"floor_ms\":"));
     assert_non_null(strstr(words.data, "\"gain_ms\":"));

@@ -38,7 +38,7 @@ static const char *name_of(const struct run *run, uint32_t text) {
 static void print(const struct run *run, struct aorta_text *text) {
     struct aorta_verdict verdict;
     check_ok(aorta_verdict_make(&run->analysis, &verdict));
-    aorta_trace_report_text(&(struct aorta_trace_report){&run->analysis, &verdict}, 0, text);
+    aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &run->analysis, .verdict = &verdict}, 0, text);
     aorta_verdict_free(&verdict);
     check_ok(aorta_text_check(text));
 }

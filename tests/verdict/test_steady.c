@@ -28,7 +28,8 @@ static void end(struct run *run) {
 }
 
 static void print(const struct run *run, struct aorta_text *text) {
-    aorta_trace_report_text(&(struct aorta_trace_report){&run->analysis, &run->verdict}, 0, text);
+    aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &run->analysis, .verdict = &run->verdict}, 0,
+                            text);
     check_ok(aorta_text_check(text));
 }
 

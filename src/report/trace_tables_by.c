@@ -1,0 +1,183 @@
+/* Device work by what launched it or what it does (--by): one table for each way. */
+#include "report/trace_tables_internal.h"
+
+#include "timeline/breakdown.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { LABEL_SIZE = 768 };
+
+struct by_values {
+    const char *label, *name, *dims, *types;
+    int64_t runs, count, count_within, ns, ns_within;
+    double share, share_within, mean_ns;
+    char text[LABEL_SIZE];
+};
+
+#define AT(member) offsetof(struct by_values, member)
+#define LABEL_ROW                                                                                                      \
+    { NULL, AORTA_ROW_LABEL, AT(label), .shown_only = true }
+#define NAME_ROW                                                                                                       \
+    { "name", AORTA_ROW_TEXT, AT(name), .heading = "name", .help = "null: what the others leave" }
+#define OWN_ROWS                                                                                                       \
+    {"count", AORTA_ROW_INT, AT(count), .heading = "count", .help = "kernels, copies and fills"},                      \
+        {"ms", AORTA_ROW_NS, AT(ns), .heading = "ms", .help = "their times added up; all rows give all work"},         \
+        {"share", AORTA_ROW_NUMBER, AT(share), "share", 9, "share", .help = "of all work"}, {                          \
+        "mean_ms", AORTA_ROW_MEAN_NS, AT(mean_ns), "ms", 9, "mean ms", .help = "of one"                                \
+    }
+#define WITHIN_ROWS                                                                                                    \
+    {"runs", AORTA_ROW_INT, AT(runs), .heading = "runs", .help = "of those of this name that launch anything"},        \
+        {"count_within", AORTA_ROW_INT, AT(count_within), .heading = "count within",                                   \
+         .help = "with those launched by what runs within"},                                                           \
+        {"ms_within", AORTA_ROW_NS, AT(ns_within), .heading = "ms within", .help = "the same of their times"}, {       \
+        "share_within", AORTA_ROW_NUMBER, AT(share_within), "share", 9, "share within", .help = "of all work"          \
+    }
+
+static const struct aorta_row work_rows[] = {LABEL_ROW, NAME_ROW, OWN_ROWS, {0}};
+static const struct aorta_row kernel_rows[] = {
+    {"name", AORTA_ROW_KERNEL, AT(name), .heading = "kernel", .help = "its name"}, OWN_ROWS, {0}};
+static const struct aorta_row nested_rows[] = {LABEL_ROW, NAME_ROW, OWN_ROWS, WITHIN_ROWS, {0}};
+static const struct aorta_row shape_rows[] = {
+    LABEL_ROW,
+    NAME_ROW,
+    {"dims", AORTA_ROW_TEXT, AT(dims), .heading = "inputs", .help = "shapes of the inputs, as in the file"},
+    {"types", AORTA_ROW_TEXT, AT(types), .help = "of the inputs"},
+    OWN_ROWS,
+    WITHIN_ROWS,
+    {0}};
+#undef AT
+
+static const struct aorta_column work_columns[] = {{"count", "count", .width = 7},
+                                                   {"ms", "ms", 10, .decimals = 3},
+                                                   {"share", "share", 6, .decimals = 1},
+                                                   {"mean_ms", "mean us", 9, 2, true},
+                                                   {0}};
+static const struct aorta_column nested_columns[] = {{"runs", "runs", .width = 7},
+                                                     {"ms", "itself ms", 10, .decimals = 3},
+                                                     {"ms_within", "in all ms", 10, .decimals = 3},
+                                                     {"share_within", "share", 6, .decimals = 1},
+                                                     {0}};
+
+static const struct aorta_breakdown *breakdown_of(const void *of) {
+    return ((const struct aorta_trace_of *)of)->breakdown;
+}
+
+static size_t row_count(const void *of) {
+    return breakdown_of(of)->count;
+}
+
+static double share_of(int64_t ns, int64_t all_ns) {
+    return all_ns ? (double)ns / (double)all_ns : NAN;
+}
+
+static bool fill(const void *of, size_t index, void *values) {
+    const struct aorta_breakdown *breakdown = breakdown_of(of);
+    const struct aorta_trace *trace = trace_rank_of(of)->trace;
+    const struct aorta_breakdown_row *row = &breakdown->rows[index];
+    struct by_values *out = values;
+    out->name = row->name;
+    out->runs = (int64_t)row->runs;
+    out->count = (int64_t)row->pieces;
+    out->ns = row->ns;
+    out->share = share_of(row->ns, breakdown->total_ns);
+    out->mean_ns = row->pieces ? (double)row->ns / (double)row->pieces : NAN;
+    out->count_within = (int64_t)row->pieces_within;
+    out->ns_within = row->ns_within;
+    out->share_within = share_of(row->ns_within, breakdown->total_ns);
+    out->label = row->name ? row->name : "(not known)";
+    if (row->inputs == AORTA_TRACE_NONE) return true;
+    out->dims = trace_text_of(trace, trace->inputs[row->inputs].dims);
+    out->types = trace_text_of(trace, trace->inputs[row->inputs].types);
+    snprintf(out->text, sizeof out->text, "%s %s", out->label, out->dims ? out->dims : "");
+    out->label = out->text;
+    return true;
+}
+
+#define TABLE(id, title_, help_, rows_, columns_)                                                                      \
+    static const struct aorta_result_table id = {.key = #id,                                                           \
+                                                 .title = title_,                                                      \
+                                                 .help = help_,                                                        \
+                                                 .section = "kernels",                                                 \
+                                                 .rows = rows_,                                                        \
+                                                 .size = sizeof(struct by_values),                                     \
+                                                 .count = row_count,                                                   \
+                                                 .fill = fill,                                                         \
+                                                 .columns = columns_}
+TABLE(by_op, "By operation", "work by the operation of the framework that launched it", nested_rows, nested_columns);
+TABLE(by_shape, "By operation and shape", "the same by the shapes and types of the operation's inputs", shape_rows,
+      nested_columns);
+TABLE(by_module, "By module", "work by PyTorch's module; gradients count for the module of their forward pass",
+      nested_rows, nested_columns);
+TABLE(by_function, "By Python function", "work by the program's function; gradients likewise", nested_rows,
+      nested_columns);
+TABLE(by_annotation, "By range of the program", "work by the range that the program had marked", nested_rows,
+      nested_columns);
+TABLE(by_category, "By category", "work by what it does", work_rows, work_columns);
+TABLE(by_phase, "By phase", "work by the part of the step that launched it", work_rows, work_columns);
+TABLE(by_kernel, "By kernel", "work by name", kernel_rows, work_columns);
+#undef TABLE
+
+const struct aorta_result_table *const aorta_by_tables[] = {
+    &by_op, &by_shape, &by_module, &by_function, &by_annotation, &by_category, &by_phase, &by_kernel, NULL};
+
+/* ---- all that is asked for ---- */
+
+static void write_json(const struct aorta_trace_of *of, enum aorta_by by, struct aorta_json *json) {
+    struct aorta_breakdown breakdown;
+    const struct aorta_trace_of whole = {of->analysis, of->rank, &breakdown};
+    aorta_status status = aorta_breakdown_make(of->rank, by, &breakdown);
+    if (status) {
+        json->out->failed = true;
+        aorta_status_free(status);
+        return;
+    }
+    aorta_table_json(aorta_by_tables[by], &whole, json);
+    if (breakdown.reason) {
+        char key[48];
+        snprintf(key, sizeof key, "%s_reason", aorta_by_tables[by]->key);
+        aorta_json_key_string(json, key, breakdown.reason);
+    }
+    aorta_breakdown_free(&breakdown);
+}
+
+void aorta_trace_by_json(const struct aorta_trace_of *of, unsigned by, struct aorta_json *json) {
+    for (int i = 0; i < AORTA_BY_COUNT; i++)
+        if (by & 1u << i) write_json(of, (enum aorta_by)i, json);
+}
+
+static aorta_status add_csv(const struct aorta_trace_analysis *analysis, size_t place, enum aorta_by by,
+                            struct aorta_text *csv) {
+    struct aorta_breakdown breakdown;
+    char rank[16];
+    snprintf(rank, sizeof rank, "%d", analysis->ranks[place].rank);
+    AORTA_TRY(aorta_breakdown_make(&analysis->ranks[place], by, &breakdown));
+    aorta_table_csv_lines(aorta_by_tables[by], &(struct aorta_trace_of){analysis, &analysis->ranks[place], &breakdown},
+                          rank, csv);
+    aorta_breakdown_free(&breakdown);
+    return NULL;
+}
+
+aorta_status aorta_trace_by_csv(const struct aorta_trace_analysis *analysis, enum aorta_by by, const char *folder) {
+    struct aorta_text csv = {0};
+    aorta_status status = NULL;
+    aorta_table_csv_header(aorta_by_tables[by], "rank", &csv);
+    for (size_t i = 0; i < analysis->rank_count && !status; i++) status = add_csv(analysis, i, by, &csv);
+    if (!status) status = aorta_csv_write(folder, aorta_by_tables[by]->key, &csv);
+    aorta_text_free(&csv);
+    return status;
+}
+
+aorta_status aorta_trace_by_text(const struct aorta_trace_of *of, enum aorta_by by, const struct aorta_table_view *view,
+                                 struct aorta_text *out) {
+    struct aorta_breakdown breakdown;
+    AORTA_TRY(aorta_breakdown_make(of->rank, by, &breakdown));
+    if (breakdown.reason)
+        aorta_text_printf(out, "%s: %s\n", aorta_by_tables[by]->title, breakdown.reason);
+    else
+        aorta_table_text(aorta_by_tables[by], &(struct aorta_trace_of){of->analysis, of->rank, &breakdown}, view, out);
+    if (!breakdown.reason && breakdown.count > view->most)
+        aorta_text_printf(out, "  … and %zu more (--top %zu, --json)\n", breakdown.count - view->most, breakdown.count);
+    aorta_breakdown_free(&breakdown);
+    return NULL;
+}
