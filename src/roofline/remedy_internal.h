@@ -40,7 +40,7 @@ enum {
     AORTA_OP_FILLS = 8192,
     AORTA_OP_NORM = 16384,
     AORTA_OP_EMBEDDING_GRADIENT = 32768,
-    AORTA_OP_INDEXES = 65536, /* sorts, or walks an index */
+    AORTA_OP_INDEXES = 65536, /* sorts */
     AORTA_OP_DROPOUT = 1 << 17,
     AORTA_OP_FUSED_OPTIMIZER = 1 << 18,
     AORTA_OP_STACKS = 1 << 19,

@@ -201,17 +201,26 @@ void aorta_remedy_alignment(struct remedy_model *model) {
 
 /* ---- the last wave ---- */
 
-static bool blocks_of(const struct remedy_model *model, const struct leaf *leaf, double *blocks) {
-    const uint32_t geometry = model->trace->work[leaf->first_work].geometry;
-    if (geometry == AORTA_TRACE_NONE || leaf->kernels != 1) return false;
-    const char *text = aorta_trace_text(model->trace, geometry);
-    *blocks = 1;
-    for (int axis = 0; axis < 3; axis++) {
-        char *end;
-        *blocks *= strtod(text, &end);
-        if (end == text) return false;
-        text = *end == 'x' ? end + 1 : end;
+/* "192x128" of a kernel's name. */
+static bool tile_of(const char *name, double tile[2]) {
+    enum { LEAST = 16, MOST = 512 };
+    for (const char *at = name; (at = strchr(at, 'x')) != NULL; at++) {
+        const char *first = at;
+        while (first > name && first[-1] >= '0' && first[-1] <= '9') first--;
+        tile[0] = strtod(first, NULL);
+        tile[1] = at[1] >= '0' && at[1] <= '9' ? (double)strtol(at + 1, NULL, 10) : 0;
+        if (first < at && tile[0] >= LEAST && tile[0] <= MOST && tile[1] >= LEAST && tile[1] <= MOST) return true;
     }
+    return false;
+}
+
+/* Of the product: blocks of a grid may take several tiles each. Libraries see columns as rows. */
+static bool tiles_of(const struct leaf *leaf, double *tiles) {
+    const struct aorta_input *a = aorta_remedy_matrix(leaf, 0), *b = aorta_remedy_matrix(leaf, 1);
+    double tile[2];
+    if (!a || !b || leaf->kernels != 1 || !tile_of(leaf->kernel, tile)) return false;
+    *tiles = ceil((double)b->size[b->rank - 1] / tile[0]) * ceil((double)a->size[a->rank - 2] / tile[1]);
+    for (int i = 0; i < a->rank - 2; i++) *tiles *= (double)a->size[i];
     return true;
 }
 
@@ -222,12 +231,12 @@ static double multiprocessors(const struct remedy_model *model) {
 
 void aorta_remedy_waves(struct remedy_model *model) {
     const double units = multiprocessors(model);
-    double blocks;
+    double tiles;
     if (units <= 0) return;
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
-        if (leaf->kind != LEAF_PRODUCT || !(leaf->flops > LARGE_FLOPS) || !blocks_of(model, leaf, &blocks)) continue;
-        const double waves = blocks / units, filled = waves / ceil(waves);
+        if (leaf->kind != LEAF_PRODUCT || !(leaf->flops > LARGE_FLOPS) || !tiles_of(leaf, &tiles)) continue;
+        const double waves = tiles / units, filled = waves / ceil(waves);
         if (waves > 4 || filled > 0.8) continue;
         aorta_remedy_claim(model, i,
                            fmax(leaf->ns * filled, aorta_remedy_least(model, leaf->flops, leaf->math, leaf->bytes)), 0);

@@ -189,7 +189,7 @@ def t5(place):
     model = transformers.T5ForConditionalGeneration(config).to(place.device)
     ids = place.integers(30000, place.batch(8), 128)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    return training(model, optimizer, lambda m: m(input_ids=ids, labels=ids[:, :64]).loss, autocast=place.autocast)
+    return training(model, optimizer, lambda m: m(input_ids=ids, labels=ids[:, :64].contiguous()).loss, autocast=place.autocast)
 
 
 def whisper(place):

@@ -274,14 +274,22 @@ static const struct op thrice[] = {SMALL, SMALL, SMALL, STACK};
 static const struct op chain[] = {POINTWISE("mul"), POINTWISE("add"), GELU(NULL, 0), POINTWISE("mul")};
 static const struct op alone[] = {POINTWISE("mul")};
 
-#define PUT(us)                                                                                                        \
+#define DROP(us)                                                                                                       \
     {                                                                                                                  \
-        "aten::_index_put_impl_", "[[100000, 256], [], [200000, 256], [], []]",                                        \
-            "[\"float\", \"\", \"float\", \"Scalar\", \"Scalar\"]", "[[256, 1], [], [256, 1], [], []]",                \
-            "indexing_backward_kernel", us, NULL, 0                                                                    \
+        "aten::native_dropout", "[[8192, 4096], [], []]", "[\"c10::BFloat16\", \"Scalar\", \"Scalar\"]",               \
+            "[[4096, 1], [], []]", "fused_dropout_kernel_vec", us, NULL, 0                                             \
     }
-static const struct op slow_index[] = {PUT(2000)};
-static const struct op quick_index[] = {PUT(150)};
+static const struct op slow_dropout[] = {DROP(2000)};
+static const struct op quick_dropout[] = {DROP(150)};
+
+/* 1024 rows in tiles of 128, columns in tiles of 192: 22 × 8 of 132 are 1.3 waves; 16 × 8 in tiles of 256 fill one. */
+#define TILED(columns, tile, us)                                                                                       \
+    {                                                                                                                  \
+        "aten::mm", "[[1024, 8192], [8192, " #columns "]]", TWO(BF16), "[[8192, 1], [" #columns ", 1]]",               \
+            "nvjet_sm90_tst_" tile "_64x5_1x2_h_bz_coopB_NNT", us, NULL, 0                                             \
+    }
+static const struct op two_waves[] = {TILED(4160, "192x128", 200)};
+static const struct op one_wave[] = {TILED(4096, "256x128", 110)};
 
 static const struct op slow_product[] = {HALF,
                                          HALF,
@@ -301,14 +309,23 @@ static const struct pair {
     const struct op *better;
     size_t better_count;
 } pairs[] = {
-    PAIR("precision=tf32", plain_product, tf32_product), PAIR("precision=bf16", tf32_product, half_product),
-    PAIR("precision=bf16", plain_product, half_product), PAIR("precision=fp8", half_product, alone),
-    PAIR("alignment", odd_vocabulary, even_vocabulary),  PAIR("recompute", computed_again, computed_once),
-    PAIR("attention", written_out, products_apart),      PAIR("casts=copies", there_and_back, only_there),
-    PAIR("casts=logits", wide_logits, narrow_logits),    PAIR("layout", nchw, nhwc),
-    PAIR("optimizer", for_each, fused_update),           PAIR("embedding", whole_table, small_table),
-    PAIR("small_kernels=batching", looped, thrice),      PAIR("fusion", chain, alone),
-    PAIR("library=indexing", slow_index, quick_index),   PAIR("library=slow", slow_product, half_product),
+    PAIR("precision=tf32", plain_product, tf32_product),
+    PAIR("precision=bf16", tf32_product, half_product),
+    PAIR("precision=bf16", plain_product, half_product),
+    PAIR("precision=fp8", half_product, alone),
+    PAIR("alignment", odd_vocabulary, even_vocabulary),
+    PAIR("recompute", computed_again, computed_once),
+    PAIR("attention", written_out, products_apart),
+    PAIR("casts=copies", there_and_back, only_there),
+    PAIR("casts=logits", wide_logits, narrow_logits),
+    PAIR("layout", nchw, nhwc),
+    PAIR("optimizer", for_each, fused_update),
+    PAIR("embedding", whole_table, small_table),
+    PAIR("small_kernels=batching", looped, thrice),
+    PAIR("fusion", chain, alone),
+    PAIR("library=indexing", slow_dropout, quick_dropout),
+    PAIR("small_kernels=waves", two_waves, one_wave),
+    PAIR("library=slow", slow_product, half_product),
 };
 
 static void found_where_true_alone(void **state) {
