@@ -1,6 +1,6 @@
 // The page of runs: one, or several side by side.
 import { brief, element, known, ms, percent, spaced } from "./words.js";
-import { bandwidth, figures, flatten, histogram, lines, losses, note, pair, roofline, section, settingsTables, sign, sizesTable, stack } from "./sections.js";
+import { bandwidth, differences, figures, flatten, histogram, lines, losses, note, pair, roofline, section, settingsTables, sign, sizesTable, stack } from "./sections.js";
 import { chart } from "./charts.js";
 import { table } from "./tables.js";
 import { timeline } from "./timeline.js";
@@ -77,10 +77,11 @@ const configurationOf = (run) => {
   try { return new Map(flatten(JSON.parse(run.configuration))); } catch { return null; }
 };
 
-function configuration(runs) {
-  const all = runs.map(configurationOf);
-  if (!all.some(Boolean)) return [note("The run directories hold no config.json.")];
-  return settingsTables("Configuration", runs.map((run) => run.label), all);
+// Configuration and environment of each run.
+function configuration(runs, results) {
+  const all = runs.map((run, i) => new Map([...configurationOf(run) ?? [], ...Object.entries(results[i].environment ?? {})]));
+  if (!all.some((one) => one.size)) return [note("The run directories hold no config.json.")];
+  return settingsTables("Configuration and environment", runs.map((run) => run.label), all);
 }
 
 // ---- several ----
@@ -101,7 +102,7 @@ function comparison(data, labels) {
         tip: (key) => { const row = one.metrics[key];
           return `p = ${brief(row.p_value)}; difference ${brief(row.ci[0])} to ${brief(row.ci[1])}; equal runs differ by ${percent(row.between_runs_percent / 100)}`; } },
     ])];
-  return section("comparison", "Comparison", ...comparisons.flatMap((one) => [element("p", { class: "headline" }, one.largest_change),
+  return section("comparison", "Comparison", ...comparisons.flatMap((one) => [differences(one), element("p", { class: "headline" }, one.largest_change),
     one.between_runs ? note(one.between_runs) : null]), table("Figures side by side", columns, Object.keys(comparisons[0].metrics)),
     stack("Where a step goes", labels.map((label) => ({ name: label, parts: causes(results.labels[label]) }))));
 }
@@ -140,7 +141,7 @@ export function runPage(data) {
       })),
       section("ranks", "Ranks", ...each((label, result) => [several ? element("h3", {}, label) : null, skew(result), ranksTable(result)])),
       section("clocks", "Clocks and power", ...(clocks.some(Boolean) ? [pair(...clocks)] : [note(results[0].clocks_reason ?? "Not measured.")])),
-      section("configuration", "Configuration", ...configuration(data.runs)),
+      section("configuration", "Configuration", ...configuration(data.runs, results)),
     ],
   };
 }

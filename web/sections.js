@@ -102,6 +102,10 @@ export function settingsTables(caption, labels, maps) {
   return [labels.length > 1 ? (different.length ? table("What differs", columns, different) : note("Nothing differs.")) : null, table(caption, columns, keys)];
 }
 
+// What else differs between two sides, before any figure.
+export const differences = ({ differences: rows = [] }) => (rows.length ? note(`Different: ${rows.slice(0, 8).map((row) =>
+  `${row.key.replace(/^environment\./, "")} is ${row.candidate ?? "not set"}, was ${row.reference ?? "not set"}`).join("; ")}${rows.length > 8 ? "; …" : "."}`) : null);
+
 // ---- roofline ----
 
 const classRows = (roofline) => Object.entries(roofline?.classes ?? {}).map(([name, row]) => ({ name, ...row }));

@@ -1,6 +1,6 @@
 // The pages of recordings: `aorta trace analyze --html`, and `compare --html`.
 import { brief, bytes, element, known, ms, percent, shortName, spaced } from "./words.js";
-import { bandwidth, figures, lines, losses, note, pair, roofline, section, settingsTables, sign, stack } from "./sections.js";
+import { bandwidth, differences, figures, lines, losses, note, pair, roofline, section, settingsTables, sign, stack } from "./sections.js";
 import { chart, tip } from "./charts.js";
 import { dataTable, table } from "./tables.js";
 import { timeline } from "./timeline.js";
@@ -149,7 +149,7 @@ export function traceComparisonPage(data) {
   return {
     title: labels.join(", "), subtitle: `${labels.length} recordings side by side, in ms per ${results.per}`,
     sections: [
-      section("comparison", "Comparison", ...results.tests.map((test) => element("p", { class: "headline" }, test.largest_change)), unsure ? note(`No p: ${unsure}.`) : null,
+      section("comparison", "Comparison", ...results.tests.flatMap((test) => [differences(test), element("p", { class: "headline" }, test.largest_change)]), unsure ? note(`No p: ${unsure}.`) : null,
         changeChart("timeline", results.timeline, labels, results.per), comparedTable("timeline", results.timeline, labels),
         stack(`Devices: work and idle time, ms per ${results.per}`, recordings.map((one, i) => ({ name: labels[i], parts: part(one, i, {
           compute: (all) => sum(all, "compute_ms") - sum(all, "overlap_ms"), "hidden communication": (all) => sum(all, "overlap_ms"), "exposed communication": (all) => sum(all, "exposed_comm_ms"),

@@ -2,6 +2,7 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "device/environment.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +40,7 @@ const struct aorta_command_group aorta_cli_program = {
 
 static aorta_status dispatch(int argc, char **argv) {
     if (strcmp(argv[1], "--version") != 0) return aorta_cli_group_run(&aorta_cli_program, argc, argv);
-    printf("aorta %s\n", AORTA_VERSION);
+    printf("aorta %s\n", aorta_version);
     return NULL;
 }
 

@@ -4,6 +4,7 @@
 #include "cli/info_gpu.h"
 #include "comm/comm.h"
 #include "device/device.h"
+#include "device/environment.h"
 #include "job/ranks.h"
 #include "ops/gemm.h"
 #include "report/page.h"
@@ -101,47 +102,15 @@ static void release(struct information *info) {
     free(info);
 }
 
-/* Variables that change what is measured. A name that ends in '_' stands for all that begin with it. */
+/* Variables that change what is measured, and those that make a process a rank. */
 static bool matters(const char *variable) {
-    static const char *const names[] = {
-        "CUDA_VISIBLE_DEVICES",
-        "CUDA_DEVICE_MAX_CONNECTIONS",
-        "CUDA_LAUNCH_BLOCKING",
-        "HIP_VISIBLE_DEVICES",
-        "ROCR_VISIBLE_DEVICES",
-        "GPU_MAX_HW_QUEUES",
-        "HSA_",
-        "NCCL_",
-        "RCCL_",
-        "OMP_",
-        "OPENBLAS_",
-        "ONEDNN_",
-        "DNNL_",
-        "MKL_",
-        "RANK",
-        "WORLD_SIZE",
-        "LOCAL_RANK",
-        "LOCAL_WORLD_SIZE",
-        "MASTER_ADDR",
-        "MASTER_PORT",
-        "OMPI_COMM_WORLD_",
-        "OMPI_MCA_",
-        "PMI_RANK",
-        "PMI_SIZE",
-        "SLURM_PROCID",
-        "SLURM_NTASKS",
-        "SLURM_LOCALID",
-        "MALLOC_",
-        "LD_PRELOAD",
-        "AORTA_",
-    };
-    size_t length = strcspn(variable, "=");
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t name_length = strlen(names[i]);
-        bool prefix = names[i][name_length - 1] == '_';
-        if (strncmp(variable, names[i], name_length) == 0 && (prefix || length == name_length)) return true;
-    }
-    return false;
+    static const char *const launchers[] = {"RANK=",          "WORLD_SIZE=",  "LOCAL_RANK=",      "LOCAL_WORLD_SIZE=",
+                                            "MASTER_ADDR=",   "MASTER_PORT=", "OMPI_COMM_WORLD_", "OMPI_MCA_",
+                                            "PMI_RANK=",      "PMI_SIZE=",    "SLURM_PROCID=",    "SLURM_NTASKS=",
+                                            "SLURM_LOCALID=", "AORTA_"};
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
+        if (strncmp(variable, launchers[i], strlen(launchers[i])) == 0) return true;
+    return aorta_environment_matters(variable);
 }
 
 /* ---- as text ---- */
@@ -199,7 +168,7 @@ static void print_missing(const struct information *info) {
 }
 
 static void print_text(const struct information *info) {
-    printf("aorta %s\n", AORTA_VERSION);
+    printf("aorta %s (%s)\n", aorta_version, aorta_commit);
     print_device(info);
     info_gpu_print_devices(&info->gpu);
     printf("Libraries\n");
@@ -301,7 +270,8 @@ static aorta_status print_json(const struct information *info) {
     aorta_json_begin(&json, &text, 2);
     aorta_json_object(&json);
     aorta_json_key_int(&json, "schema_version", 2);
-    aorta_json_key_string(&json, "version", AORTA_VERSION);
+    aorta_json_key_string(&json, "version", aorta_version);
+    aorta_json_key_string(&json, "commit", aorta_commit);
     write_devices(info, &json);
     write_libraries(info, &json);
     write_tools(info, &json);

@@ -2,6 +2,7 @@
 #include "base/directory_lock.h"
 #include "base/files.h"
 #include "cli/cli.h"
+#include "device/environment.h"
 #include "report/page.h"
 #include "sparse/options.h"
 #include "sweep/compare.h"
@@ -39,7 +40,8 @@ static const struct aorta_choice objectives[] = {{"auto", OBJECTIVE_AUTO},
                                                  {"exposed_comm_ms", AORTA_SWEEP_EXPOSED_COMM_MS},
                                                  {"throughput", AORTA_SWEEP_THROUGHPUT},
                                                  {NULL, 0}};
-static const char *const files[] = {"trials.jsonl", "sweep.json", "best.yaml", "best.env", "trials/*", NULL};
+static const char *const files[] = {"trials.jsonl", "environment.json", "sweep.json", "best.yaml",
+                                    "best.env",     "trials/*",         NULL};
 static const struct aorta_option options[] = {
     {"config", AORTA_OPTION_STRING, AT(config), "null", .nullable = true, .letter = 'c', .argument = "FILE",
      .path = AORTA_PATH_READ, .help = "configuration of aorta train that the knobs change"},
@@ -255,7 +257,8 @@ static aorta_status run_job(const struct aorta_sweep_job *job, const struct swee
     struct aorta_trials trials = {0};
     int interrupted = 0;
     AORTA_TRY(aorta_directory_lock(job->output, "--output", &lock));
-    aorta_status status = aorta_sweep_run(job, &trials, &interrupted);
+    aorta_status status = aorta_environment_of_host_save(job->output);
+    if (!status) status = aorta_sweep_run(job, &trials, &interrupted);
     if (!status && trials.count) status = conclude(job, &trials, values);
     if (!status && interrupted)
         status = AORTA_ERROR(AORTA_INTERRUPTED, "interrupted by %s after %s; --resume goes on", strsignal(interrupted),
@@ -310,7 +313,7 @@ static aorta_status compare(const struct sweep_values *values) {
     if (!status && values->by) status = aorta_sweep_side_halves(&whole, values->by, sides);
     if (!status) status = aorta_sweep_compare(sides, &comparison);
     if (!status) status = write_comparison(values, sides, &comparison);
-    free(comparison.common);
+    aorta_sweep_comparison_free(&comparison);
     for (int i = 0; i < 2; i++) aorta_sweep_side_close(&sides[i]);
     aorta_sweep_side_close(&whole);
     return status;

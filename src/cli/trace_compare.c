@@ -50,7 +50,8 @@ static const struct aorta_cli_syntax syntax = {
 struct recordings {
     struct aorta_recorded *items;
     struct aorta_trace_compare_input *inputs;
-    size_t count; /* of those that are analysed */
+    struct aorta_differences *differences; /* of each from the first */
+    size_t count;                          /* of those that are analysed */
 };
 
 static aorta_status read_one(struct recordings *r, const char *path, const struct aorta_trace_options *options) {
@@ -58,12 +59,13 @@ static aorta_status read_one(struct recordings *r, const char *path, const struc
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     AORTA_TRY(aorta_annotate(aorta_recorded_open(&path, 1, options, NULL, &log, &r->items[i]), "%s", path));
     r->inputs[r->count++] = (struct aorta_trace_compare_input){path, r->items[i].analysis};
-    return NULL;
+    return i ? aorta_recorded_differences(&r->items[0], &r->items[i], &r->differences[i]) : NULL;
 }
 
-static aorta_status write_page(const struct aorta_trace_comparison *comparison, double threshold, const char *path) {
+static aorta_status write_page(const struct aorta_trace_comparison *comparison,
+                               const struct aorta_differences *differences, double threshold, const char *path) {
     struct aorta_text page = {0};
-    aorta_status status = aorta_trace_comparison_html(comparison, threshold, &page);
+    aorta_status status = aorta_trace_comparison_html(comparison, differences, threshold, &page);
     if (!status) status = aorta_file_replace(path, page.data, page.length);
     aorta_text_free(&page);
     return status;
@@ -75,12 +77,12 @@ static aorta_status show(const struct compare_arguments *arguments, const struct
     struct aorta_text text = {0};
     AORTA_TRY(aorta_trace_compare(r->inputs, r->count, &comparison));
     if (arguments->to.json) {
-        aorta_trace_comparison_json(&comparison, threshold, &text);
+        aorta_trace_comparison_json(&comparison, r->differences, threshold, &text);
     } else {
-        aorta_trace_comparison_text(&comparison, threshold, aorta_terminal_width(stdout), &text);
+        aorta_trace_comparison_text(&comparison, r->differences, threshold, aorta_terminal_width(stdout), &text);
     }
     aorta_status status = aorta_text_check(&text);
-    if (!status && arguments->to.html) status = write_page(&comparison, threshold, arguments->to.html);
+    if (!status && arguments->to.html) status = write_page(&comparison, r->differences, threshold, arguments->to.html);
     if (!status && arguments->to.csv) status = aorta_trace_comparison_csv(&comparison, arguments->to.csv);
     if (!status) status = aorta_cli_print_beside(arguments->to.html, text.data);
     for (size_t i = 1; i < r->count && !status && !isnan(threshold); i++)
@@ -98,14 +100,18 @@ static aorta_status compare(const struct aorta_cli_line *line, void *values) {
     size_t count = (size_t)line->operand_count;
     if (count < 2) return AORTA_ERROR(AORTA_USAGE, "give a base and at least one test to compare with it");
     AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
-    struct recordings r = {calloc(count, sizeof *r.items), calloc(count, sizeof *r.inputs), 0};
+    struct recordings r = {calloc(count, sizeof *r.items), calloc(count, sizeof *r.inputs),
+                           calloc(count, sizeof *r.differences), 0};
     struct aorta_kernel_patterns *patterns = NULL;
-    aorta_status status = r.items && r.inputs ? aorta_cli_comm_patterns(&arguments->patterns, &patterns)
-                                              : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recordings", count);
+    aorta_status status = r.items && r.inputs && r.differences
+                              ? aorta_cli_comm_patterns(&arguments->patterns, &patterns)
+                              : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recordings", count);
     const struct aorta_trace_options options = {.recover = arguments->recover, .patterns = patterns};
     for (size_t i = 0; i < count && !status; i++) status = read_one(&r, line->operands[i], &options);
     if (!status) status = show(arguments, &r);
     for (size_t i = 0; i < count && r.items; i++) aorta_recorded_free(&r.items[i]);
+    for (size_t i = 0; i < count && r.differences; i++) aorta_differences_free(&r.differences[i]);
+    free(r.differences);
     free(r.items);
     free(r.inputs);
     aorta_kernel_patterns_free(patterns);

@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/lines.h"
+#include "device/environment.h"
 #include "formats/open.h"
 #include "job/mpirun.h"
 #include "record/inject/settings.h"
@@ -32,7 +33,7 @@ static const struct aorta_choice levels[] = {{"kernels", AORTA_INJECT_KERNELS},
                                              {"kernels,launches", AORTA_INJECT_LAUNCHES},
                                              {"all", AORTA_INJECT_ALL},
                                              {NULL, 0}};
-static const char *const files[] = {"analysis.json", "*.spool", NULL};
+static const char *const files[] = {"analysis.json", "environment.json", "*.spool", NULL};
 static const struct aorta_option rows[] = {
     AORTA_CLI_CSV_OPTION(AT(csv)),
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "DIR",
@@ -209,6 +210,7 @@ static aorta_status show(const struct aorta_trace_run_arguments *arguments, stru
             path ? aorta_file_replace(path, json.data, json.length) : AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
         free(path);
     }
+    if (!status && arguments->output) status = aorta_environment_of_host_save(arguments->output);
     if (!status && arguments->json) status = aorta_cli_print(json.data);
     if (!status && !arguments->json && text.data) fputs(text.data, stderr);
     aorta_text_free(&text);

@@ -29,6 +29,8 @@ struct aorta_comm_backend {
     aorta_status (*split)(struct aorta_comm *parent, const int *ranks, int count, struct aorta_comm *comm);
     void (*close)(struct aorta_comm *comm);
     aorta_status (*enqueue)(struct aorta_comm *comm, struct aorta_stream *stream, const struct aorta_comm_call *call);
+    /* NULL: no library. At most `capacity` bytes, with the NUL. */
+    void (*version)(struct aorta_comm *comm, char *text, size_t capacity);
     /* NULL: not available. */
     aorta_status (*alloc)(struct aorta_comm *const *comms, int count, size_t bytes, const char *what, void **memory);
 };

@@ -189,6 +189,13 @@ const char *aorta_comm_backend(const struct aorta_comm *comm) {
     return comm->backend->name;
 }
 
+const char *aorta_comm_version(struct aorta_comm *comm, char *text, size_t capacity) {
+    char version[256] = "";
+    if (comm->backend->version) comm->backend->version(comm, version, sizeof version);
+    snprintf(text, capacity, "%s%s%s", comm->backend->name, *version ? " " : "", version);
+    return text;
+}
+
 bool aorta_comm_simulated(const struct aorta_comm *comm) {
     return comm->backend->simulated;
 }

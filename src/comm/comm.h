@@ -74,7 +74,10 @@ _Noreturn void aorta_comm_abort(struct aorta_comm *comm, int exit_code);
 int aorta_comm_rank(const struct aorta_comm *comm);
 int aorta_comm_size(const struct aorta_comm *comm);
 const char *aorta_comm_backend(const struct aorta_comm *comm); /* "local", "mpi", "nccl" */
-bool aorta_comm_simulated(const struct aorta_comm *comm);      /* true for "local" */
+/* The library behind the backend with its version, "nccl 2.27.3"; `text` receives at most `capacity` bytes and is
+ * returned. */
+const char *aorta_comm_version(struct aorta_comm *comm, char *text, size_t capacity);
+bool aorta_comm_simulated(const struct aorta_comm *comm); /* true for "local" */
 /* Something the user should know about the choice of backend ("gloo means mpi here"), for the caller to log; NULL:
  * nothing. Static. */
 const char *aorta_comm_note(const struct aorta_comm *comm);

@@ -310,6 +310,11 @@ static aorta_status mpi_enqueue(struct aorta_comm *comm, struct aorta_stream *st
     return aorta_launch(stream, &kernels[call->kind], &arguments, sizeof arguments);
 }
 
+static void mpi_version(struct aorta_comm *comm, char *text, size_t capacity) {
+    (void)comm;
+    aorta_comm_mpi_version(text, capacity);
+}
+
 const struct aorta_comm_backend aorta_comm_mpi = {
     .name = "mpi",
     .simulated = false,
@@ -317,4 +322,5 @@ const struct aorta_comm_backend aorta_comm_mpi = {
     .split = mpi_split,
     .close = mpi_close,
     .enqueue = mpi_enqueue,
+    .version = mpi_version,
 };

@@ -3,6 +3,7 @@
 
 #include "device/gpu.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- domains ---- */
@@ -217,6 +218,16 @@ static void nccl_close(struct aorta_comm *comm) {
     group_close(comm->state);
 }
 
+/* 22703 is 2.27.3. */
+static void nccl_version(struct aorta_comm *comm, char *text, size_t capacity) {
+    struct nccl_library *library;
+    int version = 0;
+    aorta_status status = nccl_library_of(comm->device, &library);
+    if (!status && library->api.version(&version) == NCCL_SUCCESS)
+        snprintf(text, capacity, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+    aorta_status_free(status);
+}
+
 const struct aorta_comm_backend aorta_comm_nccl = {
     .name = "nccl",
     .simulated = false,
@@ -224,5 +235,6 @@ const struct aorta_comm_backend aorta_comm_nccl = {
     .split = nccl_split,
     .close = nccl_close,
     .enqueue = nccl_enqueue,
+    .version = nccl_version,
     .alloc = nccl_alloc,
 };

@@ -48,7 +48,6 @@ static bool is_ignored(const char *key) {
                                           "streams",
                                           "output",
                                           "profile_dir",
-                                          "hostname",
                                           "pid",
                                           "memory_gb",
                                           "total_memory_gb"};

@@ -74,12 +74,13 @@ void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, st
     }
     aorta_text_printf(text, "baseline %s, test %s: time of an iteration, median\n\n", comparison->baseline->path,
                       comparison->test->path);
+    for (size_t i = 0; i < comparison->warning_count; i++)
+        aorta_text_printf(text, "warning: %s\n", comparison->warnings[i]);
+    if (comparison->warning_count) aorta_text_puts(text, "\n");
     aorta_text_printf(text, "%-*s %7s  %11s  %11s  %8s  %-18s %s\n", width, "workload", "streams", "baseline ms",
                       "test ms", "change", "interval, percent", "verdict");
     for (size_t i = 0; i < comparison->pair_count; i++) say_pair(&comparison->pairs[i], width, text);
     aorta_text_puts(text, "\n");
-    for (size_t i = 0; i < comparison->warning_count; i++)
-        aorta_text_printf(text, "warning: %s\n", comparison->warnings[i]);
     say_largest(comparison, text);
     aorta_text_puts(text, "\n");
     const size_t *changes = comparison->changes;

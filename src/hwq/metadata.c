@@ -1,11 +1,11 @@
 /* The metadata of a result: settings, device, environment, the workload's own options. */
+#include "device/environment.h"
 #include "device/gpu.h"
 #include "device/inventory.h"
 #include "hwq/run.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/utsname.h>
+#include <string.h>
 
 static aorta_status add_config(const struct aorta_hwq_run *run, const struct aorta_hwq *hwq,
                                struct aorta_hwq_result *result) {
@@ -47,18 +47,22 @@ static aorta_status add_device(const struct aorta_hwq *hwq, struct aorta_hwq_res
     return status;
 }
 
-static aorta_status add_environment(struct aorta_hwq_result *result) {
-    static const char *const variables[] = {
-        "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
-        "GPU_MAX_HW_QUEUES",           "CUDA_LAUNCH_BLOCKING", "NCCL_MAX_CTAS",       "NCCL_MIN_CTAS"};
-    struct utsname names;
-    if (uname(&names) == 0) {
-        AORTA_TRY(aorta_hwq_metadata_string(result, "environment", "hostname", names.nodename));
-        AORTA_TRY(aorta_hwq_metadata_string(result, "environment", "kernel", names.release));
+static aorta_status add_environment(const struct aorta_hwq_run *run, const struct aorta_hwq *hwq,
+                                    struct aorta_hwq_result *result) {
+    struct aorta_environment environment;
+    char version[256];
+    AORTA_TRY(aorta_environment_take(hwq->device, &environment));
+    aorta_status status = NULL;
+    if (run->world)
+        status = aorta_environment_add(&environment, "software", "collectives",
+                                       aorta_comm_version(run->world, version, sizeof version));
+    for (size_t i = 0; !status && i < environment.count; i++) {
+        const struct aorta_environment_item *item = &environment.items[i];
+        if (strcmp(item->section, "device") != 0) /* device_info has it */
+            status = aorta_hwq_metadata_string(result, item->section, item->key, item->value);
     }
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
-        AORTA_TRY(aorta_hwq_metadata_string(result, "environment", variables[i], getenv(variables[i])));
-    return NULL;
+    aorta_environment_free(&environment);
+    return status;
 }
 
 static aorta_status add_option(struct aorta_hwq_result *result, const struct aorta_option *option, const char *values) {
@@ -85,7 +89,7 @@ aorta_status aorta_hwq_metadata_fill(const struct aorta_hwq_run *run, const stru
     const struct aorta_hwq_workload *w = run->workload;
     AORTA_TRY(add_config(run, hwq, result));
     AORTA_TRY(add_device(hwq, result));
-    AORTA_TRY(add_environment(result));
+    AORTA_TRY(add_environment(run, hwq, result));
     for (size_t i = 0; i < w->option_count; i++) AORTA_TRY(add_option(result, &w->options[i], run->options));
     for (int s = 0; s < hwq->stream_count; s++) {
         const char *role = aorta_hwq_role(hwq, w, s);

@@ -119,8 +119,8 @@ static void put_chance(const struct aorta_trace_comparison *c, size_t input, str
     aorta_text_puts(out, "\n");
 }
 
-void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, double threshold, int width,
-                                 struct aorta_text *out) {
+void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, const struct aorta_differences *differences,
+                                 double threshold, int width, struct aorta_text *out) {
     const int columns = width ? NAME_WIDTH : 0;
     for (size_t i = 0; i < c->input_count; i++) {
         aorta_text_printf(out, "%s%s: %s", i ? "test " : "base ", c->inputs[i].label,
@@ -129,6 +129,7 @@ void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, double 
         aorta_text_puts(out, "\n");
     }
     for (size_t i = 1; i < c->input_count; i++) {
+        aorta_differences_text(&differences[i], out);
         put_largest(c, i, out);
         aorta_text_puts(out, "\n");
         put_chance(c, i, out);
@@ -255,7 +256,7 @@ static void put_json_section(struct aorta_json *json, const struct aorta_trace_c
 }
 
 static void put_json_input(struct aorta_json *json, const struct aorta_trace_comparison *c, size_t i,
-                           double threshold) {
+                           const struct aorta_differences *differences, double threshold) {
     aorta_json_object(json);
     aorta_json_key_string(json, "path", c->inputs[i].label);
     aorta_json_key_int(json, "ranks", (int64_t)c->inputs[i].analysis->rank_count);
@@ -270,13 +271,15 @@ static void put_json_input(struct aorta_json *json, const struct aorta_trace_com
         aorta_json_key_string(json, "largest_change", largest.data);
         json->out->failed |= largest.failed;
         aorta_text_free(&largest);
+        aorta_differences_json(&differences[i], json);
         if (c->stepped && c->row_count) aorta_compare_between_json(&c->rows[0].values[i].compared, json);
     }
     if (i && !isnan(threshold)) aorta_json_key_bool(json, "regression", aorta_trace_regressed(c, i, threshold));
     aorta_json_object_end(json);
 }
 
-void aorta_trace_comparison_json(const struct aorta_trace_comparison *c, double threshold, struct aorta_text *out) {
+void aorta_trace_comparison_json(const struct aorta_trace_comparison *c, const struct aorta_differences *differences,
+                                 double threshold, struct aorta_text *out) {
     struct aorta_json json;
     aorta_json_begin(&json, out, 2);
     aorta_json_object(&json);
@@ -284,9 +287,9 @@ void aorta_trace_comparison_json(const struct aorta_trace_comparison *c, double 
     aorta_json_key_string(&json, "per", c->stepped ? "step and rank" : "recording and rank");
     aorta_json_key_double(&json, "threshold", threshold);
     aorta_json_key(&json, "base");
-    put_json_input(&json, c, 0, threshold);
+    put_json_input(&json, c, 0, differences, threshold);
     aorta_json_key_array(&json, "tests");
-    for (size_t i = 1; i < c->input_count; i++) put_json_input(&json, c, i, threshold);
+    for (size_t i = 1; i < c->input_count; i++) put_json_input(&json, c, i, differences, threshold);
     aorta_json_array_end(&json);
     for (int section = 0; section < AORTA_SECTION_COUNT; section++)
         put_json_section(&json, c, (enum aorta_trace_section)section);

@@ -85,6 +85,23 @@ aorta_status aorta_run_compare(const struct aorta_labelled *run, const struct ao
                    (const struct aorta_metric *[]){reference, candidate}, NULL, comparison);
 }
 
+/* ---- what else differs ---- */
+
+aorta_status aorta_labelled_differences(const struct aorta_labelled *reference, const struct aorta_labelled *candidate,
+                                        struct aorta_differences *differences) {
+    static const double alike = 0.03; /* clocks: the time of kernels depends on them */
+    const double before = reference->clocks[reference->lowest_clock].mhz.p50,
+                 after = candidate->clocks[candidate->lowest_clock].mhz.p50;
+    AORTA_TRY(aorta_differences_add(differences, &reference->settings, &candidate->settings));
+    AORTA_TRY(aorta_differences_add(differences, &reference->environment, &candidate->environment));
+    if (!(fabs(after / before - 1) > alike)) return NULL; /* nor where one is not known */
+    struct aorta_setting clocks[] = {{"device.clock_mhz", aorta_arena_printf(&differences->arena, "%.0f", before)},
+                                     {"device.clock_mhz", aorta_arena_printf(&differences->arena, "%.0f", after)}};
+    if (!clocks[0].value || !clocks[1].value) return AORTA_ERROR(AORTA_MEMORY, "no memory for a clock");
+    return aorta_differences_add(differences, &(struct aorta_settings){&clocks[0], 1},
+                                 &(struct aorta_settings){&clocks[1], 1});
+}
+
 /* ---- all figures ---- */
 
 enum { MOST_METRICS = 32 };
@@ -153,8 +170,13 @@ static const char repeated[] = "--log-dir of one --label";
 aorta_status aorta_label_comparison_text(const struct aorta_label *reference, const struct aorta_label *candidate,
                                          struct aorta_text *out) {
     struct figures figures;
+    struct aorta_differences differences = {0};
     AORTA_TRY(compare_all(reference, candidate, &figures));
     const struct aorta_comparison *step = &figures.compared[0];
+    aorta_status status = aorta_labelled_differences(reference->runs, candidate->runs, &differences);
+    if (!status) aorta_differences_text(&differences, out);
+    aorta_differences_free(&differences);
+    if (status) return status;
     aorta_text_printf(out, "%s against %s: step %.3f ms against %.3f ms (%+.1f%%), ", candidate->runs->run.label,
                       reference->runs->run.label, step->value[1], step->value[0], percent_of(step));
     aorta_compare_chance(step, "step", out);
@@ -199,11 +221,16 @@ aorta_status aorta_label_comparison_json(const struct aorta_label *reference, co
                                          struct aorta_json *json) {
     struct figures figures;
     struct aorta_text sentence = {0};
+    struct aorta_differences differences = {0};
     AORTA_TRY(compare_all(reference, candidate, &figures));
-    put_largest(&figures, &sentence);
     aorta_json_object(json);
     aorta_json_key_string(json, "reference", reference->runs->run.label);
     aorta_json_key_string(json, "candidate", candidate->runs->run.label);
+    aorta_status status = aorta_labelled_differences(reference->runs, candidate->runs, &differences);
+    if (!status) aorta_differences_json(&differences, json);
+    aorta_differences_free(&differences);
+    if (status) return status;
+    put_largest(&figures, &sentence);
     aorta_json_key_int(json, "reference_runs", (int64_t)reference->count);
     aorta_json_key_int(json, "candidate_runs", (int64_t)candidate->count);
     aorta_summary_ratios(reference->runs, candidate->runs, json);

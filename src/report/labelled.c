@@ -127,20 +127,23 @@ static aorta_status analyse(const struct aorta_run *run, const struct aorta_trac
     return NULL;
 }
 
+static aorta_status read_settings(struct aorta_run *run, struct aorta_labelled *labelled) {
+    AORTA_TRY(aorta_settings_read(run->directory, run->device, &run->arena, &labelled->settings));
+    return aorta_settings_environment(run->directory, &run->arena, &labelled->environment);
+}
+
 /* The run, still the caller's, is borrowed by all else. */
 static aorta_status make(struct aorta_run *run, const struct aorta_trace_analysis_options *options,
                          struct aorta_labelled *labelled) {
-    struct aorta_settings settings;
     labelled->by_kernels = all_traced(run);
     if (labelled->by_kernels) swap_views(run);
     AORTA_TRY(aorta_annotate(analyse(run, options, labelled), "%s", run->directory));
-    AORTA_TRY(
-        aorta_annotate(aorta_settings_read(run->directory, run->device, &run->arena, &settings), "%s", run->directory));
+    AORTA_TRY(aorta_annotate(read_settings(run, labelled), "%s", run->directory));
     labelled->run = *run;
     AORTA_TRY(find_measured(labelled));
     count_records(labelled);
     AORTA_TRY(aorta_labelled_clocks(labelled));
-    return aorta_advise(&labelled->verdict, &settings); /* clocks matter to it */
+    return aorta_advise(&labelled->verdict, &labelled->settings); /* clocks matter to it */
 }
 
 static void free_but_run(struct aorta_labelled *labelled) {

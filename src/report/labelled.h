@@ -5,6 +5,7 @@
 #include "formats/measured.h"
 #include "measure/clocks.h"
 #include "report/run.h"
+#include "report/settings.h"
 
 /* The steps of a rank that count: run.steps[first .. first + count). */
 struct aorta_measured {
@@ -33,6 +34,7 @@ struct aorta_labelled {
     struct aorta_clocks *clocks;     /* one for each of run.ranks */
     size_t lowest_clock;             /* the rank in it whose clock is the lowest, as a share of its maximum */
     struct aorta_records records;
+    struct aorta_settings settings, environment; /* in the run's arena; none: its directory has no such file */
 };
 
 /* Takes over *run on success. */

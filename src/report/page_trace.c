@@ -179,13 +179,14 @@ static aorta_status write_recording(const struct aorta_trace_compare_input *inpu
     return status;
 }
 
-aorta_status aorta_trace_comparison_html(const struct aorta_trace_comparison *comparison, double threshold,
+aorta_status aorta_trace_comparison_html(const struct aorta_trace_comparison *comparison,
+                                         const struct aorta_differences *differences, double threshold,
                                          struct aorta_text *out) {
     struct aorta_text data = {0}, results = {0};
     struct aorta_json json;
     aorta_status status = NULL;
     struct aorta_intern names = {0};
-    aorta_trace_comparison_json(comparison, threshold, &results);
+    aorta_trace_comparison_json(comparison, differences, threshold, &results);
     begin("trace_comparison", &data, &json);
     for (size_t i = 0; i < comparison->input_count && !status; i++)
         status = add_names(comparison->inputs[i].analysis, &names);

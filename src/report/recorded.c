@@ -1,4 +1,5 @@
 #include "report/recorded.h"
+#include "report/comparison.h"
 
 static aorta_status check_reading(const struct aorta_trace_options *reading, const char *directory) {
     const char *option = reading->recover      ? "--recover"
@@ -32,7 +33,9 @@ static aorta_status open_traces(const char *const *paths, size_t count, const st
     AORTA_TRY(aorta_trace_open_inputs(paths, count, reading, &recorded->traces));
     AORTA_TRY(aorta_trace_analyze(&recorded->traces, options, &recorded->of_traces));
     recorded->analysis = &recorded->of_traces;
-    return NULL;
+    if (count != 1) return NULL;
+    return aorta_annotate(aorta_settings_environment(paths[0], &recorded->arena, &recorded->environment), "%s",
+                          paths[0]);
 }
 
 aorta_status aorta_recorded_open(const char *const *paths, size_t count, const struct aorta_trace_options *reading,
@@ -55,7 +58,16 @@ aorta_status aorta_recorded_evaluate(struct aorta_recorded *recorded) {
     return NULL;
 }
 
+aorta_status aorta_recorded_differences(const struct aorta_recorded *reference, const struct aorta_recorded *candidate,
+                                        struct aorta_differences *differences) {
+    if (reference->is_run && candidate->is_run)
+        return aorta_labelled_differences(&reference->run, &candidate->run, differences);
+    return aorta_differences_add(differences, reference->is_run ? &reference->run.environment : &reference->environment,
+                                 candidate->is_run ? &candidate->run.environment : &candidate->environment);
+}
+
 void aorta_recorded_free(struct aorta_recorded *recorded) {
+    aorta_arena_free(&recorded->arena);
     aorta_verdict_free(&recorded->own);
     aorta_trace_analysis_free(&recorded->of_traces);
     aorta_trace_list_free(&recorded->traces);

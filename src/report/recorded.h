@@ -14,7 +14,9 @@ struct aorta_recorded {
     bool is_run;
     struct aorta_trace_list traces;
     struct aorta_trace_analysis of_traces;
-    struct aorta_verdict own; /* of traces */
+    struct aorta_verdict own;          /* of traces */
+    struct aorta_settings environment; /* of traces in a folder with environment.json */
+    struct aorta_arena arena;          /* of that */
 };
 
 /* `reading` is for traces: with a run AORTA_USAGE names what of it was set. Else as aorta_run_read,
@@ -25,6 +27,10 @@ AORTA_MUST_USE aorta_status aorta_recorded_open(const char *const *paths, size_t
                                                 const struct aorta_log *log, struct aorta_recorded *recorded);
 /* Sets the verdict: of a run the one of `aorta report`. */
 AORTA_MUST_USE aorta_status aorta_recorded_evaluate(struct aorta_recorded *recorded);
+/* What differs between two, as far as it is known. */
+AORTA_MUST_USE aorta_status aorta_recorded_differences(const struct aorta_recorded *reference,
+                                                       const struct aorta_recorded *candidate,
+                                                       struct aorta_differences *differences);
 void aorta_recorded_free(struct aorta_recorded *recorded);
 
 #endif

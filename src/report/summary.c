@@ -271,6 +271,10 @@ static aorta_status write_label(struct aorta_json *json, const struct aorta_labe
     aorta_json_key_object(json, run->label);
     aorta_json_key_string(json, "directory", run->directory);
     aorta_json_key_string(json, "device", run->device);
+    aorta_json_key_object(json, "environment");
+    for (size_t i = 0; i < labelled->environment.count; i++)
+        aorta_json_key_string(json, labelled->environment.items[i].key, labelled->environment.items[i].value);
+    aorta_json_object_end(json);
     aorta_json_key_string(json, "source",
                           aorta_profile_source_name(labelled->by_kernels ? AORTA_SOURCE_KERNEL : AORTA_SOURCE_RANGE));
     if (labelled->records.iterations) aorta_rows_object("records", records_rows, &labelled->records, 0, json);

@@ -3,6 +3,7 @@
 #define AORTA_REPORT_TRACE_REPORT_H
 
 #include "base/text.h"
+#include "report/settings.h"
 #include "timeline/analysis.h"
 #include "timeline/compare.h"
 #include "verdict/verdict.h"
@@ -28,16 +29,19 @@ AORTA_MUST_USE aorta_status aorta_trace_report_csv(const struct aorta_trace_repo
 /* One page that needs nothing but itself. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_report_html(const struct aorta_trace_report *report, struct aorta_text *out);
 
-/* `threshold`: NaN where none was asked for. `width`: of the terminal; 0: there is none, and no name is cut. */
-void aorta_trace_comparison_text(const struct aorta_trace_comparison *comparison, double threshold, int width,
+/* `threshold`: NaN where none was asked for. `width`: of the terminal; 0: there is none, and no name is cut.
+ * `differences`: of each input from the first, of which there are none. */
+void aorta_trace_comparison_text(const struct aorta_trace_comparison *comparison,
+                                 const struct aorta_differences *differences, double threshold, int width,
                                  struct aorta_text *out);
-void aorta_trace_comparison_json(const struct aorta_trace_comparison *comparison, double threshold,
-                                 struct aorta_text *out);
+void aorta_trace_comparison_json(const struct aorta_trace_comparison *comparison,
+                                 const struct aorta_differences *differences, double threshold, struct aorta_text *out);
 /* Each section as a file of the folder. AORTA_IO, AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_comparison_csv(const struct aorta_trace_comparison *comparison,
                                                        const char *folder);
 /* One page with all recordings; makes the verdict of each. AORTA_MEMORY, and what a verdict fails with. */
 AORTA_MUST_USE aorta_status aorta_trace_comparison_html(const struct aorta_trace_comparison *comparison,
-                                                        double threshold, struct aorta_text *out);
+                                                        const struct aorta_differences *differences, double threshold,
+                                                        struct aorta_text *out);
 
 #endif

@@ -21,6 +21,7 @@ aorta_status aorta_sweep_side_open(const char *directory, struct aorta_sweep_sid
     if (!status && is_ours(side->target) && side->plan.objective == AORTA_SWEEP_STEP_MS &&
         aorta_sweep_changes_work(&side->plan.space))
         side->plan.objective = AORTA_SWEEP_THROUGHPUT;
+    if (!status) status = aorta_settings_environment(directory, &side->arena, &side->environment);
     return status ? status : aorta_sweep_result_make(&side->plan, &side->trials, &side->result);
 }
 
@@ -185,6 +186,7 @@ aorta_status aorta_sweep_compare(const struct aorta_sweep_side sides[2], struct 
     const enum aorta_sweep_objective objective = sides[0].plan.objective;
     *comparison = (struct aorta_sweep_comparison){0};
     AORTA_TRY(check_sides(sides));
+    AORTA_TRY(aorta_differences_add(&comparison->differences, &sides[0].environment, &sides[1].environment));
     for (int i = 0; i < sides[0].plan.space.count; i++)
         comparison->knobs[i] = same_knob(&sides[1].plan.space, &sides[0].plan.space.knobs[i]);
     comparison->common = calloc(sides[0].result.whole + 1, sizeof *comparison->common);
@@ -204,4 +206,10 @@ aorta_status aorta_sweep_compare(const struct aorta_sweep_side sides[2], struct 
     qsort(comparison->common, comparison->count, sizeof *comparison->common, larger_first);
     for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++) sum_up(sides, (enum aorta_sweep_objective)f, comparison);
     return NULL;
+}
+
+void aorta_sweep_comparison_free(struct aorta_sweep_comparison *comparison) {
+    aorta_differences_free(&comparison->differences);
+    free(comparison->common);
+    comparison->common = NULL;
 }

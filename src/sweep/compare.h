@@ -3,6 +3,7 @@
 #ifndef AORTA_SWEEP_COMPARE_H
 #define AORTA_SWEEP_COMPARE_H
 
+#include "report/settings.h"
 #include "sweep/result.h"
 
 struct aorta_sweep_side {
@@ -13,6 +14,7 @@ struct aorta_sweep_side {
     struct aorta_sweep_result result;
     struct aorta_arena arena;
     bool half; /* of a sweep */
+    struct aorta_settings environment;
 };
 
 /* Reads DIRECTORY/trials.jsonl. Ends with aorta_sweep_side_close, also on failure. */
@@ -45,11 +47,13 @@ struct aorta_sweep_comparison {
     size_t count;
     int knobs[AORTA_SWEEP_MOST_KNOBS]; /* of the second sweep, for each of the first */
     struct aorta_sweep_difference figures[AORTA_SWEEP_OBJECTIVE_COUNT];
+    struct aorta_differences differences; /* of the environment */
 };
 
-/* AORTA_USAGE: other objectives, or other knobs. The caller frees `common`. */
+/* AORTA_USAGE: other objectives, or other knobs. Ends with aorta_sweep_comparison_free, also on failure. */
 AORTA_MUST_USE aorta_status aorta_sweep_compare(const struct aorta_sweep_side sides[2],
                                                 struct aorta_sweep_comparison *comparison);
+void aorta_sweep_comparison_free(struct aorta_sweep_comparison *comparison);
 void aorta_sweep_compare_text(const struct aorta_sweep_side sides[2], const struct aorta_sweep_comparison *comparison,
                               struct aorta_text *text);
 void aorta_sweep_compare_json(const struct aorta_sweep_side sides[2], const struct aorta_sweep_comparison *comparison,

@@ -60,6 +60,7 @@ void aorta_sweep_compare_text(const struct aorta_sweep_side sides[2], const stru
                               struct aorta_text *text) {
     enum { SHOWN = 3 };
     const enum aorta_sweep_objective objective = sides[0].plan.objective;
+    aorta_differences_text(&comparison->differences, text);
     aorta_text_printf(text, "%s of %s and %s, %s in common: ", aorta_sweep_objectives[objective].key,
                       sides[0].directory, sides[1].directory,
                       aorta_counted((long long)comparison->count, "point").text);
@@ -155,6 +156,7 @@ void aorta_sweep_compare_json(const struct aorta_sweep_side sides[2], const stru
     aorta_json_key_array(&json, "sweeps");
     for (int side = 0; side < 2; side++) write_side(&json, &sides[side]);
     aorta_json_array_end(&json);
+    aorta_differences_json(&comparison->differences, &json);
     struct aorta_text largest = {0};
     put_largest(sides, comparison, &largest);
     aorta_json_key_string(&json, "largest_change", largest.data);

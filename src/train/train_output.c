@@ -1,6 +1,8 @@
 /* What a run leaves: its directory, the configuration, a line of metrics for each step, and what it says. */
 #include "base/directory_lock.h"
 #include "base/files.h"
+#include "device/environment.h"
+#include "ops/gemm.h"
 #include "train/train_internal.h"
 
 #include <math.h>
@@ -23,6 +25,25 @@ static aorta_status write_config(const struct trainer *t, const char *directory)
     return status;
 }
 
+/* Rank 0's: host, device, libraries and variables. */
+static aorta_status write_environment(const struct trainer *t, const char *directory) {
+    struct aorta_environment environment;
+    char version[256];
+    AORTA_TRY(aorta_environment_take(t->context.device, &environment));
+    aorta_status status = aorta_environment_add(&environment, "software", "products", aorta_ops_gemm_library());
+    if (!status && t->context.world)
+        status = aorta_environment_add(&environment, "software", "collectives",
+                                       aorta_comm_version(t->context.world, version, sizeof version));
+    if (!status) status = aorta_environment_save(&environment, directory);
+    aorta_environment_free(&environment);
+    return status;
+}
+
+static aorta_status write_settings(const struct trainer *t, const char *directory) {
+    AORTA_TRY(write_config(t, directory));
+    return write_environment(t, directory);
+}
+
 /* Lines that were removed and made again: said once, when it is seen. The new directory is this job's as well. */
 aorta_status trainer_notice_removal(struct trainer *t) {
     const char *moved = t->outcome->moved ? NULL : aorta_metrics_moved(t->metrics);
@@ -37,7 +58,7 @@ aorta_status trainer_notice_removal(struct trainer *t) {
     aorta_directory_unlock(*t->run->lock);
     *t->run->lock = NULL;
     AORTA_TRY(aorta_directory_lock(moved, "training.output_dir", t->run->lock));
-    return write_config(t, moved);
+    return write_settings(t, moved);
 }
 
 /* Files of ranks that this run does not have, left by an earlier one, would be taken for its own: they are renamed. */
@@ -75,7 +96,7 @@ aorta_status trainer_open_output(struct trainer *t) {
     if (t->context.ranks.rank == 0) {
         say_earlier_results(t);
         rename_other_ranks(t);
-        AORTA_TRY(write_config(t, directory));
+        AORTA_TRY(write_settings(t, directory));
     }
     AORTA_TRY(aorta_metrics_open(directory, t->context.ranks.rank, &t->metrics));
     AORTA_TRY(aorta_tracing_open(&t->context, t->tracer, t->total_steps, &t->traces));

@@ -242,6 +242,48 @@ static void repeats_have_one_label(void **state) {
     aorta_text_free(&json);
 }
 
+/* What else differs stands before any figure; places of output and what only one side knows do not. */
+static void what_differs_comes_first(void **state) {
+    (void)state;
+    static const char *const configs[] = {
+        "{\"fsdp\": {\"forward_prefetch\": true}, \"training\": {\"output_dir\": \"a\", \"batch_size\": 8}}",
+        "{\"fsdp\": {\"forward_prefetch\": false}, \"training\": {\"output_dir\": \"b\", \"batch_size\": 8}}"};
+    static const char *const environments[] = {
+        "{\"schema_version\": 1, \"host\": {\"name\": \"x\"}, \"software\": {\"driver\": \"12.6\"}}",
+        "{\"schema_version\": 1, \"host\": {\"name\": \"x\"}, \"software\": {\"driver\": \"13.0\"}, "
+        "\"environment\": {\"NCCL_PROTO\": \"LL\"}}"};
+    struct workspace runs[2], out = workspace_make();
+    for (int i = 0; i < 2; i++) {
+        runs[i] = workspace_make();
+        workspace_run(&runs[i], 0, 1, 40, 10000000);
+        workspace_write(&runs[i], "config.json", configs[i]);
+        workspace_write(&runs[i], "environment.json", environments[i]);
+    }
+    const struct aorta_report_input inputs[] = {{runs[0].path, "a"}, {runs[1].path, "b"}};
+    const struct aorta_report_options options = {
+        .inputs = inputs, .input_count = 2, .output = out.path, .reference = "a", .candidate = "b", .warmup = -1};
+    struct aorta_log log = silent();
+    struct aorta_text text = {0}, json = {0};
+    check_ok(aorta_report_make(&options, &log, &text, &json));
+    const char *found =
+        strstr(text.data, "Different: fsdp.forward_prefetch is false, was true; software.driver is 13.0, "
+                          "was 12.6; NCCL_PROTO is LL, was not set\n");
+    assert_non_null(found);
+    assert_true(found < strstr(text.data, "b against a: step"));
+    json_t *root = json_loads(json.data, 0, NULL);
+    const json_t *pair = json_object_get(root, "comparison");
+    assert_int_equal(json_array_size(json_object_get(pair, "differences")), 3);
+    assert_string_equal(json_string_value(json_object_get(
+                            json_object_get(json_object_get(json_object_get(root, "labels"), "b"), "environment"),
+                            "environment.NCCL_PROTO")),
+                        "LL");
+    json_decref(root);
+    for (int i = 0; i < 2; i++) workspace_remove(&runs[i]);
+    workspace_remove(&out);
+    aorta_text_free(&text);
+    aorta_text_free(&json);
+}
+
 static void the_largest_difference_is_named(void **state) {
     (void)state;
     struct aorta_text slower = compared(30000000), same = compared(10000000);
@@ -261,6 +303,7 @@ int main(void) {
         cmocka_unit_test(the_largest_difference_is_named),
         cmocka_unit_test(the_page_has_the_reference),
         cmocka_unit_test(repeats_have_one_label),
+        cmocka_unit_test(what_differs_comes_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -274,6 +274,8 @@ static void noise_is_no_news(void **state) {
     end_comparison(&c);
 }
 
+static const struct aorta_differences none[2];
+
 static void text_and_json(void **state) {
     (void)state;
     struct plan other = usual;
@@ -281,12 +283,12 @@ static void text_and_json(void **state) {
     struct compared c;
     compare(&usual, &other, &c);
     struct aorta_text text = {0}, json = {0};
-    aorta_trace_comparison_text(&c.comparison, 0.05, 100, &text);
+    aorta_trace_comparison_text(&c.comparison, none, 0.05, 100, &text);
     assert_non_null(strstr(text.data, "base base: 2 ranks, 6 steps\n"));
     assert_non_null(strstr(text.data, "ms per step and rank\n"));
     assert_non_null(strstr(text.data, "+0.060   +60.0%  p<0.001"));
     assert_non_null(strstr(text.data, "test: the step takes no more than 5% longer than the base's"));
-    aorta_trace_comparison_json(&c.comparison, NAN, &json);
+    aorta_trace_comparison_json(&c.comparison, none, NAN, &json);
     json_t *document = json_loads(json.data, JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(document);
     assert_int_equal(json_integer_value(json_object_get(json_object_get(document, "base"), "steps")), 6);

@@ -1,0 +1,208 @@
+#include "device/environment.h"
+
+#include "base/files.h"
+#include "device/inventory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+/* The program has its own (src/cli/CMakeLists.txt). */
+__attribute__((weak)) const char aorta_version[] = "unknown";
+__attribute__((weak)) const char aorta_commit[] = "unknown";
+const char aorta_environment_file[] = "environment.json";
+
+/* A name that ends in '_' stands for all that begin with it. Of mpirun's variables only those that a user sets: its own
+ * differ from run to run. */
+bool aorta_environment_matters(const char *variable) {
+    static const char *const names[] = {"CUDA_VISIBLE_DEVICES",
+                                        "CUDA_DEVICE_MAX_CONNECTIONS",
+                                        "CUDA_LAUNCH_BLOCKING",
+                                        "CUDA_MODULE_LOADING",
+                                        "HIP_",
+                                        "ROCR_VISIBLE_DEVICES",
+                                        "GPU_MAX_HW_QUEUES",
+                                        "HSA_",
+                                        "NCCL_",
+                                        "RCCL_",
+                                        "TORCH_NCCL_",
+                                        "PYTORCH_CUDA_ALLOC_CONF",
+                                        "UCX_",
+                                        "OMP_",
+                                        "OPENBLAS_",
+                                        "ONEDNN_",
+                                        "DNNL_",
+                                        "MKL_",
+                                        "OMPI_MCA_btl",
+                                        "OMPI_MCA_coll",
+                                        "OMPI_MCA_pml",
+                                        "OMPI_MCA_mtl",
+                                        "MALLOC_",
+                                        "LD_PRELOAD",
+                                        "AORTA_LIBRARY_PATH"};
+    const size_t length = strcspn(variable, "=");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const size_t name_length = strlen(names[i]);
+        const bool prefix = names[i][name_length - 1] == '_';
+        if (strncmp(variable, names[i], name_length) == 0 && (prefix || length == name_length)) return true;
+    }
+    return false;
+}
+
+aorta_status aorta_environment_add(struct aorta_environment *e, const char *section, const char *key,
+                                   const char *value) {
+    if (!value || !*value) return NULL;
+    struct aorta_environment_item *items =
+        aorta_arena_grow(&e->arena, e->items, e->count, &e->capacity, sizeof *e->items);
+    if (items) e->items = items;
+    const struct aorta_environment_item item = {aorta_arena_strdup(&e->arena, section),
+                                                aorta_arena_strdup(&e->arena, key),
+                                                aorta_arena_strdup(&e->arena, value)};
+    if (!items || !item.section || !item.key || !item.value)
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for what a result was measured with");
+    items[e->count++] = item;
+    return NULL;
+}
+
+static aorta_status add_number(struct aorta_environment *e, const char *section, const char *key, long long value) {
+    char text[32];
+    snprintf(text, sizeof text, "%lld", value);
+    return aorta_environment_add(e, section, key, text);
+}
+
+/* The first line of a file in /proc or /sys behind a prefix; nothing where there is none. */
+static aorta_status add_line(struct aorta_environment *e, const char *section, const char *key, const char *path,
+                             const char *prefix) {
+    char line[256];
+    FILE *file = fopen(path, "r");
+    aorta_status status = NULL;
+    while (file && fgets(line, sizeof line, file)) {
+        if (strncmp(line, prefix, strlen(prefix)) != 0) continue;
+        line[strcspn(line, "\n")] = '\0';
+        const char *value = line + strlen(prefix);
+        status = aorta_environment_add(e, section, key, value + strspn(value, " \t:"));
+        break;
+    }
+    if (file) fclose(file);
+    return status;
+}
+
+static aorta_status add_host(struct aorta_environment *e) {
+    struct utsname names;
+    if (uname(&names) == 0) {
+        AORTA_TRY(aorta_environment_add(e, "host", "name", names.nodename));
+        AORTA_TRY(aorta_environment_add(e, "host", "kernel", names.release));
+    }
+    AORTA_TRY(add_line(e, "host", "processor", "/proc/cpuinfo", "model name"));
+    AORTA_TRY(add_number(e, "host", "processors", sysconf(_SC_NPROCESSORS_ONLN)));
+    AORTA_TRY(add_line(e, "host", "nvidia_module", "/sys/module/nvidia/version", ""));
+    return add_line(e, "host", "amdgpu_module", "/sys/module/amdgpu/version", "");
+}
+
+static aorta_status add_inventory(struct aorta_environment *e, const struct aorta_gpu_inventory *inventory,
+                                  const struct aorta_device_info *info) {
+    if (!info && inventory->count) {
+        const struct aorta_device_info *first = &inventory->devices[0].info;
+        AORTA_TRY(aorta_environment_add(e, "device", "name", first->name));
+        AORTA_TRY(aorta_environment_add(e, "device", "isa", first->isa));
+    }
+    AORTA_TRY(add_number(e, "device", "visible", (long long)inventory->count));
+    AORTA_TRY(aorta_environment_add(e, "software", "driver", inventory->driver_version));
+    AORTA_TRY(aorta_environment_add(e, "software", "driver_release", inventory->management_version));
+    return aorta_environment_add(e, "software", "kernel_compiler", inventory->compiler_version);
+}
+
+/* A vendor without a driver adds nothing. */
+static aorta_status add_gpus(struct aorta_environment *e, enum aorta_device_kind kind,
+                             const struct aorta_device_info *info) {
+    struct aorta_gpu_inventory inventory;
+    aorta_status none = aorta_gpu_inventory_take(kind, &inventory);
+    if (none) {
+        aorta_status_free(none);
+        return NULL;
+    }
+    aorta_status status = add_inventory(e, &inventory, info);
+    aorta_gpu_inventory_free(&inventory);
+    return status;
+}
+
+static aorta_status add_device(struct aorta_environment *e, struct aorta_device *device) {
+    const struct aorta_device_info *info = device ? aorta_device_get_info(device) : NULL;
+    if (info) {
+        AORTA_TRY(aorta_environment_add(e, "device", "kind", aorta_device_kind_name(info->kind)));
+        AORTA_TRY(aorta_environment_add(e, "device", "name", info->name));
+        AORTA_TRY(aorta_environment_add(e, "device", "isa", info->isa));
+        return aorta_device_is_gpu(device) ? add_gpus(e, info->kind, info) : NULL;
+    }
+    AORTA_TRY(add_gpus(e, AORTA_DEVICE_CUDA, NULL));
+    return add_gpus(e, AORTA_DEVICE_HIP, NULL);
+}
+
+static aorta_status add_variables(struct aorta_environment *e) {
+    for (char **variable = environ; *variable; variable++) {
+        const char *equals = strchr(*variable, '=');
+        char name[256];
+        if (!equals || !aorta_environment_matters(*variable)) continue;
+        snprintf(name, sizeof name, "%.*s", (int)(equals - *variable), *variable);
+        AORTA_TRY(aorta_environment_add(e, "environment", name, equals + 1));
+    }
+    return NULL;
+}
+
+aorta_status aorta_environment_take(struct aorta_device *device, struct aorta_environment *e) {
+    *e = (struct aorta_environment){0};
+    aorta_status status = aorta_environment_add(e, "aorta", "version", aorta_version);
+    if (!status) status = aorta_environment_add(e, "aorta", "commit", aorta_commit);
+    if (!status) status = add_host(e);
+    if (!status) status = add_variables(e);
+    if (!status) status = add_device(e, device);
+    if (status) aorta_environment_free(e);
+    return status;
+}
+
+void aorta_environment_free(struct aorta_environment *e) {
+    aorta_arena_free(&e->arena);
+    *e = (struct aorta_environment){0};
+}
+
+static void write_section(const struct aorta_environment *e, const char *section, struct aorta_json *json) {
+    aorta_json_key_object(json, section);
+    for (size_t i = 0; i < e->count; i++)
+        if (strcmp(e->items[i].section, section) == 0) aorta_json_key_string(json, e->items[i].key, e->items[i].value);
+    aorta_json_object_end(json);
+}
+
+static bool is_first(const struct aorta_environment *e, size_t index) {
+    for (size_t i = 0; i < index; i++)
+        if (strcmp(e->items[i].section, e->items[index].section) == 0) return false;
+    return true;
+}
+
+aorta_status aorta_environment_save(const struct aorta_environment *e, const char *directory) {
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &text, 2);
+    aorta_json_object(&json);
+    aorta_json_key_int(&json, "schema_version", 1);
+    for (size_t i = 0; i < e->count; i++)
+        if (is_first(e, i)) write_section(e, e->items[i].section, &json);
+    aorta_json_object_end(&json);
+    aorta_text_puts(&text, "\n");
+    char *path = aorta_path_join(directory, aorta_environment_file);
+    aorta_status status = aorta_text_check(&text);
+    if (!status && !path) status = AORTA_ERROR(AORTA_MEMORY, "no memory for a file name");
+    if (!status) status = aorta_file_replace(path, text.data, text.length);
+    free(path);
+    aorta_text_free(&text);
+    return status;
+}
+
+aorta_status aorta_environment_of_host_save(const char *directory) {
+    struct aorta_environment environment;
+    AORTA_TRY(aorta_environment_take(NULL, &environment));
+    aorta_status status = aorta_environment_save(&environment, directory);
+    aorta_environment_free(&environment);
+    return status;
+}
