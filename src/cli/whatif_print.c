@@ -101,7 +101,8 @@ static void assume(const struct whatif_page *page, say visit, void *user) {
                       "%.1f%% of the recorded critical path is lag without an explanation, and %.1f%% rests on "
                       "dependencies that were concluded from times; both stay",
                       100 * share(page->path.unexplained_ns, page), 100 * share(page->path.inferred_ns, page));
-    if (share(page->path.unexplained_ns, page) > AORTA_UNEXPLAINED_LIMIT)
+    static const double rough = 0.1;
+    if (share(page->path.unexplained_ns, page) > rough)
         aorta_text_puts(&text, "; with so much of it these figures are rough");
     say_text(&text, visit, user);
 }

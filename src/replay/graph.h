@@ -71,6 +71,7 @@ struct aorta_graph_rank {
 struct aorta_graph {
     struct aorta_graph_rank *ranks; /* owned */
     uint32_t rank_count;
+    double longer; /* a step of all that were measured, to one of those that are replayed; a replay's step is of all */
 
     /* Points, after aorta_graph_finish so that edges lead from lower numbers to higher ones. */
     uint32_t point_count, point_capacity;

@@ -179,7 +179,7 @@ static double mean_step(const struct aorta_graph *graph, const int64_t *rank_ns,
     double step_ns = 0;
     for (uint32_t i = 0; i < graph->rank_count; i++)
         step_ns += (double)rank_ns[i * stride] / (graph->ranks[i].steps ? graph->ranks[i].steps : 1);
-    return graph->rank_count ? step_ns / graph->rank_count : step_ns;
+    return graph->rank_count ? step_ns * graph->longer / graph->rank_count : step_ns;
 }
 
 /* The points are those that end within the rank's time in the recording. */
@@ -257,18 +257,33 @@ static double gain(double with_ns, double without_ns) {
     return without_ns < with_ns ? with_ns - without_ns : 0;
 }
 
-/* What a cause counts in the order. Launches that cost nothing also hide what the host does elsewhere: a cause of which
- * that takes most of their gain comes before them, and they get what is left. */
-static double weight_of(const struct aorta_gains *gains, int removal) {
+/* Half of it or more, and not all: it comes before what hides it, and that gets what is left. */
+static bool is_most_of(double own_ns, double other_ns) {
+    static const double most = 0.5;
+    return own_ns > most * other_ns && own_ns < other_ns;
+}
+
+/* Launches that cost nothing also hide what the host does elsewhere: a specific cause comes before them. */
+static double weight_above_launches(const struct aorta_gains *gains, int removal) {
     static const enum aorta_removal specific[] = {AORTA_WITHOUT_HOST_SYNC, AORTA_WITHOUT_HOST_PAUSE,
                                                   AORTA_WITHOUT_DATA_WAIT, AORTA_WITHOUT_ALLOCATION,
                                                   AORTA_WITHOUT_COPY};
-    static const double most = 0.5;
     const double launches_ns = gains->gain_ns[AORTA_WITHOUT_HOST_LAUNCH], own_ns = gains->gain_ns[removal];
     for (size_t i = 0; i < sizeof specific / sizeof *specific; i++)
-        if ((int)specific[i] == removal && own_ns > most * launches_ns && own_ns < launches_ns)
+        if ((int)specific[i] == removal && is_most_of(own_ns, launches_ns))
             return launches_ns + own_ns / launches_ns; /* among several the larger first */
     return own_ns;
+}
+
+/* What a cause counts in the order. A host that does not wait for the device is ahead, and hides its pauses: a pause
+ * behind a wait comes before the wait. */
+static double weight_of(const struct aorta_gains *gains, int removal) {
+    const double waits_ns = gains->gain_ns[AORTA_WITHOUT_HOST_SYNC], own_ns = gains->gain_ns[removal];
+    const double weight = weight_above_launches(gains, removal);
+    const bool pause = removal >= AORTA_WITHOUT_HOST_PAUSE && removal <= AORTA_WITHOUT_HOST_PAUSE_ELSE;
+    if (!pause || !is_most_of(own_ns, waits_ns)) return weight;
+    const double above = weight_above_launches(gains, AORTA_WITHOUT_HOST_SYNC) + own_ns / waits_ns;
+    return above > weight ? above : weight;
 }
 
 static void order_gains(struct aorta_gains *gains) {

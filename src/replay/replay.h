@@ -63,8 +63,9 @@ struct aorta_gains {
 };
 AORTA_MUST_USE aorta_status aorta_gains_measure(const struct aorta_graph *graph, struct aorta_gains *gains);
 
-/* More of the critical path without an explanation than this, and no gains are given. */
-#define AORTA_UNEXPLAINED_LIMIT 0.10
+/* More of the critical path without an explanation than this, and no gains are given. Up to it their range says how
+ * sure they are. */
+#define AORTA_UNEXPLAINED_LIMIT 0.5
 
 /* Where what a removal takes away lies. */
 struct aorta_origin {

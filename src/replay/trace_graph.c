@@ -1,5 +1,7 @@
 #include "replay/trace_graph.h"
 
+#include "replay/replay.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -456,6 +458,28 @@ static void build_free(struct build *build) {
     free(build->collectives);
 }
 
+/* Of measured steps the last are replayed, and a step is the mean of all, as everywhere. */
+static aorta_status set_longer(const struct aorta_trace_analysis *analysis, struct aorta_graph *graph) {
+    struct aorta_replay recorded = {0};
+    double all_ns = 0;
+    if (!analysis->measured) return NULL;
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        double rank_ns = 0;
+        size_t steps = 0;
+        for (size_t j = 0; j < rank->window_count; j++) {
+            if (!aorta_trace_window_counts(analysis, &rank->windows[j])) continue;
+            rank_ns += (double)(rank->windows[j].overlap.span_ns + rank->windows[j].overlap.lead_ns);
+            steps++;
+        }
+        if (steps) all_ns += rank_ns / (double)steps / (double)analysis->rank_count;
+    }
+    AORTA_TRY(aorta_replay_recorded(graph, &recorded));
+    if (recorded.step_ns > 0 && all_ns > 0) graph->longer = all_ns / recorded.step_ns;
+    aorta_replay_free(&recorded);
+    return NULL;
+}
+
 aorta_status aorta_trace_graph_make(const struct aorta_trace_analysis *analysis, struct aorta_trace_graph *built) {
     size_t ranks = analysis->rank_count + 1;
     *built = (struct aorta_trace_graph){0};
@@ -478,6 +502,7 @@ aorta_status aorta_trace_graph_make(const struct aorta_trace_analysis *analysis,
     aorta_status status = made ? build_ranks(&build) : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", ranks);
     build_free(&build);
     if (!status) status = aorta_graph_finish(&built->graph);
+    if (!status) status = set_longer(analysis, &built->graph);
     if (status) aorta_trace_graph_free(built);
     return status;
 }

@@ -106,8 +106,8 @@ static aorta_status collect_busy(const struct aorta_whatif *whatif, const int64_
 static aorta_status add_rank(const struct aorta_whatif *whatif, const int64_t *point_ns, uint32_t rank,
                              struct aorta_whatif_step *step) {
     struct aorta_intervals comm = {0}, compute = {0}, alone = {0};
-    double share = 1.0 / ((whatif->graph->ranks[rank].steps ? whatif->graph->ranks[rank].steps : 1) *
-                          (double)whatif->graph->rank_count);
+    double share = whatif->graph->longer / ((whatif->graph->ranks[rank].steps ? whatif->graph->ranks[rank].steps : 1) *
+                                            (double)whatif->graph->rank_count);
     aorta_status status = collect_busy(whatif, point_ns, rank, &comm, &compute);
     if (!status) {
         step->comm_ns += (double)aorta_intervals_length(&comm) * share;
@@ -124,13 +124,14 @@ static aorta_status add_rank(const struct aorta_whatif *whatif, const int64_t *p
 static void add_model(const struct aorta_whatif *whatif, const struct aorta_whatif_resources *resources,
                       struct aorta_whatif_step *step) {
     const struct aorta_graph *graph = whatif->graph;
+    const double share = graph->rank_count ? graph->longer / graph->rank_count : 1;
     for (uint32_t i = 0; i < graph->point_count; i++) {
         uint32_t row = whatif->collectives->of_point[i];
         if (row == AORTA_GRAPH_NONE || !aorta_graph_measured(graph, i)) continue;
         uint32_t steps = graph->ranks[graph->rank[i]].steps;
         struct aorta_collective_time time = time_of(whatif, &whatif->collectives->items[row], resources);
-        step->latency_ns += time.latency_ns / (steps ? steps : 1) / graph->rank_count;
-        step->transfer_ns += time.transfer_ns / (steps ? steps : 1) / graph->rank_count;
+        step->latency_ns += time.latency_ns / (steps ? steps : 1) * share;
+        step->transfer_ns += time.transfer_ns / (steps ? steps : 1) * share;
     }
 }
 

@@ -23,8 +23,15 @@ struct aorta_shape {
 /* One execution of a shape. */
 struct run {
     const char *function, *alike;
-    double flops, ns;
-    bool beside, by_grid;
+    double flops, ns, moving_ns; /* the time beside collectives of which all ranks had arrived */
+    enum { ALONE, BESIDE, PARTLY } beside;
+    bool by_grid;
+};
+
+/* Sums over runs beside collectives, of shapes whose time alone is known. */
+struct loss {
+    double lost_ns, moving_ns, squares;
+    size_t runs;
 };
 
 static bool is_arithmetic(const struct aorta_range *range) {
@@ -36,10 +43,16 @@ static const char *alike_of(const struct aorta_range *range) {
     return range->info.alike && !(range->info.flops > 0) ? range->info.alike : "";
 }
 
-static aorta_status collective_time(const struct aorta_profile *profile, struct aorta_intervals *comm) {
-    for (size_t i = 0; i < profile->range_count; i++)
-        if (profile->ranges[i].info.kind == AORTA_RANGE_COLLECTIVE)
-            AORTA_TRY(aorta_intervals_add(comm, profile->ranges[i].start_ns, profile->ranges[i].end_ns));
+/* `arrivals`: NULL, or of each range; then the time from which on all ranks had arrived. */
+static aorta_status collective_time(const struct aorta_profile *profile, const struct aorta_arrival *arrivals,
+                                    struct aorta_intervals *comm) {
+    for (size_t i = 0; i < profile->range_count; i++) {
+        const struct aorta_range *range = &profile->ranges[i];
+        if (range->info.kind != AORTA_RANGE_COLLECTIVE) continue;
+        const bool waits = arrivals && arrivals[i].until_ns > range->start_ns;
+        const int64_t start_ns = waits ? arrivals[i].until_ns : range->start_ns;
+        if (start_ns < range->end_ns) AORTA_TRY(aorta_intervals_add(comm, start_ns, range->end_ns));
+    }
     aorta_intervals_normalise(comm);
     return NULL;
 }
@@ -73,44 +86,74 @@ static int run_order(const void *left, const void *right) {
     int order = strcmp(a->function, b->function);
     if (!order) order = (a->flops > b->flops) - (a->flops < b->flops);
     if (!order) order = strcmp(a->alike, b->alike);
-    if (!order) order = a->beside - b->beside;
+    if (!order) order = (int)a->beside - (int)b->beside;
     return order ? order : (a->ns > b->ns) - (a->ns < b->ns);
 }
 
 static aorta_status collect_runs(const struct aorta_rank_step *step, struct run *runs, size_t *count) {
-    struct aorta_intervals comm = {0};
+    struct aorta_intervals comm = {0}, moving = {0};
     const struct aorta_profile *profile = step->iteration.profile;
-    aorta_status status = collective_time(profile, &comm);
+    aorta_status status = collective_time(profile, NULL, &comm);
+    if (!status) status = collective_time(profile, step->arrivals, &moving);
     for (size_t i = 0; !status && i < profile->range_count; i++) {
         const struct aorta_range *range = &profile->ranges[i];
         if (!is_arithmetic(range)) continue;
-        enum aorta_beside beside = aorta_beside_of(&comm, range->start_ns, range->end_ns);
-        if (beside == AORTA_BESIDE_NEITHER) continue;
-        runs[(*count)++] = (struct run){.function = range->info.function,
-                                        .alike = alike_of(range),
-                                        .flops = range->info.flops,
-                                        .ns = (double)(range->end_ns - range->start_ns),
-                                        .beside = beside == AORTA_BESIDE_COLLECTIVE,
-                                        .by_grid = range->info.by_grid};
+        const enum aorta_beside beside = aorta_beside_of(&comm, range->start_ns, range->end_ns);
+        runs[(*count)++] =
+            (struct run){.function = range->info.function,
+                         .alike = alike_of(range),
+                         .flops = range->info.flops,
+                         .ns = (double)(range->end_ns - range->start_ns),
+                         .moving_ns = (double)aorta_intervals_within(&moving, range->start_ns, range->end_ns),
+                         .beside = beside == AORTA_BESIDE_NEITHER ? PARTLY
+                                   : beside == AORTA_BESIDE_ALONE ? ALONE
+                                                                  : BESIDE,
+                         .by_grid = range->info.by_grid};
     }
     aorta_intervals_free(&comm);
+    aorta_intervals_free(&moving);
     return status;
 }
 
-/* runs[0 .. count): one shape, those alone first, each part sorted by time. */
-static struct aorta_shape shape_of(const struct run *runs, size_t count, double *scratch) {
+/* Of runs of one shape, in their order, of which `alone` are alone: those beside such collectives for half of their
+ * time or more. In a given time a collective cannot cost more than that time: beyond it something else held the run up.
+ */
+static void add_loss(const struct run *runs, size_t count, size_t alone, double alone_ns, struct loss *loss) {
+    if (alone < FEWEST_SAMPLES) return;
+    for (size_t i = alone; i < count; i++) {
+        const double moving_ns = runs[i].moving_ns;
+        if (2 * moving_ns < runs[i].ns) continue;
+        const double lost_ns = fmax(-moving_ns, fmin(moving_ns, runs[i].ns - alone_ns));
+        loss->lost_ns += lost_ns;
+        loss->squares += lost_ns * lost_ns;
+        loss->moving_ns += moving_ns;
+        loss->runs++;
+    }
+}
+
+/* Where it may as well be none, it is none. */
+static double lost_per_ns(const struct loss *loss) {
+    if (loss->runs < FEWEST_SAMPLES || !(loss->moving_ns > 0)) return NAN;
+    const double error_ns = sqrt(fmax(0, loss->squares - loss->lost_ns * loss->lost_ns / (double)loss->runs));
+    return loss->lost_ns > 2 * error_ns ? loss->lost_ns / loss->moving_ns : 0;
+}
+
+/* runs[0 .. count): one shape, those alone first, then those beside, each part sorted by time. */
+static struct aorta_shape shape_of(const struct run *runs, size_t count, double *scratch, struct loss *loss) {
     struct aorta_shape shape = {.function = runs[0].function,
                                 .alike = runs[0].alike,
                                 .by_grid = runs[0].by_grid,
                                 .flops = runs[0].flops,
                                 .ratio = NAN};
-    size_t alone = 0;
+    size_t alone = 0, beside = 0;
     for (size_t i = 0; i < count; i++) {
         scratch[i] = runs[i].ns;
-        alone += !runs[i].beside;
-        if (runs[i].beside) shape.beside_ns += runs[i].ns;
+        alone += runs[i].beside == ALONE;
+        beside += runs[i].beside == BESIDE;
+        if (runs[i].beside == BESIDE) shape.beside_ns += runs[i].ns;
     }
-    struct aorta_product_slowdown slowdown = aorta_product_slowdown_of(scratch, alone, scratch + alone, count - alone);
+    struct aorta_product_slowdown slowdown = aorta_product_slowdown_of(scratch, alone, scratch + alone, beside);
+    add_loss(runs, count, alone, slowdown.alone_p50_ns, loss);
     shape.ratio = slowdown.ratio;
     shape.lost = slowdown.lost;
     return shape;
@@ -138,15 +181,23 @@ static bool same_shape(const struct run *a, const struct run *b) {
 static void measure_shapes(const struct run *runs, size_t count, double *scratch, struct aorta_shapes *shapes,
                            struct aorta_slowdown *slowdown) {
     double weight = 0;
+    struct loss loss = {0};
     slowdown->ratio = 0;
     for (size_t i = 0; i < count;) {
-        size_t same = 0;
-        for (; i + same < count && same_shape(&runs[i + same], &runs[i]); same++)
-            *(runs[i + same].beside ? &slowdown->samples_beside : &slowdown->samples_alone) += 1;
-        shapes->items[shapes->count] = shape_of(runs + i, same, scratch);
-        summarise_shape(&shapes->items[shapes->count++], slowdown, &weight);
+        size_t same = 0, whole = 0;
+        for (; i + same < count && same_shape(&runs[i + same], &runs[i]); same++) {
+            slowdown->samples_beside += runs[i + same].beside == BESIDE;
+            slowdown->samples_alone += runs[i + same].beside == ALONE;
+            whole += runs[i + same].beside != PARTLY;
+        }
+        const struct aorta_shape shape = shape_of(runs + i, same, scratch, &loss);
+        if (whole) {
+            shapes->items[shapes->count] = shape;
+            summarise_shape(&shapes->items[shapes->count++], slowdown, &weight);
+        }
         i += same;
     }
+    slowdown->lost_per_ns = lost_per_ns(&loss);
     slowdown->ratio = weight > 0 ? slowdown->ratio / weight : NAN;
     if (!(weight > 0)) slowdown->reason = missing_reason(slowdown);
 }
@@ -254,7 +305,7 @@ aorta_status aorta_shapes_contention(const struct aorta_shapes *shapes, const st
     *contention_ns = 0;
     const struct aorta_profile *profile = step->iteration.profile;
     struct aorta_intervals comm = {0};
-    aorta_status status = collective_time(profile, &comm);
+    aorta_status status = collective_time(profile, NULL, &comm);
     size_t limit = status ? 0 : pieces_at_most(profile, shapes, &comm), used = 0;
     struct piece *pieces = limit ? malloc(limit * sizeof *pieces) : NULL;
     if (limit && !pieces) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu stretches of overlap", limit);

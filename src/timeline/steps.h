@@ -91,7 +91,10 @@ struct aorta_product_slowdown aorta_product_slowdown_of(const double *alone_ns, 
 struct aorta_slowdown {
     double ratio; /* mean over shapes, weighted by their time beside; NaN: see reason */
     size_t shapes, samples_alone, samples_beside;
-    size_t by_grid;     /* how many of the shapes are only known as a kernel and its grid */
+    size_t by_grid; /* how many of the shapes are only known as a kernel and its grid */
+    /* What products lose for each ns of a collective beside them, from when all of its ranks have arrived, 0 to 1; 0:
+     * not significant, NaN: fewer than 8 runs beside such for half of their time, of shapes that ran 8 times alone. */
+    double lost_per_ns;
     const char *reason; /* static; NULL when there is a ratio */
 };
 

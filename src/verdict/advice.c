@@ -115,6 +115,9 @@ static const struct aorta_advice_row rows[] = {
      .unless = "compile.enabled=true", .text = "a role whose stream has less to do copies the input sooner"},
     {AORTA_CAUSE_COPY, ANY, AORTA_OURS,
      .text = "set dataloader.pin_memory=true, so that batches are copied beside the step before"},
+    {AORTA_CAUSE_COPY, ANY, AORTA_OTHERS, .circumstances = AORTA_HOST_WAITS,
+     .text = "do not wait in the copy: non_blocking=True with pinned memory; to the host: no .item(), .cpu() or print "
+             "of a tensor in the step, or one copy at its end that is read a step later"},
     {AORTA_CAUSE_COPY, ANY, AORTA_OTHERS,
      .text = "copy beside compute: pinned memory with non_blocking=True on a stream of its own, one step ahead"},
     {AORTA_CAUSE_STRAGGLER, ANY, AORTA_EITHER, .circumstances = AORTA_LATE_CHANGES,

@@ -75,7 +75,7 @@ bool aorta_verdict_say_left(const struct aorta_verdict *verdict, struct aorta_te
     const struct aorta_roofline *roofline = fastest(verdict);
     struct aorta_text words = {0};
     if (!replay->known || !(replay->floor_ms > 0)) return false;
-    /* Compute is known of all steps, of which the last are replayed. */
+    /* Of a recording's steps the first is not replayed, but its compute is known. */
     const double longer = verdict->step_ms_mean > 0 ? verdict->step_ms_mean / replay->replayed_ms : 1;
     aorta_text_printf(out, "%.2f of %.2f ms without these causes", replay->floor_ms, aorta_verdict_gained_ms(verdict));
     if (has_remedies(verdict)) return true;

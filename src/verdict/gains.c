@@ -5,6 +5,7 @@
 #include "replay/unrecorded.h"
 #include "verdict/advice.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,8 @@ static const double MATTERS = 0.005; /* of the step: smaller gains are no reason
 static const double ORDERS = 0.01;   /* … for a place before causes that cost more */
 static const double PLACED = 0.2;    /* what gains this much at one place comes before launches in general */
 static const double SHOWS = 0.1;     /* of the gain: what costs less shows under other causes */
+static const double ABOVE = 1.25;    /* times its cost, or its gain beside others: what gains more says why */
+static const double WIDE = 0.3;      /* of a gain: a range that is wider is said */
 
 /* What is replayed. */
 struct gains {
@@ -28,6 +31,11 @@ enum { NAME_SIZE = 256 };
 
 static struct aorta_brief ms(double ns) {
     return aorta_brief(ns / 1e6);
+}
+
+/* The step that gains are of. */
+static double step_ms(const struct gains *gains) {
+    return gains->found.replayed_ns / 1e6;
 }
 
 static double steps_of(const struct gains *gains) {
@@ -107,6 +115,137 @@ static struct aorta_finding *find(struct aorta_verdict *verdict, enum aorta_caus
     return best;
 }
 
+/* Hidden communication has compute beside it, which takes longer then. */
+static bool hides(enum aorta_cause cause) {
+    return cause == AORTA_CAUSE_EXPOSED_COLLECTIVE || cause == AORTA_CAUSE_SERIALIZED_STREAMS;
+}
+
+static double lost_again(const struct gains *gains, enum aorta_cause cause) {
+    return hides(cause) && gains->verdict->lost_beside > 0 ? gains->verdict->lost_beside : 0;
+}
+
+/* What the removal gains with all that gain more, and alone. */
+static double gain_of(const struct gains *gains, enum aorta_removal removal, enum aorta_cause cause) {
+    return gains->found.beyond_ns[removal] / 1e6 * (1 - lost_again(gains, cause));
+}
+
+static double alone_of(const struct gains *gains, enum aorta_removal removal, enum aorta_cause cause) {
+    return gains->found.gain_ns[removal] / 1e6 * (1 - lost_again(gains, cause));
+}
+
+/* A lag that nothing explains stays in the replay. It may go with the cause, or be what the step waits for then: either
+ * changes a gain by about as much, up to the gain itself. */
+static void set_range(const struct gains *gains, struct aorta_finding *finding) {
+    const double gain_ms = finding->gain_ms, lag_ms = gains->found.unexplained_share * step_ms(gains);
+    const double unsure_ms = gain_ms + lag_ms > 0 ? gain_ms * lag_ms / (gain_ms + lag_ms) : 0;
+    const bool shares_cores = gains->analysis->measured && !gains->analysis->ranks[0].trace->on_gpu;
+    const double most_ms = step_ms(gains) > gain_ms ? step_ms(gains) : gain_ms;
+    finding->gain_range_ms[0] = gain_ms - unsure_ms;
+    finding->gain_range_ms[1] = gain_ms + unsure_ms < most_ms ? gain_ms + unsure_ms : most_ms;
+    /* Collectives of the host take its cores; how much compute loses to them is not known. */
+    if (hides(finding->cause) && shares_cores && isnan(gains->verdict->lost_beside)) finding->gain_range_ms[0] = 0;
+}
+
+void aorta_finding_say_range(const struct aorta_finding *finding, struct aorta_text *out) {
+    const double *range_ms = finding->gain_range_ms;
+    if (range_ms[1] - range_ms[0] > WIDE * finding->gain_ms)
+        aorta_text_printf(out, ", %s to %s ms", aorta_brief(range_ms[0]).text, aorta_brief(range_ms[1]).text);
+}
+
+/* ---- gains that others have too ---- */
+
+static bool cause_of(enum aorta_removal removal, enum aorta_cause *cause) {
+    for (int i = 0; i < AORTA_CAUSE_COUNT; i++) {
+        if (strcmp(aorta_cause_name((enum aorta_cause)i), aorta_removal_cause(removal)) != 0) continue;
+        *cause = (enum aorta_cause)i;
+        return true;
+    }
+    return false;
+}
+
+/* A cause whose gain is that of the removal at order[place]: removed after it, it gains next to nothing, and it was not
+ * the same as an earlier one's. */
+static bool is_instead(const struct gains *gains, size_t place, size_t other) {
+    static const double most = 0.5, little = 0.3;
+    const struct aorta_gains *found = &gains->found;
+    const double own_ns = found->beyond_ns[found->order[place]], alone_ns = found->gain_ns[found->order[other]];
+    if (found->beyond_ns[found->order[other]] > little * alone_ns || alone_ns < most * own_ns) return false;
+    for (size_t i = 0; i < place; i++)
+        if (alone_ns >= most * found->beyond_ns[found->order[i]] && found->beyond_ns[found->order[i]] >= own_ns)
+            return false;
+    return true;
+}
+
+static size_t place_of(const struct gains *gains, enum aorta_removal removal) {
+    size_t place = 0;
+    while (gains->found.order[place] != removal) place++;
+    return place;
+}
+
+/* The one of those before it that gains most. */
+static size_t largest_before(const struct gains *gains, size_t place) {
+    size_t largest = 0;
+    for (size_t i = 1; i < place; i++)
+        if (gains->found.beyond_ns[gains->found.order[i]] > gains->found.beyond_ns[gains->found.order[largest]])
+            largest = i;
+    return largest;
+}
+
+static void say_instead(const struct gains *gains, enum aorta_removal removal, enum aorta_cause own,
+                        struct aorta_text *text) {
+    const size_t place = place_of(gains, removal);
+    enum aorta_cause cause;
+    for (size_t i = place + 1; i < AORTA_REMOVAL_COUNT; i++) {
+        if (!is_instead(gains, place, i) || !cause_of(gains->found.order[i], &cause)) continue;
+        if (cause == own || cause == AORTA_CAUSE_HOST_PAUSE || aorta_cause_has_kind(cause)) continue;
+        if (alone_of(gains, gains->found.order[i], cause) < ORDERS * step_ms(gains)) continue;
+        if (own == AORTA_CAUSE_HOST_PAUSE && cause == AORTA_CAUSE_HOST_SYNC)
+            aorta_text_puts(text, "; a wait for the device before it keeps the host from being so far ahead that this "
+                                  "does not matter");
+        aorta_text_printf(text, "; either this or %s, which alone saves %s ms", aorta_cause_plain_name(cause),
+                          aorta_brief(alone_of(gains, gains->found.order[i], cause)).text);
+        return;
+    }
+}
+
+static void say_together(const struct gains *gains, enum aorta_removal removal, const struct aorta_finding *finding,
+                         struct aorta_text *text) {
+    const size_t place = place_of(gains, removal);
+    const double least_ms = ORDERS * step_ms(gains), alone_ms = finding->alone_ms;
+    enum aorta_cause cause;
+    if (!place || !cause_of(gains->found.order[largest_before(gains, place)], &cause) || hides(finding->cause)) return;
+    const char *other =
+        aorta_cause_has_kind(cause) ? "what is said of collectives above" : aorta_cause_plain_name(cause);
+    if (alone_ms > ABOVE * finding->gain_ms + least_ms)
+        aorta_text_printf(text, "; alone it saves %s ms, of which %s saves the most already",
+                          aorta_brief(alone_ms).text, other);
+    else if (finding->gain_ms > ABOVE * alone_ms + least_ms)
+        aorta_text_printf(text, "; alone it saves %s ms: the rest only together with %s", aorta_brief(alone_ms).text,
+                          other);
+}
+
+/* Why the step gains more than the cause costs where it is. */
+static void say_more(const struct gains *gains, const struct aorta_finding *finding, struct aorta_text *text) {
+    if (finding->circumstances & AORTA_HOST_WAITS)
+        aorta_text_puts(text, "; the host waits in the call until the device has come to the copy, and launches "
+                              "what follows late");
+    else if (finding->cost_ms > 0 && finding->gain_ms > ABOVE * finding->cost_ms + ORDERS * step_ms(gains))
+        aorta_text_printf(text, "; %s ms more are saved, as %s", aorta_brief(finding->gain_ms - finding->cost_ms).text,
+                          finding->cause == AORTA_CAUSE_CONTENTION
+                              ? "each rank waits for the one that loses most at the time"
+                              : "what waits for it on other streams, ranks and on the host comes sooner, too");
+}
+
+static void say_lost_again(const struct gains *gains, const struct aorta_finding *finding, struct aorta_text *text) {
+    const double lost = lost_again(gains, finding->cause);
+    if (lost > 0.1 && finding->gain_ms > 0)
+        aorta_text_printf(text, "; hidden, it makes compute beside it longer: %s of %s ms are lost again",
+                          aorta_brief(finding->gain_ms / (1 - lost) * lost).text,
+                          aorta_brief(finding->gain_ms / (1 - lost)).text);
+}
+
+/* ---- one finding ---- */
+
 static aorta_status explain(const struct gains *gains, struct aorta_finding *finding, enum aorta_removal removal,
                             const struct aorta_origin *origin) {
     struct aorta_text text = {0};
@@ -114,23 +253,31 @@ static aorta_status explain(const struct gains *gains, struct aorta_finding *fin
     bool shows = !text.length || finding->cost_ms >= SHOWS * finding->gain_ms;
     if (finding->evidence && shows) aorta_text_printf(&text, "%s%s", text.length ? "; " : "", finding->evidence);
     if (!text.length) aorta_text_puts(&text, aorta_removal_description(removal)); /* it matters once others are gone */
+    say_more(gains, finding, &text);
+    say_lost_again(gains, finding, &text);
+    say_instead(gains, removal, finding->cause, &text);
+    say_together(gains, removal, finding, &text);
     return aorta_text_take(&text, &finding->evidence);
 }
 
 /* The findings' array has places for all causes. */
 static aorta_status add_gain(struct gains *gains, enum aorta_removal removal, enum aorta_cause cause) {
     struct aorta_verdict *verdict = gains->verdict;
-    double gain_ns = gains->found.beyond_ns[removal];
+    const double gain_ms = gain_of(gains, removal, cause);
     /* Pauses at several places have a row each. */
     struct aorta_finding *finding = cause == AORTA_CAUSE_HOST_PAUSE ? NULL : find(verdict, cause);
-    bool matters = gain_ns >= MATTERS * gains->found.replayed_ns && gain_ns > 0;
+    bool matters = gain_ms >= MATTERS * step_ms(gains) && gain_ms > 0;
     if (!finding && !matters) return NULL;
     if (!finding) {
         finding = &verdict->findings[verdict->finding_count++];
         *finding = (struct aorta_finding){.cause = cause, .rank = -1};
     }
-    finding->gain_ms = gain_ns / 1e6;
-    finding->gain_share = gains->found.replayed_ns > 0 ? gain_ns / gains->found.replayed_ns : 0;
+    finding->gain_ms = gain_ms;
+    finding->alone_ms = alone_of(gains, removal, cause);
+    finding->gain_share = step_ms(gains) > 0 ? gain_ms / step_ms(gains) : 0;
+    set_range(gains, finding);
+    if (cause == AORTA_CAUSE_COPY && gain_ms > ABOVE * finding->cost_ms + ORDERS * step_ms(gains))
+        finding->circumstances |= AORTA_HOST_WAITS;
     struct aorta_origin origin;
     if (!matters && finding->evidence) return NULL;
     AORTA_TRY(aorta_replay_origin(gains->graph, removal, &origin));
@@ -142,15 +289,6 @@ static aorta_status add_gain(struct gains *gains, enum aorta_removal removal, en
 
 bool aorta_finding_gains(const struct aorta_finding *finding) {
     return finding->gain_share >= ORDERS;
-}
-
-static bool cause_of(enum aorta_removal removal, enum aorta_cause *cause) {
-    for (int i = 0; i < AORTA_CAUSE_COUNT; i++) {
-        if (strcmp(aorta_cause_name((enum aorta_cause)i), aorta_removal_cause(removal)) != 0) continue;
-        *cause = (enum aorta_cause)i;
-        return true;
-    }
-    return false;
 }
 
 /* Launches have no place: what they gain is what a captured step would save, and that a host is slow all along does not
@@ -245,7 +383,13 @@ static aorta_status take_recording_out(struct aorta_verdict *verdict) {
 static aorta_status measure(struct gains *gains, const struct aorta_unrecorded *unrecorded) {
     AORTA_TRY(aorta_gains_measure(gains->graph, &gains->found));
     const struct aorta_gains *found = &gains->found;
-    struct aorta_verdict_replay *replay = &gains->verdict->replay;
+    struct aorta_verdict *verdict = gains->verdict;
+    struct aorta_verdict_replay *replay = &verdict->replay;
+    double again_ns = 0; /* what hidden collectives cost compute */
+    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
+        enum aorta_cause cause;
+        if (cause_of((enum aorta_removal)i, &cause)) again_ns += found->beyond_ns[i] * lost_again(gains, cause);
+    }
     *replay = (struct aorta_verdict_replay){
         .known = found->unexplained_share <= AORTA_UNEXPLAINED_LIMIT && found->path.length_ns > 0,
         .measured_ms = (unrecorded->known ? unrecorded->recorded_ns : found->measured_ns) / 1e6,
@@ -253,13 +397,13 @@ static aorta_status measure(struct gains *gains, const struct aorta_unrecorded *
         .unrecorded_ms = unrecorded->known ? found->replayed_ns / 1e6 : 0,
         .unrecorded_range_ms = {unrecorded->range_ns[0] / 1e6, unrecorded->range_ns[1] / 1e6},
         .unrecorded_reason = unrecorded->reason,
-        .floor_ms = found->floor_ns / 1e6,
+        .floor_ms = (found->floor_ns + again_ns) / 1e6,
         .inferred_share = found->inferred_share,
         .unexplained_share = found->unexplained_share,
     };
     AORTA_TRY(take_recording_out(gains->verdict));
     if (replay->known) return add_gains(gains);
-    replay->reason = "more than a tenth of the critical path is lag that nothing recorded explains";
+    replay->reason = "nothing recorded explains more than half of the critical path";
     return NULL;
 }
 
@@ -283,6 +427,7 @@ aorta_status aorta_verdict_gains(const struct aorta_trace_analysis *analysis, st
     aorta_status status = aorta_trace_graph_make(analysis, &built);
     if (status) return without_replay(status, verdict, reason_of(analysis));
     struct gains gains = {.verdict = verdict, .graph = &built.graph, .analysis = analysis, .built = &built};
+    verdict->lost_beside = verdict->slowdown.lost_per_ns;
     struct aorta_unrecorded unrecorded;
     status = aorta_trace_graph_unrecord(&built, &unrecorded);
     if (!status) status = measure(&gains, &unrecorded);

@@ -133,7 +133,10 @@ static aorta_status say(const struct measured *measured, enum aorta_remedy remed
     const struct aorta_remedy_row *row = &measured->ranks[largest_rank(measured, remedy)].rows[remedy];
     struct aorta_text text = {0};
     aorta_text_printf(&text, "%s: %s", aorta_remedy_change(remedy), row->evidence ? row->evidence : "");
-    if (measured->then_ns[remedy] < 0.95 * measured->gain_ns[remedy])
+    if (measured->then_ns[remedy] < 0.5 * measured->gain_ns[remedy])
+        aorta_text_printf(&text, "; either this or the remedies before it, after which it saves %s ms more",
+                          aorta_brief(measured->then_ns[remedy] / 1e6).text);
+    else if (measured->then_ns[remedy] < 0.95 * measured->gain_ns[remedy])
         aorta_text_printf(&text, "; %s ms of it after the others", aorta_brief(measured->then_ns[remedy] / 1e6).text);
     if (measured->gain_ns[remedy] < 0.8 * row->alone_ns)
         aorta_text_printf(&text, "; kernels save %s ms, but then the step waits for %s",
@@ -193,7 +196,9 @@ static aorta_status add_findings(const struct measured *measured, struct aorta_v
                                           .gain_ms = measured->gain_ns[i] / 1e6,
                                           .then_ms = measured->then_ns[i] / 1e6,
                                           .gain_share = measured->gain_ns[i] / measured->step_ns};
-        finding->least_ms = finding->gain_ms * aorta_remedy_least_share((enum aorta_remedy)i);
+        finding->alone_ms = finding->gain_ms;
+        finding->gain_range_ms[0] = finding->gain_ms * aorta_remedy_least_share((enum aorta_remedy)i);
+        finding->gain_range_ms[1] = finding->gain_ms;
         AORTA_TRY(say(measured, (enum aorta_remedy)i, verdict->comm_ms > 0, finding));
     }
     return NULL;

@@ -32,6 +32,7 @@ enum aorta_circumstance {
     AORTA_RECURS = 512,      /* launch_latency: about as much in most steps */
     AORTA_CAPTURE = 1024,    /* host_launch: graphs were captured, and not run */
     AORTA_INPUT = 2048,      /* host_pause: in most steps before a copy to the device */
+    AORTA_HOST_WAITS = 4096,   /* copy: most of the gain is the host's, which waits in the copy */
 };
 
 struct aorta_finding {
@@ -43,9 +44,10 @@ struct aorta_finding {
     int rank;                         /* the rank that pays most (straggler: that is late); -1: all alike */
     double gain_ms;                   /* a step's, without it and all that gain more; meaningless without a replay */
     double gain_share;                /* of the replayed step */
+    double gain_range_ms[2];          /* of gain_ms: as sure as the lags of the recording are explained */
+    double alone_ms;                  /* a step's, without it alone */
     const char *remedy; /* static: key of the remedy of compute that it is, "precision=bf16"; NULL: none */
     double then_ms;     /* of a remedy: what it gains after those before it in roofline/remedies.def */
-    double least_ms;    /* of a remedy: of the gain, on a card at its power limit */
     char *evidence, *advice;
     char *kernel; /* whole name of the kernel that the evidence names; NULL: none */
 };
@@ -77,12 +79,13 @@ struct aorta_verdict {
     size_t finding_count;
     struct aorta_rank_costs *ranks; /* in order of rank */
     size_t rank_count;
-    size_t warmup;     /* iterations left out at the start of each rank */
-    size_t iterations; /* measured on each rank, at least */
-    double step_ms_mean, step_ms_p50;
+    size_t warmup;                                   /* iterations left out at the start of each rank */
+    size_t iterations;                               /* measured on each rank, at least */
+    double step_ms_mean, step_ms_p50;                /* from the end of a step to that of the next */
     double overlap_ratio;                            /* sum of overlap / sum of comm; NaN without communication */
     double exposed_ms, comm_ms, compute_ms, idle_ms; /* means per iteration and rank; idle with the lead */
     struct aorta_slowdown slowdown;
+    double lost_beside; /* of each ns of a collective newly hidden, what compute beside it takes longer; NaN: unknown */
     struct aorta_verdict_replay replay;
     struct aorta_roofline *rooflines; /* of each rank; NULL: none were made */
     size_t roofline_count;
@@ -122,11 +125,13 @@ double aorta_verdict_spent_ms(const struct aorta_verdict *verdict);
 
 /* Whether the finding's gain is a hundredth of the step or more (gains.c). */
 bool aorta_finding_gains(const struct aorta_finding *finding);
+/* Adds ", 9 to 26 ms" where the range of the gain is worth saying (gains.c). */
+void aorta_finding_say_range(const struct aorta_finding *finding, struct aorta_text *out);
 
 /* "Verdict: compute-bound: …": the first sentence of the verdict's text, without an end. */
 void aorta_verdict_headline(const struct aorta_verdict *verdict, struct aorta_text *out);
-/* Key and value of "verdict": [{cause, collective?, gain_ms?, gain_share?, cost_ms, share, rank, evidence, advice,
- * kernel?}]; the gains where a replay was asked for. */
+/* Key and value of "verdict": [{cause, collective?, gain_ms?, gain_share?, gain_range_ms?, alone_ms?, cost_ms, share,
+ * rank, evidence, advice, kernel?}]; the gains where a replay was asked for. */
 void aorta_verdict_findings(const struct aorta_verdict *verdict, struct aorta_json *json);
 /* Keys and values of "replay": {measured_ms, replayed_ms, inferred_share, unexplained_share, reason} and "floor_ms". */
 void aorta_verdict_replay_write(const struct aorta_verdict *verdict, struct aorta_json *json);

@@ -31,6 +31,13 @@ struct aorta_evidence_sums {
     int64_t rank_iterations;                                  /* sum over ranks */
 };
 
+/* The causes that exposed communication is cut into. (headline.c) */
+bool aorta_cause_of_collectives(enum aorta_cause cause);
+/* Where most of the step goes. (headline.c) */
+const struct aorta_finding *aorta_verdict_costliest(const struct aorta_verdict *verdict);
+/* All gains together are a twentieth of the step or more. (headline.c) */
+bool aorta_verdict_gains_matter(const struct aorta_verdict *verdict);
+
 /* The step with all losses removed, and what its compute is made of. False: not known. (compute_text.c) */
 bool aorta_verdict_say_left(const struct aorta_verdict *verdict, struct aorta_text *out);
 /* What the step's compute is made of. False: nothing can be said. (compute_text.c) */

@@ -9,139 +9,6 @@
 
 enum { BAR_WIDTH = 10, CAUSES_SHOWN = 8, ADVICE_SHOWN = 2 };
 
-/* ---- the headline ---- */
-
-/* Causes that together say more than the largest of them. */
-static const struct group {
-    const char *name;
-    unsigned causes; /* a bit for each */
-} groups[] = {
-    {"communication", 1U << AORTA_CAUSE_STRAGGLER | 1U << AORTA_CAUSE_SLOW_COLLECTIVE |
-                          1U << AORTA_CAUSE_SERIALIZED_STREAMS | 1U << AORTA_CAUSE_EXPOSED_COLLECTIVE},
-    /* the causes of idle time, launch latency too: "host-bound" is less (aorta_idle_host) */
-    {"an idle device", 1U << AORTA_CAUSE_HOST_LAUNCH | 1U << AORTA_CAUSE_LAUNCH_LATENCY | 1U << AORTA_CAUSE_HOST_SYNC |
-                           1U << AORTA_CAUSE_DATA_WAIT},
-};
-
-static double cost_of(const struct aorta_verdict *verdict, const struct group *group) {
-    double cost_ms = 0;
-    for (size_t i = 0; i < verdict->finding_count; i++)
-        if (group->causes & 1U << verdict->findings[i].cause) cost_ms += verdict->findings[i].cost_ms;
-    return cost_ms;
-}
-
-static const struct aorta_finding *costliest(const struct aorta_verdict *verdict) {
-    const struct aorta_finding *most = &verdict->findings[0];
-    for (size_t i = 1; i < verdict->finding_count; i++)
-        if (verdict->findings[i].cost_ms > most->cost_ms) most = &verdict->findings[i];
-    return most;
-}
-
-/* Compute is the largest cause and less than half of the step: whether others are more than it together. */
-static bool headline_of_group(const struct aorta_verdict *verdict, const char *unit, struct aorta_text *out) {
-    const struct aorta_finding *first = costliest(verdict);
-    const struct group *largest = NULL;
-    double cost_ms = first->cost_ms;
-    if (first->cause != AORTA_CAUSE_COMPUTE || first->share >= 0.5) return false;
-    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-        const double own_ms = cost_of(verdict, &groups[i]);
-        if (own_ms <= cost_ms) continue;
-        cost_ms = own_ms;
-        largest = &groups[i];
-    }
-    if (!largest) return false;
-    aorta_text_printf(out, "Verdict: limited by %s: %.0f%% of the %s (%.2f of %.2f ms); compute is %.0f%%",
-                      largest->name, 100 * cost_ms / aorta_verdict_spent_ms(verdict), unit, cost_ms,
-                      aorta_verdict_spent_ms(verdict), 100 * first->share);
-    return true;
-}
-
-/* All gains together below this share: the step is bound by what it computes. */
-static const double BOUND = 0.05;
-
-static bool gains_matter(const struct aorta_verdict *verdict) {
-    const struct aorta_verdict_replay *replay = &verdict->replay;
-    const double step_ms = aorta_verdict_gained_ms(verdict);
-    return replay->known && step_ms - replay->floor_ms >= BOUND * step_ms;
-}
-
-static void headline_of_gain(const struct aorta_verdict *verdict, struct aorta_text *out) {
-    const struct aorta_finding *first = &verdict->findings[0];
-    aorta_text_printf(out, "Verdict: limited by %s%s", aorta_cause_plain_name(first->cause),
-                      aorta_cause_has_kind(first->cause) ? aorta_collective_name(first->collective) : "");
-    if (first->rank >= 0) aorta_text_printf(out, " (rank %d)", first->rank);
-    aorta_text_printf(out, ": without it the %s is %.2f of %.2f ms shorter (%.0f%%)", verdict->whole ? "run" : "step",
-                      first->gain_ms, aorta_verdict_gained_ms(verdict), 100 * first->gain_share);
-    if (verdict->replay.floor_ms < aorta_verdict_gained_ms(verdict) - 1.05 * first->gain_ms)
-        aorta_text_printf(out, "; without all causes below it takes %.2f ms", verdict->replay.floor_ms);
-}
-
-/* Each is small; together they are not. */
-static void headline_of_gains(const struct aorta_verdict *verdict, struct aorta_text *out) {
-    const struct aorta_finding *first = &verdict->findings[0];
-    const double step_ms = aorta_verdict_gained_ms(verdict), all_ms = step_ms - verdict->replay.floor_ms;
-    aorta_text_printf(
-        out,
-        "Verdict: several small causes: without all causes below the %s is %.2f of %.2f ms shorter (%.0f%%); "
-        "the largest is %s%s",
-        verdict->whole ? "run" : "step", all_ms, step_ms, 100 * all_ms / step_ms, aorta_cause_plain_name(first->cause),
-        aorta_cause_has_kind(first->cause) ? aorta_collective_name(first->collective) : "");
-}
-
-/* Nobody knows whether it waits without the recording. */
-static void headline_of_recording(const struct aorta_verdict *verdict, struct aorta_text *out) {
-    const struct aorta_finding *first = costliest(verdict);
-    aorta_text_printf(
-        out,
-        "Verdict: the device waits for its host in %.0f%% of the %s (%.2f of %.2f ms), but %s: it may not "
-        "without",
-        100 * first->share, verdict->whole ? "time" : "step", first->cost_ms, aorta_verdict_spent_ms(verdict),
-        verdict->replay.unrecorded_reason);
-}
-
-void aorta_verdict_headline(const struct aorta_verdict *verdict, struct aorta_text *out) {
-    if (!verdict->finding_count) {
-        aorta_text_puts(out, "Verdict: nothing ran");
-        return;
-    }
-    const bool by_gain = gains_matter(verdict) && aorta_finding_gains(&verdict->findings[0]);
-    const struct aorta_finding *named = by_gain ? &verdict->findings[0] : costliest(verdict);
-    if (named->cause == AORTA_CAUSE_HOST_LAUNCH && verdict->replay.unrecorded_reason && !verdict->idle_unexplained) {
-        headline_of_recording(verdict, out);
-        return;
-    }
-    if (by_gain) {
-        (verdict->findings[0].gain_share >= BOUND ? headline_of_gain : headline_of_gains)(verdict, out);
-        return;
-    }
-    const struct aorta_finding *first = costliest(verdict);
-    const char *unit = verdict->whole ? "time" : "step";
-    if (verdict->coarse && first->cause == AORTA_CAUSE_COMPUTE)
-        aorta_text_printf(out,
-                          "Verdict: these files do not show what limits: their compute ranges (%.2f of %.2f ms) may "
-                          "contain gaps of the "
-                          "host",
-                          first->cost_ms, aorta_verdict_spent_ms(verdict));
-    else if (headline_of_group(verdict, unit, out))
-        return;
-    else if (verdict->gaps && first->cause == AORTA_CAUSE_COMPUTE)
-        aorta_text_printf(out, "Verdict: compute with the gaps between its kernels: %.0f%% of the %s (%.2f of %.2f ms)",
-                          100 * first->share, unit, first->cost_ms, aorta_verdict_spent_ms(verdict));
-    else if (first->cause == AORTA_CAUSE_COMPUTE && first->share < 0.5)
-        aorta_text_printf(out, "Verdict: compute is the largest part, below half: %.0f%% of the %s (%.2f of %.2f ms)",
-                          100 * first->share, unit, first->cost_ms, aorta_verdict_spent_ms(verdict));
-    else if (first->cause == AORTA_CAUSE_COMPUTE)
-        aorta_text_printf(out, "Verdict: compute-bound: %.0f%% of the %s is its operations (%.2f of %.2f ms)",
-                          100 * first->share, unit, first->cost_ms, aorta_verdict_spent_ms(verdict));
-    else
-        aorta_text_printf(out, "Verdict: limited by %s%s: %.0f%% of the %s (%.2f of %.2f ms)",
-                          first->cause == AORTA_CAUSE_HOST_LAUNCH && verdict->idle_unexplained
-                              ? "an idle device (the reason is not recorded)"
-                              : aorta_cause_plain_name(first->cause),
-                          aorta_cause_has_kind(first->cause) ? aorta_collective_name(first->collective) : "",
-                          100 * first->share, unit, first->cost_ms, aorta_verdict_spent_ms(verdict));
-}
-
 /* ---- the figures ---- */
 
 static int digits(double ms) {
@@ -179,9 +46,11 @@ static void figures(const struct aorta_verdict *verdict, struct aorta_text *out)
         aorta_text_printf(out, "step p50 %.*f ms over %s of %s%s; ", step_digits, verdict->step_ms_p50,
                           aorta_counted((long long)verdict->iterations, "step").text, ranks.text, warmup);
     else
-        aorta_text_printf(out, "step p50 %.*f ms on the device over %s of %s (%zu warm-up left out); ", step_digits,
-                          verdict->step_ms_p50, aorta_counted((long long)verdict->iterations, "iteration").text,
-                          ranks.text, verdict->warmup);
+        aorta_text_printf(out,
+                          "step to step %.*f ms (p50 %.*f, device busy %.*f) over %s of %s (%zu warm-up left out); ",
+                          step_digits, verdict->step_ms_mean, step_digits, verdict->step_ms_p50, step_digits,
+                          verdict->step_ms_mean - verdict->idle_ms,
+                          aorta_counted((long long)verdict->iterations, "iteration").text, ranks.text, verdict->warmup);
     if (isnan(verdict->overlap_ratio))
         aorta_text_puts(out, "no collectives");
     else
@@ -224,15 +93,52 @@ static void put_cause(const struct aorta_finding *finding, bool by_gain, int wid
                       aorta_cause_has_kind(finding->cause) ? aorta_collective_name(finding->collective) : "");
     if (finding->rank >= 0 && finding->cause != AORTA_CAUSE_STRAGGLER)
         aorta_text_printf(&text, ", most on rank %d", finding->rank);
+    if (by_gain) aorta_finding_say_range(finding, &text);
     aorta_text_printf(&text, ": %s", finding->evidence);
     put(&text, 4 + BAR_WIDTH, width, out);
+}
+
+/* Of the causes about collectives the one that costs most after `last`, or of all. NULL: none is left. */
+static const struct aorta_finding *next_exposed(const struct aorta_verdict *verdict, const struct aorta_finding *last) {
+    const struct aorta_finding *most = NULL;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        const struct aorta_finding *finding = &verdict->findings[i];
+        if (!aorta_cause_of_collectives(finding->cause)) continue;
+        if (last && (finding->cost_ms > last->cost_ms || (!(finding->cost_ms < last->cost_ms) && finding <= last)))
+            continue;
+        if (!most || finding->cost_ms > most->cost_ms) most = finding;
+    }
+    return most;
+}
+
+/* The causes about collectives, which add up to what is exposed. */
+static void put_exposed(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
+    static const double much = 0.05, little = 0.02; /* of the step, of what is exposed */
+    struct aorta_text text = {0};
+    double rest_ms = verdict->exposed_ms;
+    const struct aorta_finding *last = NULL;
+    int parts = 0;
+    if (!(verdict->exposed_ms >= much * verdict->step_ms_mean)) return;
+    aorta_text_printf(&text, "  exposed: %.2f ms =", verdict->exposed_ms);
+    for (const struct aorta_finding *finding; (finding = next_exposed(verdict, last)) != NULL; last = finding) {
+        if (finding->cost_ms < little * verdict->exposed_ms) break;
+        aorta_text_printf(&text, "%s %.2f %s%s", parts++ ? " +" : "", finding->cost_ms,
+                          aorta_cause_plain_name(finding->cause),
+                          aorta_cause_has_kind(finding->cause) ? aorta_collective_name(finding->collective) : "");
+        rest_ms -= finding->cost_ms;
+    }
+    if (rest_ms >= 0.005) aorta_text_printf(&text, " + %.2f others", rest_ms);
+    if (parts > 1)
+        put(&text, 4, width, out);
+    else
+        aorta_text_free(&text);
 }
 
 /* Of a step with losses: what is left without them. Else what compute is made of, where no row says it. */
 static void put_left(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
     struct aorta_text sentence = {0}, words = {0};
-    const bool losses = gains_matter(verdict);
-    const bool shown = !verdict->replay.known || costliest(verdict)->cause == AORTA_CAUSE_COMPUTE;
+    const bool losses = aorta_verdict_gains_matter(verdict);
+    const bool shown = !verdict->replay.known || aorta_verdict_costliest(verdict)->cause == AORTA_CAUSE_COMPUTE;
     if (losses ? aorta_verdict_say_left(verdict, &words) : !shown && aorta_verdict_say_compute(verdict, &words))
         aorta_text_printf(&sentence, "  %s: %s", losses ? "left" : "compute", words.data ? words.data : "");
     out->failed |= words.failed;
@@ -245,13 +151,14 @@ static void put_left(const struct aorta_verdict *verdict, int width, struct aort
 static bool is_shown(const struct aorta_verdict *verdict, size_t index) {
     const struct aorta_finding *finding = &verdict->findings[index];
     if (!verdict->replay.known) return index == 0 || finding->share >= 0.01;
-    return aorta_finding_gains(finding) || (finding == costliest(verdict) && !gains_matter(verdict));
+    return aorta_finding_gains(finding) ||
+           (finding == aorta_verdict_costliest(verdict) && !aorta_verdict_gains_matter(verdict));
 }
 
 /* The order of rows and advice: that of the findings, but first what the headline names. */
 static const struct aorta_finding *in_order(const struct aorta_verdict *verdict, size_t index) {
-    const struct aorta_finding *first = costliest(verdict);
-    if (!verdict->replay.known || gains_matter(verdict)) return &verdict->findings[index];
+    const struct aorta_finding *first = aorta_verdict_costliest(verdict);
+    if (!verdict->replay.known || aorta_verdict_gains_matter(verdict)) return &verdict->findings[index];
     const size_t place = (size_t)(first - verdict->findings);
     return index == 0 ? first : &verdict->findings[index <= place ? index - 1 : index];
 }
@@ -269,7 +176,7 @@ static void put_causes(const struct aorta_verdict *verdict, int width, struct ao
 static bool deserves_advice(const struct aorta_verdict *verdict, const struct aorta_finding *finding) {
     const bool rest = finding->cause == AORTA_CAUSE_COMPUTE && finding->share < 0.5 && verdict->finding_count > 1 &&
                       !verdict->coarse && !verdict->gaps;
-    const bool headline = finding == costliest(verdict) && !gains_matter(verdict);
+    const bool headline = finding == aorta_verdict_costliest(verdict) && !aorta_verdict_gains_matter(verdict);
     const bool large = (verdict->replay.known ? finding->gain_share : finding->share) >= 0.02;
     return !rest && (headline || large);
 }
@@ -310,6 +217,7 @@ void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct a
     put(&sentence, 2, width, out);
     if (verdict->note) put_words("  ", verdict->note, width, out);
     put_causes(verdict, width, out);
+    put_exposed(verdict, width, out);
     if (verdict->finding_count) put_left(verdict, width, out);
     put_advice(verdict, width, out);
     if (verdict->simulated)
@@ -320,10 +228,6 @@ void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct a
 /* ---- JSON ---- */
 
 static void write_remedy(const struct aorta_finding *finding, struct aorta_json *json) {
-    aorta_json_key_array(json, "gain_range_ms");
-    aorta_json_double(json, finding->least_ms);
-    aorta_json_double(json, finding->gain_ms);
-    aorta_json_array_end(json);
     aorta_json_key_string(json, "remedy", finding->remedy);
     aorta_json_key_double(json, "then_ms", finding->then_ms);
 }
@@ -339,6 +243,11 @@ void aorta_verdict_findings(const struct aorta_verdict *verdict, struct aorta_js
         if (verdict->replay.known || verdict->replay.reason) {
             aorta_json_key_double(json, "gain_ms", verdict->replay.known ? finding->gain_ms : NAN);
             aorta_json_key_double(json, "gain_share", verdict->replay.known ? finding->gain_share : NAN);
+            aorta_json_key_array(json, "gain_range_ms");
+            for (int j = 0; j < 2; j++)
+                aorta_json_double(json, verdict->replay.known ? finding->gain_range_ms[j] : NAN);
+            aorta_json_array_end(json);
+            aorta_json_key_double(json, "alone_ms", verdict->replay.known ? finding->alone_ms : NAN);
         }
         if (finding->remedy) write_remedy(finding, json);
         aorta_json_key_double(json, "cost_ms", finding->cost_ms);

@@ -591,6 +591,27 @@ static void two_that_gain_together(void **unused) {
     sim_free(&sim);
 }
 
+/* host    [L][sync         ]--- pause ---[L][sync         ]--- pause ---   the pause is what is lost; without the wait
+ * device      KKKKKKKKKKKKKK                 KKKKKKKKKKKKKK                   the host would be ahead of it. Both gain
+ * all of it: the pause, which is the origin, comes first. */
+static void a_pause_behind_a_wait(void **unused) {
+    (void)unused;
+    enum { TURNS = 30 };
+    struct sim sim = {.rank_count = 1, .recorded = true};
+    for (int i = 0; i < TURNS; i++) {
+        for (int j = 0; j < 4; j++) kernel(&sim, 0, 0, 10000 * US, SIM_NONE);
+        host(&sim, 0, SIM_SYNC, SIM_WAIT);
+        host(&sim, 0, SIM_PAUSE, 30000 * US);
+    }
+    struct aorta_gains gains = gains_of(&sim);
+    const double lost = (TURNS - 2) * 29000.0 * US;
+    assert_true(gains.gain_ns[AORTA_WITHOUT_HOST_SYNC] > lost && gains.gain_ns[AORTA_WITHOUT_HOST_PAUSE] > lost);
+    assert_int_equal(gains.order[0], AORTA_WITHOUT_HOST_PAUSE);
+    assert_true(gains.beyond_ns[AORTA_WITHOUT_HOST_PAUSE] > lost);
+    assert_true(gains.beyond_ns[AORTA_WITHOUT_HOST_SYNC] < 0.1 * lost);
+    sim_free(&sim);
+}
+
 /* A start that no edge explains: 300 us between a launch and its kernel, with nothing before it. */
 static void lags_without_a_reason_are_counted(void **unused) {
     (void)unused;
@@ -650,6 +671,7 @@ int main(void) {
         cmocka_unit_test(circles_are_broken),
         cmocka_unit_test(nothing_recorded_is_no_failure),
         cmocka_unit_test(two_that_gain_together),
+        cmocka_unit_test(a_pause_behind_a_wait),
         cmocka_unit_test(lags_without_a_reason_are_counted),
         cmocka_unit_test(every_removal_has_a_name),
     };

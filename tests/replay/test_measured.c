@@ -9,6 +9,8 @@
 #include "samples/measured.h"
 #include "samples/profile.h"
 
+#include <math.h>
+
 enum { US = 1000, STEPS = 6, RANKS = 2, LAYERS = 4 };
 
 struct case_of {
@@ -98,12 +100,12 @@ static void end(struct run *run) {
     for (int i = 0; i < RANKS * STEPS; i++) sample_free(&run->samples[i]);
 }
 
+/* The mean of all steps, also of the first, which is not measured in the replay. */
 static double step_us(const struct run *run) {
     double sum = 0;
-    for (int rank = 0; rank < RANKS; rank++)
-        sum +=
-            (double)(run->samples[rank * STEPS + STEPS - 1].profile.end_ns - run->samples[rank * STEPS].profile.end_ns);
-    return sum / RANKS / (STEPS - 1) / US;
+    for (int i = 0; i < RANKS * STEPS; i++)
+        sum += (double)(run->samples[i].overlap.span_ns + run->samples[i].overlap.lead_ns);
+    return sum / RANKS / STEPS / US;
 }
 
 static struct aorta_gains gains_of(struct run *run) {
@@ -115,7 +117,7 @@ static struct aorta_gains gains_of(struct run *run) {
     check_ok(aorta_gains_measure(&built.graph, &gains));
     aorta_trace_graph_free(&built);
     assert_true(gains.replayed_ns == gains.measured_ns);
-    assert_true(gains.measured_ns == step_us(run) * US);
+    assert_true(fabs(gains.measured_ns - step_us(run) * US) < 1);
     return gains;
 }
 
@@ -181,7 +183,9 @@ static void the_first_step_is_not_on_the_path(void **state) {
     make(&(struct case_of){.ahead = true, .ahead_us = 1500}, &run);
     struct aorta_gains gains = gains_of(&run);
     assert_true(gains.unexplained_share < 0.01);
-    assert_true((double)gains.path.length_ns < 1.02 * (STEPS - 1) * gains.measured_ns);
+    assert_true((double)gains.path.length_ns < 1.02 * STEPS * gains.measured_ns);
+    assert_true((double)gains.path.length_ns <
+                (double)(run.samples[STEPS - 1].profile.end_ns - run.samples[0].profile.end_ns) * 1.02);
     end(&run);
 }
 

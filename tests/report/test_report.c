@@ -204,7 +204,7 @@ static void after_a_run(void **state) {
     struct aorta_text text = {0};
     check_ok(aorta_report_after_run(workspace.path, NULL, 0, &log, &text));
     assert_non_null(strstr(text.data, "Verdict: "));
-    assert_non_null(strstr(text.data, "5 iterations of 2 ranks (1 warm-up left out)"));
+    assert_non_null(strstr(text.data, "over 5 iterations of 2 ranks (1 warm-up"));
     assert_true(workspace_has(&workspace, "summary.json"));
     aorta_text_free(&text);
     workspace_remove(&workspace);

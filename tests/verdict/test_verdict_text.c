@@ -10,6 +10,7 @@ static char as_measured[] = "as measured";
 /* Findings in the order of a verdict: by gain, then by cost. */
 static struct aorta_finding finding(enum aorta_cause cause, double gain_ms, double cost_ms) {
     struct aorta_finding made = {.cause = cause,
+                                 .collective = AORTA_ALL_GATHER,
                                  .rank = -1,
                                  .gain_ms = gain_ms,
                                  .gain_share = gain_ms / step_ms,
@@ -78,10 +79,70 @@ static void test_advice_for_what_matters(void **state) {
     aorta_text_free(&text);
 }
 
+/* No gain is known, or none is to be had: what is exposed stands in the first line, and nothing is called bound by
+ * compute. */
+static void test_exposed_communication_is_said(void **state) {
+    (void)state;
+    struct aorta_finding findings[] = {finding(AORTA_CAUSE_COMPUTE, 0, 69),
+                                       finding(AORTA_CAUSE_EXPOSED_COLLECTIVE, 0, 21),
+                                       finding(AORTA_CAUSE_STRAGGLER, 0, 10)};
+    struct aorta_verdict verdict = {.findings = findings,
+                                    .finding_count = 3,
+                                    .rank_count = 2,
+                                    .iterations = 9,
+                                    .step_ms_mean = step_ms,
+                                    .step_ms_p50 = step_ms - 1,
+                                    .comm_ms = 32,
+                                    .exposed_ms = 31,
+                                    .overlap_ratio = 1.0 / 32,
+                                    .replay = {.reason = "12 steps"}};
+    struct aorta_text text = {0};
+    aorta_verdict_text(&verdict, 200, &text);
+    place(&text,
+          "Verdict: gains unknown (12 steps): compute is 69% of the step (69.00 of 100.00 ms); 97% of communication "
+          "is exposed (31.00 ms)");
+    place(&text, "step to step 100.00 ms (p50 99.00, device busy 100.00) over 9 iterations of 2 ranks");
+    place(&text, "exposed: 31.00 ms = 21.00 exposed all_gather + 10.00 waiting for the last rank");
+    aorta_text_free(&text);
+    verdict.replay = (struct aorta_verdict_replay){.known = true, .replayed_ms = step_ms, .floor_ms = 98};
+    verdict.lost_beside = 0.8;
+    aorta_verdict_text(&verdict, 200, &text);
+    place(&text, "Verdict: nothing to gain: compute is 69% of the step (69.00 of 100.00 ms); 97% of communication is "
+                 "exposed (31.00 ms), but compute beside it would take longer instead");
+    assert_null(strstr(text.data, "try: exposed_collective"));
+    aorta_text_free(&text);
+    verdict.overlap_ratio = 0.9; /* 3 ms are left exposed; 5 ms are idle */
+    verdict.exposed_ms = 3;
+    verdict.idle_ms = 5;
+    findings[1] = finding(AORTA_CAUSE_DATA_WAIT, 0, 5);
+    aorta_verdict_text(&verdict, 200, &text);
+    place(&text,
+          "Verdict: compute-bound: 69% of the step (69.00 of 100.00 ms); the device is idle in 5% of it, most by "
+          "waiting for data");
+    aorta_text_free(&text);
+}
+
+/* As sure as the lags of the recording are explained. */
+static void test_how_sure_a_gain_is(void **state) {
+    (void)state;
+    struct aorta_finding findings[] = {finding(AORTA_CAUSE_HOST_SYNC, 20, 3), finding(AORTA_CAUSE_COPY, 10, 9)};
+    findings[0].gain_range_ms[0] = 12;
+    findings[0].gain_range_ms[1] = 28;
+    findings[1].gain_range_ms[0] = 9.5;
+    findings[1].gain_range_ms[1] = 10.5;
+    struct aorta_text text = text_of(findings, 2, 70);
+    place(&text, "without it the step is 20.00 of 100.00 ms shorter (20%, 12 to 28 ms)");
+    place(&text, "saves   20.000 ms  host_sync, 12 to 28 ms: as measured");
+    place(&text, "saves   10.000 ms  copy: as measured");
+    aorta_text_free(&text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_causes_that_are_much_together),
         cmocka_unit_test(test_compute_bound_with_symptoms),
+        cmocka_unit_test(test_exposed_communication_is_said),
+        cmocka_unit_test(test_how_sure_a_gain_is),
         cmocka_unit_test(test_advice_for_what_matters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
