@@ -116,7 +116,7 @@ static aorta_status collect_runs(const struct aorta_rank_step *step, struct run 
 }
 
 /* Of runs of one shape, in their order, of which `alone` are alone: those beside such collectives for half of their
- * time or more. In a given time a collective cannot cost more than that time: beyond it something else held the run up.
+ * time or more. In a given time a collective cannot cost more than that time: beyond it something else delayed the run.
  */
 static void add_loss(const struct run *runs, size_t count, size_t alone, double alone_ns, struct loss *loss) {
     if (alone < FEWEST_SAMPLES) return;

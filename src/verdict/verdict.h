@@ -32,7 +32,7 @@ enum aorta_circumstance {
     AORTA_RECURS = 512,      /* launch_latency: about as much in most steps */
     AORTA_CAPTURE = 1024,    /* host_launch: graphs were captured, and not run */
     AORTA_INPUT = 2048,      /* host_pause: in most steps before a copy to the device */
-    AORTA_HOST_WAITS = 4096,   /* copy: most of the gain is the host's, which waits in the copy */
+    AORTA_HOST_WAITS = 4096, /* copy: most of the gain is the host's, which waits in the copy */
 };
 
 struct aorta_finding {
