@@ -1,5 +1,5 @@
 #include "hwq/graph.h"
-#include "hwq/graph_memory.h"
+#include "hwq/graph_internal.h"
 #include "hwq/iterations.h"
 #include "hwq/objects.h"
 

@@ -9,7 +9,7 @@
  *
  * The check walks the steps as they are replayed. Each stream has a clock: how many operations of every stream end
  * before its next one begins. A record stores the clock, a wait adds the stored one. */
-#include "hwq/graph_memory.h"
+#include "hwq/graph_internal.h"
 #include "hwq/objects.h"
 
 #include <string.h>

@@ -11,7 +11,7 @@
  * The time is bounded: each output may read its share of EVENLY elements, and takes as many samples as that allows;
  * less than FEW become elements of one row, which have their inputs in common, at the expense of MORE, which serves all
  * such outputs. When that is used up, the rest are not compared. */
-#include "hwq/graph_memory.h"
+#include "hwq/graph_internal.h"
 #include "hwq/iterations.h"
 
 #include <math.h>

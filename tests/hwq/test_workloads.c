@@ -2,7 +2,7 @@
  * device. On the fake GPU, whose kernels do nothing (FAKE_GPU_KERNELS=ignore), nothing can be verified: there it shows
  * that everything that is queued is accepted and can be captured. */
 #include "check.h"
-#include "hwq/graph_memory.h"
+#include "hwq/graph_internal.h"
 #include "hwq/objects.h"
 #include "hwq/operations.h"
 

@@ -1,7 +1,7 @@
 /* Collectives on stream 0, products on the others: the cost of each to the other, and the gain of their overlap. */
-#include "hwq/workloads/comms_compute_overlap.h"
 #include "device/gpu.h"
 #include "hwq/run.h"
+#include "hwq/workloads/comms_compute_overlap_internal.h"
 
 #include <inttypes.h>
 #include <math.h>

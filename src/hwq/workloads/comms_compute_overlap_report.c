@@ -1,7 +1,7 @@
 /* Figures of comms_compute_overlap: both sides alone and together. */
 #include "hwq/gaps.h"
 #include "hwq/iterations.h"
-#include "hwq/workloads/comms_compute_overlap.h"
+#include "hwq/workloads/comms_compute_overlap_internal.h"
 
 #include <inttypes.h>
 #include <math.h>

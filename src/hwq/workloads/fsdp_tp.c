@@ -45,7 +45,12 @@ struct part {
     struct hwq_tensor dscores; /* serves all blocks */
 };
 
+struct sizes {
+    int64_t block, norms; /* floats of all parameters, and of those of its norms */
+};
+
 struct state {
+    struct sizes sizes;
     int64_t padded, shards, shard_index, part_count; /* floats of a block, a multiple of UNIT · shards */
     struct hwq_tensor x, full[MOST_BLOCKS], shard[MOST_BLOCKS], slots[2];
     struct hwq_tensor gradients[MOST_BLOCKS], reduced[MOST_BLOCKS]; /* of this rank; of all that share the block */
@@ -88,25 +93,26 @@ static aorta_status check(const struct aorta_hwq *hwq) {
 
 enum { UNIT = 64 }; /* floats: where each tensor begins */
 
-/* Views of the norms' gradients in a piece. Returns how many floats they take. */
-static int64_t norm_gradients(const struct options *o, struct hwq_tensor piece, struct hwq_block *b) {
-    struct hwq_tensor *const views[] = {&b->norm1.dgamma, &b->norm1.dbeta, &b->norm2.dgamma, &b->norm2.dbeta};
-    int64_t used = 0;
-    for (size_t i = 0; i < sizeof views / sizeof *views; i++) *views[i] = hwq_cut(piece, &used, 1, o->width, UNIT);
-    return used;
-}
-
-/* No tensor for either piece leaves its views empty. *used: how many floats a block takes, the norms last. */
+/* Views of memory; of no tensor they are empty. The norms are last, and `norms` has their gradients: of one part of the
+ * batch. *sizes, which may be NULL: the floats of weights and of `norms`. */
 static struct hwq_block block_in(const struct options *o, struct hwq_tensor weights, struct hwq_tensor gradients,
-                                 int64_t *used) {
+                                 struct hwq_tensor norms, struct sizes *sizes) {
     const int64_t width = o->width, own = width / o->tensor, hidden = width * o->mlp / o->tensor;
-    *used = 0;
-    struct hwq_block b = {.qkv = hwq_layer_in(weights, gradients, used, width, 3 * own, true, UNIT),
-                          .out = hwq_layer_in(weights, gradients, used, own, width, false, UNIT),
-                          .up = hwq_layer_in(weights, gradients, used, width, hidden, true, UNIT),
-                          .down = hwq_layer_in(weights, gradients, used, hidden, width, false, UNIT)};
-    struct hwq_tensor *const views[] = {&b.norm1.gamma, &b.norm1.beta, &b.norm2.gamma, &b.norm2.beta};
-    for (size_t i = 0; i < sizeof views / sizeof *views; i++) *views[i] = hwq_cut(weights, used, 1, width, UNIT);
+    struct sizes used = {0};
+    struct hwq_block b;
+    b.qkv = hwq_layer_in(weights, gradients, &used.block, width, 3 * own, true, UNIT);
+    b.out = hwq_layer_in(weights, gradients, &used.block, own, width, false, UNIT);
+    b.up = hwq_layer_in(weights, gradients, &used.block, width, hidden, true, UNIT);
+    b.down = hwq_layer_in(weights, gradients, &used.block, hidden, width, false, UNIT);
+    struct hwq_tensor *const views[][2] = {{&b.norm1.gamma, &b.norm1.dgamma},
+                                           {&b.norm1.beta, &b.norm1.dbeta},
+                                           {&b.norm2.gamma, &b.norm2.dgamma},
+                                           {&b.norm2.beta, &b.norm2.dbeta}};
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+        *views[i][0] = hwq_cut(weights, &used.block, 1, width, UNIT);
+        *views[i][1] = hwq_cut(norms, &used.norms, 1, width, UNIT);
+    }
+    if (sizes) *sizes = used;
     return b;
 }
 
@@ -117,9 +123,9 @@ static void make_parameters(struct hwq_graph *g, struct state *state, int64_t l)
     const struct options *o = g->options;
     const uint64_t place = (uint64_t)(aorta_comm_rank(g->hwq->world) % o->tensor);
     const int64_t count = state->padded / state->shards;
-    int64_t used;
+    const struct hwq_tensor none = {0};
     const struct hwq_tensor full = hwq_constant(g, AORTA_F32, 1, state->padded, NULL, "start values");
-    const struct hwq_block b = block_in(o, full, (struct hwq_tensor){0}, &used);
+    const struct hwq_block b = block_in(o, full, none, none, NULL);
     const struct {
         struct hwq_tensor tensor;
         int64_t fan;
@@ -169,14 +175,12 @@ static void make_groups(struct hwq_graph *g, struct state *state) {
 
 static void make_tensors(struct hwq_graph *g, struct state *state) {
     const struct options *o = g->options;
-    struct hwq_block unused;
-    int64_t count;
-    const int64_t norms = norm_gradients(o, (struct hwq_tensor){0}, &unused);
+    const struct hwq_tensor none = {0};
     make_groups(g, state);
     if (g->status || state->shards < 1) return;
-    block_in(o, (struct hwq_tensor){0}, (struct hwq_tensor){0}, &count);
+    block_in(o, none, none, none, &state->sizes);
     const int64_t unit = UNIT * state->shards, streams = quarter(g->hwq, GATHER);
-    state->padded = (count + unit - 1) / unit * unit;
+    state->padded = (state->sizes.block + unit - 1) / unit * unit;
     state->part_count = streams < o->batch ? streams : o->batch;
     for (int i = 0; i < 2; i++)
         state->slots[i] = hwq_result(g, AORTA_F32, state->shards, state->padded / state->shards, "gathered block");
@@ -185,7 +189,7 @@ static void make_tensors(struct hwq_graph *g, struct state *state) {
         make_parameters(g, state, l);
         state->gradients[l] = hwq_result(g, AORTA_F32, 1, state->padded, "gradients of a block");
         state->reduced[l] = hwq_result(g, AORTA_F32, 1, state->padded, "reduced gradients");
-        state->saved[l].norms = hwq_result(g, AORTA_F32, state->part_count, norms, "gradients of norms");
+        state->saved[l].norms = hwq_result(g, AORTA_F32, state->part_count, state->sizes.norms, "gradients of norms");
     }
 }
 
@@ -205,12 +209,10 @@ struct place {
 
 static struct place place_of(struct hwq_graph *g, struct state *state, int64_t l, int64_t p) {
     struct place at = {.g = g, .o = g->options, .state = state, .l = l, .p = p, .s = stream_in(g->hwq, COMPUTE, p)};
-    int64_t used;
     at.width = at.o->width;
     at.part = &state->parts[p];
     at.k = &state->saved[l];
-    at.b = block_in(at.o, state->slots[l % 2], state->gradients[l], &used);
-    norm_gradients(at.o, hwq_rows(at.k->norms, p, 1), &at.b);
+    at.b = block_in(at.o, state->slots[l % 2], state->gradients[l], hwq_rows(at.k->norms, p, 1), NULL);
     return at;
 }
 
@@ -383,12 +385,9 @@ static void backward(struct hwq_graph *g, struct state *state, int64_t l) {
 
 /* Over the ranks with shards of the same block, after the norms' gradients are summed over the parts. */
 static void reduce(struct hwq_graph *g, const struct state *state, int64_t l) {
-    const struct options *o = g->options;
     const int s = stream_in(g->hwq, REDUCE, l);
-    const int64_t count = state->saved[l].norms.columns;
-    int64_t used;
-    block_in(o, (struct hwq_tensor){0}, (struct hwq_tensor){0}, &used);
-    const struct hwq_tensor norms = hwq_piece(state->gradients[l], used - count, 1, count);
+    const struct sizes *sizes = &state->sizes;
+    const struct hwq_tensor norms = hwq_piece(state->gradients[l], sizes->block - sizes->norms, 1, sizes->norms);
     hwq_sum_pieces(hwq_into(g, norms), s, state->saved[l].norms, state->part_count, 1.0f);
     hwq_all_reduce(hwq_into(g, state->reduced[l]), s, state->groups[s], NULL, state->gradients[l], false);
 }

@@ -1,6 +1,6 @@
 /* Shared by comms_compute_overlap.c and its report. */
-#ifndef AORTA_HWQ_WORKLOADS_COMMS_COMPUTE_OVERLAP_H
-#define AORTA_HWQ_WORKLOADS_COMMS_COMPUTE_OVERLAP_H
+#ifndef AORTA_HWQ_WORKLOADS_COMMS_COMPUTE_OVERLAP_INTERNAL_H
+#define AORTA_HWQ_WORKLOADS_COMMS_COMPUTE_OVERLAP_INTERNAL_H
 
 #include "hwq/groups.h"
 #include "hwq/operations.h"

@@ -1,6 +1,6 @@
 /* What the files of a graph share: allocations, who reads and writes them, and waits. */
-#ifndef AORTA_HWQ_GRAPH_MEMORY_H
-#define AORTA_HWQ_GRAPH_MEMORY_H
+#ifndef AORTA_HWQ_GRAPH_INTERNAL_H
+#define AORTA_HWQ_GRAPH_INTERNAL_H
 
 #include "hwq/graph.h"
 
