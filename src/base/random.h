@@ -13,8 +13,7 @@ enum aorta_random_domain {
     AORTA_RANDOM_PARAMETERS = 1,
     AORTA_RANDOM_DATA,
     AORTA_RANDOM_SHUFFLE,
-    AORTA_RANDOM_RESAMPLE,
-    AORTA_RANDOM_SEARCH
+    AORTA_RANDOM_SEARCH = 5
 };
 
 struct aorta_random {

@@ -14,7 +14,7 @@ static const struct row {
 #undef JSON
 };
 
-const char *const aorta_trace_json_formats =
+static const char json_formats[] =
 #define READER(symbol, suffix, names)
 #define JSON(key, suffix, names, read) " " key " (" names ")"
 #include "formats/formats.def"
@@ -110,7 +110,7 @@ static aorta_status read_stream(struct json_reading *r) {
     if (r->events) return finish_kineto(r);
     if (r->other) return NULL;
     return AORTA_ERROR(AORTA_FORMAT, "%s is JSON but holds no trace: its outermost object has none of the keys%s", name,
-                       aorta_trace_json_formats);
+                       json_formats);
 }
 
 aorta_status aorta_trace_read_json(struct aorta_json_stream *stream, const struct aorta_trace_options *options,

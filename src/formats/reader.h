@@ -29,7 +29,7 @@ aorta_trace_json_reader aorta_trace_read_rocprof;
 #undef JSON
 
 /* The names of what is read, for messages. */
-extern const char *const aorta_trace_formats, *const aorta_trace_json_formats;
+extern const char *const aorta_trace_formats;
 
 /* A whole JSON file of any of these kinds, from a stream that stands at its beginning. */
 aorta_trace_json_reader aorta_trace_read_json;

@@ -466,25 +466,26 @@ aorta_status hwq_graph_start(struct hwq_graph *g) {
     return aorta_hwq_wait_for_streams(g->hwq);
 }
 
-aorta_status hwq_graph_amount(struct hwq_graph *g, int64_t iterations, double *amount) {
-    const struct aorta_hwq_workload *workload = g->hwq->workload;
-    if (workload->work) return workload->work(g, iterations, amount);
-    *amount = (double)iterations * hwq_graph_work(g, workload->unit);
-    return NULL;
-}
-
-aorta_status hwq_graph_check(struct hwq_graph *g, struct aorta_hwq_check *check) {
-    const struct aorta_hwq_workload *workload = g->hwq->workload;
-    return workload->verify ? workload->verify(g, check) : hwq_graph_verify(g, check);
-}
-
-double hwq_graph_work(const struct hwq_graph *g, const char *unit) {
+/* Of one iteration; unit "GFLOPS", "samples/s". */
+static double work_of(const struct hwq_graph *g, const char *unit) {
     const double scale = unit[0] == 'T' ? 1e-12 : 1e-9; /* TFLOPS, GFLOPS */
     double flops = 0.0;
     if (g->work > 0.0) return g->work;
     for (const struct hwq_launch *l = g->launches; l; l = l->next)
         if (l->operation->kind->flops) flops += l->operation->kind->flops(l->operation);
     return flops * scale;
+}
+
+aorta_status hwq_graph_amount(struct hwq_graph *g, int64_t iterations, double *amount) {
+    const struct aorta_hwq_workload *workload = g->hwq->workload;
+    if (workload->work) return workload->work(g, iterations, amount);
+    *amount = (double)iterations * work_of(g, workload->unit);
+    return NULL;
+}
+
+aorta_status hwq_graph_check(struct hwq_graph *g, struct aorta_hwq_check *check) {
+    const struct aorta_hwq_workload *workload = g->hwq->workload;
+    return workload->verify ? workload->verify(g, check) : hwq_graph_verify(g, check);
 }
 
 const struct hwq_operation *hwq_graph_find(const struct hwq_graph *g, const char *name, int64_t index) {

@@ -131,11 +131,10 @@ AORTA_MUST_USE aorta_status hwq_graph_iterate(struct aorta_hwq *hwq, void *graph
 AORTA_MUST_USE aorta_status hwq_graph_check_order(const struct hwq_graph *g);
 /* One more iteration, whose results are compared. */
 AORTA_MUST_USE aorta_status hwq_graph_verify(struct hwq_graph *g, struct aorta_hwq_check *check);
-double hwq_graph_work(const struct hwq_graph *g, const char *unit); /* of one iteration; unit "GFLOPS", "samples/s" */
 /* NULL when there is no such operation: the `index`th of this name. */
 const struct hwq_operation *hwq_graph_find(const struct hwq_graph *g, const char *name, int64_t index);
 
-/* The workload's own, or what the graph does without: nothing, hwq_graph_work, hwq_graph_verify. */
+/* The workload's own, or what the graph does without: nothing, its own work, hwq_graph_verify. */
 AORTA_MUST_USE aorta_status hwq_graph_start(struct hwq_graph *g);
 AORTA_MUST_USE aorta_status hwq_graph_amount(struct hwq_graph *g, int64_t iterations, double *amount);
 AORTA_MUST_USE aorta_status hwq_graph_check(struct hwq_graph *g, struct aorta_hwq_check *check);

@@ -210,7 +210,3 @@ aorta_status aorta_sparse_exchange_cached(struct aorta_sparse_exchange *x, uint6
     AORTA_TRY(aorta_copy(exchange_compute(x), counts, x->cache.counts, AORTA_ROW_COUNTS * sizeof *counts));
     return aorta_stream_synchronize(exchange_compute(x));
 }
-
-const struct aorta_sparse_plan *aorta_sparse_exchange_plan(const struct aorta_sparse_exchange *x) {
-    return &x->plan;
-}

@@ -72,6 +72,5 @@ int64_t aorta_sparse_exchange_bytes(const struct aorta_sparse_exchange *exchange
 /* Rows of all batches so far by what came of them in the cache; waits for compute. No cache: zeros. */
 AORTA_MUST_USE aorta_status aorta_sparse_exchange_cached(struct aorta_sparse_exchange *exchange,
                                                          uint64_t counts[AORTA_ROW_COUNTS]);
-const struct aorta_sparse_plan *aorta_sparse_exchange_plan(const struct aorta_sparse_exchange *exchange);
 
 #endif

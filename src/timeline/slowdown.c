@@ -247,7 +247,9 @@ static int shape_order(const void *left, const void *right) {
     return order ? order : strcmp(a->alike, b->alike);
 }
 
-double aorta_shapes_lost(const struct aorta_shapes *shapes, const struct aorta_range *range) {
+/* The share of this range's time beside collectives that they cost (aorta_product_slowdown.lost); 0: none, or unknown.
+ */
+static double lost_of(const struct aorta_shapes *shapes, const struct aorta_range *range) {
     if (!is_arithmetic(range)) return 0;
     const struct aorta_shape key = {
         .function = range->info.function, .alike = alike_of(range), .flops = range->info.flops};
@@ -291,7 +293,7 @@ static size_t pieces_at_most(const struct aorta_profile *profile, const struct a
     size_t limit = 0;
     for (size_t i = 0; i < profile->range_count; i++) {
         const struct aorta_range *range = &profile->ranges[i];
-        if (aorta_shapes_lost(shapes, range) <= 0) continue;
+        if (lost_of(shapes, range) <= 0) continue;
         for (size_t j = aorta_intervals_first_after(comm, range->start_ns); j < comm->count; j++) {
             if (comm->items[j].start_ns >= range->end_ns) break;
             limit++;
@@ -310,7 +312,7 @@ aorta_status aorta_shapes_contention(const struct aorta_shapes *shapes, const st
     struct piece *pieces = limit ? malloc(limit * sizeof *pieces) : NULL;
     if (limit && !pieces) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu stretches of overlap", limit);
     for (size_t i = 0; pieces && i < profile->range_count; i++) {
-        double lost = aorta_shapes_lost(shapes, &profile->ranges[i]);
+        double lost = lost_of(shapes, &profile->ranges[i]);
         if (lost > 0) used += cut_pieces(&profile->ranges[i], lost, &comm, pieces + used);
     }
     if (pieces) *contention_ns = sum_pieces(pieces, used);

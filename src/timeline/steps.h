@@ -107,9 +107,6 @@ struct aorta_shapes {
 AORTA_MUST_USE aorta_status aorta_shapes_measure(const struct aorta_rank_step *steps, size_t count,
                                                  struct aorta_shapes *shapes, struct aorta_slowdown *slowdown);
 void aorta_shapes_free(struct aorta_shapes *shapes);
-/* The share of this range's time beside collectives that they cost (aorta_product_slowdown.lost); 0: none, or unknown.
- */
-double aorta_shapes_lost(const struct aorta_shapes *shapes, const struct aorta_range *range);
 /* Time of the step's compute that the collectives beside it cost; at most overlap_ns. */
 AORTA_MUST_USE aorta_status aorta_shapes_contention(const struct aorta_shapes *shapes,
                                                     const struct aorta_rank_step *step, int64_t *contention_ns);
