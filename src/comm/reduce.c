@@ -1,51 +1,10 @@
 #include "comm/reduce.h"
 
-#include <math.h>
-#include <stdint.h>
+#include "base/half.h"
+
 #include <string.h>
 
 #define CHUNK 1024 /* elements accumulated at a time: stays in the first-level cache */
-
-/* Formats: IEEE 754-2008 binary16; bfloat16 is the upper half of a binary32. */
-
-static uint32_t bits_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static float float_of(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static uint16_t bf16_from(float value) {
-    uint32_t bits = bits_of(value);
-    uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1)) >> 16;       /* to nearest, ties to even */
-    return (uint16_t)(value == value ? rounded : (bits >> 16) | 0x0040u); /* a quiet NaN stays one */
-}
-
-static float f16_to(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = (half >> 10) & 31u, fraction = half & 0x3ffu;
-    if (exponent == 0) { /* zero and subnormals: fraction · 2⁻²⁴ */
-        return float_of(sign | bits_of((float)fraction * 0x1p-24f));
-    }
-    if (exponent == 31) return float_of(sign | 0x7f800000u | fraction << 13);
-    return float_of(sign | (exponent + 112) << 23 | fraction << 13);
-}
-
-static uint16_t f16_from(float value) {
-    uint32_t bits = bits_of(value), magnitude = bits & 0x7fffffffu;
-    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
-    if (magnitude > 0x7f800000u) return sign | 0x7e00u;  /* NaN */
-    if (magnitude >= 0x477ff000u) return sign | 0x7c00u; /* 65520 and more round to infinity */
-    if (magnitude < 0x38800000u) {                       /* below 2⁻¹⁴: subnormal */
-        return sign | (uint16_t)lrintf(float_of(magnitude) * 0x1p24f);
-    }
-    magnitude += 0xfffu + (magnitude >> 13 & 1); /* to nearest, ties to even */
-    return sign | (uint16_t)((magnitude - (112u << 23)) >> 13);
-}
 
 static void load_f32(float *to, const void *from, size_t count) {
     memcpy(to, from, count * sizeof *to);
@@ -53,12 +12,12 @@ static void load_f32(float *to, const void *from, size_t count) {
 
 static void load_bf16(float *restrict to, const void *from, size_t count) {
     const uint16_t *restrict half = from;
-    for (size_t i = 0; i < count; i++) to[i] = float_of((uint32_t)half[i] << 16);
+    for (size_t i = 0; i < count; i++) to[i] = aorta_float_of_bf16(half[i]);
 }
 
 static void load_f16(float *restrict to, const void *from, size_t count) {
     const uint16_t *restrict half = from;
-    for (size_t i = 0; i < count; i++) to[i] = f16_to(half[i]);
+    for (size_t i = 0; i < count; i++) to[i] = aorta_float_of_f16(half[i]);
 }
 
 static void store_f32(void *to, const float *from, size_t count) {
@@ -67,12 +26,12 @@ static void store_f32(void *to, const float *from, size_t count) {
 
 static void store_bf16(void *to, const float *restrict from, size_t count) {
     uint16_t *restrict half = to;
-    for (size_t i = 0; i < count; i++) half[i] = bf16_from(from[i]);
+    for (size_t i = 0; i < count; i++) half[i] = aorta_bf16_of_float(from[i]);
 }
 
 static void store_f16(void *to, const float *restrict from, size_t count) {
     uint16_t *restrict half = to;
-    for (size_t i = 0; i < count; i++) half[i] = f16_from(from[i]);
+    for (size_t i = 0; i < count; i++) half[i] = aorta_f16_of_float(from[i]);
 }
 
 struct float_format {

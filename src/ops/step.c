@@ -3,56 +3,19 @@
 #include "ops/cpu/cpu.h"
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/workspace.h"
+#include "ops/step_rules.h"
 
 #include <math.h>
 
 /* ---- on the CPU ---- */
 
-static double schedule_lr(const struct aorta_schedule *schedule, int64_t step) {
-    const double lr = (double)schedule->lr;
-    if (step < schedule->warmup_steps) return lr * (double)(step + 1) / (double)schedule->warmup_steps;
-    if (schedule->total_steps <= 0) return lr;
-    if (step >= schedule->total_steps) return 0.0;
-    return lr * (double)(schedule->total_steps - step) / (double)(schedule->total_steps - schedule->warmup_steps);
-}
-
 static aorta_status begin(const void *args) {
-    const struct aorta_step_begin_args *a = args;
-    a->state->lr = (float)schedule_lr(&a->schedule, a->state->step);
-    a->state->loss = 0.0f;
-    a->state->grad_norm = 0.0f;
+    aorta_state_begin(args);
     return NULL;
 }
 
-/* torch.amp.GradScaler's defaults: halve on overflow, double after growth_interval finite steps in a row. */
-static void update_loss_scale(struct aorta_step_state *state, int32_t growth_interval) {
-    if (!state->finite) {
-        state->loss_scale *= 0.5f;
-        state->growth_tracker = 0;
-        return;
-    }
-    if (++state->growth_tracker < growth_interval) return;
-    if (isfinite(state->loss_scale * 2.0f)) state->loss_scale *= 2.0f;
-    state->growth_tracker = 0;
-}
-
 static aorta_status update(const void *args) {
-    const struct aorta_step_update_args *a = args;
-    struct aorta_step_state *state = a->state;
-    const double norm = sqrt((double)*a->square_sum) / (double)state->loss_scale;
-    state->grad_norm = (float)norm;
-    state->finite = isfinite(norm) ? 1 : 0;
-    if (state->finite) {
-        double clip = a->max_norm > 0.0f ? fmin(1.0, (double)a->max_norm / (norm + 1e-6)) : 1.0;
-        state->grad_factor = (float)(clip / (double)state->loss_scale);
-        state->updates++;
-        state->bias_correction1 = (float)(1.0 - pow((double)a->beta1, (double)state->updates));
-        state->bias_correction2 = (float)(1.0 - pow((double)a->beta2, (double)state->updates));
-    } else {
-        state->grad_factor = 0.0f;
-        state->skipped++;
-    }
-    if (a->dynamic_scale) update_loss_scale(state, a->growth_interval);
+    aorta_state_update(args);
     return NULL;
 }
 

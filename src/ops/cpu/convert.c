@@ -1,4 +1,5 @@
 /* fp32 from and to the 16-bit types, and the operations made of nothing else: cast, fill, add. */
+#include "base/half.h"
 #include "ops/cpu/block.h"
 #include "ops/cpu/math.h"
 
@@ -8,43 +9,11 @@
 #endif
 
 static void from_bf16(float *restrict to, const uint16_t *restrict from, int64_t count) {
-    for (int64_t i = 0; i < count; i++) to[i] = float_of_bits((uint32_t)from[i] << 16);
+    for (int64_t i = 0; i < count; i++) to[i] = aorta_float_of_bf16(from[i]);
 }
 
-/* Round to nearest even by adding half of the last place that stays, less one if that place is even. NaNs stay NaNs:
- * adding could carry them over into infinity or zero, so they are made quiet instead. */
 static void to_bf16(uint16_t *restrict to, const float *restrict from, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t bits = bits_of_float(from[i]);
-        uint32_t rounded = (bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16;
-        uint32_t quiet = bits >> 16 | 0x40u;
-        to[i] = (uint16_t)((bits & 0x7FFFFFFFu) > 0x7F800000u ? quiet : rounded);
-    }
-}
-
-/* Normal numbers: the exponent moves by the difference of the biases (127 − 15). Subnormals: the fraction is brought
- * into place by a subtraction of floats, which normalises it. */
-static float half_to_float(uint16_t half) {
-    uint32_t magnitude = (uint32_t)(half & 0x7FFFu) << 13;
-    uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
-    float subnormal = float_of_bits(magnitude + (113u << 23)) - float_of_bits(113u << 23);
-    uint32_t normal = magnitude + (112u << 23);
-    uint32_t special = magnitude | 0x7F800000u | (magnitude > 0x0F800000u ? 0x400000u : 0u); /* infinity, quiet NaN */
-    uint32_t bits = magnitude < 0x00800000u ? bits_of_float(subnormal) : normal;
-    return float_of_bits((magnitude >= 0x0F800000u ? special : bits) | sign);
-}
-
-static uint16_t float_to_half(float value) {
-    uint32_t bits = bits_of_float(value);
-    uint32_t sign = bits >> 16 & 0x8000u;
-    uint32_t magnitude = bits & 0x7FFFFFFFu;
-    /* Below 2^-14 the half is subnormal: adding 1/2 leaves its fraction, rounded by the addition, in the low bits. */
-    uint32_t subnormal = bits_of_float(float_of_bits(magnitude) + 0.5f) - 0x3F000000u;
-    uint32_t normal = (magnitude - (112u << 23) + 0xFFFu + (magnitude >> 13 & 1u)) >> 13;
-    uint32_t half = magnitude < (113u << 23) ? subnormal : normal;
-    half = magnitude >= 0x47800000u ? 0x7C00u : half; /* from 65536 on; 65520 and above got there by rounding */
-    half = magnitude > 0x7F800000u ? 0x7E00u | (magnitude >> 13 & 0x1FFu) : half;
-    return (uint16_t)(half | sign);
+    for (int64_t i = 0; i < count; i++) to[i] = aorta_bf16_of_float(from[i]);
 }
 
 static void from_f16(float *restrict to, const uint16_t *restrict from, int64_t count) {
@@ -53,7 +22,7 @@ static void from_f16(float *restrict to, const uint16_t *restrict from, int64_t 
     for (; i + 8 <= count; i += 8)
         _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + i))));
 #endif
-    for (; i < count; i++) to[i] = half_to_float(from[i]);
+    for (; i < count; i++) to[i] = aorta_float_of_f16(from[i]);
 }
 
 static void to_f16(uint16_t *restrict to, const float *restrict from, int64_t count) {
@@ -63,7 +32,7 @@ static void to_f16(uint16_t *restrict to, const float *restrict from, int64_t co
         _mm_storeu_si128((__m128i *)(void *)(to + i),
                          _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
 #endif
-    for (; i < count; i++) to[i] = float_to_half(from[i]);
+    for (; i < count; i++) to[i] = aorta_f16_of_float(from[i]);
 }
 
 void AORTA_ISA_NAME(to_float)(float *to, const void *from, enum aorta_dtype dtype, int64_t count) {
@@ -100,7 +69,7 @@ aorta_status AORTA_ISA_NAME(cast)(const void *args) {
 aorta_status AORTA_ISA_NAME(fill)(const void *args) {
     const struct aorta_fill_args *a = args;
     const float value = a->value;
-    if (bits_of_float(value) == 0) { /* the C library clears large memory without reading it first */
+    if (aorta_bits_of_float(value) == 0) { /* the C library clears large memory without reading it first */
         if (a->count > 0) memset(a->to, 0, (size_t)a->count * aorta_dtype_size(a->dtype));
         return NULL;
     }

@@ -2,22 +2,8 @@
 #ifndef AORTA_OPS_CPU_MATH_H
 #define AORTA_OPS_CPU_MATH_H
 
+#include "base/half.h"
 #include "ops/normal.h"
-
-#include <stdint.h>
-#include <string.h>
-
-static inline float float_of_bits(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static inline uint32_t bits_of_float(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
 
 /* e^x for x ≤ 0, within 2 ulp; below −87 it stays at the smallest normal number. NaN stays NaN.
  * x = n·ln 2 + r; e^r by the polynomial of Cephes' expf (S. Moshier), 2^n by its exponent bits. */
@@ -35,8 +21,8 @@ static inline float exp_of_negative(float x) {
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
-    uint32_t exponent = (bits_of_float(shifted) - bits_of_float(round_magic) + 127u) << 23;
-    return p * float_of_bits(exponent);
+    uint32_t exponent = (aorta_bits_of_float(shifted) - aorta_bits_of_float(round_magic) + 127u) << 23;
+    return p * aorta_float_of_bits(exponent);
 }
 
 /* The normal distribution: *cdf = Φ(x) and *density = φ(x), from one exponential; about 3e-7 as evaluated in fp32. */

@@ -5,54 +5,17 @@
 #include "ops/kernels/element.h"
 #include "ops/kernels/sum.h"
 
-/* ---- one thread: as src/ops/step.c ---- */
+#define AORTA_STEP_FUNCTION DEVICE
+#include "ops/step_rules.h"
 
-DEVICE double schedule_lr(const aorta_schedule &schedule, int64_t step) {
-    const double lr = (double)schedule.lr;
-    if (step < schedule.warmup_steps) return lr * (double)(step + 1) / (double)schedule.warmup_steps;
-    if (schedule.total_steps <= 0) return lr;
-    if (step >= schedule.total_steps) return 0.0;
-    return lr * (double)(schedule.total_steps - step) / (double)(schedule.total_steps - schedule.warmup_steps);
-}
+/* ---- one thread ---- */
 
 KERNEL(1, step_begin, aorta_step_begin_args) {
-    a.state->lr = (float)schedule_lr(a.schedule, a.state->step);
-    a.state->loss = 0.0f;
-    a.state->grad_norm = 0.0f;
-}
-
-DEVICE bool is_finite(double value) {
-    return value - value == 0.0;
-}
-
-DEVICE void update_loss_scale(aorta_step_state *state, int32_t growth_interval) {
-    if (!state->finite) {
-        state->loss_scale *= 0.5f;
-        state->growth_tracker = 0;
-        return;
-    }
-    if (++state->growth_tracker < growth_interval) return;
-    if (is_finite((double)(state->loss_scale * 2.0f))) state->loss_scale *= 2.0f;
-    state->growth_tracker = 0;
+    aorta_state_begin(&a);
 }
 
 KERNEL(1, step_update, aorta_step_update_args) {
-    aorta_step_state *state = a.state;
-    const double norm = sqrt((double)*a.square_sum) / (double)state->loss_scale;
-    state->grad_norm = (float)norm;
-    state->finite = is_finite(norm) ? 1 : 0;
-    if (state->finite) {
-        const double ratio = (double)a.max_norm / (norm + 1e-6);
-        const double clip = a.max_norm > 0.0f && ratio < 1.0 ? ratio : 1.0;
-        state->grad_factor = (float)(clip / (double)state->loss_scale);
-        state->updates++;
-        state->bias_correction1 = (float)(1.0 - pow((double)a.beta1, (double)state->updates));
-        state->bias_correction2 = (float)(1.0 - pow((double)a.beta2, (double)state->updates));
-    } else {
-        state->grad_factor = 0.0f;
-        state->skipped++;
-    }
-    if (a.dynamic_scale) update_loss_scale(state, a.growth_interval);
+    aorta_state_update(&a);
 }
 
 KERNEL(1, step_end, aorta_step_end_args) {
