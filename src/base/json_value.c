@@ -5,19 +5,94 @@
 
 #include <string.h>
 
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+static inline bool is_space(char c) {
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+#if defined(__SSE2__)
+enum { AT_ONCE = 16 };
+
+/* One bit for each of the next 16 bytes. */
+static inline unsigned equal_to(__m128i bytes, char letter) {
+    return (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(letter)));
+}
+
+static inline __m128i next_bytes(const char *at) {
+    return _mm_loadu_si128((const __m128i *)(const void *)at);
+}
+#endif
+
+/* Most often there is one space, or a line break with an indentation behind it. */
 static inline const char *pass_spaces(const char *at, const char *end) {
-    while (at < end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) at++;
+    if (at == end || !is_space(*at)) return at;
+    at++;
+    if (at == end || !is_space(*at)) return at;
+#if defined(__SSE2__)
+    for (; end - at >= AT_ONCE; at += AT_ONCE) {
+        const __m128i bytes = next_bytes(at);
+        const unsigned spaces =
+            equal_to(bytes, ' ') | equal_to(bytes, '\n') | equal_to(bytes, '\r') | equal_to(bytes, '\t');
+        if (spaces != 0xffff) return at + __builtin_ctz(~spaces);
+    }
+#endif
+    while (at < end && is_space(*at)) at++;
     return at;
 }
 
-/* Where the value at `at` ends; NULL when it does not. */
-static inline const char *value_end(const char *at, const char *end) {
+/* Behind the closing quote, `at` being behind the opening one; NULL: there is none. Most texts are short. */
+static inline const char *string_end(const char *at, const char *end) {
     struct aorta_json_skip state = {0};
-    if (*at == '"') return aorta_json_skip_string(&state, at + 1, end);
+#if defined(__SSE2__)
+    if (end - at >= AT_ONCE) {
+        const __m128i bytes = next_bytes(at);
+        const unsigned quotes = equal_to(bytes, '"'), found = quotes | equal_to(bytes, '\\');
+        if (found & quotes & -found) return at + __builtin_ctz(found) + 1;
+        if (!found) at += AT_ONCE;
+    }
+#endif
+    return aorta_json_skip_string(&state, at, end);
+}
+
+static inline bool ends_scalar(char c) {
+    return c == ',' || c == '}' || c == ']' || (unsigned char)c <= ' ';
+}
+
+/* What no number and no word has. */
+static inline bool is_structural(char c) {
+    return c == '"' || c == '\\' || c == '{' || c == '[';
+}
+
+/* *odd: something structural stands in it. */
+static inline const char *scalar_end(const char *at, const char *end, bool *odd) {
+#if defined(__SSE2__)
+    if (end - at >= AT_ONCE) {
+        const __m128i bytes = next_bytes(at), space = _mm_set1_epi8(' ');
+        const unsigned ends = equal_to(bytes, ',') | equal_to(bytes, '}') | equal_to(bytes, ']') |
+                              (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_max_epu8(bytes, space), space));
+        const unsigned structural =
+            equal_to(bytes, '"') | equal_to(bytes, '\\') | equal_to(bytes, '{') | equal_to(bytes, '[');
+        if (ends) {
+            *odd = structural & (ends - 1) & ~ends;
+            return at + __builtin_ctz(ends);
+        }
+    }
+#endif
+    for (*odd = false; at < end && !ends_scalar(*at); at++) *odd |= is_structural(*at);
+    return at;
+}
+
+/* Where the value at `at` ends; NULL when it does not. *odd: it is a scalar with something structural in it. */
+static inline const char *value_end(const char *at, const char *end, bool *odd) {
+    struct aorta_json_skip state = {0};
+    *odd = false;
+    if (*at == '"') return string_end(at + 1, end);
     if (*at == '{' || *at == '[') return aorta_json_skip_nested(&state, at, end);
-    const char *begin = at;
-    while (at < end && *at != ',' && *at != '}' && *at != ']' && (unsigned char)*at > ' ') at++;
-    return at > begin ? at : NULL;
+    const char *behind = scalar_end(at, end, odd);
+    return behind > at ? behind : NULL;
 }
 
 static struct aorta_json_cursor inside(struct aorta_json_value value, char open, char close) {
@@ -36,7 +111,8 @@ struct aorta_json_cursor aorta_json_elements(struct aorta_json_value value) {
 
 /* Takes the value at the cursor and the comma behind it. The cursor stays where it is when something is wrong. */
 static inline bool take(struct aorta_json_cursor *cursor, const char *at, struct aorta_json_value *value) {
-    const char *end = cursor->end, *behind = at < end ? value_end(at, end) : NULL;
+    bool odd;
+    const char *end = cursor->end, *behind = at < end ? value_end(at, end, &odd) : NULL;
     if (!behind) return false;
     *value = (struct aorta_json_value){at, (size_t)(behind - at)};
     at = pass_spaces(behind, end);
@@ -51,21 +127,64 @@ static inline bool take(struct aorta_json_cursor *cursor, const char *at, struct
     return true;
 }
 
+/* Takes the key and the colon behind it, and returns what follows; NULL: they are not there. */
+static inline const char *take_key(const char *at, const char *end, struct aorta_json_value *key) {
+    if (at >= end || *at != '"') return NULL;
+    const char *behind = string_end(at + 1, end);
+    if (!behind) return NULL;
+    *key = (struct aorta_json_value){at + 1, (size_t)(behind - at) - 2};
+    at = pass_spaces(behind, end);
+    return at == end || *at != ':' ? NULL : pass_spaces(at + 1, end);
+}
+
 bool aorta_json_next_element(struct aorta_json_cursor *cursor, struct aorta_json_value *value) {
     return take(cursor, cursor->at, value);
 }
 
 bool aorta_json_next_member(struct aorta_json_cursor *cursor, struct aorta_json_value *key,
                             struct aorta_json_value *value) {
-    const char *at = cursor->at, *end = cursor->end;
-    if (at >= end || *at != '"') return false;
-    struct aorta_json_skip state = {0};
-    const char *behind = aorta_json_skip_string(&state, at + 1, end);
-    if (!behind) return false;
-    *key = (struct aorta_json_value){at + 1, (size_t)(behind - at) - 2};
-    at = pass_spaces(behind, end);
-    if (at == end || *at != ':') return false;
-    return take(cursor, pass_spaces(at + 1, end), value);
+    const char *at = take_key(cursor->at, cursor->end, key);
+    return at && take(cursor, at, value);
+}
+
+/* ---- objects whose end is not known ---- */
+
+bool aorta_json_walk_begin(struct aorta_json_walk *walk, const char *at, const char *end) {
+    *walk = (struct aorta_json_walk){.end = end};
+    if (at == end || *at != '{') return false;
+    at = pass_spaces(at + 1, end);
+    walk->closed = at < end && *at == '}';
+    walk->at = walk->closed ? at + 1 : at;
+    return true;
+}
+
+bool aorta_json_walk_key(struct aorta_json_walk *walk, struct aorta_json_value *key) {
+    if (walk->closed) return false;
+    const char *at = take_key(walk->at, walk->end, key);
+    if (!at || at == walk->end) return false;
+    walk->at = at;
+    return true;
+}
+
+/* Passes what follows a value. */
+static inline bool walk_behind(struct aorta_json_walk *walk, const char *behind) {
+    const char *end = walk->end, *at = pass_spaces(behind, end);
+    if (at == end || (*at != ',' && *at != '}')) return false;
+    walk->closed = *at == '}';
+    walk->at = walk->closed ? at + 1 : pass_spaces(at + 1, end);
+    return true;
+}
+
+bool aorta_json_walk_value(struct aorta_json_walk *walk, struct aorta_json_value *value) {
+    bool odd;
+    const char *behind = value_end(walk->at, walk->end, &odd);
+    if (!behind || odd) return false;
+    *value = (struct aorta_json_value){walk->at, (size_t)(behind - walk->at)};
+    return walk_behind(walk, behind);
+}
+
+bool aorta_json_walk_out(struct aorta_json_walk *walk, const struct aorta_json_walk *inner) {
+    return inner->closed && walk_behind(walk, inner->at);
 }
 
 bool aorta_json_key_is(struct aorta_json_value key, const char *name) {
@@ -271,10 +390,27 @@ bool aorta_json_get_int(struct aorta_json_value value, int64_t *number) {
     return true;
 }
 
+/* The common case of a time: a few digits, no more behind the point than `shift`. */
+static bool get_short(struct aorta_json_value value, int shift, int64_t *number) {
+    enum { FIT = 15 }; /* and shift more */
+    const char *at = value.text, *end = at + value.length;
+    int64_t sum = 0;
+    if (!value.length || value.length > FIT + 3 || shift < 0 || shift > 3 || *at == '.') return false;
+    for (; at < end && *at >= '0' && *at <= '9'; at++) sum = sum * 10 + (*at - '0');
+    if (at < end && *at == '.')
+        for (at++; at < end && *at >= '0' && *at <= '9' && shift; at++, shift--) sum = sum * 10 + (*at - '0');
+    if (at < end) return false;
+    for (; shift; shift--)
+        if (__builtin_mul_overflow(sum, 10, &sum)) return false;
+    *number = sum;
+    return true;
+}
+
 bool aorta_json_get_scaled(struct aorta_json_value value, int shift, int64_t *number) {
     value = without_quotes(value);
     struct decimal decimal;
     bool exact;
+    if (get_short(value, shift, number)) return true;
     if (!value.length || !get_decimal(value.text, value.text + value.length, &decimal)) return false;
     decimal.exponent += shift;
     return round_decimal(&decimal, number, &exact);

@@ -31,6 +31,20 @@ static inline bool aorta_json_well_formed(const struct aorta_json_cursor *cursor
     return cursor->at == cursor->end;
 }
 
+/* An object whose end is not known yet: what lies in memory may end within it, or go on behind it. Every function here
+ * returns false where the object does not end in memory or something is wrong; then its end is to be found first
+ * (json_skip.h), and aorta_json_members say what is wrong. */
+struct aorta_json_walk {
+    const char *at, *end;
+    bool closed; /* `at` is behind the closing bracket */
+};
+bool aorta_json_walk_begin(struct aorta_json_walk *walk, const char *at, const char *end); /* `at`: its bracket */
+/* Passes a key and its colon; then comes its value, from `at` on. False, too, when `closed`. */
+bool aorta_json_walk_key(struct aorta_json_walk *walk, struct aorta_json_value *key);
+bool aorta_json_walk_value(struct aorta_json_walk *walk, struct aorta_json_value *value);
+/* In place of aorta_json_walk_value: the value was walked itself, to its end. */
+bool aorta_json_walk_out(struct aorta_json_walk *walk, const struct aorta_json_walk *inner);
+
 /* Whether a key (as handed out, without quotes) is this one. */
 bool aorta_json_key_is(struct aorta_json_value key, const char *name);
 static inline bool aorta_json_is_string(struct aorta_json_value value) {

@@ -273,6 +273,16 @@ aorta_status aorta_json_stream_value(struct aorta_json_stream *stream, struct ao
     return NULL;
 }
 
+const char *aorta_json_stream_ahead(const struct aorta_json_stream *stream, const char **end) {
+    *end = stream->window + stream->end;
+    return stream->window + stream->at;
+}
+
+void aorta_json_stream_pass(struct aorta_json_stream *stream, const char *behind) {
+    stream->offset = aorta_json_stream_bytes(stream);
+    stream->at = (size_t)(behind - stream->window);
+}
+
 aorta_status aorta_json_stream_skip(struct aorta_json_stream *stream) {
     size_t length;
     return pass(stream, false, &length);

@@ -240,8 +240,8 @@ static void add_call(struct trace_kineto *kineto, const struct kineto_event *eve
         .thread = get_thread(kineto, event),
     };
     const struct aorta_trace_annotation frame = {call.start_ns, call.end_ns, call.name, call.thread};
-    aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_CALL);
-    aorta_trace_builder_call(kineto->builder, &call);
+    if (!aorta_trace_builder_call(kineto->builder, &call))
+        aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_CALL);
 }
 
 static bool is_request(struct aorta_json_value name) {
@@ -421,60 +421,69 @@ static enum category get_category(struct trace_kineto *kineto, const struct kine
     return CATEGORY_IGNORED;
 }
 
-static aorta_status read_event(struct trace_kineto *kineto, struct aorta_json_value value) {
-    struct kineto_event event;
-    if (kineto->scratch.length) aorta_text_clear(&kineto->scratch);
-    memset(event.field, 0, sizeof event.field);
-    event.offset = aorta_json_stream_offset(kineto->stream);
+/* Device work in two events, its begin and its end, is not what Kineto writes: counted, not read. */
+static void count_begin(struct trace_kineto *kineto, const struct kineto_event *event) {
+    if (is_letter(event->field[FIELD_PHASE], 'B') && get_category(kineto, event) <= CATEGORY_FILL)
+        bad_event(kineto, CATEGORY_KERNEL, event->offset);
+}
+
+/* The arguments of an event that was walked as a whole are there already, if they are wanted. */
+static aorta_status take_arguments(struct trace_kineto *kineto, struct kineto_event *event) {
+    const struct aorta_json_value args = event->field[FIELD_ARGS];
     const char *where;
-    if (!collect(&kineto->fields, value, event.field, &where)) return malformed(kineto, value, where, event.offset);
-    if (!is_letter(event.field[FIELD_PHASE], 'X')) {
-        /* Device work in two events, its begin and its end, is not what Kineto writes: counted, not read. */
-        if (is_letter(event.field[FIELD_PHASE], 'B') && get_category(kineto, &event) <= CATEGORY_FILL)
-            bad_event(kineto, CATEGORY_KERNEL, event.offset);
-        if (!is_letter(event.field[FIELD_PHASE], 'M')) return NULL;
-        memset(event.argument, 0, sizeof event.argument);
-        return read_metadata(kineto, &event);
+    if (event->walked) return NULL;
+    memset(event->argument, 0, sizeof event->argument);
+    if (!args.length || collect(&kineto->arguments, args, event->argument, &where)) return NULL;
+    return malformed(kineto, args, where, event->offset + (args.text - event->text));
+}
+
+/* With the fields of the event filled. */
+static aorta_status add_event(struct trace_kineto *kineto, struct kineto_event *event) {
+    if (!is_letter(event->field[FIELD_PHASE], 'X')) {
+        count_begin(kineto, event);
+        if (!is_letter(event->field[FIELD_PHASE], 'M')) return NULL;
+        memset(event->argument, 0, sizeof event->argument);
+        return read_metadata(kineto, event);
     }
-    enum category category = get_category(kineto, &event);
+    const enum category category = get_category(kineto, event);
     if (category == CATEGORY_IGNORED) return NULL;
-    struct aorta_json_value name = event.field[FIELD_NAME], args = event.field[FIELD_ARGS];
-    bool wanted = wants_arguments(category, name);
-    if (!aorta_json_is_string(name) || !get_times(&event)) {
-        bad_event(kineto, category, event.offset);
+    const struct aorta_json_value name = event->field[FIELD_NAME];
+    if (!aorta_json_is_string(name) || !get_times(event)) {
+        bad_event(kineto, category, event->offset);
         return NULL;
     }
-    memset(event.argument, 0, sizeof event.argument);
-    if (wanted && args.length && !collect(&kineto->arguments, args, event.argument, &where))
-        return malformed(kineto, args, where, event.offset + (args.text - value.text));
+    if (wants_arguments(category, name))
+        AORTA_TRY(take_arguments(kineto, event));
+    else
+        memset(event->argument, 0, sizeof event->argument);
     switch (category) {
     case CATEGORY_KERNEL:
-        add_work(kineto, &event, AORTA_TRACE_KERNEL);
+        add_work(kineto, event, AORTA_TRACE_KERNEL);
         break;
     case CATEGORY_COPY:
-        add_work(kineto, &event, AORTA_TRACE_COPY);
+        add_work(kineto, event, AORTA_TRACE_COPY);
         break;
     case CATEGORY_FILL:
-        add_work(kineto, &event, AORTA_TRACE_FILL);
+        add_work(kineto, event, AORTA_TRACE_FILL);
         break;
     case CATEGORY_CALL:
-        add_call(kineto, &event);
+        add_call(kineto, event);
         break;
     case CATEGORY_OPERATION:
-        (is_mark(name) ? add_annotation : add_operation)(kineto, &event);
+        (is_mark(name) ? add_annotation : add_operation)(kineto, event);
         break;
     case CATEGORY_FUNCTION:
-        add_function(kineto, &event);
+        add_function(kineto, event);
         break;
     case CATEGORY_WAIT:
-        add_wait(kineto, &event);
+        add_wait(kineto, event);
         break;
     case CATEGORY_ANNOTATION:
-        add_annotation(kineto, &event);
+        add_annotation(kineto, event);
         break;
     case CATEGORY_DEVICE_ANNOTATION:
-        aorta_trace_builder_device_annotation(kineto->builder, aorta_trace_kineto_text(kineto, name), event.start_ns,
-                                              event.end_ns);
+        aorta_trace_builder_device_annotation(kineto->builder, aorta_trace_kineto_text(kineto, name), event->start_ns,
+                                              event->end_ns);
         break;
     case CATEGORY_IGNORED:
         break;
@@ -482,16 +491,102 @@ static aorta_status read_event(struct trace_kineto *kineto, struct aorta_json_va
     return NULL;
 }
 
+static aorta_status read_event(struct trace_kineto *kineto, struct aorta_json_value value) {
+    struct kineto_event event;
+    const char *where;
+    memset(event.field, 0, sizeof event.field);
+    event.walked = false;
+    event.text = value.text;
+    event.offset = aorta_json_stream_offset(kineto->stream);
+    if (!collect(&kineto->fields, value, event.field, &where)) return malformed(kineto, value, where, event.offset);
+    return add_event(kineto, &event);
+}
+
+/* ---- an event whose end is not known yet ---- */
+
+static bool collect_walk(const struct aorta_keys *keys, struct aorta_json_walk *walk, struct aorta_json_value *values) {
+    struct aorta_json_value key, value;
+    while (aorta_json_walk_key(walk, &key)) {
+        const int number = aorta_keys_find(keys, key);
+        if (!aorta_json_walk_value(walk, &value)) return false;
+        if (number >= 0) values[number] = value;
+    }
+    return walk->closed;
+}
+
+/* Whether what was read so far says that the arguments are wanted. */
+static bool wants_next(struct trace_kineto *kineto, const struct kineto_event *event) {
+    const struct aorta_json_value text = event->field[FIELD_CATEGORY], name = event->field[FIELD_NAME];
+    if (!is_letter(event->field[FIELD_PHASE], 'X') || !aorta_json_is_string(text) || !aorta_json_is_string(name))
+        return false;
+    const int category =
+        aorta_keys_find(&kineto->categories, (struct aorta_json_value){text.text + 1, text.length - 2});
+    return category >= 0 && category != CATEGORY_IGNORED && wants_arguments((enum category)category, name);
+}
+
+static bool walk_arguments(struct trace_kineto *kineto, struct aorta_json_walk *walk, struct kineto_event *event) {
+    struct aorta_json_walk inner;
+    const char *begin = walk->at;
+    memset(event->argument, 0, sizeof event->argument);
+    if (!aorta_json_walk_begin(&inner, begin, walk->end)) return false;
+    if (!collect_walk(&kineto->arguments, &inner, event->argument) || !aorta_json_walk_out(walk, &inner)) return false;
+    event->field[FIELD_ARGS] = (struct aorta_json_value){begin, (size_t)(inner.at - begin)};
+    event->walked = true;
+    return true;
+}
+
+/* Reads the event in one walk, without looking for its end before; false where that is not possible. Fields by which
+ * the arguments were wanted do not come again. */
+static bool walk_event(struct trace_kineto *kineto, struct kineto_event *event, struct aorta_json_walk *walk) {
+    struct aorta_json_value key, value;
+    while (aorta_json_walk_key(walk, &key)) {
+        const int number = aorta_keys_find(&kineto->fields, key);
+        if (event->walked && number >= 0 && number != FIELD_START && number != FIELD_DURATION) return false;
+        if (number == FIELD_ARGS && wants_next(kineto, event)) {
+            if (!walk_arguments(kineto, walk, event)) return false;
+            continue;
+        }
+        if (!aorta_json_walk_value(walk, &value)) return false;
+        if (number >= 0) event->field[number] = value;
+    }
+    return walk->closed;
+}
+
+/* False: nothing was done. */
+static bool read_walk(struct trace_kineto *kineto, aorta_status *status) {
+    struct kineto_event event;
+    struct aorta_json_walk walk;
+    const char *end, *begin = aorta_json_stream_ahead(kineto->stream, &end);
+    memset(event.field, 0, sizeof event.field);
+    event.walked = false;
+    event.text = begin;
+    if (!aorta_json_walk_begin(&walk, begin, end) || !walk_event(kineto, &event, &walk)) return false;
+    aorta_json_stream_pass(kineto->stream, walk.at);
+    event.offset = aorta_json_stream_offset(kineto->stream);
+    *status = add_event(kineto, &event);
+    return true;
+}
+
+static aorta_status read_next(struct trace_kineto *kineto) {
+    aorta_status status = NULL;
+    struct aorta_json_value value;
+    char letter;
+    AORTA_TRY(aorta_json_stream_peek(kineto->stream, &letter));
+    if (kineto->scratch.length) aorta_text_clear(&kineto->scratch);
+    if (read_walk(kineto, &status)) return status;
+    AORTA_TRY(aorta_json_stream_value(kineto->stream, &value));
+    return read_event(kineto, value);
+}
+
 aorta_status aorta_trace_kineto_events(struct trace_kineto *kineto) {
     struct aorta_trace *head = aorta_trace_builder_head(kineto->builder);
     AORTA_TRY(aorta_json_stream_enter(kineto->stream, '['));
     for (;;) {
-        struct aorta_json_value value;
         bool more;
-        AORTA_TRY(aorta_json_stream_element(kineto->stream, &value, &more));
+        AORTA_TRY(aorta_json_stream_more(kineto->stream, &more));
         if (!more) return NULL;
         head->events++;
-        AORTA_TRY(read_event(kineto, value));
+        AORTA_TRY(read_next(kineto));
     }
 }
 

@@ -61,6 +61,8 @@ struct kineto_event {
     struct aorta_json_value field[FIELD_COUNT];
     struct aorta_json_value argument[ARGUMENT_COUNT]; /* filled for the categories that need them */
     int64_t start_ns, end_ns, offset;
+    const char *text; /* where it begins in memory */
+    bool walked;      /* the arguments are filled */
 };
 
 struct trace_kineto {

@@ -1,5 +1,6 @@
 #include "replay/recording_cost_internal.h"
 
+#include "base/array.h"
 #include "base/sort.h"
 
 #include <stdlib.h>
@@ -110,27 +111,30 @@ static void measure_pairs(struct pairs *pairs, double *scratch) {
     pairs->self_ns = fast_of(scratch, pairs->count);
 }
 
-static size_t find_pairs(const struct building *building, struct pair *pairs) {
-    size_t count = 0;
+static struct pair pair_of(const struct aorta_stamped_event *outer, const struct aorta_stamped_event *inner) {
+    const bool named = outer->stamped == AORTA_STAMPED_OPERATION && inner->stamped == AORTA_STAMPED_OPERATION;
+    const double before_ns = (double)(inner->start_ns - outer->start_ns);
+    const double after_ns = (double)(outer->end_ns - inner->end_ns);
+    return (struct pair){named ? outer->name : AORTA_TRACE_NONE,
+                         named ? inner->name : AORTA_TRACE_NONE,
+                         outer->stamped,
+                         inner->stamped,
+                         before_ns,
+                         after_ns,
+                         before_ns + after_ns,
+                         outer->start_ns};
+}
+
+static bool find_pairs(const struct building *building, struct pair **pairs, size_t *count) {
+    size_t capacity = 0;
     for (size_t i = 0; i < building->count; i++) {
         const struct aorta_stamped_event *outer = &building->events[i];
-        if (is_call(outer) || outer->only == AORTA_TRACE_NONE) continue;
-        const struct aorta_stamped_event *inner = &building->events[outer->only];
-        if (is_call(inner)) continue;
-        const bool named = outer->stamped == AORTA_STAMPED_OPERATION && inner->stamped == AORTA_STAMPED_OPERATION;
-        const double before_ns = (double)(inner->start_ns - outer->start_ns);
-        const double after_ns = (double)(outer->end_ns - inner->end_ns);
-        pairs[count++] = (struct pair){named ? outer->name : AORTA_TRACE_NONE,
-                                       named ? inner->name : AORTA_TRACE_NONE,
-                                       outer->stamped,
-                                       inner->stamped,
-                                       before_ns,
-                                       after_ns,
-                                       before_ns + after_ns,
-                                       outer->start_ns};
+        if (is_call(outer) || outer->only == AORTA_TRACE_NONE || is_call(&building->events[outer->only])) continue;
+        if (!aorta_array_fit(pairs, &capacity, *count + 1, sizeof **pairs)) return false;
+        (*pairs)[(*count)++] = pair_of(outer, &building->events[outer->only]);
     }
-    if (count) qsort(pairs, count, sizeof *pairs, pair_order);
-    return count;
+    if (*count) qsort(*pairs, *count, sizeof **pairs, pair_order);
+    return true;
 }
 
 /* Groups of FEWEST or more. */
@@ -220,21 +224,15 @@ static void calibrate_stamps(const struct pairs *groups, size_t count, double *s
 
 /* ---- what CUPTI costs within a call ---- */
 
-struct call {
-    uint32_t name;
-    uint8_t stamped;
-    double length_ns;
-    int64_t time_ns;
+/* Calls of one name. */
+struct calls {
+    size_t first, count; /* their lengths */
+    double shortest_ns, fast_ns;
+    uint8_t stamped; /* of the shortest */
 };
 
-static int call_order(const void *left, const void *right) {
-    const struct call *a = left, *b = right;
-    if (a->name != b->name) return a->name < b->name ? -1 : 1;
-    return (a->length_ns > b->length_ns) - (a->length_ns < b->length_ns);
-}
-
-static double within_call(const struct call *call, const char *name, double fast_ns) {
-    if (call->stamped != AORTA_STAMPED_LAUNCH || !strncmp(name, "hip", 3))
+static double within_call(uint8_t stamped, const char *name, double fast_ns) {
+    if (stamped != AORTA_STAMPED_LAUNCH || !strncmp(name, "hip", 3))
         return fast_ns / 2 < QUIET_NS ? fast_ns / 2 : QUIET_NS;
     const double own_ns = at_least(fast_ns - LAUNCH_NS, 0);
     return own_ns < MOST_NS ? own_ns : MOST_NS;
@@ -252,49 +250,79 @@ static void calibrate_outside(struct building *building) {
     for (size_t i = 0; i < texts && !(most_ns > 0); i++) building->within_ns[i] = 0;
 }
 
+static double length_of(const struct aorta_stamped_event *event) {
+    return (double)(event->end_ns - event->start_ns);
+}
+
+static size_t count_calls(const struct building *building, size_t texts, struct calls *names) {
+    size_t first = 0;
+    for (size_t i = 0; i < building->count; i++) {
+        const struct aorta_stamped_event *event = &building->events[i];
+        if (!is_call(event)) continue;
+        struct calls *calls = &names[event->name];
+        if (!calls->count++ || length_of(event) < calls->shortest_ns) {
+            calls->shortest_ns = length_of(event);
+            calls->stamped = event->stamped;
+        }
+    }
+    for (size_t i = 0; i < texts; i++) {
+        names[i].first = first;
+        first += names[i].count;
+        names[i].count = 0; /* counted again where their lengths are put down */
+    }
+    return first;
+}
+
 /* Of equal calls, by what they take at least. */
-static void calibrate_calls(struct building *building, struct call *calls) {
-    size_t count = 0;
+static void measure_calls(struct building *building, size_t texts, struct calls *names, double *lengths) {
     double launches = 0;
     for (size_t i = 0; i < building->count; i++) {
         const struct aorta_stamped_event *event = &building->events[i];
-        if (is_call(event))
-            calls[count++] =
-                (struct call){event->name, event->stamped, (double)(event->end_ns - event->start_ns), event->start_ns};
+        if (is_call(event)) lengths[names[event->name].first + names[event->name].count++] = length_of(event);
     }
-    if (count) qsort(calls, count, sizeof *calls, call_order);
     building->found->within_ns = 0;
-    for (size_t first = 0, end; first < count; first = end) {
-        for (end = first + 1; end < count && calls[end].name == calls[first].name;) end++;
-        const double fast_ns = calls[first + (size_t)((double)(end - first) * FAST)].length_ns;
-        const double own_ns = within_call(&calls[first], aorta_trace_text(building->trace, calls[first].name), fast_ns);
-        building->within_ns[calls[first].name] = own_ns;
-        if (calls[first].stamped != AORTA_STAMPED_LAUNCH) continue;
-        building->found->within_ns += own_ns * (double)(end - first);
-        launches += (double)(end - first);
-        for (size_t i = first; end - first >= FEWEST && i < end; i++)
-            add_spread(building->cost, calls[i].time_ns, calls[i].length_ns, fast_ns);
+    for (size_t i = 0; i < texts; i++) {
+        struct calls *calls = &names[i];
+        if (!calls->count) continue;
+        calls->fast_ns = fast_of(lengths + calls->first, calls->count);
+        building->within_ns[i] =
+            within_call(calls->stamped, aorta_trace_text(building->trace, (uint32_t)i), calls->fast_ns);
+        if (calls->stamped != AORTA_STAMPED_LAUNCH) continue;
+        building->found->within_ns += building->within_ns[i] * (double)calls->count;
+        launches += (double)calls->count;
     }
     if (launches > 0) building->found->within_ns /= launches;
+    for (size_t i = 0; i < building->count; i++) {
+        const struct aorta_stamped_event *event = &building->events[i];
+        const struct calls *calls = is_call(event) ? &names[event->name] : NULL;
+        if (calls && calls->stamped == AORTA_STAMPED_LAUNCH && calls->count >= FEWEST)
+            add_spread(building->cost, event->start_ns, length_of(event), calls->fast_ns);
+    }
     calibrate_outside(building);
 }
 
-static bool calibrate(struct building *building) {
-    const size_t count = building->count + 1;
-    struct pair *pairs = malloc(count * sizeof *pairs);
+static bool calibrate_calls(struct building *building) {
+    const size_t texts = aorta_trace_text_count(building->trace);
+    struct calls *names = calloc(texts + 1, sizeof *names);
+    double *lengths = names ? malloc((count_calls(building, texts, names) + 1) * sizeof *lengths) : NULL;
+    building->within_ns = calloc(texts + 1, sizeof *building->within_ns);
+    const bool made = lengths && building->within_ns;
+    if (made) measure_calls(building, texts, names, lengths);
+    free(names);
+    free(lengths);
+    return made;
+}
+
+static bool calibrate_pairs(struct building *building) {
+    struct pair *pairs = NULL;
+    size_t count = 0;
+    bool made = find_pairs(building, &pairs, &count);
     struct pairs *groups = malloc((count / FEWEST + 1) * sizeof *groups);
-    struct call *calls = malloc(count * sizeof *calls);
-    double *scratch = malloc(count * sizeof *scratch);
-    building->within_ns = calloc(aorta_trace_text_count(building->trace) + 1, sizeof *building->within_ns);
-    const bool made = pairs && groups && calls && scratch && building->within_ns;
-    if (made) {
-        const size_t group_count = group_pairs(pairs, find_pairs(building, pairs), groups, scratch);
-        calibrate_stamps(groups, group_count, scratch, building->cost);
-        calibrate_calls(building, calls);
-    }
+    double *scratch = malloc((count + 1) * sizeof *scratch);
+    made = made && groups && scratch;
+    if (made) calibrate_stamps(groups, group_pairs(pairs, count, groups, scratch), scratch, building->cost);
     free(pairs);
     free(groups);
-    free(calls);
     free(scratch);
     return made;
 }
@@ -446,7 +474,8 @@ static bool make_steps(const struct aorta_trace *trace, struct aorta_recording_c
 static aorta_status make(struct building *building, struct aorta_recording_cost *cost) {
     AORTA_TRY(aorta_stamped_events(building->trace, &building->events, &building->count));
     if (!building->count) return AORTA_ERROR(AORTA_UNSUPPORTED, "%s has nothing of the host", building->trace->path);
-    if (!make_steps(building->trace, cost) || !calibrate(building) || !fill_lanes(cost, building))
+    if (!make_steps(building->trace, cost) || !calibrate_pairs(building) || !calibrate_calls(building) ||
+        !fill_lanes(cost, building))
         return AORTA_ERROR(AORTA_MEMORY, "no memory for what was stamped in %s", building->trace->path);
     return NULL;
 }

@@ -128,11 +128,17 @@ static void add_frames(struct places *places) {
     }
 }
 
+/* Kineto's calls of no known kind are frames, and its waits for data are ranges. */
+static bool is_own_call(const struct aorta_trace *trace, const struct aorta_trace_call *call) {
+    if (trace->format != AORTA_TRACE_KINETO) return true;
+    return call->kind != AORTA_CALL_DATA_WAIT && call->kind != AORTA_CALL_OTHER;
+}
+
 static void add_calls(struct places *places) {
     const struct aorta_trace *trace = places->trace;
     for (size_t i = 0; i < trace->call_count; i++) {
         const struct aorta_trace_call *call = &trace->calls[i];
-        if (!places->wanted[call->thread]) continue;
+        if (!places->wanted[call->thread] || !is_own_call(trace, call)) continue;
         if (!places->events)
             places->next[call->thread]++;
         else
@@ -145,7 +151,7 @@ static void add_calls(struct places *places) {
 static void add_all(struct places *places) {
     add_operations(places);
     add_frames(places);
-    if (places->trace->format != AORTA_TRACE_KINETO) add_calls(places);
+    add_calls(places);
 }
 
 /* A thread's events lie together: its operations, which are in order, then the others, which mostly are. */

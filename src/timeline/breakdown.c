@@ -137,15 +137,15 @@ static bool count_nested(struct making *making, size_t piece) {
         thread = forward->thread;
         at_ns = forward->start_ns;
     }
-    const struct aorta_nest_range *range =
-        thread == AORTA_TRACE_NONE ? NULL : aorta_nest_find(making->nest, making->nest_count, thread, at_ns);
-    while (range) {
-        const char *name = aorta_trace_text(making->trace, range->number);
+    uint32_t range = thread == AORTA_TRACE_NONE
+                         ? AORTA_NEST_NONE
+                         : aorta_nest_find(making->nest, making->nest_count, sizeof *making->nest, thread, at_ns);
+    for (; range != AORTA_NEST_NONE; range = making->nest[range].parent) {
+        const char *name = aorta_trace_text(making->trace, making->nest[range].number);
         const bool wanted = by == AORTA_BY_ANNOTATION || is_module(name) == (by == AORTA_BY_MODULE);
         const struct key key = {name + (by == AORTA_BY_MODULE && wanted ? 11 : 0), AORTA_TRACE_NONE};
-        if (wanted && !count(making, piece, key, own, first_time(making, (size_t)(range - making->nest)))) return false;
+        if (wanted && !count(making, piece, key, own, first_time(making, range))) return false;
         own &= !wanted;
-        range = range->parent ? &making->nest[range->parent - 1] : NULL;
     }
     return !own || count(making, piece, (struct key){NULL, AORTA_TRACE_NONE}, true, false);
 }

@@ -21,6 +21,11 @@ void *aorta_trace_rows_add(struct aorta_trace_builder *builder, struct trace_row
     return memset((char *)rows->items + rows->count++ * row_bytes, 0, row_bytes);
 }
 
+void aorta_trace_rows_free(struct trace_rows *rows) {
+    free(rows->items);
+    *rows = (struct trace_rows){0};
+}
+
 static uint64_t hash_of_key(const void *of, uint32_t number) {
     const struct trace_keys *set = of;
     return aorta_hash_bytes(set->keys[number], sizeof set->keys[0]);
@@ -276,9 +281,9 @@ void aorta_trace_builder_geometry(struct aorta_trace_builder *builder, const int
 }
 
 /* Calls of no known kind are stored separately: the end adds those that launched something. */
-void aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct aorta_trace_call *call) {
+bool aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct aorta_trace_call *call) {
     struct trace_meaning *meaning = meaning_of(builder, call->name);
-    if (!meaning) return;
+    if (!meaning) return false;
     if (!meaning->call_known) {
         enum aorta_trace_call_kind kind = AORTA_CALL_OTHER;
         meaning->call_matters = aorta_trace_call_classify(aorta_trace_text(builder->trace, call->name), &kind);
@@ -286,14 +291,15 @@ void aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct 
         meaning->event_wait = strstr(aorta_trace_text(builder->trace, call->name), "StreamWaitEvent") != NULL;
         meaning->call_known = true;
     }
-    if (!meaning->call_matters && !meaning->event_wait && !call->correlation) return;
+    if (!meaning->call_matters && !meaning->event_wait && !call->correlation) return false;
     struct trace_rows *rows = meaning->event_wait     ? &builder->event_waits
                               : meaning->call_matters ? &builder->calls
                                                       : &builder->other_calls;
     struct aorta_trace_call *row = aorta_trace_rows_add(builder, rows, sizeof *row);
-    if (!row) return;
+    if (!row) return false;
     *row = *call;
     row->kind = meaning->call_kind;
+    return rows == &builder->calls;
 }
 
 void aorta_trace_builder_request(struct aorta_trace_builder *builder, int64_t start_ns, int64_t end_ns, uint32_t thread,

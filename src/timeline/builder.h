@@ -51,8 +51,9 @@ void aorta_trace_builder_geometry(struct aorta_trace_builder *builder, const int
                                   const int64_t threads[3]);
 
 /* A call of the host's runtime or driver interface; the kind follows from the name. Calls that neither launch, wait
- * nor move memory are dropped unless they share a correlation with device work. */
-void aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct aorta_trace_call *call);
+ * nor move memory are dropped unless they share a correlation with device work. True: it is of a known kind, and so a
+ * row of calls[]. */
+bool aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct aorta_trace_call *call);
 /* The kind of a call by its name: cudaLaunchKernel, hipModuleLaunchKernel, cuStreamSynchronize, … false: none that
  * matters. */
 bool aorta_trace_call_classify(const char *name, enum aorta_trace_call_kind *kind);

@@ -69,9 +69,15 @@ void aorta_trace_builder_operation(struct aorta_trace_builder *builder, const st
     const struct trace_meaning meaning = *known;
     const uint32_t inputs =
         has_inputs ? aorta_trace_add_inputs(builder, operation, meaning.keeps_values) : AORTA_TRACE_NONE;
-    struct trace_run *run = aorta_trace_rows_add(builder, &builder->runs, sizeof *run);
+    struct aorta_trace_operation *run = aorta_trace_rows_add(builder, &builder->runs, sizeof *run);
     if (!run) return;
-    *run = (struct trace_run){*frame, operation->sequence, inputs, operation->gradient};
+    *run = (struct aorta_trace_operation){.start_ns = frame->start_ns,
+                                          .end_ns = frame->end_ns,
+                                          .thread = frame->thread,
+                                          .name = frame->name,
+                                          .inputs = inputs,
+                                          .sequence = operation->sequence,
+                                          .gradient = operation->gradient};
     if (!meaning.counted || inputs == AORTA_TRACE_NONE) return;
     const struct aorta_trace_inputs *rows = builder->inputs.items;
     const uint32_t shape = add_shape(builder, frame->name, operation, &rows[inputs], meaning.reads_values);
@@ -99,9 +105,9 @@ void aorta_trace_builder_frame(struct aorta_trace_builder *builder, const struct
 
 /* ---- shapes ---- */
 
-static const struct aorta_trace_annotation *frame_of(const struct aorta_trace_builder *builder,
-                                                     const struct trace_operation *operation) {
-    return &((const struct trace_run *)builder->runs.items + operation->run)->frame;
+static const struct aorta_trace_operation *run_of(const struct aorta_trace_builder *builder,
+                                                  const struct trace_operation *operation) {
+    return (const struct aorta_trace_operation *)builder->runs.items + operation->run;
 }
 
 static int by_number(const void *left, const void *right) {
@@ -124,7 +130,7 @@ static void nest_shaped(struct aorta_trace_builder *builder, struct shaped *shap
         return;
     }
     for (size_t i = 0; i < shaped->count; i++) {
-        const struct aorta_trace_annotation *frame = frame_of(builder, &operations[i]);
+        const struct aorta_trace_operation *frame = run_of(builder, &operations[i]);
         shaped->nest[i] = (struct aorta_nest_range){frame->start_ns, frame->end_ns, frame->thread, (uint32_t)i, 0};
     }
     aorta_nest_make(shaped->nest, shaped->count);
@@ -144,9 +150,11 @@ static struct trace_operation *operation_around_launch(struct aorta_trace_builde
     if (!shaped->nest) nest_shaped(builder, shaped);
     if (!shaped->nest) return NULL;
     const struct aorta_trace_call *calls = builder->calls.items, *call = &calls[work->call];
-    const struct aorta_nest_range *around = aorta_nest_find(shaped->nest, shaped->count, call->thread, call->start_ns);
-    if (!around) return NULL;
-    struct trace_operation *operation = (struct trace_operation *)builder->operations.items + around->number;
+    const uint32_t around =
+        aorta_nest_find(shaped->nest, shaped->count, sizeof *shaped->nest, call->thread, call->start_ns);
+    if (around == AORTA_NEST_NONE) return NULL;
+    struct trace_operation *operation =
+        (struct trace_operation *)builder->operations.items + shaped->nest[around].number;
     const struct aorta_trace_shape *shapes = builder->shapes.items;
     return same_class(class, shapes[operation->shape].amount.class) ? operation : NULL;
 }
@@ -162,7 +170,7 @@ static bool is_launched_within(const struct aorta_trace_builder *builder, const 
                                const struct trace_operation *operation) {
     if (work->call == AORTA_TRACE_NONE) return true; /* nothing else is known */
     const struct aorta_trace_call *calls = builder->calls.items, *call = &calls[work->call];
-    const struct aorta_trace_annotation *frame = frame_of(builder, operation);
+    const struct aorta_trace_operation *frame = run_of(builder, operation);
     return call->thread == frame->thread && call->start_ns >= frame->start_ns && call->start_ns <= frame->end_ns;
 }
 
@@ -185,6 +193,7 @@ void aorta_trace_link_shapes(struct aorta_trace_builder *builder) {
         found->seen = true;
     }
     free(shaped.nest);
+    aorta_trace_rows_free(&builder->operations);
 }
 
 /* ---- callers ---- */
@@ -227,7 +236,7 @@ static bool collect_waits(const struct aorta_trace_builder *builder, struct wait
 }
 
 /* Whether the first wait that begins within the frame ends within it. */
-static bool holds_wait(const struct waits *waits, const struct aorta_trace_annotation *frame) {
+static bool holds_wait(const struct waits *waits, const struct aorta_nest_range *frame) {
     size_t low = 0, high = waits->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -245,16 +254,28 @@ struct frames {
     size_t count, capacity;
 };
 
-/* Those of the rows that hold a wait. Each row begins with its frame. */
-static bool add_frames(const struct trace_rows *rows, size_t row_bytes, const struct waits *waits,
-                       struct frames *frames) {
-    for (size_t i = 0; i < rows->count; i++) {
-        const struct aorta_trace_annotation *frame =
-            (const struct aorta_trace_annotation *)(const void *)((const char *)rows->items + i * row_bytes);
-        if (frame->end_ns - frame->start_ns < SHORTEST_NS || !holds_wait(waits, frame)) continue;
-        if (!aorta_array_fit(&frames->nest, &frames->capacity, frames->count + 1, sizeof *frames->nest)) return false;
-        frames->nest[frames->count++] =
-            (struct aorta_nest_range){frame->start_ns, frame->end_ns, frame->thread, frame->name, 0};
+/* If it holds a wait. */
+static bool add_holder(const struct aorta_nest_range *frame, const struct waits *waits, struct frames *frames) {
+    if (frame->end_ns - frame->start_ns < SHORTEST_NS || !holds_wait(waits, frame)) return true;
+    if (!aorta_array_fit(&frames->nest, &frames->capacity, frames->count + 1, sizeof *frames->nest)) return false;
+    frames->nest[frames->count++] = *frame;
+    return true;
+}
+
+static bool add_annotations(const struct trace_rows *rows, const struct waits *waits, struct frames *frames) {
+    const struct aorta_trace_annotation *row = rows->items;
+    for (size_t i = 0; i < rows->count; i++, row++) {
+        const struct aorta_nest_range frame = {row->start_ns, row->end_ns, row->thread, row->name, 0};
+        if (!add_holder(&frame, waits, frames)) return false;
+    }
+    return true;
+}
+
+static bool add_operations(const struct aorta_trace *trace, const struct waits *waits, struct frames *frames) {
+    for (size_t i = 0; i < trace->operation_count; i++) {
+        const struct aorta_trace_operation *row = &trace->operations[i];
+        const struct aorta_nest_range frame = {row->start_ns, row->end_ns, row->thread, row->name, 0};
+        if (!row->range && !add_holder(&frame, waits, frames)) return false;
     }
     return true;
 }
@@ -266,18 +287,20 @@ static bool is_torch(const struct aorta_trace_builder *builder, uint32_t name) {
 /* aten::item is around aten::_local_scalar_dense, which synchronises: the program knows the outer one. */
 static uint32_t operation_around(const struct aorta_trace_builder *builder, const struct frames *frames,
                                  const struct wait *wait) {
-    if (!frames->nest) return AORTA_TRACE_NONE;
-    const struct aorta_nest_range *found = aorta_nest_find(frames->nest, frames->count, wait->thread, wait->start_ns);
-    if (!found) return AORTA_TRACE_NONE;
-    while (found->parent && is_torch(builder, frames->nest[found->parent - 1].number) &&
-           frames->nest[found->parent - 1].end_ns >= wait->end_ns)
-        found = &frames->nest[found->parent - 1];
-    return found->number;
+    const struct aorta_nest_range *nest = frames->nest;
+    uint32_t found = aorta_nest_find(nest, frames->count, sizeof *nest, wait->thread, wait->start_ns);
+    if (found == AORTA_NEST_NONE) return AORTA_TRACE_NONE;
+    for (uint32_t around = nest[found].parent; around != AORTA_NEST_NONE; around = nest[found].parent) {
+        if (!is_torch(builder, nest[around].number) || nest[around].end_ns < wait->end_ns) break;
+        found = around;
+    }
+    return nest[found].number;
 }
 
 static uint32_t name_around(const struct frames *frames, const struct wait *wait) {
-    const struct aorta_nest_range *found = aorta_nest_find(frames->nest, frames->count, wait->thread, wait->start_ns);
-    return found ? found->number : AORTA_TRACE_NONE;
+    const uint32_t found =
+        aorta_nest_find(frames->nest, frames->count, sizeof *frames->nest, wait->thread, wait->start_ns);
+    return found == AORTA_NEST_NONE ? AORTA_TRACE_NONE : frames->nest[found].number;
 }
 
 /* Of what holds waits. */
@@ -304,12 +327,11 @@ static void fill_callers(struct aorta_trace_builder *builder, const struct waits
 void aorta_trace_link_callers(struct aorta_trace_builder *builder) {
     struct waits waits = {0};
     struct around around = {0};
-    const size_t plain = sizeof(struct aorta_trace_annotation);
     bool made = collect_waits(builder, &waits);
     if (made && waits.count)
-        made = add_frames(&builder->runs, sizeof(struct trace_run), &waits, &around.operations) &&
-               add_frames(&builder->functions, plain, &waits, &around.functions) &&
-               add_frames(&builder->annotations, plain, &waits, &around.ranges);
+        made = add_operations(builder->trace, &waits, &around.operations) &&
+               add_annotations(&builder->functions, &waits, &around.functions) &&
+               add_annotations(&builder->annotations, &waits, &around.ranges);
     if (!made) builder->failed = true;
     if (made && around.operations.count + around.functions.count + around.ranges.count) {
         aorta_nest_make(around.operations.nest, around.operations.count);

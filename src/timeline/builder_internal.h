@@ -22,12 +22,6 @@ struct trace_pending { /* device work with what it is linked by */
     struct aorta_trace_work work;
     int64_t operation, offset;
 };
-struct trace_run { /* any operation */
-    struct aorta_trace_annotation frame;
-    int64_t sequence;
-    uint32_t inputs;
-    bool gradient;
-};
 struct trace_operation { /* one whose shapes are stored */
     int64_t number;
     uint32_t run; /* row of runs */
@@ -54,7 +48,7 @@ struct aorta_trace_builder {
     bool failed; /* memory ran out */
     bool keeps_functions;
     struct trace_rows pending, calls, other_calls, annotations, steps, operations, requests;
-    struct trace_rows runs;        /* of all operations */
+    struct trace_rows runs;        /* struct aorta_trace_operation: of all operations */
     struct trace_rows functions;   /* struct aorta_trace_annotation */
     struct trace_rows modules;     /* likewise */
     struct trace_rows frames;      /* struct aorta_trace_frame */
@@ -71,6 +65,7 @@ struct aorta_trace_builder {
 
 /* Memory for one more row, zeroed; NULL (and failed) when memory is exhausted. */
 void *aorta_trace_rows_add(struct aorta_trace_builder *builder, struct trace_rows *rows, size_t row_bytes);
+void aorta_trace_rows_free(struct trace_rows *rows);
 /* Files are mostly in order already. */
 void aorta_trace_rows_sort(struct trace_rows *rows, size_t size, int (*order)(const void *, const void *));
 /* The number of a key, which is added when it is new; NONE (and failed) when memory is exhausted. */

@@ -216,12 +216,12 @@ static struct aorta_nest_range *nest_annotations(const struct aorta_trace *trace
 /* Facts of the request around the launch, for a collective kernel that carries none. */
 static void borrow_facts(struct aorta_trace_builder *builder, const struct aorta_nest_range *requests,
                          struct aorta_trace_work *work, const struct aorta_trace_call *call) {
-    const struct aorta_nest_range *request =
-        aorta_nest_find(requests, builder->requests.count, call->thread, call->start_ns);
-    if (!request) return;
+    const uint32_t request =
+        aorta_nest_find(requests, builder->requests.count, sizeof *requests, call->thread, call->start_ns);
+    if (request == AORTA_NEST_NONE) return;
     struct aorta_trace_collective *facts = aorta_trace_rows_add(builder, &builder->collectives, sizeof *facts);
     if (!facts) return;
-    *facts = ((const struct aorta_trace_collective *)builder->request_facts.items)[request->number];
+    *facts = ((const struct aorta_trace_collective *)builder->request_facts.items)[requests[request].number];
     work->collective = (uint32_t)builder->collectives.count - 1;
 }
 
@@ -260,9 +260,9 @@ static void classify_work(struct aorta_trace_builder *builder, struct trace_pend
         facts->named = true;
     }
     if (facts->annotation != AORTA_TRACE_NONE || !call) return;
-    const struct aorta_nest_range *around =
-        aorta_nest_find(annotations, annotation_count, call->thread, call->start_ns);
-    if (around) facts->annotation = around->number;
+    const uint32_t around =
+        aorta_nest_find(annotations, annotation_count, sizeof *annotations, call->thread, call->start_ns);
+    if (around != AORTA_NEST_NONE) facts->annotation = annotations[around].number;
 }
 
 static void link_collectives(struct aorta_trace_builder *builder) {

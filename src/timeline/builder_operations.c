@@ -2,10 +2,12 @@
  * linked to the innermost that launched it. */
 #include "timeline/builder_internal.h"
 
+#include "base/array.h"
+#include "base/sort.h"
 #include "timeline/nest.h"
 
+#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- rows ---- */
 
@@ -30,78 +32,76 @@ uint32_t aorta_trace_add_inputs(struct aorta_trace_builder *builder, const struc
 
 /* ---- nesting ---- */
 
-/* Ranges of each thread lie together, in the file's order, which mostly is that of time. */
-static struct aorta_nest_range *collect(const struct aorta_trace_builder *builder, size_t count) {
-    const struct trace_run *runs = builder->runs.items;
+/* The members by which operations nest. */
+_Static_assert(offsetof(struct aorta_trace_operation, start_ns) == offsetof(struct aorta_nest_range, start_ns) &&
+                   offsetof(struct aorta_trace_operation, end_ns) == offsetof(struct aorta_nest_range, end_ns) &&
+                   offsetof(struct aorta_trace_operation, thread) == offsetof(struct aorta_nest_range, thread) &&
+                   offsetof(struct aorta_trace_operation, parent) == offsetof(struct aorta_nest_range, parent),
+               "operations begin as ranges do");
+
+static int outer_first(const void *left, const void *right) {
+    const struct aorta_trace_operation *a = left, *b = right;
+    if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
+    if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
+    return (a->end_ns < b->end_ns) - (a->end_ns > b->end_ns);
+}
+
+static struct aorta_trace_operation *ranges_of(const struct aorta_trace_builder *builder) {
     const struct aorta_trace_annotation *annotations = builder->annotations.items;
-    const size_t run_count = builder->runs.count, thread_count = builder->threads.count;
-    struct aorta_nest_range *nest = malloc((count + 1) * sizeof *nest);
-    size_t *place = calloc(thread_count + 2, sizeof *place);
-    if (!nest || !place) {
-        free(nest);
-        free(place);
-        return NULL;
-    }
-    for (size_t i = 0; i < run_count; i++) place[runs[i].frame.thread + 1]++;
-    for (size_t i = 0; i < builder->annotations.count; i++) place[annotations[i].thread + 1]++;
-    for (size_t i = 0; i < thread_count; i++) place[i + 1] += place[i];
-    for (size_t i = 0; i < count; i++) {
-        const struct aorta_trace_annotation *frame = i < run_count ? &runs[i].frame : &annotations[i - run_count];
-        nest[place[frame->thread]++] =
-            (struct aorta_nest_range){frame->start_ns, frame->end_ns, frame->thread, (uint32_t)i, 0};
-    }
-    free(place);
-    return nest;
+    const size_t count = builder->annotations.count;
+    struct aorta_trace_operation *ranges = malloc((count + 1) * sizeof *ranges);
+    for (size_t i = 0; ranges && i < count; i++)
+        ranges[i] = (struct aorta_trace_operation){.start_ns = annotations[i].start_ns,
+                                                   .end_ns = annotations[i].end_ns,
+                                                   .thread = annotations[i].thread,
+                                                   .name = annotations[i].name,
+                                                   .inputs = AORTA_TRACE_NONE,
+                                                   .sequence = -1,
+                                                   .range = true};
+    if (ranges) aorta_sort_rows(ranges, count, sizeof *ranges, outer_first);
+    return ranges;
 }
 
-static struct aorta_trace_operation row_of(const struct aorta_trace_builder *builder,
-                                           const struct aorta_nest_range *range) {
-    struct aorta_trace_operation row = {.start_ns = range->start_ns,
-                                        .end_ns = range->end_ns,
-                                        .sequence = -1,
-                                        .thread = range->thread,
-                                        .inputs = AORTA_TRACE_NONE,
-                                        .parent = range->parent ? range->parent - 1 : AORTA_TRACE_NONE,
-                                        .range = range->number >= builder->runs.count};
-    if (row.range) {
-        const struct aorta_trace_annotation *annotations = builder->annotations.items;
-        row.name = annotations[range->number - builder->runs.count].name;
-        return row;
-    }
-    const struct trace_run *run = (const struct trace_run *)builder->runs.items + range->number;
-    row.name = run->frame.name;
-    row.sequence = run->sequence;
-    row.inputs = run->inputs;
-    row.gradient = run->gradient;
-    return row;
+/* Ranges go among the operations, which have place for them behind. Of those alike the operation is first. */
+static void merge_ranges(struct aorta_trace_operation *operations, size_t count,
+                         const struct aorta_trace_operation *ranges, size_t range_count) {
+    for (size_t place = count + range_count; range_count; place--)
+        operations[place - 1] = count && outer_first(&operations[count - 1], &ranges[range_count - 1]) > 0
+                                    ? operations[--count]
+                                    : ranges[--range_count];
 }
 
-static void link_work(struct aorta_trace_builder *builder, const struct aorta_nest_range *nest, size_t count) {
+static void link_work(struct aorta_trace_builder *builder) {
+    const struct aorta_trace *trace = builder->trace;
     struct trace_pending *rows = builder->pending.items;
     const struct aorta_trace_call *calls = builder->calls.items;
     for (size_t i = 0; i < builder->pending.count; i++) {
         struct aorta_trace_work *work = &rows[i].work;
         if (work->call == AORTA_TRACE_NONE) continue;
         const struct aorta_trace_call *call = &calls[work->call];
-        const struct aorta_nest_range *around = aorta_nest_find(nest, count, call->thread, call->start_ns);
-        if (around) work->operation = (uint32_t)(around - nest);
+        work->operation = aorta_nest_find(trace->operations, trace->operation_count, sizeof *trace->operations,
+                                          call->thread, call->start_ns);
     }
 }
 
 void aorta_trace_link_operations(struct aorta_trace_builder *builder) {
     struct aorta_trace *trace = builder->trace;
-    const size_t count = builder->runs.count + builder->annotations.count;
-    if (!builder->runs.count) return;
-    struct aorta_nest_range *nest = collect(builder, count);
-    trace->operations = malloc((count + 1) * sizeof *trace->operations);
-    if (!nest || !trace->operations) {
+    struct trace_rows *runs = &builder->runs;
+    const size_t count = runs->count, range_count = builder->annotations.count;
+    if (!count) return;
+    struct aorta_trace_operation *ranges = ranges_of(builder);
+    if (!ranges ||
+        !aorta_array_fit(&runs->items, &runs->capacity, count + range_count, sizeof(struct aorta_trace_operation))) {
         builder->failed = true;
-        free(nest);
+        free(ranges);
         return;
     }
-    aorta_nest_make(nest, count);
-    link_work(builder, nest, count);
-    for (size_t i = 0; i < count; i++) trace->operations[i] = row_of(builder, &nest[i]);
-    trace->operation_count = count;
-    free(nest);
+    aorta_sort_rows(runs->items, count, sizeof(struct aorta_trace_operation), outer_first);
+    trace->operations = runs->items;
+    trace->operation_count = count + range_count;
+    *runs = (struct trace_rows){0};
+    merge_ranges(trace->operations, count, ranges, range_count);
+    free(ranges);
+    aorta_nest_parents(trace->operations, trace->operation_count, sizeof *trace->operations);
+    link_work(builder);
 }

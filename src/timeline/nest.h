@@ -10,13 +10,15 @@ struct aorta_nest_range {
     int64_t start_ns, end_ns;
     uint32_t thread;
     uint32_t number; /* the caller's */
-    uint32_t parent; /* index + 1 of the range around this one; 0: none (made by aorta_nest_make) */
+    uint32_t parent; /* index of the range around this one; NONE (made by aorta_nest_parents) */
 };
+enum { AORTA_NEST_NONE = UINT32_MAX };
 
-/* Sorts the ranges in place and finds their parents. */
+/* Sorts the ranges in place, by thread, then start, longer first, and finds their parents. */
 void aorta_nest_make(struct aorta_nest_range *ranges, size_t count);
-/* The innermost range on the thread with start <= time <= end; NULL: none. */
-const struct aorta_nest_range *aorta_nest_find(const struct aorta_nest_range *ranges, size_t count, uint32_t thread,
-                                               int64_t time_ns);
+/* The parents of items in this order. They have `size` bytes and begin with the members of struct aorta_nest_range. */
+void aorta_nest_parents(void *items, size_t count, size_t size);
+/* Of such items: the innermost on the thread with start <= time <= end; NONE. */
+uint32_t aorta_nest_find(const void *items, size_t count, size_t size, uint32_t thread, int64_t time_ns);
 
 #endif

@@ -461,42 +461,43 @@ static void count_by_rule(const struct row *row, const struct aorta_inputs *inpu
 }
 
 bool aorta_operation_is_view(const char *name, size_t length) {
-    static const char *const views[] = {"alias",
-                                        "as_strided",
-                                        "detach",
-                                        "detach_",
-                                        "expand",
-                                        "expand_as",
-                                        "narrow",
-                                        "permute",
-                                        "select",
-                                        "slice",
-                                        "split",
-                                        "squeeze",
-                                        "t",
-                                        "transpose",
-                                        "unbind",
-                                        "unsqueeze",
-                                        "unflatten",
-                                        "view",
-                                        "_unsafe_view",
-                                        "_reshape_alias",
-                                        "result_type",
-                                        "numel",
-                                        "size",
-                                        "is_floating_point",
-                                        "lift_fresh",
-                                        "chunk",
-                                        "split_with_sizes",
-                                        "resolve_conj",
-                                        "resolve_neg",
-                                        "view_as",
-                                        NULL};
+    static const char views[][18] = {
+        "alias",
+        "as_strided",
+        "detach",
+        "detach_",
+        "expand",
+        "expand_as",
+        "narrow",
+        "permute",
+        "select",
+        "slice",
+        "split",
+        "squeeze",
+        "t",
+        "transpose",
+        "unbind",
+        "unsqueeze",
+        "unflatten",
+        "view",
+        "_unsafe_view",
+        "_reshape_alias",
+        "result_type",
+        "numel",
+        "size",
+        "is_floating_point",
+        "lift_fresh",
+        "chunk",
+        "split_with_sizes",
+        "resolve_conj",
+        "resolve_neg",
+        "view_as",
+    };
     static const char begin[] = "aten::";
-    const size_t skip = sizeof begin - 1;
-    if (length <= skip || memcmp(name, begin, skip) != 0) return false;
-    for (const char *const *view = views; *view; view++)
-        if (strlen(*view) == length - skip && !memcmp(name + skip, *view, length - skip)) return true;
+    const size_t skip = sizeof begin - 1, own = length - skip;
+    if (length <= skip || own >= sizeof views[0] || memcmp(name, begin, skip) != 0) return false;
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
+        if (views[i][0] == name[skip] && !views[i][own] && !memcmp(name + skip, views[i], own)) return true;
     return false;
 }
 

@@ -88,10 +88,10 @@ const char *aorta_phase_of(const struct aorta_phases *phases, const struct aorta
     }
     if (work->call == AORTA_TRACE_NONE) return NULL;
     const struct aorta_trace_call *call = &trace->calls[work->call];
-    const struct aorta_nest_range *range =
-        aorta_nest_find(phases->ranges, trace->annotation_count, call->thread, call->start_ns);
-    for (; range; range = range->parent ? &phases->ranges[range->parent - 1] : NULL)
-        if (ask(phases, range->number) != NOTHING) return name_of(ask(phases, range->number));
+    const struct aorta_nest_range *ranges = phases->ranges;
+    uint32_t range = aorta_nest_find(ranges, trace->annotation_count, sizeof *ranges, call->thread, call->start_ns);
+    for (; range != AORTA_NEST_NONE; range = ranges[range].parent)
+        if (ask(phases, ranges[range].number) != NOTHING) return name_of(ask(phases, ranges[range].number));
     return phases->training && work->operation != AORTA_TRACE_NONE ? "forward" : NULL;
 }
 

@@ -128,14 +128,14 @@ struct aorta_trace_inputs {
 /* One run of an operation of the framework, or of a range of the program, on the host. */
 struct aorta_trace_operation {
     int64_t start_ns, end_ns;
-    int64_t
-        sequence;    /* autograd's number: operations of the forward pass and their gradients have the same; -1: none */
-    uint32_t name;   /* text */
     uint32_t thread; /* row of threads[] */
-    uint32_t inputs; /* row of inputs[]; NONE: not recorded */
+    uint32_t name;   /* text */
     uint32_t parent; /* row of operations[]: the innermost around it, always above this one; NONE: none */
-    bool gradient;   /* autograd runs it for the operation of the forward pass with its number */
-    bool range;      /* a range of the program */
+    uint32_t inputs; /* row of inputs[]; NONE: not recorded */
+    /* Autograd's number: operations of the forward pass and their gradients have the same; -1: none. */
+    int64_t sequence;
+    bool gradient; /* autograd runs it for the operation of the forward pass with its number */
+    bool range;    /* a range of the program */
 };
 
 /* Ranges that the program marked itself on the host (record_function, NVTX, roctx); to a builder also its functions and
@@ -164,7 +164,7 @@ enum aorta_trace_frame_kind {
     AORTA_FRAME_OPERATION, /* of the framework */
     AORTA_FRAME_RANGE,     /* ProfilerStep#N */
     AORTA_FRAME_FUNCTION,  /* of Python */
-    AORTA_FRAME_CALL,      /* of the runtime or driver interface, also those that calls[] does not have */
+    AORTA_FRAME_CALL,      /* of the runtime or driver interface, of no kind that calls[] knows */
 };
 struct aorta_trace_frame {
     int64_t start_ns, end_ns;

@@ -378,14 +378,85 @@ static void large_files_need_little_memory(void **state) {
     aorta_text_free(&text);
 }
 
+/* Walks all members, objects among them as well; true if it came to the end. */
+static bool walk_all(const char *at, const char *end, struct aorta_json_walk *walk, int *members) {
+    struct aorta_json_value key, value;
+    if (!aorta_json_walk_begin(walk, at, end)) return false;
+    while (aorta_json_walk_key(walk, &key)) {
+        ++*members;
+        if (*walk->at != '{') {
+            if (!aorta_json_walk_value(walk, &value)) return false;
+            continue;
+        }
+        struct aorta_json_walk inner;
+        if (!walk_all(walk->at, walk->end, &inner, members) || !aorta_json_walk_out(walk, &inner)) return false;
+    }
+    return walk->closed;
+}
+
+/* {…}|, {…  the object ends at the bar, whatever follows; where it is cut before that, the walk says no. */
+static void objects_are_walked_to_their_end(void **state) {
+    (void)state;
+    static const char whole[] =
+        "{\n    \"ph\": \"X\", \"a long key, and one more \\\" in it\": -1.5e+3 ,\n\t\"args\": {"
+        "\"in [ it\": [1, {\"x\": \"}\"}], \"deep\" : {\"none\": {}, \"null\": null}\n}, \"last\":true\n  }";
+    static const char behind[] = ", {\"next\": 1}";
+    char text[sizeof whole + sizeof behind];
+    snprintf(text, sizeof text, "%s%s", whole, behind);
+    struct aorta_json_walk walk;
+    int members = 0;
+    assert_true(walk_all(text, text + strlen(text), &walk, &members));
+    assert_int_equal(walk.at - text, strlen(whole));
+    assert_int_equal(members, 8);
+    for (size_t length = 0; length < strlen(whole); length++) {
+        char *cut = malloc(length + 1); /* so that a read beyond it is seen */
+        assert_non_null(cut);
+        memcpy(cut, text, length);
+        assert_false(walk_all(cut, cut + length, &walk, &members));
+        free(cut);
+    }
+}
+
+/* What brackets in a scalar mean is for the slower way to say. */
+static void odd_objects_are_not_walked(void **state) {
+    (void)state;
+    static const char *const rows[] = {
+        "{\"a\": 1{2}",
+        "{\"a\": 1\"2, \"b\": 2}",
+        "{\"a\": 12345678901234567890123{ }",
+        "{\"a\": 1\\, \"b\": 2}",
+        "{\"a\" 1}",
+        "{\"a\": 1,}",
+        "{\"a\": 1]",
+        "{\"a\": , \"b\": 2}",
+        "{\"a\": 1 \"b\": 2}",
+        "{1: 2}",
+        "[\"a\"]",
+        "",
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_json_walk walk;
+        int members = 0;
+        if (walk_all(rows[i], rows[i] + strlen(rows[i]), &walk, &members)) fail_msg("%s was walked", rows[i]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_do_not_matter),       cmocka_unit_test(every_prefix_fails_as_cut_off),
-        cmocka_unit_test(breaks_are_placed),          cmocka_unit_test(all_versions_find_the_same_end),
-        cmocka_unit_test(numbers_are_exact),          cmocka_unit_test(whole_numbers),
-        cmocka_unit_test(strings_lose_their_escapes), cmocka_unit_test(cursors_stop_where_it_is_broken),
-        cmocka_unit_test(marked_utf8_reads_as_plain), cmocka_unit_test(gzip_reads_as_plain),
-        cmocka_unit_test(broken_gzip_is_named),       cmocka_unit_test(large_files_need_little_memory),
+        cmocka_unit_test(pieces_do_not_matter),
+        cmocka_unit_test(every_prefix_fails_as_cut_off),
+        cmocka_unit_test(breaks_are_placed),
+        cmocka_unit_test(all_versions_find_the_same_end),
+        cmocka_unit_test(numbers_are_exact),
+        cmocka_unit_test(whole_numbers),
+        cmocka_unit_test(strings_lose_their_escapes),
+        cmocka_unit_test(cursors_stop_where_it_is_broken),
+        cmocka_unit_test(marked_utf8_reads_as_plain),
+        cmocka_unit_test(gzip_reads_as_plain),
+        cmocka_unit_test(broken_gzip_is_named),
+        cmocka_unit_test(large_files_need_little_memory),
+        cmocka_unit_test(objects_are_walked_to_their_end),
+        cmocka_unit_test(odd_objects_are_not_walked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

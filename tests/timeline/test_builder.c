@@ -53,11 +53,11 @@ static void innermost_ranges_are_found(void **state) {
                 {1, 101, 0}, {2, 0, 7},  {2, 3, 6},  {2, 6, 0},  {0, 15, 0}, {3, 15, 0}, {1, -1, 0}};
     aorta_nest_make(ranges, sizeof ranges / sizeof *ranges);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const struct aorta_nest_range *found =
-            aorta_nest_find(ranges, sizeof ranges / sizeof *ranges, rows[i].thread, rows[i].time_ns);
-        assert_int_equal(found ? (int)found->number : 0, rows[i].number);
+        const uint32_t found =
+            aorta_nest_find(ranges, sizeof ranges / sizeof *ranges, sizeof *ranges, rows[i].thread, rows[i].time_ns);
+        assert_int_equal(found == AORTA_NEST_NONE ? 0 : (int)ranges[found].number, rows[i].number);
     }
-    assert_null(aorta_nest_find(NULL, 0, 1, 1));
+    assert_int_equal(aorta_nest_find(NULL, 0, sizeof *ranges, 1, 1), AORTA_NEST_NONE);
 }
 
 static uint32_t text(struct aorta_trace_builder *builder, const char *string) {
