@@ -13,14 +13,14 @@ enum need { NEEDS_NAMES, NEEDS_OPERATIONS, NEEDS_SHAPES };
 static const double GONE_NS = 500; /* between two kernels of a stream */
 
 static const struct {
-    const char *key, *cause, *change, *advice;
+    const char *key, *cause, *change, *advice, *own;
     void (*rule)(struct remedy_model *);
     enum need needs;
     double least;
     bool upper;
 } table[AORTA_REMEDY_COUNT] = {
-#define REMEDY(name, key, cause, rule, needs, least, upper, change, advice)                                            \
-    {key, cause, change, advice, rule, NEEDS_##needs, least, upper},
+#define REMEDY(name, key, cause, rule, needs, least, upper, change, advice, own)                                       \
+    {key, cause, change, advice, own, rule, NEEDS_##needs, least, upper},
 #include "roofline/remedies.def"
 #undef REMEDY
 };
@@ -39,6 +39,10 @@ const char *aorta_remedy_change(enum aorta_remedy remedy) {
 
 const char *aorta_remedy_advice(enum aorta_remedy remedy) {
     return table[remedy].advice;
+}
+
+const char *aorta_remedy_own_key(enum aorta_remedy remedy) {
+    return table[remedy].own;
 }
 
 double aorta_remedy_least_share(enum aorta_remedy remedy) {

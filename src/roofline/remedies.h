@@ -15,7 +15,7 @@
 #include "timeline/analysis.h"
 
 enum aorta_remedy {
-#define REMEDY(name, key, cause, rule, needs, least, upper, change, advice) AORTA_REMEDY_##name,
+#define REMEDY(name, key, cause, rule, needs, least, upper, change, advice, own) AORTA_REMEDY_##name,
 #include "roofline/remedies.def"
 #undef REMEDY
     AORTA_REMEDY_COUNT
@@ -24,8 +24,9 @@ const char *aorta_remedy_key(enum aorta_remedy remedy);    /* "precision=bf16" *
 const char *aorta_remedy_cause(enum aorta_remedy remedy);  /* "precision" */
 const char *aorta_remedy_change(enum aorta_remedy remedy); /* "products … in bf16" */
 const char *aorta_remedy_advice(enum aorta_remedy remedy);
-double aorta_remedy_least_share(enum aorta_remedy remedy); /* of the gain, on a card at its power limit */
-bool aorta_remedy_is_upper(enum aorta_remedy remedy);      /* at most this much: no row of the verdict by itself */
+const char *aorta_remedy_own_key(enum aorta_remedy remedy); /* "training.mixed_precision=bf16"; NULL: no key does it */
+double aorta_remedy_least_share(enum aorta_remedy remedy);  /* of the gain, on a card at its power limit */
+bool aorta_remedy_is_upper(enum aorta_remedy remedy);       /* at most this much: no row of the verdict by itself */
 /* Remedies of one text of --remedy, as bits: a key, or a cause ("precision": all of it). 0: there is none. */
 uint32_t aorta_remedy_find(const char *text);
 static inline uint32_t aorta_remedy_bit(enum aorta_remedy remedy) {

@@ -313,6 +313,18 @@ static void count_amounts(struct remedy_model *model, struct leaf *leaf) {
     if (bytes > 0) leaf->bytes = bytes;
 }
 
+/* Of a recorder of ours, which knows what a kernel computes and not from what. */
+static void take_measured(const struct remedy_model *model, struct leaf *leaf) {
+    const uint32_t shape = model->trace->work[leaf->first_work].shape;
+    if (shape == AORTA_TRACE_NONE) return;
+    const struct aorta_work_amount *amount = &model->trace->shapes[shape].amount;
+    if (model->trace->shapes[shape].extent != AORTA_SHAPE_OPERATION) return;
+    if (amount->class != AORTA_WORK_GEMM || isnan(amount->flops) || isnan(amount->bytes)) return;
+    leaf->kind = LEAF_PRODUCT;
+    leaf->math = leaf->kernels_any & AORTA_KERNEL_TF32 ? MATH_TF32 : math_of_types(amount->arithmetic);
+    leaf->bytes = amount->bytes;
+}
+
 void aorta_remedy_describe(struct remedy_model *model, struct leaf *leaf) {
     const struct aorta_trace *trace = model->trace;
     const bool known = leaf->operation != AORTA_TRACE_NONE;
@@ -324,6 +336,7 @@ void aorta_remedy_describe(struct remedy_model *model, struct leaf *leaf) {
     leaf->kind = kind_of(leaf);
     leaf->math = math_of(model, leaf);
     count_amounts(model, leaf);
+    if (!known) take_measured(model, leaf);
 }
 
 /* ---- collecting ---- */

@@ -58,7 +58,7 @@ static bool claim_product(struct remedy_model *model, size_t number, enum leaf_m
         aorta_remedy_claim(model, number, product_by_name_ns(leaf, math), 0);
         return true;
     }
-    if (leaf->flops <= MATTERS_FLOPS) return false;
+    if (leaf->flops <= MATTERS_FLOPS || isnan(model->peak[math])) return false;
     aorta_remedy_claim(model, number, product_ns(model, leaf, math) + casts_ns, 0);
     return true;
 }

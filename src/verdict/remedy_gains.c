@@ -142,7 +142,8 @@ static aorta_status say(const struct measured *measured, enum aorta_remedy remed
         aorta_text_printf(&text, "; kernels save %s ms, but then the step waits for %s",
                           aorta_brief(row->alone_ns / 1e6).text,
                           communicates ? "the host or a collective" : "the host");
-    finding->advice = strdup(aorta_remedy_advice(remedy));
+    const char *own = measured->analysis->measured ? aorta_remedy_own_key(remedy) : NULL;
+    finding->advice = strdup(own ? own : aorta_remedy_advice(remedy));
     AORTA_TRY(aorta_text_take(&text, &finding->evidence));
     return finding->advice ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
 }
