@@ -333,8 +333,7 @@ static aorta_status add_gains(struct gains *gains) {
         enum aorta_cause cause;
         if (cause_of(gains->found.order[i], &cause)) AORTA_TRY(add_gain(gains, gains->found.order[i], cause));
     }
-    if (verdict->recorded) /* what the operations of our own runs read and write is not in their ranges */
-        AORTA_TRY(aorta_verdict_remedies(gains->analysis, gains->built, gains->found.replayed_ns, verdict));
+    AORTA_TRY(aorta_verdict_remedies(gains->analysis, gains->built, gains->found.replayed_ns, verdict));
     clear_launches(verdict);
     qsort(verdict->findings, verdict->finding_count, sizeof *verdict->findings,
           verdict->whole ? by_gain : by_place_and_gain);
