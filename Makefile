@@ -10,7 +10,7 @@ export OMPI_ALLOW_RUN_AS_ROOT := 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
-.PHONY: all build demo check check-web asan tsan coverage tidy analyze format parity torture bench dist wheel install clean help
+.PHONY: all build demo check check-web asan tsan coverage tidy analyze format parity torture bench dist wheel install uninstall deb clean help
 
 all: ## build build/release/aorta (the default)
 	@scripts/bootstrap --dry-run build || { echo "make: 'make demo' installs what is missing"; exit 1; }
@@ -90,11 +90,18 @@ dist: ## make build/dist/aorta-….tar.gz, which runs on other machines without 
 wheel: dist ## make build/dist/aorta-….whl for pip: the program, its libraries, and the Python package
 	@tools/wheel
 
-install: build ## install the program below PREFIX (default /usr/local)
-	install -D -m 755 build/release/aorta "$(DESTDIR)$(PREFIX)/bin/aorta"
-	install -D -m 755 build/release/libaorta_inject.so "$(DESTDIR)$(PREFIX)/lib/aorta/libaorta_inject.so"
-	install -d "$(DESTDIR)$(PREFIX)/share/aorta"
-	install -m 644 config/*.yaml "$(DESTDIR)$(PREFIX)/share/aorta"
+install: build ## install the program, manual pages and completions below PREFIX (default /usr/local; DESTDIR goes before it)
+	@cmake --build --preset release --target manual
+	@cmake --install build/release --prefix "$(PREFIX)"
+
+uninstall: ## remove what make install has put there
+	@sed 's|^|$(DESTDIR)|' build/release/install_manifest.txt | xargs -d '\n' rm -f
+
+deb: build ## make build/dist/aorta_….deb
+	@scripts/bootstrap build package
+	@cmake --build --preset release --target manual
+	@cd build/release && cpack -G DEB -B ../dist >../deb.log 2>&1 || { cat ../deb.log; exit 1; }
+	@ls build/dist/*.deb
 
 clean: ## remove what was built (runs in artifacts/ stay)
 	rm -rf build

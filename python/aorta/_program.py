@@ -21,7 +21,7 @@ def path():
 def library():
     """The library that records this process."""
     beside = os.path.dirname(path())
-    for folder in ("../lib", ".", "../lib/aorta"):
+    for folder in ("../lib", ".", "../lib/aorta/record"):
         file = os.path.join(beside, folder, "libaorta_inject.so")
         if os.path.exists(file):
             return file

@@ -116,6 +116,8 @@ struct aorta_cli_line {
 AORTA_MUST_USE aorta_status aorta_cli_parse(const struct aorta_cli_syntax *syntax, int argc, char **argv, void *values,
                                             struct aorta_cli_line *line);
 void aorta_cli_free(struct aorta_cli_line *line);
+/* Whether the word is --help, -h or another form of it (help_forms.h): of commands that look at a word first. */
+bool aorta_cli_asks_for_help(const char *word);
 /* What most commands are: parses, calls `run` unless --help was asked for, and frees the line. `values` is that of
  * aorta_cli_parse. (group.c) */
 AORTA_MUST_USE aorta_status aorta_cli_command(const struct aorta_cli_syntax *syntax, int argc, char **argv,

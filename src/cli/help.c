@@ -1,4 +1,5 @@
 #include "cli/cli.h"
+#include "cli/help_forms.h"
 #include "report/formats_page.h"
 #include "sparse/options.h"
 
@@ -6,7 +7,7 @@
 #include <string.h>
 
 struct help_values {
-    bool markdown;
+    bool markdown, man, words;
 };
 
 #define AT(field) offsetof(struct help_values, field)
@@ -15,12 +16,15 @@ static const struct aorta_option options[] = {
      .help = "with config: the page docs/configuration.md; with sparse: the tables of docs/sparse.md; with formats: "
              "the page "
              "docs/metrics-format.md"},
+    {"man", AORTA_OPTION_BOOL, AT(man), "false", .help = "print a command's manual page, for man"},
+    {"words", AORTA_OPTION_BOOL, AT(words), "false",
+     .help = "print what may follow a command, a word a line, for the completion of shells"},
 };
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage =
-        "aorta help [COMMAND … | config [SECTION] [--markdown] | sparse [SECTION] [--markdown] | formats [--markdown]]",
+    .usage = "aorta help [COMMAND … [--man | --words] | config [SECTION] [--markdown] | sparse [SECTION] [--markdown] "
+             "| formats [--markdown]]",
     .about =
         "Shows the commands, the options of one of them, or the configuration keys of aorta train: of the ranking "
         "transformer (config), of the sparse pipeline (sparse); SECTION is a section or a key of them. The keys of the "
@@ -52,8 +56,19 @@ static const struct topic *find_topic(const char *word) {
     return NULL;
 }
 
+static aorta_status help_on_group(const struct aorta_command_group *group, const struct help_values *values) {
+    struct aorta_text text = {0};
+    if (values->man)
+        aorta_cli_group_manual(group, &text);
+    else if (values->words)
+        aorta_cli_group_words(group, &text);
+    else
+        aorta_cli_group_usage(group, stdout);
+    return aorta_cli_print_text(&text);
+}
+
 /* `aorta help trace run` is `aorta trace run --help`. */
-static aorta_status help_on_command(const struct aorta_cli_line *line) {
+static aorta_status help_on_command(const struct aorta_cli_line *line, const struct help_values *values) {
     const struct aorta_command_group *group = &aorta_cli_program;
     const struct aorta_command *command = NULL;
     for (int i = 0; i < line->operand_count; i++) {
@@ -62,11 +77,9 @@ static aorta_status help_on_command(const struct aorta_cli_line *line) {
         AORTA_TRY(aorta_cli_group_find(group, line->operands[i], &command));
         group = command->group;
     }
-    if (group) {
-        aorta_cli_group_usage(group, stdout);
-        return NULL;
-    }
-    char help[] = "--help";
+    if (group) return help_on_group(group, values);
+    char help[16];
+    snprintf(help, sizeof help, "--help%s", values->man ? "=man" : values->words ? "=words" : "");
     return command->run(2, (char *[]){line->operands[line->operand_count - 1], help, NULL});
 }
 
@@ -88,11 +101,15 @@ static aorta_status help_on_topic(const struct topic *topic, const struct aorta_
 
 static aorta_status help_on(const struct aorta_cli_line *line, void *of) {
     const struct help_values *values = of;
+    if (values->markdown + values->man + values->words > 1)
+        return AORTA_ERROR(AORTA_USAGE, "--markdown, --man and --words are forms of one page: give one of them");
     const struct topic *topic = find_topic(line->operand_count > 0 ? line->operands[0] : NULL);
+    if (topic && (values->man || values->words))
+        return AORTA_ERROR(AORTA_USAGE, "--man and --words go with a command: aorta help trace run --man");
     if (topic) return help_on_topic(topic, line, values->markdown);
     if (values->markdown)
         return AORTA_ERROR(AORTA_USAGE, "--markdown goes with config and sparse: aorta help config --markdown");
-    return help_on_command(line);
+    return help_on_command(line, values);
 }
 
 aorta_status aorta_cli_help(int argc, char **argv) {

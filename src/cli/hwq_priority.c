@@ -236,7 +236,7 @@ aorta_status aorta_cli_hwq_run_priority(int argc, char **argv) {
     struct hwq_values values;
     struct aorta_cli_line line;
     int group = AORTA_HWQ_GROUP_COUNT;
-    const bool help = argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
+    const bool help = argc > 1 && aorta_cli_asks_for_help(argv[1]);
     if (!help) {
         if (argc < 2 || argv[1][0] == '-')
             return AORTA_ERROR(AORTA_USAGE, "aorta hwq run-priority: the group comes first: P0, P1, P2, P3 or all");

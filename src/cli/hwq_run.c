@@ -299,7 +299,7 @@ static aorta_status run_command(int argc, char **argv, bool sweep) {
     struct hwq_values values;
     struct aorta_cli_line line;
     char usage[128];
-    const bool help = argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
+    const bool help = argc > 1 && aorta_cli_asks_for_help(argv[1]);
     if (!help) {
         if (argc < 2 || argv[1][0] == '-') return name_first(command);
         AORTA_TRY(aorta_hwq_find(argv[1], &workload));

@@ -1,6 +1,7 @@
 /* Reads a command line by its rows. */
 #include "base/lines.h"
 #include "cli/cli.h"
+#include "cli/help_forms.h"
 #include "config/paths.h"
 
 #include <stdio.h>
@@ -170,9 +171,28 @@ static aorta_status check_required(const struct reader *reader) {
     return NULL;
 }
 
-static aorta_status print_help(const struct aorta_cli_syntax *syntax) {
+static const struct help_form {
+    const char *word;
+    void (*print)(const struct aorta_cli_syntax *syntax, struct aorta_text *text);
+} help_forms[] = {{"--help", aorta_cli_help_text},
+                  {"-h", aorta_cli_help_text},
+                  {"--help=man", aorta_cli_manual},
+                  {"--help=words", aorta_cli_words}};
+
+/* NULL: the word does not ask for help. */
+static const struct help_form *help_form(const char *word) {
+    for (size_t i = 0; i < sizeof help_forms / sizeof *help_forms; i++)
+        if (strcmp(word, help_forms[i].word) == 0) return &help_forms[i];
+    return NULL;
+}
+
+bool aorta_cli_asks_for_help(const char *word) {
+    return help_form(word) != NULL;
+}
+
+static aorta_status print_help(const struct help_form *form, const struct aorta_cli_syntax *syntax) {
     struct aorta_text text = {0};
-    aorta_cli_help_text(syntax, &text);
+    form->print(syntax, &text);
     return aorta_cli_print_text(&text);
 }
 
@@ -189,14 +209,15 @@ static aorta_status read_line(struct reader *reader) {
     bool only_operands = false;
     while (reader->next < reader->argc) {
         char *word = reader->argv[reader->next++];
+        const struct help_form *form = help_form(word);
         if (only_operands || word[0] != '-' || !word[1]) {
             AORTA_TRY(add_operand(reader, word));
             only_operands |= syntax->command; /* the rest belongs to the command */
         } else if (strcmp(word, "--") == 0) {
             only_operands = true;
-        } else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+        } else if (form) {
             reader->line->help = true;
-            return print_help(syntax);
+            return print_help(form, syntax);
         } else {
             AORTA_TRY(read_word(reader, word));
         }
@@ -263,6 +284,12 @@ void aorta_cli_free(struct aorta_cli_line *line) {
 
 /* ---- help ---- */
 
+const struct aorta_option aorta_cli_help_option = {.key = "help", .letter = 'h', .help = "print this text"};
+
+const char *aorta_cli_argument_name(const struct aorta_option *option) {
+    return is_flag(option) || option == &aorta_cli_help_option ? NULL : argument_name(option);
+}
+
 enum { HELP_COLUMN = 30 };
 
 /* Wraps each line of the words; the first one starts behind `taken` columns. */
@@ -315,8 +342,7 @@ void aorta_cli_help_text(const struct aorta_cli_syntax *syntax, struct aorta_tex
     put_wrapped(text, syntax->about, 0, 0);
     aorta_text_puts(text, "\nOptions:\n");
     for (size_t i = 0; i < syntax->option_count; i++) put_option(text, &syntax->options[i]);
-    static const struct aorta_option help = {.key = "help", .letter = 'h', .help = "print this text"};
-    put_option(text, &help);
+    put_option(text, &aorta_cli_help_option);
     if (!syntax->footer) return;
     aorta_text_puts(text, "\n");
     put_wrapped(text, syntax->footer, 0, 0);

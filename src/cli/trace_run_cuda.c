@@ -12,7 +12,7 @@
 #define LIBRARY "libaorta_inject.so"
 
 /* Where the library lies as seen from the program: where it is built, unpacked, installed. */
-static const char *const folders[] = {"", "../lib/", "../lib/aorta/"};
+static const char *const folders[] = {"", "../lib/", "../lib/aorta/record/"};
 
 static aorta_status find_library(char path[PATH_MAX]) {
     char self[PATH_MAX], candidate[2 * PATH_MAX];
@@ -24,8 +24,8 @@ static aorta_status find_library(char path[PATH_MAX]) {
         if (access(candidate, R_OK) == 0 && realpath(candidate, path)) return NULL;
     }
     return AORTA_ERROR(AORTA_UNSUPPORTED,
-                       "%s is neither beside the program (%s) nor in ../lib or ../lib/aorta; install it again", LIBRARY,
-                       self);
+                       "%s is neither beside the program (%s) nor in ../lib or ../lib/aorta/record; install it again",
+                       LIBRARY, self);
 }
 
 static aorta_status check_options(const struct aorta_trace_run_arguments *arguments) {
