@@ -41,10 +41,16 @@ static unsigned char *in_table(const struct aorta_pool_slot *slot, int64_t numbe
 
 /* ---- places ---- */
 
+/* The number of a place's row. Lookups and updates of a batch read numbers while the next batch is brought: those of
+ * their own rows do not change then. */
+static uint32_t row_in(const struct aorta_row_cache *cache, int64_t place) {
+    return __atomic_load_n(&cache->rows[place], __ATOMIC_RELAXED);
+}
+
 /* The place of a row in its set; AORTA_ROW_WAYS: it has none. */
 static int64_t way_of(const struct aorta_row_cache *cache, int64_t set, uint32_t row) {
     int64_t way = 0;
-    while (way < AORTA_ROW_WAYS && cache->rows[set * AORTA_ROW_WAYS + way] != row + 1) way++;
+    while (way < AORTA_ROW_WAYS && row_in(cache, set * AORTA_ROW_WAYS + way) != row + 1) way++;
     return way;
 }
 
@@ -94,7 +100,8 @@ static bool bring(const struct aorta_pool_sorted *s, int64_t set, int64_t i) {
     const int64_t number = cell / s->pool.shape.batch % s->pool.shape.slots;
     const struct aorta_pool_slot *slot = &s->pool.slot[number];
     memcpy(values_at(cache, set, way), in_table(slot, (int64_t)row - slot->base), (size_t)slot->row_bytes);
-    cache->rows[place] = row + 1, cache->slots[place] = (uint32_t)number, used[way] = s->batch;
+    __atomic_store_n(&cache->rows[place], row + 1, __ATOMIC_RELAXED);
+    cache->slots[place] = (uint32_t)number, used[way] = s->batch;
     return true;
 }
 

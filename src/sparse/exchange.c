@@ -160,6 +160,7 @@ static aorta_status build(struct aorta_sparse_exchange *x) {
     AORTA_TRY(take_rows(x));
     for (int i = 0; i < AORTA_SPARSE_SLOTS; i++) AORTA_TRY(take_flight(x, &x->flights[i]));
     AORTA_TRY(aorta_event_create_untimed(device, &x->looked_up));
+    AORTA_TRY(aorta_event_create_untimed(device, &x->filled));
     AORTA_TRY(aorta_event_create_untimed(device, &x->collected));
     AORTA_TRY(aorta_event_create_untimed(device, &x->ready));
     return aorta_event_create_untimed(device, &x->returned);
@@ -189,7 +190,7 @@ void aorta_sparse_exchange_destroy(struct aorta_sparse_exchange *x) {
                       x->cache.counts, exchange_in_host_memory(x) ? NULL : x->table};
     if (exchange_in_host_memory(x)) aorta_pinned_free(device, x->table);
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) aorta_device_free(device, memory[i]);
-    struct aorta_event *events[] = {x->looked_up, x->collected, x->ready, x->returned};
+    struct aorta_event *events[] = {x->looked_up, x->filled, x->collected, x->ready, x->returned};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         if (events[i]) aorta_event_destroy(events[i]);
     aorta_sparse_plan_free(&x->plan);

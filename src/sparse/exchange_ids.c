@@ -122,10 +122,13 @@ aorta_status exchange_sort_ids(struct aorta_sparse_exchange *x, struct exchange_
 static aorta_status fill_cache(struct aorta_sparse_exchange *x, struct exchange_flight *f, enum aorta_role role) {
     const struct aorta_pool_args pool = exchange_pool(x, f);
     const struct exchange_flight *before = x->cached ? x->cached : f;
+    struct aorta_stream *stream = x->s.context->streams[role];
     int range;
+    if (x->cached) AORTA_TRY(aorta_stream_wait(stream, x->filled));
     AORTA_TRY(exchange_begin(x, role, "cache_rows", 0, &range));
-    AORTA_TRY(aorta_pool_cache(x->s.context->streams[role], &pool, f->bounds[x->owners], &before->order,
+    AORTA_TRY(aorta_pool_cache(stream, &pool, f->bounds[x->owners], &before->order,
                                x->cached ? before->bounds[x->owners] : 0, x->cached_batches + 2));
+    AORTA_TRY(aorta_event_record(x->filled, stream));
     x->cached = f, x->cached_batches++;
     return exchange_finish(x, role, range);
 }

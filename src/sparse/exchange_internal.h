@@ -42,6 +42,7 @@ struct aorta_sparse_exchange {
     struct aorta_row_cache cache;        /* sets 0: none */
     int64_t cached_batches;              /* whose rows were brought into it */
     struct exchange_flight *cached;      /* the last of them; NULL: none */
+    struct aorta_event *filled;          /* with its rows; each batch waits for the one before, whatever its stream */
     float *pooled, *received;            /* rows as looked up here; as they come from the owners */
     struct aorta_pool_slot *host_slots;
     int block_count;
