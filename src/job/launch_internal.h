@@ -45,6 +45,7 @@ struct job {
     bool *notified;     /* [ranks]: whether they had started and got it */
     bool timed_out;     /* the job took longer than allowed */
     bool stopped_out;   /* `stop` took longer than the ranks wait */
+    bool held_up;       /* mpirun went on although all ranks had ended */
     int lost;           /* the rank whose wrapper ended without a word; -1: none */
     int64_t kill_at_ns; /* when the remaining ranks get SIGKILL; 0: the job is not being ended */
     int kills;          /* how often it was sent */
@@ -61,6 +62,8 @@ void job_close(struct job *job);
 int job_exit_code(int wait_status);
 /* The rank that failed first, or -1. */
 int job_first_failure(const struct job *job, struct aorta_beacon_state *first);
+/* When the last rank ended; 0: not all have. */
+int64_t job_all_ended_ns(const struct job *job);
 
 /* ---- launch_directory.c ---- */
 

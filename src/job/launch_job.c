@@ -130,3 +130,14 @@ int job_first_failure(const struct job *job, struct aorta_beacon_state *first) {
     }
     return found;
 }
+
+int64_t job_all_ended_ns(const struct job *job) {
+    int64_t last_ns = 0;
+    for (int rank = 0; rank < job->options->ranks; rank++) {
+        struct aorta_beacon_state state;
+        aorta_beacon_read(job->beacons[rank], &state);
+        if (!state.ended) return 0;
+        if (state.ended_ns > last_ns) last_ns = state.ended_ns;
+    }
+    return last_ns;
+}

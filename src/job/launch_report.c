@@ -129,15 +129,6 @@ static bool is_ending_signal(int wait_status) {
     return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGKILL;
 }
 
-static bool all_ended(const struct job *job) {
-    for (int rank = 0; rank < job->options->ranks; rank++) {
-        struct aorta_beacon_state state;
-        aorta_beacon_read(job->beacons[rank], &state);
-        if (!state.ended) return false;
-    }
-    return true;
-}
-
 static int at_least_1(int exit_code) {
     return exit_code ? exit_code : 1;
 }
@@ -154,6 +145,11 @@ static int report_end(const struct job *job) {
 
 int job_report(const struct job *job) {
     struct aorta_beacon_state state;
+    if (job->held_up)
+        fputs("aorta launch: all ranks have ended and mpirun did not (a connection to one of its ports that sends "
+              "nothing "
+              "holds it up): it was ended; what the ranks printed last may be missing\n",
+              stderr);
     if (job->timed_out) {
         report_timeout(job);
         return 1;
@@ -176,5 +172,5 @@ int job_report(const struct job *job) {
         report_failure(job, rank, &state);
         return job_exit_code(state.wait_status);
     }
-    return all_ended(job) ? 0 : report_end(job);
+    return job_all_ended_ns(job) ? 0 : report_end(job);
 }
