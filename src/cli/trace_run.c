@@ -198,21 +198,29 @@ static void put_lines(const char *lines) {
     }
 }
 
+static aorta_status keep(const char *directory, const struct aorta_text *json) {
+    char *path = aorta_path_join(directory, "analysis.json");
+    aorta_status status =
+        path ? aorta_file_replace(path, json->data, json->length) : AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+    free(path);
+    return status;
+}
+
 static aorta_status show(const struct aorta_trace_run_arguments *arguments, struct aorta_trace_run_outcome *outcome) {
     struct aorta_text text = {0}, json = {0};
     bool steps;
     aorta_status status = choose_steps(arguments, outcome, &steps);
     if (outcome->words.data) put_lines(outcome->words.data);
     if (!status) status = analyze(outcome, steps, arguments->csv, &text, &json);
-    if (!status && arguments->output) {
-        char *path = aorta_path_join(arguments->output, "analysis.json");
-        status =
-            path ? aorta_file_replace(path, json.data, json.length) : AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-        free(path);
-    }
+    if (!status && arguments->output) status = keep(arguments->output, &json);
     if (!status && arguments->output) status = aorta_environment_of_host_save(arguments->output);
-    if (!status && arguments->json) status = aorta_cli_print(json.data);
-    if (!status && !arguments->json && text.data) fputs(text.data, stderr);
+    /* What could not be kept is printed all the same. */
+    if (arguments->json && json.data) {
+        aorta_status printed = aorta_cli_print(json.data);
+        if (status) aorta_status_free(printed);
+        if (!status) status = printed;
+    }
+    if (!arguments->json && text.data) fputs(text.data, stderr);
     aorta_text_free(&text);
     aorta_text_free(&json);
     return status;

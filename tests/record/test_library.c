@@ -412,6 +412,23 @@ static void a_full_file_ends_the_recording_and_not_the_program(void **state) {
     recording_close(&r);
 }
 
+/* A million launches, of which a MiB of the file takes nine thousand. */
+static void a_long_recording_keeps_its_limit_and_its_memory(void **state) {
+    (void)state;
+    struct recording r;
+    struct stat info;
+    const struct aorta_trace_run_variable small[] = {{AORTA_INJECT_LIMIT, "8"}, {0}};
+    recording_open(&r);
+    recording_run(&r, "hours", 1000, small);
+    assert_int_equal(r.result.exit_code, 0);
+    only_process(&r, AORTA_SPOOL_FULL);
+    char path[128];
+    snprintf(path, sizeof path, "%s/%d-0.spool", r.directory, r.record.processes[0].facts.process.pid);
+    assert_int_equal(stat(path, &info), 0);
+    assert_true(info.st_size <= 8 << 20 && info.st_size > 7 << 20);
+    recording_close(&r);
+}
+
 static void a_full_disk_ends_the_recording_and_not_the_program(void **state) {
     (void)state;
     struct recording r;
@@ -639,6 +656,7 @@ int main(void) {
         cmocka_unit_test(cuda_that_was_never_initialised_is_seen),
         cmocka_unit_test(cuda_without_work_is_reported),
         cmocka_unit_test(a_full_file_ends_the_recording_and_not_the_program),
+        cmocka_unit_test(a_long_recording_keeps_its_limit_and_its_memory),
         cmocka_unit_test(a_full_disk_ends_the_recording_and_not_the_program),
         cmocka_unit_test(what_comes_too_fast_is_counted),
         cmocka_unit_test(a_directory_that_cannot_be_written_is_no_harm),

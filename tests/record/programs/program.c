@@ -490,6 +490,36 @@ static int flood(int number) {
     return 0;
 }
 
+/* KiB of memory that are this process's own. */
+static long own_memory(void) {
+    char line[128];
+    long kb = -1;
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "RssAnon: %ld", &kb) == 1) break;
+    if (file) fclose(file);
+    return kb;
+}
+
+/* NUMBER thousand launches with their kernels, as fast as the recording takes them, as a long job makes them in hours.
+ * Prints its own memory after a tenth and at the end, in KiB; exit code 82: it grew. */
+static int hours(int number) {
+    long early_kb = 0;
+    start_all();
+    for (int i = 0; i < number; i++) {
+        for (int j = 0; j < 1000; j++) {
+            const int64_t at_ns = zero_ns + ((int64_t)i * 1000 + j) * 100000;
+            call(RUNTIME, LAUNCH_KERNEL, at_ns);
+            kernel("_Z4gemmPKfS0_Pf", 7, 0, at_ns + 10000);
+        }
+        if (i % 100 == 99) nap(30);
+        if (i == number / 10) early_kb = own_memory();
+    }
+    const long late_kb = own_memory();
+    printf("memory %ld to %ld KiB\n", early_kb, late_kb);
+    return late_kb > early_kb + (12 << 10) ? 82 : 0;
+}
+
 /* Files may not grow: as a full disk, and the signal that comes with it would end the program. */
 static int limited(int number) {
     const struct rlimit limit = {64 << 10, 64 << 10};
@@ -586,6 +616,7 @@ static const struct {
     {"records-itself", records_itself},
     {"closing", closing},
     {"daemon", daemon_of},
+    {"hours", hours},
 };
 
 int main(int argc, char **argv) {
