@@ -1,5 +1,7 @@
 """The faults. Each takes a Bench, does one attempt and returns what happened in a few words, or raises Wrong."""
+import errno
 import glob
+import gzip
 import json
 import os
 import random
@@ -7,10 +9,13 @@ import re
 import resource
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import threading
 import time
 
+import inputs
 from job import Job, Wrong, check_lines, read, remove, reported_steps, send
 
 TIMEOUT_S = 5
@@ -52,6 +57,8 @@ class Bench:
         self.done = set()  # faults of which --every is through
         self.harmful, self.harmless = set(), set()  # calls that failed: whether it changed anything
         self.spans_s = {}
+        self.past_commands = set()  # of file_call
+        self.known_to_read = set()  # commands of mutated_input that read what is not mutated
         self.folder = None
 
     def fresh(self, number):
@@ -271,11 +278,14 @@ def kill_workload(bench):
     return f"exit {code}" + (", says which rank" if code else "")
 
 
+def recorded(bench):
+    """The environment of programs on the stand-in of a GPU, whose work is recorded."""
+    return {"LD_LIBRARY_PATH": f"{bench.tests}/fake_gpu/cuda", "FAKE_CUPTI": glob.glob(f"{bench.tests}/fake_cupti/libcupti.so*")[0]}
+
+
 def trace_run(bench):
     """`aorta trace run`, its program or one of that one's children is killed, ended or stopped for a while."""
-    tests = bench.tests
-    recorder = next(path for path in glob.glob(f"{tests}/fake_cupti/libcupti.so*"))
-    environment = {"LD_LIBRARY_PATH": f"{tests}/fake_gpu/cuda", "FAKE_CUPTI": recorder}
+    tests, environment = bench.tests, recorded(bench)
     script = f"for i in 1 2 3 4; do {tests}/record/program ranks 2; {tests}/record/program layers 100; done"
     command = [bench.aorta, "trace", "run", "-o", "rec", "--", "/bin/sh", "-c", script]
     if "trace run" not in bench.spans_s:
@@ -350,6 +360,69 @@ def cut_link(bench):
     finally:
         for i in (0, 1):
             subprocess.run(["ip", "netns", "del", f"{name}{i}"], capture_output=True, check=False)
+
+
+def listening(job):
+    """(port, whether beyond the loopback, name of the program) of each socket that a process of the job listens at."""
+    sockets = {}
+    for table in ("tcp", "tcp6"):
+        for line in read(f"/proc/net/{table}").decode().splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A":
+                address, port = words[1].split(":")
+                sockets[f"socket:[{words[9]}]"] = (int(port, 16), not address.endswith("0100007F"))
+    found = set()
+    for pid in job.processes():
+        for path in glob.glob(f"/proc/{pid}/fd/*"):
+            try:
+                link = os.readlink(path)
+            except OSError:
+                continue
+            if link in sockets:
+                found.add((*sockets[link], os.path.basename(read(f"/proc/{pid}/cmdline").split(b"\0")[0].decode())))
+    return found
+
+
+def make_noise(bench, port, kept):
+    """One connection that says nothing, rubbish, or the beginning of what ranks say; open until the end, or not."""
+    try:
+        stranger = socket.create_connection(("127.0.0.1", port), 1)
+        stranger.sendall(bench.random.choice([b"", os.urandom(bench.random.choice([1, 16, 100, 4000])), b"GET / HTTP/1.0\r\n\r\n", b"\0" * 200,
+                                              struct.pack("<IIiId", 0x41525632, bench.random.randrange(10), -1, bench.random.choice([84, 1 << 31]),
+                                                          float("nan")) + os.urandom(148)]))
+        if bench.random.random() < 0.5:
+            kept.append(stranger)
+        else:
+            stranger.close()
+    except OSError:
+        pass
+
+
+def port_noise(bench):
+    """Strangers at every port that the job listens at, from its start on; none of ours is open beyond the loopback."""
+    gpu, kept, beyond = bench.random.random() < 0.5, [], set()
+    job = bench.train(2, "device.kind=cuda" if gpu else "", environment=bench.fake_gpu() if gpu else None)
+    while job.running() and len(kept) < 600:
+        ports = listening(job)
+        beyond |= {name for _, outside, name in ports if outside}
+        for port, _, _ in ports:
+            for _ in range(50):
+                make_noise(bench, port, kept)
+        time.sleep(0.02)
+    code = job.wait()
+    for stranger in kept:
+        stranger.close()
+    held_up = not gpu and "aorta launch: " in job.output()
+    job.check_left(may_leave_files=held_up)
+    if "aorta" in beyond:
+        raise Wrong("aorta listens beyond the loopback")
+    lines = check_lines(bench.out(), reported_steps(job.output()))
+    if code not in (0, held_up) or (not held_up and set(lines.values()) != {60}):
+        raise Wrong(f"exit {code}, lines {lines}: {job.output()[-300:]!r}")
+    if held_up:
+        job.check_words(*SAID)
+        return "Open MPI waits for the stranger, ends in time"
+    return "runs to its end" + (f"; {', '.join(sorted(beyond))} listens beyond the loopback" if beyond else "; all ports at the loopback")
 
 
 def struck(bench, kind, ranks, words, environment):
@@ -433,6 +506,76 @@ def full_disk(bench):
             subprocess.run(["umount", "-l", directory], check=False)
 
 
+def file_commands(bench):
+    """Commands that write files, with the names of what they write; "page" and the like are there before, as "old"."""
+    tiny, corpus = ["--config", "tiny.yaml"], inputs.corpus(bench)
+    trace = next(os.path.join(place, name) for place, _, names in os.walk(corpus) for name in sorted(names) if "trace" in name and ".json" in name)
+    return [
+        (["hwq", "run", "tiny_kernel_stress", "--device", "cpu", "--iterations", "5", "--warmup", "1", "-q", "-o", "result.json", "--html",
+          "page.html"], ["result.json", "page.html"]),
+        (["report", "--log-dir", os.path.join(corpus, "run"), "-o", "report", "--html", "page.html"], ["report/summary.json", "page.html"]),
+        (["trace", "analyze", trace, "--html", "page.html", "--csv", "tables"], ["page.html"]),
+        (["trace", "merge", os.path.join(corpus, "run"), "-o", "merged.json.gz"], ["merged.json.gz"]),
+        (["train", *tiny, "--override", "training.output_dir=out", "training.max_steps=6", "profiling.enabled=true"],
+         ["out/rank_00_metrics.jsonl", "out/summary.json"]),
+        (["sweep", "-o", "sweep", *tiny, "--grid", "training.seed=1,2", "--steps", "2", "--repeats", "1", "--no-baseline"],
+         ["sweep/trials.jsonl", "sweep/index.html"]),
+        (["trace", "run", "-o", "rec", "--", f"{bench.tests}/record/program", "normal"], ["rec/analysis.json"]),
+    ]
+
+
+def check_whole(path):
+    """A file is as it was, or whole: no half of one under its name."""
+    data = read(path)
+    if data == b"old":
+        return
+    if path.endswith(".gz"):
+        data = gzip.decompress(data)
+    if path.endswith((".json", ".json.gz")):
+        json.loads(data)
+    if path.endswith(".html") and not data.rstrip().endswith(b"</html>"):
+        raise Wrong(f"{path}: a piece of a page")
+
+
+def file_call(bench):
+    """The Nth call that changes files fails: no space, an error of the disk, a quota, no permission, a server that forgot."""
+    commands = file_commands(bench)
+    number, which = bench.next("file_call", 60, len(commands))
+    command, files = commands[which]
+    code = bench.random.choice([errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS, errno.ESTALE])
+    lasting = bench.random.choice([0, 1])
+    for name in [name for name in files if "/" not in name]:
+        with open(bench.out(name), "w", encoding="utf-8") as file:
+            file.write("old")
+    job = Job(bench.folder, [bench.aorta, *command], BOUND_S, {
+        "LD_PRELOAD": os.path.join(bench.tests, "torture", "libfile_strike.so"), "FILE_STRIKE": f"*:{number}:{code}:{lasting}",
+        **(recorded(bench) if command[:2] == ["trace", "run"] else {})})
+    ended_with = job.wait()
+    job.check_left(may_leave_files=True)
+    called = re.search(r"strike: (\w+)", job.output())
+    told = f"{' '.join(command[:2])}, call {number} ({called and called.group(1)}), error {code}"
+    missing = [name for name in files if not os.path.exists(bench.out(name)) or read(bench.out(name)) == b"old"]
+    if ended_with not in (0, 1, 2) or (ended_with and not called):
+        raise Wrong(f"{told}: exit {ended_with}: {job.output()[-300:]!r}")
+    # The exit code of trace run is its program's: it says what it could not keep.
+    if not ended_with and missing and not (command[:2] == ["trace", "run"] and "aorta trace run: cannot" in job.output() and "Verdict: " in job.output()):
+        raise Wrong(f"{told}: exit 0 without {missing}")
+    for name in set(files) - set(missing):
+        check_whole(bench.out(name))
+    if ended_with:
+        job.check_words("aorta", "error: ")
+    left = [name for place, _, names in os.walk(bench.folder) for name in names if name.endswith(".tmp")]
+    if left and not (lasting or called.group(1) == "unlink"):
+        raise Wrong(f"{told}: left behind: {left}")
+    if not called:
+        bench.past_commands.add(which)
+        if bench.every and len(bench.past_commands) == len(commands):
+            bench.done.add("file_call")
+        return "past the last call"
+    (bench.harmful if ended_with else bench.harmless).add(called.group(1))
+    return f"exit {ended_with}, names what failed" if ended_with else "a call whose failure loses nothing"
+
+
 def removed_directory(bench):
     ranks, words = bench.random.choice(STRATEGIES)
     job, pid = at_a_moment(bench, ranks, words)
@@ -466,12 +609,12 @@ def two_jobs(bench):
 
 
 def clock_jumps(bench):
-    """The time of day jumps by hours, forth and back, as ntp and people do."""
-    library = next((path for path in ("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
-                                      "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1") if os.path.exists(path)), None)
+    """The time of day jumps by hours, forth and back, as ntp and people do: nothing waits for it, ends by it or loses by it."""
+    libraries = [os.path.join(bench.tests, "..", "lib", "libfaketimeMT.so.1"), *glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")]
+    library = next(filter(os.path.exists, libraries), None)
     if not library:
         return "left out: libfaketime is not installed"
-    stamp = bench.out("offset")
+    stamp, what = bench.out("offset"), bench.random.choice(["train", "sweep", "trace run"])
     stop = threading.Event()
 
     def jump():
@@ -482,20 +625,31 @@ def clock_jumps(bench):
 
     with open(stamp, "w", encoding="utf-8") as file:
         file.write("+0")
+    environment = {"LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": stamp, "FAKETIME_NO_CACHE": "1", "NO_FAKE_STAT": "1",
+                   "DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    sweep = [bench.aorta, "sweep", "-o", "out", "--config", "tiny.yaml", "--grid", "training.seed=1,2", "--steps", "4", "--repeats", "1",
+             "--no-baseline", "-n", "2", "--timeout-s", "60"]
     thread = threading.Thread(target=jump)
     thread.start()
     try:
-        job = bench.train(2, environment={"LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": stamp, "FAKETIME_NO_CACHE": "1",
-                                          "DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"})
+        if what == "train":
+            job = bench.train(2, environment=environment)
+        elif what == "sweep":
+            job = Job(bench.folder, sweep, 4 * BOUND_S, environment)
+        else:
+            job = Job(bench.folder, [bench.aorta, "trace", "run", "-o", "rec", "--", f"{bench.tests}/record/program", "layers", "100"], BOUND_S,
+                      {**environment, **recorded(bench)})
         code = job.wait()
     finally:
         stop.set()
         thread.join()
     job.check_left()
-    if code or set(check_lines(bench.out()).values()) != {60}:
-        raise Wrong(f"exit {code}: {job.output()[-300:]!r}")
-    return "runs to its end, lines whole"
+    whole = {"train": lambda: set(check_lines(bench.out()).values()) == {60}, "sweep": lambda: "2 trials: 2 done" in job.output(),
+             "trace run": lambda: " 720 kernels and copies" in job.output() and "Verdict: " in job.output()}
+    if code or not whole[what]():
+        raise Wrong(f"{what}: exit {code}: {job.output()[-300:]!r}")
+    return f"{what}: runs to its end, all is whole"
 
 
-FAULTS = [kill_rank, stop_rank, slow_rank, kill_launcher, interrupt, interrupt_sparse, interrupt_sweep, kill_workload, trace_run, cut_link, device_call, device_call_of_two, nccl_call,
-          mpi_call, full_disk, removed_directory, two_jobs, clock_jumps]
+FAULTS = [kill_rank, stop_rank, slow_rank, kill_launcher, interrupt, interrupt_sparse, interrupt_sweep, kill_workload, trace_run, cut_link, port_noise, device_call, device_call_of_two, nccl_call,
+          mpi_call, full_disk, file_call, removed_directory, two_jobs, clock_jumps]

@@ -58,8 +58,8 @@ def commands(bench, folder):
                  if "trace" in name and ".json" in name)
     copy = bench.out("corpus")
     return [
-        ("run/rank_01_metrics.jsonl", ["report", os.path.join(copy, "run"), "-o", bench.out("report")]),
-        ("run/rank_00_metrics.jsonl", ["report", os.path.join(copy, "run"), "-o", bench.out("report")]),
+        ("run/rank_01_metrics.jsonl", ["report", "--log-dir", os.path.join(copy, "run"), "-o", bench.out("report")]),
+        ("run/rank_00_metrics.jsonl", ["report", "--log-dir", os.path.join(copy, "run"), "-o", bench.out("report")]),
         ("run/rank_00_metrics.jsonl", ["whatif", os.path.join(copy, "run")]),
         (trace, ["trace", "analyze", os.path.join(copy, trace)]),
         (trace, ["trace", "analyze", os.path.join(copy, trace), "--json"]),
@@ -83,6 +83,9 @@ def mutated_input(bench):
     folder = corpus(bench)
     name, words = bench.random.choice(commands(bench, folder))
     subprocess.run(["cp", "-r", folder, bench.out("corpus")], check=True)
+    if tuple(words[:2]) not in bench.known_to_read and run_reader(bench, words, name):
+        raise Wrong(f"{words}: not mutated, and not read")
+    bench.known_to_read.add(tuple(words[:2]))
     path = os.path.join(bench.out("corpus"), name)
     with open(path, "wb") as file:
         file.write(mutate(bench.random, read(os.path.join(folder, name))))
@@ -100,7 +103,7 @@ def hostile_name(bench):
     data = read(path).replace(b'"encoder.layers.1"', b'"' + escaped + b'"')
     with open(path, "wb") as file:
         file.write(data)
-    words = bench.random.choice([[b"report", directory, b"-o", os.fsencode(bench.out("report"))], [b"whatif", directory],
+    words = bench.random.choice([[b"report", b"--log-dir", directory, b"-o", os.fsencode(bench.out("report"))], [b"whatif", directory],
                                  [b"trace", b"analyze", directory], [b"train", b"--config", directory]])
     run_reader(bench, [os.fsdecode(word) for word in words], repr(hostile))
     return "nothing raw on the terminal"

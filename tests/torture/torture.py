@@ -37,9 +37,11 @@ TITLES = {
     "interrupt_sparse": "the same, or SIGKILL, of the sparse pipeline", "interrupt_sweep": "the same of a sweep", "kill_workload": "a rank of an hwq workload is killed or stopped",
     "trace_run": "trace run or its program is killed, ended or stopped",
     "cut_link": "the link between two hosts is cut, for good or for a while",
+    "port_noise": "strangers at every port of the job: silent, rubbish, pieces of handshakes",
     "device_call": "the Nth call of the CUDA driver fails", "device_call_of_two": "the same, with collectives, on one of two ranks",
     "nccl_call": "the Nth call of NCCL fails on one of two ranks", "mpi_call": "the Nth call of Open MPI fails on one of two ranks",
-    "full_disk": "a disk of N KiB", "removed_directory": "the output directory is removed", "two_jobs": "two jobs in one directory",
+    "full_disk": "a disk of N KiB",
+    "file_call": "the Nth write, rename, close or the like of a file fails (disk, quota, network file system)", "removed_directory": "the output directory is removed", "two_jobs": "two jobs in one directory",
     "clock_jumps": "the time of day jumps by hours", "mutated_input": "a mutated file (JSONL, trace, result, YAML)",
     "hostile_name": "hostile names of files and labels",
 }
