@@ -198,7 +198,7 @@ static void put_lines(const char *lines) {
     }
 }
 
-static aorta_status keep(const char *directory, const struct aorta_text *json) {
+static aorta_status write_analysis(const char *directory, const struct aorta_text *json) {
     char *path = aorta_path_join(directory, "analysis.json");
     aorta_status status =
         path ? aorta_file_replace(path, json->data, json->length) : AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
@@ -212,9 +212,9 @@ static aorta_status show(const struct aorta_trace_run_arguments *arguments, stru
     aorta_status status = choose_steps(arguments, outcome, &steps);
     if (outcome->words.data) put_lines(outcome->words.data);
     if (!status) status = analyze(outcome, steps, arguments->csv, &text, &json);
-    if (!status && arguments->output) status = keep(arguments->output, &json);
+    if (!status && arguments->output) status = write_analysis(arguments->output, &json);
     if (!status && arguments->output) status = aorta_environment_of_host_save(arguments->output);
-    /* What could not be kept is printed all the same. */
+    /* What could not be written is printed all the same. */
     if (arguments->json && json.data) {
         aorta_status printed = aorta_cli_print(json.data);
         if (status) aorta_status_free(printed);

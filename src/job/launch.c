@@ -20,10 +20,10 @@
 #define INTERRUPT_GRACE_S 30.0
 /* Beyond the ranks' own timeout: those that wait report it first, in more detail. */
 #define STOPPED_SLACK_NS (2 * (int64_t)STATE_NS)
-#define KILL_NS 10000000000        /* from the ranks' SIGKILL to that of mpirun, which takes some seconds to clean up */
-#define HELD_UP_NS 10000000000     /* from the end of the last rank to that of mpirun, which cleans up meanwhile */
-#define HELD_UP_KILL_NS 2000000000 /* from its SIGTERM to its SIGKILL */
-#define STOPPED_GRACE_S 1.0        /* the others wait for it, and do nothing else */
+#define KILL_NS 10000000000      /* from the ranks' SIGKILL to that of mpirun, which takes some seconds to clean up */
+#define STUCK_NS 10000000000     /* from the end of the last rank to that of mpirun, which cleans up meanwhile */
+#define STUCK_KILL_NS 2000000000 /* from its SIGTERM to its SIGKILL */
+#define STOPPED_GRACE_S 1.0      /* the others wait for it, and do nothing else */
 
 /* ---- starting ---- */
 
@@ -259,20 +259,20 @@ static int find_lost(const struct job *job) {
 }
 
 /* Open MPI waits without a limit for the rest of a message from whoever connects to it. */
-static bool check_held_up(struct job *job) {
+static bool check_stuck(struct job *job) {
     const int64_t ended_ns = job->mpirun[0] ? job_all_ended_ns(job) : 0, now_ns = aorta_clock_ns();
-    if (!ended_ns || now_ns < ended_ns + HELD_UP_NS) return false;
-    job->held_up = true;
+    if (!ended_ns || now_ns < ended_ns + STUCK_NS) return false;
+    job->stuck = true;
     signal_children(job, SIGTERM);
     job->kills = 1; /* no rank is left to be killed first */
-    job->kill_at_ns = now_ns + HELD_UP_KILL_NS;
+    job->kill_at_ns = now_ns + STUCK_KILL_NS;
     return true;
 }
 
 /* Begins to end the job once a rank has failed or the time is over. */
 static void check(struct job *job, int64_t start_ns) {
     struct aorta_beacon_state state;
-    if (check_held_up(job)) return;
+    if (check_stuck(job)) return;
     double passed_s = (double)(aorta_clock_ns() - start_ns) * 1e-9;
     const bool failed = job_first_failure(job, &state) >= 0;
     if (!failed) job->lost = find_lost(job);

@@ -45,7 +45,7 @@ struct job {
     bool *notified;     /* [ranks]: whether they had started and got it */
     bool timed_out;     /* the job took longer than allowed */
     bool stopped_out;   /* `stop` took longer than the ranks wait */
-    bool held_up;       /* mpirun went on although all ranks had ended */
+    bool stuck;         /* mpirun went on although all ranks had ended */
     int lost;           /* the rank whose wrapper ended without a word; -1: none */
     int64_t kill_at_ns; /* when the remaining ranks get SIGKILL; 0: the job is not being ended */
     int kills;          /* how often it was sent */

@@ -145,7 +145,7 @@ static int report_end(const struct job *job) {
 
 int job_report(const struct job *job) {
     struct aorta_beacon_state state;
-    if (job->held_up)
+    if (job->stuck)
         fputs("aorta launch: all ranks have ended and mpirun did not (a connection to one of its ports that sends "
               "nothing "
               "holds it up): it was ended; what the ranks printed last may be missing\n",

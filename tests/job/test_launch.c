@@ -461,23 +461,23 @@ static void make_left(const char *parent, const char *name, int age_s) {
 
 /* Open MPI waits for the rest of a message, whoever sent the first byte to its port: its ranks have ended, it has not.
  */
-static void test_held_up_mpirun(void **state) {
+static void test_stuck_mpirun(void **state) {
     (void)state;
     static const char script[] = "#!/bin/sh\nshift 2\nOMPI_COMM_WORLD_RANK=0 \"$@\"\nexec sleep 60\n";
-    char folder[] = "/tmp/aorta-launch-test-XXXXXX", *path;
+    char folder[] = "/tmp/aorta-mpirun-XXXXXX", *path;
     assert_non_null(mkdtemp(folder));
     int file = open(path_in(folder, "mpirun.openmpi"), O_CREAT | O_WRONLY | O_CLOEXEC, 0700);
     assert_int_equal(write(file, script, sizeof script - 1), sizeof script - 1);
     close(file);
     const char *former = getenv("PATH");
-    char *kept = strdup(former);
+    char *before = strdup(former);
     assert_true(asprintf(&path, "%s:%s", folder, former) > 0);
     setenv("PATH", path, 1);
     struct run run;
     launch(&run, WORDS("run", "1", "always", "0", LAUNCH_HELPER, "rank", "env"));
-    setenv("PATH", kept, 1);
+    setenv("PATH", before, 1);
     free(path);
-    free(kept);
+    free(before);
     expect(&run, 0, WORDS("rank=0/1", "all ranks have ended and mpirun did not"));
     assert_true(run.seconds < 40);
     assert_int_equal(unlink(path_in(folder, "mpirun.openmpi")), 0);
@@ -539,7 +539,7 @@ int main(void) {
         cmocka_unit_test(test_two_terminations),
         cmocka_unit_test(test_open_files),
         cmocka_unit_test(test_small_shared_memory),
-        cmocka_unit_test(test_held_up_mpirun),
+        cmocka_unit_test(test_stuck_mpirun),
         cmocka_unit_test(test_sweep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

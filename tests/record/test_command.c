@@ -50,7 +50,7 @@ static void the_verdict_follows_the_program(void **state) {
     assert_string_equal(shell->output, "trained 10 steps\n"); /* nothing of ours */
 }
 
-static void what_cannot_be_kept_is_printed(void **state) {
+static void what_cannot_be_written_is_printed(void **state) {
     struct shell *shell = *state;
     shell_run(shell, "$A trace run -o rec -- sh -c \"$P normal && mkdir rec/analysis.json\"");
     shell_expect(shell, 0, "trained 10 steps\n", "cannot put ");
@@ -300,7 +300,7 @@ static void patterns_make_kernels_communication(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         SHELL_TEST(the_verdict_follows_the_program),
-        SHELL_TEST(what_cannot_be_kept_is_printed),
+        SHELL_TEST(what_cannot_be_written_is_printed),
         SHELL_TEST(json_has_standard_output_to_itself),
         SHELL_TEST(what_is_not_recorded_is_null_with_a_reason),
         SHELL_TEST(a_directory_keeps_everything),

@@ -383,7 +383,7 @@ def listening(job):
     return found
 
 
-def make_noise(bench, port, kept):
+def make_noise(bench, port, strangers):
     """One connection that says nothing, rubbish, or the beginning of what ranks say; open until the end, or not."""
     try:
         stranger = socket.create_connection(("127.0.0.1", port), 1)
@@ -391,7 +391,7 @@ def make_noise(bench, port, kept):
                                               struct.pack("<IIiId", 0x41525632, bench.random.randrange(10), -1, bench.random.choice([84, 1 << 31]),
                                                           float("nan")) + os.urandom(148)]))
         if bench.random.random() < 0.5:
-            kept.append(stranger)
+            strangers.append(stranger)
         else:
             stranger.close()
     except OSError:
@@ -400,26 +400,26 @@ def make_noise(bench, port, kept):
 
 def port_noise(bench):
     """Strangers at every port that the job listens at, from its start on; none of ours is open beyond the loopback."""
-    gpu, kept, beyond = bench.random.random() < 0.5, [], set()
+    gpu, strangers, beyond = bench.random.random() < 0.5, [], set()
     job = bench.train(2, "device.kind=cuda" if gpu else "", environment=bench.fake_gpu() if gpu else None)
-    while job.running() and len(kept) < 600:
+    while job.running() and len(strangers) < 600:
         ports = listening(job)
         beyond |= {name for _, outside, name in ports if outside}
         for port, _, _ in ports:
             for _ in range(50):
-                make_noise(bench, port, kept)
+                make_noise(bench, port, strangers)
         time.sleep(0.02)
     code = job.wait()
-    for stranger in kept:
+    for stranger in strangers:
         stranger.close()
-    held_up = not gpu and "aorta launch: " in job.output()
-    job.check_left(may_leave_files=held_up)
+    waits = not gpu and "aorta launch: " in job.output()
+    job.check_left(may_leave_files=waits)
     if "aorta" in beyond:
         raise Wrong("aorta listens beyond the loopback")
     lines = check_lines(bench.out(), reported_steps(job.output()))
-    if code not in (0, held_up) or (not held_up and set(lines.values()) != {60}):
+    if code not in (0, waits) or (not waits and set(lines.values()) != {60}):
         raise Wrong(f"exit {code}, lines {lines}: {job.output()[-300:]!r}")
-    if held_up:
+    if waits:
         job.check_words(*SAID)
         return "Open MPI waits for the stranger, ends in time"
     return "runs to its end" + (f"; {', '.join(sorted(beyond))} listens beyond the loopback" if beyond else "; all ports at the loopback")
@@ -553,20 +553,20 @@ def file_call(bench):
     ended_with = job.wait()
     job.check_left(may_leave_files=True)
     called = re.search(r"strike: (\w+)", job.output())
-    told = f"{' '.join(command[:2])}, call {number} ({called and called.group(1)}), error {code}"
+    attempt = f"{' '.join(command[:2])}, call {number} ({called and called.group(1)}), error {code}"
     missing = [name for name in files if not os.path.exists(bench.out(name)) or read(bench.out(name)) == b"old"]
     if ended_with not in (0, 1, 2) or (ended_with and not called):
-        raise Wrong(f"{told}: exit {ended_with}: {job.output()[-300:]!r}")
+        raise Wrong(f"{attempt}: exit {ended_with}: {job.output()[-300:]!r}")
     # The exit code of trace run is its program's: it says what it could not keep.
     if not ended_with and missing and not (command[:2] == ["trace", "run"] and "aorta trace run: cannot" in job.output() and "Verdict: " in job.output()):
-        raise Wrong(f"{told}: exit 0 without {missing}")
+        raise Wrong(f"{attempt}: exit 0 without {missing}")
     for name in set(files) - set(missing):
         check_whole(bench.out(name))
     if ended_with:
         job.check_words("aorta", "error: ")
     left = [name for place, _, names in os.walk(bench.folder) for name in names if name.endswith(".tmp")]
     if left and not (lasting or called.group(1) == "unlink"):
-        raise Wrong(f"{told}: left behind: {left}")
+        raise Wrong(f"{attempt}: left behind: {left}")
     if not called:
         bench.past_commands.add(which)
         if bench.every and len(bench.past_commands) == len(commands):
@@ -644,7 +644,7 @@ def clock_jumps(bench):
         stop.set()
         thread.join()
     job.check_left()
-    whole = {"train": lambda: set(check_lines(bench.out()).values()) == {60}, "sweep": lambda: "2 trials: 2 done" in job.output(),
+    whole = {"train": lambda: set(check_lines(bench.out()).values()) == {60}, "sweep": lambda: ": 2 done" in job.output(),
              "trace run": lambda: " 720 kernels and copies" in job.output() and "Verdict: " in job.output()}
     if code or not whole[what]():
         raise Wrong(f"{what}: exit {code}: {job.output()[-300:]!r}")
