@@ -46,10 +46,9 @@ static struct counts counts_for(const struct hwq_values *values, const struct ao
     const struct aorta_int_list *list = values->streams.items ? &values->streams : &all;
     struct counts counts = {.count = 0};
     for (size_t i = 0; i < list->count; i++)
-        if (list->items[i] >= w->min_streams && list->items[i] <= w->max_streams)
-            counts.items[counts.count++] = list->items[i];
+        if (aorta_hwq_serves(w, list->items[i])) counts.items[counts.count++] = list->items[i];
     aorta_sort_int64(counts.items, counts.count);
-    if (!counts.count) counts.items[counts.count++] = list->items[0] < w->min_streams ? w->min_streams : w->max_streams;
+    if (!counts.count) counts.items[counts.count++] = list->items[0] < w->streams.min ? w->streams.min : w->streams.max;
     return counts;
 }
 
@@ -146,7 +145,7 @@ static aorta_status run_one(struct hwq_session *session, struct hwq_values *valu
 /* On one count: that of --streams, else the recommended one. */
 static aorta_status record_one(struct hwq_session *session, struct hwq_values *values,
                                const struct aorta_hwq_workload *w) {
-    const int64_t streams = values->streams.count == 1 ? counts_for(values, w).items[0] : w->recommended_streams;
+    const int64_t streams = values->streams.count == 1 ? counts_for(values, w).items[0] : w->streams.recommended;
     struct aorta_arena arena = {0};
     aorta_status status = hwq_values_default(session, w, values, &arena);
     if (!status) status = hwq_record_one(session, values, w, streams, w->name);

@@ -58,9 +58,9 @@ static void list_json(const struct list_values *values, struct aorta_text *text)
         aorta_json_key_string(&json, "group", aorta_hwq_group_name(w->group));
         aorta_json_key_string(&json, "category", aorta_hwq_category_name(w->category));
         aorta_json_key_string(&json, "sensitivity", aorta_hwq_sensitivity_name(w->sensitivity));
-        aorta_json_key_int(&json, "min_streams", w->min_streams);
-        aorta_json_key_int(&json, "max_streams", w->max_streams);
-        aorta_json_key_int(&json, "recommended_streams", w->recommended_streams);
+        aorta_json_key_int(&json, "min_streams", w->streams.min);
+        aorta_json_key_int(&json, "max_streams", w->streams.max);
+        aorta_json_key_int(&json, "recommended_streams", w->streams.recommended);
         aorta_json_key_string(&json, "unit", w->unit);
         aorta_json_key_string(&json, "summary", w->summary);
         aorta_json_object_end(&json);
@@ -77,7 +77,7 @@ static void list_table(const struct list_values *values, struct aorta_text *text
             const struct aorta_hwq_workload *w = aorta_hwq_workloads[i];
             char streams[32];
             if ((int)w->group != group || !is_listed(values, w)) continue;
-            snprintf(streams, sizeof streams, "%d-%d (%d)", w->min_streams, w->max_streams, w->recommended_streams);
+            snprintf(streams, sizeof streams, "%d-%d (%d)", w->streams.min, w->streams.max, w->streams.recommended);
             aorta_text_printf(text, "%-22s %-5s %-18s %-14s %-12s %s\n", w->name, aorta_hwq_group_name(w->group),
                               aorta_hwq_category_name(w->category), streams, aorta_hwq_sensitivity_name(w->sensitivity),
                               w->unit);
@@ -112,8 +112,8 @@ static void show_info(const struct aorta_hwq_workload *w, struct aorta_text *tex
     aorta_text_printf(text, "%s: %s\n", w->name, w->summary);
     aorta_text_printf(text, "  group        %s, %s\n", aorta_hwq_group_name(w->group),
                       aorta_hwq_category_name(w->category));
-    aorta_text_printf(text, "  streams      %d to %d, recommended %d\n", w->min_streams, w->max_streams,
-                      w->recommended_streams);
+    aorta_text_printf(text, "  streams      %d to %d, recommended %d\n", w->streams.min, w->streams.max,
+                      w->streams.recommended);
     aorta_text_printf(text, "  sensitivity  %s to the cost of switching between queues\n",
                       aorta_hwq_sensitivity_name(w->sensitivity));
     aorta_text_printf(text, "  throughput   in %s\n", w->unit);
@@ -192,10 +192,10 @@ static aorta_status conclude(const struct hwq_values *values, const struct aorta
 /* Powers of two within the workload's range, and its two ends. */
 static size_t usual_counts(const struct aorta_hwq_workload *w, int64_t counts[AORTA_HWQ_MAX_STREAMS]) {
     size_t count = 0;
-    counts[count++] = w->min_streams;
-    for (int64_t n = 1; n < w->max_streams; n *= 2)
-        if (n > w->min_streams) counts[count++] = n;
-    if (w->max_streams > w->min_streams) counts[count++] = w->max_streams;
+    counts[count++] = w->streams.min;
+    for (int64_t n = 1; n < w->streams.max; n *= 2)
+        if (n > w->streams.min) counts[count++] = n;
+    if (w->streams.max > w->streams.min) counts[count++] = w->streams.max;
     return count;
 }
 
@@ -250,7 +250,7 @@ static aorta_status run_counts(struct hwq_values *values, const struct aorta_hwq
 /* Ascending. */
 static aorta_status choose_counts(const struct hwq_values *values, const struct aorta_hwq_workload *w, bool sweep,
                                   int64_t counts[AORTA_HWQ_MAX_STREAMS], size_t *count) {
-    counts[0] = w->recommended_streams;
+    counts[0] = w->streams.recommended;
     *count = sweep ? usual_counts(w, counts) : 1;
     if (!values->streams.items) return NULL;
     *count = values->streams.count;
@@ -265,7 +265,7 @@ static aorta_status leave_out(const struct aorta_hwq_workload *w, int64_t counts
     struct aorta_text left_out = {0};
     size_t served = 0;
     for (size_t i = 0; i < *count; i++) {
-        if (counts[i] >= w->min_streams && counts[i] <= w->max_streams)
+        if (aorta_hwq_serves(w, counts[i]))
             counts[served++] = counts[i];
         else
             aorta_text_printf(&left_out, "%s%lld", left_out.length ? ", " : "", (long long)counts[i]);
@@ -273,10 +273,10 @@ static aorta_status leave_out(const struct aorta_hwq_workload *w, int64_t counts
     aorta_status status = aorta_text_check(&left_out);
     if (!status && !served)
         status = AORTA_ERROR(AORTA_USAGE, "--streams %s: %s runs on %d to %d streams", left_out.data, w->name,
-                             w->min_streams, w->max_streams);
+                             w->streams.min, w->streams.max);
     if (!status && left_out.length)
         fprintf(stderr, "note: --streams %s left out: %s runs on %d to %d streams\n", left_out.data, w->name,
-                w->min_streams, w->max_streams);
+                w->streams.min, w->streams.max);
     *count = served;
     aorta_text_free(&left_out);
     return status;

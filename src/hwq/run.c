@@ -21,14 +21,14 @@ const char *aorta_hwq_sync_name(enum aorta_hwq_sync sync) {
 }
 
 static int stream_count(const struct aorta_hwq_run *run) {
-    return run->streams ? (int)run->streams : run->workload->recommended_streams;
+    return run->streams ? (int)run->streams : run->workload->streams.recommended;
 }
 
 aorta_status aorta_hwq_run_check(const struct aorta_hwq_run *run) {
     const struct aorta_hwq_workload *w = run->workload;
-    if (run->streams && (run->streams < w->min_streams || run->streams > w->max_streams))
+    if (run->streams && !aorta_hwq_serves(w, run->streams))
         return AORTA_ERROR(AORTA_USAGE, "--streams %" PRId64 ": %s runs on %d to %d streams (%d recommended)",
-                           run->streams, w->name, w->min_streams, w->max_streams, w->recommended_streams);
+                           run->streams, w->name, w->streams.min, w->streams.max, w->streams.recommended);
     if (run->gate && run->sync != AORTA_HWQ_PER_ITERATION)
         return AORTA_ERROR(AORTA_USAGE,
                            "--gate holds one iteration at a time: it needs --sync-mode per_iteration, not %s",

@@ -89,7 +89,9 @@ struct aorta_hwq_workload {
     enum aorta_hwq_group group;
     enum aorta_hwq_category category;
     enum aorta_hwq_sensitivity sensitivity;
-    int min_streams, max_streams, recommended_streams;
+    struct {
+        int min, max, recommended;
+    } streams;                          /* that it runs on */
     const char *unit;                   /* of throughput: "GFLOPS", "tokens/s" */
     bool collectives;                   /* uses `world`; several ranks make sense */
     bool independent;                   /* streams exchange nothing: they need no join between iterations */
@@ -131,6 +133,9 @@ struct aorta_hwq_workload {
     .options = (rows), .option_count = sizeof(rows) / sizeof *(rows), .option_bytes = sizeof(owner)
 
 extern const struct aorta_hwq_workload *const aorta_hwq_workloads[]; /* in the order of workloads.def; NULL ends */
+static inline bool aorta_hwq_serves(const struct aorta_hwq_workload *workload, int64_t streams) {
+    return streams >= workload->streams.min && streams <= workload->streams.max;
+}
 /* What the workload's stream is for; NULL: all are alike. */
 const char *aorta_hwq_role(const struct aorta_hwq *hwq, const struct aorta_hwq_workload *workload, int stream);
 /* AORTA_USAGE names the nearest. */

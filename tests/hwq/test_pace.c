@@ -39,9 +39,7 @@ static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result)
 
 static const struct aorta_hwq_workload uneven = {.name = "uneven",
                                                  .summary = "one rank is slower than the other",
-                                                 .min_streams = 1,
-                                                 .max_streams = 1,
-                                                 .recommended_streams = 1,
+                                                 .streams = {.min = 1, .max = 1, .recommended = 1},
                                                  .unit = "iterations/s",
                                                  .collectives = true,
                                                  .build = build,

@@ -256,7 +256,7 @@ static void run_every_way(const char *name, const struct setting *settings) {
     for (int way = 0; way < 4; way++) {
         rig.run.graph = way & 1;
         rig.run.gate = way & 2;
-        run_well(&rig, rig.run.workload->min_streams);
+        run_well(&rig, rig.run.workload->streams.min);
         run_well(&rig, 8);
     }
     rig.run.gate = false;

@@ -193,10 +193,10 @@ static const struct small *find_small(const char *name) {
 static void check_workload(const char *name) {
     const struct aorta_hwq_workload *workload;
     check_ok(aorta_hwq_find(name, &workload));
-    run(find_small(name), workload->min_streams);
+    run(find_small(name), workload->streams.min);
     if (EMULATED) return; /* slow, and one stream at a time */
-    run(find_small(name), workload->recommended_streams + 1);
-    run(find_small(name), workload->max_streams);
+    run(find_small(name), workload->streams.recommended + 1);
+    run(find_small(name), workload->streams.max);
 }
 
 #define TEST(name)                                                                                                     \
@@ -225,7 +225,7 @@ static void order_of_all_workloads(void **state) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const struct aorta_hwq_workload *workload;
         check_ok(aorta_hwq_find(all[i].name, &workload));
-        for (int streams = workload->min_streams; streams <= workload->max_streams; streams++) {
+        for (int streams = workload->streams.min; streams <= workload->streams.max; streams++) {
             struct bench b;
             bench_begin(&b, &all[i], workload, streams);
             check_ok(hwq_graph_create(&b.hwq, workload, &b.g));
@@ -256,7 +256,7 @@ static void missing_waits(void **state) {
         const struct aorta_hwq_workload *workload;
         struct bench b;
         check_ok(aorta_hwq_find(all[w].name, &workload));
-        bench_open(&b, &all[w], workload, workload->recommended_streams);
+        bench_open(&b, &all[w], workload, workload->streams.recommended);
         for (size_t i = 0; i < b.g->step_count; i++) {
             if (b.g->steps[i].kind != HWQ_WAIT) continue;
             b.g->steps[i].kind = HWQ_NOTHING;
@@ -491,8 +491,8 @@ static void tiny_sizes(void **state) {
         const struct aorta_hwq_workload *workload;
         struct bench b;
         check_ok(aorta_hwq_find(tiny[i].name, &workload));
-        bench_open(&b, &tiny[i], workload, workload->min_streams);
-        verify(&b, workload, workload->min_streams);
+        bench_open(&b, &tiny[i], workload, workload->streams.min);
+        verify(&b, workload, workload->streams.min);
         bench_close(&b);
     }
 }

@@ -158,9 +158,7 @@ const struct aorta_hwq_workload aorta_hwq_continuous_batch = {
     .group = AORTA_HWQ_P1,
     .category = AORTA_HWQ_INFERENCE,
     .sensitivity = AORTA_HWQ_HIGH,
-    .min_streams = 4,
-    .max_streams = 16,
-    .recommended_streams = 8,
+    .streams = {.min = 4, .max = 16, .recommended = 8},
     .unit = "tokens/s",
     AORTA_HWQ_OPTIONS(rows, struct options),
     .try_next = "--window 8192 makes decoding heavier, --positions 2048 prefill: the time of both together shows how "

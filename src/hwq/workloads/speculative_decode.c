@@ -284,9 +284,7 @@ const struct aorta_hwq_workload aorta_hwq_speculative_decode = {
     .group = AORTA_HWQ_P1,
     .category = AORTA_HWQ_INFERENCE,
     .sensitivity = AORTA_HWQ_HIGH,
-    .min_streams = 4,
-    .max_streams = 12,
-    .recommended_streams = 6,
+    .streams = {.min = 4, .max = 12, .recommended = 6},
     .unit = "tokens/s",
     AORTA_HWQ_OPTIONS(rows, struct options),
     .try_next =

@@ -237,9 +237,7 @@ const struct aorta_hwq_workload aorta_hwq_zero_offload = {
     .group = AORTA_HWQ_P3,
     .category = AORTA_HWQ_PIPELINE,
     .sensitivity = AORTA_HWQ_MEDIUM,
-    .min_streams = 4,
-    .max_streams = 12,
-    .recommended_streams = 6,
+    .streams = {.min = 4, .max = 12, .recommended = 6},
     .unit = "samples/s",
     AORTA_HWQ_OPTIONS(rows, struct options),
     .try_next =
