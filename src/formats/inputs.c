@@ -171,12 +171,27 @@ static void note_copies(const struct paths *paths, const struct facts *facts, st
 
 /* ---- all of them ---- */
 
+/* Of a folder's files, those from `first` on. */
+static void drop_yielding(struct paths *paths, size_t first) {
+    size_t count = first;
+    bool others = false;
+    for (size_t i = first; i < paths->count; i++) others |= !aorta_trace_yields(paths->items[i]);
+    for (size_t i = first; i < paths->count; i++) {
+        if (others && aorta_trace_yields(paths->items[i]))
+            free(paths->items[i]);
+        else
+            paths->items[count++] = paths->items[i];
+    }
+    paths->count = count;
+}
+
 static aorta_status add_input(struct paths *paths, const char *path) {
     struct stat facts;
     if (stat(path, &facts) != 0) return AORTA_ERROR(AORTA_USAGE, "cannot open %s: %s", path, strerror(errno));
     if (!S_ISDIR(facts.st_mode)) return add_path(paths, path);
     size_t before = paths->count;
     AORTA_TRY(add_folder(paths, path, 0));
+    drop_yielding(paths, before);
     if (paths->count > before) return NULL;
     return AORTA_ERROR(AORTA_USAGE, "%s holds no trace; what can be read: %s", path, aorta_trace_formats);
 }

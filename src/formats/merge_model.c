@@ -143,6 +143,8 @@ static void put_collective(struct writing *w, const struct aorta_trace_collectiv
     const struct aorta_trace *trace = w->trace;
     if (facts->name != AORTA_TRACE_NONE)
         aorta_json_key_string(&w->json, "Collective name", aorta_trace_text(trace, facts->name));
+    else if (facts->named)
+        aorta_json_key_string(&w->json, "Collective name", aorta_collective_name(facts->kind));
     if (facts->in_elements >= 0) aorta_json_key_int(&w->json, "In msg nelems", facts->in_elements);
     if (facts->out_elements >= 0) aorta_json_key_int(&w->json, "Out msg nelems", facts->out_elements);
     if (facts->group_size >= 0) aorta_json_key_int(&w->json, "Group size", facts->group_size);

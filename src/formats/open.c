@@ -96,6 +96,12 @@ static bool has_suffix(const char *path, const char *suffix) {
     return length >= part && strncasecmp(path + length - part, suffix, part) == 0;
 }
 
+bool aorta_trace_yields(const char *path) {
+    for (size_t i = 0; i < ROWS; i++)
+        if (has_suffix(path, rows[i].suffix)) return rows[i].reader && rows[i].reader->yields;
+    return false;
+}
+
 static aorta_status check_content(const char *path, bool *trace) {
     struct aorta_json_stream *stream;
     struct head head;

@@ -13,6 +13,7 @@ struct aorta_trace_reader {
     aorta_status (*read)(const char *path, const struct aorta_trace_options *options, struct aorta_trace_list *list);
     /* Of a file that is recognised in a folder: whether it is the one by which its set is read. NULL: each is alone. */
     bool (*leads)(const char *path, const char *head, size_t length);
+    bool yields; /* in a folder only where nothing else is: traces of a run say more than its lines */
 };
 
 /* JSON files say what they are by a key of the outermost object, which may stand anywhere in it. The stream stands
@@ -27,6 +28,9 @@ aorta_trace_json_reader aorta_trace_read_rocprof;
 #include "formats/formats.def"
 #undef READER
 #undef JSON
+
+/* Whether it is by its name a file that yields to others. */
+bool aorta_trace_yields(const char *path);
 
 /* The names of what is read, for messages. */
 extern const char *const aorta_trace_formats;

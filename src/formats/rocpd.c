@@ -450,4 +450,4 @@ static bool recognises(const char *head, size_t length) {
     return length >= sizeof magic && memcmp(head, magic, sizeof magic) == 0;
 }
 
-const struct aorta_trace_reader aorta_trace_reader_rocpd = {recognises, read_rocpd, NULL};
+const struct aorta_trace_reader aorta_trace_reader_rocpd = {recognises, read_rocpd, NULL, false};

@@ -7,28 +7,6 @@
 
 /* ---- analysis of the ranks ---- */
 
-/* Device times come from the kernels where all iterations have them: a mixture would compare unlike things. */
-static bool all_traced(const struct aorta_run *run) {
-    bool any = false;
-    for (size_t i = 0; i < run->step_count; i++) {
-        if (run->steps[i].profiled && !run->steps[i].traced) return false;
-        any |= run->steps[i].traced;
-    }
-    return any;
-}
-
-static void swap_views(struct aorta_run *run) {
-    for (size_t i = 0; i < run->step_count; i++) {
-        struct aorta_run_step *step = &run->steps[i];
-        struct aorta_profile profile = step->profile;
-        struct aorta_overlap overlap = step->overlap;
-        step->profile = step->kernel_profile;
-        step->overlap = step->kernel_overlap;
-        step->kernel_profile = profile;
-        step->kernel_overlap = overlap;
-    }
-}
-
 /* Behind which of the rank's steps [start .. end) the warm-up lies: as the verdict's it is of recorded ones, where
  * there are any. */
 static size_t warmup_end(const struct aorta_labelled *labelled, size_t start, size_t end) {
@@ -76,49 +54,10 @@ static void count_records(struct aorta_labelled *labelled) {
 
 /* ---- the recording ---- */
 
-/* The steps of ranks[rank] whose ranges were read, as a trace. */
-static aorta_status add_trace(const struct aorta_run *run, size_t rank, size_t first, size_t end,
-                              struct aorta_trace_list *list) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/rank_%02d_metrics.jsonl", run->directory, run->ranks[rank]);
-    struct aorta_measured_step *steps = calloc(end - first + 1, sizeof *steps);
-    if (!steps) return AORTA_ERROR(AORTA_MEMORY, "no memory to analyse %zu iterations", end - first);
-    struct aorta_measured_rank measured = {.rank = run->ranks[rank],
-                                           .world_size = run->world_size,
-                                           .path = path,
-                                           .on_gpu = run->device && strcmp(run->device, "cpu") != 0,
-                                           .device_name = run->info.name,
-                                           .isa = run->info.isa,
-                                           .memory_bytes = run->info.memory_bytes,
-                                           .multiprocessors = run->info.multiprocessors,
-                                           .peaks = run->info.measured ? &run->info.peaks : NULL,
-                                           .steps = steps};
-    for (size_t i = first; i < end; i++)
-        if (run->steps[i].profiled)
-            steps[measured.step_count++] =
-                (struct aorta_measured_step){run->steps[i].global_step, &run->steps[i].profile, &run->steps[i].overlap};
-    struct aorta_trace *trace = NULL;
-    aorta_status status = measured.step_count ? aorta_trace_of_measured(&measured, &trace) : NULL;
-    free(steps);
-    if (!status && trace) status = aorta_trace_list_add(list, trace);
-    return status;
-}
-
-static aorta_status add_traces(const struct aorta_run *run, struct aorta_trace_list *list) {
-    size_t ranges = 0;
-    for (size_t i = 0; i < run->step_count; i++) ranges += run->steps[i].profile.range_count;
-    if (!ranges) return NULL; /* each says that nothing was recorded */
-    for (size_t i = 0, start = 0, end; i < run->rank_count; i++, start = end) {
-        for (end = start; end < run->step_count && run->steps[end].rank == run->ranks[i];) end++;
-        AORTA_TRY(add_trace(run, i, start, end, list));
-    }
-    return NULL;
-}
-
 static aorta_status analyse(const struct aorta_run *run, const struct aorta_trace_analysis_options *options,
                             struct aorta_labelled *labelled) {
     labelled->warmup = options->warmup;
-    AORTA_TRY(add_traces(run, &labelled->traces));
+    AORTA_TRY(aorta_run_traces(run, &labelled->traces));
     if (!labelled->traces.count) return NULL;
     AORTA_TRY(aorta_trace_analyze(&labelled->traces, options, &labelled->analysis));
     labelled->warmup = labelled->analysis.warmup;
@@ -135,8 +74,7 @@ static aorta_status read_settings(struct aorta_run *run, struct aorta_labelled *
 /* The run, still the caller's, is borrowed by all else. */
 static aorta_status make(struct aorta_run *run, const struct aorta_trace_analysis_options *options,
                          struct aorta_labelled *labelled) {
-    labelled->by_kernels = all_traced(run);
-    if (labelled->by_kernels) swap_views(run);
+    labelled->by_kernels = aorta_run_take_kernels(run);
     AORTA_TRY(aorta_annotate(analyse(run, options, labelled), "%s", run->directory));
     AORTA_TRY(aorta_annotate(read_settings(run, labelled), "%s", run->directory));
     labelled->run = *run;

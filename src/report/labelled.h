@@ -2,10 +2,10 @@
 #ifndef AORTA_REPORT_LABELLED_H
 #define AORTA_REPORT_LABELLED_H
 
-#include "formats/measured.h"
+#include "formats/run.h"
 #include "measure/clocks.h"
-#include "report/run.h"
 #include "report/settings.h"
+#include "verdict/verdict.h"
 
 /* The steps of a rank that count: run.steps[first .. first + count). */
 struct aorta_measured {

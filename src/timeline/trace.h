@@ -303,7 +303,9 @@ struct aorta_trace {
     size_t step_count;
     enum aorta_step_source steps_by;       /* where there are any */
     struct aorta_trace_measured *measured; /* one for each of steps[]; NULL unless steps_by is MEASURED */
-    bool on_gpu;                           /* … on a GPU, so that a range may hold many kernels */
+    void *owned;                           /* what steps borrow, ended with the trace by `release`; or NULL */
+    void (*release)(void *owned);
+    bool on_gpu; /* … on a GPU, so that a range may hold many kernels */
     struct aorta_trace_stream *streams;
     size_t stream_count;
     struct aorta_trace_queue *queues;

@@ -37,6 +37,7 @@ static const struct sample {
     {"spool", ".spool", TEST_DATA "/../../fuzz/spool/recorded1"},
     {"rocpd", ".db", TEST_DATA "/rocprof_3.db"},
     {"csv", ".csv", TEST_DATA "/rocprof_kernel_trace.csv"},
+    {"metrics", ".jsonl", TEST_DATA "/../../report/data/original/rank_00_metrics.jsonl"},
     {"\"traceEvents\"", ".json", TEST_DATA "/fsdp2_rank0.json"},
     {"\"rocprofiler-sdk-tool\"", ".json", TEST_DATA "/rocprof_results.json"},
 };

@@ -1,8 +1,9 @@
 /* Lines of rank_RR_metrics.jsonl: whatever they hold, the reader returns, and what it accepts adds up. */
 #include "formats/measured.h"
+#include "formats/run.h"
 #include "fuzz.h"
 #include "measure/clocks.h"
-#include "report/run.h"
+#include "verdict/verdict.h"
 
 #include <math.h>
 #include <stdlib.h>

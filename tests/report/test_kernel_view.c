@@ -1,7 +1,7 @@
 /* Runs that were traced: both views in a line, in the run and in the report. */
 #include "check.h"
+#include "formats/run.h"
 #include "report/report.h"
-#include "report/run.h"
 #include "samples/profile.h"
 #include "workspace.h"
 

@@ -3,12 +3,14 @@
  *     rank 0   compute|all_gather|    compute    |
  *     rank 1   compute|all_gather|    compute       |      12 steps, of which 3 are warm-up */
 #include "check.h"
+#include "formats/merge.h"
 #include "report/recorded.h"
 #include "report/report.h"
 #include "report/trace_report.h"
 #include "workspace.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const struct aorta_log quiet = {.level = AORTA_LOG_ERROR, .rank = -1};
 
@@ -110,12 +112,91 @@ static void a_run_without_ranges(void **state) {
     workspace_remove(&run);
 }
 
+static struct aorta_trace_list opened(const char *const *paths, size_t count) {
+    const struct aorta_trace_options reading = {0};
+    struct aorta_trace_list list = {0};
+    check_ok(aorta_trace_open_inputs(paths, count, &reading, &list));
+    return list;
+}
+
+/* The files of both ranks, named one by one, are the directory; a last line that a kill cut is left out and counted. */
+static void files_of_ranks_are_traces(void **state) {
+    (void)state;
+    struct workspace run = two_ranks();
+    const char *const path = run.path;
+    char names[2][96];
+    for (int i = 0; i < 2; i++) snprintf(names[i], sizeof names[i], "%s/rank_%02d_metrics.jsonl", run.path, i);
+    const struct aorta_trace_options reading = {0};
+    struct aorta_recorded whole, parts;
+    check_ok(aorta_recorded_open(&path, 1, &reading, NULL, &quiet, &whole));
+    check_ok(aorta_recorded_open((const char *const[]){names[0], names[1]}, 2, &reading, NULL, &quiet, &parts));
+    assert_false(parts.is_run);
+    assert_int_equal(parts.analysis->rank_count, 2);
+    for (size_t r = 0; r < 2; r++) {
+        const struct aorta_trace_rank *a = &whole.analysis->ranks[r], *b = &parts.analysis->ranks[r];
+        assert_int_equal(a->window_count, b->window_count);
+        for (size_t i = 0; i < a->window_count; i++) {
+            assert_int_equal(a->windows[i].overlap.exposed_comm_ns, b->windows[i].overlap.exposed_comm_ns);
+            assert_int_equal(a->windows[i].overlap.lead_ns, b->windows[i].overlap.lead_ns);
+        }
+    }
+    aorta_recorded_free(&whole);
+    aorta_recorded_free(&parts);
+    char *lines = workspace_read(&run, "rank_01_metrics.jsonl");
+    lines[strlen(lines) - 20] = '\0';
+    workspace_write(&run, "cut.jsonl", lines);
+    free(lines);
+    snprintf(names[0], sizeof names[0], "%s/cut.jsonl", run.path);
+    struct aorta_trace_list list = opened((const char *const[]){names[0]}, 1);
+    assert_int_equal(list.items[0]->rank, 1);
+    assert_int_equal(list.items[0]->step_count, 11);
+    assert_int_equal(list.items[0]->warnings[AORTA_REASON_TRUNCATED].count, 1);
+    aorta_trace_list_free(&list);
+    workspace_remove(&run);
+}
+
+/* The directory of a run becomes one trace, in which collectives still are collectives. Beside traces of a profiler the
+ * lines say less and are left out. */
+static void a_run_is_merged(void **state) {
+    (void)state;
+    struct workspace run = two_ranks(), out = workspace_make();
+    const char *const path = run.path;
+    char merged[96];
+    snprintf(merged, sizeof merged, "%s/merged.json", out.path);
+    const struct aorta_trace_options reading = {0};
+    struct aorta_text report = {0};
+    check_ok(aorta_trace_merge(&path, 1, merged, &reading, &report));
+    assert_non_null(strstr(report.data, "2 ranks on one clock"));
+    aorta_text_free(&report);
+    struct aorta_trace_list list = opened((const char *const[]){merged}, 1);
+    size_t collectives = 0;
+    for (size_t i = 0; i < list.count; i++)
+        for (size_t j = 0; j < list.items[i]->work_count; j++) {
+            const struct aorta_trace_work *work = &list.items[i]->work[j];
+            if (!aorta_trace_is_collective(work)) continue;
+            collectives++;
+            assert_int_equal(list.items[i]->collectives[work->collective].kind, AORTA_ALL_GATHER);
+        }
+    assert_int_equal(collectives, 24);
+    aorta_trace_list_free(&list);
+    char *trace = workspace_read(&out, "merged.json");
+    workspace_write(&run, "other.json", trace);
+    free(trace);
+    list = opened(&path, 1);
+    for (size_t i = 0; i < list.count; i++) assert_int_equal(list.items[i]->format, AORTA_TRACE_KINETO);
+    aorta_trace_list_free(&list);
+    workspace_remove(&run);
+    workspace_remove(&out);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_say_the_same),
         cmocka_unit_test(options_of_traces_are_refused),
         cmocka_unit_test(single_steps),
         cmocka_unit_test(a_run_without_ranges),
+        cmocka_unit_test(files_of_ranks_are_traces),
+        cmocka_unit_test(a_run_is_merged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

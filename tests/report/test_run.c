@@ -1,5 +1,5 @@
 #include "check.h"
-#include "report/run.h"
+#include "formats/run.h"
 #include "workspace.h"
 
 #include <jansson.h>

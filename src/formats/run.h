@@ -1,13 +1,14 @@
 /* One run directory in memory: rank_RR_metrics.jsonl of this program or of the original Python toolkit. */
-#ifndef AORTA_REPORT_RUN_H
-#define AORTA_REPORT_RUN_H
+#ifndef AORTA_FORMATS_RUN_H
+#define AORTA_FORMATS_RUN_H
 
 #include "base/arena.h"
 #include "base/intern.h"
 #include "base/log.h"
 #include "device/metrics.h"
 #include "formats/metrics.h"
-#include "verdict/verdict.h"
+#include "formats/open.h"
+#include "timeline/overlap.h"
 
 /* One iteration of one rank. Numbers that the file does not hold are NaN. */
 struct aorta_run_step {
@@ -59,7 +60,15 @@ struct aorta_run_coverage aorta_run_coverage(const struct aorta_run *run, size_t
  * is always read. */
 AORTA_MUST_USE aorta_status aorta_run_read(const char *directory, const char *label, int64_t read_every,
                                            const struct aorta_log *log, struct aorta_run *run);
+/* One file, whatever its name, as a run of the rank that its lines name; all its ranges. */
+AORTA_MUST_USE aorta_status aorta_run_read_file(const char *path, const struct aorta_log *log, struct aorta_run *run);
 void aorta_run_free(struct aorta_run *run);
+
+/* Where all iterations were traced `profile` and `overlap` become the kernels', `kernel_profile` and `kernel_overlap`
+ * the ranges': true. (run_trace.c) */
+bool aorta_run_take_kernels(struct aorta_run *run);
+/* A trace of each rank with ranges, which borrow the run. AORTA_MEMORY. (run_trace.c) */
+AORTA_MUST_USE aorta_status aorta_run_traces(const struct aorta_run *run, struct aorta_trace_list *list);
 /* Whether a path is a directory with such a file. */
 bool aorta_run_is_directory(const char *path);
 /* Of `bytes` of lines, so that the ranges read take 1 GiB at most: they take about as much memory as their lines. */

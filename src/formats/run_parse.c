@@ -1,5 +1,5 @@
 /* A line of a run's metrics as one of its steps: the gap to the step before, and what its ranges say of overlap. */
-#include "report/run.h"
+#include "formats/run.h"
 
 #include <math.h>
 #include <string.h>

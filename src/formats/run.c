@@ -1,4 +1,4 @@
-#include "report/run.h"
+#include "formats/run.h"
 #include "base/array.h"
 #include "formats/source.h"
 
@@ -62,7 +62,7 @@ bool aorta_run_is_directory(const char *path) {
 
 struct file {
     char path[4096];
-    int rank;
+    int rank;             /* that the name says; -1: none */
     int64_t line, offset; /* of the line being read: number from 1, first byte from 0 */
     size_t first_step;    /* index of the file's first step */
     int64_t recorded;     /* lines with ranges so far */
@@ -74,7 +74,7 @@ static aorta_status grow_steps(struct aorta_run *run) {
 
 static aorta_status check_belongs(const struct aorta_run *run, const struct file *file,
                                   const struct aorta_run_step *step) {
-    if (step->rank != file->rank)
+    if (file->rank >= 0 && step->rank != file->rank)
         return AORTA_ERROR(AORTA_FORMAT, "the line is of rank %d, the file's name says %d", step->rank, file->rank);
     if (run->step_count && step->world_size != run->world_size)
         return AORTA_ERROR(AORTA_FORMAT, "world_size is %d, elsewhere in this directory %d: files of different runs",
@@ -194,17 +194,46 @@ static void name_file(const struct aorta_run *run, int rank, char path[4096]) {
     snprintf(path, 4096, "%s/rank_%02d_metrics.jsonl", run->directory, rank);
 }
 
-static aorta_status read_file(struct aorta_run *run, int rank, const struct aorta_log *log) {
-    struct file file = {.rank = rank, .first_step = run->step_count};
-    name_file(run, rank, file.path);
+static aorta_status read_file(struct aorta_run *run, struct file *file, const struct aorta_log *log) {
     struct window window = {0};
-    AORTA_TRY(aorta_source_open(file.path, &window.source));
-    aorta_status status = read_lines(run, &file, &window, log);
+    file->first_step = run->step_count;
+    AORTA_TRY(aorta_source_open(file->path, &window.source));
+    aorta_status status = read_lines(run, file, &window, log);
     aorta_source_close(window.source);
     free(window.bytes);
-    drop_unused_ranges(run, &file);
-    if (!status && run->step_count == file.first_step)
-        aorta_log(log, AORTA_LOG_WARNING, "%s holds no iteration", file.path);
+    drop_unused_ranges(run, file);
+    if (!status && run->step_count == file->first_step)
+        aorta_log(log, AORTA_LOG_WARNING, "%s holds no iteration", file->path);
+    return status;
+}
+
+static aorta_status read_rank(struct aorta_run *run, int rank, const struct aorta_log *log) {
+    struct file file = {.rank = rank};
+    name_file(run, rank, file.path);
+    return read_file(run, &file, log);
+}
+
+static aorta_status read_alone(const char *path, const struct aorta_log *log, struct aorta_run *run) {
+    struct file file = {.rank = -1};
+    size_t capacity = 0;
+    run->read_every = 1;
+    run->directory = run->label = aorta_arena_strdup(&run->arena, path);
+    if (!run->label || strlen(path) >= sizeof file.path) return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", path);
+    snprintf(file.path, sizeof file.path, "%s", path);
+    AORTA_TRY(read_file(run, &file, log));
+    if (!run->step_count) return AORTA_ERROR(AORTA_FORMAT, "%s holds no complete iteration", path);
+    for (size_t i = 1; i < run->step_count; i++)
+        if (run->steps[i].rank != run->steps[0].rank)
+            return AORTA_ERROR(AORTA_FORMAT,
+                               "%s: iteration %zu is of rank %d, the first of rank %d: a file has one rank", path,
+                               i + 1, run->steps[i].rank, run->steps[0].rank);
+    return add_rank(run, &capacity, run->steps[0].rank);
+}
+
+aorta_status aorta_run_read_file(const char *path, const struct aorta_log *log, struct aorta_run *run) {
+    memset(run, 0, sizeof *run);
+    aorta_status status = read_alone(path, log, run);
+    if (status) aorta_run_free(run);
     return status;
 }
 
@@ -281,7 +310,7 @@ static void choose_what_is_read(struct aorta_run *run, int64_t read_every, const
 static aorta_status read_directory(struct aorta_run *run, int64_t read_every, const struct aorta_log *log) {
     AORTA_TRY(find_files(run));
     choose_what_is_read(run, read_every, log);
-    for (size_t i = 0; i < run->rank_count; i++) AORTA_TRY(read_file(run, run->ranks[i], log));
+    for (size_t i = 0; i < run->rank_count; i++) AORTA_TRY(read_rank(run, run->ranks[i], log));
     if (run->step_count == 0)
         return AORTA_ERROR(AORTA_USAGE, "the files in %s hold no complete iteration", run->directory);
     warn_of_missing_ranks(run, log);
