@@ -218,6 +218,7 @@ static aorta_status put_all(struct writing *w) {
         AORTA_TRY(aorta_merge_sink_flush(w->rank->sink));
     }
     for (size_t i = 0; i < trace->call_count; i++) {
+        if (trace->calls[i].kind == AORTA_CALL_COLLECTIVE) continue; /* a reader finds it again */
         put_call(w, &trace->calls[i]);
         AORTA_TRY(aorta_merge_sink_flush(w->rank->sink));
     }

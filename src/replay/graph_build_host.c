@@ -65,6 +65,7 @@ static const struct {
     [AORTA_REPLAY_MEMORY] = {AORTA_EDGE_CALL_MEMORY, AORTA_EDGE_WAIT_MEMORY},
     [AORTA_REPLAY_FREE] = {AORTA_EDGE_CALL_MEMORY, AORTA_EDGE_WAIT_MEMORY},
     [AORTA_REPLAY_DATA] = {AORTA_EDGE_DATA, AORTA_EDGE_DATA},
+    [AORTA_REPLAY_HOST_COLLECTIVE] = {AORTA_EDGE_COLLECTIVE, AORTA_EDGE_COLLECTIVE},
 };
 
 /* How long after the end of what it waited for the call returned: its lag, as far as that is explained. */
@@ -175,6 +176,7 @@ static bool add_waits(struct host *host, uint32_t call) {
         return is_long && wait_for_last(host, call);
     case AORTA_REPLAY_MEMORY:
     case AORTA_REPLAY_DATA:
+    case AORTA_REPLAY_HOST_COLLECTIVE:
         break;
     }
     return false;

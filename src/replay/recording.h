@@ -8,13 +8,14 @@
 #include "replay/graph.h"
 
 enum aorta_replay_call_kind {
-    AORTA_REPLAY_LAUNCH,      /* of kernels, graphs, fills; and any other call */
-    AORTA_REPLAY_COPY,        /* launches a copy; returns after it, if it ends within the call */
-    AORTA_REPLAY_SYNC_DEVICE, /* waits for all that was launched */
-    AORTA_REPLAY_SYNC,        /* waits for a stream or an event */
-    AORTA_REPLAY_MEMORY,      /* allocates */
-    AORTA_REPLAY_FREE,        /* gives back, for which it may wait for the device */
-    AORTA_REPLAY_DATA,        /* waits for data; other calls may lie within */
+    AORTA_REPLAY_LAUNCH,          /* of kernels, graphs, fills; and any other call */
+    AORTA_REPLAY_COPY,            /* launches a copy; returns after it, if it ends within the call */
+    AORTA_REPLAY_SYNC_DEVICE,     /* waits for all that was launched */
+    AORTA_REPLAY_SYNC,            /* waits for a stream or an event */
+    AORTA_REPLAY_MEMORY,          /* allocates */
+    AORTA_REPLAY_FREE,            /* gives back, for which it may wait for the device */
+    AORTA_REPLAY_DATA,            /* waits for data; other calls may lie within */
+    AORTA_REPLAY_HOST_COLLECTIVE, /* carries out a collective on the host */
 };
 
 struct aorta_replay_call {

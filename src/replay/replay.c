@@ -265,9 +265,9 @@ static bool is_most_of(double own_ns, double other_ns) {
 
 /* Launches that cost nothing also hide what the host does elsewhere: a specific cause comes before them. */
 static double weight_above_launches(const struct aorta_gains *gains, int removal) {
-    static const enum aorta_removal specific[] = {AORTA_WITHOUT_HOST_SYNC, AORTA_WITHOUT_HOST_PAUSE,
-                                                  AORTA_WITHOUT_DATA_WAIT, AORTA_WITHOUT_ALLOCATION,
-                                                  AORTA_WITHOUT_COPY};
+    static const enum aorta_removal specific[] = {AORTA_WITHOUT_HOST_SYNC,  AORTA_WITHOUT_HOST_PAUSE,
+                                                  AORTA_WITHOUT_DATA_WAIT,  AORTA_WITHOUT_HOST_COLLECTIVE,
+                                                  AORTA_WITHOUT_ALLOCATION, AORTA_WITHOUT_COPY};
     const double launches_ns = gains->gain_ns[AORTA_WITHOUT_HOST_LAUNCH], own_ns = gains->gain_ns[removal];
     for (size_t i = 0; i < sizeof specific / sizeof *specific; i++)
         if ((int)specific[i] == removal && is_most_of(own_ns, launches_ns))

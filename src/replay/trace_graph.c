@@ -48,6 +48,8 @@ static enum aorta_replay_call_kind kind_of_call(const struct aorta_trace *trace,
         return strstr(name, "Free") ? AORTA_REPLAY_FREE : AORTA_REPLAY_MEMORY;
     case AORTA_CALL_DATA_WAIT:
         return AORTA_REPLAY_DATA;
+    case AORTA_CALL_COLLECTIVE:
+        return AORTA_REPLAY_HOST_COLLECTIVE;
     default:
         return AORTA_REPLAY_LAUNCH;
     }

@@ -21,7 +21,8 @@ static enum aorta_page_kind kind_of_work(const struct aorta_trace *trace, const 
 }
 
 static enum aorta_page_kind kind_of_call(const struct aorta_trace *trace, const struct aorta_trace_call *call) {
-    if (call->kind == AORTA_CALL_DATA_WAIT || aorta_trace_call_waits(trace, call)) return AORTA_PAGE_WAIT;
+    if (call->kind == AORTA_CALL_DATA_WAIT || call->kind == AORTA_CALL_COLLECTIVE) return AORTA_PAGE_WAIT;
+    if (aorta_trace_call_waits(trace, call)) return AORTA_PAGE_WAIT;
     if (call->kind == AORTA_CALL_OTHER || call->kind == AORTA_CALL_MEMORY) return AORTA_PAGE_OTHER_CALL;
     return AORTA_PAGE_LAUNCH;
 }

@@ -94,6 +94,9 @@ void aorta_trace_link_operations(struct aorta_trace_builder *builder);
 /* A list in one line; NONE: it is empty. (builder_frames.c) */
 uint32_t aorta_trace_list_text(struct aorta_trace_builder *builder, struct aorta_json_value list);
 
+/* builder_host.c: adds calls for collectives on the host, before launches are linked. */
+void aorta_trace_add_host_collectives(struct aorta_trace_builder *builder);
+
 /* builder_waits.c; after the calls are sorted. */
 void aorta_trace_link_waits(struct aorta_trace_builder *builder);
 

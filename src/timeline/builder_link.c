@@ -364,6 +364,7 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     aorta_trace_rows_sort(&builder->pending, sizeof(struct trace_pending), by_start);
     aorta_trace_rows_sort(&builder->annotations, sizeof(struct aorta_trace_annotation), annotation_order);
     aorta_trace_rows_sort(&builder->steps, sizeof(struct aorta_trace_step), step_order);
+    aorta_trace_add_host_collectives(builder);
     link_launches(builder);
     if (builder->failed) return;
     drop_duplicates(builder);

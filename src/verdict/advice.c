@@ -91,6 +91,9 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_PAUSE, ANY, AORTA_OTHERS,
      .text = "see what the host does there: a sleep, files or sockets, garbage collection (gc.freeze, gc.disable and a "
              "collection between steps), a lock, other processes on its cores"},
+    {AORTA_CAUSE_HOST_COLLECTIVE, ANY, AORTA_EITHER,
+     .text = "let the devices sum: backend \"nccl\" (RCCL on ROCm) in place of gloo, one device for each rank; with "
+             "gloo fewer bytes: bf16_compress_hook, no_sync() while gradients accumulate"},
     {AORTA_CAUSE_ALLOCATION, ANY, AORTA_OURS, .text = "take memory once, before the steps"},
     {AORTA_CAUSE_ALLOCATION, ANY, AORTA_OTHERS,
      .text = "keep device memory: no torch.cuda.empty_cache in the step, "

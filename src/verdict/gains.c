@@ -76,6 +76,53 @@ static const char *name_of_point(const struct gains *gains, uint32_t point, char
     return aorta_collective_name(gains->analysis->shared_collectives[row].kind);
 }
 
+/* How long collectives ran on the hosts in the steps that count, and how much of that no compute ran beside them; means
+ * of the ranks; and a name that the recording has for one. */
+static aorta_status sum_host_collectives(const struct aorta_trace_analysis *analysis, double *ran_ms,
+                                         double *exposed_ms, const char **name) {
+    aorta_status status = NULL;
+    *ran_ms = *exposed_ms = 0;
+    for (size_t i = 0; !status && i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        struct aorta_intervals ran = {0}, compute = {0}, alone = {0};
+        for (size_t j = 0; !status && j < rank->trace->call_count; j++) {
+            const struct aorta_trace_call *call = &rank->trace->calls[j];
+            if (call->kind != AORTA_CALL_COLLECTIVE) continue;
+            if (!strchr(*name, ':')) *name = aorta_trace_text(rank->trace, call->name); /* "gloo:all_reduce", if any */
+            status = aorta_intervals_add(&ran, call->start_ns, call->end_ns);
+        }
+        for (size_t j = 0; !status && j < rank->work_count; j++)
+            if (rank->work[j].kind == AORTA_TRACE_KERNEL)
+                status = aorta_intervals_add(&compute, rank->work[j].start_ns, rank->work[j].end_ns);
+        aorta_intervals_normalise(&ran);
+        aorta_intervals_normalise(&compute);
+        if (!status) status = aorta_intervals_subtract(&ran, &compute, &alone);
+        for (size_t j = 0; !status && j < rank->window_count; j++) {
+            const struct aorta_trace_window *window = &rank->windows[j];
+            const double share = 1e6 * (double)rank->steps * (double)analysis->rank_count;
+            if (!aorta_trace_window_counts(analysis, window)) continue;
+            *ran_ms += (double)aorta_intervals_within(&ran, window->start_ns, window->end_ns) / share;
+            *exposed_ms += (double)aorta_intervals_within(&alone, window->start_ns, window->end_ns) / share;
+        }
+        aorta_intervals_free(&ran);
+        aorta_intervals_free(&compute);
+        aorta_intervals_free(&alone);
+    }
+    return status;
+}
+
+static void say_host_collectives(const struct gains *gains, struct aorta_text *text) {
+    double ran_ms, exposed_ms;
+    const char *name = "", *each = gains->verdict->whole ? "" : " a step";
+    aorta_status status = sum_host_collectives(gains->analysis, &ran_ms, &exposed_ms, &name);
+    text->failed |= status != NULL;
+    aorta_status_free(status);
+    if (status) return;
+    aorta_text_printf(text,
+                      "%s: copies to the host, sums there, copies back; ran %s ms%s, %s ms with no compute beside",
+                      name, aorta_brief(ran_ms).text, each, aorta_brief(exposed_ms).text);
+}
+
 /* Whether what the host launches there in most steps is a copy to the device. */
 static bool brings_input(const struct gains *gains, const struct aorta_origin *origin, const char *where) {
     return !gains->verdict->whole && strncmp(where, "Memcpy", 6) == 0 &&
@@ -95,6 +142,7 @@ static void say_origin(const struct gains *gains, struct aorta_finding *finding,
         aorta_text_printf(text, "the host recorded nothing for up to %s ms, before %s%s", largest.text, where,
                           input ? " in most steps: it may make the batch there" : "");
     }
+    if (cause == AORTA_CAUSE_HOST_COLLECTIVE) say_host_collectives(gains, text);
     if (cause == AORTA_CAUSE_HOST_SYNC && gains->analysis->measured)
         aorta_text_printf(text, "the host waits for the device before %s, and what follows is launched late", where);
     else if (cause == AORTA_CAUSE_ALLOCATION)

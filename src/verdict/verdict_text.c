@@ -35,6 +35,12 @@ static void without_recording(const struct aorta_verdict_replay *replay, struct 
                       aorta_brief(replay->unrecorded_range_ms[1]).text);
 }
 
+static bool has_host_collectives(const struct aorta_verdict *verdict) {
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].cause == AORTA_CAUSE_HOST_COLLECTIVE) return true;
+    return false;
+}
+
 static void figures(const struct aorta_verdict *verdict, struct aorta_text *out) {
     const struct aorta_counted ranks = aorta_counted((long long)verdict->rank_count, "rank");
     const int step_digits = digits(verdict->step_ms_p50), comm_digits = digits(verdict->comm_ms);
@@ -52,7 +58,7 @@ static void figures(const struct aorta_verdict *verdict, struct aorta_text *out)
                           verdict->step_ms_mean - verdict->idle_ms,
                           aorta_counted((long long)verdict->iterations, "iteration").text, ranks.text, verdict->warmup);
     if (isnan(verdict->overlap_ratio))
-        aorta_text_puts(out, "no collectives");
+        aorta_text_puts(out, has_host_collectives(verdict) ? "collectives on the host" : "no collectives");
     else
         aorta_text_printf(out, "%s%.1f%% of %.*f ms communication hidden, %.*f ms exposed",
                           verdict->coarse || verdict->gaps ? "at most " : "", 100 * verdict->overlap_ratio, comm_digits,

@@ -268,6 +268,93 @@ static void a_pause_before_the_batch_is_copied_is_of_the_input(void **state) {
     end(&run);
 }
 
+/* One thread launches 5 ms of kernels and the copies of two buckets to the host; threads of gloo sum and copy back,
+ * which the first one waits for before it launches the optimizer. 45 ms a step.
+ *
+ *   thread 1   |kernels, copies to host|............ waits ............|optimizer|
+ *   thread 2    |sync|==== sums ====|copy back|
+ *   thread 3    |sync|============== sums =================|copy back|
+ */
+static void data_parallel_over_gloo(struct sample_kineto *sample, bool ranges) {
+    enum { BUCKETS = 2 };
+    char args[96];
+    int correlation = 5000;
+    for (int step = 0; step < 6; step++) {
+        const double at_us = 1000 + 45000 * step;
+        for (int i = 0; i < 5; i++)
+            sample_kineto_kernel(sample, step_kernels[i], 7, at_us + 6 * i, at_us + 10 + 1000 * i, 990, "");
+        for (int i = 0; i < BUCKETS; i++) {
+            const int thread = 2 + i;
+            const double back_us = at_us + 20000 * (i + 1), bytes = 4e6 * (i + 1);
+            for (int to = 0; to < 2; to++, correlation++) {
+                snprintf(args, sizeof args, "\"correlation\": %d", correlation);
+                sample_kineto_event(sample, "cuda_runtime", "cudaMemcpyAsync", to ? thread : 1,
+                                    to ? back_us : at_us + 40 + 5 * i, 4, args);
+                snprintf(args, sizeof args, "\"device\": 0, \"stream\": %d, \"bytes\": %.0f, \"correlation\": %d",
+                         40 + i, bytes, correlation);
+                sample_kineto_event(sample, "gpu_memcpy",
+                                    to ? "Memcpy HtoD (Pinned -> Device)" : "Memcpy DtoH (Device -> Pinned)", 40 + i,
+                                    to ? back_us + 10 : at_us + 5010 + 300 * i, 200, args);
+            }
+            sample_kineto_event(sample, "cuda_runtime", "cudaStreamSynchronize", thread, at_us + 50, 5500, "");
+            if (ranges)
+                sample_kineto_event(sample, "user_annotation", "gloo:all_reduce", thread, at_us + 45,
+                                    back_us + 10 - at_us - 45, "");
+        }
+        sample_kineto_kernel(sample, step_kernels[KERNELS - 1], 7, at_us + 40300, at_us + 40310, 1000, "");
+    }
+}
+
+static void collectives_on_the_host_are_named(void **state) {
+    (void)state;
+    for (int ranges = 0; ranges < 2; ranges++) {
+        struct run run = {0};
+        struct sample_kineto sample;
+        struct aorta_text text = {0};
+        sample_kineto_begin(&sample, 0, 1);
+        data_parallel_over_gloo(&sample, ranges);
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run, NULL);
+        const struct aorta_finding *first = &run.verdict.findings[0];
+        assert_int_equal(first->cause, AORTA_CAUSE_HOST_COLLECTIVE);
+        assert_float_equal(first->gain_ms, 34, 1);
+        assert_non_null(strstr(first->evidence, ranges ? "gloo:all_reduce" : "collective on the host"));
+        assert_non_null(strstr(first->advice, "nccl"));
+        print(&run, &text);
+        assert_null(strstr(text.data, "no collectives"));
+        aorta_text_free(&text);
+        end(&run);
+    }
+}
+
+/* Threads that copy batches to the device bring what never came to the host. */
+static void threads_that_copy_batches_are_no_collectives(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct sample_kineto sample;
+    char args[96];
+    sample_kineto_begin(&sample, 0, 1);
+    for (int step = 0; step < 6; step++) {
+        const double at_us = 1000 + 9000 * step;
+        for (int i = 0; i < KERNELS; i++)
+            sample_kineto_kernel(&sample, step_kernels[i], 7, at_us + 6 * i, at_us + 10 + 1000 * i, 990, "");
+        for (int to = 0; to < 2; to++) {
+            snprintf(args, sizeof args, "\"correlation\": %d", 5000 + 2 * step + to);
+            sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", to ? 2 : 1, at_us + 100, 4, args);
+            snprintf(args, sizeof args, "\"device\": 0, \"stream\": %d, \"bytes\": %d, \"correlation\": %d", 40 + to,
+                     to ? 4000000 : 5000, 5000 + 2 * step + to);
+            sample_kineto_event(&sample, "gpu_memcpy",
+                                to ? "Memcpy HtoD (Pinned -> Device)" : "Memcpy DtoH (Device -> Pinned)", 40 + to,
+                                at_us + 7000, 100, args);
+        }
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    for (size_t i = 0; i < run.list.items[0]->call_count; i++)
+        assert_true(run.list.items[0]->calls[i].kind != AORTA_CALL_COLLECTIVE);
+    end(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(compilation_is_no_pause_of_the_host),
@@ -278,6 +365,8 @@ int main(void) {
         cmocka_unit_test(late_starts_in_each_step_are_no_first_use),
         cmocka_unit_test(who_captures_graphs_is_not_asked_to),
         cmocka_unit_test(a_pause_before_the_batch_is_copied_is_of_the_input),
+        cmocka_unit_test(collectives_on_the_host_are_named),
+        cmocka_unit_test(threads_that_copy_batches_are_no_collectives),
         cmocka_unit_test(autotuning_is_no_step),
         cmocka_unit_test(equal_kernels_in_a_step_are_no_steps),
     };
