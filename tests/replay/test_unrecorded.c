@@ -24,6 +24,7 @@ struct program {
     double pace;
     bool by_engine;   /* every second step's half runs on a thread of autograd's, which the first one waits for */
     int64_t batch_ns; /* a data loader's processes bring a batch each; 0: none */
+    bool calls_only;  /* `aorta trace run` records; every second step is `pace` times as long, recorded or not */
 };
 
 struct made {
@@ -32,6 +33,7 @@ struct made {
     uint64_t correlation;
     uint32_t threads[2];
     int thread;
+    bool slow;                    /* a step of calls_only */
     double now_ns, unrecorded_ns; /* the host's time as recorded, and without */
     double device_ns;
     struct aorta_trace_list list;
@@ -45,8 +47,10 @@ static uint32_t text(const struct made *made, const char *string) {
 }
 
 static void own(struct made *made, int64_t ns) {
-    made->now_ns += made->program->pace * (double)ns;
-    made->unrecorded_ns += (double)ns;
+    const bool calls = made->program->calls_only;
+    const double recorded_ns = (calls && !made->slow ? 1 : made->program->pace) * (double)ns;
+    made->now_ns += recorded_ns;
+    made->unrecorded_ns += calls ? recorded_ns : (double)ns;
 }
 
 static void cost(struct made *made, int64_t ns) {
@@ -120,7 +124,8 @@ static void load(struct made *made, double last_ns) {
 
 static void record(struct made *made, const struct program *program) {
     *made = (struct made){.program = program, .now_ns = 1e6};
-    check_ok(aorta_trace_builder_create(AORTA_TRACE_KINETO, "made", NULL, &made->builder));
+    const enum aorta_trace_format format = program->calls_only ? AORTA_TRACE_SPOOL : AORTA_TRACE_KINETO;
+    check_ok(aorta_trace_builder_create(format, "made", NULL, &made->builder));
     aorta_trace_builder_head(made->builder)->rank = 0;
     for (int i = 0; i < 2; i++) made->threads[i] = aorta_trace_builder_thread(made->builder, 1, 100 + i);
     double batch_ns = made->now_ns;
@@ -128,12 +133,13 @@ static void record(struct made *made, const struct program *program) {
         char name[32];
         snprintf(name, sizeof name, "ProfilerStep#%d", step);
         const double start_ns = made->now_ns;
+        made->slow = step % 2;
         if (program->batch_ns) load(made, batch_ns);
         batch_ns = made->now_ns;
         for (int unit = 0; unit < UNITS; unit++) {
             made->thread = program->by_engine && unit >= UNITS / 2;
             own(made, program->own_ns);
-            pass_through(made);
+            if (!program->calls_only) pass_through(made);
             launch(made);
         }
         made->thread = 0;
@@ -199,6 +205,19 @@ static void a_host_bound_step_is_found(void **state) {
         assert_true(made.unrecorded.range_ns[1] > made.unrecorded_ns / STEPS);
         end(&made);
     }
+}
+
+/* What steps of calls differ by is the program's and the machine's: only the calls' cost goes. */
+static void steps_of_calls_stay_apart(void **state) {
+    (void)state;
+    const struct program program = {
+        .own_ns = 16900, .kernel_ns = 2000, .cupti_ns = 2800, .pace = 1.6, .calls_only = true};
+    struct made made;
+    record(&made, &program);
+    assert_true(made.unrecorded.known);
+    expect_near(made.unrecorded.recorded_ns, (made.now_ns - 1e6) / STEPS, 0.05);
+    expect_near(made.unrecorded.step_ns / made.unrecorded.recorded_ns, made.unrecorded_ns / (made.now_ns - 1e6), 0.05);
+    end(&made);
 }
 
 /* The device is the limit, recorded or not. */
@@ -318,6 +337,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(costs_are_found),
         cmocka_unit_test(a_host_bound_step_is_found),
+        cmocka_unit_test(steps_of_calls_stay_apart),
         cmocka_unit_test(a_device_bound_step_stays),
         cmocka_unit_test(the_limit_changes),
         cmocka_unit_test(what_costs_nothing_stays),
