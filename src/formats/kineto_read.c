@@ -48,6 +48,12 @@ static const struct aorta_key_row argument_rows[] = {
     {"simulated", ARGUMENT_SIMULATED},
     {"wait_on_stream", ARGUMENT_WAIT_STREAM},
     {"wait_on_cuda_event_record_corr_id", ARGUMENT_WAIT_RECORD},
+    {"correlation_id", ARGUMENT_CORRELATION}, /* these of XLA's profiler */
+    {"cuda_graph_node_id", ARGUMENT_GRAPH_NODE},
+    {"kernel_details", ARGUMENT_DETAILS},
+    {"memcpy_details", ARGUMENT_DETAILS},
+    {"memset_details", ARGUMENT_DETAILS},
+    {"step_num", ARGUMENT_STEP},
 };
 
 enum category {
@@ -122,6 +128,7 @@ aorta_status aorta_trace_kineto_create(struct aorta_json_stream *stream, struct 
 void aorta_trace_kineto_destroy(struct trace_kineto *kineto) {
     if (!kineto) return;
     aorta_text_free(&kineto->scratch);
+    aorta_trace_kineto_xla_free(kineto->xla);
     free(kineto);
 }
 
@@ -384,19 +391,22 @@ static bool is_letter(struct aorta_json_value value, char letter) {
     return value.length == 3 && value.text[0] == '"' && value.text[1] == letter;
 }
 
-/* Names of threads. */
+/* Names of threads, and of XLA's processes. */
 static aorta_status read_metadata(struct trace_kineto *kineto, struct kineto_event *event) {
     struct aorta_json_value name = event->field[FIELD_NAME], args = event->field[FIELD_ARGS];
-    if (name.length != 13 || memcmp(name.text, "\"thread_name\"", 13) != 0) return NULL;
+    const bool of_thread = is_named(name, "thread_name"), of_process = is_named(name, "process_name");
+    if (!of_thread && !of_process) return NULL;
     const char *where;
     if (args.length && !collect(&kineto->arguments, args, event->argument, &where))
         return malformed(kineto, args, where, event->offset);
-    uint32_t text = aorta_trace_kineto_text(kineto, event->argument[ARGUMENT_NAME]);
+    const struct aorta_json_value called = event->argument[ARGUMENT_NAME];
     int64_t process = get_id(event->field[FIELD_PROCESS]), thread = get_id(event->field[FIELD_THREAD]);
+    if (of_process) return aorta_trace_kineto_xla_process(kineto, process, called);
+    uint32_t text = aorta_trace_kineto_text(kineto, called);
     if (text != AORTA_TRACE_NONE && process >= 0 && thread >= 0)
         aorta_trace_builder_thread_name(kineto->builder, aorta_trace_builder_thread(kineto->builder, process, thread),
                                         text);
-    return NULL;
+    return aorta_trace_kineto_xla_thread(kineto, process, thread, called);
 }
 
 /* Operations come by the ten thousand; views launch nothing and are not counted. */
@@ -437,6 +447,16 @@ static aorta_status take_arguments(struct trace_kineto *kineto, struct kineto_ev
     return malformed(kineto, args, where, event->offset + (args.text - event->text));
 }
 
+static aorta_status add_xla_event(struct trace_kineto *kineto, struct kineto_event *event) {
+    if (!aorta_json_is_string(event->field[FIELD_NAME]) || !get_times(event)) {
+        bad_event(kineto, CATEGORY_KERNEL, event->offset);
+        return NULL;
+    }
+    AORTA_TRY(take_arguments(kineto, event));
+    aorta_trace_kineto_xla_event(kineto, event);
+    return NULL;
+}
+
 /* With the fields of the event filled. */
 static aorta_status add_event(struct trace_kineto *kineto, struct kineto_event *event) {
     if (!is_letter(event->field[FIELD_PHASE], 'X')) {
@@ -446,7 +466,8 @@ static aorta_status add_event(struct trace_kineto *kineto, struct kineto_event *
         return read_metadata(kineto, event);
     }
     const enum category category = get_category(kineto, event);
-    if (category == CATEGORY_IGNORED) return NULL;
+    if (category == CATEGORY_IGNORED)
+        return kineto->xla && !event->field[FIELD_CATEGORY].length ? add_xla_event(kineto, event) : NULL;
     const struct aorta_json_value name = event->field[FIELD_NAME];
     if (!aorta_json_is_string(name) || !get_times(event)) {
         bad_event(kineto, category, event->offset);

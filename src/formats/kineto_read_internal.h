@@ -53,6 +53,8 @@ enum kineto_argument {
     ARGUMENT_SIMULATED,
     ARGUMENT_WAIT_STREAM,
     ARGUMENT_WAIT_RECORD,
+    ARGUMENT_DETAILS, /* XLA: of a kernel or copy, in words */
+    ARGUMENT_STEP,
     ARGUMENT_COUNT
 };
 
@@ -70,7 +72,8 @@ struct trace_kineto {
     struct aorta_trace_builder *builder;
     struct aorta_text scratch; /* texts with escapes, until the next event */
     struct aorta_keys fields, arguments, categories, members;
-    bool modules; /* are read */
+    bool modules;           /* are read */
+    struct kineto_xla *xla; /* NULL: no process of XLA's profiler was named */
 };
 
 /* kineto_facts.c: what arguments say. NONE or -1 where they say nothing; what cannot be understood is counted. */
@@ -79,5 +82,13 @@ int64_t aorta_trace_kineto_int(struct trace_kineto *kineto, struct aorta_json_va
 bool aorta_trace_kineto_extents(struct aorta_json_value list, int64_t extents[3]); /* [12, 4, 1]; false: it is none */
 bool aorta_trace_kineto_collective_facts(struct trace_kineto *kineto, const struct kineto_event *event,
                                          struct aorta_trace_collective *collective);
+
+/* kineto_read_xla.c: names of processes and threads, and events without a category where kineto->xla. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_trace_kineto_xla_process(struct trace_kineto *kineto, int64_t process,
+                                                           struct aorta_json_value name);
+AORTA_MUST_USE aorta_status aorta_trace_kineto_xla_thread(struct trace_kineto *kineto, int64_t process, int64_t thread,
+                                                          struct aorta_json_value name);
+void aorta_trace_kineto_xla_event(struct trace_kineto *kineto, const struct kineto_event *event);
+void aorta_trace_kineto_xla_free(struct kineto_xla *xla); /* NULL is fine */
 
 #endif

@@ -59,6 +59,43 @@ static const struct aorta_trace_reader *reader_of(const char *bytes, size_t leng
     return NULL;
 }
 
+/* What is known and not read: by the bytes at a place of the file, or by its name. */
+static const struct unread {
+    const char *suffix; /* NULL: by the bytes */
+    size_t at, length;
+    const char *bytes, *is, *instead;
+} unread[] = {
+    {".xplane.pb", 0, 0, "", "XLA's xplane", "name the .trace.json.gz that JAX's profiler writes beside it"},
+    {".nsys-rep", 0, 0, "", "a report of Nsight Systems",
+     "record with `aorta trace run -- COMMAND`, or with PyTorch's profiler"},
+    {".qdrep", 0, 0, "", "a report of Nsight Systems",
+     "record with `aorta trace run -- COMMAND`, or with PyTorch's profiler"},
+    {".ncu-rep", 0, 0, "", "a report of Nsight Compute, which holds no timeline",
+     "record with `aorta trace run -- COMMAND`"},
+    {".pftrace", 0, 0, "", "Perfetto's binary trace", "let rocprofv3 write `--output-format rocpd` or json"},
+    {NULL, 0, 4, "PK\3\4", "a zip archive", "unpack it: unzip FILE"},
+    {NULL, 0, 4, "\x28\xb5\x2f\xfd", "packed with zstd", "unpack it: zstd -d FILE"},
+    {NULL, 0, 6,
+     "\xfd"
+     "7zXZ\0",
+     "packed with xz", "unpack it: xz -d FILE"},
+    {NULL, 0, 3, "BZh", "packed with bzip2", "unpack it: bzip2 -d FILE"},
+    {NULL, 257, 5, "ustar", "a tar archive", "unpack it, and name the folder: tar xf FILE"},
+};
+
+static const struct unread *find_unread(const char *path, const struct head *head) {
+    const size_t length = strlen(path);
+    for (size_t i = 0; i < sizeof unread / sizeof *unread; i++) {
+        const struct unread *row = &unread[i];
+        const size_t suffix = row->suffix ? strlen(row->suffix) : 0;
+        if (row->suffix
+                ? length >= suffix && !strcasecmp(path + length - suffix, row->suffix)
+                : head->length >= row->at + row->length && !memcmp(head->bytes + row->at, row->bytes, row->length))
+            return row;
+    }
+    return NULL;
+}
+
 static aorta_status open_other(const char *path, const struct aorta_trace_options *options,
                                struct aorta_trace_list *list) {
     struct head head;
@@ -66,6 +103,8 @@ static aorta_status open_other(const char *path, const struct aorta_trace_option
     const struct aorta_trace_reader *reader = reader_of(head.bytes, head.length);
     if (reader) return reader->read(path, options, list);
     if (!head.length) return AORTA_ERROR(AORTA_FORMAT, "%s is empty", path);
+    const struct unread *row = find_unread(path, &head);
+    if (row) return AORTA_ERROR(AORTA_FORMAT, "%s is %s, which is not read; %s", path, row->is, row->instead);
     return AORTA_ERROR(AORTA_FORMAT, "%s is no trace; what can be read: %s", path, aorta_trace_formats);
 }
 

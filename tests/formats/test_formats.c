@@ -112,6 +112,38 @@ static int64_t work_both_ways(const char *name, const char *bytes, size_t length
     return work;
 }
 
+/* What it is and what to do instead, said by content or by name; packed files say what is in them. */
+static void what_is_not_read_is_named(void **state) {
+    (void)state;
+    static char tar[512];
+    memcpy(tar + 257, "ustar", 5);
+    const struct {
+        const char *name, *bytes;
+        size_t length;
+        const char *says;
+    } files[] = {
+        {"vm.xplane.pb", "\n\4x", 3, "is XLA's xplane, which is not read; name the .trace.json.gz"},
+        {"run.nsys-rep", "NVDA", 4, "is a report of Nsight Systems, which is not read; record with"},
+        {"run.pftrace", "\n\1", 2, "is Perfetto's binary trace, which is not read; let rocprofv3 write"},
+        {"a.json", "PK\3\4 …", 8, "is a zip archive, which is not read; unpack it"},
+        {"a.json", "\x28\xb5\x2f\xfd 1", 6, "is packed with zstd, which is not read; unpack it: zstd -d FILE"},
+        {"a.json", "BZh91", 5, "is packed with bzip2"},
+        {"a.tar", tar, sizeof tar, "is a tar archive, which is not read; unpack it, and name the folder"},
+        {"a.json", "neither", 7, "is no trace; what can be read"},
+    };
+    for (size_t i = 0; i < 2 * sizeof files / sizeof *files; i++) {
+        const bool packed = i % 2;
+        char path[512];
+        struct aorta_trace_list list = {0};
+        if (packed && strstr(files[i / 2].says, "Nsight")) continue; /* its name has to end so */
+        if (packed && (strstr(files[i / 2].says, "xplane") || strstr(files[i / 2].says, "Perfetto"))) continue;
+        put(files[i / 2].name, files[i / 2].bytes, files[i / 2].length, packed);
+        snprintf(path, sizeof path, "%s/%s%s", folder, files[i / 2].name, packed ? ".gz" : "");
+        check_fails(aorta_trace_open(path, NULL, &list), AORTA_FORMAT, files[i / 2].says);
+        take_away(files[i / 2].name, packed);
+    }
+}
+
 static void each_row_opens_by_name_and_in_its_folder(void **state) {
     (void)state;
     assert_int_equal(ROWS, sizeof samples / sizeof samples[0]);
@@ -203,6 +235,7 @@ static void a_set_of_tables_is_one_trace(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_row_opens_by_name_and_in_its_folder),
+        cmocka_unit_test(what_is_not_read_is_named),
         cmocka_unit_test(a_key_stands_anywhere),
         cmocka_unit_test(white_space_before_an_array_of_events),
         cmocka_unit_test(what_is_no_trace_is_passed_over),
