@@ -96,7 +96,7 @@ export function tracePage(data) {
 
 // ---- several recordings ----
 
-const SECTIONS = { timeline: "Timeline", kernels: "Kernels and copies", gemms: "Matrix products by shape", collectives: "Collectives" };
+const SECTIONS = { timeline: "Timeline", categories: "Work by what it does", operations: "Operations of the framework", kernels: "Kernels and copies", gemms: "Matrix products by shape", collectives: "Collectives" };
 // Of a row's test: more than chance, or not known to be.
 const beyond = (value) => value.p === null || value.p < 0.05;
 const chance = (value) => (value.p === null ? value.p_reason ?? "not known" : `p = ${brief(value.p)}${beyond(value) ? "" : ": within the noise"}`);
@@ -154,7 +154,7 @@ export function traceComparisonPage(data) {
         stack(`Devices: work and idle time, ms per ${results.per}`, recordings.map((one, i) => ({ name: labels[i], parts: part(one, i, {
           compute: (all) => sum(all, "compute_ms") - sum(all, "overlap_ms"), "hidden communication": (all) => sum(all, "overlap_ms"), "exposed communication": (all) => sum(all, "exposed_comm_ms"),
           "exposed copies": (all) => sum(all, "exposed_copy_ms"), idle: (all) => sum(all, "idle_ms") }) })), "ms")),
-      ...["kernels", "gemms", "collectives"].map((key) => section(key, SECTIONS[key], changeChart(key, results[key], labels, results.per), comparedTable(key, results[key], labels))),
+      ...["categories", "operations", "kernels", "gemms", "collectives"].map((key) => section(key, SECTIONS[key], changeChart(key, results[key], labels, results.per), comparedTable(key, results[key], labels))),
       section("verdict", "Verdict of each", ...recordings.flatMap((one, i) => [element("h3", {}, labels[i]), one.headline ? element("p", { class: "headline" }, one.headline) : null,
         one.results.verdict ? losses(one.results.verdict, `loss-${i}-`) : null])),
       section("timeline", "Streams and hosts over time", ...recordings.flatMap((one, i) => [element("h3", {}, labels[i]), data.timelines[i].lanes.length ? timeline(data.timelines[i]) : note("No device work.")])),

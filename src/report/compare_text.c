@@ -14,6 +14,8 @@ enum { MOST_ROWS = 12, NAME_WIDTH = 46, NAME_SIZE = 512 };
 
 static const char *const titles[AORTA_SECTION_COUNT] = {
     [AORTA_SECTION_TIMELINE] = "timeline",
+    [AORTA_SECTION_CATEGORY] = "by what the work does, largest change first",
+    [AORTA_SECTION_OPERATION] = "by operation of the framework, largest change first",
     [AORTA_SECTION_KERNEL] = "kernels and copies, largest change first",
     [AORTA_SECTION_GEMM] = "matrix products by shape, largest change first",
     [AORTA_SECTION_COLLECTIVE] = "collectives, largest change first",
@@ -106,6 +108,25 @@ static void put_largest(const struct aorta_trace_comparison *c, size_t input, st
     aorta_difference_text(&difference, base, test, out);
 }
 
+/* The category of work whose time changed most; nothing below a hundredth of the step. Shares are of all changes by
+ * size, as they may cancel each other. */
+static void put_category(const struct aorta_trace_comparison *c, size_t input, struct aorta_text *out) {
+    static const double least = 0.01;
+    const struct aorta_trace_compare_row *most = NULL;
+    double all_ms = 0, most_ms = 0;
+    for (size_t i = 0; i < c->row_count; i++) {
+        if (c->rows[i].section != AORTA_SECTION_CATEGORY) continue;
+        const double change_ms = fabs(c->rows[i].values[input].change_ms);
+        all_ms += change_ms;
+        if (!(change_ms > most_ms)) continue;
+        most_ms = change_ms;
+        most = &c->rows[i];
+    }
+    if (!most || !(most_ms > least * c->rows[0].values[0].ms)) return;
+    aorta_text_printf(out, "Of the work %s changed most: %.2f → %.2f ms, %.0f%% of all changes.\n", most->name,
+                      most->values[0].ms, most->values[input].ms, 100 * most_ms / all_ms);
+}
+
 /* What is known of chance, for the step of each test. */
 static void put_chance(const struct aorta_trace_comparison *c, size_t input, struct aorta_text *out) {
     if (!c->stepped || !c->row_count) return;
@@ -132,6 +153,7 @@ void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, const s
         aorta_differences_text(&differences[i], out);
         put_largest(c, i, out);
         aorta_text_puts(out, "\n");
+        put_category(c, i, out);
         put_chance(c, i, out);
     }
     aorta_text_printf(out, "ms per %s and rank", c->stepped ? "step" : "recording");

@@ -5,6 +5,7 @@
 #include "base/table.h"
 #include "timeline/nest.h"
 #include "timeline/phases.h"
+#include "timeline/work_names.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,7 @@ struct making {
     const struct aorta_nest_range *nest; /* of functions, or of ranges where no operation is recorded */
     size_t nest_count;
     struct aorta_phases phases;
+    struct aorta_work_names names;
     struct aorta_forwards forwards;
     bool any; /* something has a name */
 };
@@ -152,22 +154,10 @@ static bool count_nested(struct making *making, size_t piece) {
 
 /* ---- what the work itself says ---- */
 
-static const char *category_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
-    if (work->kind == AORTA_TRACE_COPY) return "copy";
-    if (work->kind == AORTA_TRACE_FILL) return "fill";
-    if (aorta_trace_is_collective(work)) return "collective";
-    enum aorta_category category = aorta_kernel_category(aorta_trace_text(trace, work->name));
-    if (work->shape == AORTA_TRACE_NONE) return aorta_category_name(category);
-    const enum aorta_work_class class = trace->shapes[work->shape].amount.class;
-    if (category == AORTA_CATEGORY_OTHER || (category == AORTA_CATEGORY_GEMM && class == AORTA_WORK_CONVOLUTION))
-        category = aorta_category_of_class(class);
-    return aorta_category_name(category);
-}
-
 static bool count_work(struct making *making, size_t piece) {
     const struct aorta_trace_work *work = &making->rank->work[piece];
     const char *name = aorta_trace_text(making->trace, work->name);
-    if (making->breakdown->by == AORTA_BY_CATEGORY) name = category_of(making->trace, work);
+    if (making->breakdown->by == AORTA_BY_CATEGORY) name = aorta_work_category(&making->names, work);
     if (making->breakdown->by == AORTA_BY_PHASE) name = aorta_phase_of(&making->phases, work);
     return count(making, piece, (struct key){name, AORTA_TRACE_NONE}, true, false);
 }
@@ -215,6 +205,7 @@ static bool prepare(struct making *making) {
     }
     making->seen = calloc(trace->operation_count + making->nest_count + 1, sizeof *making->seen);
     return making->seen && (!functions || aorta_forwards_make(trace, &making->forwards)) &&
+           (by != AORTA_BY_CATEGORY || aorta_work_names_make(trace, &making->names)) &&
            (by != AORTA_BY_PHASE || aorta_phases_make(making->rank, &making->phases));
 }
 
@@ -241,6 +232,7 @@ aorta_status aorta_breakdown_make(const struct aorta_trace_rank *rank, enum aort
     free(making.seen);
     free((void *)making.nest);
     aorta_phases_free(&making.phases);
+    aorta_work_names_free(&making.names);
     aorta_forwards_free(&making.forwards);
     if (made) return NULL;
     aorta_breakdown_free(breakdown);

@@ -7,10 +7,9 @@
 #include <string.h>
 
 static const char *const section_names[AORTA_SECTION_COUNT] = {
-    [AORTA_SECTION_TIMELINE] = "timeline",
-    [AORTA_SECTION_KERNEL] = "kernels",
-    [AORTA_SECTION_GEMM] = "gemms",
-    [AORTA_SECTION_COLLECTIVE] = "collectives",
+    [AORTA_SECTION_TIMELINE] = "timeline",    [AORTA_SECTION_CATEGORY] = "categories",
+    [AORTA_SECTION_OPERATION] = "operations", [AORTA_SECTION_KERNEL] = "kernels",
+    [AORTA_SECTION_GEMM] = "gemms",           [AORTA_SECTION_COLLECTIVE] = "collectives",
 };
 
 const char *aorta_trace_section_name(enum aorta_trace_section section) {

@@ -18,12 +18,14 @@ struct aorta_trace_compare_input {
 
 enum aorta_trace_section {
     AORTA_SECTION_TIMELINE,   /* the step, its classes, its idle time by cause */
+    AORTA_SECTION_CATEGORY,   /* of the work, whichever kernels did it (work_names.h) */
+    AORTA_SECTION_OPERATION,  /* of the framework, one name for what does the same (work_names.h) */
     AORTA_SECTION_KERNEL,     /* kernels, copies and fills, by name */
     AORTA_SECTION_GEMM,       /* matrix products by their shape, whichever kernel made them */
     AORTA_SECTION_COLLECTIVE, /* by kind and size of the group; and the part of each kind that nothing hid */
     AORTA_SECTION_COUNT
 };
-const char *aorta_trace_section_name(enum aorta_trace_section section); /* "timeline", "kernels", … */
+const char *aorta_trace_section_name(enum aorta_trace_section section); /* "timeline", "categories", … */
 
 struct aorta_trace_compared {
     bool there;                       /* it occurs in this recording */

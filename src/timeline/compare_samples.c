@@ -3,6 +3,7 @@
 #include "base/array.h"
 #include "base/hash.h"
 #include "base/sort.h"
+#include "timeline/work_names.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,6 +66,7 @@ struct collecting {
     /* of the trace at hand: the row + 1 of each text as a kernel's name, and of each shape */
     uint32_t *kernel_rows, *gemm_rows;
     bool *gemms; /* texts that name matrix products */
+    struct aorta_work_names names;
 };
 
 static aorta_status add(struct collecting *c, size_t row, size_t step, int64_t ns, bool counted) {
@@ -155,6 +157,9 @@ static aorta_status add_gemm(struct collecting *c, const struct aorta_trace *tra
 static aorta_status add_work(struct collecting *c, const struct aorta_trace *trace, const struct aorta_trace_work *work,
                              const struct aorta_range *range, size_t step, bool counted) {
     int64_t ns = range->end_ns - range->start_ns;
+    const char *operation = aorta_work_operation(&c->names, work);
+    AORTA_TRY(add_named(c, AORTA_SECTION_CATEGORY, aorta_work_category(&c->names, work), step, ns, counted));
+    if (operation) AORTA_TRY(add_named(c, AORTA_SECTION_OPERATION, operation, step, ns, counted));
     uint32_t *known = &c->kernel_rows[work->name];
     if (!*known) {
         const char *text = aorta_trace_text(trace, work->name);
@@ -226,7 +231,9 @@ static aorta_status collect(struct collecting *c) {
         c->kernel_rows = calloc(texts + 1, sizeof *c->kernel_rows);
         c->gemm_rows = calloc(rank->trace->shape_count + 1, sizeof *c->gemm_rows);
         c->gemms = calloc(texts + 1, sizeof *c->gemms);
-        aorta_status status = c->kernel_rows && c->gemm_rows && c->gemms ? add_rank(c, rank) : no_memory();
+        const bool made = aorta_work_names_make(rank->trace, &c->names);
+        aorta_status status = made && c->kernel_rows && c->gemm_rows && c->gemms ? add_rank(c, rank) : no_memory();
+        aorta_work_names_free(&c->names);
         free(c->kernel_rows);
         free(c->gemm_rows);
         free(c->gemms);

@@ -311,15 +311,56 @@ static void text_and_json(void **state) {
     end_comparison(&c);
 }
 
+/* Kernels of two vendors, and products in two forms: what they do is the same. Times in us.
+ *
+ *   base   aten::addmm > ampere_sgemm 20   aten::cudnn_convolution > implicit_conv 30
+ *   test   aten::mm > Cijk_gemm 50         aten::miopen_convolution > igemm_fwd 10    */
+static void other_kernels_line_up(void **state) {
+    (void)state;
+    static const struct {
+        const char *operation, *kernel;
+        int us;
+    } work[2][2] = {{{"aten::addmm", "ampere_sgemm_64x64", 20}, {"aten::cudnn_convolution", "implicit_convolve_1", 30}},
+                    {{"aten::mm", "Cijk_Ailk_Bljk", 50}, {"aten::miopen_convolution", "igemm_fwd_gtcx3", 10}}};
+    struct compared c;
+    for (int side = 0; side < 2; side++) {
+        struct aorta_text text = {0};
+        aorta_text_puts(&text, "{\"traceEvents\": [{\"ph\": \"M\", \"name\": \"x\"}");
+        for (int i = 0; i < 2; i++) {
+            char args[32];
+            snprintf(args, sizeof args, "\"correlation\": %d", i + 1);
+            add_event(&text, "cpu_op", work[side][i].operation, 100 * i, 50, 7, "");
+            add_event(&text, "cuda_runtime", "cudaLaunchKernel", 100 * i + 10, 5, 7, args);
+            add_event(&text, "kernel", work[side][i].kernel, 100 * i + 20, work[side][i].us, 1, args);
+        }
+        aorta_text_puts(&text, "]}");
+        c.recordings[side] = (struct recording){0};
+        check_ok(read_memory(text.data, text.length, 0, false, &c.recordings[side].list));
+        check_ok(aorta_trace_analyze(&c.recordings[side].list, NULL, &c.recordings[side].analysis));
+        c.inputs[side] = (struct aorta_trace_compare_input){side ? "test" : "base", &c.recordings[side].analysis};
+        aorta_text_free(&text);
+    }
+    check_ok(aorta_trace_compare(c.inputs, 2, &c.comparison));
+    const struct aorta_trace_compare_row *mm = row_of(&c.comparison, AORTA_SECTION_OPERATION, "mm");
+    check_near(mm->values[0].ms, 0.020);
+    check_near(mm->values[1].ms, 0.050);
+    check_near(row_of(&c.comparison, AORTA_SECTION_OPERATION, "convolution")->values[1].change_ms, -0.020);
+    check_near(row_of(&c.comparison, AORTA_SECTION_CATEGORY, "gemm")->values[1].change_ms, 0.030);
+    check_near(row_of(&c.comparison, AORTA_SECTION_CATEGORY, "convolution")->values[1].change_ms, -0.020);
+    struct aorta_text text = {0};
+    aorta_trace_comparison_text(&c.comparison, none, NAN, 0, &text);
+    assert_non_null(strstr(text.data, "Of the work gemm changed most: 0.02 → 0.05 ms, 60% of all changes."));
+    aorta_text_free(&text);
+    aorta_trace_comparison_free(&c.comparison);
+    for (int side = 0; side < 2; side++) end_recording(&c.recordings[side]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_recording_equals_itself),
-        cmocka_unit_test(planted_changes),
-        cmocka_unit_test(a_collective_over_a_boundary_counts_once),
-        cmocka_unit_test(the_timeline_adds_up),
-        cmocka_unit_test(kernels_of_another_name),
-        cmocka_unit_test(regressions),
-        cmocka_unit_test(noise_is_no_news),
+        cmocka_unit_test(other_kernels_line_up), cmocka_unit_test(a_recording_equals_itself),
+        cmocka_unit_test(planted_changes),       cmocka_unit_test(a_collective_over_a_boundary_counts_once),
+        cmocka_unit_test(the_timeline_adds_up),  cmocka_unit_test(kernels_of_another_name),
+        cmocka_unit_test(regressions),           cmocka_unit_test(noise_is_no_news),
         cmocka_unit_test(text_and_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
