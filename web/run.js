@@ -30,7 +30,7 @@ function verdictOf(label, result, run, several) {
     run.headline ? element("p", { class: "headline" }, run.headline) : null,
     result.verdict ? null : note(`No verdict: ${result.verdict_reason ?? "nothing was recorded"}.`),
     figures([
-      ["step, median", ms(result.step_ms?.p50)], ["floor: without all losses", ms(result.floor_ms)],
+      ["step to step, mean", ms(result.step_ms?.mean)], ["its median", ms(result.step_ms?.p50)], ["floor: without all losses", ms(result.floor_ms)],
       ["of communication hidden", percent(result.overlap_ratio_total)], ["exposed a step", ms(result.exposed_comm_ms?.mean)],
       ["idle a step", ms(result.idle_ms?.mean)], ["samples/s of a rank", brief(result.samples_per_s?.mean)],
       ["of peak arithmetic (MFU)", percent(first?.mfu)],

@@ -17,9 +17,13 @@ const causeOf = (finding) => `${spaced(finding.cause)}${finding.collective ? ` $
 export const figures = (rows) => element("div", { class: "figures" }, ...rows.filter(([, text]) => text && text !== "–")
   .map(([title, text]) => element("div", { class: "figure" }, element("b", {}, text), element("span", {}, title))));
 
+// What gains next to nothing is folded, and nothing is advised on it, as on the terminal.
 export function losses(verdict, prefix) {
   const most = Math.max(1e-12, ...verdict.map((one) => one.gain_share ?? one.share ?? 0));
-  return element("ol", { class: "losses" }, ...verdict.map((finding, i) => {
+  const best = Math.max(0, ...verdict.map((one) => one.gain_share ?? 0));
+  const matters = (one, least) => !known(one.gain_ms) || one.gain_share >= least || (one.cause === "compute" && best < 0.05);
+  const list = (findings) => element("ol", { class: "losses" }, ...findings.map((finding) => {
+    const i = verdict.indexOf(finding);
     const id = `${prefix}${finding.cause}${finding.collective ? `-${finding.collective}` : ""}${verdict.findIndex((one) => causeOf(one) === causeOf(finding)) === i ? "" : `-${i}`}`;
     const gains = known(finding.gain_ms);
     const share = gains ? finding.gain_share : finding.share;
@@ -32,8 +36,11 @@ export function losses(verdict, prefix) {
         element("a", { class: "name", href: `#${id}`, title: "link to this loss" }, causeOf(finding)),
         ` ${finding.evidence ?? ""}`,
         finding.kernel ? element("div", { class: "quiet" }, `kernel ${shortName(finding.kernel)}`) : null,
-        finding.advice ? element("div", { class: "advice" }, `try: ${finding.advice}`) : null));
+        finding.advice && matters(finding, 0.02) ? element("div", { class: "advice" }, `try: ${finding.advice}`) : null));
   }));
+  const folded = verdict.filter((one) => !matters(one, 0.01));
+  return element("div", {}, list(verdict.filter((one) => matters(one, 0.01))), folded.length
+    ? element("details", {}, element("summary", {}, `${folded.length} without gain: symptoms, or small`), list(folded)) : null);
 }
 
 // A relative change as "+12.3%".

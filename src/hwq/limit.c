@@ -103,13 +103,12 @@ static void say_kernels(const struct aorta_hwq_limit *limit, const struct aorta_
                         struct aorta_text *out) {
     aorta_text_printf(out, "the kernels: something runs for %.0f%% of an iteration", 100 * limit->busy_share);
     if (result->stream_count > 1)
-        aorta_text_printf(out, ", on %.1f of %s at a time", limit->at_once,
-                          aorta_counted(result->stream_count, "stream").text);
+        aorta_text_printf(out, ", and %.1f of the %d streams run side by side", limit->at_once, result->stream_count);
     if (limit->host_share >= 0.01) aorta_text_printf(out, "; for %.0f%% only the host works", 100 * limit->host_share);
     if (limit->waiting_share < 0.005)
-        aorta_text_puts(out, "; launches and switches cost nothing beside them");
+        aorta_text_puts(out, "; it never waits for a launch or a switch between streams");
     else
-        aorta_text_printf(out, "; launches and switches cost at most %.1f%%", 100 * limit->waiting_share);
+        aorta_text_printf(out, "; waiting for launches and switches takes at most %.1f%%", 100 * limit->waiting_share);
 }
 
 static void say_unknown(const struct aorta_hwq_limit *limit, const struct aorta_hwq_result *result,

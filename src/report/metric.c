@@ -34,6 +34,19 @@ static double get_overlap(const struct aorta_run_step *step) {
     return ms(step, step->overlap.overlap_ns);
 }
 
+/* NaN: no such collective. */
+static double overlap_of(const struct aorta_run_step *step, enum aorta_collective kind) {
+    return step->overlap.kind[kind].count ? ms(step, step->overlap.kind[kind].overlap_ns) : NAN;
+}
+
+static double get_allreduce(const struct aorta_run_step *step) {
+    return overlap_of(step, AORTA_ALL_REDUCE);
+}
+
+static double get_reducescatter(const struct aorta_run_step *step) {
+    return overlap_of(step, AORTA_REDUCE_SCATTER);
+}
+
 static double get_exposed(const struct aorta_run_step *step) {
     return ms(step, step->overlap.exposed_comm_ns);
 }
@@ -69,6 +82,8 @@ const struct aorta_metric aorta_metrics[] = {
     {"comm_ms", "ms", false, get_comm},
     {"memcpy_ms", "ms", false, get_memcpy},
     {"overlap_ms", "ms", true, get_overlap},
+    {"compute_allreduce_ms", "ms", true, get_allreduce},
+    {"compute_reducescatter_ms", "ms", true, get_reducescatter},
     {"exposed_comm_ms", "ms", false, get_exposed},
     {"idle_ms", "ms", false, get_idle},
     {"lead_ms", "ms", false, get_lead},
@@ -78,3 +93,14 @@ const struct aorta_metric aorta_metrics[] = {
     {"samples_per_s", "1/s", true, get_samples_per_s},
     {0},
 };
+
+double aorta_rate_mean(const double *samples, size_t count) {
+    double times = 0;
+    size_t known = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!(samples[i] > 0)) continue;
+        times += 1 / samples[i];
+        known++;
+    }
+    return known ? (double)known / times : NAN;
+}

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- writing ---- */
 
@@ -40,7 +41,9 @@ static struct aorta_summary summarise_metric(const struct aorta_labelled *labell
         size_t first = 0, steps = aorta_measured_steps(labelled, i, &first);
         for (size_t j = 0; j < steps; j++) samples[count++] = metric->get(&run->steps[first + j]);
     }
-    return aorta_summarise(samples, count);
+    struct aorta_summary summary = aorta_summarise(samples, count);
+    if (strcmp(metric->unit, "1/s") == 0) summary.mean = aorta_rate_mean(samples, count);
+    return summary;
 }
 
 static aorta_status get_samples(const struct aorta_labelled *labelled, double **samples) {

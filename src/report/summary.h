@@ -15,6 +15,8 @@ struct aorta_metric {
     double (*get)(const struct aorta_run_step *step);
 };
 extern const struct aorta_metric aorta_metrics[]; /* ends with a NULL key */
+/* What equal steps reach in all the time that they take, waiting included: the harmonic mean. NaN: none is known. */
+double aorta_rate_mean(const double *samples, size_t count);
 
 struct aorta_label; /* report/comparison.h */
 /* `reference` and `candidate`: the labels that are compared, or NULL. */

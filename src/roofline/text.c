@@ -8,6 +8,7 @@
 
 enum { PARTS_SHOWN = 3 };
 static const double SHOWN = 0.05;   /* of the step: smaller parts are not named */
+static const double MOST = 1.05;    /* … and of larger ones no share */
 static const double COVERED = 0.95; /* of a part's time: below, the share is named; */
 static const double RATED = 0.2;    /* and below this the rate is not, as it would be that of a few */
 
@@ -81,9 +82,15 @@ static void say_class(const struct aorta_roofline *roofline, enum aorta_work_cla
     const struct aorta_roofline_class *class = &roofline->classes[number];
     const double count = (double)class->kernels / (double)roofline->steps, covered = aorta_roofline_covered(class);
     const double rounded = round(count) > 1 ? round(count) : 1;
-    aorta_text_printf(out, "%s%.0f%%", first ? "" : "; ", 100 * (double)class->ns / whole->ns);
-    if (first) aorta_text_printf(out, " of %s", whole->words);
-    aorta_text_printf(out, " is %.0f %s", rounded, rounded > 1 ? plain_names[number].many : plain_names[number].one);
+    const double share = (double)class->ns / whole->ns;
+    if (share <= MOST) {
+        aorta_text_printf(out, "%s%.0f%%", first ? "" : "; ", 100 * share);
+        if (first) aorta_text_printf(out, " of %s", whole->words);
+        aorta_text_puts(out, " is");
+    } else /* kernels of several streams side by side, or of steps unlike those that the whole is of */
+        aorta_text_printf(out, "%s%s ms are", first ? "" : "; ",
+                          aorta_brief((double)class->ns / 1e6 / (double)roofline->steps).text);
+    aorta_text_printf(out, " %.0f %s", rounded, rounded > 1 ? plain_names[number].many : plain_names[number].one);
     if (!class->covered_ns) {
         if (number != AORTA_WORK_OTHER) aorta_text_puts(out, " of unknown shapes");
         return;

@@ -28,7 +28,7 @@ static void from_summary(const json_t *root, double *figures, char device[16]) {
     figures[AORTA_SWEEP_STEP_MS] = number_in(run, "step_ms", "p50");
     figures[AORTA_SWEEP_OVERLAP_RATIO] = number(run, "overlap_ratio_total");
     figures[AORTA_SWEEP_EXPOSED_COMM_MS] = number_in(run, "exposed_comm_ms", "mean");
-    figures[AORTA_SWEEP_THROUGHPUT] = number_in(run, "samples_per_s", "p50");
+    figures[AORTA_SWEEP_THROUGHPUT] = number_in(run, "samples_per_s", "mean");
 }
 
 /* Means over the steps of all ranks; a recording without steps has shares only. */

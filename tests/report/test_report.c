@@ -508,6 +508,14 @@ static void many_iterations(void **state) {
     workspace_remove(&run);
 }
 
+/* Three steps of 8 samples in 10 ms and one that waits, in 70 ms: 32 samples in 100 ms. */
+static void throughput_counts_waiting(void **state) {
+    (void)state;
+    const double rates[] = {800, 800, 800, 8 / 0.07, NAN};
+    assert_true(fabs(aorta_rate_mean(rates, 5) - 320) < 1e-9);
+    assert_true(isnan(aorta_rate_mean(rates + 4, 1)));
+}
+
 static void labels(void **state) {
     (void)state;
     static const char *const rows[][2] = {{"/a/b/", "b"}, {"b", "b"},      {"./x", "x"}, {".", "run"},
@@ -537,6 +545,7 @@ int main(void) {
         cmocka_unit_test(pictures_of_like_labels),
         cmocka_unit_test(many_iterations),
         cmocka_unit_test(labels),
+        cmocka_unit_test(throughput_counts_waiting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
