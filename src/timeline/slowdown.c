@@ -131,11 +131,11 @@ static void add_loss(const struct run *runs, size_t count, size_t alone, double 
     }
 }
 
-/* Where it may as well be none, it is none. */
-static double lost_per_ns(const struct loss *loss) {
+/* Products are a part of compute, and of the rest nothing is known. Where it may as well be none, it is none. */
+static double lost_per_ns(const struct loss *loss, double products_share) {
     if (loss->runs < FEWEST_SAMPLES || !(loss->moving_ns > 0)) return NAN;
     const double error_ns = sqrt(fmax(0, loss->squares - loss->lost_ns * loss->lost_ns / (double)loss->runs));
-    return loss->lost_ns > 2 * error_ns ? loss->lost_ns / loss->moving_ns : 0;
+    return loss->lost_ns > 2 * error_ns ? products_share * loss->lost_ns / loss->moving_ns : 0;
 }
 
 /* runs[0 .. count): one shape, those alone first, then those beside, each part sorted by time. */
@@ -178,8 +178,17 @@ static bool same_shape(const struct run *a, const struct run *b) {
     return a->flops == b->flops && strcmp(a->function, b->function) == 0 && strcmp(a->alike, b->alike) == 0;
 }
 
-static void measure_shapes(const struct run *runs, size_t count, double *scratch, struct aorta_shapes *shapes,
-                           struct aorta_slowdown *slowdown) {
+/* The share of the steps' compute that is products; 1 at most, as several may run side by side. */
+static double share_of_products(const struct aorta_rank_step *steps, size_t count, const struct run *runs,
+                                size_t run_count) {
+    double products_ns = 0, compute_ns = 0;
+    for (size_t i = 0; i < count; i++) compute_ns += (double)steps[i].iteration.overlap->compute_ns;
+    for (size_t i = 0; i < run_count; i++) products_ns += runs[i].ns;
+    return products_ns < compute_ns ? products_ns / compute_ns : 1;
+}
+
+static void measure_shapes(const struct run *runs, size_t count, double *scratch, double products_share,
+                           struct aorta_shapes *shapes, struct aorta_slowdown *slowdown) {
     double weight = 0;
     struct loss loss = {0};
     slowdown->ratio = 0;
@@ -197,7 +206,7 @@ static void measure_shapes(const struct run *runs, size_t count, double *scratch
         }
         i += same;
     }
-    slowdown->lost_per_ns = lost_per_ns(&loss);
+    slowdown->lost_per_ns = lost_per_ns(&loss, products_share);
     slowdown->ratio = weight > 0 ? slowdown->ratio / weight : NAN;
     if (!(weight > 0)) slowdown->reason = missing_reason(slowdown);
 }
@@ -219,7 +228,7 @@ aorta_status aorta_shapes_measure(const struct aorta_rank_step *steps, size_t co
     for (size_t i = 0; !status && i < count; i++) status = collect_runs(&steps[i], runs, &used);
     if (!status) {
         qsort(runs, used, sizeof *runs, run_order);
-        measure_shapes(runs, used, scratch, shapes, slowdown);
+        measure_shapes(runs, used, scratch, share_of_products(steps, count, runs, used), shapes, slowdown);
     }
     free(runs);
     free(scratch);

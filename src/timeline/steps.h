@@ -92,8 +92,9 @@ struct aorta_slowdown {
     double ratio; /* mean over shapes, weighted by their time beside; NaN: see reason */
     size_t shapes, samples_alone, samples_beside;
     size_t by_grid; /* how many of the shapes are only known as a kernel and its grid */
-    /* What products lose for each ns of a collective beside them, from when all of its ranks have arrived, 0 to 1; 0:
-     * not significant, NaN: fewer than 8 runs beside such for half of their time, of shapes that ran 8 times alone. */
+    /* What compute loses for each ns of a collective beside it, from when all of its ranks have arrived, 0 to 1: what
+     * products lose, times their share of compute; 0: not significant, NaN: fewer than 8 runs beside such for half of
+     * their time, of shapes that ran 8 times alone. */
     double lost_per_ns;
     const char *reason; /* static; NULL when there is a ratio */
 };

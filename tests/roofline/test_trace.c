@@ -169,6 +169,11 @@ static void rates_of_a_few_are_not_shown(void **state) {
     kernel(&made, "gemm_kernel", 200000, 1200000, -1); /* of unknown shape */
     finish(&made);
     near(aorta_roofline_covered(&made.roofline.classes[AORTA_WORK_GEMM]), 1.0 / 6);
+    struct aorta_text less = {0}; /* of something shorter no share is said */
+    assert_true(aorta_roofline_say(&made.roofline, 0.01, "it", &less));
+    assert_null(strstr(less.data, "% of it"));
+    assert_non_null(strstr(less.data, " ms are "));
+    aorta_text_free(&less);
     assert_true(aorta_roofline_say(&made.roofline, 1.2, "the step", &words));
     aorta_roofline_say_mfu(&made.roofline, &words);
     assert_string_equal(words.data, "100% of the step is 2 GEMMs of mostly unknown shapes");
