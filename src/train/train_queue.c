@@ -91,8 +91,12 @@ static aorta_status launch_graph(struct trainer *t, struct trainer_flight *fligh
 static aorta_status queue_captured(struct trainer *t, struct trainer_flight *flight, int64_t step,
                                    const struct aorta_step_hook *hook) {
     struct aorta_recorder *recorder = t->context.recorder;
-    /* Begun again: a range of the input, recorded a moment ago, is not part of the graph. */
-    if (flight->recorded) aorta_recorder_step(recorder, (int)(step % TRAINER_SLOTS), step);
+    /* Begun again: a range of the input, recorded a moment ago, is not part of the graph. Its timestamps are written
+     * first: the graph's first range has their place. */
+    if (flight->recorded) {
+        AORTA_TRY(aorta_input_synchronize(t->input));
+        aorta_recorder_step(recorder, (int)(step % TRAINER_SLOTS), step);
+    }
     AORTA_TRY(try_capture(t, flight));
     if (*trainer_graph(flight)) {
         if (flight->recorded) aorta_recorder_captured(recorder);

@@ -76,6 +76,9 @@ static void calls_end_as_they_should(void **state) {
 /* A file that may not grow: an error with its name, and nothing is left of it. */
 static void a_full_disk_is_an_error(void **state) {
     (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* its runtime maps a file of its own, which the limit cuts */
+#endif
     char output[4096];
     FILE *pipe = popen("folder=$(mktemp -d); (ulimit -f 8; " AORTA_PROGRAM " trace merge " ZERO ONE
                        "-o $folder/all.json 2>&1); echo \"exit $? of $(ls $folder | wc -l)\"; rm -r $folder",

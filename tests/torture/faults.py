@@ -95,6 +95,10 @@ class Bench:
         return {"AORTA_LIBRARY_PATH": ":".join(folders), "FAKE_GPU_KERNELS": "ignore",
                 "AORTA_CACHE_DIR": os.path.join(self.root, "cache"), **(more or {})}
 
+    def recorded(self):
+        """The environment of programs on the stand-in of a GPU, whose work is recorded."""
+        return {"LD_LIBRARY_PATH": f"{self.tests}/fake_gpu/cuda", "FAKE_CUPTI": glob.glob(f"{self.tests}/fake_cupti/libcupti.so*")[0]}
+
     def out(self, name="out"):
         return os.path.join(self.folder, name)
 
@@ -278,14 +282,9 @@ def kill_workload(bench):
     return f"exit {code}" + (", says which rank" if code else "")
 
 
-def recorded(bench):
-    """The environment of programs on the stand-in of a GPU, whose work is recorded."""
-    return {"LD_LIBRARY_PATH": f"{bench.tests}/fake_gpu/cuda", "FAKE_CUPTI": glob.glob(f"{bench.tests}/fake_cupti/libcupti.so*")[0]}
-
-
 def trace_run(bench):
     """`aorta trace run`, its program or one of that one's children is killed, ended or stopped for a while."""
-    tests, environment = bench.tests, recorded(bench)
+    tests, environment = bench.tests, bench.recorded()
     script = f"for i in 1 2 3 4; do {tests}/record/program ranks 2; {tests}/record/program layers 100; done"
     command = [bench.aorta, "trace", "run", "-o", "rec", "--", "/bin/sh", "-c", script]
     if "trace run" not in bench.spans_s:
@@ -412,7 +411,7 @@ def port_noise(bench):
     code = job.wait()
     for stranger in strangers:
         stranger.close()
-    waits = not gpu and "aorta launch: " in job.output()
+    waits = "aorta launch: " in job.output()
     job.check_left(may_leave_files=waits)
     if "aorta" in beyond:
         raise Wrong("aorta listens beyond the loopback")
@@ -549,7 +548,7 @@ def file_call(bench):
             file.write("old")
     job = Job(bench.folder, [bench.aorta, *command], BOUND_S, {
         "LD_PRELOAD": os.path.join(bench.tests, "torture", "libfile_strike.so"), "FILE_STRIKE": f"*:{number}:{code}:{lasting}",
-        **(recorded(bench) if command[:2] == ["trace", "run"] else {})})
+        **(bench.recorded() if command[:2] == ["trace", "run"] else {})})
     ended_with = job.wait()
     job.check_left(may_leave_files=True)
     called = re.search(r"strike: (\w+)", job.output())
@@ -638,7 +637,7 @@ def clock_jumps(bench):
             job = Job(bench.folder, sweep, 4 * BOUND_S, environment)
         else:
             job = Job(bench.folder, [bench.aorta, "trace", "run", "-o", "rec", "--", f"{bench.tests}/record/program", "layers", "100"], BOUND_S,
-                      {**environment, **recorded(bench)})
+                      {**environment, **bench.recorded()})
         code = job.wait()
     finally:
         stop.set()

@@ -21,6 +21,8 @@ def corpus(bench):
         raise Wrong(f"the corpus: {job.output()[-300:]!r}")
     subprocess.run([bench.aorta, "hwq", "run", "tiny_kernel_stress", "--device", "cpu", "--iterations", "5", "--warmup", "1", "-q", "-o",
                     os.path.join(folder, "hwq.json")], check=True, capture_output=True)
+    subprocess.run([bench.aorta, "trace", "run", "-o", os.path.join(folder, "rec"), "--", f"{bench.tests}/record/program", "layers", "20"],
+                   env={**os.environ, **bench.recorded()}, check=True, capture_output=True)
     with open(os.path.join(folder, "tiny.yaml"), "wb") as file:
         file.write(read(os.path.join(bench.folder, "tiny.yaml")))
     return folder
@@ -57,13 +59,16 @@ def commands(bench, folder):
     trace = next(os.path.relpath(os.path.join(place, name), folder) for place, _, names in os.walk(folder) for name in sorted(names)
                  if "trace" in name and ".json" in name)
     copy = bench.out("corpus")
+    spool = next(os.path.join("rec", name) for name in os.listdir(os.path.join(folder, "rec")) if name.endswith(".spool"))
     return [
+        (spool, ["trace", "analyze", os.path.join(copy, "rec")]),
+        (spool, ["trace", "analyze", "--recover", os.path.join(copy, "rec")]),
         ("run/rank_01_metrics.jsonl", ["report", "--log-dir", os.path.join(copy, "run"), "-o", bench.out("report")]),
         ("run/rank_00_metrics.jsonl", ["report", "--log-dir", os.path.join(copy, "run"), "-o", bench.out("report")]),
         ("run/rank_00_metrics.jsonl", ["whatif", os.path.join(copy, "run")]),
         (trace, ["trace", "analyze", os.path.join(copy, trace)]),
         (trace, ["trace", "analyze", os.path.join(copy, trace), "--json"]),
-        ("hwq.json", ["hwq", "compare", os.path.join(copy, "hwq.json"), os.path.join(folder, "hwq.json")]),
+        ("hwq.json", ["hwq", "compare", "-b", os.path.join(copy, "hwq.json"), "-t", os.path.join(folder, "hwq.json")]),
         ("tiny.yaml", ["train", "--config", os.path.join(copy, "tiny.yaml"), "--override", f"training.output_dir={bench.out()}",
                        "training.max_steps=1", "training.epochs=1"]),
     ]
@@ -75,7 +80,7 @@ def run_reader(bench, words, name):
     job.check_left()
     if code not in (0, 1, 2):
         raise Wrong(f"{name}: exit {code}: {job.output()[-300:]!r}")
-    job.check_words(*(("aorta: ", "Verdict", "error") if code else ()))
+    job.check_words(*(("aorta: ", "Verdict", "error", "regress") if code else ()))
     return code
 
 

@@ -42,7 +42,7 @@ TITLES = {
     "nccl_call": "the Nth call of NCCL fails on one of two ranks", "mpi_call": "the Nth call of Open MPI fails on one of two ranks",
     "full_disk": "a disk of N KiB",
     "file_call": "the Nth write, rename, close or the like of a file fails (disk, quota, network file system)", "removed_directory": "the output directory is removed", "two_jobs": "two jobs in one directory",
-    "clock_jumps": "the time of day jumps by hours", "mutated_input": "a mutated file (JSONL, trace, result, YAML)",
+    "clock_jumps": "the time of day jumps by hours", "mutated_input": "a mutated file (JSONL, trace, spool, result, YAML)",
     "hostile_name": "hostile names of files and labels",
 }
 
