@@ -54,7 +54,7 @@ struct aorta_between_runs {
     double share, spread, freedom;
 };
 
-/* What is assumed for runs on a GPU, or on a CPU (measured: docs/results.md, "Equal runs"). */
+/* What is assumed for runs on a GPU, or on a CPU (docs/metrics.md, Comparison). */
 struct aorta_between_runs aorta_between_runs_on(bool gpu);
 
 /* ---- two sides ---- */

@@ -360,7 +360,7 @@ static aorta_status complete_steps(struct build *build) {
         uint32_t *work = malloc((step->profile->range_count + 1) * sizeof *work);
         if (!work) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranges", step->profile->range_count);
         for (size_t j = 0; j < step->profile->range_count; j++) work[j] = build->row_of[number++];
-        trace->measured[i] = (struct aorta_trace_measured){step->profile, step->overlap, work};
+        trace->measured[i] = (struct aorta_trace_measured){step->step_ns, step->profile, step->overlap, work};
         trace->step_count++;
     }
     trace->steps_by = AORTA_STEPS_MEASURED;

@@ -7,6 +7,7 @@
 
 struct aorta_measured_step {
     int64_t number;
+    int64_t step_ns;                     /* from step to step, as the run measured it; 0: not known */
     const struct aorta_profile *profile; /* with its overlap; both are borrowed until the trace is freed */
     const struct aorta_overlap *overlap;
 };

@@ -31,6 +31,10 @@ bool aorta_run_take_kernels(struct aorta_run *run) {
     return true;
 }
 
+static int64_t step_ns_of(const struct aorta_run_step *step) {
+    return step->step_ms > 0 && step->step_ms < 1e9 ? (int64_t)(step->step_ms * 1e6 + 0.5) : 0;
+}
+
 /* The steps of ranks[rank] whose ranges were read, as a trace; NULL: there are none. */
 static aorta_status make_trace(const struct aorta_run *run, size_t rank, size_t first, size_t end, const char *path,
                                struct aorta_trace **trace) {
@@ -48,8 +52,8 @@ static aorta_status make_trace(const struct aorta_run *run, size_t rank, size_t 
                                            .steps = steps};
     for (size_t i = first; i < end; i++)
         if (run->steps[i].profiled)
-            steps[measured.step_count++] =
-                (struct aorta_measured_step){run->steps[i].global_step, &run->steps[i].profile, &run->steps[i].overlap};
+            steps[measured.step_count++] = (struct aorta_measured_step){
+                run->steps[i].global_step, step_ns_of(&run->steps[i]), &run->steps[i].profile, &run->steps[i].overlap};
     aorta_status status = measured.step_count ? aorta_trace_of_measured(&measured, trace) : NULL;
     free(steps);
     return status;

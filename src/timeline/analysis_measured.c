@@ -74,6 +74,7 @@ static aorta_status add_window(struct aorta_trace_rank *rank, size_t step, const
     rank->windows[rank->window_count++] = (struct aorta_trace_window){.number = trace->steps[step].number,
                                                                       .start_ns = trace->steps[step].device_start_ns,
                                                                       .end_ns = end_of(trace, step),
+                                                                      .step_ns = measured->step_ns,
                                                                       .profile = *measured->profile,
                                                                       .overlap = *measured->overlap,
                                                                       .borrowed = true,

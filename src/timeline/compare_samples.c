@@ -120,11 +120,13 @@ static aorta_status add_idle(struct collecting *c, const struct aorta_idle *idle
     return NULL;
 }
 
-/* A step counts with the gap before it, as the verdict's does: busy and idle add up to it, and the causes to idle. */
+/* A step counts with the gap before it, as the verdict's does: busy and idle add up to it, and the causes to idle.
+ * Where a run measured its steps, that is the step, as `aorta report` has it; the gaps of ranges are a little off. */
 static aorta_status add_timeline(struct collecting *c, const struct aorta_trace_window *window, size_t step) {
     const char *whole = c->samples->stepped ? "step" : "recording";
     const struct aorta_overlap *all = &window->overlap;
-    AORTA_TRY(add_named(c, AORTA_SECTION_TIMELINE, whole, step, all->lead_ns + all->span_ns, false));
+    const int64_t step_ns = window->step_ns > 0 ? window->step_ns : all->lead_ns + all->span_ns;
+    AORTA_TRY(add_named(c, AORTA_SECTION_TIMELINE, whole, step, step_ns, false));
     AORTA_TRY(add_classes(c, all, step));
     AORTA_TRY(add_named(c, AORTA_SECTION_TIMELINE, "idle", step, all->lead_ns + all->idle_ns, false));
     AORTA_TRY(add_idle(c, &all->idle, step));

@@ -15,7 +15,7 @@ static void check_view(const struct aorta_run_step *step, const struct aorta_pro
     if (profile->range_count && idle != o->idle_ns + o->lead_ns) abort();
     if (o->overlap_ns > o->comm_ns || o->busy_ns > o->span_ns) abort();
     if (!profile->range_count) return;
-    const struct aorta_measured_step measured = {step->global_step, profile, o};
+    const struct aorta_measured_step measured = {step->global_step, 0, profile, o};
     const struct aorta_measured_rank rank = {
         .rank = step->rank, .world_size = step->world_size, .path = "lines", .steps = &measured, .step_count = 1};
     struct aorta_trace_list list = {0};

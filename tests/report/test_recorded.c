@@ -155,6 +155,40 @@ static void files_of_ranks_are_traces(void **state) {
     workspace_remove(&run);
 }
 
+/* The step that a run measured, 61 ms, is the step of every command, though its ranges say 40.5 ms from start to start.
+ */
+static void the_step_is_one(void **state) {
+    (void)state;
+    struct workspace run = two_ranks();
+    for (int rank = 0; rank < 2; rank++) {
+        char name[64];
+        struct aorta_text changed = {0};
+        snprintf(name, sizeof name, "rank_%02d_metrics.jsonl", rank);
+        char *lines = workspace_read(&run, name);
+        for (char *at = lines, *found;; at = found + strlen("\"step_ms\": null")) {
+            found = strstr(at, "\"step_ms\": null");
+            aorta_text_append(&changed, at, found ? (size_t)(found - at) : strlen(at));
+            if (!found) break;
+            aorta_text_puts(&changed, "\"step_ms\": 61");
+        }
+        workspace_write(&run, name, changed.data);
+        aorta_text_free(&changed);
+        free(lines);
+    }
+    const char *const path = run.path;
+    const struct aorta_trace_options reading = {0};
+    struct aorta_recorded recorded;
+    struct aorta_trace_comparison comparison;
+    check_ok(aorta_recorded_open(&path, 1, &reading, NULL, &quiet, &recorded));
+    const struct aorta_trace_compare_input inputs[] = {{"a", recorded.analysis}, {"b", recorded.analysis}};
+    check_ok(aorta_trace_compare(inputs, 2, &comparison));
+    assert_string_equal(comparison.rows[0].name, "step");
+    assert_true(comparison.rows[0].values[0].ms == 61 && comparison.rows[0].values[1].ms == 61);
+    aorta_trace_comparison_free(&comparison);
+    aorta_recorded_free(&recorded);
+    workspace_remove(&run);
+}
+
 /* The directory of a run becomes one trace, in which collectives still are collectives. Beside traces of a profiler the
  * lines say less and are left out. */
 static void a_run_is_merged(void **state) {
@@ -196,6 +230,7 @@ int main(void) {
         cmocka_unit_test(single_steps),
         cmocka_unit_test(a_run_without_ranges),
         cmocka_unit_test(files_of_ranks_are_traces),
+        cmocka_unit_test(the_step_is_one),
         cmocka_unit_test(a_run_is_merged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
