@@ -24,8 +24,22 @@ struct build {
     int64_t *shift_ns;         /* of each step: added to its times, which may count from its own start */
     struct aorta_trace_call *launches;
     size_t launch_count;
-    uint32_t *row_of;              /* of each range: row of work[] */
-    struct aorta_trace_texts keys; /* of shapes */
+    uint32_t *row_of;               /* of each range: row of work[] */
+    struct aorta_trace_texts keys;  /* of shapes */
+    struct aorta_trace_texts kinds; /* of ranges: struct kind_key */
+    struct kind *known;             /* of each */
+    size_t kind_capacity;
+};
+
+/* Ranges alike: names are stored once each, so that their addresses say which they are. */
+struct kind_key {
+    const char *function, *tag;
+    uint64_t within;
+};
+struct kind {
+    uint32_t name, operation; /* texts; NONE: not asked for yet */
+    bool classed;
+    enum aorta_work_class class;
 };
 
 static const struct aorta_profile *profile_of(const struct build *build, size_t step) {
@@ -126,12 +140,29 @@ static void add_waits(struct build *build, size_t step) {
 
 /* ---- the device ---- */
 
+/* NULL: no memory. Valid until the next is asked for. */
+static struct kind *kind_of(struct build *build, const struct aorta_range_info *info) {
+    const struct kind_key key = {info->function, info->tag, info->within != NULL};
+    const size_t known = build->kinds.count;
+    const uint32_t number = aorta_trace_texts_add(&build->kinds, (const char *)&key, sizeof key);
+    if (number == UINT32_MAX) return NULL;
+    if (number == known) {
+        if (!aorta_array_fit(&build->known, &build->kind_capacity, known + 1, sizeof *build->known)) return NULL;
+        build->known[number] = (struct kind){.name = AORTA_TRACE_NONE, .operation = AORTA_TRACE_NONE};
+    }
+    return &build->known[number];
+}
+
 /* "linear_forward (encoder.layers.3.linear1)" */
 static uint32_t name_of(struct build *build, const struct aorta_range_info *info) {
     char name[1024];
     const char *function = info->function ? info->function : "work", *tag = info->tag ? info->tag : "";
+    struct kind *kind = kind_of(build, info);
+    if (kind && kind->name != AORTA_TRACE_NONE) return kind->name;
     const int length = snprintf(name, sizeof name, *tag ? "%s (%s)" : "%s", function, tag);
-    return aorta_trace_builder_text(build->builder, name, strnlen(name, (size_t)length));
+    const uint32_t text = aorta_trace_builder_text(build->builder, name, strnlen(name, (size_t)length));
+    if (kind) kind->name = text;
+    return text;
 }
 
 /* Its ranks, where they are known. */
@@ -255,11 +286,18 @@ static uint32_t number_shape(struct build *build, const struct aorta_trace_shape
 static aorta_status add_shape(struct build *build, const struct aorta_range_info *info, struct aorta_trace_work *work,
                               size_t *capacity) {
     struct aorta_trace_shape shape;
+    struct kind *kind = kind_of(build, info);
+    if (!kind) return AORTA_ERROR(AORTA_MEMORY, "no memory for the ranges of %s", build->trace->path);
+    if (!kind->classed) {
+        kind->operation = aorta_trace_texts_add(build->trace->texts, info->function, strlen(info->function));
+        kind->class = aorta_kernel_work_class(info->within ? info->tag : info->function);
+        kind->classed = true;
+    }
     memset(&shape, 0, sizeof shape); /* padding too: it is compared */
-    shape.op = aorta_trace_texts_add(build->trace->texts, info->function, strlen(info->function));
+    shape.op = kind->operation;
     shape.dims = shape.types = AORTA_TRACE_NONE;
     shape.product.batch = shape.product.m = shape.product.n = shape.product.k = -1;
-    shape.amount.class = aorta_kernel_work_class(info->within ? info->tag : info->function);
+    shape.amount.class = kind->class;
     shape.amount.arithmetic = shape.attention.arithmetic =
         is_typed(info) ? aorta_arithmetic_of(info->dtype) : AORTA_ARITHMETIC_UNKNOWN;
     shape.attention.class = AORTA_WORK_ATTENTION;
@@ -420,6 +458,8 @@ aorta_status aorta_trace_of_measured(const struct aorta_measured_rank *rank, str
     free(build.launches);
     free(build.row_of);
     aorta_trace_texts_free(&build.keys);
+    aorta_trace_texts_free(&build.kinds);
+    free(build.known);
     if (status)
         aorta_trace_free(build.trace);
     else

@@ -78,8 +78,9 @@ void aorta_trace_collective_complete(const struct aorta_trace *trace, struct aor
     if (collective->bytes >= 0) return;
     int64_t elements =
         collective->in_elements > collective->out_elements ? collective->in_elements : collective->out_elements;
+    if (elements < 0) return;
     int64_t size = element_bytes(aorta_trace_text(trace, collective->dtype)), bytes;
-    if (elements >= 0 && size > 0 && !__builtin_mul_overflow(elements, size, &bytes)) collective->bytes = bytes;
+    if (size > 0 && !__builtin_mul_overflow(elements, size, &bytes)) collective->bytes = bytes;
 }
 
 /* ---- of the operation that launched the kernel ---- */
