@@ -133,7 +133,7 @@ static void merge_rows(struct rows *rows, size_t *ends, size_t row_count) {
 }
 
 void aorta_sort_rows(void *items, size_t count, size_t size, int (*order)(const void *, const void *)) {
-    enum { MOST = 256 };
+    enum { MOST = 1024 };
     size_t ends[MOST], row_count = 0, at = 0;
     while (at < count && row_count < MOST) {
         at += row_length((const char *)items + at * size, count - at, size, order);

@@ -115,11 +115,12 @@ static void add_operations(struct places *places) {
     }
 }
 
-static void add_frames(struct places *places) {
+/* A step's range is written when the step is over: with the others it would not be in order. */
+static void add_frames(struct places *places, bool ranges) {
     const struct aorta_trace *trace = places->trace;
     for (size_t i = 0; i < trace->frame_count; i++) {
         const struct aorta_trace_frame *frame = &trace->frames[i];
-        if (!places->wanted[frame->thread]) continue;
+        if (!places->wanted[frame->thread] || (frame->kind == AORTA_FRAME_RANGE) != ranges) continue;
         if (!places->events)
             places->next[frame->thread]++;
         else
@@ -150,7 +151,8 @@ static void add_calls(struct places *places) {
 /* Kineto has all that was stamped; a recording of `aorta trace run` calls alone. */
 static void add_all(struct places *places) {
     add_operations(places);
-    add_frames(places);
+    add_frames(places, false);
+    add_frames(places, true);
     add_calls(places);
 }
 
