@@ -400,7 +400,8 @@ def make_noise(bench, port, strangers):
 def port_noise(bench):
     """Strangers at every port that the job listens at, from its start on; none of ours is open beyond the loopback."""
     gpu, strangers, beyond = bench.random.random() < 0.5, [], set()
-    job = bench.train(2, "device.kind=cuda" if gpu else "", environment=bench.fake_gpu() if gpu else None)
+    job = bench.train(2, "device.kind=cuda" if gpu else "", environment=bench.fake_gpu() if gpu else None,
+                      limit_s=TIMEOUT_S + 2 * BOUND_S)
     while job.running() and len(strangers) < 600:
         ports = listening(job)
         beyond |= {name for _, outside, name in ports if outside}
