@@ -1,3 +1,4 @@
+#include "base/array.h"
 #include "formats/kineto_read_internal.h"
 
 #include <inttypes.h>
@@ -100,22 +101,24 @@ static const struct aorta_key_row category_rows[] = {
     {"collective_comm", CATEGORY_IGNORED},
 };
 
-enum member { MEMBER_DEVICES, MEMBER_DISTRIBUTED, MEMBER_BASE, MEMBER_OWN };
+enum member { MEMBER_DEVICES, MEMBER_DISTRIBUTED, MEMBER_BASE, MEMBER_OWN, MEMBER_RANKS };
 static const struct aorta_key_row member_rows[] = {
     {"deviceProperties", MEMBER_DEVICES},
     {"distributedInfo", MEMBER_DISTRIBUTED},
     {"baseTimeNanoseconds", MEMBER_BASE},
     {"aorta", MEMBER_OWN},
+    {"ranks", MEMBER_RANKS},
 };
 
 #define COUNT(rows) (sizeof(rows) / sizeof *(rows))
 
 aorta_status aorta_trace_kineto_create(struct aorta_json_stream *stream, struct aorta_trace_builder *builder,
-                                       struct trace_kineto **kineto) {
+                                       const struct aorta_trace_options *options, struct trace_kineto **kineto) {
     struct trace_kineto *self = calloc(1, sizeof *self);
     if (!self) return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", aorta_json_stream_name(stream));
     self->stream = stream;
-    self->builder = builder;
+    self->builder = self->whole = builder;
+    self->options = options;
     self->modules = aorta_trace_builder_keeps_functions(builder);
     aorta_keys_make(&self->fields, field_rows, COUNT(field_rows));
     aorta_keys_make(&self->arguments, argument_rows, COUNT(argument_rows));
@@ -127,9 +130,43 @@ aorta_status aorta_trace_kineto_create(struct aorta_json_stream *stream, struct 
 
 void aorta_trace_kineto_destroy(struct trace_kineto *kineto) {
     if (!kineto) return;
+    for (size_t i = 0; i < kineto->rank_count; i++) aorta_trace_builder_destroy(kineto->ranks[i].builder);
+    free(kineto->ranks);
     aorta_text_free(&kineto->scratch);
     aorta_trace_kineto_xla_free(kineto->xla);
     free(kineto);
+}
+
+/* ---- merged files: a process for each rank, named so; correlations and operations have numbers of its own ---- */
+
+struct aorta_trace_builder *aorta_trace_kineto_take_rank(struct trace_kineto *kineto, size_t rank) {
+    if (rank >= kineto->rank_count) return NULL;
+    struct aorta_trace_builder *builder = kineto->ranks[rank].builder;
+    kineto->ranks[rank].builder = NULL;
+    return builder;
+}
+
+static struct aorta_trace_builder *builder_of(const struct trace_kineto *kineto, int64_t process) {
+    for (size_t i = 0; i < kineto->rank_count; i++)
+        if (kineto->ranks[i].process == process) return kineto->ranks[i].builder;
+    return kineto->whole;
+}
+
+/* A process that is named "rank 3" and has that number. */
+static aorta_status add_rank(struct trace_kineto *kineto, int64_t process, const char *name) {
+    char wanted[32];
+    snprintf(wanted, sizeof wanted, "rank %" PRId64, process);
+    if (process < 0 || process > INT32_MAX || strcmp(name, wanted) != 0) return NULL;
+    if (builder_of(kineto, process) != kineto->whole) return NULL;
+    AORTA_TRY(aorta_array_reserve(&kineto->ranks, &kineto->rank_capacity, kineto->rank_count + 1, sizeof *kineto->ranks,
+                                  "ranks of a merged trace"));
+    struct kineto_rank *rank = &kineto->ranks[kineto->rank_count];
+    AORTA_TRY(aorta_trace_builder_create(AORTA_TRACE_KINETO, aorta_json_stream_name(kineto->stream), kineto->options,
+                                         &rank->builder));
+    rank->process = process;
+    aorta_trace_builder_head(rank->builder)->rank = (int32_t)process;
+    kineto->rank_count++;
+    return NULL;
 }
 
 /* ---- one event ---- */
@@ -391,7 +428,7 @@ static bool is_letter(struct aorta_json_value value, char letter) {
     return value.length == 3 && value.text[0] == '"' && value.text[1] == letter;
 }
 
-/* Names of threads, and of XLA's processes. */
+/* Names of threads, of XLA's processes, and of the ranks of a merged file. */
 static aorta_status read_metadata(struct trace_kineto *kineto, struct kineto_event *event) {
     struct aorta_json_value name = event->field[FIELD_NAME], args = event->field[FIELD_ARGS];
     const bool of_thread = is_named(name, "thread_name"), of_process = is_named(name, "process_name");
@@ -401,8 +438,11 @@ static aorta_status read_metadata(struct trace_kineto *kineto, struct kineto_eve
         return malformed(kineto, args, where, event->offset);
     const struct aorta_json_value called = event->argument[ARGUMENT_NAME];
     int64_t process = get_id(event->field[FIELD_PROCESS]), thread = get_id(event->field[FIELD_THREAD]);
-    if (of_process) return aorta_trace_kineto_xla_process(kineto, process, called);
     uint32_t text = aorta_trace_kineto_text(kineto, called);
+    if (of_process) {
+        AORTA_TRY(add_rank(kineto, process, aorta_trace_text(aorta_trace_builder_head(kineto->builder), text)));
+        return aorta_trace_kineto_xla_process(kineto, process, called);
+    }
     if (text != AORTA_TRACE_NONE && process >= 0 && thread >= 0)
         aorta_trace_builder_thread_name(kineto->builder, aorta_trace_builder_thread(kineto->builder, process, thread),
                                         text);
@@ -459,6 +499,8 @@ static aorta_status add_xla_event(struct trace_kineto *kineto, struct kineto_eve
 
 /* With the fields of the event filled. */
 static aorta_status add_event(struct trace_kineto *kineto, struct kineto_event *event) {
+    kineto->builder = kineto->whole;
+    if (kineto->rank_count) kineto->builder = builder_of(kineto, get_id(event->field[FIELD_PROCESS]));
     if (!is_letter(event->field[FIELD_PHASE], 'X')) {
         count_begin(kineto, event);
         if (!is_letter(event->field[FIELD_PHASE], 'M')) return NULL;
@@ -662,12 +704,31 @@ static void read_own(struct trace_kineto *kineto, struct aorta_json_value object
         aorta_trace_builder_head(kineto->builder)->steps_by = AORTA_STEPS_APART;
 }
 
+/* What the ranks' own files say of their devices and groups. */
+static void read_ranks(struct trace_kineto *kineto, struct aorta_json_value list) {
+    struct aorta_json_cursor cursor = aorta_json_elements(list);
+    struct aorta_json_value object;
+    while (aorta_json_next_element(&cursor, &object)) {
+        const struct aorta_json_value head = find_member(object, "head");
+        kineto->builder = builder_of(kineto, member_int(kineto, object, "rank"));
+        if (kineto->builder == kineto->whole || !head.length) continue;
+        const struct aorta_json_value devices = find_member(head, "deviceProperties");
+        const struct aorta_json_value distributed = find_member(head, "distributedInfo");
+        const int32_t rank = aorta_trace_builder_head(kineto->builder)->rank;
+        if (devices.length) read_devices(kineto, devices);
+        if (distributed.length) read_distributed(kineto, distributed);
+        aorta_trace_builder_head(kineto->builder)->rank = rank;
+    }
+    kineto->builder = kineto->whole;
+}
+
 aorta_status aorta_trace_kineto_member(struct trace_kineto *kineto, struct aorta_json_value key) {
     int member = aorta_keys_find(&kineto->members, key);
     if (member < 0) return aorta_json_stream_skip(kineto->stream);
     struct aorta_json_value value;
     AORTA_TRY(aorta_json_stream_value(kineto->stream, &value));
     int64_t base;
+    kineto->builder = kineto->whole;
     switch ((enum member)member) {
     case MEMBER_DEVICES:
         read_devices(kineto, value);
@@ -680,6 +741,9 @@ aorta_status aorta_trace_kineto_member(struct trace_kineto *kineto, struct aorta
         break;
     case MEMBER_OWN:
         read_own(kineto, value);
+        break;
+    case MEMBER_RANKS:
+        read_ranks(kineto, value);
         break;
     }
     return NULL;

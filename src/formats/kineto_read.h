@@ -11,12 +11,15 @@ struct trace_kineto;
 
 AORTA_MUST_USE aorta_status aorta_trace_kineto_create(struct aorta_json_stream *stream,
                                                       struct aorta_trace_builder *builder,
+                                                      const struct aorta_trace_options *options,
                                                       struct trace_kineto **kineto);
 void aorta_trace_kineto_destroy(struct trace_kineto *kineto); /* NULL is fine; the builder stays */
 
 /* The array of events, which comes next in the stream. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_events(struct trace_kineto *kineto);
 /* Any other member of the outermost object: those that matter are read, the rest passed over. */
+/* After all is read: the builder of each rank of a merged file, in order, which the caller ends; NULL: no more. */
+struct aorta_trace_builder *aorta_trace_kineto_take_rank(struct trace_kineto *kineto, size_t rank);
 AORTA_MUST_USE aorta_status aorta_trace_kineto_member(struct trace_kineto *kineto, struct aorta_json_value key);
 
 #endif

@@ -67,9 +67,19 @@ struct kineto_event {
     bool walked;      /* the arguments are filled */
 };
 
+/* One rank of a merged file, which is a process there. */
+struct kineto_rank {
+    int64_t process;
+    struct aorta_trace_builder *builder; /* owned until it is taken */
+};
+
 struct trace_kineto {
     struct aorta_json_stream *stream;
-    struct aorta_trace_builder *builder;
+    struct aorta_trace_builder *builder; /* of the event at hand: whole, or that of a rank */
+    struct aorta_trace_builder *whole;
+    struct kineto_rank *ranks; /* of a merged file */
+    size_t rank_count, rank_capacity;
+    const struct aorta_trace_options *options;
     struct aorta_text scratch; /* texts with escapes, until the next event */
     struct aorta_keys fields, arguments, categories, members;
     bool modules;           /* are read */

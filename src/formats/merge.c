@@ -80,12 +80,23 @@ static aorta_status number_ranks(struct merging *m) {
     return NULL;
 }
 
+/* Kineto files are copied event by event: one that holds several ranks would come out once for each. */
+static aorta_status check_unmerged(const struct merging *m) {
+    for (size_t i = 1; i < m->count; i++) {
+        const struct aorta_trace *trace = m->list.items[i];
+        if (trace->format == AORTA_TRACE_KINETO && strcmp(m->list.items[i - 1]->path, trace->path) == 0)
+            return AORTA_ERROR(AORTA_USAGE, "%s is merged already: give the files of its ranks", trace->path);
+    }
+    return NULL;
+}
+
 static aorta_status read_all(struct merging *m, const char *const *paths, size_t count,
                              const struct aorta_trace_options *options) {
     struct aorta_trace_options reading = options ? *options : (struct aorta_trace_options){0};
     reading.to_align = true; /* Kineto files are read again, event by event */
     AORTA_TRY(aorta_trace_open_inputs(paths, count, &reading, &m->list));
     m->count = m->list.count;
+    AORTA_TRY(check_unmerged(m));
     m->ranks = calloc(m->count + 1, sizeof *m->ranks);
     m->sources = calloc(m->count + 1, sizeof *m->sources);
     m->written = calloc(m->count + 1, sizeof *m->written);

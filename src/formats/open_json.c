@@ -90,20 +90,40 @@ static void complete_head(struct aorta_trace *trace) {
     if (trace->base_ns == INT64_MIN && trace->work_count && trace->work[0].start_ns > SINCE_1970) trace->base_ns = 0;
 }
 
+/* Ranks of a merged file have the file's clock. Its trace itself is kept where work is of none of them. */
+static aorta_status finish_ranks(struct json_reading *r, const struct aorta_trace *whole) {
+    struct aorta_trace_builder *builder;
+    for (size_t i = 0; (builder = aorta_trace_kineto_take_rank(r->kineto, i)); i++) {
+        struct aorta_trace *trace;
+        AORTA_TRY(aorta_trace_builder_finish(builder, &trace));
+        trace->base_ns = whole->base_ns;
+        trace->own = whole->own;
+        if (trace->step_count == 0 || whole->steps_by == AORTA_STEPS_APART) trace->steps_by = whole->steps_by;
+        complete_head(trace);
+        AORTA_TRY(aorta_trace_list_add(r->list, trace));
+    }
+    return NULL;
+}
+
 static aorta_status finish_kineto(struct json_reading *r) {
     struct aorta_trace *trace;
+    const size_t before = r->list->count;
     aorta_trace_builder_head(r->builder)->bytes_read = aorta_json_stream_bytes(r->stream);
     struct aorta_trace_builder *builder = r->builder;
     r->builder = NULL; /* finish ends it */
     AORTA_TRY(aorta_trace_builder_finish(builder, &trace));
     complete_head(trace);
-    return aorta_trace_list_add(r->list, trace);
+    aorta_status status = finish_ranks(r, trace);
+    if (!status && (r->list->count == before || trace->work_count)) return aorta_trace_list_add(r->list, trace);
+    if (!status) r->list->items[before]->bytes_read = trace->bytes_read;
+    aorta_trace_free(trace);
+    return status;
 }
 
 static aorta_status read_stream(struct json_reading *r) {
     const char *name = aorta_json_stream_name(r->stream);
     AORTA_TRY(aorta_trace_builder_create(AORTA_TRACE_KINETO, name, r->options, &r->builder));
-    AORTA_TRY(aorta_trace_kineto_create(r->stream, r->builder, &r->kineto));
+    AORTA_TRY(aorta_trace_kineto_create(r->stream, r->builder, r->options, &r->kineto));
     aorta_status status = read_json(r);
     if (status) status = recover(r, status);
     if (status) return status;

@@ -2,8 +2,10 @@
 #include "base/files.h"
 #include "check.h"
 #include "folder.h"
+#include "formats/inputs.h"
 #include "formats/merge.h"
 #include "formats/open.h"
+#include "timeline/analysis.h"
 
 #include <dirent.h>
 #include <jansson.h>
@@ -433,6 +435,49 @@ static void bytes_that_are_no_text_become_valid(void **state) {
     json_decref(document);
 }
 
+static void analyze(const char *const *paths, size_t count, struct aorta_trace_list *list,
+                    struct aorta_trace_analysis *analysis) {
+    check_ok(aorta_trace_open_inputs(paths, count, NULL, list));
+    check_ok(aorta_trace_analyze(list, NULL, analysis));
+}
+
+/* Launches of both ranks have the same correlations: each belongs to its own process. Only the clocks differ, which
+ * merging aligns. */
+static void a_merged_file_is_analyzed_as_its_ranks(void **state) {
+    (void)state;
+    const char *paths[] = {write_rank("m0.json", 0, 1000, 0), write_rank("m1.json", 1, 1000, 70000)};
+    const char *output = in_folder("both.json");
+    struct aorta_trace_list list[2] = {0};
+    struct aorta_trace_analysis analysis[2];
+    free(merge(paths, 2, output, false));
+    struct aorta_text report = {0};
+    check_fails(aorta_trace_merge(&output, 1, in_folder("again.json"), NULL, &report), AORTA_USAGE,
+                "is merged already");
+    aorta_text_free(&report);
+    analyze(paths, 2, &list[0], &analysis[0]);
+    analyze(&output, 1, &list[1], &analysis[1]);
+    assert_int_equal(analysis[1].rank_count, 2);
+    assert_int_equal(analysis[1].alignment.shared_count, analysis[0].alignment.shared_count);
+    for (size_t i = 0; i < 2; i++) {
+        const struct aorta_trace_rank *separate = &analysis[0].ranks[i], *merged = &analysis[1].ranks[i];
+        assert_int_equal(merged->rank, separate->rank);
+        assert_int_equal(merged->trace->world, separate->trace->world);
+        assert_int_equal(merged->work_count, separate->work_count);
+        assert_int_equal(merged->figures.span_ns, separate->figures.span_ns);
+        assert_int_equal(merged->figures.busy_ns, separate->figures.busy_ns);
+        assert_int_equal(merged->figures.comm_ns, separate->figures.comm_ns);
+        assert_int_equal(merged->figures.exposed_comm_ns, separate->figures.exposed_comm_ns);
+        assert_memory_equal(&merged->idle, &separate->idle, sizeof merged->idle);
+        assert_int_equal(merged->trace->call_count, separate->trace->call_count);
+        for (int j = 0; j < AORTA_REASON_COUNT; j++)
+            assert_int_equal(merged->trace->warnings[j].count, separate->trace->warnings[j].count);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        aorta_trace_analysis_free(&analysis[i]);
+        aorta_trace_list_free(&list[i]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_come_on_one_clock),
@@ -446,6 +491,7 @@ int main(void) {
         cmocka_unit_test(refused),
         cmocka_unit_test(ranks_nobody_knows),
         cmocka_unit_test(cut_off),
+        cmocka_unit_test(a_merged_file_is_analyzed_as_its_ranks),
         cmocka_unit_test(odd_values_become_valid),
         cmocka_unit_test(bytes_that_are_no_text_become_valid),
     };
