@@ -6,6 +6,7 @@
 #include "verdict/gains.h"
 #include "verdict/verdict_internal.h"
 
+#include "base/sort.h"
 #include "base/statistics.h"
 
 #include <math.h>
@@ -298,7 +299,10 @@ static aorta_status summarise(const struct work *work, struct aorta_verdict *ver
         idle += one->idle_ns + one->lead_ns;
         verdict->simulated |= one->simulated;
     }
-    verdict->step_ms_p50 = aorta_summarise(steps, work->count).p50;
+    aorta_sort_double(steps, work->count);
+    verdict->step_ms_p10 = aorta_percentile_sorted(steps, work->count, 10);
+    verdict->step_ms_p50 = aorta_percentile_sorted(steps, work->count, 50);
+    verdict->step_ms_p90 = aorta_percentile_sorted(steps, work->count, 90);
     free(steps);
     verdict->coarse = may_hide_gaps(work);
     verdict->gaps = !verdict->coarse && may_hold_gaps(work);

@@ -214,9 +214,27 @@ static void put_missing(const struct aorta_verdict *verdict, int width, struct a
     put(&sentence, 2, width, out);
 }
 
+/* What one recording of steps that differ says holds as far as they do. */
+static void put_spread(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
+    enum { FEWEST = 10 };           /* steps */
+    static const double much = 0.4; /* of the median, between a tenth and nine tenths of the steps */
+    const double spread_ms = verdict->step_ms_p90 - verdict->step_ms_p10;
+    struct aorta_text sentence = {0};
+    if (!verdict->recorded || verdict->iterations < FEWEST || spread_ms < much * verdict->step_ms_p50) return;
+    aorta_text_printf(
+        &sentence,
+        "The steps differ: a tenth of them take less than %s ms, a tenth more than %s. If they do the same "
+        "work, the machine was disturbed (other processes on its processors or device, clocks): look at "
+        "top and nvidia-smi or rocm-smi, record again, and trust no gain below %s ms",
+        aorta_brief(verdict->step_ms_p10).text, aorta_brief(verdict->step_ms_p90).text,
+        aorta_brief(spread_ms / 2).text);
+    put(&sentence, 2, width, out);
+}
+
 void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
     struct aorta_text sentence = {0};
     put_missing(verdict, width, out);
+    put_spread(verdict, width, out);
     aorta_verdict_headline(verdict, &sentence);
     put(&sentence, 2, width, out);
     figures(verdict, &sentence);

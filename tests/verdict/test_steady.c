@@ -355,6 +355,25 @@ static void threads_that_copy_batches_are_no_collectives(void **state) {
     end(&run);
 }
 
+/* Before any advice: steps of 36 ms, of which a quarter takes 20 ms more. */
+static void steps_that_differ_are_said_first(void **state) {
+    (void)state;
+    for (int disturbed = 0; disturbed < 2; disturbed++) {
+        struct run run = {0};
+        struct aorta_text text = {0};
+        double late_ms[STEPS] = {0};
+        for (int i = 2; disturbed && i < STEPS; i += 4) late_ms[i] = 20;
+        loop(&run, late_ms);
+        analyze(&run, NULL);
+        print(&run, &text);
+        const char *said = strstr(text.data, "The steps differ: a tenth of them take less than 36 ms");
+        assert_int_equal(said != NULL, disturbed);
+        if (said) assert_true(said < strstr(text.data, "Verdict:"));
+        aorta_text_free(&text);
+        end(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(compilation_is_no_pause_of_the_host),
@@ -367,6 +386,7 @@ int main(void) {
         cmocka_unit_test(a_pause_before_the_batch_is_copied_is_of_the_input),
         cmocka_unit_test(collectives_on_the_host_are_named),
         cmocka_unit_test(threads_that_copy_batches_are_no_collectives),
+        cmocka_unit_test(steps_that_differ_are_said_first),
         cmocka_unit_test(autotuning_is_no_step),
         cmocka_unit_test(equal_kernels_in_a_step_are_no_steps),
     };
