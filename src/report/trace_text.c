@@ -187,6 +187,14 @@ static void alignment_line(const struct aorta_trace_analysis *analysis, struct a
                           ms(alignment->clocks[late].late_ns));
 }
 
+/* Kernels of one stream overlap by microseconds where the program allows it (programmatic launches, XLA's streams). */
+static bool is_shown(const struct aorta_trace_rank *rank, enum aorta_trace_reason reason) {
+    static const double much = 0.02; /* of the time that the device is busy */
+    int64_t overlapped_ns = 0;
+    for (size_t i = 0; i < rank->stream_count; i++) overlapped_ns += rank->streams[i].overlapped_ns;
+    return reason != AORTA_REASON_SAME_STREAM_OVERLAP || (double)overlapped_ns >= much * (double)rank->figures.busy_ns;
+}
+
 static void warning_lines(const struct aorta_trace_analysis *analysis, int width, struct aorta_text *sentence,
                           struct aorta_text *out) {
     const struct aorta_trace *last = NULL;
@@ -196,6 +204,7 @@ static void warning_lines(const struct aorta_trace_analysis *analysis, int width
         last = trace;
         for (int reason = 0; reason < AORTA_REASON_COUNT; reason++) {
             if (!trace->warnings[reason].count) continue;
+            if (!is_shown(&analysis->ranks[i], (enum aorta_trace_reason)reason)) continue;
             aorta_text_printf(sentence, "note: %s: %lld × %s", trace->path, (long long)trace->warnings[reason].count,
                               aorta_trace_reason_text((enum aorta_trace_reason)reason));
             if (trace->warnings[reason].offset >= 0)
