@@ -90,7 +90,7 @@ static void complete_head(struct aorta_trace *trace) {
     if (trace->base_ns == INT64_MIN && trace->work_count && trace->work[0].start_ns > SINCE_1970) trace->base_ns = 0;
 }
 
-/* Ranks of a merged file have the file's clock. Its trace itself is kept where work is of none of them. */
+/* Ranks of a merged file have the file's clock. The whole is one more trace where work is of none of them. */
 static aorta_status finish_ranks(struct json_reading *r, const struct aorta_trace *whole) {
     struct aorta_trace_builder *builder;
     for (size_t i = 0; (builder = aorta_trace_kineto_take_rank(r->kineto, i)); i++) {

@@ -99,7 +99,7 @@ static const char of_trace[] =
     "\n"
     "`schema_version`, `ranks[]`, `shared_collectives[]`, `kernel_differences[]`, `gemm_slowdown`, "
     "`judged` (what was analysed: steps or the whole\n"
-    "recording), `warmup_steps` (left out of it), `judged_ms_mean`, `judged_ms_p10`, `judged_ms_p90`, `verdict[]` "
+    "recording), `warmup_steps` (left out of it), `judged_ms_mean`, `step_ms_p10`, `step_ms_p90`, `verdict[]` "
     "(with `gain_ms`, `gain_share`; `null` "
     "where no replay "
     "can be trusted),\n"

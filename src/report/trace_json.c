@@ -109,8 +109,8 @@ void aorta_trace_report_json(const struct aorta_trace_report *report, int indent
     aorta_json_key_string(&json, "judged", analysis->stepped ? "steps" : "recording");
     aorta_json_key_int(&json, "warmup_steps", (int64_t)analysis->warmup);
     aorta_json_key_fixed(&json, "judged_ms_mean", verdict->step_ms_mean, 9);
-    aorta_json_key_fixed(&json, "judged_ms_p10", verdict->step_ms_p10, 9);
-    aorta_json_key_fixed(&json, "judged_ms_p90", verdict->step_ms_p90, 9);
+    aorta_json_key_fixed(&json, "step_ms_p10", verdict->step_ms_p10, 9);
+    aorta_json_key_fixed(&json, "step_ms_p90", verdict->step_ms_p90, 9);
     aorta_verdict_findings(verdict, &json);
     aorta_verdict_replay_write(verdict, &json);
     aorta_json_key_int(&json, "ranks_missing", verdict->ranks_missing);
