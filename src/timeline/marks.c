@@ -14,9 +14,8 @@ struct rule {
 };
 static const struct rule rules[] = {
     {AORTA_STEPS_BY_OPTIMIZER, true, {"Optimizer.step#"}},
-    {AORTA_STEPS_BY_ENGINE,
-     false,
-     {"step[", "execute_"}}, /* SGLang; vLLM: execute_model, execute_context_1(…), execute_32_context_0(…) */
+    {AORTA_STEPS_BY_ENGINE, false, {"step["}},    /* SGLang, with ranges of the next kind around them */
+    {AORTA_STEPS_BY_ENGINE, false, {"execute_"}}, /* vLLM: execute_model, execute_context_1(…), execute_32_… */
 };
 
 static bool begins_like(const char *name, const struct rule *rule) {

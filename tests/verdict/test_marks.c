@@ -87,14 +87,15 @@ static void ranks_number_steps_alike(void **state) {
 /* A batch is a range of vLLM or SGLang; what lies within it begins no other. */
 static void engines_mark_their_batches(void **state) {
     (void)state;
-    static const char *const names[] = {"step[DECODE bs=8]", "execute_model_7",
-                                        "execute_context_1(16)_generation_0(0)"};
+    static const char *const names[] = {"step[DECODE bs=8]", "execute_model_7", "execute_context_1(16)_generation_0(0)",
+                                        "execute_32_context_0(sq0sk0)_generation_32(sq32)"};
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         struct aorta_trace_list list = {0};
         struct sample_kineto sample;
         sample_kineto_begin(&sample, 0, 1);
         for (int i = 0; i < 3; i++) {
             double at = STEP_US * (i + 1);
+            if (n == 0) sample_kineto_event(&sample, "user_annotation", "execute_15_context_1", 1, at - 20, 430, "");
             sample_kineto_event(&sample, "user_annotation", names[n], 1, at, 400, "");
             sample_kineto_event(&sample, "user_annotation", "execute_model", 1, at + 50, 200, "");
             sample_kineto_kernel(&sample, "gemm", 7, at + 60, at + 70, 500, "");
