@@ -393,9 +393,9 @@ bool aorta_json_get_int(struct aorta_json_value value, int64_t *number) {
 /* The common case of a time: a few digits, no more behind the point than `shift`. */
 static bool get_short(struct aorta_json_value value, int shift, int64_t *number) {
     enum { FIT = 15 }; /* and shift more */
+    if (!value.length || value.length > FIT + 3 || shift < 0 || shift > 3 || value.text[0] == '.') return false;
     const char *at = value.text, *end = at + value.length;
     int64_t sum = 0;
-    if (!value.length || value.length > FIT + 3 || shift < 0 || shift > 3 || *at == '.') return false;
     for (; at < end && *at >= '0' && *at <= '9'; at++) sum = sum * 10 + (*at - '0');
     if (at < end && *at == '.')
         for (at++; at < end && *at >= '0' && *at <= '9' && shift; at++, shift--) sum = sum * 10 + (*at - '0');

@@ -375,6 +375,7 @@ static bool fill_lane(const struct building *building, size_t first, size_t end,
  * for before. */
 static size_t stamp_from(const struct lane *lane, int64_t time_ns, size_t near) {
     size_t low = 0, high = lane->count, step = 1;
+    if (!high) return 0; /* there is no array either */
     if (near < high && lane->stamps[near].time_ns < time_ns) {
         for (low = near + 1; low + step < high && lane->stamps[low + step - 1].time_ns < time_ns; step *= 2)
             low += step;

@@ -58,12 +58,14 @@ static void say_bound(const struct aorta_roofline *roofline, enum aorta_work_cla
     const struct aorta_roofline_class *class = &roofline->classes[number];
     const bool memory = is_about_memory(class);
     const double share = aorta_roofline_share(class);
+    const bool rate = !isnan(memory ? aorta_roofline_gbytes_per_s(class) : aorta_roofline_tflops(class));
+    if (!rate && isnan(share)) return;
     aorta_text_puts(out, " at ");
     if (roofline->lower_bound) aorta_text_puts(out, "at least ");
-    if (!isnan(share))
-        aorta_text_printf(out, "%.0f%% of %s (", 100 * share, memory ? "the memory's bandwidth" : "peak");
-    say_rate(class, memory, out);
-    if (!isnan(share)) aorta_text_puts(out, ")");
+    if (!isnan(share)) aorta_text_printf(out, "%.0f%% of %s", 100 * share, memory ? "the memory's bandwidth" : "peak");
+    if (rate && !isnan(share)) aorta_text_puts(out, " (");
+    if (rate) say_rate(class, memory, out);
+    if (rate && !isnan(share)) aorta_text_puts(out, ")");
     if (share > 1)
         aorta_text_puts(out,
                         memory ? ", more than memory delivers: a cache does" : ", so in another type than recorded");
