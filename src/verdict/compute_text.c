@@ -77,12 +77,14 @@ bool aorta_verdict_say_left(const struct aorta_verdict *verdict, struct aorta_te
     if (!replay->known || !(replay->floor_ms > 0)) return false;
     /* Of a recording's steps the first is not replayed, but its compute is known. */
     const double longer = verdict->step_ms_mean > 0 ? verdict->step_ms_mean / replay->replayed_ms : 1;
-    aorta_text_printf(out, "%.2f of %.2f ms without these causes", replay->floor_ms, aorta_verdict_gained_ms(verdict));
+    const int decimals = aorta_verdict_decimals(aorta_verdict_gained_ms(verdict));
+    aorta_text_printf(out, "%.*f of %.*f ms without these causes", decimals, replay->floor_ms, decimals,
+                      aorta_verdict_gained_ms(verdict));
     if (has_remedies(verdict)) return true;
     if (roofline && aorta_roofline_say(roofline, longer * replay->floor_ms, "it", &words))
         aorta_text_printf(out, ": %s", words.data ? words.data : "");
     else
-        aorta_text_printf(out, ", %.2f ms of it compute", verdict->compute_ms / longer);
+        aorta_text_printf(out, ", %.*f ms of it compute", decimals, verdict->compute_ms / longer);
     out->failed |= words.failed;
     aorta_text_free(&words);
     return true;
@@ -92,7 +94,9 @@ bool aorta_verdict_say_compute(const struct aorta_verdict *verdict, struct aorta
     struct aorta_roofline joined;
     aorta_roofline_join(verdict->rooflines, verdict->roofline_count, &joined);
     if (!joined.steps) return false;
-    aorta_text_printf(out, "%.2f of %.2f ms: ", verdict->compute_ms, aorta_verdict_spent_ms(verdict));
+    const int decimals = aorta_verdict_decimals(aorta_verdict_spent_ms(verdict));
+    aorta_text_printf(out, "%.*f of %.*f ms: ", decimals, verdict->compute_ms, decimals,
+                      aorta_verdict_spent_ms(verdict));
     if (!aorta_roofline_say(&joined, aorta_verdict_spent_ms(verdict), verdict->whole ? "the time" : "the step", out))
         return false;
     aorta_roofline_say_mfu(&joined, out);

@@ -61,8 +61,9 @@ static void name_finding(const struct aorta_verdict *verdict, const struct aorta
 /* "60% of the step (60.00 of 100.00 ms)" */
 static void say_part(const struct aorta_verdict *verdict, double cost_ms, struct aorta_text *out) {
     const double step_ms = aorta_verdict_spent_ms(verdict);
-    aorta_text_printf(out, "%.0f%% of the %s (%.2f of %.2f ms)", 100 * cost_ms / step_ms, unit_of(verdict), cost_ms,
-                      step_ms);
+    const int decimals = aorta_verdict_decimals(step_ms);
+    aorta_text_printf(out, "%.0f%% of the %s (%.*f of %.*f ms)", 100 * cost_ms / step_ms, unit_of(verdict), decimals,
+                      cost_ms, decimals, step_ms);
 }
 
 /* ---- what else is said of the step ---- */
@@ -99,12 +100,14 @@ static void headline_of_gain(const struct aorta_verdict *verdict, struct aorta_t
     aorta_text_puts(out, "Verdict: limited by ");
     name_finding(verdict, first, out);
     if (first->rank >= 0) aorta_text_printf(out, " (rank %d)", first->rank);
-    aorta_text_printf(out, ": without it the %s is %.2f of %.2f ms shorter (%.0f%%", verdict->whole ? "run" : "step",
-                      first->gain_ms, aorta_verdict_gained_ms(verdict), 100 * first->gain_share);
+    const double step_ms = aorta_verdict_gained_ms(verdict);
+    const int decimals = aorta_verdict_decimals(step_ms);
+    aorta_text_printf(out, ": without it the %s is %.*f of %.*f ms shorter (%.0f%%", verdict->whole ? "run" : "step",
+                      decimals, first->gain_ms, decimals, step_ms, 100 * first->gain_share);
     aorta_finding_say_range(first, out);
     aorta_text_puts(out, ")");
-    if (verdict->replay.floor_ms < aorta_verdict_gained_ms(verdict) - 1.05 * first->gain_ms)
-        aorta_text_printf(out, "; without all causes below it takes %.2f ms", verdict->replay.floor_ms);
+    if (verdict->replay.floor_ms < step_ms - 1.05 * first->gain_ms)
+        aorta_text_printf(out, "; without all causes below it takes %.*f ms", decimals, verdict->replay.floor_ms);
 }
 
 /* Each is small; together they are not. */

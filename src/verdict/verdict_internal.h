@@ -51,4 +51,9 @@ AORTA_MUST_USE aorta_status aorta_verdict_make_findings(struct aorta_verdict *ve
 AORTA_MUST_USE aorta_status aorta_verdict_add_cases(const struct aorta_trace_analysis *analysis,
                                                     struct aorta_verdict *verdict);
 
+/* Decimals of a part of the whole in ms: two, more where a whole step is shorter than one. */
+static inline int aorta_verdict_decimals(double whole_ms) {
+    return whole_ms < 1 ? 4 : 2;
+}
+
 #endif

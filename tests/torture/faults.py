@@ -44,6 +44,7 @@ dataset: {num_samples: 200, sequence_length: 7, num_dense_features: 3, dense_dim
 model: {vocab_size: 101, embedding_dim: 20, num_dense_features: 3, dense_dim: 10, model_dim: 24, num_heads: 3,
   num_layers: 3, mlp_hidden_dim: 40, dropout: 0.0}
 dataloader: {num_workers: 1}
+device: {kind: cpu}
 """
 
 

@@ -583,7 +583,10 @@ ENTRY int aorta_record_end(void);
 int aorta_record_end(void) {
     if (atomic_load(&inject.state) == OFF || getpid() != inject.owner) return ESRCH;
     if (!end_thread()) return ETIMEDOUT;
-    if (atomic_load(&inject.state) == RUNNING && inject.enabled) stop_recording(AORTA_SPOOL_STOPPED);
+    if (atomic_load(&inject.state) == RUNNING && inject.enabled) {
+        fetch(AORTA_CUPTI_FLUSH_FORCED); /* while everything is enabled: threads still have records */
+        stop_recording(AORTA_SPOOL_STOPPED);
+    }
     inject.threaded = false;
     at_exit();
     return 0;
