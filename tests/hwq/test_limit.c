@@ -54,7 +54,8 @@ static void test_kernels(void **state) {
     (void)state;
     open_plant(&plant, 0.100, 0.010, 2);
     add(&plant, items, 3);
-    check_limit(&plant, false, AORTA_HWQ_LIMIT_KERNELS, "something runs for 95% of an iteration, on 1.4 of 2 streams");
+    check_limit(&plant, false, AORTA_HWQ_LIMIT_KERNELS,
+                "something runs for 95% of an iteration, and 1.4 of the 2 streams run side by side");
     assert_true(fabs(plant.result.limit.busy_ms - 0.095) < 1e-12);
     assert_true(fabs(plant.result.limit.waiting_share - 0.05) < 1e-12);
     close_plant(&plant);
