@@ -57,19 +57,36 @@ class Verdict:
 
     def __call__(self, profiler):
         rank, ranks = place()
+        self._wait()
+        try:
+            folder = self._write(profiler, rank)
+        except (OSError, RuntimeError) as error:    # no space, say: training goes on
+            self._report(error, rank)
+            return
+        if rank == 0:
+            self._thread = threading.Thread(target=self._judge, args=(folder, ranks), name="aorta-verdict")
+            self._thread.start()
+
+    def _report(self, error, rank=0):
+        self._error = error
+        if rank == 0:
+            print(f"aorta: no verdict: {error}", file=self.file or sys.stderr, flush=True)
+
+    def _write(self, profiler, rank):
+        """This rank's trace of the cycle, with a dot before its name until it is whole."""
         if self.directory is None:
             self.directory = common_folder()
             atexit.register(self._remove_empty)
         folder = os.path.join(self.directory, f"cycle{self.cycles}")
         self.cycles += 1
         os.makedirs(folder, exist_ok=True)
-        written = os.path.join(folder, f".rank{rank}.json")     # without a dot once it is whole
+        path = os.path.join(folder, f"rank{rank}.json")
+        if os.path.exists(path):
+            raise Failed(f"{path} is of an earlier run: name another directory, or remove it")
+        written = os.path.join(folder, f".rank{rank}.json")
         profiler.export_chrome_trace(written)
-        os.replace(written, os.path.join(folder, f"rank{rank}.json"))
-        if rank == 0:
-            self._wait()
-            self._thread = threading.Thread(target=self._judge, args=(folder, ranks), name="aorta-verdict")
-            self._thread.start()
+        os.replace(written, path)
+        return folder
 
     def _arrived(self, folder, ranks):
         until = time.monotonic() + self.timeout_s
@@ -91,8 +108,7 @@ class Verdict:
             if self.on_result:
                 self.on_result(self._result)
         except (Failed, OSError, ValueError) as error:
-            self._error = error
-            print(f"aorta: no verdict: {error}", file=out, flush=True)
+            self._report(error)
         if not self.keep:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -125,6 +125,20 @@ class Verdicts(Folder):
         verdict(Profiler(TRACES[0]))                        # the next cycle
         self.assertEqual(len(verdict.result().data["ranks"]), 1)
 
+    def test_traces_of_an_earlier_run_are_not_mixed_in(self):
+        self.rank(0, ranks=1)(Profiler(TRACES[0]))
+        verdict = self.rank(0, ranks=1)                     # the next run, the same directory
+        verdict(Profiler(TRACES[0]))
+        with self.assertRaisesRegex(aorta.Failed, "of an earlier run"):
+            verdict.result()
+
+    def test_a_trace_that_cannot_be_written_ends_no_training(self):
+        verdict = self.rank(0, ranks=1)
+        verdict(Profiler(os.path.join(self.folder, "nowhere.json")))
+        with self.assertRaises(OSError):
+            verdict.result()
+        self.assertIn("no verdict: ", self.log.getvalue())
+
     def test_a_foreign_folder_is_refused(self):
         """Somebody made the folder first, open to all: its name can be guessed."""
         code = ("import aorta._profiler as p, os, tempfile\n"
