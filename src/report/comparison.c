@@ -71,8 +71,9 @@ static bool on_gpu(const struct aorta_label *label) {
     return !device || strcmp(device, "cpu") != 0; /* the original's run on GPUs, and do not say so */
 }
 
-aorta_status aorta_label_compare(const struct aorta_label *reference, const struct aorta_label *candidate,
-                                 const struct aorta_metric *metric, struct aorta_comparison *comparison) {
+/* A figure of two labels. A sample is an iteration's mean over its ranks. */
+static aorta_status compare_labels(const struct aorta_label *reference, const struct aorta_label *candidate,
+                                   const struct aorta_metric *metric, struct aorta_comparison *comparison) {
     const struct aorta_between_runs between = aorta_between_runs_on(on_gpu(reference) && on_gpu(candidate));
     return compare((const struct aorta_label *[]){reference, candidate},
                    (const struct aorta_metric *[]){metric, metric}, &between, comparison);
@@ -116,8 +117,8 @@ static aorta_status compare_all(const struct aorta_label *reference, const struc
                                 struct figures *figures) {
     *figures = (struct figures){.labels = {reference, candidate}};
     for (; aorta_metrics[figures->count].key && figures->count < MOST_METRICS; figures->count++)
-        AORTA_TRY(aorta_label_compare(reference, candidate, &aorta_metrics[figures->count],
-                                      &figures->compared[figures->count]));
+        AORTA_TRY(
+            compare_labels(reference, candidate, &aorta_metrics[figures->count], &figures->compared[figures->count]));
     return NULL;
 }
 

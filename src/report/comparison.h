@@ -11,10 +11,6 @@ struct aorta_label {
     size_t count;
 };
 
-/* A figure of two labels. A sample is an iteration's mean over its ranks. */
-AORTA_MUST_USE aorta_status aorta_label_compare(const struct aorta_label *reference,
-                                                const struct aorta_label *candidate, const struct aorta_metric *metric,
-                                                struct aorta_comparison *comparison);
 /* Two figures of the same run. */
 AORTA_MUST_USE aorta_status aorta_run_compare(const struct aorta_labelled *run, const struct aorta_metric *reference,
                                               const struct aorta_metric *candidate,

@@ -126,10 +126,9 @@ struct remedy_model {
     struct aorta_remedy_row *row; /* of the remedy that runs */
 };
 
-/* ---- leaves (remedy_leaves.c, remedy_describe.c) ---- */
+/* ---- leaves (remedy_leaves.c) ---- */
 AORTA_MUST_USE aorta_status aorta_remedy_leaves(struct remedy_model *model,
                                                 const struct aorta_trace_analysis *analysis);
-void aorta_remedy_describe(struct remedy_model *model, struct leaf *leaf);
 /* What a name says, found out once for each text. (remedy_names.c) */
 uint32_t aorta_remedy_find_op_bits(struct remedy_model *model, uint32_t text);
 uint32_t aorta_remedy_find_kernel_bits(struct remedy_model *model, uint32_t text);

@@ -325,7 +325,7 @@ static void take_measured(const struct remedy_model *model, struct leaf *leaf) {
     leaf->bytes = amount->bytes;
 }
 
-void aorta_remedy_describe(struct remedy_model *model, struct leaf *leaf) {
+static void describe(struct remedy_model *model, struct leaf *leaf) {
     const struct aorta_trace *trace = model->trace;
     const bool known = leaf->operation != AORTA_TRACE_NONE;
     const struct aorta_trace_operation *operation = known ? &trace->operations[leaf->operation] : NULL;
@@ -458,7 +458,7 @@ aorta_status aorta_remedy_leaves(struct remedy_model *model, const struct aorta_
         made = read_frames(model, of_operation);
     }
     if (made) {
-        for (size_t i = 0; i < model->leaf_count; i++) aorta_remedy_describe(model, &model->leaves[i]);
+        for (size_t i = 0; i < model->leaf_count; i++) describe(model, &model->leaves[i]);
         index_gradients(model);
     }
     free(windows);
