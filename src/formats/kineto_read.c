@@ -191,239 +191,6 @@ static aorta_status malformed(struct trace_kineto *kineto, struct aorta_json_val
                        aorta_json_stream_name(kineto->stream), place, offset);
 }
 
-static bool get_times(struct kineto_event *event) {
-    int64_t duration;
-    return aorta_json_get_scaled(event->field[FIELD_START], 3, &event->start_ns) &&
-           aorta_json_get_scaled(event->field[FIELD_DURATION], 3, &duration) &&
-           !__builtin_add_overflow(event->start_ns, duration, &event->end_ns) &&
-           aorta_trace_times_fit(event->start_ns, event->end_ns);
-}
-
-/* Numbers of processes and threads; texts ("Spans") have none. */
-static int64_t get_id(struct aorta_json_value value) {
-    int64_t number;
-    return aorta_json_get_int(value, &number) ? number : -1;
-}
-
-static uint32_t get_thread(struct trace_kineto *kineto, const struct kineto_event *event) {
-    int64_t process = get_id(event->field[FIELD_PROCESS]);
-    struct aorta_trace *head = aorta_trace_builder_head(kineto->builder);
-    if (head->process < 0) head->process = process;
-    return aorta_trace_builder_thread(kineto->builder, process, get_id(event->field[FIELD_THREAD]));
-}
-
-/* Old files have the stream as the row's thread, as a number or as "stream 7". */
-static int64_t get_stream(struct trace_kineto *kineto, const struct kineto_event *event) {
-    struct aorta_json_value thread = event->field[FIELD_THREAD];
-    int64_t stream;
-    if (aorta_json_get_int(event->argument[ARGUMENT_STREAM], &stream)) return stream;
-    if (thread.length > 9 && !memcmp(thread.text, "\"stream ", 8))
-        thread = (struct aorta_json_value){thread.text + 8, thread.length - 9};
-    if (aorta_json_get_int(thread, &stream)) return stream;
-    aorta_trace_builder_warn(kineto->builder, AORTA_REASON_NO_STREAM, event->offset);
-    return -1;
-}
-
-/* ROCm names the HSA queue; files from before it did have the queue as the stream, and a `kind`, which CUDA's have
- * not. CUDA names the channel. */
-static uint32_t get_queue(struct trace_kineto *kineto, const struct kineto_event *event, int64_t device,
-                          int64_t stream) {
-    const struct aorta_json_value *argument = event->argument;
-    uint32_t type = AORTA_TRACE_NONE;
-    int64_t queue;
-    if (!aorta_json_get_int(argument[ARGUMENT_QUEUE], &queue)) {
-        if (aorta_json_get_int(argument[ARGUMENT_CHANNEL], &queue)) {
-            type = aorta_trace_kineto_text(kineto, argument[ARGUMENT_CHANNEL_TYPE]);
-        } else if (argument[ARGUMENT_KIND].length && stream >= 0) {
-            queue = stream;
-        } else {
-            return AORTA_TRACE_NONE;
-        }
-    }
-    return aorta_trace_builder_queue(kineto->builder, device, queue, type);
-}
-
-static void add_work(struct trace_kineto *kineto, const struct kineto_event *event, enum aorta_trace_kind kind) {
-    const struct aorta_json_value *argument = event->argument;
-    int64_t offset = event->offset, device = aorta_trace_kineto_int(kineto, argument[ARGUMENT_DEVICE], offset);
-    if (device < 0) device = get_id(event->field[FIELD_PROCESS]);
-    if (device < INT32_MIN || device > INT32_MAX) device = -1;
-    int64_t stream = get_stream(kineto, event);
-    int64_t correlation = aorta_trace_kineto_int(kineto, argument[ARGUMENT_CORRELATION], offset);
-    int64_t context = aorta_trace_kineto_int(kineto, argument[ARGUMENT_CONTEXT], offset), node;
-    const struct aorta_trace_work work = {
-        .start_ns = event->start_ns,
-        .end_ns = event->end_ns,
-        .bytes = aorta_trace_kineto_int(kineto, argument[ARGUMENT_BYTES], offset),
-        .correlation = correlation > 0 ? (uint64_t)correlation : 0,
-        .name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
-        .stream = aorta_trace_builder_stream(kineto->builder, device, context, stream),
-        .queue = get_queue(kineto, event, device, stream),
-        .device = (int32_t)device,
-        .kind = (uint8_t)kind,
-        .graph = aorta_json_get_int(argument[ARGUMENT_GRAPH_NODE], &node) && node > 0,
-    };
-    struct aorta_trace_collective collective;
-    bool facts = kind == AORTA_TRACE_KERNEL && aorta_trace_kineto_collective_facts(kineto, event, &collective);
-    aorta_trace_builder_work(kineto->builder, &work,
-                             aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], offset),
-                             facts ? &collective : NULL, offset);
-    int64_t blocks[3], threads[3];
-    if (kind == AORTA_TRACE_KERNEL && aorta_trace_kineto_extents(argument[ARGUMENT_GRID], blocks) &&
-        aorta_trace_kineto_extents(argument[ARGUMENT_BLOCK], threads))
-        aorta_trace_builder_geometry(kineto->builder, blocks, threads);
-}
-
-static void add_call(struct trace_kineto *kineto, const struct kineto_event *event) {
-    int64_t correlation = aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_CORRELATION], event->offset);
-    const struct aorta_trace_call call = {
-        .start_ns = event->start_ns,
-        .end_ns = event->end_ns,
-        .correlation = correlation > 0 ? (uint64_t)correlation : 0,
-        .name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
-        .thread = get_thread(kineto, event),
-    };
-    const struct aorta_trace_annotation frame = {call.start_ns, call.end_ns, call.name, call.thread};
-    if (!aorta_trace_builder_call(kineto->builder, &call))
-        aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_CALL);
-}
-
-static bool is_request(struct aorta_json_value name) {
-    static const char wanted[] = "\"record_param_comms\"";
-    return name.length == sizeof wanted - 1 && !memcmp(name.text, wanted, sizeof wanted - 1);
-}
-
-static struct aorta_trace_annotation frame_of(struct trace_kineto *kineto, const struct kineto_event *event) {
-    return (struct aorta_trace_annotation){event->start_ns, event->end_ns,
-                                           aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
-                                           get_thread(kineto, event)};
-}
-
-static void add_operation(struct trace_kineto *kineto, const struct kineto_event *event) {
-    const struct aorta_json_value *argument = event->argument;
-    struct aorta_json_value name = event->field[FIELD_NAME];
-    struct aorta_trace_collective collective;
-    const struct aorta_trace_annotation frame = frame_of(kineto, event);
-    if (is_request(name)) {
-        aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_OPERATION);
-        if (aorta_trace_kineto_collective_facts(kineto, event, &collective))
-            aorta_trace_builder_request(kineto->builder, event->start_ns, event->end_ns, frame.thread, &collective);
-        return;
-    }
-    struct aorta_operation operation = {.name = name.text + 1,
-                                        .name_length = name.length - 2,
-                                        .dims = argument[ARGUMENT_DIMS],
-                                        .types = argument[ARGUMENT_TYPES],
-                                        .values = argument[ARGUMENT_VALUES],
-                                        .strides = argument[ARGUMENT_STRIDES]};
-    int64_t forward_thread;
-    if (!aorta_json_get_int(argument[ARGUMENT_AUTOGRAD], &operation.sequence)) operation.sequence = -1;
-    operation.gradient = aorta_json_get_int(argument[ARGUMENT_FORWARD_THREAD], &forward_thread) && forward_thread > 0;
-    aorta_trace_builder_operation(kineto->builder, &frame,
-                                  aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], event->offset),
-                                  &operation);
-}
-
-/* Those that are not Python's nor PyTorch's own: "<built-in function len>", "torch/nn/modules/module.py(1743): …". */
-static bool is_of_program(struct aorta_json_value name) {
-    static const char *const others[] = {"\"<", "\"torch/", "\"nn.Module: "};
-    static const char installed[] = "/site-packages/torch/";
-    for (size_t i = 0; i < COUNT(others); i++) {
-        size_t length = strlen(others[i]);
-        if (name.length > length && !memcmp(name.text, others[i], length)) return false;
-    }
-    return !memmem(name.text, name.length, installed, sizeof installed - 1);
-}
-
-static bool is_module(struct aorta_json_value name) {
-    static const char begin[] = "\"nn.Module: ";
-    return name.length > sizeof begin && !memcmp(name.text, begin, sizeof begin - 1);
-}
-
-/* Of all functions the times matter, of the program's own the names as well. */
-static void add_function(struct trace_kineto *kineto, const struct kineto_event *event) {
-    struct aorta_trace_annotation frame = {event->start_ns, event->end_ns, AORTA_TRACE_NONE, get_thread(kineto, event)};
-    aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_FUNCTION);
-    const bool module = kineto->modules && is_module(event->field[FIELD_NAME]);
-    if (!module && !is_of_program(event->field[FIELD_NAME])) return;
-    frame.name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]);
-    (module ? aorta_trace_builder_module : aorta_trace_builder_function)(kineto->builder, &frame);
-}
-
-/* Our own files mark operations on GPUs as ranges, "linear_forward (encoder.layers.0.linear1)". */
-static bool is_own_product(struct aorta_json_value name) {
-    static const char begin[] = "\"linear_";
-    return name.length > sizeof begin && !memcmp(name.text, begin, sizeof begin - 1);
-}
-
-static void add_own_product(struct trace_kineto *kineto, const struct kineto_event *event) {
-    struct aorta_json_value name = event->field[FIELD_NAME], dims = event->argument[ARGUMENT_DIMS];
-    char own[64];
-    size_t length = 1;
-    while (length < name.length - 1 && name.text[length] != ' ') length++;
-    int written = snprintf(own, sizeof own, "aorta::%.*s", (int)length - 1, name.text + 1);
-    if (!dims.length || written >= (int)sizeof own) return;
-    const struct aorta_operation operation = {.name = own,
-                                              .name_length = (size_t)written,
-                                              .dims = dims,
-                                              .types = event->argument[ARGUMENT_TYPES],
-                                              .sequence = -1};
-    const struct aorta_trace_annotation frame = {event->start_ns, event->end_ns,
-                                                 aorta_trace_builder_text(kineto->builder, own, (size_t)written),
-                                                 get_thread(kineto, event)};
-    aorta_trace_builder_operation(kineto->builder, &frame,
-                                  aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_OPERATION], event->offset),
-                                  &operation);
-}
-
-static void add_annotation(struct trace_kineto *kineto, const struct kineto_event *event) {
-    const struct aorta_trace_annotation annotation = frame_of(kineto, event);
-    aorta_trace_builder_annotation(kineto->builder, &annotation);
-    if (is_own_product(event->field[FIELD_NAME])) add_own_product(kineto, event);
-}
-
-static bool is_named(struct aorta_json_value name, const char *text) {
-    size_t length = strlen(text);
-    return name.length == length + 2 && !memcmp(name.text + 1, text, length);
-}
-
-/* What the profiler marks itself: files of 2021 have it among the operations. */
-static bool is_mark(struct aorta_json_value name) {
-    static const char *const marks[] = {"\"ProfilerStep#", "\"enumerate(DataLoader)#", "\"Optimizer."};
-    for (size_t i = 0; i < COUNT(marks); i++) {
-        const size_t length = strlen(marks[i]);
-        if (name.length > length && !memcmp(name.text, marks[i], length)) return true;
-    }
-    return false;
-}
-
-/* Recorded with enable_cuda_sync_events. A wait for a whole context says no more than its call. */
-static void add_wait(struct trace_kineto *kineto, const struct kineto_event *event) {
-    struct aorta_json_value name = event->field[FIELD_NAME];
-    const struct aorta_json_value *argument = event->argument;
-    bool stream_waits = is_named(name, "Stream Wait Event"), for_event = stream_waits || is_named(name, "Event Sync");
-    int64_t device, context, stream, on, correlation, record;
-    if (!aorta_json_get_int(argument[ARGUMENT_DEVICE], &device) ||
-        !aorta_json_get_int(argument[ARGUMENT_CONTEXT], &context) ||
-        !aorta_json_get_int(argument[ARGUMENT_STREAM], &stream) ||
-        !aorta_json_get_int(argument[ARGUMENT_CORRELATION], &correlation))
-        return;
-    if (!for_event && !is_named(name, "Stream Sync")) return;
-    if (!aorta_json_get_int(argument[ARGUMENT_WAIT_STREAM], &on)) on = -1;
-    if (!aorta_json_get_int(argument[ARGUMENT_WAIT_RECORD], &record)) record = -1;
-    if (!for_event) on = stream;
-    if (on < 0 || correlation <= 0 || (for_event && record <= 0)) return;
-    const struct aorta_trace_wait_facts facts = {
-        .start_ns = event->start_ns,
-        .correlation = (uint64_t)correlation,
-        .record_correlation = for_event ? (uint64_t)record : 0,
-        .stream =
-            stream_waits ? aorta_trace_builder_stream(kineto->builder, device, context, stream) : AORTA_TRACE_NONE,
-        .on = aorta_trace_builder_stream(kineto->builder, device, context, on),
-    };
-    aorta_trace_builder_wait(kineto->builder, &facts);
-}
-
 static bool is_letter(struct aorta_json_value value, char letter) {
     return value.length == 3 && value.text[0] == '"' && value.text[1] == letter;
 }
@@ -431,13 +198,15 @@ static bool is_letter(struct aorta_json_value value, char letter) {
 /* Names of threads, of XLA's processes, and of the ranks of a merged file. */
 static aorta_status read_metadata(struct trace_kineto *kineto, struct kineto_event *event) {
     struct aorta_json_value name = event->field[FIELD_NAME], args = event->field[FIELD_ARGS];
-    const bool of_thread = is_named(name, "thread_name"), of_process = is_named(name, "process_name");
+    const bool of_thread = aorta_trace_kineto_is_named(name, "thread_name"),
+               of_process = aorta_trace_kineto_is_named(name, "process_name");
     if (!of_thread && !of_process) return NULL;
     const char *where;
     if (args.length && !collect(&kineto->arguments, args, event->argument, &where))
         return malformed(kineto, args, where, event->offset);
     const struct aorta_json_value called = event->argument[ARGUMENT_NAME];
-    int64_t process = get_id(event->field[FIELD_PROCESS]), thread = get_id(event->field[FIELD_THREAD]);
+    int64_t process = aorta_trace_kineto_id(event->field[FIELD_PROCESS]),
+            thread = aorta_trace_kineto_id(event->field[FIELD_THREAD]);
     uint32_t text = aorta_trace_kineto_text(kineto, called);
     if (of_process) {
         AORTA_TRY(add_rank(kineto, process, aorta_trace_text(aorta_trace_builder_head(kineto->builder), text)));
@@ -452,7 +221,7 @@ static aorta_status read_metadata(struct trace_kineto *kineto, struct kineto_eve
 /* Operations come by the ten thousand; views launch nothing and are not counted. */
 static bool wants_arguments(enum category category, struct aorta_json_value name) {
     if (category == CATEGORY_DEVICE_ANNOTATION || category == CATEGORY_FUNCTION) return false;
-    if (category == CATEGORY_ANNOTATION) return is_own_product(name);
+    if (category == CATEGORY_ANNOTATION) return aorta_trace_kineto_is_product(name);
     if (category != CATEGORY_OPERATION) return true;
     return name.length > 2 && !aorta_operation_is_view(name.text + 1, name.length - 2);
 }
@@ -488,7 +257,7 @@ static aorta_status take_arguments(struct trace_kineto *kineto, struct kineto_ev
 }
 
 static aorta_status add_xla_event(struct trace_kineto *kineto, struct kineto_event *event) {
-    if (!aorta_json_is_string(event->field[FIELD_NAME]) || !get_times(event)) {
+    if (!aorta_json_is_string(event->field[FIELD_NAME]) || !aorta_trace_kineto_times(event)) {
         bad_event(kineto, CATEGORY_KERNEL, event->offset);
         return NULL;
     }
@@ -500,7 +269,7 @@ static aorta_status add_xla_event(struct trace_kineto *kineto, struct kineto_eve
 /* With the fields of the event filled. */
 static aorta_status add_event(struct trace_kineto *kineto, struct kineto_event *event) {
     kineto->builder = kineto->whole;
-    if (kineto->rank_count) kineto->builder = builder_of(kineto, get_id(event->field[FIELD_PROCESS]));
+    if (kineto->rank_count) kineto->builder = builder_of(kineto, aorta_trace_kineto_id(event->field[FIELD_PROCESS]));
     if (!is_letter(event->field[FIELD_PHASE], 'X')) {
         count_begin(kineto, event);
         if (!is_letter(event->field[FIELD_PHASE], 'M')) return NULL;
@@ -511,7 +280,7 @@ static aorta_status add_event(struct trace_kineto *kineto, struct kineto_event *
     if (category == CATEGORY_IGNORED)
         return kineto->xla && !event->field[FIELD_CATEGORY].length ? add_xla_event(kineto, event) : NULL;
     const struct aorta_json_value name = event->field[FIELD_NAME];
-    if (!aorta_json_is_string(name) || !get_times(event)) {
+    if (!aorta_json_is_string(name) || !aorta_trace_kineto_times(event)) {
         bad_event(kineto, category, event->offset);
         return NULL;
     }
@@ -521,28 +290,29 @@ static aorta_status add_event(struct trace_kineto *kineto, struct kineto_event *
         memset(event->argument, 0, sizeof event->argument);
     switch (category) {
     case CATEGORY_KERNEL:
-        add_work(kineto, event, AORTA_TRACE_KERNEL);
+        aorta_trace_kineto_add_work(kineto, event, AORTA_TRACE_KERNEL);
         break;
     case CATEGORY_COPY:
-        add_work(kineto, event, AORTA_TRACE_COPY);
+        aorta_trace_kineto_add_work(kineto, event, AORTA_TRACE_COPY);
         break;
     case CATEGORY_FILL:
-        add_work(kineto, event, AORTA_TRACE_FILL);
+        aorta_trace_kineto_add_work(kineto, event, AORTA_TRACE_FILL);
         break;
     case CATEGORY_CALL:
-        add_call(kineto, event);
+        aorta_trace_kineto_add_call(kineto, event);
         break;
     case CATEGORY_OPERATION:
-        (is_mark(name) ? add_annotation : add_operation)(kineto, event);
+        (aorta_trace_kineto_is_mark(name) ? aorta_trace_kineto_add_annotation
+                                          : aorta_trace_kineto_add_operation)(kineto, event);
         break;
     case CATEGORY_FUNCTION:
-        add_function(kineto, event);
+        aorta_trace_kineto_add_function(kineto, event);
         break;
     case CATEGORY_WAIT:
-        add_wait(kineto, event);
+        aorta_trace_kineto_add_wait(kineto, event);
         break;
     case CATEGORY_ANNOTATION:
-        add_annotation(kineto, event);
+        aorta_trace_kineto_add_annotation(kineto, event);
         break;
     case CATEGORY_DEVICE_ANNOTATION:
         aorta_trace_builder_device_annotation(kineto->builder, aorta_trace_kineto_text(kineto, name), event->start_ns,

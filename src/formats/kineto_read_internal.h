@@ -86,7 +86,21 @@ struct trace_kineto {
     struct kineto_xla *xla; /* NULL: no process of XLA's profiler was named */
 };
 
-/* kineto_facts.c: what arguments say. NONE or -1 where they say nothing; what cannot be understood is counted. */
+/* kineto_read_events.c: an event whose fields, and arguments where its category has them, are filled. */
+bool aorta_trace_kineto_times(struct kineto_event *event);    /* false: it has none, or impossible ones */
+int64_t aorta_trace_kineto_id(struct aorta_json_value value); /* of processes and threads; -1: a text ("Spans") */
+bool aorta_trace_kineto_is_named(struct aorta_json_value name, const char *text);
+bool aorta_trace_kineto_is_mark(struct aorta_json_value name);    /* made by the profiler itself */
+bool aorta_trace_kineto_is_product(struct aorta_json_value name); /* a range of our own files, with shapes */
+void aorta_trace_kineto_add_work(struct trace_kineto *kineto, const struct kineto_event *event,
+                                 enum aorta_trace_kind kind);
+void aorta_trace_kineto_add_call(struct trace_kineto *kineto, const struct kineto_event *event);
+void aorta_trace_kineto_add_operation(struct trace_kineto *kineto, const struct kineto_event *event);
+void aorta_trace_kineto_add_function(struct trace_kineto *kineto, const struct kineto_event *event);
+void aorta_trace_kineto_add_annotation(struct trace_kineto *kineto, const struct kineto_event *event);
+void aorta_trace_kineto_add_wait(struct trace_kineto *kineto, const struct kineto_event *event);
+
+/* kineto_read_facts.c: what arguments say. NONE or -1 where they say nothing; what cannot be understood is counted. */
 uint32_t aorta_trace_kineto_text(struct trace_kineto *kineto, struct aorta_json_value value);
 int64_t aorta_trace_kineto_int(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset);
 bool aorta_trace_kineto_extents(struct aorta_json_value list, int64_t extents[3]); /* [12, 4, 1]; false: it is none */

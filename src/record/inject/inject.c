@@ -20,6 +20,7 @@
 #include "record/inject/calls.h"
 #include "record/inject/cupti.h"
 #include "record/inject/detach.h"
+#include "record/inject/process.h"
 #include "record/inject/records.h"
 #include "record/inject/settings.h"
 
@@ -81,12 +82,6 @@ static struct {
     bool ending;
 } inject = {.spool.fd = -1};
 
-static int64_t time_of_day(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* ---- CUPTI's callbacks: on any thread, often one of the program's that is launching ---- */
 
 static int64_t records_in(struct aorta_cupti_buffer *buffer) {
@@ -134,7 +129,8 @@ static const char *reason_of(uint32_t result) {
 static bool enable_kind(uint32_t kind, bool needed) {
     uint32_t result = inject.cupti.api.enable(kind);
     if (result == AORTA_CUPTI_SUCCESS) return true;
-    aorta_spool_note(&inject.spool, time_of_day(), "cuptiActivityEnable(%u): %s (%u)", kind, reason_of(result), result);
+    aorta_spool_note(&inject.spool, aorta_inject_time_of_day(), "cuptiActivityEnable(%u): %s (%u)", kind,
+                     reason_of(result), result);
     if (needed) aorta_spool_set_state(&inject.spool, AORTA_SPOOL_REFUSED, result);
     return false;
 }
@@ -165,7 +161,7 @@ static void disable_all(void) {
     if (!inject.enabled) return;
     inject.enabled = false;
     inject.over_ns = aorta_clock_ns();
-    inject.over_time = time_of_day();
+    inject.over_time = aorta_inject_time_of_day();
     for (int i = KIND_COUNT; i-- > 0;) inject.cupti.api.disable(kinds[i].kind);
     inject.cupti.api.disable(AORTA_CUPTI_KIND_RUNTIME);
     inject.cupti.api.disable(AORTA_CUPTI_KIND_DRIVER);
@@ -175,7 +171,7 @@ static void disable_all(void) {
 static bool enable_all(void) {
     if (inject.stage < AORTA_INJECT_RECORDING) return true;
     inject.enabled = true;
-    inject.spool.head.begun_ns = time_of_day();
+    inject.spool.head.begun_ns = aorta_inject_time_of_day();
     inject.arrived_ns = aorta_clock_ns();
     inject.end_ns = inject.duration_ns ? inject.arrived_ns + inject.duration_ns : 0;
     for (int i = 0; i < KIND_COUNT; i++) {
@@ -210,7 +206,7 @@ static bool drain(void) {
     inject.spool.head.lost = (uint64_t)atomic_load(&inject.lost);
     inject.spool.head.unfinished = inject.records.unfinished;
     if (!any) return false;
-    inject.spool.head.last_ns = inject.over_ns ? inject.over_time : time_of_day();
+    inject.spool.head.last_ns = inject.over_ns ? inject.over_time : aorta_inject_time_of_day();
     inject.arrived_ns = aorta_clock_ns();
     inject.quiet_ns = QUIET_NS;
     return true;
@@ -219,7 +215,7 @@ static bool drain(void) {
 static void leave_cupti(const char *other) {
     atomic_store(&inject.state, TAKEN);
     inject.enabled = false;
-    aorta_spool_note(&inject.spool, time_of_day(), "%s has CUPTI in this process%s",
+    aorta_spool_note(&inject.spool, aorta_inject_time_of_day(), "%s has CUPTI in this process%s",
                      *other ? other : "another profiler",
                      inject.spool.head.last_ns ? "; it took it over from the recording" : "");
     aorta_spool_set_state(&inject.spool, AORTA_SPOOL_TAKEN, AORTA_CUPTI_MULTIPLE_SUBSCRIBERS);
@@ -281,8 +277,8 @@ static bool attach(void) {
     give_each_thread_buffers();
     uint32_t result = inject.cupti.api.register_callbacks(request_buffer, complete_buffer);
     if (result == AORTA_CUPTI_SUCCESS) return enable_all();
-    aorta_spool_note(&inject.spool, time_of_day(), "cuptiActivityRegisterCallbacks: %s (%u)", reason_of(result),
-                     result);
+    aorta_spool_note(&inject.spool, aorta_inject_time_of_day(), "cuptiActivityRegisterCallbacks: %s (%u)",
+                     reason_of(result), result);
     aorta_spool_set_state(&inject.spool, AORTA_SPOOL_REFUSED, result);
     return false;
 }
@@ -312,7 +308,7 @@ static void let_go(int64_t now_ns) {
     if (now_ns - inject.over_ns < SETTLE_NS || inject.settled) return;
     settle();
     if (!wish || strcmp(wish, "0") != 0) reason = aorta_inject_detach_ask(&inject.detach, &inject.cupti);
-    if (reason) aorta_spool_note(&inject.spool, time_of_day(), "%s", reason);
+    if (reason) aorta_spool_note(&inject.spool, aorta_inject_time_of_day(), "%s", reason);
 }
 
 static void note_departure(void) {
@@ -320,7 +316,8 @@ static void note_departure(void) {
     atomic_store(&inject.state, GONE);
     uint32_t result = inject.detach.result; /* has no words: CUPTI is not to be called any more */
     if (result)
-        aorta_spool_note(&inject.spool, time_of_day(), "CUPTI stays in the process: cuptiFinalize (%u)", result);
+        aorta_spool_note(&inject.spool, aorta_inject_time_of_day(), "CUPTI stays in the process: cuptiFinalize (%u)",
+                         result);
 }
 
 static void look(void) {
@@ -408,79 +405,13 @@ static void in_child(void) {
 
 /* ---- the beginning ---- */
 
-static int64_t setting(const char *name, int64_t fallback) {
-    const char *text = getenv(name);
-    char *end = NULL;
-    int64_t value = text && *text ? strtoll(text, &end, 10) : fallback;
-    return (end && *end) || value < 0 ? fallback : value;
-}
-
-/* A word that is not known cannot come from our command: everything is recorded. */
-static uint32_t parts_wished(void) {
-    const char *wish = getenv(AORTA_INJECT_RECORD);
-    for (int i = 0; wish && i < AORTA_INJECT_LEVELS; i++)
-        if (strcmp(aorta_inject_levels[i].name, wish) == 0) return aorta_inject_levels[i].parts;
-    return AORTA_SPOOL_LAUNCHES | AORTA_SPOOL_WAITS;
-}
-
-static enum aorta_inject_stage stage_wished(void) {
-    const char *wish = getenv(AORTA_INJECT_STAGE);
-    for (int i = 0; wish && i < AORTA_INJECT_STAGES; i++)
-        if (strcmp(aorta_inject_stages[i], wish) == 0) return (enum aorta_inject_stage)i;
-    return AORTA_INJECT_RECORDING;
-}
-
-static int32_t number_of(const char *const *names) {
-    for (; *names; names++) {
-        int64_t value = setting(*names, -1);
-        if (value >= 0 && value < INT32_MAX) return (int32_t)value;
-    }
-    return -1;
-}
-
-static size_t read_command(char *text, size_t size) {
-    FILE *file = fopen("/proc/self/cmdline", "re");
-    if (!file) return 0;
-    size_t length = fread(text, 1, size, file);
-    fclose(file);
-    for (size_t i = 0; i < length; i++)
-        if (!text[i]) text[i] = ' ';
-    return length && text[length - 1] == ' ' ? length - 1 : length;
-}
-
-static void put_process(void) {
-    static const char *const rank[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", NULL};
-    static const char *const world[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", NULL};
-    static const char *const local[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", NULL};
-    static const char *const local_world[] = {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL};
-    char command[4096], host[256] = "";
-    gethostname(host, sizeof host - 1);
-    const char *const texts[] = {command, inject.cupti.path, host};
-    const size_t lengths[] = {read_command(command, sizeof command), strlen(inject.cupti.path), strlen(host)};
-    struct aorta_spool_process record = {
-        .pid = (int32_t)getpid(),
-        .parent = (int32_t)getppid(),
-        .rank = number_of(rank),
-        .world = number_of(world),
-        .local_rank = number_of(local),
-        .local_world = number_of(local_world),
-        .cupti = inject.cupti.version,
-        .driver = inject.cupti.driver,
-        .start_ns = time_of_day(),
-        .command_length = (uint32_t)lengths[0],
-        .library_length = (uint32_t)lengths[1],
-        .host_length = (uint32_t)lengths[2],
-        .parts = inject.records.parts | AORTA_SPOOL_PARTS_KNOWN,
-    };
-    aorta_spool_put_texts(&inject.spool, AORTA_SPOOL_PROCESS, &record, sizeof record, texts, lengths, 3);
-}
-
 static bool start_thread(void) {
     pthread_mutex_init(&inject.lock, NULL);
     aorta_cond_init(&inject.wake);
     int error = aorta_thread_start(&inject.thread, run, NULL);
     inject.threaded = error == 0;
-    if (error) aorta_spool_note(&inject.spool, time_of_day(), "no thread for the recording: %s", strerror(error));
+    if (error)
+        aorta_spool_note(&inject.spool, aorta_inject_time_of_day(), "no thread for the recording: %s", strerror(error));
     if (error) aorta_spool_set_state(&inject.spool, AORTA_SPOOL_FAILED, (uint32_t)error);
     return error == 0;
 }
@@ -489,19 +420,19 @@ static bool start_thread(void) {
 static bool open_cupti(void) {
     bool wanted = inject.stage >= AORTA_INJECT_OPENED;
     bool found = wanted && (inject.cupti.handle || aorta_inject_cupti_open(&inject.cupti, getenv(AORTA_INJECT_CUPTI)));
-    put_process();
+    aorta_inject_put_process(&inject.spool, &inject.cupti, inject.records.parts);
     if (inject.stage < AORTA_INJECT_RECORDING)
-        aorta_spool_note(&inject.spool, time_of_day(), AORTA_INJECT_STAGE "=%s goes no further",
+        aorta_spool_note(&inject.spool, aorta_inject_time_of_day(), AORTA_INJECT_STAGE "=%s goes no further",
                          aorta_inject_stages[inject.stage]);
     if (found || !wanted) return true;
-    aorta_spool_note(&inject.spool, time_of_day(), "%s", inject.cupti.tried);
+    aorta_spool_note(&inject.spool, aorta_inject_time_of_day(), "%s", inject.cupti.tried);
     aorta_spool_set_state(&inject.spool, AORTA_SPOOL_MISSING, 0);
     return false;
 }
 
 static bool begin(void) {
     if (!open_cupti()) return false;
-    int64_t buffer_kb = setting(AORTA_INJECT_BUFFER, BUFFER_KB);
+    int64_t buffer_kb = aorta_inject_setting(AORTA_INJECT_BUFFER, BUFFER_KB);
     bool sound = buffer_kb >= 1 && buffer_kb <= 16 << 10;
     if (!inject.buffers.bytes) /* CUPTI may still hold some of an earlier recording */
         aorta_cupti_buffers_init(&inject.buffers, (size_t)(sound ? buffer_kb : BUFFER_KB) << 10, BUFFER_LIMIT);
@@ -523,15 +454,15 @@ static void hook_the_end(void) {
 /* 0, or why there is no spool. What else goes wrong is written in it. */
 static int start(const char *directory) {
     int64_t now_ns = aorta_clock_ns();
-    uint64_t limit = (uint64_t)setting(AORTA_INJECT_LIMIT, 2048) << 20;
+    uint64_t limit = (uint64_t)aorta_inject_setting(AORTA_INJECT_LIMIT, 2048) << 20;
     inject.owner = getpid();
-    inject.flush_ns = setting(AORTA_INJECT_FLUSH, 200) * 1000000;
-    inject.begin_ns = now_ns + setting(AORTA_INJECT_DELAY, 0) * 1000000;
-    inject.duration_ns = setting(AORTA_INJECT_DURATION, 0) * 1000000;
+    inject.flush_ns = aorta_inject_setting(AORTA_INJECT_FLUSH, 200) * 1000000;
+    inject.begin_ns = now_ns + aorta_inject_setting(AORTA_INJECT_DELAY, 0) * 1000000;
+    inject.duration_ns = aorta_inject_setting(AORTA_INJECT_DURATION, 0) * 1000000;
     inject.arrived_ns = inject.flushed_ns = now_ns;
     inject.quiet_ns = QUIET_NS;
-    inject.records.parts = parts_wished();
-    inject.stage = stage_wished();
+    inject.records.parts = aorta_inject_parts_wished();
+    inject.stage = aorta_inject_stage_wished();
     int error = aorta_spool_open(&inject.spool, directory, limit);
     if (error) return error;
     bool begun = begin();

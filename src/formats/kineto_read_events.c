@@ -1,0 +1,242 @@
+/* What an event becomes in the recording, by its category. */
+#include "formats/kineto_read_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(rows) (sizeof(rows) / sizeof *(rows))
+
+bool aorta_trace_kineto_times(struct kineto_event *event) {
+    int64_t duration;
+    return aorta_json_get_scaled(event->field[FIELD_START], 3, &event->start_ns) &&
+           aorta_json_get_scaled(event->field[FIELD_DURATION], 3, &duration) &&
+           !__builtin_add_overflow(event->start_ns, duration, &event->end_ns) &&
+           aorta_trace_times_fit(event->start_ns, event->end_ns);
+}
+
+/* Numbers of processes and threads; texts ("Spans") have none. */
+int64_t aorta_trace_kineto_id(struct aorta_json_value value) {
+    int64_t number;
+    return aorta_json_get_int(value, &number) ? number : -1;
+}
+
+static uint32_t get_thread(struct trace_kineto *kineto, const struct kineto_event *event) {
+    int64_t process = aorta_trace_kineto_id(event->field[FIELD_PROCESS]);
+    struct aorta_trace *head = aorta_trace_builder_head(kineto->builder);
+    if (head->process < 0) head->process = process;
+    return aorta_trace_builder_thread(kineto->builder, process, aorta_trace_kineto_id(event->field[FIELD_THREAD]));
+}
+
+/* Old files have the stream as the row's thread, as a number or as "stream 7". */
+static int64_t get_stream(struct trace_kineto *kineto, const struct kineto_event *event) {
+    struct aorta_json_value thread = event->field[FIELD_THREAD];
+    int64_t stream;
+    if (aorta_json_get_int(event->argument[ARGUMENT_STREAM], &stream)) return stream;
+    if (thread.length > 9 && !memcmp(thread.text, "\"stream ", 8))
+        thread = (struct aorta_json_value){thread.text + 8, thread.length - 9};
+    if (aorta_json_get_int(thread, &stream)) return stream;
+    aorta_trace_builder_warn(kineto->builder, AORTA_REASON_NO_STREAM, event->offset);
+    return -1;
+}
+
+/* ROCm names the HSA queue; files from before it did have the queue as the stream, and a `kind`, which CUDA's have
+ * not. CUDA names the channel. */
+static uint32_t get_queue(struct trace_kineto *kineto, const struct kineto_event *event, int64_t device,
+                          int64_t stream) {
+    const struct aorta_json_value *argument = event->argument;
+    uint32_t type = AORTA_TRACE_NONE;
+    int64_t queue;
+    if (!aorta_json_get_int(argument[ARGUMENT_QUEUE], &queue)) {
+        if (aorta_json_get_int(argument[ARGUMENT_CHANNEL], &queue)) {
+            type = aorta_trace_kineto_text(kineto, argument[ARGUMENT_CHANNEL_TYPE]);
+        } else if (argument[ARGUMENT_KIND].length && stream >= 0) {
+            queue = stream;
+        } else {
+            return AORTA_TRACE_NONE;
+        }
+    }
+    return aorta_trace_builder_queue(kineto->builder, device, queue, type);
+}
+
+void aorta_trace_kineto_add_work(struct trace_kineto *kineto, const struct kineto_event *event,
+                                 enum aorta_trace_kind kind) {
+    const struct aorta_json_value *argument = event->argument;
+    int64_t offset = event->offset, device = aorta_trace_kineto_int(kineto, argument[ARGUMENT_DEVICE], offset);
+    if (device < 0) device = aorta_trace_kineto_id(event->field[FIELD_PROCESS]);
+    if (device < INT32_MIN || device > INT32_MAX) device = -1;
+    int64_t stream = get_stream(kineto, event);
+    int64_t correlation = aorta_trace_kineto_int(kineto, argument[ARGUMENT_CORRELATION], offset);
+    int64_t context = aorta_trace_kineto_int(kineto, argument[ARGUMENT_CONTEXT], offset), node;
+    const struct aorta_trace_work work = {
+        .start_ns = event->start_ns,
+        .end_ns = event->end_ns,
+        .bytes = aorta_trace_kineto_int(kineto, argument[ARGUMENT_BYTES], offset),
+        .correlation = correlation > 0 ? (uint64_t)correlation : 0,
+        .name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
+        .stream = aorta_trace_builder_stream(kineto->builder, device, context, stream),
+        .queue = get_queue(kineto, event, device, stream),
+        .device = (int32_t)device,
+        .kind = (uint8_t)kind,
+        .graph = aorta_json_get_int(argument[ARGUMENT_GRAPH_NODE], &node) && node > 0,
+    };
+    struct aorta_trace_collective collective;
+    bool facts = kind == AORTA_TRACE_KERNEL && aorta_trace_kineto_collective_facts(kineto, event, &collective);
+    aorta_trace_builder_work(kineto->builder, &work,
+                             aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], offset),
+                             facts ? &collective : NULL, offset);
+    int64_t blocks[3], threads[3];
+    if (kind == AORTA_TRACE_KERNEL && aorta_trace_kineto_extents(argument[ARGUMENT_GRID], blocks) &&
+        aorta_trace_kineto_extents(argument[ARGUMENT_BLOCK], threads))
+        aorta_trace_builder_geometry(kineto->builder, blocks, threads);
+}
+
+void aorta_trace_kineto_add_call(struct trace_kineto *kineto, const struct kineto_event *event) {
+    int64_t correlation = aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_CORRELATION], event->offset);
+    const struct aorta_trace_call call = {
+        .start_ns = event->start_ns,
+        .end_ns = event->end_ns,
+        .correlation = correlation > 0 ? (uint64_t)correlation : 0,
+        .name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
+        .thread = get_thread(kineto, event),
+    };
+    const struct aorta_trace_annotation frame = {call.start_ns, call.end_ns, call.name, call.thread};
+    if (!aorta_trace_builder_call(kineto->builder, &call))
+        aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_CALL);
+}
+
+static bool is_request(struct aorta_json_value name) {
+    static const char wanted[] = "\"record_param_comms\"";
+    return name.length == sizeof wanted - 1 && !memcmp(name.text, wanted, sizeof wanted - 1);
+}
+
+static struct aorta_trace_annotation frame_of(struct trace_kineto *kineto, const struct kineto_event *event) {
+    return (struct aorta_trace_annotation){event->start_ns, event->end_ns,
+                                           aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
+                                           get_thread(kineto, event)};
+}
+
+void aorta_trace_kineto_add_operation(struct trace_kineto *kineto, const struct kineto_event *event) {
+    const struct aorta_json_value *argument = event->argument;
+    struct aorta_json_value name = event->field[FIELD_NAME];
+    struct aorta_trace_collective collective;
+    const struct aorta_trace_annotation frame = frame_of(kineto, event);
+    if (is_request(name)) {
+        aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_OPERATION);
+        if (aorta_trace_kineto_collective_facts(kineto, event, &collective))
+            aorta_trace_builder_request(kineto->builder, event->start_ns, event->end_ns, frame.thread, &collective);
+        return;
+    }
+    struct aorta_operation operation = {.name = name.text + 1,
+                                        .name_length = name.length - 2,
+                                        .dims = argument[ARGUMENT_DIMS],
+                                        .types = argument[ARGUMENT_TYPES],
+                                        .values = argument[ARGUMENT_VALUES],
+                                        .strides = argument[ARGUMENT_STRIDES]};
+    int64_t forward_thread;
+    if (!aorta_json_get_int(argument[ARGUMENT_AUTOGRAD], &operation.sequence)) operation.sequence = -1;
+    operation.gradient = aorta_json_get_int(argument[ARGUMENT_FORWARD_THREAD], &forward_thread) && forward_thread > 0;
+    aorta_trace_builder_operation(kineto->builder, &frame,
+                                  aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], event->offset),
+                                  &operation);
+}
+
+/* Those that are not Python's nor PyTorch's own: "<built-in function len>", "torch/nn/modules/module.py(1743): …". */
+static bool is_of_program(struct aorta_json_value name) {
+    static const char *const others[] = {"\"<", "\"torch/", "\"nn.Module: "};
+    static const char installed[] = "/site-packages/torch/";
+    for (size_t i = 0; i < COUNT(others); i++) {
+        size_t length = strlen(others[i]);
+        if (name.length > length && !memcmp(name.text, others[i], length)) return false;
+    }
+    return !memmem(name.text, name.length, installed, sizeof installed - 1);
+}
+
+static bool is_module(struct aorta_json_value name) {
+    static const char begin[] = "\"nn.Module: ";
+    return name.length > sizeof begin && !memcmp(name.text, begin, sizeof begin - 1);
+}
+
+/* Of all functions the times matter, of the program's own the names as well. */
+void aorta_trace_kineto_add_function(struct trace_kineto *kineto, const struct kineto_event *event) {
+    struct aorta_trace_annotation frame = {event->start_ns, event->end_ns, AORTA_TRACE_NONE, get_thread(kineto, event)};
+    aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_FUNCTION);
+    const bool module = kineto->modules && is_module(event->field[FIELD_NAME]);
+    if (!module && !is_of_program(event->field[FIELD_NAME])) return;
+    frame.name = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]);
+    (module ? aorta_trace_builder_module : aorta_trace_builder_function)(kineto->builder, &frame);
+}
+
+/* Our own files mark operations on GPUs as ranges, "linear_forward (encoder.layers.0.linear1)". */
+bool aorta_trace_kineto_is_product(struct aorta_json_value name) {
+    static const char begin[] = "\"linear_";
+    return name.length > sizeof begin && !memcmp(name.text, begin, sizeof begin - 1);
+}
+
+static void add_own_product(struct trace_kineto *kineto, const struct kineto_event *event) {
+    struct aorta_json_value name = event->field[FIELD_NAME], dims = event->argument[ARGUMENT_DIMS];
+    char own[64];
+    size_t length = 1;
+    while (length < name.length - 1 && name.text[length] != ' ') length++;
+    int written = snprintf(own, sizeof own, "aorta::%.*s", (int)length - 1, name.text + 1);
+    if (!dims.length || written >= (int)sizeof own) return;
+    const struct aorta_operation operation = {.name = own,
+                                              .name_length = (size_t)written,
+                                              .dims = dims,
+                                              .types = event->argument[ARGUMENT_TYPES],
+                                              .sequence = -1};
+    const struct aorta_trace_annotation frame = {event->start_ns, event->end_ns,
+                                                 aorta_trace_builder_text(kineto->builder, own, (size_t)written),
+                                                 get_thread(kineto, event)};
+    aorta_trace_builder_operation(kineto->builder, &frame,
+                                  aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_OPERATION], event->offset),
+                                  &operation);
+}
+
+void aorta_trace_kineto_add_annotation(struct trace_kineto *kineto, const struct kineto_event *event) {
+    const struct aorta_trace_annotation annotation = frame_of(kineto, event);
+    aorta_trace_builder_annotation(kineto->builder, &annotation);
+    if (aorta_trace_kineto_is_product(event->field[FIELD_NAME])) add_own_product(kineto, event);
+}
+
+bool aorta_trace_kineto_is_named(struct aorta_json_value name, const char *text) {
+    size_t length = strlen(text);
+    return name.length == length + 2 && !memcmp(name.text + 1, text, length);
+}
+
+/* What the profiler marks itself: files of 2021 have it among the operations. */
+bool aorta_trace_kineto_is_mark(struct aorta_json_value name) {
+    static const char *const marks[] = {"\"ProfilerStep#", "\"enumerate(DataLoader)#", "\"Optimizer."};
+    for (size_t i = 0; i < COUNT(marks); i++) {
+        const size_t length = strlen(marks[i]);
+        if (name.length > length && !memcmp(name.text, marks[i], length)) return true;
+    }
+    return false;
+}
+
+/* Recorded with enable_cuda_sync_events. A wait for a whole context says no more than its call. */
+void aorta_trace_kineto_add_wait(struct trace_kineto *kineto, const struct kineto_event *event) {
+    struct aorta_json_value name = event->field[FIELD_NAME];
+    const struct aorta_json_value *argument = event->argument;
+    bool stream_waits = aorta_trace_kineto_is_named(name, "Stream Wait Event"),
+         for_event = stream_waits || aorta_trace_kineto_is_named(name, "Event Sync");
+    int64_t device, context, stream, on, correlation, record;
+    if (!aorta_json_get_int(argument[ARGUMENT_DEVICE], &device) ||
+        !aorta_json_get_int(argument[ARGUMENT_CONTEXT], &context) ||
+        !aorta_json_get_int(argument[ARGUMENT_STREAM], &stream) ||
+        !aorta_json_get_int(argument[ARGUMENT_CORRELATION], &correlation))
+        return;
+    if (!for_event && !aorta_trace_kineto_is_named(name, "Stream Sync")) return;
+    if (!aorta_json_get_int(argument[ARGUMENT_WAIT_STREAM], &on)) on = -1;
+    if (!aorta_json_get_int(argument[ARGUMENT_WAIT_RECORD], &record)) record = -1;
+    if (!for_event) on = stream;
+    if (on < 0 || correlation <= 0 || (for_event && record <= 0)) return;
+    const struct aorta_trace_wait_facts facts = {
+        .start_ns = event->start_ns,
+        .correlation = (uint64_t)correlation,
+        .record_correlation = for_event ? (uint64_t)record : 0,
+        .stream =
+            stream_waits ? aorta_trace_builder_stream(kineto->builder, device, context, stream) : AORTA_TRACE_NONE,
+        .on = aorta_trace_builder_stream(kineto->builder, device, context, on),
+    };
+    aorta_trace_builder_wait(kineto->builder, &facts);
+}
