@@ -47,6 +47,19 @@ function skewCharts(data, ranks) {
         data: shared.filter((one) => one.last_rank === rank).map((one) => [one.last_start_ms, one.skew_ms]) })) })) : null);
 }
 
+// Parts of the recording: { title: value of a part } as lines of the busiest rank.
+function overTime(ranks) {
+  const rank = ranks.filter((one) => one.by_time?.length).sort((a, b) => b.busy_ms - a.busy_ms)[0];
+  if (!rank) return [];
+  const drawn = (title, unit, values) => lines(`${title}${ranks.length > 1 ? `, ${rankName(rank)}` : ""}`, unit,
+    Object.entries(values).map(([name, value]) => ({ name, data: rank.by_time.map((part) => [part.start_ms, value(part)]) })).filter((one) => one.data.some(([, value]) => value > 0)), { xAxis: { name: "ms into the recording", minInterval: 0 } });
+  const copied = Object.fromEntries(Object.keys(rank.by_time[0].copied_gbps ?? {}).map((key) => [`copies ${spaced(key)}`, (part) => part.copied_gbps[key]]));
+  return [pair(drawn("Busy with, share of each hundredth", "", { compute: (part) => part.compute, communication: (part) => part.comm, overlap: (part) => part.overlap, idle: (part) => part.idle }),
+    drawn("Launched and not started", "", { mean: (part) => part.queue_mean, most: (part) => part.queue_max })),
+  pair(drawn("From launch to start", "ms", { mean: (part) => part.delay_mean_ms, longest: (part) => part.delay_max_ms }),
+    drawn("Bytes a second", "GB/s", { collectives: (part) => part.comm_gbps, ...copied }))];
+}
+
 function queueMap(data, ranks) {
   const bars = ranks.flatMap((rank) => rank.streams.slice(0, 12).map((row) => ({ name: `${ranks.length > 1 ? `r${rank.rank} ` : ""}stream ${row.stream}`,
     parts: { compute: row.compute_ms, communication: row.comm_ms, copies: row.memcpy_ms } }))).slice(0, 24);
@@ -73,6 +86,7 @@ export function tracePage(data) {
       section("timeline", "Streams and hosts over time", data.timelines[0].lanes.length ? timeline(data.timelines[0]) : note("No device work.")),
       section("steps", "Over the steps", overSteps(ranks, "span_ms", "Time of a step", "ms"),
         pair(overSteps(ranks, "exposed_comm_ms", "Exposed communication", "ms"), overSteps(ranks, "overlap_ratio", "Hidden share of communication", ""))),
+      section("time", "Over the recording", ...overTime(ranks), ...tablesOf(data, ranks, "time")),
       section("causes", "Where the time goes", pair(
         stack(`Devices: work and idle time ${results.judged === "steps" ? "of all steps" : unit}`, ranks.map((rank) => ({ name: rankName(rank),
           parts: { compute: rank.compute_ms - rank.overlap_ms, "hidden communication": rank.overlap_ms, "exposed communication": rank.exposed_comm_ms,

@@ -42,8 +42,8 @@ static const struct aorta_option rows[] = {
          "extended); without it steps are ProfilerStep#N, else end with Optimizer.step, else begin with an engine's "
          "step[…] or execute_model"},
     {"by", AORTA_OPTION_STRING_LIST, AT(by), "null", .nullable = true, .argument = "WHAT",
-     .help = "work by op, shape, module, function, annotation, category, phase or kernel, instead of the usual text; a "
-             "table more in --json, --csv and --html; repeat it for several"},
+     .help = "work by op, shape, module, function, annotation, category, phase, kernel, sequence, time or stream, "
+             "instead of the usual text; a table more in --json, --csv and --html; repeat it for several"},
     {"top", AORTA_OPTION_INT, AT(top), "20", .limits = &at_least_one, .argument = "N",
      .help = "lines of each table of --by"},
     AORTA_CLI_RECOVER_OPTION(AT(recover)),
@@ -91,7 +91,8 @@ static aorta_status read_by(const struct aorta_string_list *list, unsigned *by) 
         while (found < AORTA_BY_COUNT && strcmp(list->items[i], aorta_by_name((enum aorta_by)found)) != 0) found++;
         if (found == AORTA_BY_COUNT)
             return AORTA_ERROR(AORTA_USAGE,
-                               "--by %s: op, shape, module, function, annotation, category, phase or kernel",
+                               "--by %s: op, shape, module, function, annotation, category, phase, kernel, sequence, "
+                               "time or stream",
                                list->items[i]);
         *by |= 1u << found;
     }
@@ -99,8 +100,9 @@ static aorta_status read_by(const struct aorta_string_list *list, unsigned *by) 
 }
 
 /* What a page shows where nothing is asked for. */
-static const unsigned by_of_page =
-    1u << AORTA_BY_OPERATION | 1u << AORTA_BY_ANNOTATION | 1u << AORTA_BY_CATEGORY | 1u << AORTA_BY_PHASE;
+static const unsigned by_of_page = 1u << AORTA_BY_OPERATION | 1u << AORTA_BY_ANNOTATION | 1u << AORTA_BY_CATEGORY |
+                                   1u << AORTA_BY_PHASE | 1u << AORTA_BY_SEQUENCE | 1u << AORTA_BY_TIME |
+                                   1u << AORTA_BY_STREAM;
 
 static aorta_status shown(const struct aorta_trace_report *report, const struct analyze_arguments *arguments,
                           struct aorta_text *out) {

@@ -171,8 +171,10 @@ static void add_trace(struct aorta_text *out) {
     for (size_t i = 0; aorta_rank_tables[i]; i++) add_table(aorta_rank_tables[i], out);
     for (size_t i = 0; aorta_rank_tables_after[i]; i++) add_table(aorta_rank_tables_after[i], out);
     aorta_text_puts(
-        out, "\nTables of `--by`, made when they are asked for (a page has `by_op`, `by_annotation`, `by_category`, "
-             "`by_phase` without asking); where one distinguishes nothing\napart, `KEY_reason` says why:\n");
+        out,
+        "\nTables of `--by`, made when they are asked for (a page has `by_op`, `by_annotation`, `by_category`, "
+        "`by_phase`, `by_sequence`, `by_time`, `by_stream` without asking); where one distinguishes nothing\napart, "
+        "`KEY_reason` says why:\n");
     for (size_t i = 0; aorta_by_tables[i]; i++) add_table(aorta_by_tables[i], out);
     aorta_text_puts(out, "\nTables of all ranks:\n");
     for (size_t i = 0; aorta_world_tables[i]; i++) add_table(aorta_world_tables[i], out);

@@ -10,7 +10,7 @@
 struct aorta_trace_of {
     const struct aorta_trace_analysis *analysis;
     const struct aorta_trace_rank *rank;
-    const struct aorta_breakdown *breakdown; /* of aorta_by_tables */
+    const void *made; /* for a table of aorta_by_tables */
 };
 
 /* Those of each rank, in the order of the JSON (the roofline stands between the two lists), and those of all together.

@@ -60,7 +60,7 @@ static const struct aorta_column nested_columns[] = {{"runs", "runs", .width = 7
                                                      {0}};
 
 static const struct aorta_breakdown *breakdown_of(const void *of) {
-    return ((const struct aorta_trace_of *)of)->breakdown;
+    return ((const struct aorta_trace_of *)of)->made;
 }
 
 static size_t row_count(const void *of) {
@@ -118,27 +118,61 @@ TABLE(by_phase, "By phase", "work by the part of the step that launched it", wor
 TABLE(by_kernel, "By kernel", "work by name", kernel_rows, work_columns);
 #undef TABLE
 
-const struct aorta_result_table *const aorta_by_tables[] = {
-    &by_op, &by_shape, &by_module, &by_function, &by_annotation, &by_category, &by_phase, &by_kernel, NULL};
+const struct aorta_result_table *const aorta_by_tables[] = {&by_op,
+                                                            &by_shape,
+                                                            &by_module,
+                                                            &by_function,
+                                                            &by_annotation,
+                                                            &by_category,
+                                                            &by_phase,
+                                                            &by_kernel,
+                                                            &trace_table_by_sequence,
+                                                            &trace_table_by_time,
+                                                            &trace_table_by_stream,
+                                                            NULL};
 
 /* ---- all that is asked for ---- */
 
+enum { PARTS = 100 }; /* of time, in files and on the page */
+
+static aorta_status make(const struct aorta_trace_rank *rank, enum aorta_by by, size_t parts, union trace_made *made) {
+    if (by < AORTA_BY_BREAKDOWN_COUNT) return aorta_breakdown_make(rank, by, &made->breakdown);
+    if (by == AORTA_BY_SEQUENCE) return aorta_sequences_make(rank, &made->sequences);
+    return aorta_series_make(rank, parts, &made->series);
+}
+
+static void end(enum aorta_by by, union trace_made *made) {
+    if (by < AORTA_BY_BREAKDOWN_COUNT)
+        aorta_breakdown_free(&made->breakdown);
+    else if (by == AORTA_BY_SEQUENCE)
+        aorta_sequences_free(&made->sequences);
+    else
+        aorta_series_free(&made->series);
+}
+
+/* Why the table says nothing, or not all that it could; NULL: it says all. */
+static const char *reason_of(enum aorta_by by, const union trace_made *made) {
+    if (by < AORTA_BY_BREAKDOWN_COUNT) return made->breakdown.reason;
+    if (by == AORTA_BY_SEQUENCE) return made->sequences.reason;
+    return made->series.launched ? NULL : "no work has its launch in the file: queues and delays are not known";
+}
+
 static void write_json(const struct aorta_trace_of *of, enum aorta_by by, struct aorta_json *json) {
-    struct aorta_breakdown breakdown;
-    const struct aorta_trace_of whole = {of->analysis, of->rank, &breakdown};
-    aorta_status status = aorta_breakdown_make(of->rank, by, &breakdown);
+    union trace_made made;
+    const struct aorta_trace_of whole = {of->analysis, of->rank, &made};
+    aorta_status status = make(of->rank, by, PARTS, &made);
     if (status) {
         json->out->failed = true;
         aorta_status_free(status);
         return;
     }
     aorta_table_json(aorta_by_tables[by], &whole, json);
-    if (breakdown.reason) {
+    if (reason_of(by, &made)) {
         char key[48];
         snprintf(key, sizeof key, "%s_reason", aorta_by_tables[by]->key);
-        aorta_json_key_string(json, key, breakdown.reason);
+        aorta_json_key_string(json, key, reason_of(by, &made));
     }
-    aorta_breakdown_free(&breakdown);
+    end(by, &made);
 }
 
 void aorta_trace_by_json(const struct aorta_trace_of *of, unsigned by, struct aorta_json *json) {
@@ -148,13 +182,13 @@ void aorta_trace_by_json(const struct aorta_trace_of *of, unsigned by, struct ao
 
 static aorta_status add_csv(const struct aorta_trace_analysis *analysis, size_t place, enum aorta_by by,
                             struct aorta_text *csv) {
-    struct aorta_breakdown breakdown;
+    union trace_made made;
     char rank[16];
     snprintf(rank, sizeof rank, "%d", analysis->ranks[place].rank);
-    AORTA_TRY(aorta_breakdown_make(&analysis->ranks[place], by, &breakdown));
-    aorta_table_csv_lines(aorta_by_tables[by], &(struct aorta_trace_of){analysis, &analysis->ranks[place], &breakdown},
-                          rank, csv);
-    aorta_breakdown_free(&breakdown);
+    AORTA_TRY(make(&analysis->ranks[place], by, PARTS, &made));
+    aorta_table_csv_lines(aorta_by_tables[by], &(struct aorta_trace_of){analysis, &analysis->ranks[place], &made}, rank,
+                          csv);
+    end(by, &made);
     return NULL;
 }
 
@@ -170,14 +204,16 @@ aorta_status aorta_trace_by_csv(const struct aorta_trace_analysis *analysis, enu
 
 aorta_status aorta_trace_by_text(const struct aorta_trace_of *of, enum aorta_by by, const struct aorta_table_view *view,
                                  struct aorta_text *out) {
-    struct aorta_breakdown breakdown;
-    AORTA_TRY(aorta_breakdown_make(of->rank, by, &breakdown));
-    if (breakdown.reason)
-        aorta_text_printf(out, "%s: %s\n", aorta_by_tables[by]->title, breakdown.reason);
-    else
-        aorta_table_text(aorta_by_tables[by], &(struct aorta_trace_of){of->analysis, of->rank, &breakdown}, view, out);
-    if (!breakdown.reason && breakdown.count > view->most)
-        aorta_text_printf(out, "  … and %zu more (--top %zu, --json)\n", breakdown.count - view->most, breakdown.count);
-    aorta_breakdown_free(&breakdown);
+    union trace_made made;
+    AORTA_TRY(make(of->rank, by, view->most, &made));
+    const struct aorta_result_table *table = aorta_by_tables[by];
+    const struct aorta_trace_of whole = {of->analysis, of->rank, &made};
+    const char *reason = reason_of(by, &made);
+    const size_t count = table->count(&whole);
+    if (reason) aorta_text_printf(out, "%s: %s\n", table->title, reason);
+    if (!reason || by == AORTA_BY_TIME) aorta_table_text(table, &whole, view, out);
+    if (!reason && count > view->most)
+        aorta_text_printf(out, "  … and %zu more (--top %zu, --json)\n", count - view->most, count);
+    end(by, &made);
     return NULL;
 }

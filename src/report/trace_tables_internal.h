@@ -3,6 +3,8 @@
 #define AORTA_REPORT_TRACE_TABLES_INTERNAL_H
 
 #include "report/trace_tables.h"
+#include "timeline/sequences.h"
+#include "timeline/series.h"
 
 const char *trace_text_of(const struct aorta_trace *trace, uint32_t text); /* NULL: AORTA_TRACE_NONE */
 int64_t trace_known(int64_t value);                                        /* -1 is AORTA_ROW_UNKNOWN */
@@ -16,6 +18,13 @@ extern const struct aorta_row trace_times_rows[]; /* of struct aorta_trace_times
 #define TRACE_TIMES(type)                                                                                              \
     { NULL, AORTA_ROW_PART, offsetof(type, times), .part = trace_times_rows }
 
+/* What the tables of aorta_by_tables are of. */
+union trace_made {
+    struct aorta_breakdown breakdown;
+    struct aorta_sequences sequences;
+    struct aorta_series series;
+};
+
 /* A table of aorta_by_tables for each bit 1 << enum aorta_by of a rank, with the reason where it distinguishes nothing.
  * A failed allocation shows in the output (aorta_text_check). */
 void aorta_trace_by_json(const struct aorta_trace_of *of, unsigned by, struct aorta_json *json);
@@ -27,5 +36,6 @@ AORTA_MUST_USE aorta_status aorta_trace_by_text(const struct aorta_trace_of *of,
 
 extern const struct aorta_result_table trace_table_kernels, trace_table_copies, trace_table_gemms,
     trace_table_shared_collectives, trace_table_streams, trace_table_queues, trace_table_gaps, trace_table_warnings;
+extern const struct aorta_result_table trace_table_by_sequence, trace_table_by_time, trace_table_by_stream;
 
 #endif

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[AORTA_BY_COUNT] = {"op",         "shape",    "module", "function",
-                                                  "annotation", "category", "phase",  "kernel"};
+static const char *const names[AORTA_BY_COUNT] = {"op",    "shape",  "module",   "function", "annotation", "category",
+                                                  "phase", "kernel", "sequence", "time",     "stream"};
 const char *aorta_by_name(enum aorta_by by) {
     return names[by];
 }
@@ -182,7 +182,7 @@ static const struct aorta_nest_range *make_nest(const struct aorta_trace_annotat
 }
 
 static const char *why_nothing(enum aorta_by by) {
-    static const char *const reasons[AORTA_BY_COUNT] = {
+    static const char *const reasons[AORTA_BY_BREAKDOWN_COUNT] = {
         [AORTA_BY_OPERATION] = "the file has no operations of a framework that launched this work",
         [AORTA_BY_SHAPE] = "the file has no operations of a framework that launched this work",
         [AORTA_BY_MODULE] = "the file has no modules (torch.profiler: with_stack=True, or with_modules=True)",

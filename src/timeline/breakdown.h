@@ -14,6 +14,10 @@ enum aorta_by {
     AORTA_BY_CATEGORY,   /* what it does (categories.h); collectives, copies and fills beside */
     AORTA_BY_PHASE,      /* forward, backward, recomputation, optimizer; prefill, decode */
     AORTA_BY_KERNEL,     /* name */
+    AORTA_BY_BREAKDOWN_COUNT,
+    AORTA_BY_SEQUENCE = AORTA_BY_BREAKDOWN_COUNT, /* kernels that follow each other again and again (sequences.h) */
+    AORTA_BY_TIME,                                /* parts of the rank's time (series.h) */
+    AORTA_BY_STREAM,                              /* the queue of each stream (series.h) */
     AORTA_BY_COUNT
 };
 const char *aorta_by_name(enum aorta_by by); /* "op", "shape", "module", "function", "annotation", … */
@@ -36,7 +40,7 @@ struct aorta_breakdown {
     const char *reason; /* why nothing is distinguished; NULL: it is */
 };
 
-/* Of the rank's chosen steps. AORTA_MEMORY. */
+/* Of the rank's chosen steps. `by`: below AORTA_BY_BREAKDOWN_COUNT. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_breakdown_make(const struct aorta_trace_rank *rank, enum aorta_by by,
                                                  struct aorta_breakdown *breakdown);
 void aorta_breakdown_free(struct aorta_breakdown *breakdown);

@@ -1,0 +1,242 @@
+/* Tables of a rank over its time: parts of it, the queues of its streams, kernel sequences that repeat (--by). */
+#include "report/trace_tables_internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- kernel sequences ---- */
+
+enum { LABEL_SIZE = 1024, SHORT_SIZE = 96 };
+
+struct sequence_values {
+    const char *label, *operation, *kernels;
+    int64_t runs, length, ns, span_ns;
+    double mean_ns, gap_ns;
+    char text[LABEL_SIZE], names[2 * LABEL_SIZE];
+};
+
+#define AT(member) offsetof(struct sequence_values, member)
+static const struct aorta_row sequence_rows[] = {
+    {NULL, AORTA_ROW_LABEL, AT(label), .shown_only = true},
+    {"operation", AORTA_ROW_TEXT, AT(operation), .heading = "operation", .help = "that launched the first of them"},
+    {"kernels", AORTA_ROW_TEXT, AT(kernels), .heading = "kernels",
+     .help = "their short names, in order of their starts"},
+    {"runs", AORTA_ROW_INT, AT(runs), .heading = "runs", .help = "how often the sequence came"},
+    {"length", AORTA_ROW_INT, AT(length), .heading = "kernels of one", .help = "kernels, copies and fills of one run"},
+    {"ms", AORTA_ROW_NS, AT(ns), .heading = "ms", .help = "their times of all runs added up"},
+    {"mean_ms", AORTA_ROW_MEAN_NS, AT(mean_ns), "ms", 9, "mean ms", .help = "of one kernel"},
+    {"gap_mean_ms", AORTA_ROW_MEAN_NS, AT(gap_ns), "ms", 9, "between, mean ms",
+     .help = "of a run: from its first start to its last end, without its kernels' times"},
+    {0}};
+#undef AT
+
+static const struct aorta_sequences *sequences_of(const void *of) {
+    return ((const struct aorta_trace_of *)of)->made;
+}
+
+static size_t sequence_count(const void *of) {
+    return sequences_of(of)->count;
+}
+
+static void add_name(char *names, size_t size, const char *name) {
+    const size_t length = strlen(names);
+    snprintf(names + length, size - length, "%s%s", length ? " | " : "", name);
+}
+
+static bool fill_sequence(const void *of, size_t index, void *values) {
+    const struct aorta_trace *trace = trace_rank_of(of)->trace;
+    const struct aorta_sequence *row = &sequences_of(of)->rows[index];
+    struct sequence_values *out = values;
+    char name[SHORT_SIZE];
+    for (size_t i = 0; i < row->length; i++)
+        add_name(out->names, sizeof out->names,
+                 aorta_kernel_short_name(aorta_trace_text(trace, row->kernels[i]), name, sizeof name));
+    out->operation = trace_text_of(trace, row->operation);
+    out->kernels = out->names;
+    snprintf(out->text, sizeof out->text, "%s: %s", out->operation, out->names);
+    out->label = out->text;
+    out->runs = (int64_t)row->runs;
+    out->length = row->length;
+    out->ns = row->ns;
+    out->mean_ns = (double)row->ns / (double)row->runs / (double)row->length;
+    out->gap_ns = row->span_ns > row->ns ? (double)(row->span_ns - row->ns) / (double)row->runs : 0;
+    return true;
+}
+
+static const struct aorta_column sequence_columns[] = {
+    {"runs", "runs", .width = 7},       {"length", "kernels", .width = 8},      {"ms", "ms", 10, .decimals = 3},
+    {"mean_ms", "mean us", 9, 2, true}, {"gap_mean_ms", "gaps us", 9, 2, true}, {0}};
+const struct aorta_result_table trace_table_by_sequence = {
+    .key = "by_sequence",
+    .title = "Kernel sequences that repeat",
+    .help =
+        "what runs of the framework's operations launch, two to twelve kernels one after the other, that came twice "
+        "or more; most kernels in all first",
+    .section = "kernels",
+    .rows = sequence_rows,
+    .size = sizeof(struct sequence_values),
+    .count = sequence_count,
+    .fill = fill_sequence,
+    .columns = sequence_columns};
+
+/* ---- parts of time ---- */
+
+static const char *copied_name(int copied) {
+    static const char *const names[] = {"to_device", "to_host", "within_device", "between_devices", "filled"};
+    return names[copied];
+}
+
+struct part_values {
+    struct aorta_series_part part;
+    int64_t start_ns, launches, queue_most, delay_most_ns;
+    double compute, comm, copy, overlap, idle, queue_mean, delay_ns, gbps[AORTA_COPIED_COUNT], comm_gbps, copy_gbps;
+};
+
+#define AT(member) offsetof(struct part_values, member)
+#define SHARE(key_, member, heading_, help_)                                                                           \
+    { key_, AORTA_ROW_NUMBER, AT(member), "share", 6, heading_, .help = help_ }
+static const struct aorta_row part_rows[] = {
+    {"start_ms", AORTA_ROW_NS, AT(start_ns), .heading = "start ms",
+     .help = "of the part, from the rank's first work on"},
+    SHARE("compute", compute, "compute", "of the part's time: compute ran"),
+    SHARE("comm", comm, "communication", "collectives ran"),
+    SHARE("memcpy", copy, "copies", "copies and fills ran"),
+    SHARE("overlap", overlap, "overlap", "collectives and compute ran"),
+    SHARE("idle", idle, "idle", "nothing ran"),
+    {"launches", AORTA_ROW_INT, AT(launches), .heading = "launches", .help = "made in it"},
+    {"queue_mean", AORTA_ROW_NUMBER, AT(queue_mean), NULL, 3, "queue, mean",
+     .help = "launched and not started, over its time"},
+    {"queue_max", AORTA_ROW_INT, AT(queue_most), .heading = "queue, most", .help = "at any moment"},
+    {"delay_mean_ms", AORTA_ROW_MEAN_NS, AT(delay_ns), "ms", 9, "delay, mean ms",
+     .help = "from launch to start, of what starts in it"},
+    {"delay_max_ms", AORTA_ROW_NS, AT(delay_most_ns), .heading = "delay, most ms", .help = "the longest"},
+    {"comm_gbps", AORTA_ROW_NUMBER, AT(comm_gbps), "GB/s", 6, "collectives GB/s",
+     .help = "bytes of collectives (larger buffer of the rank) over the part's time; 0 where sizes are not known"},
+    {"copy_gbps", AORTA_ROW_NUMBER, AT(copy_gbps), .shown_only = true},
+    {"copied_gbps", AORTA_ROW_NUMBER, AT(gbps), "GB/s", 6, .help = "bytes of copies and fills over the part's time",
+     .name = copied_name, .names = AORTA_COPIED_COUNT},
+    {0}};
+#undef SHARE
+#undef AT
+
+static const struct aorta_series *series_of(const void *of) {
+    return ((const struct aorta_trace_of *)of)->made;
+}
+
+static size_t part_count(const void *of) {
+    return series_of(of)->count;
+}
+
+static double share_of(int64_t ns, double length_ns) {
+    return length_ns > 0 ? (double)ns / length_ns : NAN;
+}
+
+static bool fill_part(const void *of, size_t index, void *values) {
+    const struct aorta_series *series = series_of(of);
+    const struct aorta_series_part *part = &series->parts[index];
+    const double length_ns = (double)(part->end_ns - part->start_ns);
+    const bool queued = series->launched > 0;
+    struct part_values *out = values;
+    out->start_ns = part->start_ns - trace_rank_of(of)->figures.start_ns;
+    out->compute = share_of(part->compute_ns, length_ns);
+    out->comm = share_of(part->comm_ns, length_ns);
+    out->copy = share_of(part->copy_ns, length_ns);
+    out->overlap = share_of(part->overlap_ns, length_ns);
+    out->idle = share_of(part->idle_ns, length_ns);
+    out->launches = queued ? (int64_t)part->launches : AORTA_ROW_UNKNOWN;
+    out->queue_mean = queued ? part->queue_mean : NAN;
+    out->queue_most = queued ? (int64_t)part->queue_most : AORTA_ROW_UNKNOWN;
+    out->delay_ns = part->started ? (double)part->delay_ns / (double)part->started : NAN;
+    out->delay_most_ns = part->started ? part->delay_most_ns : AORTA_ROW_UNKNOWN;
+    out->comm_gbps = length_ns > 0 ? part->sent / length_ns : NAN;
+    out->copy_gbps = 0;
+    for (int i = 0; i < AORTA_COPIED_COUNT; i++) {
+        out->gbps[i] = length_ns > 0 ? part->copied[i] / length_ns : NAN;
+        out->copy_gbps += out->gbps[i];
+    }
+    return true;
+}
+
+static const struct aorta_column part_columns[] = {
+    {"start_ms", "from ms", 9, .decimals = 3}, {"compute", "compute", 8, .decimals = 1},
+    {"comm", "comm", 7, .decimals = 1},        {"overlap", "overlap", 8, .decimals = 1},
+    {"idle", "idle", 7, .decimals = 1},        {"launches", "launches", .width = 9},
+    {"queue_mean", "queue", 8, .decimals = 1}, {"queue_max", "most", .width = 6},
+    {"delay_mean_ms", "delay us", 9, 1, true}, {"comm_gbps", "GB/s comm", 10, .decimals = 2},
+    {"copy_gbps", "copied", 8, .decimals = 2}, {0}};
+const struct aorta_result_table trace_table_by_time = {
+    .key = "by_time",
+    .title = "Over time",
+    .help =
+        "equal parts of the rank's time (100, in the text as many as --top says): busy with what, queue of launched "
+        "work, delay of launches, bytes a second",
+    .section = "time",
+    .rows = part_rows,
+    .size = sizeof(struct part_values),
+    .count = part_count,
+    .fill = fill_part,
+    .columns = part_columns};
+
+/* ---- queues of streams ---- */
+
+struct stream_values {
+    const char *label;
+    int64_t stream, queue_most, full_ns;
+    double queue_mean;
+    struct aorta_trace_times delay;
+    char name[32];
+};
+
+#define AT(member) offsetof(struct stream_values, member)
+static const struct aorta_row delay_rows[] = {
+    {"count", AORTA_ROW_INT, AT(delay.count), .heading = "launches", .help = "with their launch in the file"},
+    {"delay_mean_ms", AORTA_ROW_MEAN_NS, AT(delay.mean_ns), "ms", 9, "delay, mean ms", .help = "from launch to start"},
+    {"delay_p50_ms", AORTA_ROW_MEAN_NS, AT(delay.p50_ns), "ms", 9, "p50 ms", .help = "the median, interpolated"},
+    {"delay_p95_ms", AORTA_ROW_MEAN_NS, AT(delay.p95_ns), "ms", 9, "p95 ms", .help = "95% wait no longer"},
+    {"delay_max_ms", AORTA_ROW_NS, AT(delay.max_ns), .heading = "most ms", .help = "the longest"},
+    {0}};
+static const struct aorta_row stream_rows[] = {
+    {NULL, AORTA_ROW_LABEL, AT(label), .shown_only = true},
+    {"stream", AORTA_ROW_INT, AT(stream), .heading = "stream", .help = "the file's number"},
+    {"queue_mean", AORTA_ROW_NUMBER, AT(queue_mean), NULL, 3, "queue, mean",
+     .help = "launched and not started, over the rank's time"},
+    {"queue_max", AORTA_ROW_INT, AT(queue_most), .heading = "queue, most", .help = "at any moment"},
+    {"queue_full_ms", AORTA_ROW_NS, AT(full_ns), .heading = "full ms",
+     .help = "1024 or more waited: launches block then"},
+    {NULL, AORTA_ROW_PART, 0, .part = delay_rows},
+    {0}};
+#undef AT
+
+static size_t stream_count(const void *of) {
+    return series_of(of)->stream_count;
+}
+
+static bool fill_stream(const void *of, size_t index, void *values) {
+    const struct aorta_series_stream *row = &series_of(of)->streams[index];
+    struct stream_values *out = values;
+    out->stream = trace_rank_of(of)->trace->streams[row->stream].id;
+    out->queue_mean = row->queue_mean;
+    out->queue_most = (int64_t)row->queue_most;
+    out->full_ns = row->full_ns;
+    out->delay = row->delay;
+    snprintf(out->name, sizeof out->name, "stream %lld", (long long)out->stream);
+    out->label = out->name;
+    return true;
+}
+
+static const struct aorta_column stream_columns[] = {
+    {"count", "launches", .width = 9},        {"queue_mean", "queue", 9, .decimals = 2},
+    {"queue_max", "most", .width = 6},        {"queue_full_ms", "full ms", 9, .decimals = 3},
+    {"delay_p50_ms", "p50 us", 10, 2, true},  {"delay_p95_ms", "p95 us", 10, 2, true},
+    {"delay_max_ms", "most us", 10, 2, true}, {0}};
+const struct aorta_result_table trace_table_by_stream = {
+    .key = "by_stream",
+    .title = "Queues of streams",
+    .help = "how much was launched on each stream and had not started, and how long it waited",
+    .section = "queues",
+    .rows = stream_rows,
+    .size = sizeof(struct stream_values),
+    .count = stream_count,
+    .fill = fill_stream,
+    .columns = stream_columns};
