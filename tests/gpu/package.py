@@ -5,8 +5,10 @@
 
 Prints: seconds to install and to the first verdict of `aorta trace run`; the ten lines of `aorta.verdict()`; how long its
 handler holds training up, beside a handler that only writes the trace; a step alone and within `aorta.record()`, which
-alternate. Exit status 1 where a verdict is missing.
+alternate. Exit status 1 where a verdict or the launches of a recording are missing, which begins late (`record()`,
+`trace run --delay`).
 """
+import json
 import os
 import shutil
 import subprocess
@@ -74,8 +76,11 @@ for i in range(9):
     alone.append(timed(30))
     with aorta.record() as recording:
         recorded.append(timed(30))
-    if i == 0:
+    if i in (0, 8):     # the first of the process, and one for which CUPTI's calls were switched off before
         print(recording, file=sys.stderr)
+        causes = recording.analysis.data["ranks"][0]["idle_causes_ms"]
+        print(f"recording {i}: idle {causes}", file=sys.stderr)
+        assert causes["host_launch"] is not None and causes["host_sync"] is not None, "no launches were recorded"
 median = statistics.median
 print(f"a step alone {median(alone):.3f} ms, within record() {median(recorded):.3f} ms, after it {timed(30):.3f} ms")
 """
@@ -107,13 +112,20 @@ def main(wheel):
         print(f"pip install {seconds:.1f} s; aorta trace run, the training's start included, "
               f"{time.perf_counter() - begin:.1f} s")
         print(run.stdout[run.stdout.find("Verdict: "):])
+        late = os.path.join(folder, "late.py")
+        with open(late, "w", encoding="utf-8") as file:
+            file.write(MODEL + "timed(200)\n")
+        delayed = subprocess.run([os.path.join(folder, "env/bin/aorta"), "trace", "run", "--json", "--delay", "1.5", "--",
+                                  python, late], text=True, capture_output=True, cwd=folder)
+        causes = json.loads(delayed.stdout)["ranks"][0]["idle_causes_ms"]
+        print("trace run --delay 1.5: idle", causes)
         parts = [subprocess.run([python, "-c", code], text=True, capture_output=True, cwd=folder)
                  for code in (COST, RECORD)]
         for part in parts:
             print(part.stderr)
             print(part.stdout)
         good = all(part.returncode == 0 and "Verdict: " in part.stderr for part in parts)
-        return 0 if "Verdict: " in run.stdout and good else 1
+        return 0 if "Verdict: " in run.stdout and good and causes["host_launch"] is not None else 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -89,7 +89,9 @@ static void a_program_records_parts_of_itself(void **state) {
     assert_int_equal(r.record.process_count, 2);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(r.record.processes[i].facts.head.state, AORTA_SPOOL_STOPPED);
-        check_steps(r.record.traces.items[i], i == 0 ? 4 : 2);
+        const int steps = i == 0 ? 4 : 2;
+        check_steps(r.record.traces.items[i], steps);
+        assert_int_equal(recorded_of(r.record.traces.items[i]).calls, 4 * steps);
     }
     recording_close(&r);
 }
@@ -563,6 +565,7 @@ static void a_late_recording_says_when_it_began(void **state) {
     only_process(&r, AORTA_SPOOL_ENDED);
     struct recorded sums = recorded_of(r.record.traces.items[0]);
     assert_int_equal(sums.kernels, STEPS);
+    assert_int_equal(sums.calls, 4 * STEPS);
     int64_t delay_ns = r.record.processes[0].facts.head.begun_ns - r.record.processes[0].facts.process.start_ns;
     assert_true(delay_ns >= 190000000 && delay_ns < 5000000000);
     expect_words(&r, "recording began 0.");

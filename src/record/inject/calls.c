@@ -148,6 +148,12 @@ const struct aorta_inject_call aorta_inject_calls[] = {
 
 const uint32_t aorta_inject_call_count = sizeof aorta_inject_calls / sizeof aorta_inject_calls[0];
 
+const struct aorta_inject_call *aorta_inject_call_of(uint32_t kind, uint32_t id) {
+    for (uint32_t i = 0; i < aorta_inject_call_count; i++)
+        if (aorta_inject_calls[i].kind == kind && aorta_inject_calls[i].id == id) return &aorta_inject_calls[i];
+    return NULL;
+}
+
 uint32_t aorta_inject_call_part(const struct aorta_inject_call *call) {
     static const char *const launches[] = {"Launch", "Memcpy", "Memset"};
     for (size_t i = 0; i < sizeof launches / sizeof *launches; i++)

@@ -15,6 +15,8 @@ struct aorta_inject_call {
 extern const struct aorta_inject_call aorta_inject_calls[];
 extern const uint32_t aorta_inject_call_count;
 
+/* NULL: none of them. */
+const struct aorta_inject_call *aorta_inject_call_of(uint32_t kind, uint32_t id);
 /* Which part of a recording it is: enum aorta_spool_part. */
 uint32_t aorta_inject_call_part(const struct aorta_inject_call *call);
 

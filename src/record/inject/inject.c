@@ -44,6 +44,7 @@ enum { SETTLE_NS = 200000000 };                     /* what was launched within 
 /* NVIDIA advises buffers of 1 to 10 MB, but every thread that calls CUDA fills one of its own, and a process that is
  * killed loses those that are not full. */
 enum { BUFFER_KB = 256, BUFFER_LIMIT = 256 };
+enum { CALL_IDS = 1024 }; /* CUDA 13 has about 550 numbers of the runtime's calls, 850 of the driver's */
 enum { FLUSH_AT_LATEST_NS = 2000000000 }; /* see fetch_finished */
 
 enum state {
@@ -59,6 +60,7 @@ static struct {
     _Atomic int64_t lost;
     pid_t owner;
     bool attached; /* CUPTI knows of us */
+    bool late;     /* recording begins when the program may have contexts */
     bool enabled;
     enum aorta_inject_stage stage;
     struct aorta_inject_detach detach;
@@ -135,26 +137,33 @@ static bool enable_kind(uint32_t kind, bool needed) {
     return false;
 }
 
-/* Those of the table that were asked for; the newest are not known to every CUPTI. False: none could be chosen. */
-static bool enable_chosen_calls(void) {
+/* Those of the table that were asked for are switched on, or all others of the first CALL_IDS off; the newest are not
+ * known to every CUPTI. False: none could be. */
+static bool choose_calls(uint8_t on) {
     int chosen = 0;
     if (!inject.cupti.enable_runtime || !inject.cupti.enable_driver) return false;
-    for (uint32_t i = 0; i < aorta_inject_call_count; i++) {
-        const struct aorta_inject_call *call = &aorta_inject_calls[i];
-        if (!(aorta_inject_call_part(call) & inject.records.parts)) continue;
-        bool runtime = call->kind == AORTA_CUPTI_KIND_RUNTIME;
-        uint32_t result = (runtime ? inject.cupti.enable_runtime : inject.cupti.enable_driver)(call->id, 1);
-        chosen += result == AORTA_CUPTI_SUCCESS;
+    for (int runtime = 0; runtime < 2; runtime++) {
+        uint32_t kind = runtime ? AORTA_CUPTI_KIND_RUNTIME : AORTA_CUPTI_KIND_DRIVER;
+        for (uint32_t id = 1; id < CALL_IDS; id++) {
+            const struct aorta_inject_call *call = aorta_inject_call_of(kind, id);
+            bool wanted = call && aorta_inject_call_part(call) & inject.records.parts;
+            if (wanted != on) continue;
+            uint32_t result = (runtime ? inject.cupti.enable_runtime : inject.cupti.enable_driver)(id, on);
+            chosen += result == AORTA_CUPTI_SUCCESS;
+        }
     }
     return chosen > 0;
 }
 
-/* Before CUDA 12.5 CUPTI records all calls of an interface or none; what is of no use is then left out later. */
+/* Single calls that are switched on after a context was made, with none of their interface on at that time, are never
+ * recorded; so a recording that begins late switches all on, and then those off that are of no use. Before CUDA 12.5
+ * CUPTI records all calls of an interface or none; what is of no use is left out later. */
 static void enable_calls(void) {
     bool none = !(inject.records.parts & (AORTA_SPOOL_LAUNCHES | AORTA_SPOOL_WAITS));
-    if (none || enable_chosen_calls()) return;
+    if (none || (!inject.late && choose_calls(1))) return;
     inject.cupti.api.enable(AORTA_CUPTI_KIND_RUNTIME);
     inject.cupti.api.enable(AORTA_CUPTI_KIND_DRIVER);
+    choose_calls(0);
 }
 
 static void disable_all(void) {
@@ -287,6 +296,7 @@ static void at_exit(void);
 
 /* CUPTI's exit handlers have come after ours by now, and would go first: ours is put behind them once more. */
 static void attach_late(void) {
+    inject.late = true;
     attach();
     atexit(at_exit);
 }
@@ -505,6 +515,7 @@ ENTRY int aorta_record_begin(const char *directory);
 int aorta_record_begin(const char *directory) {
     if (atomic_load(&inject.state) != OFF) return EBUSY;
     forget_the_last();
+    inject.late = true;
     return start(directory);
 }
 

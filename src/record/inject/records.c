@@ -95,15 +95,10 @@ static void put_work(struct aorta_inject_records *records, struct aorta_spool *s
     }
 }
 
-static const struct aorta_inject_call *find_call(uint32_t kind, uint32_t id) {
-    for (uint32_t i = 0; i < aorta_inject_call_count; i++)
-        if (aorta_inject_calls[i].kind == kind && aorta_inject_calls[i].id == id) return &aorta_inject_calls[i];
-    return NULL;
-}
-
 static void put_call(struct aorta_inject_records *records, struct aorta_spool *spool,
                      const struct aorta_cupti_call *c) {
-    const struct aorta_inject_call *call = find_call(c->kind, c->id); /* CUPTI before 12.5 records all calls or none */
+    const struct aorta_inject_call *call =
+        aorta_inject_call_of(c->kind, c->id); /* CUPTI before 12.5 records all calls or none */
     if (!call || !(aorta_inject_call_part(call) & records->parts) || !c->start || c->end < c->start) return;
     struct aorta_spool_call record = {
         .start_ns = (int64_t)c->start,
