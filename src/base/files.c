@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -276,6 +277,16 @@ static bool to_parent(char *path) {
 }
 
 /* The only check that is valid for every file system, user and mount. */
+static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
+    (void)info, (void)kind, (void)place;
+    (void)remove(path);
+    return 0; /* what stays keeps nothing else */
+}
+
+void aorta_directory_remove(const char *path) {
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
 int aorta_directory_try(const char *path, size_t bytes) {
     static const char zeros[4096];
     char *probe = aorta_path_join(path, ".aorta_XXXXXX.tmp");

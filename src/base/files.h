@@ -50,6 +50,9 @@ AORTA_MUST_USE aorta_status aorta_directory_make(const char *path);
  * parent, without leaving anything behind. `key` is what the user set (named in the message). AORTA_CONFIG if not. */
 AORTA_MUST_USE aorta_status aorta_directory_check_writable(const char *path, const char *key);
 
+/* Removes a directory with all that is in it, of a link the link alone; what cannot be removed stays. */
+void aorta_directory_remove(const char *path);
+
 /* Writes so many bytes to a new file of a directory that exists, and removes it: 0, or errno. */
 AORTA_MUST_USE int aorta_directory_try(const char *path, size_t bytes);
 

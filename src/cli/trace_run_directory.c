@@ -5,15 +5,9 @@
 #include "formats/inputs.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info, (void)kind, (void)place;
-    return remove(path);
-}
 
 static void name_temporary(char path[PATH_MAX]) {
     const char *parent = getenv("TMPDIR");
@@ -68,5 +62,5 @@ aorta_status aorta_trace_run_directory_open(const char *output, const char *opti
 
 void aorta_trace_run_directory_close(struct aorta_trace_run_directory *directory) {
     aorta_directory_unlock(directory->lock);
-    if (directory->temporary) nftw(directory->path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    if (directory->temporary) aorta_directory_remove(directory->path);
 }

@@ -1,6 +1,8 @@
 /* The directory of a launcher's job, and those that killed launchers have left. */
 #include "job/launch_internal.h"
 
+#include "base/files.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,18 +28,6 @@ static int open_directory(int at, const char *name) {
     return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* The files in it; what is a directory is not ours and stays, and so does the whole. */
-static void empty(int directory) {
-    int copy = open_directory(directory, ".");
-    DIR *list = copy < 0 ? NULL : fdopendir(copy);
-    if (!list) {
-        if (copy >= 0) close(copy);
-        return;
-    }
-    for (const struct dirent *entry; (entry = readdir(list));) unlinkat(directory, entry->d_name, 0);
-    closedir(list);
-}
-
 /* Ours, and nobody has it locked: its launcher is gone. A lock also counts between containers, where process ids do
  * not. */
 static bool is_left(int directory) {
@@ -47,12 +37,11 @@ static bool is_left(int directory) {
 }
 
 static void sweep_one(int at, const char *name) {
+    char path[PATH_MAX];
     int directory = open_directory(at, name);
     if (directory < 0) return;
-    if (is_left(directory)) {
-        empty(directory);
-        unlinkat(at, name, AT_REMOVEDIR);
-    }
+    if (is_left(directory) && snprintf(path, sizeof path, "%s/%s", parent(), name) < PATH_MAX)
+        aorta_directory_remove(path);
     close(directory);
 }
 
@@ -67,20 +56,21 @@ static void sweep(void) {
 
 aorta_status launch_directory_make(struct launch_directory *directory) {
     sweep();
-    snprintf(directory->path, sizeof directory->path, "%s/" PREFIX "XXXXXX", parent());
-    directory->lock = mkdtemp(directory->path) ? open_directory(AT_FDCWD, directory->path) : -1;
+    char made[PATH_MAX];
+    snprintf(made, sizeof made, "%s/" PREFIX "XXXXXX", parent());
+    const bool found = mkdtemp(made) && realpath(made, directory->path); /* mpirun understands no relative one */
+    directory->lock = found ? open_directory(AT_FDCWD, directory->path) : -1;
     if (directory->lock >= 0) {
         flock(directory->lock, LOCK_EX | LOCK_NB); /* a file system without locks has no sweep either */
         return NULL;
     }
-    aorta_status status = AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place)", directory->path, strerror(errno));
+    aorta_status status = AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place)", made, strerror(errno));
     directory->path[0] = '\0';
     return status;
 }
 
 void launch_directory_remove(struct launch_directory *directory) {
     if (!directory->path[0]) return;
-    empty(directory->lock);
+    aorta_directory_remove(directory->path);
     close(directory->lock);
-    rmdir(directory->path);
 }

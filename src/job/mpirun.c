@@ -83,6 +83,7 @@ static void choose_shared_memory(int ranks, const char *directory) {
 
 void aorta_mpirun_environment(int ranks, const char *directory) {
     choose_shared_memory(ranks, directory);
+    setenv("OMPI_MCA_orte_tmpdir_base", directory, 0); /* its files go with the directory, however it ends */
     if (!memory_readable()) setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
     if (geteuid() == 0) apply(root_settings, sizeof root_settings / sizeof *root_settings);
     apply(mpirun_settings, sizeof mpirun_settings / sizeof *mpirun_settings);

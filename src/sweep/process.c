@@ -109,23 +109,24 @@ static int wait_for_signal(const struct aorta_sweep_signals *signals) {
     return 0;
 }
 
+/* SIGTERM, once more, SIGKILL: a launcher ends its ranks at once after the second, and cleans up after them, which
+ * nobody does for one that is killed. */
 static void watch(const struct aorta_sweep_signals *signals, const struct aorta_sweep_process *process, pid_t child,
                   struct aorta_sweep_end *end) {
     const int64_t start_ns = aorta_clock_ns();
-    double term_s = -1;
-    int wait_status = 0;
+    double sent_s = 0;
+    int sent = 0, wait_status = 0;
     while (waitpid(child, &wait_status, WNOHANG) != child) {
-        int signal = wait_for_signal(signals);
+        const int signal = wait_for_signal(signals);
         end->seconds = seconds_since(start_ns);
         if (signal) end->interrupted = signal;
-        bool late = process->timeout_s > 0 && end->seconds > process->timeout_s;
-        if (term_s < 0 && (late || signal)) {
-            end->timed_out = !signal;
-            term_s = end->seconds;
-            kill(-child, SIGTERM);
-        } else if (term_s >= 0 && (end->seconds > term_s + grace_s || signal)) {
-            kill(-child, SIGKILL);
-        }
+        const bool late =
+            sent ? end->seconds > sent_s + grace_s : process->timeout_s > 0 && end->seconds > process->timeout_s;
+        if (!late && !signal) continue;
+        if (!sent) end->timed_out = !signal;
+        kill(-child, sent < 2 ? SIGTERM : SIGKILL);
+        sent++;
+        sent_s = end->seconds;
     }
     end->seconds = seconds_since(start_ns);
     end->exit_code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0;

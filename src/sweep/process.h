@@ -35,8 +35,9 @@ struct aorta_sweep_signals;
 AORTA_MUST_USE aorta_status aorta_sweep_signals_begin(struct aorta_sweep_signals **signals);
 void aorta_sweep_signals_end(struct aorta_sweep_signals *signals); /* NULL is fine */
 
-/* Runs it to its end, or ends it: after the timeout or one of those signals it gets SIGTERM, and SIGKILL some seconds
- * later. All its descendants are gone when this returns. AORTA_IO when it cannot be started. */
+/* Runs it to its end, or ends it: after the timeout or one of those signals it gets SIGTERM, after the next signal or
+ * some seconds SIGTERM again, and then SIGKILL. All its descendants are gone when this returns. AORTA_IO when it cannot
+ * be started. */
 AORTA_MUST_USE aorta_status aorta_sweep_process_run(const struct aorta_sweep_signals *signals,
                                                     const struct aorta_sweep_process *process,
                                                     struct aorta_sweep_end *end);

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -97,11 +96,6 @@ static aorta_status open_lines(struct session *session) {
 }
 
 /* ---- one trial ---- */
-
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *place) {
-    (void)info, (void)kind, (void)place;
-    return remove(path);
-}
 
 /* The end of what the program said. */
 struct tail {
@@ -305,7 +299,7 @@ static aorta_status run_trial(struct session *session, const struct aorta_sweep_
     char *directory = aorta_arena_printf(arena, "%s/trials/%04lld", session->directory, (long long)trial->number);
     char *log = aorta_arena_printf(arena, "%s/log", directory);
     if (!directory || !log) return AORTA_ERROR(AORTA_MEMORY, "no memory for a trial");
-    nftw(directory, remove_one, 16, FTW_DEPTH | FTW_PHYS); /* of a trial that was killed with its sweep */
+    aorta_directory_remove(directory); /* of a trial that was killed with its sweep */
     AORTA_TRY(aorta_directory_make(directory));
     AORTA_TRY(aorta_sweep_command(job, next, directory, arena, &words));
     const struct aorta_sweep_process process = {

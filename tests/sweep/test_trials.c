@@ -203,6 +203,35 @@ static void test_hostile_results(void **state) {
     }
 }
 
+/* A launcher whose ranks need two signals:
+ *
+ *     sweep      SIGTERM ── 0.3 s ── SIGTERM
+ *     launcher            SIGTERM            SIGTERM, removes its directory and ends
+ *     ranks                   go on              end
+ *
+ * Neither the launcher's directory nor Open MPI's files are left in TMPDIR. */
+static void test_launcher_cleans_up(void **state) {
+    (void)state;
+    static const char rank[] = "trap 'test -n \"$once\" && exit 1; once=1' TERM INT\n"
+                               "touch ready.$RANK\n"
+                               "while :; do sleep 0.05; done\n";
+    check_ok(aorta_file_replace("rank", rank, strlen(rank)));
+    assert_int_equal(mkdir("temporary", 0700), 0);
+    char temporary[FOLDER_PATH + 16];
+    snprintf(temporary, sizeof temporary, "%s/temporary", folder);
+    setenv("TMPDIR", temporary, 1);
+    pid_t pid = start("sweep -o launcher --env X=1 --no-baseline --repeats 1 --no-trace -- " AORTA_PROGRAM
+                      " launch -n 2 -- sh rank");
+    for (int i = 0; i < 3000 && (access("ready.0", F_OK) || access("ready.1", F_OK)); i++) usleep(10000);
+    usleep(100000);
+    kill(pid, SIGTERM);
+    usleep(300000);
+    kill(pid, SIGTERM);
+    finish(pid, 1, "interrupted by Terminated after 0 trials");
+    unsetenv("TMPDIR");
+    assert_int_equal(rmdir("temporary"), 0);
+}
+
 /* Reading the results is work of the trial's kind: neither the timeout nor a signal waits for it. */
 static void sleep_long(void *user) {
     (void)user;
@@ -542,6 +571,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_killed_and_resumed),
         cmocka_unit_test(test_hostile_results),
+        cmocka_unit_test(test_launcher_cleans_up),
         cmocka_unit_test(test_work_ends),
         cmocka_unit_test(test_runs_again),
         cmocka_unit_test(test_full_disk),

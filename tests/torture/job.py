@@ -9,6 +9,7 @@ import subprocess
 import time
 
 MARK = "AORTA_TORTURE"
+OF_KILLED = ("aorta-launch-", "aorta-trace-")
 # What a terminal would act on: controls but for tab and line feed, C1, and halves of UTF-8 are never printed raw.
 RAW = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd]")
 
@@ -81,7 +82,7 @@ class Job:
             return file.read()
 
     def check_left(self, may_leave_files=False):
-        """No process, file or shared memory is left."""
+        """No process, file or shared memory is left; of a command that was killed, its folders."""
         until = time.monotonic() + 5
         while self.processes() and time.monotonic() < until:
             time.sleep(0.02)
@@ -94,8 +95,9 @@ class Job:
             time.sleep(0.1)  # other jobs of this machine make and unlink theirs
         if segments:
             raise Wrong(f"shared memory left: {', '.join(segments)}")
-        files = [name for name in os.listdir(self.temporary) if not name.startswith("aorta-rescued-")]
-        if files and not may_leave_files:
+        own = ("aorta-rescued-", *(OF_KILLED if may_leave_files else ()))
+        files = [name for name in os.listdir(self.temporary) if not name.startswith(own)]
+        if files:
             raise Wrong(f"files left in TMPDIR: {', '.join(files[:4])}")
 
     def segments(self):
