@@ -196,10 +196,10 @@ static aorta_status add_input(struct paths *paths, const char *path) {
     return AORTA_ERROR(AORTA_USAGE, "%s holds no trace; what can be read: %s", path, aorta_trace_formats);
 }
 
-/* Other recorders mark steps, or their user did not want any. */
-static bool only_spools(const struct aorta_trace_list *list) {
+/* Recorded by what marks no steps itself. Other recorders do, or their user did not want any. */
+static bool without_marks(const struct aorta_trace_list *list) {
     for (size_t i = 0; i < list->count; i++)
-        if (list->items[i]->format != AORTA_TRACE_SPOOL) return false;
+        if (list->items[i]->format != AORTA_TRACE_SPOOL && list->items[i]->format != AORTA_TRACE_NSYS) return false;
     return true;
 }
 
@@ -225,5 +225,5 @@ aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count, con
     if (status) return status;
     aorta_spool_number_ranks(list);
     AORTA_TRY(aorta_trace_mark_steps(list, options ? options->step_range : NULL));
-    return only_spools(list) ? aorta_trace_infer_steps(list) : NULL;
+    return without_marks(list) ? aorta_trace_infer_steps(list) : NULL;
 }

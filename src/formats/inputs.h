@@ -8,7 +8,8 @@
 /* Reads files, and of folders (with those in them) what aorta_trace_recognise finds. In order of the paths; within a
  * folder ranks in order of their numbers. A file that has two names, or a copy in another place, is read once, and its
  * first trace says so (AORTA_REASON_SAME_FILE). Traces without marked steps get those that infer.h finds, from
- * repetition only spools. AORTA_USAGE: a path that is not there or a folder without traces; else as aorta_trace_open.
+ * repetition only spools and Nsight Systems'. AORTA_USAGE: a path that is not there or a folder without traces; else as
+ * aorta_trace_open.
  */
 AORTA_MUST_USE aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count,
                                                     const struct aorta_trace_options *options,

@@ -17,18 +17,22 @@ static const struct row {
 } rows[] = {
 #define READER(symbol, suffix, names) {suffix, &aorta_trace_reader_##symbol},
 #define JSON(key, suffix, names, read) {suffix, NULL},
+#define SQLITE(table, suffix, names, read) {suffix, &aorta_trace_reader_sqlite},
 #include "formats/formats.def"
 #undef READER
 #undef JSON
+#undef SQLITE
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
 const char *const aorta_trace_formats =
 #define READER(symbol, suffix, names) names " (" suffix "), "
 #define JSON(key, suffix, names, read) "JSON with " key " (" suffix "; " names "), "
+#define SQLITE(table, suffix, names, read) names " (" suffix "), "
 #include "formats/formats.def"
 #undef READER
 #undef JSON
+#undef SQLITE
     "each plain or packed with gzip";
 
 /* ---- by content ---- */
@@ -66,10 +70,8 @@ static const struct unread {
     const char *bytes, *is, *instead;
 } unread[] = {
     {".xplane.pb", 0, 0, "", "XLA's xplane", "name the .trace.json.gz that JAX's profiler writes beside it"},
-    {".nsys-rep", 0, 0, "", "a report of Nsight Systems",
-     "record with `aorta trace run -- COMMAND`, or with PyTorch's profiler"},
-    {".qdrep", 0, 0, "", "a report of Nsight Systems",
-     "record with `aorta trace run -- COMMAND`, or with PyTorch's profiler"},
+    {".nsys-rep", 0, 0, "", "a report of Nsight Systems", "export it: nsys export --type sqlite FILE"},
+    {".qdrep", 0, 0, "", "a report of Nsight Systems", "export it: nsys export --type sqlite FILE"},
     {".ncu-rep", 0, 0, "", "a report of Nsight Compute, which holds no timeline",
      "record with `aorta trace run -- COMMAND`"},
     {".pftrace", 0, 0, "", "Perfetto's binary trace", "let rocprofv3 write `--output-format rocpd` or json"},

@@ -8,18 +8,22 @@ static const struct row {
     aorta_trace_json_reader *read; /* NULL: Kineto's */
 } rows[] = {
 #define READER(symbol, suffix, names)
+#define SQLITE(table, suffix, names, read)
 #define JSON(key, suffix, names, read) {key, read},
 #include "formats/formats.def"
 #undef READER
 #undef JSON
+#undef SQLITE
 };
 
 static const char json_formats[] =
 #define READER(symbol, suffix, names)
+#define SQLITE(table, suffix, names, read)
 #define JSON(key, suffix, names, read) " " key " (" names ")"
 #include "formats/formats.def"
 #undef READER
 #undef JSON
+#undef SQLITE
     ;
 
 static const struct row *row_of(struct aorta_json_value key) {

@@ -25,9 +25,12 @@ typedef aorta_status aorta_trace_json_reader(struct aorta_json_stream *stream,
 aorta_trace_json_reader aorta_trace_read_rocprof;
 #define READER(symbol, suffix, names) extern const struct aorta_trace_reader aorta_trace_reader_##symbol;
 #define JSON(key, suffix, names, read)
+#define SQLITE(table, suffix, names, read)
 #include "formats/formats.def"
 #undef READER
 #undef JSON
+#undef SQLITE
+extern const struct aorta_trace_reader aorta_trace_reader_sqlite; /* of all rows SQLITE */
 
 /* Whether it is by its name a file that yields to others. */
 bool aorta_trace_yields(const char *path);

@@ -61,6 +61,9 @@ static const struct {
                                           "work that starts before earlier work on the same stream ends"},
     [AORTA_REASON_LOST] = {"lost", "events that the recorder lost"},
     [AORTA_REASON_UNKNOWN_NAME] = {"unknown_name", "kernels whose name is not in the file"},
+    [AORTA_REASON_WHOLE_GRAPH] =
+        {"whole_graph", "launches of graphs that were recorded as one piece each, so that the kernels and "
+                        "collectives in them are not known; record with `nsys profile --cuda-graph-trace=node`"},
     [AORTA_REASON_SAME_FILE] = {"same_file", "another name of this file, or a copy of it; taken once"},
     [AORTA_REASON_UNKNOWN_CATEGORY] = {"unknown_category", "events of a category that this program does not know; left "
                                                            "out, so that device work of a new sort would be missing"},

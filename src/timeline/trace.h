@@ -30,6 +30,7 @@ enum aorta_trace_kind { AORTA_TRACE_KERNEL, AORTA_TRACE_COPY, AORTA_TRACE_FILL }
     X(ROCPROF_JSON, "rocprofv3 JSON") /* rocprofv3 --output-format json */                                             \
     X(ROCPROF_CSV, "rocprofv3 CSV")   /* rocprofv3 --output-format csv */                                              \
     X(ROCPD, "rocpd")                 /* rocprofv3's SQLite file */                                                    \
+    X(NSYS, "Nsight Systems")         /* `nsys export --type sqlite` */                                                \
     X(LIVE, "live")                   /* recorded by the tracer in this process */                                     \
     X(SPOOL, "aorta trace run")       /* recorded by `aorta trace run` */                                              \
     X(METRICS, "metrics lines")       /* of a run of ours, or of the original toolkit */
@@ -261,6 +262,7 @@ enum aorta_trace_reason {
     AORTA_REASON_SAME_STREAM_OVERLAP, /* work that starts before its predecessor on the stream ended */
     AORTA_REASON_LOST,                /* events that the recorder lost */
     AORTA_REASON_UNKNOWN_NAME,        /* kernels whose name is not in the file */
+    AORTA_REASON_WHOLE_GRAPH,         /* graphs that are recorded as one piece */
     AORTA_REASON_UNKNOWN_CATEGORY,    /* events of a category that this program does not know */
     AORTA_REASON_SAME_FILE,           /* files named that are this one by another name, or copies of it: taken once */
     AORTA_REASON_COUNT

@@ -10,6 +10,7 @@
 #include "check.h"
 #include "folder.h"
 #include "formats/inputs.h"
+#include "formats/nsys_database.h"
 #include "formats/reader.h"
 #include "formats/spool_format.h"
 
@@ -35,15 +36,28 @@ static const struct sample {
     const char *row, *suffix, *from;
 } samples[] = {
     {"spool", ".spool", TEST_DATA "/../../fuzz/spool/recorded1"},
-    {"rocpd", ".db", TEST_DATA "/rocprof_3.db"},
     {"csv", ".csv", TEST_DATA "/rocprof_kernel_trace.csv"},
     {"metrics", ".jsonl", TEST_DATA "/../../report/data/original/rank_00_metrics.jsonl"},
     {"\"traceEvents\"", ".json", TEST_DATA "/fsdp2_rank0.json"},
     {"\"rocprofiler-sdk-tool\"", ".json", TEST_DATA "/rocprof_results.json"},
+    {"\"rocpd_kernel_dispatch\"", ".db", TEST_DATA "/rocprof_3.db"},
+    {"\"StringIds\"", ".sqlite", NULL},
 };
+
+static void read_made(char **bytes, size_t *length) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/made", folder);
+    make_nsys_database(path);
+    check_ok(aorta_file_read(path, bytes, length));
+    assert_int_equal(unlink(path), 0);
+}
 
 /* The fuzzer's spools are what stands behind the head. */
 static void read_sample(const struct sample *sample, char **bytes, size_t *length) {
+    if (!sample->from) {
+        read_made(bytes, length);
+        return;
+    }
     check_ok(aorta_file_read(sample->from, bytes, length));
     if (strcmp(sample->row, "spool") != 0) return;
     const struct aorta_spool_head head = {.magic = AORTA_SPOOL_MAGIC,
@@ -62,9 +76,11 @@ static void read_sample(const struct sample *sample, char **bytes, size_t *lengt
 static const char *const rows[][2] = {
 #define READER(symbol, suffix, names) {#symbol, suffix},
 #define JSON(key, suffix, names, read) {#key, suffix},
+#define SQLITE(table, suffix, names, read) {#table, suffix},
 #include "formats/formats.def"
 #undef READER
 #undef JSON
+#undef SQLITE
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
@@ -123,7 +139,8 @@ static void what_is_not_read_is_named(void **state) {
         const char *says;
     } files[] = {
         {"vm.xplane.pb", "\n\4x", 3, "is XLA's xplane, which is not read; name the .trace.json.gz"},
-        {"run.nsys-rep", "NVDA", 4, "is a report of Nsight Systems, which is not read; record with"},
+        {"run.nsys-rep", "NVDA", 4,
+         "is a report of Nsight Systems, which is not read; export it: nsys export --type sqlite"},
         {"run.pftrace", "\n\1", 2, "is Perfetto's binary trace, which is not read; let rocprofv3 write"},
         {"a.json", "PK\3\4 …", 8, "is a zip archive, which is not read; unpack it"},
         {"a.json", "\x28\xb5\x2f\xfd 1", 6, "is packed with zstd, which is not read; unpack it: zstd -d FILE"},
@@ -156,7 +173,7 @@ static void each_row_opens_by_name_and_in_its_folder(void **state) {
         read_sample(&samples[i], &bytes, &length);
         const int64_t work = work_both_ways(name, bytes, length, false);
         assert_true(work > 0);
-        if (strcmp(rows[i][0], "spool") != 0 && strcmp(rows[i][0], "rocpd") != 0) /* these are not packed */
+        if (strcmp(rows[i][0], "spool") != 0 && memcmp(bytes, "SQLite", 6) != 0) /* these are not packed */
             assert_int_equal(work_both_ways(name, bytes, length, true), work);
         free(bytes);
     }

@@ -46,8 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         make_database(path, data + 1, size - 1);
     }
     struct aorta_trace_list whole = {0}, recovered = {0};
-    aorta_status first = fuzz_read(&aorta_trace_reader_rocpd, path, false, &whole),
-                 second = fuzz_read(&aorta_trace_reader_rocpd, path, true, &recovered);
+    aorta_status first = fuzz_read(&aorta_trace_reader_sqlite, path, false, &whole),
+                 second = fuzz_read(&aorta_trace_reader_sqlite, path, true, &recovered);
     unlink(path);
     if (!first && second) abort();
     aorta_status_free(first);
