@@ -110,7 +110,7 @@ export function tracePage(data) {
 
 // ---- several recordings ----
 
-const SECTIONS = { timeline: "Timeline", categories: "Work by what it does", operations: "Operations of the framework", kernels: "Kernels and copies", gemms: "Matrix products by shape", collectives: "Collectives" };
+const SECTIONS = { timeline: "Timeline", categories: "Work by what it does", operations: "Operations of the framework", subtrees: "Lowest operation or module in common, where others do its work", kernels: "Kernels and copies", gemms: "Matrix products by shape", collectives: "Collectives" };
 // Of a row's test: more than chance, or not known to be.
 const beyond = (value) => value.p === null || value.p < 0.05;
 const chance = (value) => (value.p === null ? value.p_reason ?? "not known" : `p = ${brief(value.p)}${beyond(value) ? "" : ": within the noise"}`);
@@ -123,6 +123,7 @@ function comparedTable(key, rows, labels) {
       { title: "change, ms", value: (row) => row.tests[i].change_ms, show: (row) => `${row.tests[i].change_ms > 0 ? "+" : ""}${brief(row.tests[i].change_ms)}`, tip: (row) => chance(row.tests[i]) },
       { title: "change", value: (row) => row.tests[i].percent, show: (row) => (known(row.tests[i].percent) ? sign(row.tests[i].percent / 100) : row.tests[i].present && !row.base.present ? "new" : "–") },
       { title: "p", value: (row) => row.tests[i].p, tip: (row) => chance(row.tests[i]) }]),
+    ...(key === "subtrees" ? labels.map((label, i) => ({ title: `by, in ${label}`, value: (row) => (i ? row.tests[i - 1] : row.base).below ?? "nothing" })) : []),
     ...(key === "timeline" ? [] : [{ title: `count, ${labels[0]}`, value: (row) => row.base.count }, ...labels.slice(1).map((label, i) => ({ title: `count, ${label}`, value: (row) => row.tests[i].count }))])], rows) : null;
 }
 
@@ -146,16 +147,11 @@ const environment = (one) => {
     "channels of collectives": [...new Set((rank?.collective_sizes ?? []).map((row) => row.channels).filter(known))].join(", ") }).map(([key, value]) => [key, value ?? ""]));
 };
 
-// Files of one folder are named without it.
-function shortLabels(labels) {
-  const parts = labels.map((label) => label.split("/"));
-  let same = 0;
-  while (parts.every((part) => same + 1 < part.length && part[same] === parts[0][same])) same++;
-  return parts.map((part) => part.slice(same).join("/"));
-}
+// Of subtrees those in which recordings differ: the others are operations.
+const shownRows = (key, rows) => (key === "subtrees" ? rows.filter((row) => row.base.below !== undefined) : rows);
 
 export function traceComparisonPage(data) {
-  const { results, recordings } = data, labels = shortLabels(recordings.map((one) => one.label));
+  const { results, recordings } = data, labels = recordings.map((one) => one.label);
   const sum = (one, key) => one.results.ranks.reduce((total, rank) => total + (rank[key] ?? 0), 0) / one.results.ranks.length;
   const steps = [results.base, ...results.tests].map((one) => one.steps ?? 1);
   const part = (one, i, keys) => Object.fromEntries(Object.entries(keys).map(([name, value]) => [name, value(one) / steps[i]]));
@@ -163,12 +159,12 @@ export function traceComparisonPage(data) {
   return {
     title: labels.join(", "), subtitle: `${labels.length} recordings side by side, in ms per ${results.per}`,
     sections: [
-      section("comparison", "Comparison", ...results.tests.flatMap((test) => [differences(test), element("p", { class: "headline" }, test.largest_change)]), unsure ? note(`No p: ${unsure}.`) : null,
+      section("comparison", "Comparison", ...results.tests.flatMap((test) => [differences(test), element("p", { class: "headline" }, test.largest_change), test.bandwidth_change ? note(test.bandwidth_change) : null]), unsure ? note(`No p: ${unsure}.`) : null,
         changeChart("timeline", results.timeline, labels, results.per), comparedTable("timeline", results.timeline, labels),
         stack(`Devices: work and idle time, ms per ${results.per}`, recordings.map((one, i) => ({ name: labels[i], parts: part(one, i, {
           compute: (all) => sum(all, "compute_ms") - sum(all, "overlap_ms"), "hidden communication": (all) => sum(all, "overlap_ms"), "exposed communication": (all) => sum(all, "exposed_comm_ms"),
           "exposed copies": (all) => sum(all, "exposed_copy_ms"), idle: (all) => sum(all, "idle_ms") }) })), "ms")),
-      ...["categories", "operations", "kernels", "gemms", "collectives"].map((key) => section(key, SECTIONS[key], changeChart(key, results[key], labels, results.per), comparedTable(key, results[key], labels))),
+      ...["categories", "operations", "subtrees", "kernels", "gemms", "collectives"].map((key) => section(key, SECTIONS[key], changeChart(key, shownRows(key, results[key]), labels, results.per), comparedTable(key, shownRows(key, results[key]), labels))),
       section("verdict", "Verdict of each", ...recordings.flatMap((one, i) => [element("h3", {}, labels[i]), one.headline ? element("p", { class: "headline" }, one.headline) : null,
         one.results.verdict ? losses(one.results.verdict, `loss-${i}-`) : null])),
       section("timeline", "Streams and hosts over time", ...recordings.flatMap((one, i) => [element("h3", {}, labels[i]), data.timelines[i].lanes.length ? timeline(data.timelines[i]) : note("No device work.")])),

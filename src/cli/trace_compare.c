@@ -52,13 +52,15 @@ struct recordings {
     struct aorta_trace_compare_input *inputs;
     struct aorta_differences *differences; /* of each from the first */
     size_t count;                          /* of those that are analysed */
+    struct aorta_arena arena;              /* of the labels */
+    const char **labels;
 };
 
 static aorta_status read_one(struct recordings *r, const char *path, const struct aorta_trace_options *options) {
     size_t i = r->count;
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     AORTA_TRY(aorta_annotate(aorta_recorded_open(&path, 1, options, NULL, &log, &r->items[i]), "%s", path));
-    r->inputs[r->count++] = (struct aorta_trace_compare_input){path, r->items[i].analysis};
+    r->inputs[r->count++] = (struct aorta_trace_compare_input){path, r->labels[i], r->items[i].analysis};
     return i ? aorta_recorded_differences(&r->items[0], &r->items[i], &r->differences[i]) : NULL;
 }
 
@@ -100,13 +102,18 @@ static aorta_status compare(const struct aorta_cli_line *line, void *values) {
     size_t count = (size_t)line->operand_count;
     if (count < 2) return AORTA_ERROR(AORTA_USAGE, "give a base and at least one test to compare with it");
     AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
-    struct recordings r = {calloc(count, sizeof *r.items), calloc(count, sizeof *r.inputs),
-                           calloc(count, sizeof *r.differences), 0};
+    struct recordings r = {calloc(count, sizeof *r.items),
+                           calloc(count, sizeof *r.inputs),
+                           calloc(count, sizeof *r.differences),
+                           0,
+                           {0},
+                           NULL};
     struct aorta_kernel_patterns *patterns = NULL;
-    aorta_status status = r.items && r.inputs && r.differences
+    r.labels = aorta_trace_compare_labels((const char *const *)line->operands, count, &r.arena);
+    aorta_status status = r.items && r.inputs && r.differences && r.labels
                               ? aorta_cli_comm_patterns(&arguments->patterns, &patterns)
                               : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recordings", count);
-    const struct aorta_trace_options options = {.recover = arguments->recover, .patterns = patterns};
+    const struct aorta_trace_options options = {.recover = arguments->recover, .patterns = patterns, .functions = true};
     for (size_t i = 0; i < count && !status; i++) status = read_one(&r, line->operands[i], &options);
     if (!status) status = show(arguments, &r);
     for (size_t i = 0; i < count && r.items; i++) aorta_recorded_free(&r.items[i]);
@@ -114,6 +121,7 @@ static aorta_status compare(const struct aorta_cli_line *line, void *values) {
     free(r.differences);
     free(r.items);
     free(r.inputs);
+    aorta_arena_free(&r.arena);
     aorta_kernel_patterns_free(patterns);
     return status;
 }

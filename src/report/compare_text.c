@@ -16,6 +16,7 @@ static const char *const titles[AORTA_SECTION_COUNT] = {
     [AORTA_SECTION_TIMELINE] = "timeline",
     [AORTA_SECTION_CATEGORY] = "by what the work does, largest change first",
     [AORTA_SECTION_OPERATION] = "by operation of the framework, largest change first",
+    [AORTA_SECTION_SUBTREE] = "by the lowest operation or module in common, where others do its work",
     [AORTA_SECTION_KERNEL] = "kernels and copies, largest change first",
     [AORTA_SECTION_GEMM] = "matrix products by shape, largest change first",
     [AORTA_SECTION_COLLECTIVE] = "collectives, largest change first",
@@ -52,18 +53,26 @@ static void put_row(const struct aorta_trace_comparison *c, const struct aorta_t
     aorta_text_row_end(out, name, columns);
 }
 
+/* Which operations did the work in each recording. */
+static void put_below(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row,
+                      struct aorta_text *out) {
+    for (size_t i = 0; row->below && i < c->input_count; i++)
+        aorta_text_printf(out, "        %s: %s\n", c->inputs[i].label, row->below[i] ? row->below[i] : "nothing");
+}
+
 static void put_section(const struct aorta_trace_comparison *c, enum aorta_trace_section section, int columns,
                         struct aorta_text *out) {
     size_t shown = 0, left_out = 0;
     for (size_t i = 0; i < c->row_count; i++) {
         const struct aorta_trace_compare_row *row = &c->rows[i];
-        if (row->section != section) continue;
+        if (row->section != section || (section == AORTA_SECTION_SUBTREE && !row->below)) continue;
         if (shown == MOST_ROWS && section != AORTA_SECTION_TIMELINE) {
             left_out++;
             continue;
         }
         if (!shown) aorta_text_printf(out, "%s\n", titles[section]);
         put_row(c, row, columns, out);
+        put_below(c, row, out);
         shown++;
     }
     if (left_out) aorta_text_printf(out, "  … and %zu that changed less (--json has all)\n", left_out);
@@ -79,8 +88,8 @@ static double change_of(const struct aorta_trace_comparison *c, const struct aor
     return far < 0.01 * c->rows[0].values[0].ms ? 0 : far;
 }
 
-/* The step's change, else that of the figure of the timeline that changed most. */
-static void put_largest(const struct aorta_trace_comparison *c, size_t input, struct aorta_text *out) {
+/* Where no one thing changed most: the step's change, else that of the figure of the timeline that changed most. */
+static void put_figure(const struct aorta_trace_comparison *c, size_t input, struct aorta_text *out) {
     const struct aorta_trace_compare_row *largest = c->rows;
     const char *base = c->inputs[0].label, *test = c->inputs[input].label;
     size_t figures = 0;
@@ -106,6 +115,82 @@ static void put_largest(const struct aorta_trace_comparison *c, size_t input, st
                                                 .word = "",
                                                 .after = isnan(value->p) ? ", which may be chance" : NULL};
     aorta_difference_text(&difference, base, test, out);
+}
+
+static const char *named_after(const struct aorta_trace_compare_row *row, char *name, size_t size) {
+    return row->section == AORTA_SECTION_KERNEL ? aorta_kernel_short_name(row->name, name, size) : row->name;
+}
+
+/* "What changed most: softmax 262 → 154 ms, -108 ms, 38% of the step; the step 285 → 180 ms (-37%)." */
+static void put_largest(const struct aorta_trace_comparison *c, size_t input, struct aorta_text *out) {
+    const struct aorta_trace_compare_row *most = aorta_trace_changed_most(c, input);
+    const char *whole = c->stepped ? "step" : "recording";
+    char name[NAME_SIZE];
+    if (!most) {
+        put_figure(c, input, out);
+        return;
+    }
+    const struct aorta_trace_compared *step = &c->rows[0].values[input], *value = &most->values[input];
+    const double base_ms = most->values[0].ms, step_ms = c->rows[0].values[0].ms;
+    aorta_text_puts(out, "What changed most");
+    if (c->input_count > 2) aorta_text_printf(out, " in %s", c->inputs[input].label);
+    aorta_text_printf(out, ": %s %s", named_after(most, name, sizeof name), aorta_brief(base_ms).text);
+    aorta_text_printf(out, " → %s ms", aorta_brief(value->ms).text);
+    aorta_text_printf(out, ", %s%s ms", value->change_ms > 0 ? "+" : "", aorta_brief(value->change_ms).text);
+    aorta_text_printf(out, ", %.0f%% of the %s%s", 100 * fabs(value->change_ms) / step_ms, whole,
+                      isnan(value->p) ? ", which may be chance" : "");
+    aorta_text_printf(out, "; the %s %s", whole, aorta_brief(step_ms).text);
+    aorta_text_printf(out, " → %s ms (%+.1f%%)", aorta_brief(step->ms).text, step->percent);
+    aorta_text_puts(out, ".");
+}
+
+/* ---- bandwidth of collectives ---- */
+
+static int64_t group_size(const struct aorta_trace_analysis *analysis, const struct aorta_trace_collective_row *row) {
+    return row->group == AORTA_TRACE_NONE ? -1 : analysis->groups[row->group].size;
+}
+
+static double bus_of(const struct aorta_trace_collective_row *row) {
+    return isnan(row->transfer_busbw_gbps) ? row->busbw_gbps : row->transfer_busbw_gbps;
+}
+
+/* The row of the same kind, size, type and size of group; of the first rank, as that of the base is. */
+static const struct aorta_trace_collective_row *same_of(const struct aorta_trace_analysis *base,
+                                                        const struct aorta_trace_collective_row *row,
+                                                        const struct aorta_trace_analysis *test) {
+    const struct aorta_trace_rank *rank = &test->ranks[0], *from = &base->ranks[0];
+    const char *type = aorta_trace_text(from->trace, row->dtype);
+    for (size_t i = 0; i < rank->collective_size_count; i++) {
+        const struct aorta_trace_collective_row *other = &rank->collective_sizes[i];
+        if (other->kind == row->kind && other->bytes_each == row->bytes_each &&
+            group_size(test, other) == group_size(base, row) &&
+            !strcmp(type, aorta_trace_text(rank->trace, other->dtype)))
+            return other;
+    }
+    return NULL;
+}
+
+/* "all_gather of 11.0 MB: bus 217 → 16 GB/s, 24 → 1 channels.", of the collectives that take longest in the base and
+ * whose bandwidth differs by a tenth or more; nothing where there are none. */
+static void put_bandwidth(const struct aorta_trace_comparison *c, size_t input, struct aorta_text *out) {
+    static const double most_alike = 1.1;
+    const struct aorta_trace_analysis *base = c->inputs[0].analysis, *test = c->inputs[input].analysis;
+    if (!base->rank_count || !test->rank_count) return;
+    for (size_t i = 0; i < base->ranks[0].collective_size_count; i++) {
+        const struct aorta_trace_collective_row *row = &base->ranks[0].collective_sizes[i];
+        const struct aorta_trace_collective_row *other = row->bytes_each > 0 ? same_of(base, row, test) : NULL;
+        if (!other || isnan(bus_of(row)) || isnan(bus_of(other))) continue;
+        const double ratio = bus_of(row) / bus_of(other);
+        if (ratio < most_alike && 1 / ratio < most_alike) continue;
+        aorta_text_printf(out, "%s of %s MB: bus", aorta_collective_name(row->kind),
+                          aorta_brief((double)row->bytes_each / 1e6).text);
+        aorta_text_printf(out, " %s", aorta_brief(bus_of(row)).text);
+        aorta_text_printf(out, " → %s GB/s", aorta_brief(bus_of(other)).text);
+        if (row->channels > 0 && other->channels > 0 && row->channels != other->channels)
+            aorta_text_printf(out, ", %lld → %lld channels", (long long)row->channels, (long long)other->channels);
+        aorta_text_puts(out, ".");
+        return;
+    }
 }
 
 /* The category of work whose time changed most; nothing below a hundredth of the step. Shares are of all changes by
@@ -154,6 +239,9 @@ void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, const s
         put_largest(c, i, out);
         aorta_text_puts(out, "\n");
         put_category(c, i, out);
+        const size_t before = out->length;
+        put_bandwidth(c, i, out);
+        if (out->length > before) aorta_text_puts(out, "\n");
         put_chance(c, i, out);
     }
     aorta_text_printf(out, "ms per %s and rank", c->stepped ? "step" : "recording");
@@ -244,9 +332,10 @@ aorta_status aorta_trace_comparison_csv(const struct aorta_trace_comparison *com
 /* ---- JSON ---- */
 
 static void put_json_value(struct aorta_json *json, const struct aorta_trace_comparison *c,
-                           const struct aorta_trace_compared *value, bool base) {
+                           const struct aorta_trace_compared *value, const char *const *below, bool base) {
     aorta_json_object(json);
     aorta_rows_json(compared_rows, value, 0, json);
+    if (below) aorta_json_key_string(json, "below", *below);
     if (!base) {
         aorta_rows_json(change_rows, value, 0, json);
         aorta_json_key_array(json, "ci_ms");
@@ -268,9 +357,10 @@ static void put_json_section(struct aorta_json *json, const struct aorta_trace_c
         aorta_json_object(json);
         aorta_json_key_string(json, "name", row->name);
         aorta_json_key(json, "base");
-        put_json_value(json, c, &row->values[0], true);
+        put_json_value(json, c, &row->values[0], row->below, true);
         aorta_json_key_array(json, "tests");
-        for (size_t t = 1; t < c->input_count; t++) put_json_value(json, c, &row->values[t], false);
+        for (size_t t = 1; t < c->input_count; t++)
+            put_json_value(json, c, &row->values[t], row->below ? row->below + t : NULL, false);
         aorta_json_array_end(json);
         aorta_json_object_end(json);
     }
@@ -280,7 +370,8 @@ static void put_json_section(struct aorta_json *json, const struct aorta_trace_c
 static void put_json_input(struct aorta_json *json, const struct aorta_trace_comparison *c, size_t i,
                            const struct aorta_differences *differences, double threshold) {
     aorta_json_object(json);
-    aorta_json_key_string(json, "path", c->inputs[i].label);
+    aorta_json_key_string(json, "path", c->inputs[i].path);
+    aorta_json_key_string(json, "label", c->inputs[i].label);
     aorta_json_key_int(json, "ranks", (int64_t)c->inputs[i].analysis->rank_count);
     if (c->stepped) {
         aorta_json_key_int(json, "steps", (int64_t)c->steps[i]);
@@ -291,6 +382,10 @@ static void put_json_input(struct aorta_json *json, const struct aorta_trace_com
         struct aorta_text largest = {0};
         put_largest(c, i, &largest);
         aorta_json_key_string(json, "largest_change", largest.data);
+        json->out->failed |= largest.failed;
+        aorta_text_clear(&largest);
+        put_bandwidth(c, i, &largest);
+        aorta_json_key_string(json, "bandwidth_change", largest.length ? largest.data : NULL);
         json->out->failed |= largest.failed;
         aorta_text_free(&largest);
         aorta_differences_json(&differences[i], json);

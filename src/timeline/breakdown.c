@@ -127,21 +127,11 @@ static bool is_module(const char *name) {
 static bool count_nested(struct making *making, size_t piece) {
     const struct aorta_trace_work *work = &making->rank->work[piece];
     const enum aorta_by by = making->breakdown->by;
-    uint32_t thread = AORTA_TRACE_NONE;
-    int64_t at_ns = 0;
+    uint32_t thread, range = AORTA_NEST_NONE;
+    int64_t at_ns;
     bool own = true;
-    if (work->call != AORTA_TRACE_NONE) {
-        thread = making->trace->calls[work->call].thread;
-        at_ns = making->trace->calls[work->call].start_ns;
-    }
-    const struct aorta_trace_operation *forward = aorta_forward_of(&making->forwards, making->trace, work->operation);
-    if (forward) {
-        thread = forward->thread;
-        at_ns = forward->start_ns;
-    }
-    uint32_t range = thread == AORTA_TRACE_NONE
-                         ? AORTA_NEST_NONE
-                         : aorta_nest_find(making->nest, making->nest_count, sizeof *making->nest, thread, at_ns);
+    if (aorta_forward_place(&making->forwards, making->trace, work, &thread, &at_ns))
+        range = aorta_nest_find(making->nest, making->nest_count, sizeof *making->nest, thread, at_ns);
     for (; range != AORTA_NEST_NONE; range = making->nest[range].parent) {
         const char *name = aorta_trace_text(making->trace, making->nest[range].number);
         const bool wanted = by == AORTA_BY_ANNOTATION || is_module(name) == (by == AORTA_BY_MODULE);
@@ -173,14 +163,6 @@ static int larger_first(const void *left, const void *right) {
     return order ? order : (a->inputs > b->inputs) - (a->inputs < b->inputs);
 }
 
-static const struct aorta_nest_range *make_nest(const struct aorta_trace_annotation *frames, size_t frame_count) {
-    struct aorta_nest_range *nest = malloc((frame_count + 1) * sizeof *nest);
-    for (size_t i = 0; nest && i < frame_count; i++)
-        nest[i] = (struct aorta_nest_range){frames[i].start_ns, frames[i].end_ns, frames[i].thread, frames[i].name, 0};
-    if (nest) aorta_nest_make(nest, frame_count);
-    return nest;
-}
-
 static const char *why_nothing(enum aorta_by by) {
     static const char *const reasons[AORTA_BY_BREAKDOWN_COUNT] = {
         [AORTA_BY_OPERATION] = "the file has no operations of a framework that launched this work",
@@ -200,7 +182,7 @@ static bool prepare(struct making *making) {
     const bool ranges = by == AORTA_BY_ANNOTATION && !trace->operation_count;
     if (functions || ranges) {
         making->nest_count = functions ? trace->function_count : trace->annotation_count;
-        making->nest = make_nest(functions ? trace->functions : trace->annotations, making->nest_count);
+        making->nest = aorta_nest_of(functions ? trace->functions : trace->annotations, making->nest_count);
         if (!making->nest) return false;
     }
     making->seen = calloc(trace->operation_count + making->nest_count + 1, sizeof *making->seen);

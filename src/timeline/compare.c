@@ -7,9 +7,10 @@
 #include <string.h>
 
 static const char *const section_names[AORTA_SECTION_COUNT] = {
-    [AORTA_SECTION_TIMELINE] = "timeline",    [AORTA_SECTION_CATEGORY] = "categories",
-    [AORTA_SECTION_OPERATION] = "operations", [AORTA_SECTION_KERNEL] = "kernels",
-    [AORTA_SECTION_GEMM] = "gemms",           [AORTA_SECTION_COLLECTIVE] = "collectives",
+    [AORTA_SECTION_TIMELINE] = "timeline",      [AORTA_SECTION_CATEGORY] = "categories",
+    [AORTA_SECTION_OPERATION] = "operations",   [AORTA_SECTION_SUBTREE] = "subtrees",
+    [AORTA_SECTION_KERNEL] = "kernels",         [AORTA_SECTION_GEMM] = "gemms",
+    [AORTA_SECTION_COLLECTIVE] = "collectives",
 };
 
 const char *aorta_trace_section_name(enum aorta_trace_section section) {
@@ -55,7 +56,8 @@ static void compare_with_base(const struct aorta_trace_comparison *c, const doub
 
 static aorta_status compare_row(struct aorta_trace_comparison *c, const struct compare_samples_row *from,
                                 struct aorta_trace_compare_row *row) {
-    *row = (struct aorta_trace_compare_row){.section = from->section, .name = from->name};
+    *row = (struct aorta_trace_compare_row){
+        .section = from->section, .name = from->name, .communicates = from->communicates, .below = from->below};
     row->values = aorta_arena_alloc(&c->arena, c->input_count * sizeof *row->values);
     double *base = per_rank(c, from, 0);
     bool complete = row->values && base;
@@ -133,4 +135,74 @@ bool aorta_trace_regressed(const struct aorta_trace_comparison *c, size_t input,
     if (c->row_count == 0) return false;
     const struct aorta_trace_compared *step = &c->rows[0].values[input];
     return step->percent > threshold * 100 && !(step->p >= aorta_significance);
+}
+
+/* ---- what changed most ---- */
+
+static bool has_operations(const struct aorta_trace_comparison *c) {
+    for (size_t i = 0; i < c->row_count; i++)
+        if (c->rows[i].section == AORTA_SECTION_OPERATION) return true;
+    return false;
+}
+
+static bool is_one_thing(const struct aorta_trace_compare_row *row, bool operations) {
+    static const char idle[] = "idle: ", exposed[] = ": exposed";
+    const size_t length = strlen(row->name), end = sizeof exposed - 1;
+    if (row->section == AORTA_SECTION_TIMELINE) return !strncmp(row->name, idle, sizeof idle - 1);
+    if (row->section == AORTA_SECTION_COLLECTIVE) return length > end && !strcmp(row->name + length - end, exposed);
+    return row->section == (operations ? AORTA_SECTION_OPERATION : AORTA_SECTION_CATEGORY) && !row->communicates;
+}
+
+const struct aorta_trace_compare_row *aorta_trace_changed_most(const struct aorta_trace_comparison *c, size_t input) {
+    static const double least = 0.01; /* of the base's step */
+    const bool operations = has_operations(c);
+    const struct aorta_trace_compare_row *most = NULL;
+    size_t count = 0;
+    for (size_t i = 0; i < c->row_count; i++) count += is_one_thing(&c->rows[i], operations);
+    for (size_t i = 0; i < c->row_count; i++) {
+        const struct aorta_trace_compare_row *row = &c->rows[i];
+        const struct aorta_trace_compared *value = &row->values[input];
+        if (!is_one_thing(row, operations) || fabs(value->change_ms) < least * c->rows[0].values[0].ms) continue;
+        if (value->p >= aorta_significance / (double)count || value->change_ms == 0) continue;
+        if (!most || fabs(value->change_ms) > fabs(most->values[input].change_ms)) most = row;
+    }
+    return most;
+}
+
+/* ---- labels ---- */
+
+/* Of the folders that all paths begin with, with the last slash. */
+static size_t common_folders(const char *const *paths, size_t count) {
+    size_t same = 0;
+    for (size_t i = 0; paths[0][i]; i++) {
+        for (size_t p = 1; p < count; p++)
+            if (paths[p][i] != paths[0][i]) return same;
+        if (paths[0][i] == '/') same = i + 1;
+    }
+    return same;
+}
+
+static size_t without_ending(const char *name) {
+    static const char *const endings[] = {".gz", ".json", ".trace", ".pt"};
+    size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t end = strlen(endings[i]);
+        if (length > end && !strncmp(name + length - end, endings[i], end)) length -= end;
+    }
+    return length;
+}
+
+const char **aorta_trace_compare_labels(const char *const *paths, size_t count, struct aorta_arena *arena) {
+    const char **labels = aorta_arena_alloc(arena, (count + 1) * sizeof *labels);
+    const size_t folders = common_folders(paths, count);
+    bool apart = true;
+    for (size_t i = 0; labels && i < count; i++) {
+        const char *name = paths[i] + folders;
+        labels[i] = aorta_arena_printf(arena, "%.*s", (int)without_ending(name), name);
+        if (!labels[i]) return NULL;
+        apart &= labels[i][0] != '\0';
+        for (size_t j = 0; j < i; j++) apart &= strcmp(labels[i], labels[j]) != 0;
+    }
+    for (size_t i = 0; labels && i < count && !apart; i++) labels[i] = paths[i];
+    return labels;
 }

@@ -12,7 +12,8 @@
 #include "timeline/analysis.h"
 
 struct aorta_trace_compare_input {
-    const char *label; /* borrowed */
+    const char *path;  /* borrowed */
+    const char *label; /* the same, shorter (aorta_trace_compare_labels); borrowed */
     const struct aorta_trace_analysis *analysis;
 };
 
@@ -20,6 +21,7 @@ enum aorta_trace_section {
     AORTA_SECTION_TIMELINE,   /* the step, its classes, its idle time by cause */
     AORTA_SECTION_CATEGORY,   /* of the work, whichever kernels did it (work_names.h) */
     AORTA_SECTION_OPERATION,  /* of the framework, one name for what does the same (work_names.h) */
+    AORTA_SECTION_SUBTREE,    /* the lowest operation or module in common (compare_trees.h); rows add up to all work */
     AORTA_SECTION_KERNEL,     /* kernels, copies and fills, by name */
     AORTA_SECTION_GEMM,       /* matrix products by their shape, whichever kernel made them */
     AORTA_SECTION_COLLECTIVE, /* by kind and size of the group; and the part of each kind that nothing hid */
@@ -43,6 +45,9 @@ struct aorta_trace_compare_row {
     const char *name;
     struct aorta_trace_compared *values; /* one for each input */
     double largest_ms;                   /* change, by size */
+    bool communicates;                   /* it has collectives */
+    const char **below; /* of subtrees that differ, for each input: the operations that did the work, largest first;
+                         * else NULL */
 };
 
 struct aorta_trace_comparison {
@@ -60,6 +65,16 @@ struct aorta_trace_comparison {
 AORTA_MUST_USE aorta_status aorta_trace_compare(const struct aorta_trace_compare_input *inputs, size_t count,
                                                 struct aorta_trace_comparison *comparison);
 void aorta_trace_comparison_free(struct aorta_trace_comparison *comparison);
+
+/* The row that changed most in this input, of the operations (of the categories, where no operations are recorded), the
+ * idle causes and the exposed time of each collective: what of a step's time is one thing's. Beyond chance, where that
+ * is known, as one of so many (Bonferroni), and by 1% of the step. NULL: none did. */
+const struct aorta_trace_compare_row *aorta_trace_changed_most(const struct aorta_trace_comparison *comparison,
+                                                               size_t input);
+
+/* Shorter names of recordings: without the folders that all are in, and without ".pt.trace.json.gz" and the like where
+ * the names stay apart. Into `arena`; NULL: no memory. */
+const char **aorta_trace_compare_labels(const char *const *paths, size_t count, struct aorta_arena *arena);
 
 /* Whether the step (the recording) of this input takes more than `threshold` (0.05: 5%) longer than the base's, and,
  * where that can be said, not by chance (p < 0.05). */

@@ -3,6 +3,8 @@
 #include "base/array.h"
 #include "base/hash.h"
 #include "base/sort.h"
+#include "base/text.h"
+#include "timeline/compare_trees.h"
 #include "timeline/work_names.h"
 
 #include <stdio.h>
@@ -66,6 +68,8 @@ struct collecting {
     /* of the trace at hand: the row + 1 of each text as a kernel's name, and of each shape */
     uint32_t *kernel_rows, *gemm_rows;
     bool *gemms; /* texts that name matrix products */
+    const struct compare_trees *trees;
+    const uint32_t *nodes; /* of the rank's work[] */
     struct aorta_work_names names;
 };
 
@@ -84,6 +88,15 @@ static aorta_status add_named(struct collecting *c, enum aorta_trace_section sec
                               int64_t ns, bool counted) {
     size_t row = 0;
     AORTA_TRY(find_row(c->samples, section, name, &row));
+    return add(c, row, step, ns, counted);
+}
+
+/* Of work, which may be a collective's. */
+static aorta_status add_named_work(struct collecting *c, enum aorta_trace_section section, const char *name,
+                                   const struct aorta_trace_work *work, size_t step, int64_t ns, bool counted) {
+    size_t row = 0;
+    AORTA_TRY(find_row(c->samples, section, name, &row));
+    c->samples->rows[row].communicates |= aorta_trace_is_collective(work);
     return add(c, row, step, ns, counted);
 }
 
@@ -156,12 +169,22 @@ static aorta_status add_gemm(struct collecting *c, const struct aorta_trace *tra
 }
 
 /* `counted`: the range is not the rest of work that began in the window before, which has counted it. */
+/* By what the work does and what launched it. */
+static aorta_status add_launched(struct collecting *c, const struct aorta_trace_work *work, uint32_t node, size_t step,
+                                 int64_t ns, bool counted) {
+    char name[512];
+    const char *operation = aorta_work_operation(&c->names, work);
+    const char *category = aorta_work_category(&c->names, work);
+    AORTA_TRY(add_named_work(c, AORTA_SECTION_CATEGORY, category, work, step, ns, counted));
+    if (operation) AORTA_TRY(add_named_work(c, AORTA_SECTION_OPERATION, operation, work, step, ns, counted));
+    if (!c->trees->any) return NULL;
+    compare_trees_name(c->trees, compare_trees_row(c->trees, node), name, sizeof name);
+    return add_named_work(c, AORTA_SECTION_SUBTREE, name, work, step, ns, counted);
+}
+
 static aorta_status add_work(struct collecting *c, const struct aorta_trace *trace, const struct aorta_trace_work *work,
                              const struct aorta_range *range, size_t step, bool counted) {
     int64_t ns = range->end_ns - range->start_ns;
-    const char *operation = aorta_work_operation(&c->names, work);
-    AORTA_TRY(add_named(c, AORTA_SECTION_CATEGORY, aorta_work_category(&c->names, work), step, ns, counted));
-    if (operation) AORTA_TRY(add_named(c, AORTA_SECTION_OPERATION, operation, step, ns, counted));
     uint32_t *known = &c->kernel_rows[work->name];
     if (!*known) {
         const char *text = aorta_trace_text(trace, work->name);
@@ -203,7 +226,10 @@ static aorta_status add_rank(struct collecting *c, const struct aorta_trace_rank
         for (size_t r = 0; r < window->profile.range_count; r++) {
             const struct aorta_trace_work *work = &rank->work[window->work[r]];
             bool whole = work->start_ns >= window->start_ns;
-            AORTA_TRY(add_work(c, rank->trace, work, &window->profile.ranges[r], step, whole));
+            const struct aorta_range *range = &window->profile.ranges[r];
+            const int64_t ns = range->end_ns - range->start_ns;
+            AORTA_TRY(add_launched(c, work, c->nodes[window->work[r]], step, ns, whole));
+            AORTA_TRY(add_work(c, rank->trace, work, range, step, whole));
         }
     }
     return NULL;
@@ -230,6 +256,7 @@ static aorta_status collect(struct collecting *c) {
     for (size_t r = 0; r < c->analysis->rank_count; r++) {
         const struct aorta_trace_rank *rank = &c->analysis->ranks[r];
         size_t texts = aorta_trace_text_count(rank->trace);
+        c->nodes = c->trees->of_work[c->input][r];
         c->kernel_rows = calloc(texts + 1, sizeof *c->kernel_rows);
         c->gemm_rows = calloc(rank->trace->shape_count + 1, sizeof *c->gemm_rows);
         c->gemms = calloc(texts + 1, sizeof *c->gemms);
@@ -244,18 +271,105 @@ static aorta_status collect(struct collecting *c) {
     return NULL;
 }
 
+/* ---- what did the work of a subtree ---- */
+
+struct below {
+    uint32_t row, input;
+    const char *name;
+    double ns;
+};
+
+static int by_row_and_input(const void *left, const void *right) {
+    const struct below *a = left, *b = right;
+    if (a->row != b->row) return a->row < b->row ? -1 : 1;
+    if (a->input != b->input) return a->input < b->input ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+static int largest_first(const void *left, const void *right) {
+    const struct below *a = left, *b = right;
+    return a->ns != b->ns ? (a->ns > b->ns ? -1 : 1) : strcmp(a->name, b->name);
+}
+
+/* Those of one row and input: "aten::pow, aten::mul, aten::mean and 3 more". */
+static aorta_status describe(struct compare_samples *s, struct below *items, size_t count) {
+    enum { MOST = 3 };
+    struct compare_samples_row *row = &s->rows[items[0].row];
+    struct aorta_text text = {0};
+    size_t names = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (names && !strcmp(items[names - 1].name, items[i].name))
+            items[names - 1].ns += items[i].ns;
+        else
+            items[names++] = items[i];
+    }
+    qsort(items, names, sizeof *items, largest_first);
+    for (size_t i = 0; i < names && i < MOST; i++) aorta_text_printf(&text, "%s%s", i ? ", " : "", items[i].name);
+    if (names > MOST) aorta_text_printf(&text, " and %zu more", names - MOST);
+    if (!row->below) row->below = aorta_arena_alloc(s->arena, s->inputs * sizeof *row->below);
+    if (row->below) row->below[items[0].input] = aorta_arena_strdup(s->arena, text.data ? text.data : "");
+    const bool made = row->below && row->below[items[0].input] && !text.failed;
+    aorta_text_free(&text);
+    return made ? NULL : no_memory();
+}
+
+/* Rows below which recordings differ, and what each of them has there. */
+static aorta_status describe_subtrees(struct compare_samples *s, const struct compare_trees *trees) {
+    struct below *items = calloc(trees->count * trees->inputs + 1, sizeof *items);
+    bool *differs = calloc(s->count + 1, sizeof *differs);
+    uint32_t *rows = calloc(trees->count + 1, sizeof *rows); /* + 1; 0: none */
+    aorta_status status = items && differs && rows ? NULL : no_memory();
+    size_t count = 0;
+    for (size_t node = 1; node < trees->count && !status; node++) {
+        char name[512];
+        const uint32_t common = compare_trees_row(trees, (uint32_t)node);
+        const struct row_key key = {AORTA_SECTION_SUBTREE, compare_trees_name(trees, common, name, sizeof name)};
+        if (!s->table.slot_count) break;
+        rows[node] = *aorta_table_slot(&s->table, hash_of_name(key.section, key.name), is_row, s, &key);
+        if (rows[node] && common != node) differs[rows[node] - 1] = true;
+    }
+    for (size_t node = 1; node < trees->count && !status; node++)
+        for (size_t i = 0; i < trees->inputs; i++) {
+            const double ns = trees->ns[node * trees->inputs + i];
+            if (!rows[node] || !differs[rows[node] - 1] || !(ns > 0)) continue;
+            items[count++] = (struct below){rows[node] - 1, (uint32_t)i, trees->nodes[node].name, ns};
+        }
+    if (count) qsort(items, count, sizeof *items, by_row_and_input);
+    for (size_t first = 0, end; first < count && !status; first = end) {
+        for (end = first; end < count && items[end].row == items[first].row && items[end].input == items[first].input;)
+            end++;
+        status = describe(s, items + first, end - first);
+    }
+    free(items);
+    free(differs);
+    free(rows);
+    return status;
+}
+
+/* ---- all of them ---- */
+
+static aorta_status make(struct compare_samples *samples, const struct aorta_trace_compare_input *inputs, size_t count,
+                         const struct compare_trees *trees) {
+    for (size_t i = 0; i < count; i++) {
+        struct collecting c = {.samples = samples, .input = i, .analysis = inputs[i].analysis, .trees = trees};
+        aorta_status status = collect(&c);
+        samples->steps[i] = c.step_count;
+        free(c.numbers);
+        AORTA_TRY(status);
+    }
+    return trees->any ? describe_subtrees(samples, trees) : NULL;
+}
+
 aorta_status aorta_compare_samples_make(const struct aorta_trace_compare_input *inputs, size_t count,
                                         struct aorta_arena *arena, struct compare_samples *samples) {
+    struct compare_trees trees;
     *samples = (struct compare_samples){.arena = arena, .inputs = count, .stepped = true};
     for (size_t i = 0; i < count; i++) samples->stepped = samples->stepped && inputs[i].analysis->stepped;
     samples->steps = aorta_arena_alloc(arena, count * sizeof *samples->steps);
-    aorta_status status = samples->steps ? NULL : no_memory();
-    for (size_t i = 0; i < count && !status; i++) {
-        struct collecting c = {.samples = samples, .input = i, .analysis = inputs[i].analysis};
-        status = collect(&c);
-        samples->steps[i] = c.step_count;
-        free(c.numbers);
-    }
+    if (!samples->steps) return no_memory();
+    aorta_status status = compare_trees_make(inputs, count, &trees);
+    if (!status) status = make(samples, inputs, count, &trees);
+    compare_trees_free(&trees);
     return status;
 }
 

@@ -16,6 +16,8 @@ struct compare_samples_row {
     const char *name;
     struct compare_series *series; /* one for each input */
     bool counted;                  /* things that can be counted: kernels, not stretches of time */
+    bool communicates;             /* it has collectives */
+    const char **below;            /* as in aorta_trace_compare_row */
 };
 
 struct compare_samples {

@@ -1,6 +1,9 @@
 #include "timeline/nest.h"
 
 #include "base/sort.h"
+#include "timeline/trace.h"
+
+#include <stdlib.h>
 
 static int outer_first(const void *left, const void *right) {
     const struct aorta_nest_range *a = left, *b = right;
@@ -62,4 +65,12 @@ uint32_t aorta_nest_find(const void *items, size_t count, size_t size, uint32_t 
     while (found != AORTA_NEST_NONE && end_of(item(items, found, size)) < time_ns)
         found = parent_of(item(items, found, size));
     return found;
+}
+
+struct aorta_nest_range *aorta_nest_of(const struct aorta_trace_annotation *frames, size_t count) {
+    struct aorta_nest_range *nest = malloc((count + 1) * sizeof *nest);
+    for (size_t i = 0; nest && i < count; i++)
+        nest[i] = (struct aorta_nest_range){frames[i].start_ns, frames[i].end_ns, frames[i].thread, frames[i].name, 0};
+    if (nest) aorta_nest_make(nest, count);
+    return nest;
 }

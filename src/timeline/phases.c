@@ -52,15 +52,10 @@ bool aorta_phases_make(const struct aorta_trace_rank *rank, struct aorta_phases 
     const struct aorta_trace *trace = rank->trace;
     *phases = (struct aorta_phases){.trace = trace};
     phases->marks = calloc(aorta_trace_text_count(trace) + 1, sizeof *phases->marks);
-    struct aorta_nest_range *nest = malloc((trace->annotation_count + 1) * sizeof *nest);
-    phases->ranges = nest;
-    if (!phases->marks || !nest) return false;
-    for (size_t i = 0; i < trace->annotation_count; i++) {
-        const struct aorta_trace_annotation *range = &trace->annotations[i];
-        nest[i] = (struct aorta_nest_range){range->start_ns, range->end_ns, range->thread, range->name, 0};
-        phases->training |= ask(phases, range->name) == OPTIMIZER;
-    }
-    aorta_nest_make(nest, trace->annotation_count);
+    phases->ranges = aorta_nest_of(trace->annotations, trace->annotation_count);
+    if (!phases->marks || !phases->ranges) return false;
+    for (size_t i = 0; i < trace->annotation_count; i++)
+        phases->training |= ask(phases, trace->annotations[i].name) == OPTIMIZER;
     for (size_t i = 0; i < trace->operation_count; i++)
         phases->training |= trace->operations[i].gradient || ask(phases, trace->operations[i].name) == BACKWARD;
     return true;
@@ -149,6 +144,15 @@ const struct aorta_trace_operation *aorta_forward_of(const struct aorta_forwards
     }
     const bool found = low < forwards->count && trace->operations[forwards->rows[low]].sequence == sequence;
     return found ? &trace->operations[forwards->rows[low]] : NULL;
+}
+
+bool aorta_forward_place(const struct aorta_forwards *forwards, const struct aorta_trace *trace,
+                         const struct aorta_trace_work *work, uint32_t *thread, int64_t *at_ns) {
+    const struct aorta_trace_operation *forward = aorta_forward_of(forwards, trace, work->operation);
+    if (!forward && work->call == AORTA_TRACE_NONE) return false;
+    *thread = forward ? forward->thread : trace->calls[work->call].thread;
+    *at_ns = forward ? forward->start_ns : trace->calls[work->call].start_ns;
+    return true;
 }
 
 void aorta_forwards_free(struct aorta_forwards *forwards) {

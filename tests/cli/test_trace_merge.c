@@ -35,7 +35,7 @@ static const struct {
     {"compare --help", 0, "--threshold X"},
     {"compare " ZERO ZERO, 0, "+0.000"},
     {"compare " ZERO ZERO, 0, "beyond the noise and 1% of a recording"},
-    {"compare " ZERO ONE, 0, "(+281 ms), which may be chance."},
+    {"compare " ZERO ONE, 0, "55% of the recording, which may be chance; the recording 440"},
     {"compare " ZERO ONE "--json", 0, "\"schema_version\": 1"},
     {"compare " ZERO ONE "--threshold 0.005", 1, "takes 0.8% longer than"},
     {"compare " ZERO ONE "--threshold 0.05", 0, "the recording takes no more than 5% longer than the base's"},

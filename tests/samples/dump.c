@@ -89,13 +89,18 @@ void dump_trace(const struct aorta_trace *t, struct aorta_text *out) {
     check_ok(aorta_text_check(out));
 }
 
-aorta_status read_memory(const char *bytes, size_t length, size_t piece, bool recover, struct aorta_trace_list *list) {
-    const struct aorta_trace_options options = {.recover = recover};
+aorta_status read_with(const char *bytes, size_t length, size_t piece, const struct aorta_trace_options *options,
+                       struct aorta_trace_list *list) {
     struct aorta_json_stream *stream;
     AORTA_TRY(aorta_json_stream_memory(bytes, length, piece, "memory.json", &stream));
-    aorta_status status = aorta_trace_read_json(stream, &options, list);
+    aorta_status status = aorta_trace_read_json(stream, options, list);
     aorta_json_stream_close(stream);
     return status;
+}
+
+aorta_status read_memory(const char *bytes, size_t length, size_t piece, bool recover, struct aorta_trace_list *list) {
+    const struct aorta_trace_options options = {.recover = recover};
+    return read_with(bytes, length, piece, &options, list);
 }
 
 struct aorta_trace *read_text(const char *text) {

@@ -106,8 +106,8 @@ struct compared {
 static void compare(const struct plan *base, const struct plan *test, struct compared *c) {
     record(base, &c->recordings[0]);
     record(test, &c->recordings[1]);
-    c->inputs[0] = (struct aorta_trace_compare_input){"base", &c->recordings[0].analysis};
-    c->inputs[1] = (struct aorta_trace_compare_input){"test", &c->recordings[1].analysis};
+    c->inputs[0] = (struct aorta_trace_compare_input){"base", "base", &c->recordings[0].analysis};
+    c->inputs[1] = (struct aorta_trace_compare_input){"test", "test", &c->recordings[1].analysis};
     check_ok(aorta_trace_compare(c->inputs, 2, &c->comparison));
 }
 
@@ -337,7 +337,8 @@ static void other_kernels_line_up(void **state) {
         c.recordings[side] = (struct recording){0};
         check_ok(read_memory(text.data, text.length, 0, false, &c.recordings[side].list));
         check_ok(aorta_trace_analyze(&c.recordings[side].list, NULL, &c.recordings[side].analysis));
-        c.inputs[side] = (struct aorta_trace_compare_input){side ? "test" : "base", &c.recordings[side].analysis};
+        c.inputs[side] = (struct aorta_trace_compare_input){side ? "test" : "base", side ? "test" : "base",
+                                                            &c.recordings[side].analysis};
         aorta_text_free(&text);
     }
     check_ok(aorta_trace_compare(c.inputs, 2, &c.comparison));
