@@ -29,6 +29,7 @@ function verdictOf(label, result, run, several) {
   return [
     several ? element("h3", {}, label) : null,
     run.headline ? element("p", { class: "headline" }, run.headline) : null,
+    result.machine?.disturbed ? note(`${result.machine.disturbed}.`) : null,
     result.verdict ? null : note(`No verdict: ${result.verdict_reason ?? "nothing was recorded"}.`),
     figures([
       ["step to step, mean", ms(result.step_ms?.mean)], ["its median", ms(result.step_ms?.p50)], ["floor: without all losses", ms(result.floor_ms)],

@@ -77,6 +77,7 @@ export function tracePage(data) {
     subtitle: `${one?.device_name ?? "unknown device"}, ${one?.format ?? ""}`,
     sections: [
       section("verdict", "Verdict", data.headline ? element("p", { class: "headline" }, data.headline) : null,
+        results.machine?.disturbed ? note(`${results.machine.disturbed}.`) : null,
         results.remark ? note(results.remark) : null,
         figures([[`${results.judged === "steps" ? "step" : "recording"}, mean`, ms(results.judged_ms_mean)], ["floor: without all losses", ms(results.floor_ms)],
           ["of communication hidden", percent(hidden)], ["device busy", percent(mean("busy_ms") / mean("span_ms"))],

@@ -170,6 +170,7 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     if (!status && evaluated) status = aorta_recorded_evaluate(&recorded);
     report.analysis = recorded.analysis;
     report.verdict = recorded.verdict;
+    report.machine = recorded.is_run ? &recorded.run.machine : &recorded.machine;
     if (!status) status = print(&report, arguments);
     aorta_recorded_free(&recorded);
     return status;

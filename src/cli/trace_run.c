@@ -176,13 +176,17 @@ static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool 
     }
     AORTA_TRY(aorta_trace_analyze(&outcome->traces, &options, &analysis));
     struct aorta_verdict verdict;
+    struct aorta_recorded_machine machine = {0};
     aorta_status status = aorta_verdict_make(&analysis, &verdict);
     if (!status) {
-        const struct aorta_trace_report report = {.analysis = &analysis, .verdict = &verdict};
+        const struct aorta_trace_report report = {.analysis = &analysis, .verdict = &verdict, .machine = &machine};
+        status = aorta_recorded_machine_read(outcome->machine, &analysis, &machine);
+        if (!status) status = aorta_recorded_machine_report(&machine, &verdict);
         aorta_trace_report_text(&report, aorta_terminal_width(stderr), text);
         aorta_trace_report_json(&report, 2, json);
-        if (csv) status = aorta_trace_report_csv(&report, csv);
+        if (!status && csv) status = aorta_trace_report_csv(&report, csv);
         aorta_verdict_free(&verdict);
+        aorta_recorded_machine_free(&machine);
     }
     aorta_trace_analysis_free(&analysis);
     AORTA_TRY(status);
@@ -246,6 +250,7 @@ static int run_in(const struct aorta_trace_run_arguments *arguments, const char 
                   const struct aorta_trace_options *options, aorta_status *status) {
     struct aorta_trace_run_outcome outcome = {0};
     bool ran = false;
+    snprintf(outcome.machine, sizeof outcome.machine, "%s/" AORTA_MACHINE_FILE, directory);
     bool rocm = aorta_trace_run_choose(arguments->tool) == AORTA_TRACE_RUN_ROCM;
     *status = (rocm ? aorta_trace_run_rocm : aorta_trace_run_cuda)(arguments, directory, options, &outcome, &ran);
     if (ran && !*status) *status = show(arguments, &outcome);

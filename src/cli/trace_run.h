@@ -37,7 +37,8 @@ struct aorta_trace_run_arguments {
 struct aorta_trace_run_outcome {
     struct aorta_trace_run_result result;
     struct aorta_trace_list traces;
-    struct aorta_text words; /* about the recording, lines for people */
+    char machine[PATH_MAX + 32]; /* file of what the machine did meanwhile */
+    struct aorta_text words;     /* about the recording, lines for people */
 };
 void aorta_trace_run_outcome_free(struct aorta_trace_run_outcome *outcome);
 

@@ -243,29 +243,6 @@ static aorta_status read_views(struct aorta_rows_reader *reader, const struct ao
 
 /* ---- the device ---- */
 
-/* A reason that a newer program gave makes those of the reading unknown, and nothing else of it. */
-static aorta_status read_clock_limits(struct aorta_rows_reader *reader, const struct aorta_json_value *list,
-                                      struct aorta_device_metrics *values) {
-    struct aorta_json_value item;
-    const char *name = NULL;
-    size_t count;
-    values->clock_limits_known = list && *list->text == '[';
-    if (!list || aorta_value_is(*list, "null")) return NULL;
-    if (!values->clock_limits_known) return AORTA_ERROR(AORTA_FORMAT, "clocks.limited_by is not an array");
-    AORTA_TRY(aorta_annotate(aorta_elements_count(reader->line, *list, &count), "clocks.limited_by"));
-    struct aorta_json_cursor cursor = aorta_json_elements(*list);
-    for (size_t i = 0; aorta_json_next_element(&cursor, &item); i++) {
-        if (!aorta_json_is_string(item)) return AORTA_ERROR(AORTA_FORMAT, "clocks.limited_by[%zu] is not a string", i);
-        AORTA_TRY(aorta_rows_keep(reader, item, "clocks.limited_by", &name));
-        const enum aorta_clock_limit limit = aorta_clock_limit_find(name);
-        if (limit == AORTA_CLOCK_LIMITS)
-            values->clock_limits_known = false;
-        else
-            values->clock_limits |= 1U << limit;
-    }
-    return NULL;
-}
-
 /* Why nothing was measured. */
 static aorta_status read_no_clocks(struct aorta_rows_reader *reader, const struct aorta_fields *object,
                                    struct aorta_device_metrics *values) {
@@ -294,7 +271,7 @@ static aorta_status read_clocks(struct aorta_rows_reader *reader, const struct a
     AORTA_TRY(aorta_rows_read(reader, &clocks, path, aorta_clocks_at_rows, &out->clocks));
     if (isnan(values->sm_clock_mhz))
         snprintf(values->reason, sizeof values->reason, "the driver does not report the clock of this device");
-    return read_clock_limits(reader, aorta_fields_get(&clocks, "limited_by"), values);
+    return aorta_clock_limits_read(reader, aorta_fields_get(&clocks, "limited_by"), "clocks.limited_by", values);
 }
 
 static aorta_status read_device(struct aorta_rows_reader *reader, const struct aorta_fields *object,

@@ -1,4 +1,5 @@
 #include "formats/metrics_internal.h"
+#include "measure/clocks.h"
 
 /* Sizes beyond a petabyte are damage; below, sums cannot overflow. */
 #define BYTES_MOST 1e15
@@ -106,17 +107,7 @@ const struct aorta_row aorta_reading_age_rows[] = {
     {0}};
 
 const struct aorta_row aorta_clocks_rows[] = {
-    {"sm_clock_mhz", AORTA_ROW_NUMBER, AT(values.sm_clock_mhz), "MHz", MISSING, .high = 1e6, .help = "now"},
-    {"sm_clock_max_mhz", AORTA_ROW_NUMBER, AT(values.sm_clock_max_mhz), "MHz", MISSING, .high = 1e6,
-     .help = "the highest there is"},
-    {"power_w", AORTA_ROW_NUMBER, AT(values.power_w), "W", MISSING, .high = 1e6, .help = "drawn now"},
-    {"power_limit_w", AORTA_ROW_NUMBER, AT(values.power_limit_w), "W", MISSING, .high = 1e6,
-     .help = "the limit that is enforced"},
-    {"power_capped_ms", AORTA_ROW_NUMBER, AT(values.power_capped_ms), "ms", MISSING, .high = 1e13,
-     .help = "since the driver was loaded, at the power limit"},
-    {"thermal_capped_ms", AORTA_ROW_NUMBER, AT(values.thermal_capped_ms), "ms", MISSING, .high = 1e13,
-     .help = "since then, slowed down for the heat"},
-    {0}};
+    {.type = AORTA_ROW_PART, .offset = AT(values), .part = aorta_clock_metrics_rows}, {0}};
 
 const struct aorta_row aorta_clocks_at_rows[] = {
     {"at_ns", AORTA_ROW_INT, AT(at_ns), "ns", .help = "the host's monotonic clock", .required = true, .high = 2e18},

@@ -53,6 +53,48 @@ void aorta_clock_limits_json(unsigned active, struct aorta_json *json) {
     aorta_json_array_end(json);
 }
 
+#define AT(member) offsetof(struct aorta_device_metrics, member)
+#define MISSING .reason = "the driver does not report it of this device"
+
+const struct aorta_row aorta_clock_metrics_rows[] = {
+    {"sm_clock_mhz", AORTA_ROW_NUMBER, AT(sm_clock_mhz), "MHz", MISSING, .high = 1e6, .help = "now"},
+    {"sm_clock_max_mhz", AORTA_ROW_NUMBER, AT(sm_clock_max_mhz), "MHz", MISSING, .high = 1e6,
+     .help = "the highest there is"},
+    {"power_w", AORTA_ROW_NUMBER, AT(power_w), "W", MISSING, .high = 1e6, .help = "drawn now"},
+    {"power_limit_w", AORTA_ROW_NUMBER, AT(power_limit_w), "W", MISSING, .high = 1e6,
+     .help = "the limit that is enforced"},
+    {"power_capped_ms", AORTA_ROW_NUMBER, AT(power_capped_ms), "ms", MISSING, .high = 1e13,
+     .help = "since the driver was loaded, at the power limit"},
+    {"thermal_capped_ms", AORTA_ROW_NUMBER, AT(thermal_capped_ms), "ms", MISSING, .high = 1e13,
+     .help = "since then, slowed down for the heat"},
+    {0}};
+
+#undef AT
+#undef MISSING
+
+/* A reason that a newer program gave makes those of the reading unknown, and nothing else of it. */
+aorta_status aorta_clock_limits_read(struct aorta_rows_reader *reader, const struct aorta_json_value *list,
+                                     const char *where, struct aorta_device_metrics *values) {
+    struct aorta_json_value item;
+    const char *name = NULL;
+    size_t count;
+    values->clock_limits_known = list && *list->text == '[';
+    if (!list || aorta_value_is(*list, "null")) return NULL;
+    if (!values->clock_limits_known) return AORTA_ERROR(AORTA_FORMAT, "%s is not an array", where);
+    AORTA_TRY(aorta_annotate(aorta_elements_count(reader->line, *list, &count), "%s", where));
+    struct aorta_json_cursor cursor = aorta_json_elements(*list);
+    for (size_t i = 0; aorta_json_next_element(&cursor, &item); i++) {
+        if (!aorta_json_is_string(item)) return AORTA_ERROR(AORTA_FORMAT, "%s[%zu] is not a string", where, i);
+        AORTA_TRY(aorta_rows_keep(reader, item, where, &name));
+        const enum aorta_clock_limit limit = aorta_clock_limit_find(name);
+        if (limit == AORTA_CLOCK_LIMITS)
+            values->clock_limits_known = false;
+        else
+            values->clock_limits |= 1U << limit;
+    }
+    return NULL;
+}
+
 /* ---- from readings ---- */
 
 /* How much of the time a counter went on, between its first and its last reading; NaN where it does not exist, or the

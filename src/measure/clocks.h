@@ -3,6 +3,7 @@
 #define AORTA_MEASURE_CLOCKS_H
 
 #include "base/json.h"
+#include "base/rows.h"
 #include "base/statistics.h"
 #include "base/status.h"
 #include "device/metrics.h"
@@ -12,6 +13,13 @@ const char *aorta_clock_limit_name(enum aorta_clock_limit limit); /* "power_cap"
 void aorta_clock_limits_json(unsigned limits, struct aorta_json *json);
 /* The limit of this name; AORTA_CLOCK_LIMITS: there is none. */
 enum aorta_clock_limit aorta_clock_limit_find(const char *name);
+
+/* Of struct aorta_device_metrics, what readings of clocks keep in files; beside them stands the array of limits. */
+extern const struct aorta_row aorta_clock_metrics_rows[];
+/* That array as read back: NULL (there is no such key) and null are not known. `where` names it in AORTA_FORMAT. */
+AORTA_MUST_USE aorta_status aorta_clock_limits_read(struct aorta_rows_reader *reader,
+                                                    const struct aorta_json_value *list, const char *where,
+                                                    struct aorta_device_metrics *values);
 
 /* One reading of a device. Borrowed. */
 struct aorta_clock_sample {

@@ -1,14 +1,17 @@
 #include "record/run.h"
 
 #include "base/clock.h"
+#include "measure/machine.h"
 #include "record/inject/settings.h"
 
 #include <errno.h>
 #include <glob.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,8 +53,16 @@ static void pass_on(pid_t child, const siginfo_t *info) {
     if (info->si_signo != SIGCHLD && !terminals) kill(child, info->si_signo);
 }
 
+/* Processor seconds of those that have ended and been waited for, and of theirs. */
+static double children_s(void) {
+    struct rusage usage;
+    if (getrusage(RUSAGE_CHILDREN, &usage)) return NAN;
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
 static aorta_status wait_for(const struct aorta_trace_run_options *options, pid_t child, const sigset_t *watched,
-                             struct aorta_trace_run_result *result) {
+                             struct aorta_machine_watch *machine, struct aorta_trace_run_result *result) {
     const struct timespec pause = {.tv_nsec = LOOK_NS};
     int wait_status = 0;
     pid_t ended = 0;
@@ -60,11 +71,27 @@ static aorta_status wait_for(const struct aorta_trace_run_options *options, pid_
         if (sigtimedwait(watched, &info, &pause) > 0) pass_on(child, &info);
         ended = waitpid(child, &wait_status, WNOHANG);
         if (ended == 0) watch(options, child, round, &result->search);
+        if (ended == 0) aorta_machine_watch_look(machine);
     }
     if (ended < 0) return AORTA_ERROR(AORTA_INTERNAL, "waitpid: %s", strerror(errno));
     result->signal = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
     result->exit_code = result->signal ? 128 + result->signal : WEXITSTATUS(wait_status);
     return NULL;
+}
+
+/* What the machine does is beside the point where it cannot be written down: the recording goes on. */
+static aorta_status wait_watching(const struct aorta_trace_run_options *options, pid_t child, const sigset_t *watched,
+                                  struct aorta_trace_run_result *result) {
+    struct aorta_machine_watch *machine = NULL;
+    const double before_s = children_s();
+    aorta_status unwatched =
+        options->machine ? aorta_machine_watch_open(options->machine, child, true, &machine) : NULL;
+    if (unwatched)
+        fprintf(stderr, "aorta trace run: the machine is not watched: %s\n", aorta_status_message(unwatched));
+    aorta_status_free(unwatched);
+    aorta_status status = wait_for(options, child, watched, machine, result);
+    aorta_machine_watch_close(machine, status ? NAN : children_s() - before_s);
+    return status;
 }
 
 aorta_status aorta_trace_run_program(const struct aorta_trace_run_options *options,
@@ -80,7 +107,7 @@ aorta_status aorta_trace_run_program(const struct aorta_trace_run_options *optio
     pid_t child = fork();
     if (child == 0) become(options, &former);
     aorta_status status = child < 0 ? AORTA_ERROR(AORTA_IO, "cannot start %s: %s", options->command[0], strerror(errno))
-                                    : wait_for(options, child, &watched, result);
+                                    : wait_watching(options, child, &watched, result);
     sigprocmask(SIG_SETMASK, &former, NULL);
     result->seconds = (double)(aorta_clock_ns() - start_ns) * 1e-9;
     return status;

@@ -16,6 +16,7 @@ struct aorta_trace_run_options {
     const struct aorta_trace_run_variable *variables; /* set in the program's environment */
     size_t variable_count;
     bool output_to_error; /* the program's standard output goes to standard error */
+    const char *machine;  /* file of what the machine does meanwhile (measure/machine.h); NULL: it is not watched */
     const char *spools;   /* directory in which files appear once CUDA is in use; NULL: nobody watches */
 };
 

@@ -2,6 +2,7 @@
 #include "report/formats_page.h"
 #include "base/result_table.h"
 #include "formats/metrics.h"
+#include "measure/machine.h"
 #include "report/trace_tables.h"
 
 static const char introduction[] =
@@ -109,7 +110,7 @@ static const char of_trace[] =
     "`ranks_missing` (ranks of the largest process group whose files were not given), `ranks_outside` "
     "(left out, as they ran\n"
     "in none of the steps that they mark), `remark` (a note beside the\n"
-    "causes, or `null`).\n";
+    "causes, or `null`), [`machine`](#machine-and-machinejsonl).\n";
 
 static const char of_roofline[] =
     "## `roofline`\n"
@@ -131,6 +132,26 @@ static const char of_roofline[] =
     "| `largest_losses[]` | the ten operations and shapes that lose most: `operation`, `dims` (`null` "
     "in our own runs), `kernel` (the longest of it; in our own runs the tag), `class`, `arithmetic`, "
     "`runs` and `ms` a step, `tflops`, `gbytes_per_s`, `share_of_peak`, `bound`, `lost_ms` |\n";
+
+static const char of_machine[] = "\n"
+                                 "## `machine`, and `machine*.jsonl`\n"
+                                 "\n"
+                                 "`machine.jsonl` of `aorta trace run -o` and `machine_RR.jsonl` of `aorta train` (by "
+                                 "the first rank of each host) have "
+                                 "a line a second:\n"
+                                 "`schema_version`, `host`, `processors` and\n\n";
+
+static const char of_machine_summary[] =
+    "\n"
+    "`machine` of `aorta trace analyze --json` and `summary.json` is what they say of the steps analysed (of a run: of "
+    "all): "
+    "`host`, `readings`, `seconds`,\n"
+    "`processors`, `load`, `stolen_share`, `idle_share`, `own_share`, `others_share` (of all processors' time; `null`: "
+    "`shares_reason`), `other_processes[]`\n"
+    "(`pid`, `gpu`, `sm_share`, `memory_bytes`; `null`: `other_processes_reason`), `gpu` and its `clocks` (the lowest "
+    "of "
+    "those that the program used), `disturbed`\n"
+    "(the sentence, or `null`). `null` with `machine_reason` where there is no such file.\n";
 
 static const char of_others[] =
     "## `aorta trace compare --json`\n"
@@ -193,6 +214,9 @@ void aorta_formats_page(struct aorta_text *out) {
     aorta_text_puts(out, "\n");
     add_trace(out);
     aorta_text_puts(out, of_roofline);
+    aorta_text_puts(out, of_machine);
+    aorta_machine_markdown(out);
+    aorta_text_puts(out, of_machine_summary);
     aorta_text_puts(out, "\n");
     aorta_text_puts(out, of_others);
 }

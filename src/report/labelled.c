@@ -81,10 +81,13 @@ static aorta_status make(struct aorta_run *run, const struct aorta_trace_analysi
     AORTA_TRY(find_measured(labelled));
     count_records(labelled);
     AORTA_TRY(aorta_labelled_clocks(labelled));
+    AORTA_TRY(aorta_recorded_machine_read(labelled->run.directory, NULL, &labelled->machine));
+    if (labelled->has_verdict) AORTA_TRY(aorta_recorded_machine_report(&labelled->machine, &labelled->verdict));
     return aorta_advise(&labelled->verdict, &labelled->settings); /* clocks matter to it */
 }
 
 static void free_but_run(struct aorta_labelled *labelled) {
+    aorta_recorded_machine_free(&labelled->machine);
     aorta_verdict_free(&labelled->verdict);
     aorta_trace_analysis_free(&labelled->analysis);
     aorta_trace_list_free(&labelled->traces);

@@ -4,6 +4,7 @@
 
 #include "formats/run.h"
 #include "measure/clocks.h"
+#include "report/machine.h"
 #include "report/settings.h"
 #include "verdict/verdict.h"
 
@@ -34,6 +35,7 @@ struct aorta_labelled {
     struct aorta_clocks *clocks;     /* one for each of run.ranks */
     size_t lowest_clock;             /* the rank in it whose clock is the lowest, as a share of its maximum */
     struct aorta_records records;
+    struct aorta_recorded_machine machine;
     struct aorta_settings settings, environment; /* in the run's arena; none: its directory has no such file */
 };
 

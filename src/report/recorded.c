@@ -33,6 +33,7 @@ static aorta_status open_traces(const char *const *paths, size_t count, const st
     AORTA_TRY(aorta_trace_open_inputs(paths, count, reading, &recorded->traces));
     AORTA_TRY(aorta_trace_analyze(&recorded->traces, options, &recorded->of_traces));
     recorded->analysis = &recorded->of_traces;
+    AORTA_TRY(aorta_recorded_machine_read(paths[0], recorded->analysis, &recorded->machine));
     if (count != 1) return NULL;
     return aorta_annotate(aorta_settings_environment(paths[0], &recorded->arena, &recorded->environment), "%s",
                           paths[0]);
@@ -53,7 +54,10 @@ aorta_status aorta_recorded_open(const char *const *paths, size_t count, const s
 }
 
 aorta_status aorta_recorded_evaluate(struct aorta_recorded *recorded) {
-    if (!recorded->is_run) AORTA_TRY(aorta_verdict_make(recorded->analysis, &recorded->own));
+    if (!recorded->is_run) {
+        AORTA_TRY(aorta_verdict_make(recorded->analysis, &recorded->own));
+        AORTA_TRY(aorta_recorded_machine_report(&recorded->machine, &recorded->own));
+    }
     recorded->verdict = recorded->is_run ? &recorded->run.verdict : &recorded->own;
     return NULL;
 }
@@ -68,6 +72,7 @@ aorta_status aorta_recorded_differences(const struct aorta_recorded *reference, 
 
 void aorta_recorded_free(struct aorta_recorded *recorded) {
     aorta_arena_free(&recorded->arena);
+    aorta_recorded_machine_free(&recorded->machine);
     aorta_verdict_free(&recorded->own);
     aorta_trace_analysis_free(&recorded->of_traces);
     aorta_trace_list_free(&recorded->traces);

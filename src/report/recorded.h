@@ -5,6 +5,7 @@
 #define AORTA_REPORT_RECORDED_H
 
 #include "formats/inputs.h"
+#include "report/machine.h"
 #include "report/summary.h"
 
 struct aorta_recorded {
@@ -14,9 +15,10 @@ struct aorta_recorded {
     bool is_run;
     struct aorta_trace_list traces;
     struct aorta_trace_analysis of_traces;
-    struct aorta_verdict own;          /* of traces */
-    struct aorta_settings environment; /* of traces in a folder with environment.json */
-    struct aorta_arena arena;          /* of that */
+    struct aorta_verdict own;              /* of traces */
+    struct aorta_settings environment;     /* of traces in a folder with environment.json */
+    struct aorta_arena arena;              /* of that */
+    struct aorta_recorded_machine machine; /* of traces: in the folder of the first */
 };
 
 /* `reading` is for traces: with a run AORTA_USAGE names what of it was set. Else as aorta_run_read,

@@ -308,6 +308,7 @@ static aorta_status write_label(struct aorta_json *json, const struct aorta_labe
     }
     aorta_clocks_json(&labelled->clocks[labelled->lowest_clock], json);
     aorta_json_key_int(json, "clocks_rank", run->ranks[labelled->lowest_clock]);
+    aorta_recorded_machine_json(&labelled->machine, json);
     aorta_json_key_array(json, "ranks");
     for (size_t i = 0; i < run->rank_count; i++) AORTA_TRY(write_rank(json, labelled, i));
     aorta_json_array_end(json);

@@ -3,6 +3,7 @@
 #define AORTA_REPORT_TRACE_REPORT_H
 
 #include "base/text.h"
+#include "report/machine.h"
 #include "report/settings.h"
 #include "timeline/analysis.h"
 #include "timeline/compare.h"
@@ -12,6 +13,7 @@
 struct aorta_trace_report {
     const struct aorta_trace_analysis *analysis;
     const struct aorta_verdict *verdict;
+    const struct aorta_recorded_machine *machine; /* NULL: none was read */
     unsigned by; /* tables of work by what launched it that are asked for: bits 1 << enum aorta_by */
     size_t top;  /* lines of each in the text */
 };

@@ -52,9 +52,10 @@ struct trainer {
     struct aorta_beacon *beacon;
     struct aorta_metrics_writer *metrics;
     struct aorta_readings readings;
-    struct aorta_tracer *tracer;       /* where kernels are recorded in some step; else NULL */
-    struct aorta_metrics_lines *lines; /* they write the metrics, and show steps to the traces */
-    struct aorta_step_traces *traces;  /* profiling.enabled; else NULL */
+    struct aorta_machine_watch *machine; /* of the first rank of a host; else NULL */
+    struct aorta_tracer *tracer;         /* where kernels are recorded in some step; else NULL */
+    struct aorta_metrics_lines *lines;   /* they write the metrics, and show steps to the traces */
+    struct aorta_step_traces *traces;    /* profiling.enabled; else NULL */
     struct aorta_progress progress;
     struct trainer_flight flights[TRAINER_SLOTS];
     struct aorta_event *done[TRAINER_SLOTS]; /* theirs */

@@ -2,6 +2,7 @@
 #include "base/directory_lock.h"
 #include "base/files.h"
 #include "device/environment.h"
+#include "measure/machine.h"
 #include "ops/gemm.h"
 #include "train/train_internal.h"
 
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static aorta_status write_config(const struct trainer *t, const char *directory) {
     struct aorta_text text = {0};
@@ -61,19 +63,28 @@ aorta_status trainer_notice_removal(struct trainer *t) {
     return write_settings(t, moved);
 }
 
+#define MACHINE_OF_RANK "machine_%02d.jsonl"
+
+static bool rename_old(const struct trainer *t, const char *name) {
+    char renamed[80];
+    snprintf(renamed, sizeof renamed, "%s.old", name);
+    char *from = aorta_path_join(trainer_options(t)->training.output_dir, name);
+    char *to = aorta_path_join(trainer_options(t)->training.output_dir, renamed);
+    bool moved = from && to && rename(from, to) == 0;
+    if (moved) aorta_log(t->run->log, AORTA_LOG_INFO, "%s is of an earlier run with more ranks: now %s", from, to);
+    free(from);
+    free(to);
+    return moved;
+}
+
 /* Files of ranks that this run does not have, left by an earlier one, would be taken for its own: they are renamed. */
 static void rename_other_ranks(const struct trainer *t) {
     for (int rank = t->context.ranks.world_size; rank < 1024; rank++) {
-        char name[64], renamed[64];
+        char name[64];
+        snprintf(name, sizeof name, MACHINE_OF_RANK, rank);
+        rename_old(t, name);
         snprintf(name, sizeof name, "rank_%02d_metrics.jsonl", rank);
-        snprintf(renamed, sizeof renamed, "rank_%02d_metrics.jsonl.old", rank);
-        char *from = aorta_path_join(trainer_options(t)->training.output_dir, name);
-        char *to = aorta_path_join(trainer_options(t)->training.output_dir, renamed);
-        bool moved = from && to && rename(from, to) == 0;
-        if (moved) aorta_log(t->run->log, AORTA_LOG_INFO, "%s is of an earlier run with more ranks: now %s", from, to);
-        free(from);
-        free(to);
-        if (!moved) return;
+        if (!rename_old(t, name)) return;
     }
 }
 
@@ -90,6 +101,23 @@ static void say_earlier_results(const struct trainer *t) {
     free(path);
 }
 
+/* One rank of each host watches it; the launcher's processes are all the job's. A machine that cannot be watched is no
+ * reason not to train. */
+static void watch_machine(struct trainer *t) {
+    const struct aorta_ranks *ranks = &t->context.ranks;
+    char name[64];
+    if (ranks->local_rank != 0 || !t->run->record) return;
+    snprintf(name, sizeof name, MACHINE_OF_RANK, ranks->rank);
+    char *path = aorta_path_join(trainer_options(t)->training.output_dir, name);
+    const pid_t root = ranks->local_world_size > 1 ? getppid() : getpid();
+    aorta_status status = path ? aorta_machine_watch_open(path, root, false, &t->machine)
+                               : AORTA_ERROR(AORTA_MEMORY, "a file name did not fit in memory");
+    if (!status) status = aorta_machine_watch_start(t->machine);
+    if (status) aorta_log(t->run->log, AORTA_LOG_INFO, "the machine is not watched: %s", aorta_status_message(status));
+    aorta_status_free(status);
+    free(path);
+}
+
 aorta_status trainer_open_output(struct trainer *t) {
     const char *directory = trainer_options(t)->training.output_dir;
     AORTA_TRY(aorta_annotate(aorta_directory_make(directory), "training.output_dir"));
@@ -102,11 +130,14 @@ aorta_status trainer_open_output(struct trainer *t) {
     AORTA_TRY(aorta_tracing_open(&t->context, t->tracer, t->total_steps, &t->traces));
     AORTA_TRY(aorta_metrics_lines_open(t->tracer, t->metrics, &t->lines));
     if (t->traces) aorta_tracing_follow(t->traces, t->lines);
+    watch_machine(t);
     return NULL;
 }
 
 /* When all ranks have closed their files, rank 0 may read them. */
 aorta_status trainer_close_output(struct trainer *t) {
+    aorta_machine_watch_close(t->machine, NAN);
+    t->machine = NULL;
     aorta_status status = t->lines ? aorta_metrics_lines_finish(t->lines) : NULL;
     if (!status && t->lines) status = trainer_notice_removal(t);
     aorta_metrics_lines_close(t->lines);

@@ -394,6 +394,13 @@ aorta_status aorta_verdict_note(struct aorta_verdict *verdict, const char *about
     return aorta_text_take(&text, &verdict->note);
 }
 
+aorta_status aorta_verdict_machine(struct aorta_verdict *verdict, const char *disturbed) {
+    verdict->undisturbed = !disturbed;
+    if (!disturbed) return NULL;
+    verdict->disturbed = strdup(disturbed);
+    return verdict->disturbed ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for what disturbed the machine");
+}
+
 void aorta_verdict_free(struct aorta_verdict *verdict) {
     for (size_t i = 0; i < verdict->finding_count; i++) {
         free(verdict->findings[i].evidence);
@@ -405,5 +412,6 @@ void aorta_verdict_free(struct aorta_verdict *verdict) {
     free(verdict->findings);
     free(verdict->ranks);
     free(verdict->note);
+    free(verdict->disturbed);
     memset(verdict, 0, sizeof *verdict);
 }

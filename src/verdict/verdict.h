@@ -90,6 +90,8 @@ struct aorta_verdict {
     struct aorta_verdict_replay replay;
     struct aorta_roofline *rooflines; /* of each rank; NULL: none were made */
     size_t roofline_count;
+    char *disturbed;   /* what disturbed the machine, a sentence without its full stop; NULL: nothing that is known */
+    bool undisturbed;  /* the machine was watched, and nothing disturbed it */
     char *note;        /* beside the causes, without a cost of its own: "clocks: ..."; NULL: none */
     int ranks_missing; /* of a recording: ranks of its largest process group that were not given */
     bool simulated, common_clock;
@@ -114,6 +116,8 @@ AORTA_MUST_USE aorta_status aorta_verdict_make(const struct aorta_trace_analysis
 bool aorta_recording_share(const struct aorta_verdict *verdict, double launches, char *sentence, size_t size);
 /* Sets the note, "ABOUT: SENTENCE". */
 AORTA_MUST_USE aorta_status aorta_verdict_note(struct aorta_verdict *verdict, const char *about, const char *sentence);
+/* Sets what disturbed the machine; NULL: nothing did. */
+AORTA_MUST_USE aorta_status aorta_verdict_machine(struct aorta_verdict *verdict, const char *disturbed);
 /* Gives the verdict the ranks' rooflines, `count` of an array from malloc, also when it fails, and says in the evidence
  * of compute what they show. (compute_text.c) */
 AORTA_MUST_USE aorta_status aorta_verdict_roofline(struct aorta_verdict *verdict, struct aorta_roofline *rooflines,

@@ -83,6 +83,12 @@ static void put_words(const char *head, const char *words, int width, struct aor
     put(&text, 4, width, out);
 }
 
+static void put_sentence(const char *words, int width, struct aorta_text *out) {
+    struct aorta_text text = {0};
+    aorta_text_puts(&text, words);
+    put(&text, 2, width, out);
+}
+
 /* Of what gains the time that the step is shorter without it, of other causes the time that they take. */
 static void put_cause(const struct aorta_finding *finding, bool by_gain, int width, struct aorta_text *out) {
     struct aorta_text text = {0};
@@ -214,6 +220,15 @@ static void put_missing(const struct aorta_verdict *verdict, int width, struct a
     put(&sentence, 2, width, out);
 }
 
+static const char *why_they_differ(const struct aorta_verdict *verdict) {
+    if (verdict->disturbed) return "Record again, and ";
+    if (verdict->undisturbed)
+        return "Nothing disturbed the machine's processors, GPUs or clocks meanwhile, so the work of the steps differs "
+               "or the host's pace does: ";
+    return "If they do the same work, the machine was disturbed (other processes on its processors or device, clocks): "
+           "look at top and nvidia-smi or rocm-smi, record again, and ";
+}
+
 /* What one recording of steps that differ says holds as far as they do. */
 static void put_spread(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
     enum { FEWEST = 10 };           /* steps */
@@ -223,10 +238,8 @@ static void put_spread(const struct aorta_verdict *verdict, int width, struct ao
     if (!verdict->recorded || verdict->iterations < FEWEST || spread_ms < much * verdict->step_ms_p50) return;
     aorta_text_printf(
         &sentence,
-        "The steps differ: a tenth of them take less than %s ms, a tenth more than %s. If they do the same "
-        "work, the machine was disturbed (other processes on its processors or device, clocks): look at "
-        "top and nvidia-smi or rocm-smi, record again, and trust no gain below %s ms",
-        aorta_brief(verdict->step_ms_p10).text, aorta_brief(verdict->step_ms_p90).text,
+        "The steps differ: a tenth of them take less than %s ms, a tenth more than %s. %strust no gain below %s ms",
+        aorta_brief(verdict->step_ms_p10).text, aorta_brief(verdict->step_ms_p90).text, why_they_differ(verdict),
         aorta_brief(spread_ms / 2).text);
     put(&sentence, 2, width, out);
 }
@@ -234,6 +247,7 @@ static void put_spread(const struct aorta_verdict *verdict, int width, struct ao
 void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
     struct aorta_text sentence = {0};
     put_missing(verdict, width, out);
+    if (verdict->disturbed) put_sentence(verdict->disturbed, width, out);
     put_spread(verdict, width, out);
     aorta_verdict_headline(verdict, &sentence);
     put(&sentence, 2, width, out);

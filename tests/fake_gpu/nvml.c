@@ -2,9 +2,12 @@
  * they report: FAKE_NVML_CLOCK (MHz, of at most 1980), FAKE_NVML_POWER (W, of at most 700), FAKE_NVML_REASONS (bits of
  * why the clock is low), FAKE_NVML_POWER_SHARE and FAKE_NVML_THERMAL_SHARE (of the time, as its counters say;
  * "none": there are no counters). FAKE_NVML_AT_REST: how many times the clock is 345 at first. FAKE_NVML_DELAY: how
- * many us a call takes. FAKE_NVML_RANK: only for this rank. FAKE_NVML_OLD leaves out what old drivers lack.
+ * many us a call takes. FAKE_NVML_PROCESSES: "4242:1024:45,17:8:" (number, MiB and percent of the multiprocessors,
+ * which may be missing) compute on the first device. FAKE_NVML_RANK: only for this rank. FAKE_NVML_OLD leaves out what
+ * old drivers lack.
  */
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +54,70 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, void **device) {
     if (strcmp(bus_id, "0000:01:00.0") != 0 && strcmp(bus_id, "0000:02:00.0") != 0) return NOT_FOUND;
     *device = &devices[bus_id[6] - '1'];
     return 0;
+}
+
+EXPORT int nvmlDeviceGetCount_v2(unsigned *count);
+int nvmlDeviceGetCount_v2(unsigned *count) {
+    *count = 2;
+    return 0;
+}
+
+EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device);
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
+    return nvmlDeviceGetHandleByPciBusId_v2(index ? "0000:02:00.0" : "0000:01:00.0", device);
+}
+
+/* Calls take(number, MiB, percent; -1: missing) for each, as long as there is space. */
+static unsigned for_each_process(void *device, unsigned most, void (*take)(void *list, unsigned i, long long *values),
+                                 void *list) {
+    const char *at = variable_of_rank("FAKE_NVML_PROCESSES");
+    void *first;
+    unsigned count = 0;
+    nvmlDeviceGetHandleByPciBusId_v2("0000:01:00.0", &first);
+    for (; at && *at && device == first && count < most; count++) {
+        long long values[3] = {0, 0, -1};
+        sscanf(at, "%lld:%lld:%lld", &values[0], &values[1], &values[2]);
+        take(list, count, values);
+        at = strchr(at, ',');
+        if (at) at++;
+    }
+    return count;
+}
+
+struct process_info {
+    uint32_t pid;
+    uint64_t memory_bytes;
+    uint32_t instances[2];
+};
+
+static void take_process(void *list, unsigned i, long long *values) {
+    ((struct process_info *)list)[i] =
+        (struct process_info){.pid = (uint32_t)values[0], .memory_bytes = (uint64_t)values[1] << 20};
+}
+
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v2(void *device, unsigned *count, void *infos);
+int nvmlDeviceGetComputeRunningProcesses_v2(void *device, unsigned *count, void *infos) {
+    *count = for_each_process(device, *count, take_process, infos);
+    return 0;
+}
+
+struct process_sample {
+    uint32_t pid;
+    uint64_t at_us;
+    uint32_t percent[4];
+};
+
+static void take_sample(void *list, unsigned i, long long *values) {
+    if (values[2] < 0) values[0] = 0; /* nobody's */
+    ((struct process_sample *)list)[i] =
+        (struct process_sample){.pid = (uint32_t)values[0], .at_us = 1, .percent = {(uint32_t)values[2]}};
+}
+
+EXPORT int nvmlDeviceGetProcessUtilization(void *device, void *samples, unsigned *count, unsigned long long since_us);
+int nvmlDeviceGetProcessUtilization(void *device, void *samples, unsigned *count, unsigned long long since_us) {
+    (void)since_us;
+    *count = for_each_process(device, *count, take_sample, samples);
+    return *count ? 0 : NOT_FOUND;
 }
 
 EXPORT int nvmlDeviceGetTemperature(void *device, int sensor, unsigned *celsius);

@@ -100,6 +100,39 @@ static void what_is_not_recorded_is_null_with_a_reason(void **state) {
     shell_expect(shell, 2, "", "--record");
 }
 
+/* What the machine did beside the program is in the analysis; `disturbed`: the beginning of its sentence. */
+static void check_machine(const char *text, const char *disturbed) {
+    json_t *analysis = parse(text);
+    const json_t *machine = json_object_get(analysis, "machine");
+    assert_true(json_is_object(machine) && number(machine, "readings") >= 2);
+    assert_true(number(machine, "stolen_share") >= 0 && number(machine, "own_share") >= 0);
+    if (disturbed) {
+        const char *said = json_string_value(json_object_get(machine, "disturbed"));
+        if (!said || strncmp(said, disturbed, strlen(disturbed)) != 0) fail_msg("disturbed: %s", said);
+    }
+    json_decref(analysis);
+}
+
+/* The sentence comes before the verdict, at once and whenever the recording is read again. */
+static void a_disturbed_machine_is_said_first(void **state) {
+    struct shell *shell = *state;
+    shell_run(shell, "$A trace run -o calm -- $P normal && rm calm/machine.jsonl calm/analysis.json && "
+                     "printf '%s\\n%s\\n' "
+                     "'{\"schema_version\": 1, \"host\": \"node7\", \"processors\": 4, \"at_ns\": 1000000000, "
+                     "\"processor_s\": 10, \"idle_s\": 1, \"stolen_s\": 2, \"own_s\": 1}' "
+                     "'{\"schema_version\": 1, \"at_ns\": 9000000000, \"processor_s\": 42, \"idle_s\": 18, "
+                     "\"stolen_s\": 5.84, \"own_s\": 8}' >calm/machine.jsonl && "
+                     "$A trace analyze --json calm >a.json && $A trace analyze -q calm");
+    shell_expect(shell, 0, "The machine was disturbed: its processors were stolen for 12% of the time (node7, 8 s).",
+                 "");
+    assert_non_null(strstr(strstr(shell->output, "The machine was disturbed: "), "\nVerdict: "));
+    char *json = shell_read(shell, "a.json");
+    check_machine(json, "The machine was disturbed: its processors were stolen for 12% of the time");
+    free(json);
+    shell_run(shell, "echo broken >>calm/machine.jsonl; $A trace analyze calm");
+    shell_expect(shell, 1, "", "calm/machine.jsonl: line 3");
+}
+
 static void a_directory_keeps_everything(void **state) {
     struct shell *shell = *state;
     shell_run(shell, "$A trace run -o a/b -- $P ranks 2 && $A trace analyze --json a/b");
@@ -107,6 +140,7 @@ static void a_directory_keeps_everything(void **state) {
     char *before = shell_read(shell, "a/b/analysis.json");
     check_figures(before, 2);
     check_figures(strchr(shell->output, '{'), 2);
+    check_machine(before, NULL);
     free(before);
     shell_run(shell, "$A trace run -o a/b -- $P normal");
     shell_expect(shell, 2, "", "-o a/b: holds the recording of another run");
@@ -304,6 +338,7 @@ int main(void) {
         SHELL_TEST(json_has_standard_output_to_itself),
         SHELL_TEST(what_is_not_recorded_is_null_with_a_reason),
         SHELL_TEST(a_directory_keeps_everything),
+        SHELL_TEST(a_disturbed_machine_is_said_first),
         SHELL_TEST(nothing_is_left_behind_without_one),
         SHELL_TEST(steps_are_those_of_nvtx),
         SHELL_TEST(steps_that_nobody_marked_are_found),

@@ -57,6 +57,41 @@ static void both_say_the_same(void **state) {
     workspace_remove(&run);
 }
 
+/* What a host did beside the run stands before the verdict, and in the summary. Of two hosts the disturbed one. */
+static void a_disturbed_machine(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "{\"schema_version\": 1, \"host\": \"quiet\", \"processors\": 2, \"at_ns\": 1, \"processor_s\": 0, \"idle_s\": "
+        "0, "
+        "\"stolen_s\": 0, \"own_s\": 0}\n{\"schema_version\": 1, \"at_ns\": 5000000001, \"processor_s\": 10, "
+        "\"idle_s\": 5, \"stolen_s\": 0, \"own_s\": 5}\n",
+        "{\"schema_version\": 1, \"host\": \"busy\", \"processors\": 2, \"at_ns\": 1, \"processor_s\": 0, \"idle_s\": "
+        "0, "
+        "\"stolen_s\": 0, \"own_s\": 0}\n{\"schema_version\": 1, \"at_ns\": 5000000001, \"processor_s\": 10, "
+        "\"idle_s\": 0, \"stolen_s\": 0.3, \"own_s\": 6}\n"};
+    struct workspace run = two_ranks();
+    char *before = reported(&run);
+    assert_null(strstr(before, "disturbed"));
+    for (int i = 0; i < 2; i++) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/machine_%02d.jsonl", run.path, i);
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fputs(lines[i], file);
+        fclose(file);
+    }
+    char *after = reported(&run);
+    static const char said[] =
+        "The machine was disturbed: its processors were stolen for 3.0% of the time; other programs took 0.7\n"
+        "  of its 2 processors, and none was free (busy, 5 s). What follows holds as far as that goes: record\n"
+        "  again on a quiet machine\n";
+    if (strncmp(after, said, strlen(said)) != 0) fail_msg("%s", after);
+    assert_string_equal(after + strlen(said), before);
+    free(before);
+    free(after);
+    workspace_remove(&run);
+}
+
 /* Nothing of a run is chosen by ranges or patterns of names. */
 static void options_of_traces_are_refused(void **state) {
     (void)state;
@@ -225,6 +260,7 @@ static void a_run_is_merged(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_disturbed_machine),
         cmocka_unit_test(both_say_the_same),
         cmocka_unit_test(options_of_traces_are_refused),
         cmocka_unit_test(single_steps),

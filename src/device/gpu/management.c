@@ -95,6 +95,13 @@ bool aorta_device_measured(const struct aorta_device_metrics *m) {
     return m->clock_limits_known;
 }
 
+struct aorta_device_metrics aorta_gpu_manager_measure(struct gpu_manager *manager, const struct gpu_managed *device) {
+    struct aorta_device_metrics metrics = aorta_device_unmeasured("");
+    manager->kind->measure(manager, device, &metrics);
+    explain_missing(&metrics);
+    return metrics;
+}
+
 struct aorta_device_metrics aorta_device_measure(struct aorta_device *device) {
     static const char key;
     if (!aorta_device_is_gpu(device)) return aorta_device_unmeasured("not measured on the cpu device");
@@ -107,8 +114,68 @@ struct aorta_device_metrics aorta_device_measure(struct aorta_device *device) {
         aorta_status_free(status);
         return none;
     }
-    struct aorta_device_metrics metrics = aorta_device_unmeasured("");
-    watch->manager.kind->measure(&watch->manager, &watch->device, &metrics);
-    explain_missing(&metrics);
-    return metrics;
+    return aorta_gpu_manager_measure(&watch->manager, &watch->device);
+}
+
+/* ---- all devices of the machine ---- */
+
+struct aorta_gpus {
+    struct gpu_manager manager;
+    unsigned count;
+    struct gpu_managed devices[];
+};
+
+static aorta_status take_devices(struct gpu_manager *manager, struct aorta_gpus **out) {
+    const unsigned count = manager->kind->count(manager);
+    struct aorta_gpus *gpus = calloc(1, sizeof *gpus + count * sizeof *gpus->devices);
+    if (!gpus) return AORTA_ERROR(AORTA_MEMORY, "no host memory for %u devices", count);
+    gpus->manager = *manager;
+    for (gpus->count = 0; gpus->count < count; gpus->count++) {
+        aorta_status status = manager->kind->at(manager, gpus->count, &gpus->devices[gpus->count]);
+        if (!status) continue;
+        free(gpus);
+        return status;
+    }
+    *out = gpus;
+    return NULL;
+}
+
+aorta_status aorta_gpus_open(struct aorta_gpus **gpus) {
+    static const enum aorta_device_kind kinds[] = {AORTA_DEVICE_CUDA, AORTA_DEVICE_HIP};
+    aorta_status failure = NULL;
+    *gpus = NULL;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !*gpus; i++) {
+        struct gpu_manager manager;
+        aorta_status status = aorta_gpu_manager_open(kinds[i], &manager);
+        if (!status) {
+            status = take_devices(&manager, gpus);
+            if (!status && !(*gpus)->count)
+                status = AORTA_ERROR(AORTA_UNSUPPORTED, "%s lists no device", manager.library.path);
+            if (status) {
+                free(*gpus);
+                *gpus = NULL;
+                aorta_gpu_manager_close(&manager);
+            }
+        }
+        failure = aorta_status_join(failure, status);
+    }
+    if (!*gpus) return failure;
+    aorta_status_free(failure);
+    return NULL;
+}
+
+void aorta_gpus_close(struct aorta_gpus *gpus) {
+    if (!gpus) return;
+    aorta_gpu_manager_close(&gpus->manager);
+    free(gpus);
+}
+
+size_t aorta_gpus_count(const struct aorta_gpus *gpus) {
+    return gpus ? gpus->count : 0;
+}
+
+void aorta_gpus_read(struct aorta_gpus *gpus, size_t index, struct aorta_gpu_state *state) {
+    state->metrics = aorta_gpu_manager_measure(&gpus->manager, &gpus->devices[index]);
+    state->process_count = 0;
+    state->processes_known = gpus->manager.kind->processes(&gpus->manager, &gpus->devices[index], state);
 }

@@ -3,6 +3,7 @@
 #define AORTA_DEVICE_GPU_MANAGEMENT_H
 
 #include "device/gpu.h"
+#include "device/gpus.h"
 #include "device/metrics.h"
 
 /* NVML; every function returns 0 for success. */
@@ -25,6 +26,11 @@ struct nvml_api {
     int (*common_ancestor)(void *device, void *other, int *level);
     int (*peer_status)(void *device, void *other, int capability, int *status);
     int (*link_state)(void *device, unsigned link, int *active);
+    int (*count)(unsigned *count);
+    int (*by_index)(unsigned index, void **device);
+    int (*processes)(void *device, unsigned *count, void *infos);    /* nvmlProcessInfo_v2_t */
+    int (*processes_v3)(void *device, unsigned *count, void *infos); /* the same struct */
+    int (*process_use)(void *device, void *samples, unsigned *count, unsigned long long since_us);
 };
 
 /* ROCm SMI; every function returns 0 for success. */
@@ -43,6 +49,8 @@ struct rsmi_api {
     int (*memory_used)(uint32_t index, int kind, uint64_t *bytes);
     int (*clock)(uint32_t index, int clock, void *frequencies);
     int (*link_type)(uint32_t index, uint32_t other, uint64_t *hops, int *type);
+    int (*processes)(void *infos, uint32_t *count); /* struct rsmi_process_info_t */
+    int (*process_devices)(uint32_t pid, uint32_t *indices, uint32_t *count);
 };
 
 struct gpu_manager {
@@ -58,8 +66,9 @@ struct gpu_manager {
 
 /* A device as the library knows it. */
 struct gpu_managed {
-    void *handle;   /* NVML */
-    uint32_t index; /* ROCm SMI */
+    void *handle;                /* NVML */
+    uint32_t index;              /* ROCm SMI */
+    unsigned long long since_us; /* NVML: the newest sample of its processes' load that was read */
 };
 
 struct gpu_management {
@@ -70,6 +79,11 @@ struct gpu_management {
     /* Writes what it can; the rest stays NaN. */
     void (*measure)(struct gpu_manager *manager, const struct gpu_managed *device,
                     struct aorta_device_metrics *metrics);
+    /* Devices of the machine by number; `count` 0: the library does not list them. */
+    unsigned (*count)(struct gpu_manager *manager);
+    aorta_status (*at)(struct gpu_manager *manager, unsigned index, struct gpu_managed *device);
+    /* Who computes on it, at most AORTA_GPU_PROCESSES_MOST. False: the library does not say. */
+    bool (*processes)(struct gpu_manager *manager, struct gpu_managed *device, struct aorta_gpu_state *state);
     /* Names the way between two devices as nvidia-smi and rocm-smi do: "NV18", "SYS", "XGMI"; "?": not known. */
     void (*link)(struct gpu_manager *manager, const struct gpu_managed *a, const struct gpu_managed *b, char name[8]);
 };
@@ -78,5 +92,6 @@ extern const struct gpu_management aorta_gpu_nvml, aorta_gpu_rsmi;
 
 aorta_status aorta_gpu_manager_open(enum aorta_device_kind kind, struct gpu_manager *manager);
 void aorta_gpu_manager_close(struct gpu_manager *manager);
+struct aorta_device_metrics aorta_gpu_manager_measure(struct gpu_manager *manager, const struct gpu_managed *device);
 
 #endif

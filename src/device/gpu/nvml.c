@@ -1,6 +1,7 @@
 /* NVIDIA's management library. Numbers are from nvml.h. */
 #include "device/gpu/management.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum {
@@ -80,6 +81,63 @@ static void nvml_measure(struct gpu_manager *manager, const struct gpu_managed *
     if (!api->violation(handle, POLICY_THERMAL, times)) metrics->thermal_capped_ms = (double)times[1] / 1e6;
 }
 
+static unsigned nvml_count(struct gpu_manager *manager) {
+    const struct nvml_api *api = &manager->api.nvml;
+    unsigned count = 0;
+    return api->count && api->by_index && !api->count(&count) ? count : 0;
+}
+
+static aorta_status nvml_at(struct gpu_manager *manager, unsigned index, struct gpu_managed *device) {
+    int result = manager->api.nvml.by_index(index, &device->handle);
+    if (!result) return NULL;
+    return AORTA_ERROR(AORTA_UNSUPPORTED, "NVML does not give device %u: %s", index,
+                       manager->api.nvml.error_text(result));
+}
+
+/* nvmlProcessInfo_v2_t, and nvmlProcessUtilizationSample_t. */
+struct process_info {
+    uint32_t pid;
+    uint64_t memory_bytes; /* UINT64_MAX: not known */
+    uint32_t instance, compute_instance;
+};
+struct process_sample {
+    uint32_t pid;
+    uint64_t at_us;
+    uint32_t sm_percent, memory_percent, encoder_percent, decoder_percent;
+};
+enum { SAMPLES_MOST = 512 };
+
+/* The most that each of the processes used since the last time. */
+static void read_use(const struct nvml_api *api, struct gpu_managed *device, struct aorta_gpu_state *state) {
+    struct process_sample samples[SAMPLES_MOST];
+    unsigned count = SAMPLES_MOST;
+    if (!api->process_use || api->process_use(device->handle, samples, &count, device->since_us)) return;
+    for (unsigned i = 0; i < count && i < SAMPLES_MOST; i++) {
+        if (samples[i].at_us > device->since_us) device->since_us = samples[i].at_us;
+        for (size_t j = 0; j < state->process_count; j++) {
+            struct aorta_gpu_process *process = &state->processes[j];
+            const double share = samples[i].sm_percent / 1e2;
+            if (process->pid != samples[i].pid || share > 1) continue;
+            if (isnan(process->sm_share) || share > process->sm_share) process->sm_share = share;
+        }
+    }
+}
+
+static bool nvml_processes(struct gpu_manager *manager, struct gpu_managed *device, struct aorta_gpu_state *state) {
+    const struct nvml_api *api = &manager->api.nvml;
+    int (*get)(void *, unsigned *, void *) = api->processes ? api->processes : api->processes_v3;
+    struct process_info infos[AORTA_GPU_PROCESSES_MOST];
+    unsigned count = AORTA_GPU_PROCESSES_MOST;
+    if (!get || get(device->handle, &count, infos)) return false;
+    for (unsigned i = 0; i < count && i < AORTA_GPU_PROCESSES_MOST; i++)
+        state->processes[state->process_count++] = (struct aorta_gpu_process){
+            .pid = infos[i].pid,
+            .memory_bytes = infos[i].memory_bytes == UINT64_MAX ? NAN : (double)infos[i].memory_bytes,
+            .sm_share = NAN};
+    read_use(api, device, state);
+    return true;
+}
+
 static int count_links(const struct nvml_api *api, void *device) {
     int count = 0, active;
     for (unsigned link = 0; link < MOST_LINKS; link++) count += !api->link_state(device, link, &active) && active;
@@ -119,5 +177,8 @@ const struct gpu_management aorta_gpu_nvml = {
     .end = nvml_end,
     .find = nvml_find,
     .measure = nvml_measure,
+    .count = nvml_count,
+    .at = nvml_at,
+    .processes = nvml_processes,
     .link = nvml_link,
 };

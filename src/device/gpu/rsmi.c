@@ -1,6 +1,7 @@
 /* AMD's management library, ROCm SMI. Numbers are from rocm_smi.h. */
 #include "device/gpu/management.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -108,6 +109,45 @@ static void rsmi_measure(struct gpu_manager *manager, const struct gpu_managed *
     if (!api->memory_used(index, MEMORY_VRAM, &value)) metrics->memory_used_bytes = (double)value;
 }
 
+static unsigned rsmi_count(struct gpu_manager *manager) {
+    uint32_t count = 0;
+    return manager->api.rsmi.count(&count) ? 0 : count;
+}
+
+static aorta_status rsmi_at(struct gpu_manager *manager, unsigned index, struct gpu_managed *device) {
+    (void)manager;
+    device->index = index;
+    return NULL;
+}
+
+/* struct rsmi_process_info_t; what it says of the load has several meanings, by version. */
+struct process_info {
+    uint32_t pid, pasid;
+    uint64_t memory_bytes, sdma_us;
+    uint32_t occupancy, padding;
+};
+enum { PROCESSES_MOST = 256, DEVICES_MOST = 64 };
+
+static bool is_on(const struct rsmi_api *api, uint32_t pid, uint32_t index) {
+    uint32_t indices[DEVICES_MOST], count = DEVICES_MOST;
+    if (api->process_devices(pid, indices, &count)) return false;
+    for (uint32_t i = 0; i < count && i < DEVICES_MOST; i++)
+        if (indices[i] == index) return true;
+    return false;
+}
+
+static bool rsmi_processes(struct gpu_manager *manager, struct gpu_managed *device, struct aorta_gpu_state *state) {
+    const struct rsmi_api *api = &manager->api.rsmi;
+    struct process_info infos[PROCESSES_MOST];
+    uint32_t count = PROCESSES_MOST;
+    if (!api->processes || !api->process_devices || api->processes(infos, &count)) return false;
+    for (uint32_t i = 0; i < count && i < PROCESSES_MOST && state->process_count < AORTA_GPU_PROCESSES_MOST; i++)
+        if (is_on(api, infos[i].pid, device->index))
+            state->processes[state->process_count++] = (struct aorta_gpu_process){
+                .pid = infos[i].pid, .memory_bytes = (double)infos[i].memory_bytes, .sm_share = NAN};
+    return true;
+}
+
 static void rsmi_link(struct gpu_manager *manager, const struct gpu_managed *a, const struct gpu_managed *b,
                       char name[8]) {
     uint64_t hops;
@@ -128,5 +168,8 @@ const struct gpu_management aorta_gpu_rsmi = {
     .end = rsmi_end,
     .find = rsmi_find,
     .measure = rsmi_measure,
+    .count = rsmi_count,
+    .at = rsmi_at,
+    .processes = rsmi_processes,
     .link = rsmi_link,
 };

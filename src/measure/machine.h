@@ -1,0 +1,108 @@
+/* What the machine did beside a program that is recorded: load and stolen time of its processors, other processes on
+ * its GPUs, their clocks. Read once a second or so into a file of JSON lines beside the recording; from that file the
+ * sentence that a machine was disturbed. Keys: docs/trace-formats.md. Linux; times are ns since 1970. */
+#ifndef AORTA_MEASURE_MACHINE_H
+#define AORTA_MEASURE_MACHINE_H
+
+#include "base/json.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "device/gpus.h"
+#include "measure/clocks.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define AORTA_MACHINE_FILE "machine.jsonl"     /* of `aorta trace run` */
+#define AORTA_MACHINE_PATTERN "machine*.jsonl" /* and of `aorta train`: machine_RR.jsonl, one for each host */
+enum { AORTA_MACHINE_SCHEMA = 1 };
+
+/* ---- readings ---- */
+
+struct aorta_machine_process {
+    int64_t pid;
+    bool own;                      /* of the recorded program, else another's */
+    double memory_bytes, sm_share; /* as in device/gpus.h */
+};
+
+struct aorta_machine_gpu {
+    struct aorta_device_metrics metrics;
+    bool processes_known;
+    struct aorta_machine_process *processes; /* owned */
+    size_t process_count;
+};
+
+/* Sums are since the machine started, of all processors together. */
+struct aorta_machine_reading {
+    int64_t at_ns;
+    double load;                      /* runnable and waiting for disks, mean of a minute; NaN: not known */
+    double total_s, idle_s, stolen_s; /* idle: with waiting for disks; stolen: by the hypervisor. NaN: not known */
+    double own_s;                     /* of the program and all that it started; NaN: not known */
+    struct aorta_machine_gpu *gpus;   /* owned */
+    size_t gpu_count;
+};
+void aorta_machine_reading_free(struct aorta_machine_reading *reading);
+
+/* ---- taking them ---- */
+
+struct aorta_machine_watch;
+
+/* Begins a file, and takes the first reading. `root`: whose processes are the program's own, with what they start;
+ * `fresh`: it has only just begun, and uses no GPU yet. A machine without GPUs or libraries is no failure: each line
+ * says what is missing. AORTA_IO, AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_machine_watch_open(const char *path, pid_t root, bool fresh,
+                                                     struct aorta_machine_watch **watch);
+/* Takes a reading if the last is a second old; from one thread. What cannot be written ends the file. */
+void aorta_machine_watch_look(struct aorta_machine_watch *watch); /* NULL is fine */
+/* From now on a thread does so by itself. */
+AORTA_MUST_USE aorta_status aorta_machine_watch_start(struct aorta_machine_watch *watch);
+/* Takes the last reading. `ended_s`: what the program took of processors, where it has ended and been waited for; NaN:
+ * it still runs. Frees the watch; NULL is fine. */
+void aorta_machine_watch_close(struct aorta_machine_watch *watch, double ended_s);
+
+/* The keys of a line, for the docs. */
+void aorta_machine_markdown(struct aorta_text *out);
+
+/* ---- what they say ---- */
+
+struct aorta_machine {
+    struct aorta_machine_reading *readings; /* in order of time; owned */
+    size_t count, capacity;
+    int processors;
+    char *host;           /* owned */
+    char gpu_reason[256]; /* why nothing is known of GPUs; else empty */
+};
+
+/* AORTA_FORMAT names the line; what a kill cut off at the end counts as not there. */
+AORTA_MUST_USE aorta_status aorta_machine_read(const char *path, struct aorta_machine *machine);
+void aorta_machine_free(struct aorta_machine *machine);
+
+/* Another program's process on a GPU. */
+struct aorta_machine_other {
+    int64_t pid;
+    size_t gpu;
+    double sm_share, memory_bytes; /* the most; NaN: not known */
+};
+enum { AORTA_MACHINE_OTHERS_MOST = 8 };
+
+/* Between two moments. Shares are of the time of all processors; NaN: not known. */
+struct aorta_machine_summary {
+    const struct aorta_machine *machine; /* borrowed */
+    size_t readings;
+    double seconds, load, stolen_share, idle_share, own_share, others_share;
+    bool gpus_known; /* which processes are on them */
+    struct aorta_machine_other others[AORTA_MACHINE_OTHERS_MOST];
+    size_t other_count; /* those stored */
+    size_t slow_gpu;    /* whose clock is the lowest of those that the program used */
+    struct aorta_clocks clocks;
+};
+/* 0 and INT64_MAX: of all. The readings around both moments are taken. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_machine_summarise(const struct aorta_machine *machine, int64_t from_ns,
+                                                    int64_t until_ns, struct aorta_machine_summary *summary);
+/* "The machine was disturbed: its processors were stolen for 12% of the time; ...". False: it was not, or nothing is
+ * known, and nothing is written. */
+bool aorta_machine_disturbed(const struct aorta_machine_summary *summary, struct aorta_text *out);
+/* Key and value of "machine", an object; what is not known is null, for a reason. */
+void aorta_machine_json(const struct aorta_machine_summary *summary, struct aorta_json *json);
+
+#endif

@@ -1,0 +1,261 @@
+/* What a machine did between two moments, and whether that disturbed a program. */
+#include "base/lines.h"
+#include "measure/machine.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* From how much on a machine counts as disturbed. A quiet cloud machine has up to a tenth of the first. */
+static const double stolen_much = 0.01;
+/* Others' load takes nothing away while processors are free. */
+static const double others_much = 0.1, idle_little = 0.1;
+/* Of a GPU: a process that only holds memory takes nothing away. */
+static const double sm_much = 0.02;
+/* Of the readings or the time that a clock was limited by what is no matter of the program's. */
+static const double limited_much = 0.1;
+
+/* ---- figures ---- */
+
+static bool is_on(const struct aorta_machine_gpu *gpu, bool own) {
+    for (size_t i = 0; i < gpu->process_count; i++)
+        if (gpu->processes[i].own == own) return true;
+    return false;
+}
+
+/* The readings from the last before `from_ns` to the first after `until_ns`. */
+static void around(const struct aorta_machine *machine, int64_t from_ns, int64_t until_ns, size_t *first, size_t *end) {
+    *first = 0;
+    *end = machine->count;
+    for (size_t i = 0; i < machine->count; i++)
+        if (machine->readings[i].at_ns <= from_ns) *first = i;
+    for (size_t i = machine->count; i-- > 0;)
+        if (machine->readings[i].at_ns >= until_ns) *end = i + 1;
+    if (*end < *first + 2 && machine->count >= 2) { /* all of it lies behind the last reading, or before the first */
+        *first = *end >= 2 ? *end - 2 : 0;
+        *end = *first + 2;
+    }
+}
+
+static void sum_processors(const struct aorta_machine_reading *first, const struct aorta_machine_reading *last,
+                           struct aorta_machine_summary *summary) {
+    const double total_s = last->total_s - first->total_s;
+    summary->seconds = (double)(last->at_ns - first->at_ns) / 1e9;
+    if (!(total_s > 0)) return;
+    summary->stolen_share = (last->stolen_s - first->stolen_s) / total_s;
+    summary->idle_share = (last->idle_s - first->idle_s) / total_s;
+    summary->own_share = (last->own_s - first->own_s) / total_s;
+    const double others = 1 - summary->stolen_share - summary->idle_share - summary->own_share;
+    summary->others_share = others < 0 ? 0 : others; /* ticks are coarse; NaN stays */
+}
+
+static double larger(double a, double b) {
+    return isnan(a) || b > a ? b : a;
+}
+
+static void add_other(struct aorta_machine_summary *summary, size_t gpu, const struct aorta_machine_process *process) {
+    for (size_t i = 0; i < summary->other_count; i++) {
+        struct aorta_machine_other *other = &summary->others[i];
+        if (other->pid != process->pid || other->gpu != gpu) continue;
+        other->sm_share = larger(other->sm_share, process->sm_share);
+        other->memory_bytes = larger(other->memory_bytes, process->memory_bytes);
+        return;
+    }
+    if (summary->other_count == AORTA_MACHINE_OTHERS_MOST) return;
+    summary->others[summary->other_count++] =
+        (struct aorta_machine_other){process->pid, gpu, process->sm_share, process->memory_bytes};
+}
+
+/* The GPUs that the program was seen on; where it was on none, as where its processes have other names, all count. */
+static bool counts(const struct aorta_machine_reading *readings, size_t count, size_t gpu) {
+    bool any = false;
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < readings[i].gpu_count; j++) {
+            const bool used = is_on(&readings[i].gpus[j], true);
+            if (used && j == gpu) return true;
+            any |= used;
+        }
+    return !any;
+}
+
+static aorta_status take_clocks(const struct aorta_machine_reading *readings, size_t count, size_t gpu,
+                                struct aorta_clocks *clocks) {
+    struct aorta_clock_sample *samples = calloc(count + 1, sizeof *samples);
+    if (!samples) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu readings", count);
+    size_t filled = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (gpu >= readings[i].gpu_count) continue;
+        const struct aorta_device_metrics *metrics = &readings[i].gpus[gpu].metrics;
+        samples[filled++] = (struct aorta_clock_sample){metrics, readings[i].at_ns, !(metrics->utilization <= 0)};
+    }
+    aorta_status status = aorta_clocks_make(samples, filled, clocks);
+    free(samples);
+    return status;
+}
+
+static aorta_status look_at_gpu(const struct aorta_machine_reading *readings, size_t count, size_t gpu,
+                                struct aorta_machine_summary *summary) {
+    struct aorta_clocks clocks;
+    for (size_t i = 0; i < count; i++) {
+        if (gpu >= readings[i].gpu_count) continue;
+        const struct aorta_machine_gpu *at = &readings[i].gpus[gpu];
+        summary->gpus_known |= at->processes_known;
+        for (size_t j = 0; j < at->process_count; j++)
+            if (!at->processes[j].own) add_other(summary, gpu, &at->processes[j]);
+    }
+    AORTA_TRY(take_clocks(readings, count, gpu, &clocks));
+    const double share = aorta_clocks_share(&clocks), lowest = aorta_clocks_share(&summary->clocks);
+    if (!isnan(lowest) && !(share < lowest)) return NULL;
+    summary->clocks = clocks;
+    summary->slow_gpu = gpu;
+    return NULL;
+}
+
+aorta_status aorta_machine_summarise(const struct aorta_machine *machine, int64_t from_ns, int64_t until_ns,
+                                     struct aorta_machine_summary *summary) {
+    size_t first, end, gpus = 0;
+    *summary = (struct aorta_machine_summary){.machine = machine,
+                                              .seconds = NAN,
+                                              .load = NAN,
+                                              .stolen_share = NAN,
+                                              .idle_share = NAN,
+                                              .own_share = NAN,
+                                              .others_share = NAN};
+    AORTA_TRY(aorta_clocks_make(NULL, 0, &summary->clocks));
+    around(machine, from_ns, until_ns, &first, &end);
+    summary->readings = end - first;
+    if (end - first < 2) return NULL;
+    const struct aorta_machine_reading *readings = machine->readings + first;
+    sum_processors(readings, &machine->readings[end - 1], summary);
+    summary->load = machine->readings[end - 1].load;
+    for (size_t i = 0; i < end - first; i++)
+        if (readings[i].gpu_count > gpus) gpus = readings[i].gpu_count;
+    for (size_t i = 0; i < gpus; i++)
+        if (counts(readings, end - first, i)) AORTA_TRY(look_at_gpu(readings, end - first, i, summary));
+    return NULL;
+}
+
+/* ---- the sentence ---- */
+
+struct said {
+    struct aorta_text *out;
+    int count;
+};
+
+static void next(struct said *said) {
+    aorta_text_puts(said->out, said->count++ ? "; " : "The machine was disturbed: ");
+}
+
+static void say_processors(const struct aorta_machine_summary *summary, struct said *said) {
+    const double processors = summary->machine->processors;
+    if (summary->stolen_share >= stolen_much) {
+        next(said);
+        aorta_text_printf(said->out, "its processors were stolen for %.*f%% of the time",
+                          summary->stolen_share < 0.1 ? 1 : 0, 100 * summary->stolen_share);
+    }
+    if (summary->others_share >= others_much && summary->idle_share <= idle_little) {
+        next(said);
+        aorta_text_printf(said->out, "other programs took %.1f of its %.0f processors, and none was free",
+                          summary->others_share * processors, processors);
+    }
+}
+
+static void say_others(const struct aorta_machine_summary *summary, struct said *said) {
+    for (size_t i = 0; i < summary->other_count; i++) {
+        const struct aorta_machine_other *other = &summary->others[i];
+        if (other->sm_share < sm_much) continue;
+        next(said);
+        aorta_text_printf(said->out, "another process (%lld) used GPU %zu", (long long)other->pid, other->gpu);
+        if (!isnan(other->sm_share))
+            aorta_text_printf(said->out, ", up to %.0f%% of its multiprocessors' time", 100 * other->sm_share);
+        else
+            aorta_text_puts(said->out, ", how much the driver does not say");
+    }
+}
+
+/* The power limit is what a busy device works at; everything else is the machine's. */
+static bool is_machines(const struct aorta_clocks *clocks) {
+    static const enum aorta_clock_limit machines[] = {AORTA_CLOCK_SW_THERMAL, AORTA_CLOCK_HW_THERMAL,
+                                                      AORTA_CLOCK_POWER_BRAKE, AORTA_CLOCK_HW_SLOWDOWN};
+    if (clocks->thermal_share >= limited_much) return true;
+    for (size_t i = 0; i < sizeof machines / sizeof *machines; i++)
+        if (clocks->limit_readings &&
+            (double)clocks->limited[machines[i]] >= limited_much * (double)clocks->limit_readings)
+            return true;
+    return false;
+}
+
+static void say_clocks(const struct aorta_machine_summary *summary, struct said *said) {
+    if (!aorta_clocks_low(&summary->clocks) || !is_machines(&summary->clocks)) return;
+    next(said);
+    aorta_text_printf(said->out, "GPU %zu ran at ", summary->slow_gpu);
+    aorta_clocks_figures(&summary->clocks, said->out);
+    aorta_text_puts(said->out, ", ");
+    aorta_clocks_why(&summary->clocks, said->out);
+}
+
+bool aorta_machine_disturbed(const struct aorta_machine_summary *summary, struct aorta_text *out) {
+    struct said said = {.out = out};
+    say_processors(summary, &said);
+    say_others(summary, &said);
+    say_clocks(summary, &said);
+    if (!said.count) return false;
+    if (*summary->machine->host) aorta_text_printf(out, " (%s, %.0f s)", summary->machine->host, summary->seconds);
+    aorta_text_puts(out, ". What follows holds as far as that goes: record again on a quiet machine");
+    return true;
+}
+
+/* ---- JSON ---- */
+
+static void write_others(const struct aorta_machine_summary *summary, struct aorta_json *json) {
+    aorta_json_key(json, "other_processes");
+    if (!summary->gpus_known) {
+        const char *why = summary->machine->gpu_reason;
+        aorta_json_null(json);
+        aorta_json_key_string(json, "other_processes_reason",
+                              *why ? why : "the driver does not list the processes on a GPU");
+        return;
+    }
+    aorta_json_array(json);
+    for (size_t i = 0; i < summary->other_count; i++) {
+        const struct aorta_machine_other *other = &summary->others[i];
+        aorta_json_object(json);
+        aorta_json_key_int(json, "pid", other->pid);
+        aorta_json_key_int(json, "gpu", (int64_t)other->gpu);
+        aorta_json_key_double(json, "sm_share", other->sm_share);
+        aorta_json_key_double(json, "memory_bytes", other->memory_bytes);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+void aorta_machine_json(const struct aorta_machine_summary *summary, struct aorta_json *json) {
+    struct aorta_text text = {0};
+    aorta_json_key_object(json, "machine");
+    aorta_json_key_string(json, "host", summary->machine->host);
+    aorta_json_key_int(json, "readings", (int64_t)summary->readings);
+    aorta_json_key_fixed(json, "seconds", summary->seconds, 3);
+    aorta_json_key_int(json, "processors", summary->machine->processors);
+    aorta_json_key_double(json, "load", summary->load);
+    aorta_json_key_fixed(json, "stolen_share", summary->stolen_share, 4);
+    aorta_json_key_fixed(json, "idle_share", summary->idle_share, 4);
+    aorta_json_key_fixed(json, "own_share", summary->own_share, 4);
+    aorta_json_key_fixed(json, "others_share", summary->others_share, 4);
+    if (summary->readings < 2)
+        aorta_json_key_string(json, "shares_reason", "there are not two readings");
+    else if (isnan(summary->others_share))
+        aorta_json_key_string(json, "shares_reason", "/proc does not say what null would be");
+    write_others(summary, json);
+    if (summary->clocks.readings || !*summary->machine->gpu_reason) {
+        aorta_json_key_int(json, "gpu", (int64_t)summary->slow_gpu);
+        aorta_clocks_json(&summary->clocks, json);
+    } else {
+        aorta_json_key_null(json, "clocks");
+        aorta_json_key_string(json, "clocks_reason", summary->machine->gpu_reason);
+    }
+    const bool disturbed = aorta_machine_disturbed(summary, &text);
+    aorta_json_key_string(json, "disturbed", disturbed ? text.data : NULL);
+    json->out->failed |= text.failed;
+    aorta_text_free(&text);
+    aorta_json_object_end(json);
+}
