@@ -32,12 +32,14 @@ static bool is_chosen(const struct aorta_trace_step *step, const struct aorta_tr
     return false;
 }
 
-/* Up to the next step where that was measured too, so that there is no hole between them. */
+/* Up to the next step where that was measured too, so that there is no hole between them; a step whose batch is copied
+ * long before begins within this one. */
 static int64_t end_of(const struct aorta_trace *trace, size_t step) {
     const struct aorta_trace_step *this = &trace->steps[step], *next = this + 1;
     const bool follows = step + 1 < trace->step_count && next->number == this->number + 1 &&
                          !trace->measured[step + 1].profile->own_clock &&
-                         trace->measured[step + 1].profile->range_count;
+                         trace->measured[step + 1].profile->range_count &&
+                         next->device_start_ns > this->device_end_ns;
     return follows ? next->device_start_ns : this->device_end_ns + 1;
 }
 

@@ -179,6 +179,35 @@ static void precision_of_our_own(void **state) {
     }
 }
 
+/* The second step begins with the copy of its batch, long before the first one ends:
+ *   step 0            [ linear            ]
+ *   step 1     [copy]                      [ linear            ] */
+static void a_batch_copied_far_ahead(void **state) {
+    (void)state;
+    struct aorta_range first[] = {range("linear_forward", "linear1", 1000, 2000, 500e3, 20000)};
+    struct aorta_range second[] = {range("prefetch", "input", 500, 600, 0, 5000),
+                                   range("linear_forward", "linear1", 2000, 3000, 500e3, 20000)};
+    second[0].info.kind = AORTA_RANGE_COPY;
+    const struct aorta_profile profiles[] = {
+        {.source = AORTA_SOURCE_RANGE, .ranges = first, .range_count = 1, .end_ns = 2000},
+        {.source = AORTA_SOURCE_RANGE, .ranges = second, .range_count = 2, .end_ns = 3000}};
+    const struct aorta_overlap overlap = {.span_ns = 1000};
+    const struct aorta_iteration iterations[] = {{.profile = &profiles[0], .overlap = &overlap},
+                                                 {.step = 1, .profile = &profiles[1], .overlap = &overlap}};
+    const struct aorta_measured_peaks peaks = round_peaks();
+    const struct aorta_measured_rank device = {.device_name = "box", .peaks = &peaks};
+    struct sample_recording recording;
+    struct aorta_roofline roofline;
+    check_ok(sample_analyze(iterations, 2, 0, &device, &recording));
+    check_ok(aorta_roofline_of_trace(&recording.analysis, 0, &roofline));
+    const struct aorta_roofline_class *gemm = &roofline.classes[AORTA_WORK_GEMM];
+    near(aorta_roofline_share(gemm), 0.5);
+    near(aorta_roofline_gbytes_per_s(gemm), 20);
+    near(gemm->flops, 1e6);
+    aorta_roofline_free(&roofline);
+    sample_recording_free(&recording);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operations_of_the_cpu),
@@ -187,6 +216,7 @@ int main(void) {
         cmocka_unit_test(kernels_of_a_layer),
         cmocka_unit_test(untyped_flops_claim_nothing),
         cmocka_unit_test(precision_of_our_own),
+        cmocka_unit_test(a_batch_copied_far_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
