@@ -23,6 +23,7 @@ enum aorta_edge_kind {
     AORTA_EDGE_GAP,         /* the host's own time between two calls */
     AORTA_EDGE_PAUSE,       /* the same, as long as a pause */
     AORTA_EDGE_DATA,        /* the host waits for data */
+    AORTA_EDGE_BATCH,       /* the next batch of a loader that works beside the host is ready this long after one */
     AORTA_EDGE_COLLECTIVE,  /* a collective on the host */
     AORTA_EDGE_HANDOVER,    /* a thread goes on after the last call of another */
     AORTA_EDGE_CALL,        /* a call's own time */

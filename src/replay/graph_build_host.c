@@ -17,6 +17,8 @@ enum {
     PAUSE_NS = 1000000,    /* where the recording does not say what a pause is */
     LONG_CALL_NS = 50000,  /* launches and frees that last longer may have waited */
     FULL_QUEUE = 512,      /* launches not yet begun, from which on a queue may be full; CUDA's has 1024 */
+    BATCH_NS = 100000,     /* a wait for data from which on its loader, and not the host, says when data comes */
+    BATCHES = 8,           /* that may be ready at once: those of a loader's processes */
     CLOCK_SLACK_NS = 2000, /* between clocks of host and device */
 };
 
@@ -48,6 +50,7 @@ struct host {
     uint32_t *cursor; /* of each of these: place in launched[] */
     uint32_t **dirty; /* likewise: the last span of each stream that was launched since the device was waited for */
     int64_t pause_ns, usual_gap_ns;
+    uint32_t batch, batches; /* end of the last wait for a loader, NONE: none so far; batches since then */
     struct silence *silent; /* a heap: the latest first, of equal ones the first thread; some are over */
     size_t silent_count;
 };
@@ -65,6 +68,7 @@ static const struct {
     [AORTA_REPLAY_MEMORY] = {AORTA_EDGE_CALL_MEMORY, AORTA_EDGE_WAIT_MEMORY},
     [AORTA_REPLAY_FREE] = {AORTA_EDGE_CALL_MEMORY, AORTA_EDGE_WAIT_MEMORY},
     [AORTA_REPLAY_DATA] = {AORTA_EDGE_DATA, AORTA_EDGE_DATA},
+    [AORTA_REPLAY_BATCH] = {AORTA_EDGE_DATA, AORTA_EDGE_DATA},
     [AORTA_REPLAY_HOST_COLLECTIVE] = {AORTA_EDGE_COLLECTIVE, AORTA_EDGE_COLLECTIVE},
 };
 
@@ -176,6 +180,7 @@ static bool add_waits(struct host *host, uint32_t call) {
         return is_long && wait_for_last(host, call);
     case AORTA_REPLAY_MEMORY:
     case AORTA_REPLAY_DATA:
+    case AORTA_REPLAY_BATCH:
     case AORTA_REPLAY_HOST_COLLECTIVE:
         break;
     }
@@ -214,6 +219,19 @@ static void add_time(struct host *host, uint32_t from, uint32_t to, enum aorta_e
         add_pause(host, (struct aorta_pause){edge, name_at(host, from), name_at(host, to), lag_ns, host->usual_gap_ns});
 }
 
+/* A host that comes sooner does not get its batch sooner from a loader that it waits for. */
+static void add_batch(struct host *host, uint32_t call, uint32_t point) {
+    struct aorta_graph *graph = host->builder->graph;
+    const struct aorta_replay_call *row = &host->rows->calls[call];
+    host->batches++;
+    if (row->end_ns - row->start_ns < BATCH_NS) return;
+    if (host->batch != AORTA_GRAPH_NONE && host->batches <= BATCHES)
+        aorta_graph_edge(graph, host->batch, point, graph->time_ns[point] - graph->time_ns[host->batch],
+                         AORTA_EDGE_BATCH, true);
+    host->batch = point;
+    host->batches = 0;
+}
+
 static void end_call(struct host *host, struct thread *thread) {
     struct aorta_graph_builder *builder = host->builder;
     uint32_t call = thread->open, point = aorta_call_end(builder, host->host, call);
@@ -221,6 +239,7 @@ static void end_call(struct host *host, struct thread *thread) {
     int64_t lag_ns = builder->graph->time_ns[point] - builder->graph->time_ns[thread->last_point];
     if (add_waits(host, call) && lag_ns > AORTA_CALL_OWN_NS) lag_ns = AORTA_CALL_OWN_NS;
     aorta_graph_edge(builder->graph, thread->last_point, point, lag_ns, own, false);
+    if (host->rows->calls[call].kind == AORTA_REPLAY_BATCH) add_batch(host, call, point);
     thread->open = host->around[call];
     thread->last_point = point;
     thread->last_call = call;
@@ -402,7 +421,8 @@ static void find_next(struct host *host) {
 }
 
 aorta_status aorta_graph_add_host(struct aorta_graph_builder *builder, uint32_t index) {
-    struct host host = {.builder = builder, .rows = &builder->recording->hosts[index], .host = index};
+    struct host host = {
+        .builder = builder, .rows = &builder->recording->hosts[index], .host = index, .batch = AORTA_GRAPH_NONE};
     aorta_status status = host_make(&host);
     if (!status) {
         find_next(&host);

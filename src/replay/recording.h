@@ -15,6 +15,7 @@ enum aorta_replay_call_kind {
     AORTA_REPLAY_MEMORY,          /* allocates */
     AORTA_REPLAY_FREE,            /* gives back, for which it may wait for the device */
     AORTA_REPLAY_DATA,            /* waits for data; other calls may lie within */
+    AORTA_REPLAY_BATCH,           /* the same of data that processes or threads load beside the host */
     AORTA_REPLAY_HOST_COLLECTIVE, /* carries out a collective on the host */
 };
 

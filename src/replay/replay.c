@@ -257,10 +257,10 @@ static double gain(double with_ns, double without_ns) {
     return without_ns < with_ns ? with_ns - without_ns : 0;
 }
 
-/* Half of it or more, and not all: it comes before what hides it, and that gets what is left. */
+/* Half of it or more, and not more than it: it comes before what hides it, and that gets what is left. */
 static bool is_most_of(double own_ns, double other_ns) {
     static const double most = 0.5;
-    return own_ns > most * other_ns && own_ns < other_ns;
+    return own_ns > most * other_ns && own_ns <= other_ns;
 }
 
 /* Launches that cost nothing also hide what the host does elsewhere: a specific cause comes before them. */
@@ -275,13 +275,17 @@ static double weight_above_launches(const struct aorta_gains *gains, int removal
     return own_ns;
 }
 
-/* What a cause counts in the order. A host that does not wait for the device is ahead, and hides its pauses: a pause
- * behind a wait comes before the wait. */
+/* A host that does not wait for the device is ahead, and hides its pauses and how long it waits for data. */
+static bool is_hidden_by_lead(int removal) {
+    return (removal >= AORTA_WITHOUT_HOST_PAUSE && removal <= AORTA_WITHOUT_HOST_PAUSE_ELSE) ||
+           removal == AORTA_WITHOUT_DATA_WAIT || removal == AORTA_WITHOUT_HOST_COLLECTIVE;
+}
+
+/* What a cause counts in the order: what the wait for the device keeps from being hidden comes before the wait. */
 static double weight_of(const struct aorta_gains *gains, int removal) {
     const double waits_ns = gains->gain_ns[AORTA_WITHOUT_HOST_SYNC], own_ns = gains->gain_ns[removal];
     const double weight = weight_above_launches(gains, removal);
-    const bool pause = removal >= AORTA_WITHOUT_HOST_PAUSE && removal <= AORTA_WITHOUT_HOST_PAUSE_ELSE;
-    if (!pause || !is_most_of(own_ns, waits_ns)) return weight;
+    if (!is_hidden_by_lead(removal) || !is_most_of(own_ns, waits_ns)) return weight;
     const double above = weight_above_launches(gains, AORTA_WITHOUT_HOST_SYNC) + own_ns / waits_ns;
     return above > weight ? above : weight;
 }
@@ -407,14 +411,22 @@ static void search_edge(void *user, uint32_t point, uint32_t edge, int64_t lag_n
     search->origin.point = point;
 }
 
-static uint32_t rank_that_stands_out(const struct search *search) {
+/* What gains only with others is on their path, not on the critical one: then the largest anywhere. */
+static void search_all(struct search *search) {
     const struct aorta_graph *graph = search->graph;
+    const bool nowhere = search->origin.point == AORTA_GRAPH_NONE;
     for (uint32_t i = 0; i < graph->point_count; i++) {
         const struct aorta_graph_rank *rank = &graph->ranks[graph->rank[i]];
         if (graph->time_ns[i] <= rank->start_ns || graph->time_ns[i] > rank->end_ns) continue;
-        for (uint32_t j = graph->first_edge[i]; j < graph->first_edge[i + 1]; j++)
+        for (uint32_t j = graph->first_edge[i]; j < graph->first_edge[i + 1]; j++) {
             search->rank_ns[graph->rank[i]] += taken_from(search, j);
+            if (nowhere) search_edge(search, i, j, 0, 0);
+        }
     }
+}
+
+static uint32_t rank_that_stands_out(const struct search *search) {
+    const struct aorta_graph *graph = search->graph;
     uint32_t most = 0;
     for (uint32_t i = 1; i < graph->rank_count; i++)
         if (search->rank_ns[i] > search->rank_ns[most]) most = i;
@@ -429,6 +441,7 @@ aorta_status aorta_replay_origin(const struct aorta_graph *graph, enum aorta_rem
     search.rank_ns = calloc((size_t)graph->rank_count + 1, sizeof *search.rank_ns);
     if (!search.rank_ns) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u ranks", graph->rank_count);
     aorta_graph_walk(graph, search_edge, &search);
+    search_all(&search);
     search.origin.rank = rank_that_stands_out(&search);
     *origin = search.origin;
     free(search.rank_ns);

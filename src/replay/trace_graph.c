@@ -47,7 +47,7 @@ static enum aorta_replay_call_kind kind_of_call(const struct aorta_trace *trace,
     case AORTA_CALL_MEMORY:
         return strstr(name, "Free") ? AORTA_REPLAY_FREE : AORTA_REPLAY_MEMORY;
     case AORTA_CALL_DATA_WAIT:
-        return AORTA_REPLAY_DATA;
+        return strstr(name, "MultiProcessing") || trace->measured ? AORTA_REPLAY_BATCH : AORTA_REPLAY_DATA;
     case AORTA_CALL_COLLECTIVE:
         return AORTA_REPLAY_HOST_COLLECTIVE;
     default:

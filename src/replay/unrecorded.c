@@ -8,7 +8,6 @@
 /* What was found against what was measured, and what the same program differs by from run to run (docs/results.md). */
 static const struct aorta_recording_weight SHORTEST = {1.4, 0.92}, FOUND = {1, 1}, LONGEST = {0.6, 1.1};
 static const double DEVICE_VARIES = 0.02; /* of a step that the device limits */
-enum { WAITED_NS = 100000 }; /* a data loader's wait from which on it, and not the host, says when data comes */
 
 struct unrecording {
     struct aorta_trace_graph *built;
@@ -50,13 +49,15 @@ static int64_t cost_between(const struct unrecording *work, uint32_t from, uint3
     return sum_ns;
 }
 
-/* An edge's lag without what recording cost on the way: all of it between two calls, CUPTI's part of a launch. */
+/* An edge's lag without what recording cost on the way: all of it between two calls, CUPTI's part of a launch. Others
+ * load a batch as fast as before. */
 static int64_t lag_without(const struct unrecording *work, uint32_t edge, uint32_t to,
                            struct aorta_recording_weight weight) {
     const struct aorta_graph *graph = &work->built->graph;
     const uint32_t from = graph->from[edge];
     const int64_t lag_ns = graph->lag_ns[edge];
     if (lag_ns <= 0 || is_pinned(graph, from) || !is_call(graph, from)) return lag_ns;
+    if (graph->kind[edge] == AORTA_EDGE_BATCH) return (int64_t)(weight.own * (double)lag_ns);
     if (graph->kind[edge] == AORTA_EDGE_LAUNCH) {
         const struct aorta_recording_cost *cost = work->costs[source_of(work, from)->host];
         const int64_t own_ns = (int64_t)(weight.cost * aorta_recording_costs(cost)->within_ns);
@@ -76,58 +77,6 @@ static void shorten(struct unrecording *work, struct aorta_recording_weight weig
             work->lags[j] = lag_without(work, j, i, weight);
 }
 
-/* ---- data that others load ---- */
-
-static bool brings_batch(const struct unrecording *work, uint32_t point) {
-    const struct aorta_trace_call *call = call_of(work, point);
-    return call->kind == AORTA_CALL_DATA_WAIT &&
-           strstr(aorta_trace_text(source_of(work, point)->trace, call->name), "MultiProcessing");
-}
-
-/* The edge of a call that waited for a data loader's processes, which end a batch when they did. NONE: the point is no
- * such call's end. */
-static uint32_t edge_of_wait(const struct unrecording *work, uint32_t point) {
-    const struct aorta_graph *graph = &work->built->graph;
-    if (!is_call(graph, point) || !brings_batch(work, point)) return AORTA_GRAPH_NONE;
-    const struct aorta_trace_call *call = call_of(work, point);
-    if (call->end_ns - call->start_ns < WAITED_NS) return AORTA_GRAPH_NONE;
-    for (uint32_t j = graph->first_edge[point]; j < graph->first_edge[point + 1]; j++)
-        if (graph->kind[j] == AORTA_EDGE_DATA && is_call(graph, graph->from[j])) return j;
-    return AORTA_GRAPH_NONE;
-}
-
-/* The last of a host's waits for data, in the recording and without it. */
-struct batch {
-    uint32_t point; /* NONE: none so far */
-    int64_t end_ns,
-        later_ns; /* without the recording: when it ends, and how much later than replayed all after it is */
-};
-
-/* A batch is not there sooner because the host is: the wait for it grows. `own`: how much longer loading takes. `last`:
- * of each host. True: one did. */
-static bool wait_for_data(struct unrecording *work, double own, struct batch *last) {
-    const struct aorta_graph *graph = &work->built->graph;
-    const int64_t *point_ns = work->replay.point_ns;
-    bool grown = false;
-    for (uint32_t i = 0; i < graph->point_count; i++) {
-        const uint32_t edge = edge_of_wait(work, i);
-        if (edge == AORTA_GRAPH_NONE) continue;
-        struct batch *batch = &last[source_of(work, i)->host];
-        const int64_t end_ns = point_ns[i] + batch->later_ns;
-        const bool free = batch->point == AORTA_GRAPH_NONE || is_pinned(graph, i);
-        const int64_t apart_ns = free ? 0 : (int64_t)(own * (double)(graph->time_ns[i] - graph->time_ns[batch->point]));
-        const int64_t ready_ns = free ? end_ns : batch->end_ns + apart_ns;
-        if (ready_ns > end_ns) {
-            work->lags[edge] = ready_ns - point_ns[graph->from[edge]] - batch->later_ns;
-            batch->later_ns += ready_ns - end_ns;
-            grown = true;
-        }
-        batch->point = i;
-        batch->end_ns = ready_ns > end_ns ? ready_ns : end_ns;
-    }
-    return grown;
-}
-
 /* ---- replaying ---- */
 
 static aorta_status replay_with(struct unrecording *work) {
@@ -142,12 +91,6 @@ static aorta_status replay_with(struct unrecording *work) {
 static aorta_status replay_without(struct unrecording *work, struct aorta_recording_weight weight, double *step_ns) {
     shorten(work, weight);
     AORTA_TRY(replay_with(work));
-    struct batch *last = malloc((work->host_count + 1) * sizeof *last);
-    if (!last) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu hosts", work->host_count);
-    for (size_t i = 0; i < work->host_count; i++) last[i] = (struct batch){.point = AORTA_GRAPH_NONE};
-    const bool grown = wait_for_data(work, weight.own, last);
-    free(last);
-    if (grown) AORTA_TRY(replay_with(work));
     *step_ns = work->replay.step_ns;
     return NULL;
 }
@@ -185,6 +128,12 @@ static aorta_status find_costs(struct unrecording *work) {
     for (size_t i = 0; i < work->host_count; i++)
         AORTA_TRY(aorta_recording_cost_make(built->sources[built->hosts[i]].trace, &work->costs[i]));
     return NULL;
+}
+
+static bool brings_batch(const struct unrecording *work, uint32_t point) {
+    const struct aorta_trace_call *call = call_of(work, point);
+    return call->kind == AORTA_CALL_DATA_WAIT &&
+           strstr(aorta_trace_text(source_of(work, point)->trace, call->name), "MultiProcessing");
 }
 
 static bool loads_beside(const struct unrecording *work) {

@@ -247,7 +247,7 @@ static void say_instead(const struct gains *gains, enum aorta_removal removal, e
         if (!is_instead(gains, place, i) || !cause_of(gains->found.order[i], &cause)) continue;
         if (cause == own || cause == AORTA_CAUSE_HOST_PAUSE || aorta_cause_has_kind(cause)) continue;
         if (alone_of(gains, gains->found.order[i], cause) < ORDERS * step_ms(gains)) continue;
-        if (own == AORTA_CAUSE_HOST_PAUSE && cause == AORTA_CAUSE_HOST_SYNC)
+        if ((own == AORTA_CAUSE_HOST_PAUSE || own == AORTA_CAUSE_DATA_WAIT) && cause == AORTA_CAUSE_HOST_SYNC)
             aorta_text_puts(text, "; a wait for the device before it keeps the host from being so far ahead that this "
                                   "does not matter");
         aorta_text_printf(text, "; either this or %s, which alone saves %s ms", aorta_cause_plain_name(cause),

@@ -612,6 +612,55 @@ static void a_pause_behind_a_wait(void **unused) {
     sim_free(&sim);
 }
 
+/* host    [L][sync]--- data ---[L][sync]--- data ---   waiting for data gains what the wait for the device does: the
+ * device      KKKK                 KKKK                  data come first, the wait gets what is left. */
+static void data_behind_a_wait(void **unused) {
+    (void)unused;
+    enum { TURNS = 30 };
+    struct sim sim = {.rank_count = 1, .recorded = true};
+    for (int i = 0; i < TURNS; i++) {
+        kernel(&sim, 0, 0, 1000 * US, SIM_NONE);
+        host(&sim, 0, SIM_SYNC, SIM_WAIT);
+        host(&sim, 0, SIM_DATA, 500 * US);
+    }
+    struct aorta_gains gains = gains_of(&sim);
+    const double lost = (TURNS - 2) * 490.0 * US;
+    assert_true(gains.gain_ns[AORTA_WITHOUT_HOST_SYNC] > lost && gains.gain_ns[AORTA_WITHOUT_DATA_WAIT] > lost);
+    assert_int_equal(gains.order[0], AORTA_WITHOUT_DATA_WAIT);
+    assert_true(gains.beyond_ns[AORTA_WITHOUT_HOST_SYNC] < 0.1 * lost);
+    sim_free(&sim);
+}
+
+/* The same where processes load beside the host: they are no faster for a host that does not wait for the device, and
+ * only without the wait for data is anything gained. */
+static void a_loader_beside_sets_the_pace(void **unused) {
+    (void)unused;
+    enum { TURNS = 30 };
+    struct sim sim = {.rank_count = 1, .recorded = true};
+    struct sim_recording recording;
+    struct aorta_graph graph;
+    struct aorta_gains gains;
+    for (int i = 0; i < TURNS; i++) {
+        kernel(&sim, 0, 0, 1000 * US, SIM_NONE);
+        host(&sim, 0, SIM_SYNC, SIM_WAIT);
+        host(&sim, 0, SIM_DATA, 500 * US);
+    }
+    sim_run(&sim);
+    sim_record(&sim, &recording);
+    struct aorta_replay_call *calls = (struct aorta_replay_call *)recording.hosts[0].calls;
+    for (uint32_t i = 0; i < recording.hosts[0].call_count; i++)
+        if (calls[i].kind == AORTA_REPLAY_DATA) calls[i].kind = AORTA_REPLAY_BATCH;
+    check_ok(aorta_graph_make(&recording.recording, &graph));
+    check_ok(aorta_gains_measure(&graph, &gains));
+    assert_int_equal(gains.order[0], AORTA_WITHOUT_DATA_WAIT);
+    assert_true(gains.gain_ns[AORTA_WITHOUT_DATA_WAIT] > (TURNS - 2) * 490.0 * US);
+    close_to(gains.gain_ns[AORTA_WITHOUT_HOST_SYNC], 0, 1100 * US); /* the last kernel */
+    close_to(gains.gain_ns[AORTA_WITHOUT_HOST_LAUNCH], 0, 20 * US);
+    aorta_graph_free(&graph);
+    sim_recording_free(&recording);
+    sim_free(&sim);
+}
+
 /* A start that no edge explains: 300 us between a launch and its kernel, with nothing before it. */
 static void lags_without_a_reason_are_counted(void **unused) {
     (void)unused;
@@ -672,6 +721,8 @@ int main(void) {
         cmocka_unit_test(nothing_recorded_is_no_failure),
         cmocka_unit_test(two_that_gain_together),
         cmocka_unit_test(a_pause_behind_a_wait),
+        cmocka_unit_test(data_behind_a_wait),
+        cmocka_unit_test(a_loader_beside_sets_the_pace),
         cmocka_unit_test(lags_without_a_reason_are_counted),
         cmocka_unit_test(every_removal_has_a_name),
     };
