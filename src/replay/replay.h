@@ -69,7 +69,7 @@ AORTA_MUST_USE aorta_status aorta_gains_measure(const struct aorta_graph *graph,
 
 /* Where what a removal takes away lies: on the critical path, or anywhere where it takes nothing from that. */
 struct aorta_origin {
-    uint32_t point;               /* that the largest such edge leads to; NONE: there is none */
+    uint32_t point, from;         /* that the largest such edge leads to, and comes from; NONE: there is none */
     int64_t largest_ns, total_ns; /* taken away there, and in all */
     uint32_t count;               /* edges that are shortened or taken away */
     uint32_t rank; /* from which half as much again is taken away as from any other, on the path or not; NONE: none */

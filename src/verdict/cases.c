@@ -245,9 +245,37 @@ static bool captures(const struct aorta_trace *trace) {
     return found && runs < FEW;
 }
 
+/* How often the host launches and how short the work is: of the rank with most launches. */
+static void say_launch_rate(const struct aorta_trace_analysis *analysis, struct aorta_text *text) {
+    double most = 0, work_us = 0, step_us = 0;
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        double launches = 0, work_ns = 0, step_ns = 0;
+        for (size_t j = 0; j < rank->window_count; j++) {
+            const struct aorta_trace_window *window = &rank->windows[j];
+            if (!aorta_trace_window_counts(analysis, window)) continue;
+            step_ns += (double)(window->overlap.lead_ns + window->overlap.span_ns);
+            for (size_t k = 0; k < window->profile.range_count; k++) {
+                const struct aorta_trace_work *work = &rank->work[window->work[k]];
+                if (work->call == AORTA_TRACE_NONE || work->start_ns < window->start_ns) continue;
+                launches++;
+                work_ns += (double)(work->end_ns - work->start_ns);
+            }
+        }
+        if (launches / (double)rank->steps <= most) continue;
+        most = launches / (double)rank->steps;
+        work_us = work_ns / launches / 1e3;
+        step_us = step_ns / launches / 1e3;
+    }
+    if (most >= 2)
+        aorta_text_printf(text, "; %.0f launches%s, one in %s us, of work that takes %s us", most,
+                          analysis->stepped ? " a step" : "", aorta_brief(step_us).text, aorta_brief(work_us).text);
+}
+
 static void say_launches(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding,
                          struct aorta_text *text) {
     bool all = true;
+    say_launch_rate(analysis, text);
     for (size_t i = 0; i < analysis->rank_count; i++) all &= captures(analysis->ranks[i].trace);
     if (all) finding->circumstances |= AORTA_CAPTURE;
     if (all) aorta_text_puts(text, "; the program captures graphs here, which it does once");

@@ -123,10 +123,48 @@ static void say_host_collectives(const struct gains *gains, struct aorta_text *t
                       name, aorta_brief(ran_ms).text, each, aorta_brief(exposed_ms).text);
 }
 
+/* ", after KERNEL": what the thread called before the pause that ends at the origin's point. */
+static void say_before(const struct gains *gains, const struct aorta_origin *origin, struct aorta_text *text) {
+    const struct aorta_graph *graph = gains->graph;
+    char name[NAME_SIZE];
+    if (origin->from == AORTA_GRAPH_NONE || aorta_subject_kind(graph->subject[origin->from]) != AORTA_SUBJECT_CALL)
+        return;
+    aorta_text_printf(text, ", after %s", name_of_point(gains, origin->from, name, sizeof name));
+}
+
+/* The innermost range that the program had marked around the pause, if it is not the whole step; NULL: none. */
+static const char *range_around(const struct gains *gains, const struct aorta_origin *origin) {
+    const struct aorta_graph *graph = gains->graph;
+    if (aorta_subject_kind(graph->subject[origin->point]) != AORTA_SUBJECT_CALL) return NULL;
+    const struct aorta_replay_source *source =
+        &gains->built->sources[gains->built->hosts[gains->built->sources[graph->rank[origin->point]].host]];
+    const struct aorta_trace *trace = source->trace;
+    const struct aorta_trace_call *call = &trace->calls[source->calls[aorta_subject_row(graph->subject[origin->point])]];
+    const char *inner = NULL;
+    for (size_t i = 0; i < trace->annotation_count && trace->annotations[i].start_ns < call->start_ns; i++) {
+        const struct aorta_trace_annotation *range = &trace->annotations[i];
+        if (range->thread == call->thread && range->end_ns > call->start_ns &&
+            range->start_ns <= call->start_ns - origin->largest_ns / 2)
+            inner = aorta_trace_text(trace, range->name);
+    }
+    return inner && strncmp(inner, "ProfilerStep#", 13) != 0 ? inner : NULL;
+}
+
 /* Whether what the host launches there in most steps is a copy to the device. */
 static bool brings_input(const struct gains *gains, const struct aorta_origin *origin, const char *where) {
     return !gains->verdict->whole && strncmp(where, "Memcpy", 6) == 0 &&
            (strstr(where, "HtoD") || strstr(where, "Host -> Device")) && 2 * origin->count >= steps_of(gains);
+}
+
+static void say_pause(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
+                      const char *where, struct aorta_text *text) {
+    const char *range = range_around(gains, origin);
+    const bool input = !range && brings_input(gains, origin, where);
+    if (input) finding->circumstances |= AORTA_INPUT;
+    aorta_text_printf(text, "the host recorded nothing for up to %s ms", ms((double)origin->largest_ns).text);
+    if (range) aorta_text_printf(text, " in %s", range);
+    say_before(gains, origin, text);
+    aorta_text_printf(text, ", before %s%s", where, input ? " in most steps: it may make the batch there" : "");
 }
 
 /* Of causes whose place in the program is worth knowing. The others' evidence has it already, or they have none. */
@@ -136,12 +174,7 @@ static void say_origin(const struct gains *gains, struct aorta_finding *finding,
     char name[NAME_SIZE];
     const char *where = name_of_point(gains, origin->point, name, sizeof name);
     struct aorta_brief largest = ms((double)origin->largest_ns);
-    if (cause == AORTA_CAUSE_HOST_PAUSE) {
-        const bool input = brings_input(gains, origin, where);
-        if (input) finding->circumstances |= AORTA_INPUT;
-        aorta_text_printf(text, "the host recorded nothing for up to %s ms, before %s%s", largest.text, where,
-                          input ? " in most steps: it may make the batch there" : "");
-    }
+    if (cause == AORTA_CAUSE_HOST_PAUSE) say_pause(gains, finding, origin, where, text);
     if (cause == AORTA_CAUSE_HOST_COLLECTIVE) say_host_collectives(gains, text);
     if (cause == AORTA_CAUSE_HOST_SYNC && gains->analysis->measured)
         aorta_text_printf(text, "the host waits for the device before %s, and what follows is launched late", where);
@@ -272,16 +305,33 @@ static void say_together(const struct gains *gains, enum aorta_removal removal, 
                           other);
 }
 
-/* Why the step gains more than the cause costs where it is. */
-static void say_more(const struct gains *gains, const struct aorta_finding *finding, struct aorta_text *text) {
-    if (finding->circumstances & AORTA_HOST_WAITS)
+/* Why the step gains more than the cause costs where it is: what else is over then. NULL: in general. */
+static const char *const saved_more[AORTA_CAUSE_COUNT] = {
+    [AORTA_CAUSE_HOST_SYNC] = "the host is ahead of the device then, which hides its launches",
+    [AORTA_CAUSE_COPY] = "what waits for the copies, on the device or on the host, comes sooner",
+    [AORTA_CAUSE_STRAGGLER] = "all ranks wait for the last one",
+    [AORTA_CAUSE_CONTENTION] = "each rank waits for the one that loses most at the time",
+};
+
+static void say_more(struct gains *gains, const struct aorta_finding *finding, struct aorta_text *text) {
+    const double more_ms = finding->gain_ms - finding->cost_ms;
+    const char *why = saved_more[finding->cause];
+    if (finding->circumstances & AORTA_HOST_WAITS) {
         aorta_text_puts(text, "; the host waits in the call until the device has come to the copy, and launches "
                               "what follows late");
-    else if (finding->cost_ms > 0 && finding->gain_ms > ABOVE * finding->cost_ms + ORDERS * step_ms(gains))
-        aorta_text_printf(text, "; %s ms more are saved, as %s", aorta_brief(finding->gain_ms - finding->cost_ms).text,
-                          finding->cause == AORTA_CAUSE_CONTENTION
-                              ? "each rank waits for the one that loses most at the time"
-                              : "what waits for it on other streams, ranks and on the host comes sooner, too");
+        return;
+    }
+    if (!(finding->cost_ms > 0) || finding->gain_ms <= ABOVE * finding->cost_ms + ORDERS * step_ms(gains)) return;
+    const struct aorta_finding *starts = find(gains->verdict, AORTA_CAUSE_LAUNCH_LATENCY);
+    const double starts_ms = starts ? starts->cost_ms : 0;
+    aorta_text_printf(text, "; %s ms more are saved, as ", aorta_brief(more_ms).text);
+    if (finding->cause == AORTA_CAUSE_HOST_LAUNCH && starts_ms > 0.5 * more_ms)
+        aorta_text_printf(text, "each launch that is late is followed by the time until its work starts (%s ms%s)",
+                          aorta_brief(starts_ms).text, gains->verdict->whole ? "" : " a step");
+    else if (finding->cause == AORTA_CAUSE_DATA_WAIT && gains->verdict->replay.unrecorded_ms > 0)
+        aorta_text_puts(text, "the host comes to the batch sooner without the recording, and waits longer for it");
+    else
+        aorta_text_puts(text, why ? why : "what waits for it on other streams, ranks and on the host comes sooner");
 }
 
 static void say_lost_again(const struct gains *gains, const struct aorta_finding *finding, struct aorta_text *text) {
@@ -294,7 +344,7 @@ static void say_lost_again(const struct gains *gains, const struct aorta_finding
 
 /* ---- one finding ---- */
 
-static aorta_status explain(const struct gains *gains, struct aorta_finding *finding, enum aorta_removal removal,
+static aorta_status explain(struct gains *gains, struct aorta_finding *finding, enum aorta_removal removal,
                             const struct aorta_origin *origin) {
     struct aorta_text text = {0};
     if (origin->point != AORTA_GRAPH_NONE) say_origin(gains, finding, origin, &text);

@@ -142,6 +142,11 @@ static aorta_status say(const struct measured *measured, enum aorta_remedy remed
         aorta_text_printf(&text, "; kernels save %s ms, but then the step waits for %s",
                           aorta_brief(row->alone_ns / 1e6).text,
                           communicates ? "the host or a collective" : "the host");
+    else if (measured->gain_ns[remedy] > 1.25 * row->alone_ns + 0.01 * measured->step_ns)
+        aorta_text_printf(&text,
+                          "; kernels save %s ms of it, launches that are not made the rest, which late launches "
+                          "counts, too",
+                          aorta_brief(row->alone_ns / 1e6).text);
     const char *own = measured->analysis->measured ? aorta_remedy_own_key(remedy) : NULL;
     finding->advice = strdup(own ? own : aorta_remedy_advice(remedy));
     AORTA_TRY(aorta_text_take(&text, &finding->evidence));
