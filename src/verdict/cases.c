@@ -69,6 +69,54 @@ static struct place longest_gap(const struct aorta_trace_analysis *analysis, enu
     return worst;
 }
 
+/* Whether the work is a copy to the host. */
+static bool is_read(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    if (work->kind != AORTA_TRACE_COPY || work->call == AORTA_TRACE_NONE) return false;
+    const char *name = aorta_trace_text(trace, work->name);
+    return strstr(name, "DtoH") || strstr(name, "Device -> Host") || strstr(name, "Device -> Pinned") ||
+           strstr(name, "Device -> Pageable");
+}
+
+/* Of the calls with this name how many follow a copy to the host as the thread's next call, as those of .item() do. */
+static double share_after_reads(const struct aorta_trace *trace, uint32_t name) {
+    uint32_t *last = malloc((trace->thread_count + 1) * sizeof *last);
+    bool *reads = calloc(trace->call_count + 1, sizeof *reads);
+    size_t calls = 0, after = 0;
+    for (size_t i = 0; last && i < trace->thread_count; i++) last[i] = AORTA_TRACE_NONE;
+    for (size_t i = 0; reads && i < trace->work_count; i++)
+        if (is_read(trace, &trace->work[i])) reads[trace->work[i].call] = true;
+    for (size_t i = 0; last && reads && i < trace->call_count; i++) {
+        const struct aorta_trace_call *call = &trace->calls[i];
+        const uint32_t before = last[call->thread];
+        last[call->thread] = (uint32_t)i;
+        if (call->name != name) continue;
+        calls++;
+        after += reads[i] || (before != AORTA_TRACE_NONE && reads[before]);
+    }
+    free(last);
+    free(reads);
+    return calls ? (double)after / (double)calls : 0;
+}
+
+static void say_calls(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                      const struct aorta_trace_sync_row *row, struct aorta_text *text) {
+    const double calls = (double)row->times.count / (double)rank->steps;
+    aorta_text_printf(text, ", %.3g call%s%s", calls, row->times.count == rank->steps ? "" : "s",
+                      analysis->stepped ? " a step" : "");
+}
+
+/* Of a file without operations: the calls that wait longest in all, and what they follow. */
+static void say_call(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                     struct aorta_text *text) {
+    static const double MOST = 0.5;
+    if (!rank->sync_count) return;
+    const struct aorta_trace_sync_row *row = &rank->syncs[0];
+    const double share = share_after_reads(rank->trace, row->name);
+    aorta_text_printf(text, "; most in %s", aorta_trace_text(rank->trace, row->name));
+    say_calls(analysis, rank, row, text);
+    if (share > MOST) aorta_text_puts(text, ", after a copy to the host, as .item() and .cpu() do");
+}
+
 /* Of the rank's calls that wait, the one that waits longest in all, where something is known of its place. */
 static void say_caller(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                        struct aorta_text *text) {
@@ -77,11 +125,11 @@ static void say_caller(const struct aorta_trace_analysis *analysis, const struct
         const struct aorta_trace_sync_row *row = &rank->syncs[i];
         bool placed = row->operation != AORTA_TRACE_NONE || row->function != AORTA_TRACE_NONE;
         if (!placed && row->range == AORTA_TRACE_NONE) continue;
-        aorta_text_printf(text, "; most in %s, %.3g calls%s",
-                          aorta_trace_sync_name(rank->trace, row, name, sizeof name),
-                          (double)row->times.count / (double)rank->steps, analysis->stepped ? " a step" : "");
+        aorta_text_printf(text, "; most in %s", aorta_trace_sync_name(rank->trace, row, name, sizeof name));
+        say_calls(analysis, rank, row, text);
         return;
     }
+    say_call(analysis, rank, text);
 }
 
 static void say_gap(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding,
@@ -100,7 +148,21 @@ static void say_gap(const struct aorta_trace_analysis *analysis, struct aorta_fi
     else if (worst.gap->call != AORTA_TRACE_NONE && finding->cause == AORTA_CAUSE_HOST_SYNC)
         aorta_text_printf(text, ", host in %s", aorta_trace_text(trace, trace->calls[worst.gap->call].name));
     say_where(analysis, worst.rank, worst.step, text);
-    if (finding->cause == AORTA_CAUSE_HOST_SYNC) say_caller(analysis, worst.rank, text);
+}
+
+/* The calls that wait; the longest gap only where it is much of what they cost. */
+static void say_waits(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding,
+                      struct aorta_text *text) {
+    static const double MUCH = 0.2;
+    const struct aorta_trace_rank *most = &analysis->ranks[0];
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        if (!rank->sync_count) continue;
+        if (!most->sync_count || rank->syncs[0].times.total_ns > most->syncs[0].times.total_ns) most = rank;
+    }
+    say_caller(analysis, most, text);
+    const struct place worst = longest_gap(analysis, finding->cause);
+    if ((double)worst.ns / 1e6 >= MUCH * finding->cost_ms) say_gap(analysis, finding, text);
 }
 
 /* Of an exposed stretch what is left when the wait for the last rank is over: that is another cause. */

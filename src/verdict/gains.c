@@ -334,6 +334,17 @@ static void say_more(struct gains *gains, const struct aorta_finding *finding, s
         aorta_text_puts(text, why ? why : "what waits for it on other streams, ranks and on the host comes sooner");
 }
 
+/* What the device waits for a host that pauses is the cost of late launches, and the gain of the pause. */
+static void say_pauses_within(const struct gains *gains, const struct aorta_finding *finding,
+                              struct aorta_text *text) {
+    double pauses_ms = 0;
+    if (finding->cause != AORTA_CAUSE_HOST_LAUNCH) return;
+    for (int i = AORTA_WITHOUT_HOST_PAUSE; i <= AORTA_WITHOUT_HOST_PAUSE_ELSE; i++)
+        pauses_ms += gains->found.beyond_ns[i] / 1e6;
+    if (pauses_ms >= PLACED * finding->cost_ms && finding->cost_ms > finding->gain_ms)
+        aorta_text_puts(text, "; the pauses of the host are part of that time");
+}
+
 static void say_lost_again(const struct gains *gains, const struct aorta_finding *finding, struct aorta_text *text) {
     const double lost = lost_again(gains, finding->cause);
     if (lost > 0.1 && finding->gain_ms > 0)
@@ -351,6 +362,7 @@ static aorta_status explain(struct gains *gains, struct aorta_finding *finding, 
     bool shows = !text.length || finding->cost_ms >= SHOWS * finding->gain_ms;
     if (finding->evidence && shows) aorta_text_printf(&text, "%s%s", text.length ? "; " : "", finding->evidence);
     if (!text.length) aorta_text_puts(&text, aorta_removal_description(removal)); /* it matters once others are gone */
+    say_pauses_within(gains, finding, &text);
     say_more(gains, finding, &text);
     say_lost_again(gains, finding, &text);
     say_instead(gains, removal, finding->cause, &text);
@@ -500,7 +512,7 @@ static aorta_status measure(struct gains *gains, const struct aorta_unrecorded *
     };
     AORTA_TRY(take_recording_out(gains->verdict));
     if (replay->known) return add_gains(gains);
-    replay->reason = "nothing recorded explains more than half of the critical path";
+    replay->reason = "the recording does not explain most of what the step waits for";
     return NULL;
 }
 

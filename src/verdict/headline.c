@@ -16,7 +16,7 @@ static const struct group {
     {"communication", 1U << AORTA_CAUSE_STRAGGLER | 1U << AORTA_CAUSE_SLOW_COLLECTIVE |
                           1U << AORTA_CAUSE_SERIALIZED_STREAMS | 1U << AORTA_CAUSE_EXPOSED_COLLECTIVE},
     /* the causes of idle time, launch latency too: "host-bound" is less (aorta_idle_host) */
-    {"an idle device", 1U << AORTA_CAUSE_HOST_LAUNCH | 1U << AORTA_CAUSE_LAUNCH_LATENCY | 1U << AORTA_CAUSE_HOST_SYNC |
+    {"idle time of the device", 1U << AORTA_CAUSE_HOST_LAUNCH | 1U << AORTA_CAUSE_LAUNCH_LATENCY | 1U << AORTA_CAUSE_HOST_SYNC |
                            1U << AORTA_CAUSE_DATA_WAIT},
 };
 enum { COMMUNICATION, IDLE_DEVICE, GROUP_COUNT };
@@ -52,7 +52,7 @@ static const char *unit_of(const struct aorta_verdict *verdict) {
 static void name_finding(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
                          struct aorta_text *out) {
     if (finding->cause == AORTA_CAUSE_HOST_LAUNCH && verdict->idle_unexplained)
-        aorta_text_puts(out, "an idle device (the reason is not recorded)");
+        aorta_text_puts(out, "idle time whose reason is not recorded");
     else
         aorta_text_printf(out, "%s%s", aorta_cause_plain_name(finding->cause),
                           aorta_cause_has_kind(finding->cause) ? aorta_collective_name(finding->collective) : "");
@@ -88,9 +88,11 @@ static void say_idle(const struct aorta_verdict *verdict, struct aorta_text *out
     }
     const double left_ms = verdict->idle_ms - verdict->replay.recording_ms;
     if (!most || left_ms < IDLE * aorta_verdict_spent_ms(verdict)) return;
-    aorta_text_printf(out, "; the device is idle in %.0f%% of it, most by ",
-                      100 * left_ms / aorta_verdict_spent_ms(verdict));
-    name_finding(verdict, most, out);
+    aorta_text_printf(out, "; the device is idle in %.0f%% of it", 100 * left_ms / aorta_verdict_spent_ms(verdict));
+    if (most->cause == AORTA_CAUSE_HOST_LAUNCH && verdict->idle_unexplained)
+        aorta_text_puts(out, ", and why is not recorded");
+    else
+        aorta_text_printf(out, ": mostly %s", aorta_cause_plain_name(most->cause));
 }
 
 /* ---- by gain ---- */
@@ -153,13 +155,12 @@ static void headline_of_unknown(const struct aorta_verdict *verdict, const struc
     aorta_text_puts(out, "Verdict: gains unknown");
     if (verdict->replay.reason) aorta_text_printf(out, " (%s)", verdict->replay.reason);
     aorta_text_puts(out, ": ");
+    say_part(verdict, group ? cost_ms : first->cost_ms, out);
+    aorta_text_puts(out, " is ");
     if (group)
-        aorta_text_puts(out, group->name);
+        aorta_text_printf(out, "%s, %.0f%% compute", group->name, 100 * first->share);
     else
         name_finding(verdict, first, out);
-    aorta_text_puts(out, " is ");
-    say_part(verdict, group ? cost_ms : first->cost_ms, out);
-    if (group) aorta_text_printf(out, ", compute %.0f%%", 100 * first->share);
     if (verdict->comm_ms > 0 && verdict->exposed_ms >= 0.01 * verdict->step_ms_mean) say_exposed(verdict, out);
     if (!group && first->cause == AORTA_CAUSE_COMPUTE) say_idle(verdict, out);
 }

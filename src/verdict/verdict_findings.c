@@ -57,9 +57,13 @@ static void say_host_launch(struct subject *subject) {
         aorta_text_printf(text, "idle %s ms%s because nothing had been launched",
                           aorta_brief(per_step_ms(subject, known)).text,
                           subject->verdict->whole ? ", start-up included," : each(subject));
-    if (sums->unknown_idle_ns > 0)
-        aorta_text_printf(text, "%sidle %s ms; these files contain no launch times, so the reason is not known",
-                          known > 0 ? ", " : "", aorta_brief(per_step_ms(subject, sums->unknown_idle_ns)).text);
+    const struct aorta_brief unknown = aorta_brief(per_step_ms(subject, sums->unknown_idle_ns));
+    if (sums->unknown_idle_ns > 0 && known > 0)
+        aorta_text_printf(text, ", and %s ms%s before work whose launch is not recorded, so that the reason is not known",
+                          unknown.text, each(subject));
+    else if (sums->unknown_idle_ns > 0)
+        aorta_text_printf(text, "idle %s ms%s; these files contain no launch times, so the reason is not known",
+                          unknown.text, each(subject));
     say_where_idle(subject, &sums->late_before);
     if (subject->verdict->idle_unexplained) subject->finding->circumstances |= AORTA_NOT_EXPLAINED;
 }

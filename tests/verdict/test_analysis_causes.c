@@ -276,7 +276,7 @@ static void what_is_not_recorded_is_not_blamed(void **state) {
     aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &made.analysis, .verdict = &made.verdict}, 0,
                             &words);
     check_ok(aorta_text_check(&words));
-    assert_non_null(strstr(words.data, "limited by an idle device (the reason is not recorded)"));
+    assert_non_null(strstr(words.data, "limited by idle time whose reason is not recorded"));
     assert_non_null(strstr(find(&made, AORTA_CAUSE_HOST_LAUNCH)->advice, "record the host's launches"));
     assert_int_equal(made.analysis.ranks[0].idle.ns[AORTA_IDLE_UNKNOWN], 2700);
     aorta_text_free(&words);
@@ -342,6 +342,37 @@ static void a_specific_cause_comes_before_launches(void **state) {
     end(&made);
 }
 
+/* .item() in a file without operations: a copy to the host, and a call that waits for it.
+ *
+ *     host    [launch][launch copy][ wait     ]      80 us      [launch][launch copy][ wait …
+ *     device          [ 60 us ][copy]                                   [ 60 us ][copy] */
+static void reads_are_recognised_by_their_copies(void **state) {
+    (void)state;
+    struct made made = {0};
+    begin(&made, 0);
+    for (int64_t i = 0; i < 20; i++) {
+        const int64_t at = 1000000 + i * 165000;
+        kernel(&made, "relu", 7, at, at + 10000, at + 70000, -1, NULL);
+        made.correlation++;
+        const struct aorta_trace_work copy = {.start_ns = at + 71000,
+                                              .end_ns = at + 72000,
+                                              .bytes = 4,
+                                              .correlation = made.correlation,
+                                              .name = text(&made, "Memcpy DtoH"),
+                                              .stream = aorta_trace_builder_stream(made.builder, 0, -1, 7),
+                                              .queue = AORTA_TRACE_NONE,
+                                              .kind = AORTA_TRACE_COPY};
+        aorta_trace_builder_work(made.builder, &copy, -1, NULL, -1);
+        call(&made, "cudaMemcpyAsync", 1, at + 500, at + 1000, true);
+        call(&made, "cudaStreamSynchronize", 1, at + 1500, at + 77000, false);
+    }
+    add(&made);
+    analyze(&made);
+    expect_text(&made, "host_sync: idle 1.5");
+    expect_text(&made, "; most in cudaStreamSynchronize, 20 calls, after a copy to the host, as .item() and .cpu() do");
+    end(&made);
+}
+
 /* What `aorta trace run` recorded holds its own cost: causes and gains are of the step without it. */
 static void the_recordings_own_part_is_no_cause(void **state) {
     (void)state;
@@ -353,6 +384,9 @@ static void the_recordings_own_part_is_no_cause(void **state) {
     assert_true(replay->unrecorded_range_ms[0] < replay->unrecorded_ms);
     assert_true(replay->unrecorded_range_ms[1] > replay->unrecorded_ms);
     expect_text(&made, "as recorded, idle ");
+    expect_text(&made, "; 40 launches, one in 15.7 us, of work that takes 2 us");
+    expect_text(&made, " ms more are saved, as each launch that is late is followed by the time until its work starts "
+                       "(0.339 ms)");
     expect_text(&made, "Verdict: limited by late launches");
     expect_text(&made, "without the recording about");
     struct aorta_text text = {0};
@@ -509,6 +543,7 @@ static void a_pause_comes_first_with_its_rank_and_gain(void **state) {
     /* Of the 20 ms the kernels of 5.05 hide what the host is ahead by. */
     assert_true(first->gain_ms > 15 && first->gain_ms < 16);
     assert_non_null(strstr(first->evidence, "recorded nothing for up to 20"));
+    assert_non_null(strstr(first->evidence, " ms, after gemm, before ncclDevKernel_AllReduce_Sum_f32_RING_LL"));
     assert_true(first->advice[0] != 0);
     double rest = verdict->replay.replayed_ms - verdict->replay.floor_ms;
     for (size_t i = 0; i < verdict->finding_count; i++) rest -= verdict->findings[i].gain_ms;
@@ -645,6 +680,7 @@ int main(void) {
         cmocka_unit_test(the_last_rank_is_named),
         cmocka_unit_test(what_is_not_recorded_is_not_blamed),
         cmocka_unit_test(a_specific_cause_comes_before_launches),
+        cmocka_unit_test(reads_are_recognised_by_their_copies),
         cmocka_unit_test(the_recordings_own_part_is_no_cause),
         cmocka_unit_test(what_recording_cost_may_not_be_known),
         cmocka_unit_test(kernels_shorter_than_their_launch),

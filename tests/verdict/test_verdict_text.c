@@ -99,7 +99,7 @@ static void test_exposed_communication_is_said(void **state) {
     struct aorta_text text = {0};
     aorta_verdict_text(&verdict, 200, &text);
     place(&text,
-          "Verdict: gains unknown (12 steps): compute is 69% of the step (69.00 of 100.00 ms); 97% of communication "
+          "Verdict: gains unknown (12 steps): 69% of the step (69.00 of 100.00 ms) is compute; 97% of communication "
           "is exposed (31.00 ms)");
     place(&text, "step to step 100.00 ms (p50 99.00, device busy 100.00) over 9 iterations of 2 ranks");
     place(&text, "exposed: 31.00 ms = 21.00 exposed all_gather + 10.00 waiting for the last rank");
@@ -117,7 +117,7 @@ static void test_exposed_communication_is_said(void **state) {
     findings[1] = finding(AORTA_CAUSE_DATA_WAIT, 0, 5);
     aorta_verdict_text(&verdict, 200, &text);
     place(&text,
-          "Verdict: compute-bound: 69% of the step (69.00 of 100.00 ms); the device is idle in 5% of it, most by "
+          "Verdict: compute-bound: 69% of the step (69.00 of 100.00 ms); the device is idle in 5% of it: mostly "
           "waiting for data");
     aorta_text_free(&text);
 }
