@@ -51,7 +51,7 @@ struct host {
     uint32_t **dirty; /* likewise: the last span of each stream that was launched since the device was waited for */
     int64_t pause_ns, usual_gap_ns;
     uint32_t batch, batches; /* end of the last wait for a loader, NONE: none so far; batches since then */
-    struct silence *silent; /* a heap: the latest first, of equal ones the first thread; some are over */
+    struct silence *silent;  /* a heap: the latest first, of equal ones the first thread; some are over */
     size_t silent_count;
 };
 

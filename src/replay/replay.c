@@ -438,7 +438,8 @@ static uint32_t rank_that_stands_out(const struct search *search) {
 
 aorta_status aorta_replay_origin(const struct aorta_graph *graph, enum aorta_removal removal,
                                  struct aorta_origin *origin) {
-    struct search search = {.graph = graph, .removal = removal, .origin = {.point = AORTA_GRAPH_NONE, .from = AORTA_GRAPH_NONE}};
+    struct search search = {
+        .graph = graph, .removal = removal, .origin = {.point = AORTA_GRAPH_NONE, .from = AORTA_GRAPH_NONE}};
     search.rank_ns = calloc((size_t)graph->rank_count + 1, sizeof *search.rank_ns);
     if (!search.rank_ns) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u ranks", graph->rank_count);
     aorta_graph_walk(graph, search_edge, &search);

@@ -38,8 +38,7 @@ static int64_t end_of(const struct aorta_trace *trace, size_t step) {
     const struct aorta_trace_step *this = &trace->steps[step], *next = this + 1;
     const bool follows = step + 1 < trace->step_count && next->number == this->number + 1 &&
                          !trace->measured[step + 1].profile->own_clock &&
-                         trace->measured[step + 1].profile->range_count &&
-                         next->device_start_ns > this->device_end_ns;
+                         trace->measured[step + 1].profile->range_count && next->device_start_ns > this->device_end_ns;
     return follows ? next->device_start_ns : this->device_end_ns + 1;
 }
 

@@ -139,7 +139,8 @@ static const char *range_around(const struct gains *gains, const struct aorta_or
     const struct aorta_replay_source *source =
         &gains->built->sources[gains->built->hosts[gains->built->sources[graph->rank[origin->point]].host]];
     const struct aorta_trace *trace = source->trace;
-    const struct aorta_trace_call *call = &trace->calls[source->calls[aorta_subject_row(graph->subject[origin->point])]];
+    const struct aorta_trace_call *call =
+        &trace->calls[source->calls[aorta_subject_row(graph->subject[origin->point])]];
     const char *inner = NULL;
     for (size_t i = 0; i < trace->annotation_count && trace->annotations[i].start_ns < call->start_ns; i++) {
         const struct aorta_trace_annotation *range = &trace->annotations[i];
@@ -335,8 +336,7 @@ static void say_more(struct gains *gains, const struct aorta_finding *finding, s
 }
 
 /* What the device waits for a host that pauses is the cost of late launches, and the gain of the pause. */
-static void say_pauses_within(const struct gains *gains, const struct aorta_finding *finding,
-                              struct aorta_text *text) {
+static void say_pauses_within(const struct gains *gains, const struct aorta_finding *finding, struct aorta_text *text) {
     double pauses_ms = 0;
     if (finding->cause != AORTA_CAUSE_HOST_LAUNCH) return;
     for (int i = AORTA_WITHOUT_HOST_PAUSE; i <= AORTA_WITHOUT_HOST_PAUSE_ELSE; i++)

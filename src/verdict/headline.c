@@ -16,8 +16,8 @@ static const struct group {
     {"communication", 1U << AORTA_CAUSE_STRAGGLER | 1U << AORTA_CAUSE_SLOW_COLLECTIVE |
                           1U << AORTA_CAUSE_SERIALIZED_STREAMS | 1U << AORTA_CAUSE_EXPOSED_COLLECTIVE},
     /* the causes of idle time, launch latency too: "host-bound" is less (aorta_idle_host) */
-    {"idle time of the device", 1U << AORTA_CAUSE_HOST_LAUNCH | 1U << AORTA_CAUSE_LAUNCH_LATENCY | 1U << AORTA_CAUSE_HOST_SYNC |
-                           1U << AORTA_CAUSE_DATA_WAIT},
+    {"idle time of the device", 1U << AORTA_CAUSE_HOST_LAUNCH | 1U << AORTA_CAUSE_LAUNCH_LATENCY |
+                                    1U << AORTA_CAUSE_HOST_SYNC | 1U << AORTA_CAUSE_DATA_WAIT},
 };
 enum { COMMUNICATION, IDLE_DEVICE, GROUP_COUNT };
 

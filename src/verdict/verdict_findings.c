@@ -59,7 +59,8 @@ static void say_host_launch(struct subject *subject) {
                           subject->verdict->whole ? ", start-up included," : each(subject));
     const struct aorta_brief unknown = aorta_brief(per_step_ms(subject, sums->unknown_idle_ns));
     if (sums->unknown_idle_ns > 0 && known > 0)
-        aorta_text_printf(text, ", and %s ms%s before work whose launch is not recorded, so that the reason is not known",
+        aorta_text_printf(text,
+                          ", and %s ms%s before work whose launch is not recorded, so that the reason is not known",
                           unknown.text, each(subject));
     else if (sums->unknown_idle_ns > 0)
         aorta_text_printf(text, "idle %s ms%s; these files contain no launch times, so the reason is not known",

@@ -116,9 +116,8 @@ static void test_exposed_communication_is_said(void **state) {
     verdict.idle_ms = 5;
     findings[1] = finding(AORTA_CAUSE_DATA_WAIT, 0, 5);
     aorta_verdict_text(&verdict, 200, &text);
-    place(&text,
-          "Verdict: compute-bound: 69% of the step (69.00 of 100.00 ms); the device is idle in 5% of it: mostly "
-          "waiting for data");
+    place(&text, "Verdict: compute-bound: 69% of the step (69.00 of 100.00 ms); the device is idle in 5% of it: mostly "
+                 "waiting for data");
     aorta_text_free(&text);
 }
 
