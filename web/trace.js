@@ -60,6 +60,20 @@ function overTime(ranks) {
     drawn("Bytes a second", "GB/s", { collectives: (part) => part.comm_gbps, ...copied }))];
 }
 
+// Stacked by use, with what stood at the peak; of the rank with the highest.
+function memory(data, ranks) {
+  const rank = ranks.filter((one) => one.memory_peak).sort((a, b) => b.memory_peak.bytes - a.memory_peak.bytes)[0];
+  if (!rank) return [];
+  const uses = Object.keys(rank.memory_peak.use_bytes).filter((use) => (rank.by_time ?? []).some((part) => part.use_bytes?.[use] > 0));
+  return [note(`Peak: ${bytes(rank.memory_peak.bytes)} allocated${ranks.length > 1 ? ` on ${rankName(rank)}` : ""}, ${ms(rank.memory_peak.at_ms)} after the first work${
+    known(rank.memory_peak.reserved_bytes) ? `, of ${bytes(rank.memory_peak.reserved_bytes)} that the allocator holds` : ""}. What stood before the recording is an estimate.`),
+  uses.length ? chart("Memory of the device by use", () => ({ zoom: true, xAxis: { type: "value", name: "ms into the recording", min: "dataMin", max: "dataMax" },
+    yAxis: { type: "value", axisLabel: { formatter: (value) => bytes(value) } }, tooltip: { valueFormatter: bytes },
+    series: uses.map((use) => ({ type: "line", name: use, stack: "all", step: "end", areaStyle: {}, symbol: "none", sampling: undefined,
+      data: rank.by_time.map((part) => [part.start_ms, part.use_bytes[use]]) })) }), 360) : null,
+  ...tablesOf(data, ranks, "memory")];
+}
+
 function queueMap(data, ranks) {
   const bars = ranks.flatMap((rank) => rank.streams.slice(0, 12).map((row) => ({ name: `${ranks.length > 1 ? `r${rank.rank} ` : ""}stream ${row.stream}`,
     parts: { compute: row.compute_ms, communication: row.comm_ms, copies: row.memcpy_ms } }))).slice(0, 24);
@@ -88,6 +102,7 @@ export function tracePage(data) {
       section("steps", "Over the steps", overSteps(ranks, "span_ms", "Time of a step", "ms"),
         pair(overSteps(ranks, "exposed_comm_ms", "Exposed communication", "ms"), overSteps(ranks, "overlap_ratio", "Hidden share of communication", ""))),
       section("time", "Over the recording", ...overTime(ranks), ...tablesOf(data, ranks, "time")),
+      section("memory", "Memory of the device", ...memory(data, ranks)),
       section("causes", "Where the time goes", pair(
         stack(`Devices: work and idle time ${results.judged === "steps" ? "of all steps" : unit}`, ranks.map((rank) => ({ name: rankName(rank),
           parts: { compute: rank.compute_ms - rank.overlap_ms, "hidden communication": rank.overlap_ms, "exposed communication": rank.exposed_comm_ms,

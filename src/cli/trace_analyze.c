@@ -42,8 +42,9 @@ static const struct aorta_option rows[] = {
          "extended); without it steps are ProfilerStep#N, else end with Optimizer.step, else begin with an engine's "
          "step[…] or execute_model"},
     {"by", AORTA_OPTION_STRING_LIST, AT(by), "null", .nullable = true, .argument = "WHAT",
-     .help = "work by op, shape, module, function, annotation, category, phase, kernel, sequence, time or stream, "
-             "instead of the usual text; a table more in --json, --csv and --html; repeat it for several"},
+     .help =
+         "work by op, shape, module, function, annotation, category, phase, kernel, sequence, time, stream or memory, "
+         "instead of the usual text; a table more in --json, --csv and --html; repeat it for several"},
     {"top", AORTA_OPTION_INT, AT(top), "20", .limits = &at_least_one, .argument = "N",
      .help = "lines of each table of --by"},
     AORTA_CLI_RECOVER_OPTION(AT(recover)),
@@ -93,7 +94,7 @@ static aorta_status read_by(const struct aorta_string_list *list, unsigned *by) 
         if (found == AORTA_BY_COUNT)
             return AORTA_ERROR(AORTA_USAGE,
                                "--by %s: op, shape, module, function, annotation, category, phase, kernel, sequence, "
-                               "time or stream",
+                               "time, stream or memory",
                                list->items[i]);
         *by |= 1u << found;
     }
@@ -103,7 +104,7 @@ static aorta_status read_by(const struct aorta_string_list *list, unsigned *by) 
 /* What a page shows where nothing is asked for. */
 static const unsigned by_of_page = 1u << AORTA_BY_OPERATION | 1u << AORTA_BY_ANNOTATION | 1u << AORTA_BY_CATEGORY |
                                    1u << AORTA_BY_PHASE | 1u << AORTA_BY_SEQUENCE | 1u << AORTA_BY_TIME |
-                                   1u << AORTA_BY_STREAM;
+                                   1u << AORTA_BY_STREAM | 1u << AORTA_BY_MEMORY;
 
 static aorta_status shown(const struct aorta_trace_report *report, const struct analyze_arguments *arguments,
                           struct aorta_text *out) {
@@ -159,7 +160,8 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     struct aorta_recorded recorded;
     AORTA_TRY(read_steps(&arguments->steps, steps, &options));
     AORTA_TRY(read_by(&arguments->by, &report.by));
-    reading.functions = report.by & (1u << AORTA_BY_MODULE | 1u << AORTA_BY_FUNCTION);
+    const unsigned by = !report.by && arguments->html ? by_of_page : report.by;
+    reading.functions = by & (1u << AORTA_BY_MODULE | 1u << AORTA_BY_FUNCTION | 1u << AORTA_BY_MEMORY);
     options.warmup_given = options.step_count > 0; /* what is asked for is no warm-up */
     AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
     AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));

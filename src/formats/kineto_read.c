@@ -55,6 +55,14 @@ static const struct aorta_key_row argument_rows[] = {
     {"memcpy_details", ARGUMENT_DETAILS},
     {"memset_details", ARGUMENT_DETAILS},
     {"step_num", ARGUMENT_STEP},
+    {"In split size", ARGUMENT_IN_SPLITS},
+    {"Out split size", ARGUMENT_OUT_SPLITS},
+    {"Total Allocated", ARGUMENT_ALLOCATED}, /* these of allocations */
+    {"Total Reserved", ARGUMENT_RESERVED},
+    {"Bytes", ARGUMENT_CHANGED},
+    {"Addr", ARGUMENT_ADDRESS},
+    {"Device Id", ARGUMENT_DEVICE},
+    {"Device Type", ARGUMENT_DEVICE_TYPE},
 };
 
 enum category {
@@ -256,6 +264,14 @@ static aorta_status take_arguments(struct trace_kineto *kineto, struct kineto_ev
     return malformed(kineto, args, where, event->offset + (args.text - event->text));
 }
 
+/* Of what has no duration only allocations count. */
+static aorta_status read_instant(struct trace_kineto *kineto, struct kineto_event *event) {
+    if (!aorta_trace_kineto_is_named(event->field[FIELD_NAME], "[memory]")) return NULL;
+    AORTA_TRY(take_arguments(kineto, event));
+    aorta_trace_kineto_add_allocation(kineto, event);
+    return NULL;
+}
+
 static aorta_status add_xla_event(struct trace_kineto *kineto, struct kineto_event *event) {
     if (!aorta_json_is_string(event->field[FIELD_NAME]) || !aorta_trace_kineto_times(event)) {
         bad_event(kineto, CATEGORY_KERNEL, event->offset);
@@ -272,6 +288,7 @@ static aorta_status add_event(struct trace_kineto *kineto, struct kineto_event *
     if (kineto->rank_count) kineto->builder = builder_of(kineto, aorta_trace_kineto_id(event->field[FIELD_PROCESS]));
     if (!is_letter(event->field[FIELD_PHASE], 'X')) {
         count_begin(kineto, event);
+        if (is_letter(event->field[FIELD_PHASE], 'i')) return read_instant(kineto, event);
         if (!is_letter(event->field[FIELD_PHASE], 'M')) return NULL;
         memset(event->argument, 0, sizeof event->argument);
         return read_metadata(kineto, event);

@@ -192,6 +192,37 @@ static void add_own_product(struct trace_kineto *kineto, const struct kineto_eve
                                   &operation);
 }
 
+/* More than any device has; so many sums of it do not overflow. */
+static const int64_t most_bytes = INT64_C(1) << 46;
+
+static int64_t bytes_in_all(struct aorta_json_value value) {
+    int64_t bytes;
+    return aorta_json_get_int(value, &bytes) && bytes >= 0 && bytes <= most_bytes ? bytes : -1;
+}
+
+/* Of devices: the host's memory (type 0) is left out. */
+void aorta_trace_kineto_add_allocation(struct trace_kineto *kineto, const struct kineto_event *event) {
+    const struct aorta_json_value *argument = event->argument;
+    struct aorta_trace_allocation allocation = {0};
+    int64_t device, type, address;
+    if (!aorta_json_get_int(argument[ARGUMENT_DEVICE_TYPE], &type) || type == 0) return;
+    if (!aorta_json_get_scaled(event->field[FIELD_START], 3, &allocation.at_ns) ||
+        !aorta_trace_times_fit(allocation.at_ns, allocation.at_ns) ||
+        !aorta_json_get_int(argument[ARGUMENT_DEVICE], &device) || device < 0 || device > INT32_MAX ||
+        !aorta_json_get_int(argument[ARGUMENT_ADDRESS], &address) ||
+        !aorta_json_get_int(argument[ARGUMENT_CHANGED], &allocation.bytes) || allocation.bytes < -most_bytes ||
+        allocation.bytes > most_bytes) {
+        aorta_trace_builder_warn(kineto->builder, AORTA_REASON_ODD_VALUE, event->offset);
+        return;
+    }
+    allocation.device = (int32_t)device;
+    allocation.address = (uint64_t)address;
+    allocation.thread = get_thread(kineto, event);
+    allocation.allocated = bytes_in_all(argument[ARGUMENT_ALLOCATED]);
+    allocation.reserved = bytes_in_all(argument[ARGUMENT_RESERVED]);
+    aorta_trace_builder_allocation(kineto->builder, &allocation);
+}
+
 void aorta_trace_kineto_add_annotation(struct trace_kineto *kineto, const struct kineto_event *event) {
     const struct aorta_trace_annotation annotation = frame_of(kineto, event);
     aorta_trace_builder_annotation(kineto->builder, &annotation);

@@ -77,6 +77,12 @@ static int64_t get_blocks(struct aorta_json_value grid) {
     return blocks;
 }
 
+/* "[]" says that the parts are equal. */
+static uint32_t splits_text(struct trace_kineto *kineto, struct aorta_json_value value) {
+    if (value.length < 2 || value.length <= 4) return AORTA_TRACE_NONE; /* [], "[]" */
+    return aorta_trace_kineto_text(kineto, value);
+}
+
 bool aorta_trace_kineto_collective_facts(struct trace_kineto *kineto, const struct kineto_event *event,
                                          struct aorta_trace_collective *collective) {
     const struct aorta_json_value *argument = event->argument;
@@ -95,6 +101,8 @@ bool aorta_trace_kineto_collective_facts(struct trace_kineto *kineto, const stru
         .dtype = aorta_trace_kineto_text(kineto, argument[ARGUMENT_DTYPE]),
         .group = get_group(kineto, event, size),
         .communicator = aorta_trace_kineto_text(kineto, argument[ARGUMENT_COMMUNICATOR]),
+        .in_splits = splits_text(kineto, argument[ARGUMENT_IN_SPLITS]),
+        .out_splits = splits_text(kineto, argument[ARGUMENT_OUT_SPLITS]),
         .annotation = AORTA_TRACE_NONE,
         .group_size = size,
         .peer = peer,

@@ -55,6 +55,13 @@ enum kineto_argument {
     ARGUMENT_WAIT_RECORD,
     ARGUMENT_DETAILS, /* XLA: of a kernel or copy, in words */
     ARGUMENT_STEP,
+    ARGUMENT_IN_SPLITS,
+    ARGUMENT_OUT_SPLITS,
+    ARGUMENT_ALLOCATED,
+    ARGUMENT_RESERVED,
+    ARGUMENT_CHANGED,
+    ARGUMENT_ADDRESS,
+    ARGUMENT_DEVICE_TYPE,
     ARGUMENT_COUNT
 };
 
@@ -98,6 +105,7 @@ void aorta_trace_kineto_add_call(struct trace_kineto *kineto, const struct kinet
 void aorta_trace_kineto_add_operation(struct trace_kineto *kineto, const struct kineto_event *event);
 void aorta_trace_kineto_add_function(struct trace_kineto *kineto, const struct kineto_event *event);
 void aorta_trace_kineto_add_annotation(struct trace_kineto *kineto, const struct kineto_event *event);
+void aorta_trace_kineto_add_allocation(struct trace_kineto *kineto, const struct kineto_event *event);
 void aorta_trace_kineto_add_wait(struct trace_kineto *kineto, const struct kineto_event *event);
 
 /* kineto_read_facts.c: what arguments say. NONE or -1 where they say nothing; what cannot be understood is counted. */

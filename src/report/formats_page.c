@@ -3,7 +3,7 @@
 #include "base/result_table.h"
 #include "formats/metrics.h"
 #include "measure/machine.h"
-#include "report/trace_tables.h"
+#include "report/trace_tables_internal.h"
 
 static const char introduction[] =
     "# Formats of the figures: JSONL and JSON\n"
@@ -196,10 +196,13 @@ static void add_trace(struct aorta_text *out) {
     for (size_t i = 0; aorta_rank_tables_after[i]; i++) add_table(aorta_rank_tables_after[i], out);
     aorta_text_puts(
         out,
-        "\nTables of `--by`, made when they are asked for (a page has `by_op`, `by_annotation`, `by_category`, "
-        "`by_phase`, `by_sequence`, `by_time`, `by_stream` without asking); where one distinguishes nothing\napart, "
+        "\nTables of `--by`, made when they are asked for; a page has `by_op`, `by_annotation`, `by_category`, "
+        "`by_phase`, "
+        "`by_sequence`, `by_time`,\n`by_stream`, `by_memory` without asking. Where one distinguishes nothing apart, "
         "`KEY_reason` says why:\n");
     for (size_t i = 0; aorta_by_tables[i]; i++) add_table(aorta_by_tables[i], out);
+    aorta_text_puts(out, "\nBeside `by_memory[]` a rank has `memory_peak`:\n\n");
+    aorta_rows_markdown(trace_memory_peak_rows, out);
     aorta_text_puts(out, "\nTables of all ranks:\n");
     for (size_t i = 0; aorta_world_tables[i]; i++) add_table(aorta_world_tables[i], out);
     aorta_text_puts(out, "\n");

@@ -129,6 +129,7 @@ const struct aorta_result_table *const aorta_by_tables[] = {&by_op,
                                                             &trace_table_by_sequence,
                                                             &trace_table_by_time,
                                                             &trace_table_by_stream,
+                                                            &trace_table_by_memory,
                                                             NULL};
 
 /* ---- all that is asked for ---- */
@@ -138,6 +139,7 @@ enum { PARTS = 100 }; /* of time, in files and on the page */
 static aorta_status make(const struct aorta_trace_rank *rank, enum aorta_by by, size_t parts, union trace_made *made) {
     if (by < AORTA_BY_BREAKDOWN_COUNT) return aorta_breakdown_make(rank, by, &made->breakdown);
     if (by == AORTA_BY_SEQUENCE) return aorta_sequences_make(rank, &made->sequences);
+    if (by == AORTA_BY_MEMORY) return aorta_memory_make(rank, &made->memory);
     return aorta_series_make(rank, parts, &made->series);
 }
 
@@ -146,6 +148,8 @@ static void end(enum aorta_by by, union trace_made *made) {
         aorta_breakdown_free(&made->breakdown);
     else if (by == AORTA_BY_SEQUENCE)
         aorta_sequences_free(&made->sequences);
+    else if (by == AORTA_BY_MEMORY)
+        aorta_memory_free(&made->memory);
     else
         aorta_series_free(&made->series);
 }
@@ -154,6 +158,7 @@ static void end(enum aorta_by by, union trace_made *made) {
 static const char *reason_of(enum aorta_by by, const union trace_made *made) {
     if (by < AORTA_BY_BREAKDOWN_COUNT) return made->breakdown.reason;
     if (by == AORTA_BY_SEQUENCE) return made->sequences.reason;
+    if (by == AORTA_BY_MEMORY) return made->memory.reason;
     return made->series.launched ? NULL : "no work has its launch in the file: queues and delays are not known";
 }
 
@@ -167,6 +172,7 @@ static void write_json(const struct aorta_trace_of *of, enum aorta_by by, struct
         return;
     }
     aorta_table_json(aorta_by_tables[by], &whole, json);
+    if (by == AORTA_BY_MEMORY) trace_memory_peak_json(of->rank, &made.memory, json);
     if (reason_of(by, &made)) {
         char key[48];
         snprintf(key, sizeof key, "%s_reason", aorta_by_tables[by]->key);
@@ -211,6 +217,7 @@ aorta_status aorta_trace_by_text(const struct aorta_trace_of *of, enum aorta_by 
     const char *reason = reason_of(by, &made);
     const size_t count = table->count(&whole);
     if (reason) aorta_text_printf(out, "%s: %s\n", table->title, reason);
+    if (by == AORTA_BY_MEMORY) trace_memory_peak_text(of->rank, &made.memory, out);
     if (!reason || by == AORTA_BY_TIME) aorta_table_text(table, &whole, view, out);
     if (!reason && count > view->most)
         aorta_text_printf(out, "  … and %zu more (--top %zu, --json)\n", count - view->most, count);

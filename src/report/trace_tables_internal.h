@@ -3,6 +3,7 @@
 #define AORTA_REPORT_TRACE_TABLES_INTERNAL_H
 
 #include "report/trace_tables.h"
+#include "timeline/memory.h"
 #include "timeline/sequences.h"
 #include "timeline/series.h"
 
@@ -23,6 +24,7 @@ union trace_made {
     struct aorta_breakdown breakdown;
     struct aorta_sequences sequences;
     struct aorta_series series;
+    struct aorta_memory memory;
 };
 
 /* A table of aorta_by_tables for each bit 1 << enum aorta_by of a rank, with the reason where it distinguishes nothing.
@@ -36,6 +38,14 @@ AORTA_MUST_USE aorta_status aorta_trace_by_text(const struct aorta_trace_of *of,
 
 extern const struct aorta_result_table trace_table_kernels, trace_table_copies, trace_table_gemms,
     trace_table_shared_collectives, trace_table_streams, trace_table_queues, trace_table_gaps, trace_table_warnings;
-extern const struct aorta_result_table trace_table_by_sequence, trace_table_by_time, trace_table_by_stream;
+extern const struct aorta_result_table trace_table_by_sequence, trace_table_by_time, trace_table_by_stream,
+    trace_table_by_memory;
+
+extern const struct aorta_row trace_memory_peak_rows[]; /* of "memory_peak" */
+/* Key and value of it; nothing where there are no allocations. */
+void trace_memory_peak_json(const struct aorta_trace_rank *rank, const struct aorta_memory *memory,
+                            struct aorta_json *json);
+void trace_memory_peak_text(const struct aorta_trace_rank *rank, const struct aorta_memory *memory,
+                            struct aorta_text *out);
 
 #endif

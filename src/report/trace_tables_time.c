@@ -91,6 +91,7 @@ struct part_values {
     struct aorta_series_part part;
     int64_t start_ns, launches, queue_most, delay_most_ns;
     double compute, comm, copy, overlap, idle, queue_mean, delay_ns, gbps[AORTA_COPIED_COUNT], comm_gbps, copy_gbps;
+    int64_t allocated, use[AORTA_MEMORY_USE_COUNT];
 };
 
 #define AT(member) offsetof(struct part_values, member)
@@ -116,6 +117,10 @@ static const struct aorta_row part_rows[] = {
     {"copy_gbps", AORTA_ROW_NUMBER, AT(copy_gbps), .shown_only = true},
     {"copied_gbps", AORTA_ROW_NUMBER, AT(gbps), "GB/s", 6, .help = "bytes of copies and fills over the part's time",
      .name = copied_name, .names = AORTA_COPIED_COUNT},
+    {"allocated_bytes", AORTA_ROW_INT, AT(allocated), "bytes", .heading = "allocated",
+     .help = "of the device's memory, the most at any moment (profile_memory=True)"},
+    {"use_bytes", AORTA_ROW_INT, AT(use), "bytes", .help = "the same by use", .name = aorta_memory_use_name,
+     .names = AORTA_MEMORY_USE_COUNT},
     {0}};
 #undef SHARE
 #undef AT
@@ -155,6 +160,9 @@ static bool fill_part(const void *of, size_t index, void *values) {
         out->gbps[i] = length_ns > 0 ? part->copied[i] / length_ns : NAN;
         out->copy_gbps += out->gbps[i];
     }
+    for (int i = 0; i < AORTA_MEMORY_USE_COUNT; i++)
+        out->use[i] = series->memory ? series->memory[index].use[i] : AORTA_ROW_UNKNOWN;
+    out->allocated = series->memory ? series->memory[index].bytes : AORTA_ROW_UNKNOWN;
     return true;
 }
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 static const char *const names[AORTA_BY_COUNT] = {"op",    "shape",  "module",   "function", "annotation", "category",
-                                                  "phase", "kernel", "sequence", "time",     "stream"};
+                                                  "phase", "kernel", "sequence", "time",     "stream",     "memory"};
 const char *aorta_by_name(enum aorta_by by) {
     return names[by];
 }

@@ -98,7 +98,8 @@ void aorta_trace_builder_destroy(struct aorta_trace_builder *builder) {
         &builder->pending,    &builder->calls,    &builder->other_calls, &builder->annotations,   &builder->steps,
         &builder->operations, &builder->runs,     &builder->event_waits, &builder->wait_facts,    &builder->functions,
         &builder->modules,    &builder->requests, &builder->collectives, &builder->request_facts, &builder->shapes,
-        &builder->inputs,     &builder->groups,   &builder->devices,     &builder->thread_names,  &builder->frames};
+        &builder->inputs,     &builder->groups,   &builder->devices,     &builder->thread_names,  &builder->frames,
+        &builder->allocations};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) free(rows[i]->items);
     free_keys(&builder->streams);
     free_keys(&builder->queues);
@@ -375,6 +376,12 @@ void aorta_trace_builder_device_annotation(struct aorta_trace_builder *builder, 
 void aorta_trace_builder_device(struct aorta_trace_builder *builder, const struct aorta_trace_device *device) {
     struct aorta_trace_device *row = aorta_trace_rows_add(builder, &builder->devices, sizeof *row);
     if (row) *row = *device;
+}
+
+void aorta_trace_builder_allocation(struct aorta_trace_builder *builder,
+                                    const struct aorta_trace_allocation *allocation) {
+    struct aorta_trace_allocation *row = aorta_trace_rows_add(builder, &builder->allocations, sizeof *row);
+    if (row) *row = *allocation;
 }
 
 /* ---- the end ---- */

@@ -69,6 +69,10 @@ void aorta_trace_builder_function(struct aorta_trace_builder *builder, const str
 void aorta_trace_builder_module(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame);
 bool aorta_trace_builder_keeps_functions(const struct aorta_trace_builder *builder); /* options->functions */
 
+/* Memory that the framework's allocator handed out or took back. */
+void aorta_trace_builder_allocation(struct aorta_trace_builder *builder,
+                                    const struct aorta_trace_allocation *allocation);
+
 /* What the profiler stamped on the host and no operation or annotation is made of. */
 void aorta_trace_builder_frame(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame,
                                enum aorta_trace_frame_kind kind);

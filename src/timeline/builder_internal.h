@@ -52,6 +52,7 @@ struct aorta_trace_builder {
     struct trace_rows functions;   /* struct aorta_trace_annotation */
     struct trace_rows modules;     /* likewise */
     struct trace_rows frames;      /* struct aorta_trace_frame */
+    struct trace_rows allocations; /* struct aorta_trace_allocation */
     struct trace_rows event_waits; /* struct aorta_trace_call: of streams for events */
     struct trace_rows wait_facts;
     struct trace_rows collectives;   /* of the work, in order of arrival */

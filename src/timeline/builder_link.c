@@ -381,6 +381,8 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     trace->annotations = take(&builder->annotations, &trace->annotation_count);
     keep_functions(builder);
     trace->frames = take(&builder->frames, &trace->frame_count);
+    aorta_trace_rows_sort(&builder->allocations, sizeof(struct aorta_trace_allocation), aorta_by_int64);
+    trace->allocations = take(&builder->allocations, &trace->allocation_count);
     trace->steps = take(&builder->steps, &trace->step_count);
     trace->groups = take(&builder->groups, &trace->group_count);
     trace->shapes = take(&builder->shapes, &trace->shape_count);

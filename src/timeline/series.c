@@ -227,6 +227,25 @@ static bool measure_streams(struct making *making) {
     return true;
 }
 
+/* ---- memory ---- */
+
+static aorta_status measure_memory(const struct aorta_trace_rank *rank, struct aorta_series *series) {
+    struct aorta_memory memory;
+    int64_t *bounds = malloc((series->count + 1) * sizeof *bounds);
+    series->memory = calloc(series->count + 1, sizeof *series->memory);
+    aorta_status status = bounds && series->memory
+                              ? aorta_memory_make(rank, &memory)
+                              : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu parts", series->count);
+    if (!status) {
+        for (size_t i = 0; i < series->count; i++) bounds[i] = series->parts[i].start_ns;
+        bounds[series->count] = series->parts[series->count - 1].end_ns;
+        status = aorta_memory_over(&memory, bounds, series->count, series->memory);
+        aorta_memory_free(&memory);
+    }
+    free(bounds);
+    return status;
+}
+
 /* ---- all of it ---- */
 
 static bool make(struct making *making, size_t count) {
@@ -251,6 +270,7 @@ aorta_status aorta_series_make(const struct aorta_trace_rank *rank, size_t count
     aorta_status status = aorta_intervals_intersect(&making.busy.compute, &making.busy.comm, &making.both);
     if (!status && !make(&making, count))
         status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu parts of %zu kernels", count, rank->work_count);
+    if (!status && rank->trace->allocation_count) status = measure_memory(rank, series);
     aorta_trace_busy_free(&making.busy);
     aorta_intervals_free(&making.both);
     free(making.waiting);
@@ -262,6 +282,7 @@ aorta_status aorta_series_make(const struct aorta_trace_rank *rank, size_t count
 
 void aorta_series_free(struct aorta_series *series) {
     free(series->parts);
+    free(series->memory);
     free(series->streams);
     *series = (struct aorta_series){0};
 }

@@ -8,7 +8,7 @@
 #ifndef AORTA_TIMELINE_SERIES_H
 #define AORTA_TIMELINE_SERIES_H
 
-#include "timeline/analysis.h"
+#include "timeline/memory.h"
 
 enum aorta_copied {
     AORTA_COPIED_TO_DEVICE,
@@ -43,6 +43,7 @@ struct aorta_series_stream {
 struct aorta_series {
     struct aorta_series_part *parts;
     size_t count;
+    struct aorta_memory_part *memory;    /* one for each part; NULL: the file has no allocations */
     struct aorta_series_stream *streams; /* most work first, as in the rank's streams[] */
     size_t stream_count;
     size_t launched; /* work with a launch in the file; 0: nothing is known of queues */

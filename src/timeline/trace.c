@@ -23,6 +23,8 @@ const struct aorta_trace_collective aorta_trace_unknown_collective = {
     .dtype = AORTA_TRACE_NONE,
     .group = AORTA_TRACE_NONE,
     .communicator = AORTA_TRACE_NONE,
+    .in_splits = AORTA_TRACE_NONE,
+    .out_splits = AORTA_TRACE_NONE,
     .annotation = AORTA_TRACE_NONE,
     .group_size = -1,
     .peer = -1,
@@ -156,6 +158,7 @@ void aorta_trace_free(struct aorta_trace *trace) {
     free(trace->annotations);
     free(trace->functions);
     free(trace->frames);
+    free(trace->allocations);
     free(trace->steps);
     free(trace->streams);
     free(trace->queues);

@@ -183,6 +183,16 @@ struct aorta_trace_step {
     int64_t device_start_ns, device_end_ns; /* of its device work, as the file says; INT64_MIN: it does not */
 };
 
+/* Memory of a device that the framework's allocator handed out or took back. */
+struct aorta_trace_allocation {
+    int64_t at_ns;               /* on the host */
+    int64_t bytes;               /* below 0: taken back */
+    int64_t allocated, reserved; /* in all, after it: handed out, and taken from the device; -1: not known */
+    uint64_t address;
+    uint32_t thread; /* row of threads[] */
+    int32_t device;
+};
+
 struct aorta_trace_group {
     uint32_t name, description; /* texts; NONE: not known */
     int32_t size;               /* -1: not known */
@@ -200,10 +210,12 @@ struct aorta_trace_collective {
     uint32_t dtype;                    /* text as in the file: "BFloat16"; NONE: not known */
     uint32_t group;                    /* row of groups[]; NONE: not known */
     uint32_t communicator;             /* text of the communicator's id, which can exceed 64 bits; NONE: not known */
-    uint32_t annotation;               /* row of annotations[]: the innermost the program was in; NONE: none */
-    int32_t group_size;                /* -1: not known */
-    int32_t peer;                      /* the other rank of a send or receive; -1: none */
-    enum aorta_collective kind;        /* when `named` */
+    uint32_t in_splits, out_splits; /* texts as in the file, "[3, 1]": elements sent to and received from each rank of
+                                     * the group, where they are not equal parts; NONE: not known */
+    uint32_t annotation;            /* row of annotations[]: the innermost the program was in; NONE: none */
+    int32_t group_size;             /* -1: not known */
+    int32_t peer;                   /* the other rank of a send or receive; -1: none */
+    enum aorta_collective kind;     /* when `named` */
     bool named;
     bool simulated; /* a local copy stands for it: a file of ours, from a run of one rank */
 };
@@ -302,6 +314,8 @@ struct aorta_trace {
     size_t annotation_count;
     struct aorta_trace_annotation *functions; /* of the program, and modules; where options->functions asks for them */
     size_t function_count;
+    struct aorta_trace_allocation *allocations; /* ascending at_ns */
+    size_t allocation_count;
     struct aorta_trace_frame *frames; /* in the file's order; Kineto only */
     size_t frame_count;
     struct aorta_trace_step *steps; /* ascending start */
