@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "formats/inputs.h"
 #include "formats/open.h"
+#include "replay/critical_path.h"
 #include "report/page.h"
 #include "report/recorded.h"
 #include "report/trace_report.h"
@@ -42,9 +43,9 @@ static const struct aorta_option rows[] = {
          "extended); without it steps are ProfilerStep#N, else end with Optimizer.step, else begin with an engine's "
          "step[…] or execute_model"},
     {"by", AORTA_OPTION_STRING_LIST, AT(by), "null", .nullable = true, .argument = "WHAT",
-     .help =
-         "work by op, shape, module, function, annotation, category, phase, kernel, sequence, time, stream or memory, "
-         "instead of the usual text; a table more in --json, --csv and --html; repeat it for several"},
+     .help = "work by op, shape, module, function, annotation, category, phase, kernel, sequence, time, stream, memory "
+             "or path, "
+             "instead of the usual text; a table more in --json, --csv and --html; repeat it for several"},
     {"top", AORTA_OPTION_INT, AT(top), "20", .limits = &at_least_one, .argument = "N",
      .help = "lines of each table of --by"},
     AORTA_CLI_RECOVER_OPTION(AT(recover)),
@@ -94,7 +95,7 @@ static aorta_status read_by(const struct aorta_string_list *list, unsigned *by) 
         if (found == AORTA_BY_COUNT)
             return AORTA_ERROR(AORTA_USAGE,
                                "--by %s: op, shape, module, function, annotation, category, phase, kernel, sequence, "
-                               "time, stream or memory",
+                               "time, stream, memory or path",
                                list->items[i]);
         *by |= 1u << found;
     }
@@ -104,7 +105,7 @@ static aorta_status read_by(const struct aorta_string_list *list, unsigned *by) 
 /* What a page shows where nothing is asked for. */
 static const unsigned by_of_page = 1u << AORTA_BY_OPERATION | 1u << AORTA_BY_ANNOTATION | 1u << AORTA_BY_CATEGORY |
                                    1u << AORTA_BY_PHASE | 1u << AORTA_BY_SEQUENCE | 1u << AORTA_BY_TIME |
-                                   1u << AORTA_BY_STREAM | 1u << AORTA_BY_MEMORY;
+                                   1u << AORTA_BY_STREAM | 1u << AORTA_BY_MEMORY | 1u << AORTA_BY_PATH;
 
 static aorta_status shown(const struct aorta_trace_report *report, const struct analyze_arguments *arguments,
                           struct aorta_text *out) {
@@ -172,8 +173,12 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     if (!status && evaluated) status = aorta_recorded_evaluate(&recorded);
     report.analysis = recorded.analysis;
     report.verdict = recorded.verdict;
+    struct aorta_critical_path path = {0};
+    if (!status && by & 1u << AORTA_BY_PATH) status = aorta_critical_path_make(recorded.analysis, &path);
+    report.path = &path;
     report.machine = recorded.is_run ? &recorded.run.machine : &recorded.machine;
     if (!status) status = print(&report, arguments);
+    aorta_critical_path_free(&path);
     aorta_recorded_free(&recorded);
     return status;
 }

@@ -3,26 +3,33 @@
 #include "cli/cli.h"
 #include "formats/merge.h"
 #include "formats/open.h"
+#include "replay/critical_path.h"
+#include "report/recorded.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 struct merge_arguments {
     const char *output;
     struct aorta_string_list patterns;
-    bool recover;
+    bool recover, tracks;
 };
 
 #define AT(field) offsetof(struct merge_arguments, field)
 static const struct aorta_option rows[] = {
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
      .required = true, .path = AORTA_PATH_FILE, .help = "the file to write; packed with gzip if its name ends in .gz"},
+    {"tracks", AORTA_OPTION_BOOL, AT(tracks), "false",
+     .help =
+         "add what the analysis says of each rank: its part of the critical path as a row of its own, and counters of "
+         "overlap, queue length, bytes a second and memory"},
     AORTA_CLI_RECOVER_OPTION(AT(recover)),
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta trace merge RANK_FILE|DIR … -o FILE [--recover] [--comm-pattern REGEX …]",
+    .usage = "aorta trace merge RANK_FILE|DIR … -o FILE [--tracks] [--recover] [--comm-pattern REGEX …]",
     .about = "Makes one trace of the traces of several ranks, a process for each, which Perfetto and chrome://tracing "
              "open. The ranks' clocks are aligned on the ends of the collectives they share; prints how far each was "
              "off, what is left over, and which rank was late.",
@@ -32,6 +39,41 @@ static const struct aorta_cli_syntax syntax = {
     .reads_operands = true,
 };
 
+/* Counters of each rank, and the path; freed by the caller also after a failure. */
+static aorta_status make_tracks(const struct aorta_trace_analysis *analysis, struct aorta_critical_path *path,
+                                struct aorta_counters **counters, size_t *made) {
+    *counters = calloc(analysis->rank_count + 1, sizeof **counters);
+    if (!*counters) return AORTA_ERROR(AORTA_MEMORY, "no memory for the counters of %zu ranks", analysis->rank_count);
+    for (*made = 0; *made < analysis->rank_count; ++*made)
+        AORTA_TRY(aorta_counters_make(&analysis->ranks[*made], &(*counters)[*made]));
+    return aorta_critical_path_make(analysis, path);
+}
+
+/* With the tracks of an analysis of the same files. */
+static aorta_status merge_with_tracks(const struct aorta_cli_line *line, const char *output,
+                                      const struct aorta_trace_options *options, struct aorta_text *report) {
+    const char *const *paths = (const char *const *)line->operands;
+    const struct aorta_trace_analysis_options whole = {0};
+    const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
+    struct aorta_recorded recorded;
+    struct aorta_critical_path path = {0};
+    struct aorta_counters *counters = NULL;
+    size_t count = 0;
+    aorta_status status = aorta_recorded_open(paths, (size_t)line->operand_count, options, &whole, &log, &recorded);
+    if (!status && recorded.is_run)
+        status = AORTA_ERROR(AORTA_USAGE, "--tracks is for traces; %s is a run: name its traces (DIR/torch_profiler)",
+                             paths[0]);
+    if (!status) status = make_tracks(recorded.analysis, &path, &counters, &count);
+    const struct aorta_merge_tracks tracks = {&path, counters, count};
+    if (!status) status = aorta_trace_merge(paths, (size_t)line->operand_count, output, options, &tracks, report);
+    if (!status && path.reason) aorta_text_printf(report, "no critical path: %s\n", path.reason);
+    for (size_t i = 0; i < count; i++) aorta_counters_free(&counters[i]);
+    free(counters);
+    aorta_critical_path_free(&path);
+    aorta_recorded_free(&recorded);
+    return status;
+}
+
 static aorta_status merge(const struct aorta_cli_line *line, void *values) {
     const struct merge_arguments *arguments = values;
     if (line->operand_count == 0) return AORTA_ERROR(AORTA_USAGE, "no files to merge; give the trace of each rank");
@@ -40,9 +82,11 @@ static aorta_status merge(const struct aorta_cli_line *line, void *values) {
     if (!status) status = aorta_cli_comm_patterns(&arguments->patterns, &patterns);
     const struct aorta_trace_options options = {.recover = arguments->recover, .patterns = patterns};
     struct aorta_text report = {0};
-    if (!status)
+    if (!status && arguments->tracks)
+        status = merge_with_tracks(line, arguments->output, &options, &report);
+    else if (!status)
         status = aorta_trace_merge((const char *const *)line->operands, (size_t)line->operand_count, arguments->output,
-                                   &options, &report);
+                                   &options, NULL, &report);
     if (!status) status = aorta_cli_print_beside(arguments->output, report.data);
     aorta_text_free(&report);
     aorta_kernel_patterns_free(patterns);

@@ -155,7 +155,7 @@ static void put_tail(const struct merging *m, struct aorta_text *out) {
 }
 
 static aorta_status put_ranks(struct merging *m, const struct aorta_trace_options *options,
-                              struct aorta_merge_sink *sink, bool *first) {
+                              const struct aorta_merge_tracks *tracks, struct aorta_merge_sink *sink, bool *first) {
     for (size_t i = 0; i < m->count; i++) {
         struct merge_rank *rank = &m->written[i];
         *rank = (struct merge_rank){
@@ -163,16 +163,18 @@ static aorta_status put_ranks(struct merging *m, const struct aorta_trace_option
         main_device(m->sources[i].trace, &rank->several_devices);
         bool kineto = m->sources[i].trace->format == AORTA_TRACE_KINETO;
         AORTA_TRY(kineto ? aorta_merge_kineto(rank) : aorta_merge_model(rank));
+        if (tracks) AORTA_TRY(aorta_merge_add_tracks(rank, tracks));
     }
     return NULL;
 }
 
-static aorta_status write_all(struct merging *m, const char *output, const struct aorta_trace_options *options) {
+static aorta_status write_all(struct merging *m, const char *output, const struct aorta_trace_options *options,
+                              const struct aorta_merge_tracks *tracks) {
     struct aorta_merge_sink *sink;
     bool first = true;
     AORTA_TRY(aorta_merge_sink_open(output, &sink));
     put_head(m, aorta_merge_sink_text(sink));
-    aorta_status status = put_ranks(m, options, sink, &first);
+    aorta_status status = put_ranks(m, options, tracks, sink, &first);
     if (status) {
         aorta_merge_sink_discard(sink);
         return status;
@@ -241,10 +243,11 @@ static void write_report(const struct merging *m, const char *output, struct aor
 }
 
 aorta_status aorta_trace_merge(const char *const *paths, size_t count, const char *output,
-                               const struct aorta_trace_options *options, struct aorta_text *report) {
+                               const struct aorta_trace_options *options, const struct aorta_merge_tracks *tracks,
+                               struct aorta_text *report) {
     struct merging m = {0};
     aorta_status status = read_all(&m, paths, count, options);
-    if (!status) status = write_all(&m, output, options);
+    if (!status) status = write_all(&m, output, options, tracks);
     if (!status) {
         write_report(&m, output, report);
         status = aorta_text_check(report);

@@ -12,6 +12,8 @@
 #include "base/text.h"
 #include "formats/open.h"
 #include "timeline/align.h"
+#include "timeline/counters.h"
+#include "timeline/critical_path.h"
 
 struct aorta_merge_source {
     const char *path;
@@ -20,11 +22,19 @@ struct aorta_merge_source {
     const struct aorta_align_clock *clock;
 };
 
+/* What the analysis of the same files adds to the trace (merge_tracks.c). Borrowed. */
+struct aorta_merge_tracks {
+    const struct aorta_critical_path *path; /* its ranks are places in counters[] */
+    const struct aorta_counters *counters;  /* of each rank of the analysis, in its order */
+    size_t count;
+};
+
 /* Reads the files, or those of folders (inputs.h), aligns the ranks (align.h), writes `output`: packed if its name ends
  * in .gz, under a temporary name until it is whole. `report` gets the offsets, the residual and who was late, as lines
- * of text. Traces that do not know their rank get the lowest numbers free, in order. AORTA_USAGE: two files of one
- * rank, or `output` is one of the files. */
+ * of text. Traces that do not know their rank get the lowest numbers free, in order. `tracks`: NULL: none. AORTA_USAGE:
+ * two files of one rank, or `output` is one of the files. */
 AORTA_MUST_USE aorta_status aorta_trace_merge(const char *const *paths, size_t count, const char *output,
-                                              const struct aorta_trace_options *options, struct aorta_text *report);
+                                              const struct aorta_trace_options *options,
+                                              const struct aorta_merge_tracks *tracks, struct aorta_text *report);
 
 #endif

@@ -64,5 +64,7 @@ void aorta_merge_id(struct merge_rank *rank, int64_t id);
 
 AORTA_MUST_USE aorta_status aorta_merge_kineto(struct merge_rank *rank);
 AORTA_MUST_USE aorta_status aorta_merge_model(struct merge_rank *rank);
+/* Behind either: the rank's tracks (merge_tracks.c). */
+AORTA_MUST_USE aorta_status aorta_merge_add_tracks(struct merge_rank *rank, const struct aorta_merge_tracks *tracks);
 
 #endif

@@ -195,11 +195,11 @@ static void add_trace(struct aorta_text *out) {
     for (size_t i = 0; aorta_rank_tables[i]; i++) add_table(aorta_rank_tables[i], out);
     for (size_t i = 0; aorta_rank_tables_after[i]; i++) add_table(aorta_rank_tables_after[i], out);
     aorta_text_puts(
-        out,
-        "\nTables of `--by`, made when they are asked for; a page has `by_op`, `by_annotation`, `by_category`, "
-        "`by_phase`, "
-        "`by_sequence`, `by_time`,\n`by_stream`, `by_memory` without asking. Where one distinguishes nothing apart, "
-        "`KEY_reason` says why:\n");
+        out, "\nTables of `--by`, made when they are asked for; a page has `by_op`, `by_annotation`, `by_category`, "
+             "`by_phase`, "
+             "`by_sequence`, `by_time`,\n`by_stream`, `by_memory`, `by_path` without asking. Where one distinguishes "
+             "nothing apart, "
+             "`KEY_reason` says why:\n");
     for (size_t i = 0; aorta_by_tables[i]; i++) add_table(aorta_by_tables[i], out);
     aorta_text_puts(out, "\nBeside `by_memory[]` a rank has `memory_peak`:\n\n");
     aorta_rows_markdown(trace_memory_peak_rows, out);

@@ -81,11 +81,44 @@ static aorta_status add_threads(const struct aorta_trace_rank *rank, int64_t shi
     return status;
 }
 
-static aorta_status gather(const struct aorta_trace_analysis *analysis, struct aorta_page_lanes *lanes) {
+static enum aorta_page_kind kind_of_piece(const struct aorta_path_piece *piece) {
+    static const uint8_t kinds[AORTA_PATH_KIND_COUNT] = {
+        [AORTA_PATH_KERNEL] = AORTA_PAGE_COMPUTE, [AORTA_PATH_COLLECTIVE] = AORTA_PAGE_OTHER_COLLECTIVE,
+        [AORTA_PATH_COPY] = AORTA_PAGE_COPY,      [AORTA_PATH_LAUNCH] = AORTA_PAGE_LAUNCH,
+        [AORTA_PATH_BEHIND] = AORTA_PAGE_WAIT,    [AORTA_PATH_CALL] = AORTA_PAGE_OTHER_CALL,
+        [AORTA_PATH_RETURN] = AORTA_PAGE_WAIT,    [AORTA_PATH_HOST] = AORTA_PAGE_OTHER_CALL,
+        [AORTA_PATH_DATA] = AORTA_PAGE_WAIT,      [AORTA_PATH_UNEXPLAINED] = AORTA_PAGE_WAIT,
+    };
+    return (enum aorta_page_kind)kinds[piece->kind];
+}
+
+/* A lane of each rank that has a part of it. */
+static aorta_status add_path(const struct aorta_trace_analysis *analysis, size_t place,
+                             const struct aorta_critical_path *path, struct aorta_page_lanes *lanes) {
+    const int64_t shift_ns = analysis->alignment.clocks[place].shift_ns;
+    size_t lane = SIZE_MAX;
+    for (size_t i = 0; path && i < path->count; i++) {
+        const struct aorta_path_piece *piece = &path->pieces[i];
+        if (piece->rank != place) continue;
+        if (lane == SIZE_MAX) {
+            if (lanes->count >= MOST_LANES) return NULL;
+            AORTA_TRY(aorta_page_lane_add(lanes, analysis->ranks[place].rank, "critical path", &lane));
+        }
+        struct aorta_page_span span = {piece->start_ns - shift_ns, piece->end_ns - shift_ns, 0,
+                                       (uint8_t)kind_of_piece(piece)};
+        AORTA_TRY(aorta_page_name(lanes, aorta_path_kind_name(piece->kind), piece->name, &span.name));
+        AORTA_TRY(aorta_page_span_add(lanes, lane, span));
+    }
+    return NULL;
+}
+
+static aorta_status gather(const struct aorta_trace_analysis *analysis, const struct aorta_critical_path *path,
+                           struct aorta_page_lanes *lanes) {
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
         const int64_t shift_ns = analysis->alignment.clocks[i].shift_ns;
         const bool first_of_trace = i == 0 || analysis->ranks[i - 1].trace != rank->trace;
+        AORTA_TRY(add_path(analysis, i, path, lanes));
         if (first_of_trace) AORTA_TRY(add_threads(rank, shift_ns, lanes));
         AORTA_TRY(add_streams(rank, shift_ns, lanes));
         for (size_t j = 0; i == 0 && j < rank->window_count; j++)
@@ -95,9 +128,10 @@ static aorta_status gather(const struct aorta_trace_analysis *analysis, struct a
     return NULL;
 }
 
-static aorta_status write_timeline(const struct aorta_trace_analysis *analysis, size_t most, struct aorta_json *json) {
+static aorta_status write_timeline(const struct aorta_trace_analysis *analysis, const struct aorta_critical_path *path,
+                                   size_t most, struct aorta_json *json) {
     struct aorta_page_lanes lanes = {0};
-    aorta_status status = gather(analysis, &lanes);
+    aorta_status status = gather(analysis, path, &lanes);
     if (!status) status = aorta_page_lanes_write(&lanes, most, json);
     aorta_page_lanes_free(&lanes);
     return status;
@@ -157,7 +191,7 @@ aorta_status aorta_trace_report_html(const struct aorta_trace_report *report, st
     write_tables(&names, report->by, &json);
     if (!status) status = write_results(report, &json);
     aorta_json_key_array(&json, "timelines");
-    if (!status) status = write_timeline(report->analysis, AORTA_PAGE_SPANS, &json);
+    if (!status) status = write_timeline(report->analysis, report->path, AORTA_PAGE_SPANS, &json);
     aorta_json_array_end(&json);
     aorta_json_object_end(&json);
     if (!status) status = aorta_page_make("AORTA: recording", &data, out);
@@ -201,7 +235,8 @@ aorta_status aorta_trace_comparison_html(const struct aorta_trace_comparison *co
     aorta_json_array_end(&json);
     aorta_json_key_array(&json, "timelines");
     for (size_t i = 0; i < comparison->input_count && !status; i++)
-        status = write_timeline(comparison->inputs[i].analysis, AORTA_PAGE_SPANS / comparison->input_count, &json);
+        status =
+            write_timeline(comparison->inputs[i].analysis, NULL, AORTA_PAGE_SPANS / comparison->input_count, &json);
     aorta_json_array_end(&json);
     aorta_json_object_end(&json);
     if (!status) status = aorta_page_make("AORTA: recordings side by side", &data, out);

@@ -7,6 +7,7 @@
 #include "report/settings.h"
 #include "timeline/analysis.h"
 #include "timeline/compare.h"
+#include "timeline/critical_path.h"
 #include "verdict/verdict.h"
 
 /* Borrowed. */
@@ -16,6 +17,7 @@ struct aorta_trace_report {
     const struct aorta_recorded_machine *machine; /* NULL: none was read */
     unsigned by; /* tables of work by what launched it that are asked for: bits 1 << enum aorta_by */
     size_t top;  /* lines of each in the text */
+    const struct aorta_critical_path *path; /* where AORTA_BY_PATH asks for it; NULL: it was not made */
 };
 
 /* Lines of at most `width` columns where it is 96 or more; 0 (no terminal): sentences are wrapped at 100, and no name

@@ -130,17 +130,29 @@ const struct aorta_result_table *const aorta_by_tables[] = {&by_op,
                                                             &trace_table_by_time,
                                                             &trace_table_by_stream,
                                                             &trace_table_by_memory,
+                                                            &trace_table_by_path,
                                                             NULL};
 
 /* ---- all that is asked for ---- */
 
 enum { PARTS = 100 }; /* of time, in files and on the page */
 
-static aorta_status make(const struct aorta_trace_rank *rank, enum aorta_by by, size_t parts, union trace_made *made) {
+/* What a table is made of beside its rank. */
+struct source {
+    const struct aorta_critical_path *path;
+    uint32_t place; /* of the rank; UINT32_MAX: all */
+    size_t parts;
+};
+
+static aorta_status make(const struct aorta_trace_rank *rank, enum aorta_by by, const struct source *source,
+                         union trace_made *made) {
+    static const struct aorta_critical_path none = {.reason = "it was not made"};
     if (by < AORTA_BY_BREAKDOWN_COUNT) return aorta_breakdown_make(rank, by, &made->breakdown);
     if (by == AORTA_BY_SEQUENCE) return aorta_sequences_make(rank, &made->sequences);
     if (by == AORTA_BY_MEMORY) return aorta_memory_make(rank, &made->memory);
-    return aorta_series_make(rank, parts, &made->series);
+    if (by == AORTA_BY_PATH)
+        return aorta_path_rows_make(source->path ? source->path : &none, source->place, &made->path);
+    return aorta_series_make(rank, source->parts, &made->series);
 }
 
 static void end(enum aorta_by by, union trace_made *made) {
@@ -150,6 +162,8 @@ static void end(enum aorta_by by, union trace_made *made) {
         aorta_sequences_free(&made->sequences);
     else if (by == AORTA_BY_MEMORY)
         aorta_memory_free(&made->memory);
+    else if (by == AORTA_BY_PATH)
+        aorta_path_rows_free(&made->path);
     else
         aorta_series_free(&made->series);
 }
@@ -159,13 +173,19 @@ static const char *reason_of(enum aorta_by by, const union trace_made *made) {
     if (by < AORTA_BY_BREAKDOWN_COUNT) return made->breakdown.reason;
     if (by == AORTA_BY_SEQUENCE) return made->sequences.reason;
     if (by == AORTA_BY_MEMORY) return made->memory.reason;
+    if (by == AORTA_BY_PATH) return made->path.reason;
     return made->series.launched ? NULL : "no work has its launch in the file: queues and delays are not known";
 }
 
-static void write_json(const struct aorta_trace_of *of, enum aorta_by by, struct aorta_json *json) {
+static uint32_t place_of(const struct aorta_trace_of *of) {
+    return (uint32_t)(of->rank - of->analysis->ranks);
+}
+
+static void write_json(const struct aorta_trace_of *of, enum aorta_by by, const struct aorta_critical_path *path,
+                       struct aorta_json *json) {
     union trace_made made;
     const struct aorta_trace_of whole = {of->analysis, of->rank, &made};
-    aorta_status status = make(of->rank, by, PARTS, &made);
+    aorta_status status = make(of->rank, by, &(struct source){path, place_of(of), PARTS}, &made);
     if (status) {
         json->out->failed = true;
         aorta_status_free(status);
@@ -181,37 +201,40 @@ static void write_json(const struct aorta_trace_of *of, enum aorta_by by, struct
     end(by, &made);
 }
 
-void aorta_trace_by_json(const struct aorta_trace_of *of, unsigned by, struct aorta_json *json) {
+void aorta_trace_by_json(const struct aorta_trace_of *of, unsigned by, const struct aorta_critical_path *path,
+                         struct aorta_json *json) {
     for (int i = 0; i < AORTA_BY_COUNT; i++)
-        if (by & 1u << i) write_json(of, (enum aorta_by)i, json);
+        if (by & 1u << i) write_json(of, (enum aorta_by)i, path, json);
 }
 
 static aorta_status add_csv(const struct aorta_trace_analysis *analysis, size_t place, enum aorta_by by,
-                            struct aorta_text *csv) {
+                            const struct aorta_critical_path *path, struct aorta_text *csv) {
     union trace_made made;
     char rank[16];
     snprintf(rank, sizeof rank, "%d", analysis->ranks[place].rank);
-    AORTA_TRY(make(&analysis->ranks[place], by, PARTS, &made));
+    AORTA_TRY(make(&analysis->ranks[place], by, &(struct source){path, (uint32_t)place, PARTS}, &made));
     aorta_table_csv_lines(aorta_by_tables[by], &(struct aorta_trace_of){analysis, &analysis->ranks[place], &made}, rank,
                           csv);
     end(by, &made);
     return NULL;
 }
 
-aorta_status aorta_trace_by_csv(const struct aorta_trace_analysis *analysis, enum aorta_by by, const char *folder) {
+aorta_status aorta_trace_by_csv(const struct aorta_trace_analysis *analysis, enum aorta_by by,
+                                const struct aorta_critical_path *path, const char *folder) {
     struct aorta_text csv = {0};
     aorta_status status = NULL;
     aorta_table_csv_header(aorta_by_tables[by], "rank", &csv);
-    for (size_t i = 0; i < analysis->rank_count && !status; i++) status = add_csv(analysis, i, by, &csv);
+    for (size_t i = 0; i < analysis->rank_count && !status; i++) status = add_csv(analysis, i, by, path, &csv);
     if (!status) status = aorta_csv_write(folder, aorta_by_tables[by]->key, &csv);
     aorta_text_free(&csv);
     return status;
 }
 
-aorta_status aorta_trace_by_text(const struct aorta_trace_of *of, enum aorta_by by, const struct aorta_table_view *view,
+aorta_status aorta_trace_by_text(const struct aorta_trace_of *of, enum aorta_by by,
+                                 const struct aorta_critical_path *path, const struct aorta_table_view *view,
                                  struct aorta_text *out) {
     union trace_made made;
-    AORTA_TRY(make(of->rank, by, view->most, &made));
+    AORTA_TRY(make(of->rank, by, &(struct source){path, UINT32_MAX, view->most}, &made));
     const struct aorta_result_table *table = aorta_by_tables[by];
     const struct aorta_trace_of whole = {of->analysis, of->rank, &made};
     const char *reason = reason_of(by, &made);

@@ -3,6 +3,7 @@
 #define AORTA_REPORT_TRACE_TABLES_INTERNAL_H
 
 #include "report/trace_tables.h"
+#include "timeline/critical_path.h"
 #include "timeline/memory.h"
 #include "timeline/sequences.h"
 #include "timeline/series.h"
@@ -25,21 +26,24 @@ union trace_made {
     struct aorta_sequences sequences;
     struct aorta_series series;
     struct aorta_memory memory;
+    struct aorta_path_rows path;
 };
 
 /* A table of aorta_by_tables for each bit 1 << enum aorta_by of a rank, with the reason where it distinguishes nothing.
- * A failed allocation shows in the output (aorta_text_check). */
-void aorta_trace_by_json(const struct aorta_trace_of *of, unsigned by, struct aorta_json *json);
-/* One of them: of all ranks, as a file; of one, or the reason. AORTA_MEMORY, AORTA_IO. */
+ * `path`: for AORTA_BY_PATH; may be NULL. A failed allocation shows in the output (aorta_text_check). */
+void aorta_trace_by_json(const struct aorta_trace_of *of, unsigned by, const struct aorta_critical_path *path,
+                         struct aorta_json *json);
+/* One of them: of all ranks, as a file; of one (the critical path: of all), or the reason. AORTA_MEMORY, AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_trace_by_csv(const struct aorta_trace_analysis *analysis, enum aorta_by by,
-                                               const char *folder);
+                                               const struct aorta_critical_path *path, const char *folder);
 AORTA_MUST_USE aorta_status aorta_trace_by_text(const struct aorta_trace_of *of, enum aorta_by by,
+                                                const struct aorta_critical_path *path,
                                                 const struct aorta_table_view *view, struct aorta_text *out);
 
 extern const struct aorta_result_table trace_table_kernels, trace_table_copies, trace_table_gemms,
     trace_table_shared_collectives, trace_table_streams, trace_table_queues, trace_table_gaps, trace_table_warnings;
 extern const struct aorta_result_table trace_table_by_sequence, trace_table_by_time, trace_table_by_stream,
-    trace_table_by_memory;
+    trace_table_by_memory, trace_table_by_path;
 
 extern const struct aorta_row trace_memory_peak_rows[]; /* of "memory_peak" */
 /* Key and value of it; nothing where there are no allocations. */

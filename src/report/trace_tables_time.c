@@ -248,3 +248,81 @@ const struct aorta_result_table trace_table_by_stream = {
     .count = stream_count,
     .fill = fill_stream,
     .columns = stream_columns};
+
+/* ---- the critical path ---- */
+
+struct path_values {
+    const char *label, *name;
+    int kind;
+    int64_t rank, count, ns;
+    double share, mean_ns;
+    char text[LABEL_SIZE];
+};
+
+#define AT(member) offsetof(struct path_values, member)
+static const struct aorta_row path_rows[] = {
+    {NULL, AORTA_ROW_LABEL, AT(label), .shown_only = true},
+    {"kind", AORTA_ROW_CHOICE, AT(kind), .heading = "what", .name = aorta_path_kind_name,
+     .names = AORTA_PATH_KIND_COUNT, .help = "one of"},
+    {"name", AORTA_ROW_KERNEL, AT(name), .heading = "name", .help = "of what runs, is called, or starts then"},
+    {"on_rank", AORTA_ROW_INT, AT(rank), .shown_only = true},
+    {"count", AORTA_ROW_INT, AT(count), .heading = "count", .help = "pieces of the path"},
+    {"ms", AORTA_ROW_NS, AT(ns), .heading = "ms", .help = "their lengths added up; those of all ranks are the path's"},
+    {"share", AORTA_ROW_NUMBER, AT(share), "share", 6, "of the path", .help = "of the whole path, over all ranks"},
+    {"mean_ms", AORTA_ROW_MEAN_NS, AT(mean_ns), "ms", 9, "mean ms", .help = "of one"},
+    {0}};
+#undef AT
+
+static const struct aorta_path_rows *path_of(const void *of) {
+    return ((const struct aorta_trace_of *)of)->made;
+}
+
+static size_t path_count(const void *of) {
+    return path_of(of)->count;
+}
+
+static bool fill_path(const void *of, size_t index, void *values) {
+    static const char *const words[AORTA_PATH_KIND_COUNT] = {
+        [AORTA_PATH_KERNEL] = "kernel",
+        [AORTA_PATH_COLLECTIVE] = "collective, all have arrived",
+        [AORTA_PATH_COPY] = "copy",
+        [AORTA_PATH_LAUNCH] = "launched, not started",
+        [AORTA_PATH_BEHIND] = "behind other work",
+        [AORTA_PATH_CALL] = "host, in a call",
+        [AORTA_PATH_RETURN] = "host, returns after a wait",
+        [AORTA_PATH_HOST] = "host, between calls",
+        [AORTA_PATH_DATA] = "host, waits for data",
+        [AORTA_PATH_UNEXPLAINED] = "nothing recorded says why",
+    };
+    const struct aorta_path_rows *rows = path_of(of);
+    const struct aorta_path_row *row = &rows->rows[index];
+    struct path_values *out = values;
+    char name[SHORT_SIZE];
+    out->kind = row->kind;
+    out->name = row->name;
+    out->rank = trace_analysis_of(of)->ranks[row->rank].rank;
+    out->count = (int64_t)row->count;
+    out->ns = row->ns;
+    out->share = rows->total_ns ? (double)row->ns / (double)rows->total_ns : NAN;
+    out->mean_ns = (double)row->ns / (double)row->count;
+    snprintf(out->text, sizeof out->text, "%s%s%s", words[row->kind], row->name ? ": " : "",
+             row->name ? aorta_kernel_short_name(row->name, name, sizeof name) : "");
+    out->label = out->text;
+    return true;
+}
+
+static const struct aorta_column path_columns[] = {
+    {"on_rank", "rank", .width = 5},      {"count", "count", .width = 7},     {"ms", "ms", 10, .decimals = 3},
+    {"share", "share", 6, .decimals = 1}, {"mean_ms", "mean us", 9, 2, true}, {0}};
+const struct aorta_result_table trace_table_by_path = {
+    .key = "by_path",
+    .title = "Critical path",
+    .help =
+        "what lies on the critical path of all ranks, the part of this rank: what each next piece of work or call had "
+        "to wait for, back from the last end",
+    .section = "causes",
+    .rows = path_rows,
+    .size = sizeof(struct path_values),
+    .count = path_count,
+    .fill = fill_path,
+    .columns = path_columns};

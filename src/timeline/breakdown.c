@@ -10,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[AORTA_BY_COUNT] = {"op",    "shape",  "module",   "function", "annotation", "category",
-                                                  "phase", "kernel", "sequence", "time",     "stream",     "memory"};
+static const char *const names[AORTA_BY_COUNT] = {"op",       "shape",  "module", "function", "annotation",
+                                                  "category", "phase",  "kernel", "sequence", "time",
+                                                  "stream",   "memory", "path"};
 const char *aorta_by_name(enum aorta_by by) {
     return names[by];
 }

@@ -77,7 +77,7 @@ static enum aorta_copied copied_how(const char *name) {
     return AORTA_COPIED_BETWEEN;
 }
 
-static int64_t bytes_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+int64_t aorta_trace_bytes_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
     if (work->kind != AORTA_TRACE_KERNEL) return work->bytes;
     if (!aorta_trace_is_collective(work) || work->collective == AORTA_TRACE_NONE) return -1;
     return trace->collectives[work->collective].bytes;
@@ -85,7 +85,7 @@ static int64_t bytes_of(const struct aorta_trace *trace, const struct aorta_trac
 
 static void add_bytes(struct making *making, const struct aorta_trace_work *work) {
     const struct aorta_trace *trace = making->rank->trace;
-    const int64_t bytes = bytes_of(trace, work);
+    const int64_t bytes = aorta_trace_bytes_of(trace, work);
     const double length_ns = (double)(work->end_ns - work->start_ns);
     if (bytes <= 0) return;
     enum aorta_copied how = AORTA_COPIED_FILLED;

@@ -1,0 +1,103 @@
+#include "replay/critical_path.h"
+
+#include "base/array.h"
+#include "replay/trace_graph.h"
+
+#include <stdlib.h>
+
+struct walking {
+    const struct aorta_trace_graph *built;
+    const struct aorta_trace_analysis *analysis;
+    struct aorta_critical_path *path;
+    size_t capacity;
+    bool failed;
+};
+
+static enum aorta_path_kind kind_of(enum aorta_edge_kind kind) {
+    static const uint8_t kinds[AORTA_EDGE_KIND_COUNT] = {
+        [AORTA_EDGE_GAP] = AORTA_PATH_HOST,           [AORTA_EDGE_PAUSE] = AORTA_PATH_HOST,
+        [AORTA_EDGE_DATA] = AORTA_PATH_DATA,          [AORTA_EDGE_COLLECTIVE] = AORTA_PATH_CALL,
+        [AORTA_EDGE_HANDOVER] = AORTA_PATH_HOST,      [AORTA_EDGE_CALL] = AORTA_PATH_CALL,
+        [AORTA_EDGE_CALL_SYNC] = AORTA_PATH_CALL,     [AORTA_EDGE_CALL_MEMORY] = AORTA_PATH_CALL,
+        [AORTA_EDGE_WAIT] = AORTA_PATH_RETURN,        [AORTA_EDGE_WAIT_COPY] = AORTA_PATH_RETURN,
+        [AORTA_EDGE_WAIT_MEMORY] = AORTA_PATH_RETURN, [AORTA_EDGE_WAIT_QUEUE] = AORTA_PATH_RETURN,
+        [AORTA_EDGE_LAUNCH] = AORTA_PATH_LAUNCH,      [AORTA_EDGE_STREAM] = AORTA_PATH_BEHIND,
+        [AORTA_EDGE_DEPENDENCY] = AORTA_PATH_BEHIND,  [AORTA_EDGE_QUEUE] = AORTA_PATH_BEHIND,
+        [AORTA_EDGE_ORDER] = AORTA_PATH_BEHIND,       [AORTA_EDGE_READY] = AORTA_PATH_BEHIND,
+        [AORTA_EDGE_EARLIER] = AORTA_PATH_BEHIND,     [AORTA_EDGE_CONSUME] = AORTA_PATH_BEHIND,
+        [AORTA_EDGE_ARRIVAL] = AORTA_PATH_BEHIND,     [AORTA_EDGE_TRANSFER] = AORTA_PATH_COLLECTIVE,
+        [AORTA_EDGE_KERNEL] = AORTA_PATH_KERNEL,      [AORTA_EDGE_COPY] = AORTA_PATH_COPY,
+    };
+    return (enum aorta_path_kind)kinds[kind];
+}
+
+static const char *name_of(const struct walking *w, uint32_t point) {
+    const struct aorta_graph *graph = &w->built->graph;
+    const uint32_t row = aorta_subject_row(graph->subject[point]);
+    const struct aorta_replay_source *source = &w->built->sources[graph->rank[point]];
+    switch (aorta_subject_kind(graph->subject[point])) {
+    case AORTA_SUBJECT_CALL:
+        source = &w->built->sources[w->built->hosts[source->host]];
+        return aorta_trace_text(source->trace, source->trace->calls[source->calls[row]].name);
+    case AORTA_SUBJECT_SPAN:
+        return aorta_trace_text(source->trace, source->trace->work[source->works[row]].name);
+    case AORTA_SUBJECT_ARRIVAL:
+        break;
+    }
+    return aorta_collective_name(w->analysis->shared_collectives[row].kind);
+}
+
+static void add(struct walking *w, uint32_t point, enum aorta_path_kind kind, int64_t start_ns, int64_t end_ns) {
+    struct aorta_critical_path *path = w->path;
+    const uint32_t rank = w->built->graph.rank[point];
+    const int64_t shift_ns = w->built->sources[rank].shift_ns;
+    if (end_ns <= start_ns || w->failed) return;
+    if (!aorta_array_fit(&path->pieces, &w->capacity, path->count + 1, sizeof *path->pieces)) {
+        w->failed = true;
+        return;
+    }
+    const bool named = kind != AORTA_PATH_HOST && kind != AORTA_PATH_DATA;
+    path->pieces[path->count++] = (struct aorta_path_piece){start_ns + shift_ns, end_ns + shift_ns, rank, (uint8_t)kind,
+                                                            named ? name_of(w, point) : NULL};
+}
+
+/* Latest first: the residual lies before the point, the edge before that. A lag below 0 (what waits may end before what
+ * it waits for, on clocks that differ) has no length of its own. */
+static void visit(void *user, uint32_t point, uint32_t edge, int64_t lag_ns, int64_t residual_ns) {
+    struct walking *w = user;
+    const struct aorta_graph *graph = &w->built->graph;
+    const int64_t at_ns = graph->time_ns[point], from_ns = graph->time_ns[graph->from[edge]];
+    const int64_t explained_ns = lag_ns > 0 ? at_ns - residual_ns : from_ns;
+    add(w, point, AORTA_PATH_UNEXPLAINED, explained_ns, at_ns);
+    add(w, point, kind_of((enum aorta_edge_kind)graph->kind[edge]), from_ns, explained_ns);
+}
+
+static void earliest_first(struct aorta_critical_path *path) {
+    for (size_t i = 0; i < path->count / 2; i++) {
+        const struct aorta_path_piece piece = path->pieces[i];
+        path->pieces[i] = path->pieces[path->count - 1 - i];
+        path->pieces[path->count - 1 - i] = piece;
+    }
+}
+
+aorta_status aorta_critical_path_make(const struct aorta_trace_analysis *analysis, struct aorta_critical_path *path) {
+    struct aorta_trace_graph built;
+    *path = (struct aorta_critical_path){0};
+    aorta_status status = aorta_trace_graph_make(analysis, &built);
+    if (aorta_status_code(status) == AORTA_UNSUPPORTED) {
+        aorta_status_free(status);
+        path->reason = "no replay can be made: the ranks' clocks are not one, or the steps do not follow each other";
+        return NULL;
+    }
+    AORTA_TRY(status);
+    struct walking w = {.built = &built, .analysis = analysis, .path = path};
+    aorta_graph_walk(&built.graph, visit, &w);
+    aorta_trace_graph_free(&built);
+    if (w.failed) {
+        aorta_critical_path_free(path);
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for the critical path");
+    }
+    earliest_first(path);
+    if (!path->count) path->reason = "nothing ran that could be replayed";
+    return NULL;
+}
