@@ -28,6 +28,15 @@ bool aorta_array_extend(void *array, size_t *count, size_t wanted, size_t size) 
     return true;
 }
 
+void aorta_array_trim(void *array, size_t count, size_t size) {
+    void *items;
+    memcpy(&items, array, sizeof items);
+    void *smaller = count ? realloc(items, count * size) : NULL;
+    if (!count) free(items);
+    if (count && !smaller) return; /* it stays as it is */
+    memcpy(array, &smaller, sizeof smaller);
+}
+
 aorta_status aorta_array_reserve(void *array, size_t *capacity, size_t count, size_t size, const char *items) {
     if (aorta_array_fit(array, capacity, count, size)) return NULL;
     return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu %s", count, items);

@@ -28,10 +28,10 @@ static const struct {
     {"collective", AORTA_COLLECTIVE_OTHER},
 };
 
-static bool find_collective(const char *name, enum aorta_collective *kind) {
+static bool find_collective(const char *name, struct aorta_range_info *info) {
     for (size_t i = 0; i < sizeof collective_names / sizeof collective_names[0]; i++) {
         if (strcmp(collective_names[i].name, name) != 0) continue;
-        *kind = collective_names[i].kind;
+        info->collective = collective_names[i].kind;
         return true;
     }
     return false;
@@ -46,7 +46,7 @@ static const char *without_step(const char *tag) {
 /* Files that do not name the kind: collectives by their function or stream, the input's way to the device by its tag.
  */
 static enum aorta_range_kind guess_kind(struct aorta_range_info *info) {
-    if (find_collective(info->function, &info->collective)) return AORTA_RANGE_COLLECTIVE;
+    if (find_collective(info->function, info)) return AORTA_RANGE_COLLECTIVE;
     if (info->role == AORTA_ROLE_ALLREDUCE || info->role == AORTA_ROLE_REDUCESCATTER) {
         info->collective = info->role == AORTA_ROLE_ALLREDUCE ? AORTA_ALL_REDUCE : AORTA_REDUCE_SCATTER;
         return AORTA_RANGE_COLLECTIVE;
@@ -58,7 +58,7 @@ static aorta_status take_kind(const struct aorta_line_range *line, struct aorta_
     const bool known = line->kind >= 0;
     info->kind = known ? (enum aorta_range_kind)line->kind : guess_kind(info);
     if (!known || info->kind != AORTA_RANGE_COLLECTIVE) return NULL;
-    if (line->collective && find_collective(line->collective, &info->collective)) return NULL;
+    if (line->collective && find_collective(line->collective, info)) return NULL;
     return AORTA_ERROR(AORTA_FORMAT, "metadata.collective does not name a collective: %s",
                        line->collective ? line->collective : "it is missing");
 }
@@ -112,7 +112,8 @@ static aorta_status take_range(struct aorta_rows_reader *reader, const struct ao
     info->role = (enum aorta_role)line->role;
     info->tag = line->tag;
     info->within = line->within;
-    if (!line->dtype || !aorta_dtype_parse(line->dtype, &info->dtype)) info->dtype = AORTA_DTYPE_COUNT;
+    enum aorta_dtype dtype;
+    info->dtype = line->dtype && aorta_dtype_parse(line->dtype, &dtype) ? dtype : AORTA_DTYPE_COUNT;
     info->function = line->function ? line->function : aorta_intern(reader->strings, without_step(line->tag));
     if (!info->function) return AORTA_ERROR(AORTA_MEMORY, "no memory for a file's strings");
     range->start_ns = line->start_ns;

@@ -104,27 +104,40 @@ static bool sort_by_target(const struct aorta_graph *graph, struct by_target *in
 enum state { UNSEEN, OPEN, DONE };
 
 struct walk {
-    const struct by_target *in;
+    struct by_target in;
     uint32_t *stack, *cursor;
     uint8_t *state;
     uint32_t *order; /* old numbers, in the new order */
     uint32_t done;
 };
 
-static bool walk_make(const struct aorta_graph *graph, const struct by_target *in, struct walk *walk) {
+static bool walk_make(const struct aorta_graph *graph, struct walk *walk) {
     size_t count = (size_t)graph->point_count + 1;
-    *walk = (struct walk){.in = in,
-                          .stack = malloc(count * sizeof *walk->stack),
+    *walk = (struct walk){.stack = malloc(count * sizeof *walk->stack),
                           .cursor = malloc(count * sizeof *walk->cursor),
                           .state = calloc(count, sizeof *walk->state),
                           .order = malloc(count * sizeof *walk->order)};
-    return walk->stack && walk->cursor && walk->state && walk->order;
+    return sort_by_target(graph, &walk->in) && walk->stack && walk->cursor && walk->state && walk->order;
 }
 
-static void walk_free(struct walk *walk) {
+/* What is needed for the order alone, and the edges by target: a graph of millions has no memory to spare. */
+static void walk_settle(struct walk *walk) {
     free(walk->stack);
     free(walk->cursor);
     free(walk->state);
+    walk->stack = walk->cursor = NULL;
+    walk->state = NULL;
+}
+
+static void by_target_free(struct by_target *in) {
+    free(in->first);
+    free(in->edges);
+    *in = (struct by_target){0};
+}
+
+static void walk_free(struct walk *walk) {
+    walk_settle(walk);
+    by_target_free(&walk->in);
     free(walk->order);
 }
 
@@ -133,23 +146,23 @@ static void walk_free(struct walk *walk) {
 static void visit_from(struct aorta_graph *graph, struct walk *walk, uint32_t point) {
     uint32_t depth = 0;
     walk->stack[depth++] = point;
-    walk->cursor[point] = walk->in->first[point];
+    walk->cursor[point] = walk->in.first[point];
     walk->state[point] = OPEN;
     while (depth) {
         uint32_t top = walk->stack[depth - 1];
-        if (walk->cursor[top] == walk->in->first[top + 1]) {
+        if (walk->cursor[top] == walk->in.first[top + 1]) {
             walk->state[top] = DONE;
             walk->order[walk->done++] = top;
             depth--;
             continue;
         }
-        uint32_t edge = walk->in->edges[walk->cursor[top]++], from = graph->from[edge];
+        uint32_t edge = walk->in.edges[walk->cursor[top]++], from = graph->from[edge];
         if (walk->state[from] == OPEN) {
             graph->from[edge] = AORTA_GRAPH_NONE;
             graph->dropped++;
         } else if (walk->state[from] == UNSEEN) {
             walk->state[from] = OPEN;
-            walk->cursor[from] = walk->in->first[from];
+            walk->cursor[from] = walk->in.first[from];
             walk->stack[depth++] = from;
         }
     }
@@ -192,25 +205,39 @@ static void move_changes(struct aorta_graph *graph, const uint32_t *places) {
     if (used) qsort(graph->changes, used, sizeof *graph->changes, change_order);
 }
 
-/* Edges in order of the points' new numbers, without those that were dropped. */
-static bool order_edges(struct aorta_graph *graph, const struct walk *walk, uint32_t *number, uint32_t *places,
-                        uint32_t *rows) {
+/* rows: the edges in order of the points' new numbers, without those that were dropped; places: the new number of each.
+ */
+static void number_edges(struct aorta_graph *graph, const struct walk *walk, uint32_t *rows, uint32_t *places) {
     uint32_t used = 0;
-    for (uint32_t i = 0; i < graph->point_count; i++) number[walk->order[i]] = i;
     for (uint32_t i = 0; i < graph->edge_count; i++) places[i] = AORTA_GRAPH_NONE;
     for (uint32_t i = 0; i < graph->point_count; i++) {
         uint32_t old = walk->order[i];
         graph->first_edge[i] = used;
-        for (uint32_t j = walk->in->first[old]; j < walk->in->first[old + 1]; j++) {
-            uint32_t edge = walk->in->edges[j];
+        for (uint32_t j = walk->in.first[old]; j < walk->in.first[old + 1]; j++) {
+            uint32_t edge = walk->in.edges[j];
             if (graph->from[edge] == AORTA_GRAPH_NONE) continue;
             places[edge] = used;
             rows[used++] = edge;
         }
     }
     graph->first_edge[graph->point_count] = used;
+}
+
+/* Where edges and marks lead, in the points' new numbers. */
+static bool name_points(struct aorta_graph *graph, const uint32_t *order) {
+    uint32_t *number = malloc(((size_t)graph->point_count + 1) * sizeof *number);
+    if (!number) return false;
+    for (uint32_t i = 0; i < graph->point_count; i++) number[order[i]] = i;
     for (uint32_t i = 0; i < graph->edge_count; i++)
         if (graph->from[i] != AORTA_GRAPH_NONE) graph->from[i] = number[graph->from[i]];
+    for (uint32_t i = 0; i < graph->rank_count; i++)
+        if (graph->ranks[i].mark != AORTA_GRAPH_NONE) graph->ranks[i].mark = number[graph->ranks[i].mark];
+    free(number);
+    return true;
+}
+
+static bool order_edges(struct aorta_graph *graph, const uint32_t *rows) {
+    const uint32_t used = graph->first_edge[graph->point_count];
     graph->edge_count = used;
     return reorder(graph->from, sizeof *graph->from, rows, used) &&
            reorder(graph->lag_ns, sizeof *graph->lag_ns, rows, used) &&
@@ -218,20 +245,20 @@ static bool order_edges(struct aorta_graph *graph, const struct walk *walk, uint
            reorder(graph->inferred, sizeof *graph->inferred, rows, used);
 }
 
-static bool renumber(struct aorta_graph *graph, const struct walk *walk) {
-    uint32_t *number = malloc(((size_t)graph->point_count + 1) * sizeof *number);
-    uint32_t *places = malloc(((size_t)graph->edge_count + 1) * sizeof *places);
+static bool renumber(struct aorta_graph *graph, struct walk *walk) {
     uint32_t *rows = malloc(((size_t)graph->edge_count + 1) * sizeof *rows);
+    uint32_t *places = malloc(((size_t)graph->edge_count + 1) * sizeof *places);
     graph->first_edge = malloc(((size_t)graph->point_count + 1) * sizeof *graph->first_edge);
-    bool done = number && places && rows && graph->first_edge && order_edges(graph, walk, number, places, rows) &&
-                order_points(graph, walk->order);
-    if (done) move_changes(graph, places);
-    for (uint32_t i = 0; done && i < graph->rank_count; i++)
-        if (graph->ranks[i].mark != AORTA_GRAPH_NONE) graph->ranks[i].mark = number[graph->ranks[i].mark];
-    free(number);
+    bool done = rows && places && graph->first_edge;
+    if (done) {
+        number_edges(graph, walk, rows, places);
+        move_changes(graph, places);
+    }
+    by_target_free(&walk->in);
     free(places);
+    done = done && name_points(graph, walk->order) && order_edges(graph, rows);
     free(rows);
-    return done;
+    return done && order_points(graph, walk->order);
 }
 
 /* ---- residuals ---- */
@@ -246,19 +273,17 @@ static int64_t explained(const struct aorta_graph *graph, uint32_t point) {
 }
 
 aorta_status aorta_graph_finish(struct aorta_graph *graph) {
-    struct by_target in = {0};
     struct walk walk = {0};
-    bool done = !graph->failed && sort_by_target(graph, &in) && walk_make(graph, &in, &walk);
+    bool done = !graph->failed && walk_make(graph, &walk);
     if (done) {
         for (uint32_t i = 0; i < graph->point_count; i++)
             if (walk.state[i] == UNSEEN) visit_from(graph, &walk, i);
+        walk_settle(&walk);
         free(graph->to);
         graph->to = NULL;
         done = renumber(graph, &walk);
     }
     walk_free(&walk);
-    free(in.first);
-    free(in.edges);
     if (done) graph->residual_ns = malloc(((size_t)graph->point_count + 1) * sizeof *graph->residual_ns);
     if (!done || !graph->residual_ns)
         return AORTA_ERROR(AORTA_MEMORY, "no memory for a graph of %u points and %u edges", graph->point_count,

@@ -304,9 +304,8 @@ aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, si
     return status;
 }
 
-void aorta_remedies_free(struct aorta_remedies *remedies) {
+void aorta_remedies_settle(struct aorta_remedies *remedies) {
     struct remedy_model *model = remedies->model;
-    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) free(remedies->rows[i].evidence);
     if (!model) return;
     for (size_t i = 0; model->inputs && i < model->trace->input_count; i++) free(model->inputs[i]);
     free(model->leaves);
@@ -320,5 +319,11 @@ void aorta_remedies_free(struct aorta_remedies *remedies) {
     free(model->by_backward);
     free(model->claimed);
     free(model);
+    remedies->model = NULL;
+}
+
+void aorta_remedies_free(struct aorta_remedies *remedies) {
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) free(remedies->rows[i].evidence);
+    aorta_remedies_settle(remedies);
     *remedies = (struct aorta_remedies){0};
 }

@@ -59,6 +59,8 @@ struct aorta_remedies {
 AORTA_MUST_USE aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, size_t rank,
                                                 struct aorta_remedies *remedies);
 void aorta_remedies_free(struct aorta_remedies *remedies);
+/* Leaves the figures and frees what only aorta_remedies_apply needs, which may not be called any more. */
+void aorta_remedies_settle(struct aorta_remedies *remedies);
 
 /* Applies a set of remedies (bits) to the recording as it is, in the table's order. `scales`: of each row of the
  * trace's work[]; those of other ranks of the trace are not touched. Returns the kernel time saved a step. */

@@ -1,5 +1,6 @@
 /* Each window as the engine's kernel view (measure/kernels.h): one range per kernel and copy, times on the ranks'
  * common clock, launches from the calls of the host. */
+#include "base/array.h"
 #include "timeline/analysis_internal.h"
 
 #include <stdlib.h>
@@ -139,6 +140,7 @@ static aorta_status fill_host(const struct filling *filling, int64_t from_ns, st
     if (!profile->host) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu waits", limit);
     add_host(profile, AORTA_HOST_DATA_WAIT, &waits->data, from_ns, shift);
     add_host(profile, AORTA_HOST_SYNC, &waits->device, from_ns, shift);
+    aorta_array_trim(&profile->host, profile->host_count, sizeof *profile->host);
     return NULL;
 }
 
@@ -146,8 +148,8 @@ static aorta_status fill_window(struct filling *filling, struct aorta_trace_wind
     struct aorta_profile *profile = &window->profile;
     *profile = (struct aorta_profile){.index = window->number, .source = AORTA_SOURCE_KERNEL};
     size_t limit = count_work(filling, window);
-    profile->ranges = malloc((limit + 1) * sizeof *profile->ranges);
-    window->work = malloc((limit + 1) * sizeof *window->work);
+    profile->ranges = malloc((limit ? limit : 1) * sizeof *profile->ranges);
+    window->work = malloc((limit ? limit : 1) * sizeof *window->work);
     if (!profile->ranges || !window->work) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", limit);
     fill_ranges(filling, window);
     int64_t from_ns = previous_end_ns == INT64_MIN ? profile->start_ns : previous_end_ns;

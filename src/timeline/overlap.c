@@ -1,6 +1,7 @@
 /* One sweep over the sorted starts and ends cuts the iteration into cells in which the set of running operations does
  * not change; every figure is a sum over cells. */
 #include "timeline/overlap.h"
+#include "base/array.h"
 #include "base/sort.h"
 
 #include <math.h>
@@ -146,6 +147,7 @@ static aorta_status merge_segments(const struct cells *cells, struct aorta_overl
             overlap->segment_count++;
         }
     }
+    aorta_array_trim(&overlap->segments, overlap->segment_count, sizeof *overlap->segments);
     return NULL;
 }
 
@@ -275,6 +277,7 @@ static aorta_status blame_collectives(const struct aorta_profile *profile, const
         add_exposed(overlap, cell, range);
     }
     active_free(&active);
+    aorta_array_trim(&overlap->exposed, overlap->exposed_count, sizeof *overlap->exposed);
     return status;
 }
 

@@ -30,27 +30,27 @@ enum aorta_range_kind { AORTA_RANGE_COMPUTE, AORTA_RANGE_COLLECTIVE, AORTA_RANGE
 enum aorta_role aorta_usual_role(enum aorta_range_kind kind, enum aorta_collective collective);
 
 /* What an operation is; strings are borrowed and outlive the recorder (static, or the caller's arena). */
-struct aorta_range_info {
-    const char *tag;      /* "encoder.layers.3.linear1" */
-    const char *function; /* "linear_forward", "all_gather" */
-    enum aorta_role role;
-    enum aorta_range_kind kind;
-    enum aorta_collective collective; /* when kind is COLLECTIVE */
-    int group_size;                   /* ranks of the collective, else 0 */
-    int group;        /* lowest world rank among them: distinguishes groups of one size (0 for the group of all) */
-    int group_stride; /* distance of neighbours among them; 0 as 1 */
-    int layer;        /* encoder layer, -1 for the root unit or none */
-    int64_t bytes;    /* collectives: larger buffer of one rank (as nccl-tests); copies: bytes; compute: read and
-                         written at least; 0: not known */
-    double flops;     /* arithmetic of products and attention, else 0 */
+struct aorta_range_info {   /* narrow, as there is one for each kernel of a recording */
+    const char *tag;        /* "encoder.layers.3.linear1" */
+    const char *function;   /* "linear_forward", "all_gather" */
+    const char *alike;      /* products of unknown flops: what distinguishes them, dims or grid; NULL: nothing does */
+    const char *within;     /* kernels: tag of the range they belong to; NULL: not certain, or no kernel */
+    int64_t bytes;          /* collectives: larger buffer of one rank (as nccl-tests); copies: bytes; compute: read and
+                               written at least; 0: not known */
+    double flops;           /* arithmetic of products and attention, else 0 */
     double attention_flops; /* attention's part of the two, where a range holds products and attention */
     int64_t attention_bytes;
-    const char *alike;      /* products of unknown flops: what distinguishes them, dims or grid; NULL: nothing does */
-    bool by_grid;           /* it is the grid: the shape is not known */
-    bool simulated;         /* local backend: a copy stands for the collective */
-    enum aorta_dtype dtype; /* of the elements, where bytes or dims are given; AORTA_DTYPE_COUNT: not known */
-    int64_t dims[2][3];     /* shapes of the inputs, each up to its first 0; a matrix product: [m, k] and [k, n] */
-    const char *within;     /* kernels: tag of the range they belong to; NULL: not certain, or no kernel */
+    int group_size;     /* ranks of the collective, else 0 */
+    int group;          /* lowest world rank among them: distinguishes groups of one size (0 for the group of all) */
+    int group_stride;   /* distance of neighbours among them; 0 as 1 */
+    int layer;          /* encoder layer, -1 for the root unit or none */
+    int32_t dims[2][3]; /* shapes of the inputs, each up to its first 0; a matrix product: [m, k] and [k, n] */
+    enum aorta_role role : 8;
+    enum aorta_range_kind kind : 8;
+    enum aorta_collective collective : 8; /* when kind is COLLECTIVE */
+    enum aorta_dtype dtype : 8; /* of the elements, where bytes or dims are given; AORTA_DTYPE_COUNT: not known */
+    bool by_grid;               /* `alike` is the grid: the shape is not known */
+    bool simulated;             /* local backend: a copy stands for the collective */
 };
 
 struct aorta_range {
@@ -59,10 +59,10 @@ struct aorta_range {
     int64_t enqueue_ns; /* host time of the launch, on the device clock; INT64_MIN: unknown */
     int64_t sequence;   /* collectives: number among those of the same role, kind and group in this step; pairs ranks */
     int stream;         /* number of the stream it ran on, in order of first use: shows which roles share one */
-    bool graph;         /* a graph launched it, with all of the graph's other ranges */
     /* Kernel views made of records (kernels.h); meaningless elsewhere. */
-    size_t record; /* index of the record */
-    int owner;     /* index of the range it belongs to; -1: not certain */
+    uint32_t record; /* index of the record */
+    int owner;       /* index of the range it belongs to; -1: not certain */
+    bool graph;      /* a graph launched it, with all of the graph's other ranges */
 };
 
 /* What the host was doing meanwhile. */

@@ -22,6 +22,7 @@ struct gains {
     const struct aorta_graph *graph;
     const struct aorta_trace_analysis *analysis;
     const struct aorta_trace_graph *built; /* its graph */
+    struct aorta_remedy_gains *remedies;
     struct aorta_gains found;
 };
 
@@ -443,7 +444,7 @@ static aorta_status add_gains(struct gains *gains) {
         enum aorta_cause cause;
         if (cause_of(gains->found.order[i], &cause)) AORTA_TRY(add_gain(gains, gains->found.order[i], cause));
     }
-    AORTA_TRY(aorta_verdict_remedies(gains->analysis, gains->built, gains->found.replayed_ns, verdict));
+    AORTA_TRY(aorta_remedy_gains_add(gains->remedies, gains->built, gains->found.replayed_ns, verdict));
     clear_launches(verdict);
     qsort(verdict->findings, verdict->finding_count, sizeof *verdict->findings,
           verdict->whole ? by_gain : by_place_and_gain);
@@ -531,15 +532,25 @@ static const char *reason_of(const struct aorta_trace_analysis *analysis) {
                               : "the steps that were chosen do not follow each other, or are too large";
 }
 
-aorta_status aorta_verdict_gains(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+static aorta_status measure_with(const struct aorta_trace_analysis *analysis, struct aorta_remedy_gains *remedies,
+                                 struct aorta_verdict *verdict) {
     struct aorta_trace_graph built;
     aorta_status status = aorta_trace_graph_make(analysis, &built);
     if (status) return without_replay(status, verdict, reason_of(analysis));
-    struct gains gains = {.verdict = verdict, .graph = &built.graph, .analysis = analysis, .built = &built};
+    struct gains gains = {
+        .verdict = verdict, .graph = &built.graph, .analysis = analysis, .built = &built, .remedies = remedies};
     verdict->lost_beside = verdict->slowdown.lost_per_ns;
     struct aorta_unrecorded unrecorded;
     status = aorta_trace_graph_unrecord(&built, &unrecorded);
     if (!status) status = measure(&gains, &unrecorded);
     aorta_trace_graph_free(&built);
+    return status;
+}
+
+aorta_status aorta_verdict_gains(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+    struct aorta_remedy_gains *remedies = NULL;
+    aorta_status status = aorta_remedy_gains_find(analysis, &remedies);
+    if (!status) status = measure_with(analysis, remedies, verdict);
+    aorta_remedy_gains_free(remedies);
     return status;
 }

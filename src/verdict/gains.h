@@ -11,9 +11,15 @@
 AORTA_MUST_USE aorta_status aorta_verdict_gains(const struct aorta_trace_analysis *analysis,
                                                 struct aorta_verdict *verdict);
 
-/* Adds a finding for each remedy of compute that gains a hundredth of the step (remedy_gains.c). `built`: the graph
- * that gains are of; step_ns: its step. AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_verdict_remedies(const struct aorta_trace_analysis *analysis,
+/* Remedies of compute (remedy_gains.c): found before there is a graph, so that of a recording without any the memory of
+ * both is never needed at once. The analysis is borrowed. AORTA_MEMORY. */
+struct aorta_remedy_gains;
+AORTA_MUST_USE aorta_status aorta_remedy_gains_find(const struct aorta_trace_analysis *analysis,
+                                                    struct aorta_remedy_gains **gains);
+void aorta_remedy_gains_free(struct aorta_remedy_gains *gains); /* NULL is fine */
+/* Adds a finding for each that gains a hundredth of the step. `built`: the graph that gains are of; step_ns: its step.
+ * AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_remedy_gains_add(struct aorta_remedy_gains *gains,
                                                    const struct aorta_trace_graph *built, double step_ns,
                                                    struct aorta_verdict *verdict);
 

@@ -11,7 +11,7 @@
 static const double WORTH = 0.005; /* of the kernels: what saves less is not replayed */
 static const double SHOWN = 0.01;  /* of the step: what gains less has no row */
 
-struct measured {
+struct aorta_remedy_gains {
     const struct aorta_trace_analysis *analysis;
     const struct aorta_trace_graph *built;
     struct aorta_remedies *ranks;     /* of each rank of the analysis */
@@ -27,7 +27,7 @@ struct measured {
 
 /* ---- ranks ---- */
 
-static aorta_status make_ranks(struct measured *measured) {
+static aorta_status make_ranks(struct aorta_remedy_gains *measured) {
     const struct aorta_trace_analysis *analysis = measured->analysis;
     measured->ranks = calloc(analysis->rank_count + 1, sizeof *measured->ranks);
     measured->scales = calloc(analysis->rank_count + 1, sizeof *measured->scales);
@@ -41,7 +41,7 @@ static aorta_status make_ranks(struct measured *measured) {
     return NULL;
 }
 
-static void free_ranks(struct measured *measured) {
+static void free_ranks(struct aorta_remedy_gains *measured) {
     for (size_t i = 0; i < measured->analysis->rank_count; i++) {
         if (measured->ranks && i < measured->rank_count) aorta_remedies_free(&measured->ranks[i]);
         if (measured->scales) free(measured->scales[i]);
@@ -51,7 +51,7 @@ static void free_ranks(struct measured *measured) {
     aorta_replay_free(&measured->replay);
 }
 
-static bool is_worth(const struct measured *measured, enum aorta_remedy remedy) {
+static bool is_worth(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
     double saved_ns = 0, all_ns = 0;
     for (size_t i = 0; i < measured->rank_count; i++) {
         saved_ns += measured->ranks[i].rows[remedy].alone_ns;
@@ -63,7 +63,7 @@ static bool is_worth(const struct measured *measured, enum aorta_remedy remedy) 
 /* ---- the step ---- */
 
 /* Returns the kernel time saved a step, mean over ranks. */
-static double fill_scales(struct measured *measured, uint32_t set) {
+static double fill_scales(struct aorta_remedy_gains *measured, uint32_t set) {
     double saved_ns = 0;
     for (size_t i = 0; i < measured->rank_count; i++) {
         const size_t count = measured->analysis->ranks[i].trace->work_count;
@@ -73,11 +73,11 @@ static double fill_scales(struct measured *measured, uint32_t set) {
     return measured->rank_count ? saved_ns / (double)measured->rank_count : 0;
 }
 
-static aorta_status scale_graph(const struct measured *measured, struct aorta_graph *scaled) {
+static aorta_status scale_graph(const struct aorta_remedy_gains *measured, struct aorta_graph *scaled) {
     return aorta_graph_scale(measured->built, (const struct aorta_work_scale *const *)measured->scales, scaled);
 }
 
-static aorta_status step_with(struct measured *measured, uint32_t set, uint32_t removed, double *step_ns) {
+static aorta_status step_with(struct aorta_remedy_gains *measured, uint32_t set, uint32_t removed, double *step_ns) {
     struct aorta_graph scaled;
     (void)fill_scales(measured, set);
     AORTA_TRY(scale_graph(measured, &scaled));
@@ -91,10 +91,8 @@ static double less(double before_ns, double after_ns) {
     return after_ns < before_ns ? before_ns - after_ns : 0;
 }
 
-static aorta_status measure_steps(struct measured *measured) {
+static aorta_status measure_steps(struct aorta_remedy_gains *measured) {
     double alone_ns, before_ns = measured->step_ns;
-    for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
-        if (is_worth(measured, (enum aorta_remedy)i)) measured->set |= aorta_remedy_bit((enum aorta_remedy)i);
     uint32_t set = 0;
     measured->together_ns = measured->without_ns = before_ns;
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
@@ -121,14 +119,14 @@ static enum aorta_cause cause_named(const char *name) {
 }
 
 /* The rank whose kernels it would shorten most. */
-static size_t largest_rank(const struct measured *measured, enum aorta_remedy remedy) {
+static size_t largest_rank(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
     size_t most = 0;
     for (size_t i = 1; i < measured->rank_count; i++)
         if (measured->ranks[i].rows[remedy].alone_ns > measured->ranks[most].rows[remedy].alone_ns) most = i;
     return most;
 }
 
-static aorta_status say(const struct measured *measured, enum aorta_remedy remedy, bool communicates,
+static aorta_status say(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy, bool communicates,
                         struct aorta_finding *finding) {
     const struct aorta_remedy_row *row = &measured->ranks[largest_rank(measured, remedy)].rows[remedy];
     struct aorta_text text = {0};
@@ -154,7 +152,7 @@ static aorta_status say(const struct measured *measured, enum aorta_remedy remed
 }
 
 /* What the file would have to hold, beside compute's own evidence. */
-static aorta_status say_lacking(const struct measured *measured, struct aorta_verdict *verdict) {
+static aorta_status say_lacking(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict) {
     const char *lacks = NULL;
     for (size_t i = 0; i < measured->rank_count && !lacks; i++)
         for (int j = 0; j < AORTA_REMEDY_COUNT && !lacks; j++) lacks = measured->ranks[i].rows[j].lacks;
@@ -170,7 +168,7 @@ static aorta_status say_lacking(const struct measured *measured, struct aorta_ve
 }
 
 /* Of a step whose compute no remedy makes a twentieth less: how near it is to what the card can do. */
-static aorta_status say_bounds(const struct measured *measured, struct aorta_verdict *verdict) {
+static aorta_status say_bounds(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict) {
     static const double LITTLE = 0.05;
     const struct aorta_remedies *first = &measured->ranks[0];
     if (!measured->rank_count || first->rows[AORTA_REMEDY_FUSION].lacks || !(first->at_peak_ns > 0)) return NULL;
@@ -192,7 +190,7 @@ static aorta_status say_bounds(const struct measured *measured, struct aorta_ver
     return NULL;
 }
 
-static aorta_status add_findings(const struct measured *measured, struct aorta_verdict *verdict) {
+static aorta_status add_findings(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict) {
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
         if (!(measured->gain_ns[i] >= SHOWN * measured->step_ns)) continue;
         struct aorta_finding *finding = &verdict->findings[verdict->finding_count++];
@@ -210,23 +208,38 @@ static aorta_status add_findings(const struct measured *measured, struct aorta_v
     return NULL;
 }
 
-aorta_status aorta_verdict_remedies(const struct aorta_trace_analysis *analysis, const struct aorta_trace_graph *built,
+aorta_status aorta_remedy_gains_find(const struct aorta_trace_analysis *analysis, struct aorta_remedy_gains **gains) {
+    struct aorta_remedy_gains *found = calloc(1, sizeof *found);
+    *gains = found;
+    if (!found) return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies");
+    found->analysis = analysis;
+    AORTA_TRY(make_ranks(found));
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
+        if (is_worth(found, (enum aorta_remedy)i)) found->set |= aorta_remedy_bit((enum aorta_remedy)i);
+    for (size_t i = 0; i < found->rank_count && !found->set; i++) aorta_remedies_settle(&found->ranks[i]);
+    return NULL;
+}
+
+void aorta_remedy_gains_free(struct aorta_remedy_gains *gains) {
+    if (gains) free_ranks(gains);
+    free(gains);
+}
+
+aorta_status aorta_remedy_gains_add(struct aorta_remedy_gains *gains, const struct aorta_trace_graph *built,
                                     double step_ns, struct aorta_verdict *verdict) {
-    struct measured measured = {.analysis = analysis, .built = built, .step_ns = step_ns};
-    aorta_status status = make_ranks(&measured);
-    if (!status) status = measure_steps(&measured);
-    if (!status) status = add_findings(&measured, verdict);
-    if (!status && !analysis->measured) status = say_lacking(&measured, verdict);
-    if (!status) status = say_bounds(&measured, verdict);
-    if (!status && measured.without_ns / 1e6 < verdict->replay.floor_ms)
-        verdict->replay.floor_ms = measured.without_ns / 1e6;
-    free_ranks(&measured);
-    return status;
+    gains->built = built;
+    gains->step_ns = step_ns;
+    AORTA_TRY(measure_steps(gains));
+    AORTA_TRY(add_findings(gains, verdict));
+    if (!gains->analysis->measured) AORTA_TRY(say_lacking(gains, verdict));
+    AORTA_TRY(say_bounds(gains, verdict));
+    if (gains->without_ns / 1e6 < verdict->replay.floor_ms) verdict->replay.floor_ms = gains->without_ns / 1e6;
+    return NULL;
 }
 
 aorta_status aorta_verdict_apply_remedies(const struct aorta_trace_analysis *analysis, struct aorta_trace_graph *built,
                                           uint32_t set, double *before_ns, double *saved_ns) {
-    struct measured measured = {.analysis = analysis, .built = built};
+    struct aorta_remedy_gains measured = {.analysis = analysis, .built = built};
     struct aorta_graph scaled;
     aorta_status status = make_ranks(&measured);
     if (!status) status = aorta_replay_run(&built->graph, 0, &measured.replay);
