@@ -1,6 +1,6 @@
 // The pages of recordings: `aorta trace analyze --html`, and `compare --html`.
 import { brief, bytes, element, known, ms, percent, shortName, spaced } from "./words.js";
-import { bandwidth, differences, figures, lines, losses, note, pair, roofline, section, settingsTables, sign, stack } from "./sections.js";
+import { bandwidth, differences, figures, heat, lines, losses, note, pair, roofline, section, settingsTables, sign, stack } from "./sections.js";
 import { chart, tip } from "./charts.js";
 import { dataTable, table } from "./tables.js";
 import { timeline } from "./timeline.js";
@@ -45,6 +45,15 @@ function skewCharts(data, ranks) {
       tooltip: { trigger: "item" },
       series: [...new Set(shared.map((one) => one.last_rank))].map((rank) => ({ type: "scatter", name: `last: rank ${rank}`, symbolSize: 6,
         data: shared.filter((one) => one.last_rank === rank).map((one) => [one.last_start_ms, one.skew_ms]) })) })) : null);
+}
+
+// All-to-alls with unequal parts: who sends how much to whom.
+function pairMap(pairs) {
+  if (!pairs.length) return null;
+  const of = new Map(pairs.map((one) => [`${one.from} ${one.to}`, one.bytes]));
+  const ranksOf = (key) => [...new Set(pairs.map((one) => one[key]))].sort((a, b) => a - b);
+  return chart("All-to-alls with unequal parts: bytes from rank to rank", () => heat({ xs: ranksOf("to"), ys: ranksOf("from"), names: ["to rank", "from rank"],
+    value: (to, from) => of.get(`${from} ${to}`) ?? NaN, show: bytes, colours: ["#deebf7", "#6baed6", "#08519c"] }), 160 + 26 * Math.min(24, ranksOf("from").length));
 }
 
 // Parts of the recording: { title: value of a part } as lines of the busiest rank.
@@ -111,7 +120,7 @@ export function tracePage(data) {
         ...tablesOf(data, ranks, "causes")),
       section("collectives", "Collectives", pair(
         stack("Collectives: hidden and exposed", (one?.collectives ?? []).map((row) => ({ name: spaced(row.kind), parts: { hidden: row.overlap_ms, exposed: row.exposed_ms } })), `ms on ${one ? rankName(one) : ""}`),
-        bandwidth(sizes, "Bandwidth against size (waiting left out)")), ...tablesOf(data, ranks, "collectives")),
+        bandwidth(sizes, "Bandwidth against size (waiting left out)")), pairMap(results.rank_pairs ?? []), ...tablesOf(data, ranks, "collectives")),
       section("roofline", "Compute against the roofline", ...(one?.roofline ? roofline(one.roofline) : [])),
       section("gemms", "GEMMs", gemmChart(one?.gemms ?? [], one?.roofline), ...tablesOf(data, ranks, "gemms")),
       section("ranks", "Rank skew", skewCharts(results, ranks), ...(ranks.length > 1 ? tablesOf(data, ranks, "ranks") : [])),

@@ -21,7 +21,7 @@ struct analyze_arguments {
     bool json, quiet, recover;
     const char *output, *html, *csv, *step_range;
     struct aorta_string_list patterns, steps, by;
-    int64_t top;
+    int64_t top, gpus_per_node;
 };
 
 static const struct aorta_range_limits at_least_one = {1, INFINITY, false, false};
@@ -48,6 +48,10 @@ static const struct aorta_option rows[] = {
              "instead of the usual text; a table more in --json, --csv and --html; repeat it for several"},
     {"top", AORTA_OPTION_INT, AT(top), "20", .limits = &at_least_one, .argument = "N",
      .help = "lines of each table of --by"},
+    {"gpus-per-node", AORTA_OPTION_INT, AT(gpus_per_node), "null", .nullable = true, .when_null = 0,
+     .limits = &at_least_one, .argument = "N",
+     .help = "which ranks are on one node, where the files do not list the node's devices: for the collectives inside "
+             "and between nodes"},
     AORTA_CLI_RECOVER_OPTION(AT(recover)),
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };
@@ -55,7 +59,7 @@ static const struct aorta_option rows[] = {
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta trace analyze FILE|DIR … [--json|-q] [-o FILE] [--html OUT] [--csv DIR] [--step N|all …] "
-             "[--step-range REGEX] [--by WHAT …] [--top N] "
+             "[--step-range REGEX] [--by WHAT …] [--top N] [--gpus-per-node N] "
              "[--recover] "
              "[--comm-pattern REGEX …]",
     .about =
@@ -95,7 +99,7 @@ static aorta_status read_by(const struct aorta_string_list *list, unsigned *by) 
         if (found == AORTA_BY_COUNT)
             return AORTA_ERROR(AORTA_USAGE,
                                "--by %s: op, shape, module, function, annotation, category, phase, kernel, sequence, "
-                               "time, stream, memory or path",
+                               "time, stream, memory, path or arrival",
                                list->items[i]);
         *by |= 1u << found;
     }
@@ -163,6 +167,7 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     AORTA_TRY(read_by(&arguments->by, &report.by));
     const unsigned by = !report.by && arguments->html ? by_of_page : report.by;
     reading.functions = by & (1u << AORTA_BY_MODULE | 1u << AORTA_BY_FUNCTION | 1u << AORTA_BY_MEMORY);
+    options.gpus_per_node = (int32_t)arguments->gpus_per_node;
     options.warmup_given = options.step_count > 0; /* what is asked for is no warm-up */
     AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
     AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));

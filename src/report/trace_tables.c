@@ -379,7 +379,11 @@ const struct aorta_result_table trace_table_warnings = {.key = "warnings",
 const struct aorta_result_table *const aorta_rank_tables[] = {&steps, &trace_table_kernels, &trace_table_copies,
                                                               &trace_table_gemms, NULL};
 const struct aorta_result_table *const aorta_world_tables[] = {&trace_table_shared_collectives,
-                                                               &aorta_table_differences, NULL};
+                                                               &aorta_table_differences,
+                                                               &trace_table_stragglers,
+                                                               &trace_table_uneven,
+                                                               &trace_table_pairs,
+                                                               NULL};
 
 /* ---- CSV ---- */
 

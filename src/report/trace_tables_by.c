@@ -131,6 +131,7 @@ const struct aorta_result_table *const aorta_by_tables[] = {&by_op,
                                                             &trace_table_by_stream,
                                                             &trace_table_by_memory,
                                                             &trace_table_by_path,
+                                                            &trace_table_by_arrival,
                                                             NULL};
 
 /* ---- all that is asked for ---- */
@@ -152,6 +153,7 @@ static aorta_status make(const struct aorta_trace_rank *rank, enum aorta_by by, 
     if (by == AORTA_BY_MEMORY) return aorta_memory_make(rank, &made->memory);
     if (by == AORTA_BY_PATH)
         return aorta_path_rows_make(source->path ? source->path : &none, source->place, &made->path);
+    if (by == AORTA_BY_ARRIVAL) return NULL; /* it is in the analysis */
     return aorta_series_make(rank, source->parts, &made->series);
 }
 
@@ -164,16 +166,19 @@ static void end(enum aorta_by by, union trace_made *made) {
         aorta_memory_free(&made->memory);
     else if (by == AORTA_BY_PATH)
         aorta_path_rows_free(&made->path);
-    else
+    else if (by != AORTA_BY_ARRIVAL)
         aorta_series_free(&made->series);
 }
 
 /* Why the table says nothing, or not all that it could; NULL: it says all. */
-static const char *reason_of(enum aorta_by by, const union trace_made *made) {
+static const char *reason_of(const struct aorta_trace_analysis *analysis, enum aorta_by by,
+                             const union trace_made *made) {
     if (by < AORTA_BY_BREAKDOWN_COUNT) return made->breakdown.reason;
     if (by == AORTA_BY_SEQUENCE) return made->sequences.reason;
     if (by == AORTA_BY_MEMORY) return made->memory.reason;
     if (by == AORTA_BY_PATH) return made->path.reason;
+    if (by == AORTA_BY_ARRIVAL)
+        return analysis->alignment.shared_count ? NULL : "no collective is in the files of several ranks";
     return made->series.launched ? NULL : "no work has its launch in the file: queues and delays are not known";
 }
 
@@ -193,10 +198,10 @@ static void write_json(const struct aorta_trace_of *of, enum aorta_by by, const 
     }
     aorta_table_json(aorta_by_tables[by], &whole, json);
     if (by == AORTA_BY_MEMORY) trace_memory_peak_json(of->rank, &made.memory, json);
-    if (reason_of(by, &made)) {
+    if (reason_of(of->analysis, by, &made)) {
         char key[48];
         snprintf(key, sizeof key, "%s_reason", aorta_by_tables[by]->key);
-        aorta_json_key_string(json, key, reason_of(by, &made));
+        aorta_json_key_string(json, key, reason_of(of->analysis, by, &made));
     }
     end(by, &made);
 }
@@ -237,7 +242,7 @@ aorta_status aorta_trace_by_text(const struct aorta_trace_of *of, enum aorta_by 
     AORTA_TRY(make(of->rank, by, &(struct source){path, UINT32_MAX, view->most}, &made));
     const struct aorta_result_table *table = aorta_by_tables[by];
     const struct aorta_trace_of whole = {of->analysis, of->rank, &made};
-    const char *reason = reason_of(by, &made);
+    const char *reason = reason_of(of->analysis, by, &made);
     const size_t count = table->count(&whole);
     if (reason) aorta_text_printf(out, "%s: %s\n", table->title, reason);
     if (by == AORTA_BY_MEMORY) trace_memory_peak_text(of->rank, &made.memory, out);

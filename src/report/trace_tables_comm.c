@@ -15,7 +15,7 @@ static const char *collective_kind(int kind) {
 
 struct group_values {
     const char *name, *description;
-    int64_t size;
+    int64_t size, nodes;
 };
 
 #define AT(member) offsetof(struct group_values, member)
@@ -23,14 +23,16 @@ static const struct aorta_row group_rows[] = {
     {"group", AORTA_ROW_TEXT, AT(name), .help = "process group"},
     {"group_description", AORTA_ROW_TEXT, AT(description), .help = "what the program calls it"},
     {"group_size", AORTA_ROW_INT, AT(size), .heading = "ranks", .help = "ranks of the group"},
+    {"nodes", AORTA_ROW_INT, AT(nodes), .heading = "nodes",
+     .help = "that these are on: 1 inside a node, more between nodes; null: devices per node are not known"},
     {0}};
 #undef AT
 
 static struct group_values group_of(const struct aorta_trace_analysis *analysis, uint32_t group) {
-    if (group == AORTA_TRACE_NONE) return (struct group_values){NULL, NULL, AORTA_ROW_UNKNOWN};
+    if (group == AORTA_TRACE_NONE) return (struct group_values){NULL, NULL, AORTA_ROW_UNKNOWN, AORTA_ROW_UNKNOWN};
     const struct aorta_trace_world_group *found = &analysis->groups[group];
     return (struct group_values){found->name, found->description[0] ? found->description : NULL,
-                                 trace_known(found->size)};
+                                 trace_known(found->size), trace_known(aorta_trace_nodes_of(analysis, group))};
 }
 
 struct collective_values {
@@ -311,3 +313,220 @@ const struct aorta_result_table aorta_table_differences = {.key = "kernel_differ
                                                            .count = difference_count,
                                                            .fill = fill_difference,
                                                            .columns = difference_columns};
+
+/* ---- arrivals ---- */
+
+struct straggler_values {
+    int64_t rank, collectives, first, last, wait_ns, late_ns, after_most_ns, ns;
+    double after_ns, last_share;
+};
+
+#define AT(member) offsetof(struct straggler_values, member)
+static const struct aorta_row straggler_rows[] = {
+    {"rank", AORTA_ROW_INT, AT(rank), .heading = "rank", .help = "of the job"},
+    {"late_ms", AORTA_ROW_NS, AT(late_ns), .heading = "late ms",
+     .help = "how long the first rank waited where this one was last, in all; largest first"},
+    {"came_last", AORTA_ROW_INT, AT(last), .heading = "last", .help = "how often it was last"},
+    {"last_share", AORTA_ROW_NUMBER, AT(last_share), "share", 6, "of its collectives",
+     .help = "came_last / collectives"},
+    {"came_first", AORTA_ROW_INT, AT(first), .heading = "first", .help = "how often it was first"},
+    {"collectives", AORTA_ROW_INT, AT(collectives), .heading = "collectives",
+     .help = "that it shares with other ranks"},
+    {"after_first_mean_ms", AORTA_ROW_MEAN_NS, AT(after_ns), "ms", 9, "after the first, mean ms",
+     .help = "its start after that of the first rank"},
+    {"after_first_max_ms", AORTA_ROW_NS, AT(after_most_ns), .heading = "most ms", .help = "the longest"},
+    {"wait_ms", AORTA_ROW_NS, AT(wait_ns), .heading = "waits ms", .help = "for the last rank, in all"},
+    {"collective_ms", AORTA_ROW_NS, AT(ns), .heading = "in them ms", .help = "from its start to its end, in all"},
+    {0}};
+#undef AT
+
+static size_t straggler_count(const void *of) {
+    return trace_analysis_of(of)->arrival_count;
+}
+
+static bool fill_straggler(const void *of, size_t index, void *values) {
+    const struct aorta_trace_arrivals *row = &trace_analysis_of(of)->arrivals[index];
+    const double count = (double)row->collectives;
+    if (!row->collectives) return false;
+    *(struct straggler_values *)values = (struct straggler_values){.rank = trace_analysis_of(of)->ranks[row->rank].rank,
+                                                                   .collectives = (int64_t)row->collectives,
+                                                                   .first = (int64_t)row->first,
+                                                                   .last = (int64_t)row->last,
+                                                                   .wait_ns = row->wait_ns,
+                                                                   .late_ns = row->late_ns,
+                                                                   .after_most_ns = row->after_first_most_ns,
+                                                                   .ns = row->ns,
+                                                                   .after_ns = (double)row->after_first_ns / count,
+                                                                   .last_share = (double)row->last / count};
+    return true;
+}
+
+const struct aorta_result_table trace_table_stragglers = {.key = "stragglers",
+                                                          .title = "How ranks come to collectives",
+                                                          .help = "ranks by how long others waited for them",
+                                                          .section = "ranks",
+                                                          .rows = straggler_rows,
+                                                          .size = sizeof(struct straggler_values),
+                                                          .count = straggler_count,
+                                                          .fill = fill_straggler};
+
+/* ---- unequal parts ---- */
+
+struct uneven_values {
+    int64_t rank, parts, start_ns, ns, sent, received;
+    int kind;
+    double imbalance, gbps;
+};
+
+#define AT(member) offsetof(struct uneven_values, member)
+static const struct aorta_row uneven_rows[] = {
+    {"rank", AORTA_ROW_INT, AT(rank), .heading = "rank", .help = "of the job"},
+    {"kind", AORTA_ROW_CHOICE, AT(kind), .heading = "collective", .help = "one of", .name = collective_kind,
+     .names = AORTA_COLLECTIVE_COUNT},
+    {"start_ms", AORTA_ROW_NS, AT(start_ns), .heading = "start ms", .help = "from the rank's first work on"},
+    {"ms", AORTA_ROW_NS, AT(ns), .heading = "ms", .help = "of its kernel, waiting included"},
+    {"parts", AORTA_ROW_INT, AT(parts), .heading = "parts", .help = "ranks that it sends to"},
+    {"sent_bytes", AORTA_ROW_INT, AT(sent), "bytes", .heading = "sent", .help = "by this rank, to itself included"},
+    {"received_bytes", AORTA_ROW_INT, AT(received), "bytes", .heading = "received", .help = "likewise"},
+    {"imbalance", AORTA_ROW_NUMBER, AT(imbalance), NULL, 4, "largest part / mean", .help = "1: equal parts"},
+    {"gbps", AORTA_ROW_NUMBER, AT(gbps), "GB/s", 6, "GB/s", .help = "sent / time"},
+    {0}};
+#undef AT
+
+static size_t uneven_count(const void *of) {
+    return trace_analysis_of(of)->uneven_count;
+}
+
+static bool fill_uneven(const void *of, size_t index, void *values) {
+    const struct aorta_trace_uneven *row = &trace_analysis_of(of)->uneven[index];
+    const struct aorta_trace_rank *rank = &trace_analysis_of(of)->ranks[row->rank];
+    const struct aorta_trace_work *work = &rank->work[row->work];
+    const struct aorta_trace_collective *facts = &rank->trace->collectives[work->collective];
+    const int64_t ns = work->end_ns - work->start_ns;
+    *(struct uneven_values *)values =
+        (struct uneven_values){.rank = rank->rank,
+                               .kind = facts->named ? (int)facts->kind : (int)AORTA_COLLECTIVE_OTHER,
+                               .start_ns = work->start_ns - rank->figures.start_ns,
+                               .ns = ns,
+                               .parts = (int64_t)row->parts,
+                               .sent = trace_known(row->sent),
+                               .received = trace_known(row->received),
+                               .imbalance = row->imbalance,
+                               .gbps = row->sent >= 0 && ns > 0 ? (double)row->sent / (double)ns : NAN};
+    return true;
+}
+
+const struct aorta_result_table trace_table_uneven = {
+    .key = "uneven_collectives",
+    .title = "All-to-alls with unequal parts",
+    .help = "each all-to-all whose parts are not equal, of each rank (torch.profiler names the parts: In split size)",
+    .section = "collectives",
+    .rows = uneven_rows,
+    .size = sizeof(struct uneven_values),
+    .count = uneven_count,
+    .fill = fill_uneven};
+
+struct pair_values {
+    int64_t from, to, count, bytes;
+};
+
+#define AT(member) offsetof(struct pair_values, member)
+static const struct aorta_row pair_rows[] = {
+    {"from", AORTA_ROW_INT, AT(from), .heading = "from rank", .help = "of the job"},
+    {"to", AORTA_ROW_INT, AT(to), .heading = "to rank", .help = "of the job"},
+    {"count", AORTA_ROW_INT, AT(count), .heading = "all-to-alls", .help = "how many"},
+    {"bytes", AORTA_ROW_INT, AT(bytes), "bytes", .heading = "bytes", .help = "sum of their parts"},
+    {0}};
+#undef AT
+
+static size_t pair_count(const void *of) {
+    return trace_analysis_of(of)->pair_count;
+}
+
+static bool fill_pair(const void *of, size_t index, void *values) {
+    const struct aorta_trace_pair *row = &trace_analysis_of(of)->pairs[index];
+    *(struct pair_values *)values = (struct pair_values){row->from, row->to, (int64_t)row->count, row->bytes};
+    return true;
+}
+
+const struct aorta_result_table trace_table_pairs = {.key = "rank_pairs",
+                                                     .title = "Bytes from rank to rank",
+                                                     .help = "what these move from which rank to which",
+                                                     .section = "collectives",
+                                                     .rows = pair_rows,
+                                                     .size = sizeof(struct pair_values),
+                                                     .count = pair_count,
+                                                     .fill = fill_pair};
+
+/* ---- a rank's arrivals ---- */
+
+struct arrival_values {
+    int kind;
+    struct group_values group;
+    int64_t sequence, step, bytes, start_ns, after_ns, wait_ns, ns;
+    bool last;
+};
+
+#define AT(member) offsetof(struct arrival_values, member)
+static const struct aorta_row arrival_rows[] = {
+    {"kind", AORTA_ROW_CHOICE, AT(kind), .heading = "collective", .help = "one of", .name = collective_kind,
+     .names = AORTA_COLLECTIVE_COUNT},
+    {NULL, AORTA_ROW_PART, AT(group), .part = group_rows},
+    {"sequence", AORTA_ROW_INT, AT(sequence), .heading = "sequence", .help = "its number within the group"},
+    {"step", AORTA_ROW_INT, AT(step), .heading = "step", .help = "null: in none"},
+    {"bytes", AORTA_ROW_INT, AT(bytes), "bytes", .heading = "bytes", .help = "larger buffer of one rank"},
+    {"start_ms", AORTA_ROW_NS, AT(start_ns), .heading = "start ms", .help = "of this rank, from its first work on"},
+    {"after_first_ms", AORTA_ROW_NS, AT(after_ns), .heading = "after the first ms", .help = "that started it"},
+    {"wait_ms", AORTA_ROW_NS, AT(wait_ns), .heading = "waits ms", .help = "until the last rank started it"},
+    {"last", AORTA_ROW_BOOL, AT(last), .help = "this rank was the last"},
+    {"ms", AORTA_ROW_NS, AT(ns), .heading = "ms", .help = "from its start to its end"},
+    {0}};
+#undef AT
+
+static const struct aorta_align_part *part_of(const struct aorta_align_shared *shared, uint32_t rank) {
+    for (size_t i = 0; i < shared->part_count; i++)
+        if (shared->parts[i].rank == rank) return &shared->parts[i];
+    return NULL;
+}
+
+static bool fill_arrival(const void *of, size_t index, void *values) {
+    const struct aorta_trace_analysis *analysis = trace_analysis_of(of);
+    const struct aorta_trace_rank *rank = trace_rank_of(of);
+    const struct aorta_align_shared *shared = &analysis->alignment.shared[index];
+    const struct aorta_shared_collective *collective = &analysis->shared_collectives[index];
+    const uint32_t place = (uint32_t)(rank - analysis->ranks);
+    const struct aorta_align_part *part = part_of(shared, place);
+    const struct aorta_align_part *first = part_of(shared, shared->first_rank);
+    if (!part || !first || !collective->chosen) return false;
+    *(struct arrival_values *)values = (struct arrival_values){
+        .kind = (int)collective->kind,
+        .group = group_of(analysis, collective->group),
+        .sequence = trace_known(shared->sequence),
+        .step = collective->step,
+        .bytes = trace_known(shared->bytes),
+        .start_ns = part->start_ns + analysis->alignment.clocks[place].shift_ns - rank->figures.start_ns,
+        .after_ns = part->start_ns - first->start_ns,
+        .wait_ns = shared->skew_ns - (part->start_ns - first->start_ns),
+        .ns = part->end_ns - part->start_ns,
+        .last = shared->last_rank == place};
+    return true;
+}
+
+static const struct aorta_column arrival_columns[] = {{"kind", "collective", .width = 14},
+                                                      {"sequence", "seq", .width = 7},
+                                                      {"bytes", "bytes", .width = 12},
+                                                      {"start_ms", "start ms", 11, .decimals = 3},
+                                                      {"after_first_ms", "after us", 11, 2, true},
+                                                      {"wait_ms", "waits us", 11, 2, true},
+                                                      {"ms", "us", 11, 2, true},
+                                                      {0}};
+const struct aorta_result_table trace_table_by_arrival = {
+    .key = "by_arrival",
+    .title = "Arrival at collectives",
+    .help = "when the rank came to each collective that it shares with others, and how long it waited there",
+    .section = "ranks",
+    .rows = arrival_rows,
+    .size = sizeof(struct arrival_values),
+    .count = shared_count,
+    .fill = fill_arrival,
+    .columns = arrival_columns};

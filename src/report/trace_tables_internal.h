@@ -41,9 +41,10 @@ AORTA_MUST_USE aorta_status aorta_trace_by_text(const struct aorta_trace_of *of,
                                                 const struct aorta_table_view *view, struct aorta_text *out);
 
 extern const struct aorta_result_table trace_table_kernels, trace_table_copies, trace_table_gemms,
-    trace_table_shared_collectives, trace_table_streams, trace_table_queues, trace_table_gaps, trace_table_warnings;
+    trace_table_shared_collectives, trace_table_streams, trace_table_queues, trace_table_gaps, trace_table_warnings,
+    trace_table_stragglers, trace_table_uneven, trace_table_pairs;
 extern const struct aorta_result_table trace_table_by_sequence, trace_table_by_time, trace_table_by_stream,
-    trace_table_by_memory, trace_table_by_path;
+    trace_table_by_memory, trace_table_by_path, trace_table_by_arrival;
 
 extern const struct aorta_row trace_memory_peak_rows[]; /* of "memory_peak" */
 /* Key and value of it; nothing where there are no allocations. */

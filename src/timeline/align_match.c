@@ -52,7 +52,7 @@ static struct align_op describe(const struct aorta_trace *trace, const struct ao
                              .peer = facts->peer,
                              .kind = (uint8_t)facts->kind,
                              .named = facts->named,
-                             .exact = trace->measured != NULL};
+                             .exact = trace->measured != NULL || (facts->named && facts->kind == AORTA_ALL_TO_ALL)};
 }
 
 /* Kernels that share a row of collectives[] are one collective. */

@@ -16,7 +16,7 @@ struct align_op {
     int32_t peer;             /* -1 */
     uint8_t kind;             /* enum aorta_collective */
     bool named;
-    bool exact;    /* the sequence number is of the recorder of ours: sizes may differ from rank to rank */
+    bool exact; /* sizes may differ from rank to rank: an all-to-all, or the sequence number is of a recorder of ours */
     int64_t place; /* the identity within the group: sequence number, or place in the order */
     uint32_t twin; /* number among those of the same place, kind and size on its rank */
 };

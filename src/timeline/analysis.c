@@ -175,6 +175,7 @@ static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work
         AORTA_TRY(aorta_trace_syncs_make(analysis, &analysis->ranks[i]));
         count_steps(analysis, &analysis->ranks[i]);
     }
+    AORTA_TRY(aorta_trace_arrivals_make(analysis, options->gpus_per_node));
     return aorta_trace_differences_make(analysis, work->busy);
 }
 
@@ -202,6 +203,9 @@ void aorta_trace_analysis_free(struct aorta_trace_analysis *analysis) {
     free(analysis->ranks);
     free(analysis->groups);
     free(analysis->shared_collectives);
+    free(analysis->arrivals);
+    free(analysis->uneven);
+    free(analysis->pairs);
     free(analysis->differences);
     aorta_alignment_free(&analysis->alignment);
     memset(analysis, 0, sizeof *analysis);

@@ -180,6 +180,31 @@ struct aorta_shared_collective {
     int64_t exposed_ns; /* blamed on it, summed over ranks */
 };
 
+/* How a rank comes to the collectives that it shares with others. */
+struct aorta_trace_arrivals {
+    uint32_t rank;                               /* place in ranks[] */
+    size_t collectives, first, last;             /* shared ones, and how often it was there first and last */
+    int64_t after_first_ns, after_first_most_ns; /* how long after the first rank: sum, longest */
+    int64_t wait_ns;                             /* it waited for the last rank, in all */
+    int64_t late_ns;                             /* the first rank waited for it where it was last, in all */
+    int64_t ns;                                  /* of its kernels */
+};
+
+/* A rank's part in an all-to-all whose parts are not equal. */
+struct aorta_trace_uneven {
+    uint32_t rank, work;    /* place in ranks[], row of its work[] */
+    int64_t sent, received; /* bytes; -1: not known */
+    size_t parts;
+    double imbalance; /* largest part / mean of those sent (received, where only these are known) */
+};
+
+/* What these move from one rank to another. */
+struct aorta_trace_pair {
+    int from, to; /* ranks of the job */
+    size_t count;
+    int64_t bytes;
+};
+
 struct aorta_trace_analysis {
     struct aorta_trace_rank *ranks; /* ascending rank */
     size_t rank_count, rank_capacity;
@@ -187,7 +212,15 @@ struct aorta_trace_analysis {
     size_t group_count, group_capacity;
     struct aorta_alignment alignment;                   /* of the ranks, by their place */
     struct aorta_shared_collective *shared_collectives; /* one for each of alignment.shared[] */
-    struct aorta_trace_difference *differences;         /* largest excess first */
+    struct aorta_trace_arrivals *arrivals; /* of each rank, the one that others waited longest for first; none where no
+                                            * collective is shared */
+    size_t arrival_count;
+    struct aorta_trace_uneven *uneven; /* by rank, then time */
+    size_t uneven_count;
+    struct aorta_trace_pair *pairs; /* by from, then to */
+    size_t pair_count;
+    int32_t gpus_per_node;                      /* ranks 0 … n - 1 are on the first node, and so on; 0: not known */
+    struct aorta_trace_difference *differences; /* largest excess first */
     size_t difference_count;
     bool stepped;         /* steps are known; else a rank's whole recording counts as one */
     bool measured;        /* a recorder of ours measured them (aorta_trace_measured) */
@@ -201,11 +234,15 @@ struct aorta_trace_analysis {
 struct aorta_trace_analysis_options {
     const int64_t *steps; /* only these (ProfilerStep#N); NULL: see all_steps */
     size_t step_count;
-    bool all_steps;    /* only what lies in steps; false: everything */
-    size_t gaps;       /* how many gaps to keep; 0: 10 */
-    bool warmup_given; /* of steps that were measured `warmup` are left out at each rank's start; false: */
-    size_t warmup;     /* as many as aorta_analysis_warmup says of the first rank */
+    bool all_steps;        /* only what lies in steps; false: everything */
+    size_t gaps;           /* how many gaps to keep; 0: 10 */
+    bool warmup_given;     /* of steps that were measured `warmup` are left out at each rank's start; false: */
+    size_t warmup;         /* as many as aorta_analysis_warmup says of the first rank */
+    int32_t gpus_per_node; /* 0: as the files say */
 };
+
+/* On how many nodes the group's ranks are; -1: not known. */
+int32_t aorta_trace_nodes_of(const struct aorta_trace_analysis *analysis, uint32_t group);
 
 /* How many of so many steps are warm-up where nothing else is asked for. */
 size_t aorta_analysis_warmup(size_t steps);

@@ -98,6 +98,9 @@ AORTA_MUST_USE aorta_status aorta_trace_collectives_make(struct aorta_trace_rank
 AORTA_MUST_USE aorta_status aorta_trace_differences_make(struct aorta_trace_analysis *analysis,
                                                          const struct aorta_trace_busy *busy);
 
+/* After the collectives are known (analysis_arrivals.c). */
+AORTA_MUST_USE aorta_status aorta_trace_arrivals_make(struct aorta_trace_analysis *analysis, int32_t gpus_per_node);
+
 /* ---- the engine (analysis_profiles.c, analysis_gaps.c) ---- */
 
 /* When the host waited, by its launching threads. Ends with aorta_host_waits_free. */

@@ -12,7 +12,7 @@
 
 static const char *const names[AORTA_BY_COUNT] = {"op",       "shape",  "module", "function", "annotation",
                                                   "category", "phase",  "kernel", "sequence", "time",
-                                                  "stream",   "memory", "path"};
+                                                  "stream",   "memory", "path",   "arrival"};
 const char *aorta_by_name(enum aorta_by by) {
     return names[by];
 }

@@ -20,6 +20,7 @@ enum aorta_by {
     AORTA_BY_STREAM,                              /* the queue of each stream (series.h) */
     AORTA_BY_MEMORY,                              /* what stood in the device's memory at its peak (memory.h) */
     AORTA_BY_PATH,                                /* the critical path (critical_path.h) */
+    AORTA_BY_ARRIVAL,                             /* each collective that several ranks share (analysis_arrivals.c) */
     AORTA_BY_COUNT
 };
 const char *aorta_by_name(enum aorta_by by); /* "op", "shape", "module", "function", "annotation", … */
