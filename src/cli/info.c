@@ -5,6 +5,7 @@
 #include "comm/comm.h"
 #include "device/device.h"
 #include "device/environment.h"
+#include "formats/archive.h"
 #include "job/ranks.h"
 #include "ops/gemm.h"
 #include "report/page.h"
@@ -18,11 +19,22 @@
 
 /* ---- programs that are looked for ---- */
 
+enum { PATH_BYTES = 4096 };
+
+static bool find_page(char path[PATH_BYTES]) {
+    snprintf(path, PATH_BYTES, "built in");
+    return aorta_page_available();
+}
+
+static bool find_libarchive(char path[PATH_BYTES]) {
+    return aorta_archive_library(path, PATH_BYTES);
+}
+
 /* One row per program that may be missing; the reasons say what is lost without it and how it is had. */
 static const struct part {
     const char *name; /* program in PATH */
     const char *purpose, *without, *get;
-    bool (*built_in)(void); /* NULL: a program; else what the build includes or not */
+    bool (*find)(char path[PATH_BYTES]); /* NULL: a program */
 } parts[] = {
     {"mpirun", "starts ranks for collectives on host memory",
      "aorta launch cannot start more than one rank on CPU devices", "apt install openmpi-bin", NULL},
@@ -30,9 +42,11 @@ static const struct part {
      "apt install gnuplot-nox", NULL},
     {"page", "shows reports and traces in a browser",
      "aorta report writes no index.html, and --html is an error (Node.js or npm's packages were missing)",
-     "scripts/bootstrap build page, then make", aorta_page_available},
+     "scripts/bootstrap build page, then make", find_page},
+    {"libarchive", "unpacks zip, tar, zstd, xz, bzip2 and lz4", "aorta trace reads no such files",
+     "apt install libarchive13 (Ubuntu 24.04: libarchive13t64)", find_libarchive},
 };
-enum { PART_COUNT = sizeof parts / sizeof *parts, PATH_BYTES = 4096 };
+enum { PART_COUNT = sizeof parts / sizeof *parts };
 
 /* The first executable of this name in PATH; false when there is none. */
 static bool find_program(const char *name, char path[PATH_BYTES]) {
@@ -88,8 +102,7 @@ static void gather(struct information *info) {
     set_library(&info->libraries[3], "jansson", "reading JSON", jansson_version_str());
     for (int i = 0; i < PART_COUNT; i++) {
         info->parts[i].found =
-            parts[i].built_in ? parts[i].built_in() : find_program(parts[i].name, info->parts[i].path);
-        if (parts[i].built_in) snprintf(info->parts[i].path, PATH_BYTES, "built in");
+            parts[i].find ? parts[i].find(info->parts[i].path) : find_program(parts[i].name, info->parts[i].path);
     }
     info_gpu_gather(&info->gpu);
     info->ranks_failure = aorta_ranks_detect(&info->ranks);

@@ -6,6 +6,7 @@
 #include "formats/open.h"
 #include "formats/reader.h"
 #include "formats/spool.h"
+#include "formats/unpack.h"
 #include "timeline/infer.h"
 
 #include <dirent.h>
@@ -185,15 +186,37 @@ static void drop_yielding(struct paths *paths, size_t first) {
     paths->count = count;
 }
 
+static aorta_status holds_none(const char *path) {
+    return AORTA_ERROR(AORTA_USAGE, "%s holds no trace; what can be read: %s", path, aorta_trace_formats);
+}
+
 static aorta_status add_input(struct paths *paths, const char *path) {
     struct stat facts;
+    if (strcmp(path, "-") == 0) return add_path(paths, path);
     if (stat(path, &facts) != 0) return AORTA_ERROR(AORTA_USAGE, "cannot open %s: %s", path, strerror(errno));
     if (!S_ISDIR(facts.st_mode)) return add_path(paths, path);
     size_t before = paths->count;
     AORTA_TRY(add_folder(paths, path, 0));
     drop_yielding(paths, before);
-    if (paths->count > before) return NULL;
-    return AORTA_ERROR(AORTA_USAGE, "%s holds no trace; what can be read: %s", path, aorta_trace_formats);
+    return paths->count > before ? NULL : holds_none(path);
+}
+
+/* What stands for packed inputs. */
+static aorta_status unpack_into(struct aorta_unpacking *unpacking, const char *path, struct paths *paths) {
+    char *place;
+    AORTA_TRY(aorta_unpack(unpacking, path, &place));
+    aorta_status status = add_input(paths, place);
+    free(place);
+    return status;
+}
+
+static aorta_status unpack_all(struct aorta_unpacking *unpacking, struct paths *paths) {
+    struct paths plain = {0};
+    aorta_status status = NULL;
+    for (size_t i = 0; !status && i < paths->count; i++) status = unpack_into(unpacking, paths->items[i], &plain);
+    free_paths(paths);
+    *paths = plain;
+    return status;
 }
 
 /* Recorded by what marks no steps itself. Other recorders do, or their user did not want any. */
@@ -215,13 +238,25 @@ static aorta_status open_once(struct paths *paths, const struct aorta_trace_opti
     return status;
 }
 
-aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count, const struct aorta_trace_options *options,
-                                     struct aorta_trace_list *list) {
+static aorta_status read_inputs(const char *const *paths, size_t count, const struct aorta_trace_options *options,
+                                struct aorta_unpacking *unpacking) {
     struct paths files = {0};
+    const size_t before = unpacking->list->count;
     aorta_status status = NULL;
     for (size_t i = 0; !status && i < count; i++) status = add_input(&files, paths[i]);
-    if (!status) status = open_once(&files, options, list);
+    if (!status) status = unpack_all(unpacking, &files);
+    if (!status) status = open_once(&files, options, unpacking->list);
+    if (!status) status = aorta_unpack_name_traces(unpacking, before);
     free_paths(&files);
+    return status;
+}
+
+aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count, const struct aorta_trace_options *options,
+                                     struct aorta_trace_list *list) {
+    struct aorta_unpacking unpacking = {.list = list};
+    aorta_status status = read_inputs(paths, count, options, &unpacking);
+    status = aorta_unpack_name_failure(&unpacking, status);
+    aorta_unpacking_free(&unpacking);
     if (status) return status;
     aorta_spool_number_ranks(list);
     AORTA_TRY(aorta_trace_mark_steps(list, options ? options->step_range : NULL));

@@ -5,7 +5,8 @@
 #include "formats/open.h"
 #include "timeline/trace.h"
 
-/* Reads files, and of folders (with those in them) what aorta_trace_recognise finds. In order of the paths; within a
+/* Reads files, "-" (the standard input), and of folders (with those in them) and archives what aorta_trace_recognise
+ * finds. In order of the paths; within a
  * folder ranks in order of their numbers. A file that has two names, or a copy in another place, is read once, and its
  * first trace says so (AORTA_REASON_SAME_FILE). Traces without marked steps get those that infer.h finds, from
  * repetition only spools and Nsight Systems'. AORTA_USAGE: a path that is not there or a folder without traces; else as

@@ -313,7 +313,8 @@ static aorta_status put_file(struct merge_rank *rank, struct aorta_json_stream *
 
 aorta_status aorta_merge_kineto(struct merge_rank *rank) {
     struct aorta_json_stream *stream;
-    AORTA_TRY(aorta_json_stream_open(rank->source->path, &stream));
+    const char *path = rank->source->trace->unpacked ? rank->source->trace->unpacked : rank->source->path;
+    AORTA_TRY(aorta_json_stream_open(path, &stream));
     aorta_merge_process(rank);
     aorta_status status = put_file(rank, stream);
     if (status && rank->options && rank->options->recover && aorta_status_code(status) == AORTA_FORMAT) {

@@ -1,8 +1,10 @@
 /* Finds the kind of a file, and calls its reader. */
 #include "formats/open.h"
 #include "base/thread.h"
+#include "formats/archive.h"
 #include "formats/reader.h"
 #include "formats/source.h"
+#include "formats/unpack.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -33,7 +35,7 @@ const char *const aorta_trace_formats =
 #undef READER
 #undef JSON
 #undef SQLITE
-    "each plain or packed with gzip";
+    "each plain, packed with gzip, zstd, xz, bzip2 or lz4, or in a zip or tar";
 
 /* ---- by content ---- */
 
@@ -75,14 +77,8 @@ static const struct unread {
     {".ncu-rep", 0, 0, "", "a report of Nsight Compute, which holds no timeline",
      "record with `aorta trace run -- COMMAND`"},
     {".pftrace", 0, 0, "", "Perfetto's binary trace", "let rocprofv3 write `--output-format rocpd` or json"},
-    {NULL, 0, 4, "PK\3\4", "a zip archive", "unpack it: unzip FILE"},
-    {NULL, 0, 4, "\x28\xb5\x2f\xfd", "packed with zstd", "unpack it: zstd -d FILE"},
-    {NULL, 0, 6,
-     "\xfd"
-     "7zXZ\0",
-     "packed with xz", "unpack it: xz -d FILE"},
-    {NULL, 0, 3, "BZh", "packed with bzip2", "unpack it: bzip2 -d FILE"},
-    {NULL, 257, 5, "ustar", "a tar archive", "unpack it, and name the folder: tar xf FILE"},
+    {NULL, 0, 4, "PK\3\4", "a zip archive", "unpack it"},
+    {NULL, 257, 5, "ustar", "a tar archive", "unpack it, and name the folder"},
 };
 
 static const struct unread *find_unread(const char *path, const struct head *head) {
@@ -132,12 +128,24 @@ aorta_status aorta_trace_open(const char *path, const struct aorta_trace_options
 /* ---- in a folder ---- */
 
 static bool has_suffix(const char *path, const char *suffix) {
-    size_t length = strlen(path), part = strlen(suffix);
-    if (length > 3 && strcasecmp(path + length - 3, ".gz") == 0) length -= 3;
+    const size_t length = aorta_packing_strip(path), part = strlen(suffix);
     return length >= part && strncasecmp(path + length - part, suffix, part) == 0;
 }
 
+bool aorta_trace_is_name(const char *path) {
+    bool named = false;
+    for (size_t i = 0; i < ROWS; i++) named |= has_suffix(path, rows[i].suffix);
+    return named;
+}
+
+bool aorta_trace_needs_plain(const char *bytes, size_t length) {
+    const struct aorta_trace_reader *reader = reader_of(bytes, length);
+    return reader && reader->plain;
+}
+
+/* What an archive holds may lie beside it, unpacked. */
 bool aorta_trace_yields(const char *path) {
+    if (aorta_packing_is_archive_name(path)) return true;
     for (size_t i = 0; i < ROWS; i++)
         if (has_suffix(path, rows[i].suffix)) return rows[i].reader && rows[i].reader->yields;
     return false;
@@ -156,11 +164,21 @@ static aorta_status check_content(const char *path, bool *trace) {
     return status;
 }
 
+/* Others have these suffixes, too; a broken one is named by its reader. */
+static aorta_status check_archive(const char *path, bool *trace) {
+    struct head head;
+    AORTA_TRY(read_head(path, &head));
+    *trace = aorta_packing_of(head.bytes, head.length) == AORTA_PACKING_ARCHIVE;
+    aorta_status status = *trace ? aorta_unpack_lists(path, trace) : NULL;
+    if (aorta_status_code(status) != AORTA_FORMAT) return status;
+    aorta_status_free(status);
+    return NULL;
+}
+
 aorta_status aorta_trace_recognise(const char *path, bool *trace) {
-    bool named = false;
-    for (size_t i = 0; i < ROWS; i++) named |= has_suffix(path, rows[i].suffix);
     *trace = false;
-    return named ? check_content(path, trace) : NULL;
+    if (aorta_packing_is_archive_name(path)) return check_archive(path, trace);
+    return aorta_trace_is_name(path) ? check_content(path, trace) : NULL;
 }
 
 /* ---- several files ---- */
@@ -229,7 +247,7 @@ static aorta_status gather(struct many *many, struct aorta_trace_list *list) {
         size_t known = list->count;
         for (size_t k = 0; k < many->lists[i].count; k++) {
             struct aorta_trace *trace = many->lists[i].items[k];
-            const struct aorta_trace_list before = {list->items, known, known};
+            const struct aorta_trace_list before = {.items = list->items, .count = known, .capacity = known};
             if (status || has_set(&before, trace)) {
                 aorta_trace_free(trace);
             } else {

@@ -13,6 +13,7 @@ struct aorta_trace_reader {
     aorta_status (*read)(const char *path, const struct aorta_trace_options *options, struct aorta_trace_list *list);
     /* Of a file that is recognised in a folder: whether it is the one by which its set is read. NULL: each is alone. */
     bool (*leads)(const char *path, const char *head, size_t length);
+    bool plain;  /* opens the file itself, which may not be packed */
     bool yields; /* in a folder only where nothing else is: traces of a run say more than its lines */
 };
 
@@ -32,8 +33,11 @@ aorta_trace_json_reader aorta_trace_read_rocprof;
 #undef SQLITE
 extern const struct aorta_trace_reader aorta_trace_reader_sqlite; /* of all rows SQLITE */
 
-/* Whether it is by its name a file that yields to others. */
+/* Whether it is by its name a file that yields to others; and a file of any of the rows' suffixes, packed or not. */
 bool aorta_trace_yields(const char *path);
+bool aorta_trace_is_name(const char *path);
+/* Whether bytes at the beginning of a file are of a reader that needs it plain. */
+bool aorta_trace_needs_plain(const char *bytes, size_t length);
 
 /* The names of what is read, for messages. */
 extern const char *const aorta_trace_formats;

@@ -285,4 +285,4 @@ static bool leads(const char *path, const char *head, size_t length) {
     return first;
 }
 
-const struct aorta_trace_reader aorta_trace_reader_csv = {recognises, read_csv, leads, false};
+const struct aorta_trace_reader aorta_trace_reader_csv = {recognises, read_csv, leads, false, false};

@@ -125,4 +125,4 @@ static bool recognises(const char *head, size_t length) {
            !contains(head, line, "\"traceEvents\"");
 }
 
-const struct aorta_trace_reader aorta_trace_reader_metrics = {recognises, read_lines, NULL, true};
+const struct aorta_trace_reader aorta_trace_reader_metrics = {recognises, read_lines, NULL, false, true};

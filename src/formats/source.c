@@ -1,6 +1,7 @@
 #include "formats/source_internal.h"
 
 #include "base/files.h"
+#include "formats/archive.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -84,7 +85,7 @@ aorta_status aorta_source_open(const char *path, struct aorta_source **source) {
         close(file);
         return AORTA_ERROR(AORTA_IO, "cannot read %s: it is a directory", path);
     }
-    unsigned char magic[2];
+    char magic[8];
     ssize_t count = pread(file, magic, sizeof magic, 0);
     if (count < 0) { /* a pipe, say: it would have to be read twice */
         aorta_status status =
@@ -93,7 +94,9 @@ aorta_status aorta_source_open(const char *path, struct aorta_source **source) {
         return status;
     }
     (void)posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL); /* only makes it faster */
-    if (count == 2 && magic[0] == 0x1f && magic[1] == 0x8b) return aorta_source_gzip(path, file, source);
+    const enum aorta_packing packing = aorta_packing_of(magic, (size_t)count);
+    if (packing == AORTA_PACKING_GZIP) return aorta_source_gzip(path, file, source);
+    if (packing == AORTA_PACKING_STREAM) return aorta_source_stream(path, file, source);
     return open_plain(path, file, source);
 }
 

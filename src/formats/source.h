@@ -1,4 +1,5 @@
-/* Where the bytes of a trace come from: a plain file, a gzip file unpacked on a thread of its own, or memory. */
+/* Where the bytes of a trace come from: a plain file, one packed with gzip (unpacked on a thread of its own), zstd, xz,
+ * bzip2 or lz4, or memory. */
 #ifndef AORTA_FORMATS_SOURCE_H
 #define AORTA_FORMATS_SOURCE_H
 
@@ -9,8 +10,8 @@
 
 struct aorta_source;
 
-/* gzip is recognised by content; several members follow one another as gzip has it. The mark that editors put before
- * UTF-8 is left out. AORTA_IO names path and reason. */
+/* What is packed is recognised by content; several members follow one another as gzip has it. The mark that editors put
+ * before UTF-8 is left out. AORTA_IO names path and reason; AORTA_UNSUPPORTED: archive.h. */
 AORTA_MUST_USE aorta_status aorta_source_open(const char *path, struct aorta_source **source);
 /* Borrowed memory, handed over in pieces of at most `piece` bytes (0: as asked for). */
 AORTA_MUST_USE aorta_status aorta_source_memory(const char *bytes, size_t length, size_t piece,

@@ -1,4 +1,4 @@
-/* Inside the sources: the common head and the gzip kind. */
+/* Inside the sources: the common head and the kinds that unpack. */
 #ifndef AORTA_FORMATS_SOURCE_INTERNAL_H
 #define AORTA_FORMATS_SOURCE_INTERNAL_H
 
@@ -16,5 +16,8 @@ struct aorta_source {
 
 /* Unpacks the open file on its own thread; takes the descriptor over, also when it fails. */
 AORTA_MUST_USE aorta_status aorta_source_gzip(const char *path, int file, struct aorta_source **source);
+
+/* The same for what libarchive unpacks. */
+AORTA_MUST_USE aorta_status aorta_source_stream(const char *path, int file, struct aorta_source **source);
 
 #endif

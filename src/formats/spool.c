@@ -465,4 +465,4 @@ static aorta_status read_file(const char *path, const struct aorta_trace_options
     return status ? status : aorta_trace_list_add(list, trace);
 }
 
-const struct aorta_trace_reader aorta_trace_reader_spool = {recognises, read_file, NULL, false};
+const struct aorta_trace_reader aorta_trace_reader_spool = {recognises, read_file, NULL, true, false};

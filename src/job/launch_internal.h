@@ -2,6 +2,7 @@
 #ifndef AORTA_JOB_LAUNCH_INTERNAL_H
 #define AORTA_JOB_LAUNCH_INTERNAL_H
 
+#include "base/temporary.h"
 #include "job/beacon.h"
 #include "job/launch.h"
 
@@ -11,12 +12,6 @@
 
 #define STATE_NS 1000000000 /* between two checks of the ranks' states */
 #define TOKEN_BYTES 16
-
-/* In TMPDIR or /tmp: `aorta-launch-XXXXXX`, for its owner alone. */
-struct launch_directory {
-    char path[PATH_MAX]; /* "": none */
-    int lock;            /* the directory itself, locked as long as its launcher lives */
-};
 
 /* A process of the job that is stopped. */
 struct stop {
@@ -30,8 +25,8 @@ struct stop {
 
 struct job {
     const struct aorta_launch_options *options;
-    struct launch_directory directory;
-    char mpirun[PATH_MAX]; /* "": the ranks are our own children */
+    struct aorta_temporary directory; /* what the launcher and Open MPI put there */
+    char mpirun[PATH_MAX];            /* "": the ranks are our own children */
     int port;
     char token[2 * TOKEN_BYTES + 1]; /* of the rendezvous */
     struct aorta_beacon **beacons;   /* [ranks] */
@@ -64,13 +59,6 @@ int job_exit_code(int wait_status);
 int job_first_failure(const struct job *job, struct aorta_beacon_state *first);
 /* When the last rank ended; 0: not all have. */
 int64_t job_all_ended_ns(const struct job *job);
-
-/* ---- launch_directory.c ---- */
-
-/* Also removes those that killed launchers of this user have left there. */
-AORTA_MUST_USE aorta_status launch_directory_make(struct launch_directory *directory);
-/* With what Open MPI and the launcher put into it. */
-void launch_directory_remove(struct launch_directory *directory);
 
 /* ---- launch_report.c ---- */
 

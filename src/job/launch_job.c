@@ -97,7 +97,7 @@ aorta_status job_open(struct job *job) {
     job->notified = calloc((size_t)job->options->ranks, sizeof *job->notified);
     if (!job->children || !job->beacons || !job->notified)
         return AORTA_ERROR(AORTA_MEMORY, "out of memory for the ranks' state");
-    AORTA_TRY(launch_directory_make(&job->directory));
+    AORTA_TRY(aorta_temporary_make("aorta-launch-", &job->directory));
     return open_beacons(job);
 }
 
@@ -106,7 +106,7 @@ void job_close(struct job *job) {
     free(job->beacons);
     free(job->notified);
     free(job->children);
-    launch_directory_remove(&job->directory);
+    aorta_temporary_remove(&job->directory);
 }
 
 int job_exit_code(int wait_status) {

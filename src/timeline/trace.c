@@ -170,6 +170,7 @@ void aorta_trace_free(struct aorta_trace *trace) {
     free(trace->inputs);
     free(trace->devices);
     free(trace->path);
+    free(trace->unpacked);
     free(trace);
 }
 
@@ -185,5 +186,7 @@ aorta_status aorta_trace_list_add(struct aorta_trace_list *list, struct aorta_tr
 void aorta_trace_list_free(struct aorta_trace_list *list) {
     for (size_t i = 0; i < list->count; i++) aorta_trace_free(list->items[i]);
     free(list->items);
+    if (list->unpacked) aorta_temporary_remove(list->unpacked);
+    free(list->unpacked);
     *list = (struct aorta_trace_list){0};
 }

@@ -11,6 +11,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "base/temporary.h"
 #include "timeline/categories.h"
 #include "timeline/kernel_names.h"
 #include "timeline/operations.h"
@@ -290,6 +291,7 @@ struct aorta_trace_warning {
 struct aorta_trace {
     enum aorta_trace_format format;
     char *path;                /* owned; of the file, or what it was recorded from */
+    char *unpacked;            /* owned; the file that stands for the path, which is packed; NULL: the path's own */
     int32_t rank, world;       /* -1: not known */
     int64_t process;           /* -1: not known */
     int64_t base_ns;           /* added to times gives ns since 1970; INT64_MIN: not known */
@@ -381,6 +383,7 @@ int aorta_trace_rank_in_path(const char *path);
 struct aorta_trace_list {
     struct aorta_trace **items;
     size_t count, capacity;
+    struct aorta_temporary *unpacked; /* holds the files that stand for packed ones; removed with the list; or NULL */
 };
 
 /* Takes the trace over, also when it fails. */

@@ -1,5 +1,4 @@
-/* The directory of a launcher's job, and those that killed launchers have left. */
-#include "job/launch_internal.h"
+#include "base/temporary.h"
 
 #include "base/files.h"
 
@@ -15,8 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PREFIX "aorta-launch-"
-#define YOUNG_S 10 /* its launcher may not have locked it yet */
+#define YOUNG_S 10 /* its process may not have locked it yet */
 
 static const char *parent(void) {
     const char *path = getenv("TMPDIR");
@@ -28,7 +26,7 @@ static int open_directory(int at, const char *name) {
     return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Ours, and nobody has it locked: its launcher is gone. A lock also counts between containers, where process ids do
+/* Ours, and nobody has it locked: its process is gone. A lock also counts between containers, where process ids do
  * not. */
 static bool is_left(int directory) {
     struct stat info;
@@ -45,20 +43,20 @@ static void sweep_one(int at, const char *name) {
     close(directory);
 }
 
-static void sweep(void) {
+static void sweep(const char *prefix) {
     DIR *list = opendir(parent());
     if (!list) return;
     for (const struct dirent *entry; (entry = readdir(list));) {
-        if (!strncmp(entry->d_name, PREFIX, strlen(PREFIX))) sweep_one(dirfd(list), entry->d_name);
+        if (!strncmp(entry->d_name, prefix, strlen(prefix))) sweep_one(dirfd(list), entry->d_name);
     }
     closedir(list);
 }
 
-aorta_status launch_directory_make(struct launch_directory *directory) {
-    sweep();
+aorta_status aorta_temporary_make(const char *prefix, struct aorta_temporary *directory) {
+    sweep(prefix);
     char made[PATH_MAX];
-    snprintf(made, sizeof made, "%s/" PREFIX "XXXXXX", parent());
-    const bool found = mkdtemp(made) && realpath(made, directory->path); /* mpirun understands no relative one */
+    snprintf(made, sizeof made, "%s/%sXXXXXX", parent(), prefix);
+    const bool found = mkdtemp(made) && realpath(made, directory->path);
     directory->lock = found ? open_directory(AT_FDCWD, directory->path) : -1;
     if (directory->lock >= 0) {
         flock(directory->lock, LOCK_EX | LOCK_NB); /* a file system without locks has no sweep either */
@@ -69,7 +67,7 @@ aorta_status launch_directory_make(struct launch_directory *directory) {
     return status;
 }
 
-void launch_directory_remove(struct launch_directory *directory) {
+void aorta_temporary_remove(struct aorta_temporary *directory) {
     if (!directory->path[0]) return;
     aorta_directory_remove(directory->path);
     close(directory->lock);

@@ -1,0 +1,20 @@
+/* Directories that end with their process: in TMPDIR or /tmp, for their owner alone. What killed processes have left is
+ * removed by the next one that makes such a directory: it is locked as long as its process lives. */
+#ifndef AORTA_BASE_TEMPORARY_H
+#define AORTA_BASE_TEMPORARY_H
+
+#include "base/status.h"
+
+#include <limits.h>
+
+struct aorta_temporary {
+    char path[PATH_MAX]; /* absolute; "": none */
+    int lock;            /* the directory itself */
+};
+
+/* Named `prefix` and six letters. AORTA_IO. */
+AORTA_MUST_USE aorta_status aorta_temporary_make(const char *prefix, struct aorta_temporary *directory);
+/* With all that is in it. */
+void aorta_temporary_remove(struct aorta_temporary *directory);
+
+#endif

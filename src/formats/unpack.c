@@ -1,0 +1,370 @@
+#include "formats/unpack.h"
+
+#include "base/array.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "formats/archive.h"
+#include "formats/reader.h"
+#include "formats/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PIECE = 1 << 16, MOST_FILES = 1 << 16, MOST_TIMES = 1000, SMALL = 1 << 26 };
+
+/* Where bytes come from. */
+struct origin {
+    aorta_status (*read)(void *from, char *buffer, size_t capacity, size_t *got);
+    void *from;
+    const char *shown;
+    int64_t left; /* bytes that may still come; what unpacks to more is no trace but meant to fill the disk */
+};
+
+static aorta_status no_memory(void) {
+    return AORTA_ERROR(AORTA_MEMORY, "no memory to unpack");
+}
+
+/* ---- the folder ---- */
+
+/* A new folder in the list's. */
+static aorta_status new_folder(struct aorta_unpacking *unpacking, char **folder) {
+    struct aorta_trace_list *list = unpacking->list;
+    if (!list->unpacked) {
+        struct aorta_temporary *made = calloc(1, sizeof *made);
+        aorta_status status = made ? aorta_temporary_make("aorta-unpacked-", made) : no_memory();
+        if (status) {
+            free(made);
+            return status;
+        }
+        list->unpacked = made;
+    }
+    do {
+        if (asprintf(folder, "%s/%zu", list->unpacked->path, ++unpacking->folders) < 0) return no_memory();
+        if (!mkdir(*folder, 0700)) return NULL;
+        const int error = errno;
+        free(*folder);
+        if (error != EEXIST)
+            return AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place)", list->unpacked->path, strerror(error));
+    } while (true);
+}
+
+static aorta_status remember(struct aorta_unpacking *unpacking, const char *path, const char *shown) {
+    struct aorta_unpacked_name name = {strdup(path), strdup(shown)};
+    if (!name.path || !name.shown ||
+        !aorta_array_fit(&unpacking->names, &unpacking->capacity, unpacking->count + 1, sizeof name)) {
+        free(name.path);
+        free(name.shown);
+        return no_memory();
+    }
+    unpacking->names[unpacking->count++] = name;
+    return NULL;
+}
+
+void aorta_unpacking_free(struct aorta_unpacking *unpacking) {
+    for (size_t i = 0; i < unpacking->count; i++) {
+        free(unpacking->names[i].path);
+        free(unpacking->names[i].shown);
+    }
+    free(unpacking->names);
+}
+
+/* ---- bytes ---- */
+
+static aorta_status copy(struct origin *origin, int file, const char *path) {
+    char *piece = malloc(PIECE);
+    size_t got = 1;
+    aorta_status status = piece ? NULL : no_memory();
+    while (!status && got) {
+        status = origin->read(origin->from, piece, PIECE, &got);
+        if (status) break;
+        origin->left -= (int64_t)got;
+        const int error = origin->left < 0 ? 0 : aorta_write_all(file, piece, got);
+        if (origin->left < 0)
+            status = AORTA_ERROR(AORTA_FORMAT, "%s: unpacks to more than %d times its size, as no trace does",
+                                 origin->shown, MOST_TIMES);
+        else if (error)
+            status = AORTA_ERROR(AORTA_IO, "%s: cannot be unpacked to %s: %s (TMPDIR names the place)", origin->shown,
+                                 path, strerror(error));
+    }
+    free(piece);
+    return status;
+}
+
+/* The folders above are made. */
+static aorta_status write_file(struct origin *origin, char *path) {
+    char *slash = strrchr(path, '/');
+    *slash = '\0';
+    aorta_status status = aorta_directory_make(path);
+    *slash = '/';
+    AORTA_TRY(status);
+    const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (file < 0)
+        return AORTA_ERROR(AORTA_IO, "%s: cannot be unpacked to %s: %s", origin->shown, path, strerror(errno));
+    status = copy(origin, file, path);
+    if (close(file) && !status) status = AORTA_ERROR(AORTA_IO, "%s: %s", path, strerror(errno));
+    return status;
+}
+
+static int64_t most_bytes(int file) {
+    struct stat facts;
+    if (fstat(file, &facts) || facts.st_size > INT64_MAX / MOST_TIMES - SMALL) return INT64_MAX;
+    return (int64_t)facts.st_size * MOST_TIMES + SMALL;
+}
+
+/* ---- archives ---- */
+
+static aorta_status read_member(void *from, char *buffer, size_t capacity, size_t *got) {
+    return aorta_archive_read(from, buffer, capacity, got);
+}
+
+/* "./rank0/a.json" as "rank0/a.json" into `clean`, which has space for the name. False: hidden, as folders pass it
+ * over, or leads out of the archive's own folder. */
+static bool clean_name(const char *name, char *clean) {
+    char *end = clean;
+    for (const char *word = name; *word;) {
+        const size_t length = strcspn(word, "/");
+        const bool here = length == 1 && *word == '.';
+        if (length && !here) {
+            if (*word == '.' || length > NAME_MAX) return false;
+            if (end > clean) *end++ = '/';
+            memcpy(end, word, length);
+            end += length;
+        }
+        word += length + (word[length] == '/');
+    }
+    *end = '\0';
+    return end > clean && aorta_trace_is_name(clean);
+}
+
+/* The next file of a trace's name; *clean, freed by the caller, is NULL at the end. */
+static aorta_status next_member(struct aorta_archive *archive, char **clean) {
+    const char *name;
+    for (int i = 0; i < MOST_FILES; i++) {
+        AORTA_TRY(aorta_archive_next(archive, &name));
+        *clean = name ? malloc(strlen(name) + 1) : NULL;
+        if (!name) return NULL;
+        if (!*clean) return no_memory();
+        if (clean_name(name, *clean)) return NULL;
+        free(*clean);
+        *clean = NULL;
+    }
+    return NULL;
+}
+
+static aorta_status unpack_members(struct aorta_archive *archive, struct origin *origin, const char *folder) {
+    for (int i = 0; i < MOST_FILES; i++) {
+        char *name, *path;
+        AORTA_TRY(next_member(archive, &name));
+        if (!name) return NULL;
+        path = aorta_path_join(folder, name);
+        aorta_status status = path ? write_file(origin, path) : no_memory();
+        free(path);
+        free(name);
+        AORTA_TRY(status);
+    }
+    return AORTA_ERROR(AORTA_FORMAT, "%s: holds more than %d files; unpack what you need", origin->shown, MOST_FILES);
+}
+
+static aorta_status open_archive(const char *path, int *file, struct aorta_archive **archive) {
+    *file = open(path, O_RDONLY | O_CLOEXEC);
+    if (*file < 0) return AORTA_ERROR(AORTA_IO, "cannot open %s: %s", path, strerror(errno));
+    aorta_status status = aorta_archive_open(path, *file, false, archive);
+    if (status) close(*file);
+    return status;
+}
+
+static aorta_status unpack_archive(const char *path, const char *folder) {
+    struct aorta_archive *archive;
+    int file;
+    AORTA_TRY(open_archive(path, &file, &archive));
+    struct origin origin = {read_member, archive, path, most_bytes(file)};
+    aorta_status status = unpack_members(archive, &origin, folder);
+    aorta_archive_close(archive);
+    close(file);
+    return status;
+}
+
+aorta_status aorta_unpack_lists(const char *path, bool *any) {
+    struct aorta_archive *archive;
+    int file;
+    char *name = NULL;
+    AORTA_TRY(open_archive(path, &file, &archive));
+    aorta_status status = next_member(archive, &name);
+    *any = name != NULL;
+    free(name);
+    aorta_archive_close(archive);
+    close(file);
+    return status;
+}
+
+/* ---- single files ---- */
+
+static aorta_status read_source(void *from, char *buffer, size_t capacity, size_t *got) {
+    return aorta_source_read(from, buffer, capacity, got);
+}
+
+static aorta_status read_input(void *from, char *buffer, size_t capacity, size_t *got) {
+    ssize_t count;
+    do count = read(*(int *)from, buffer, capacity);
+    while (count < 0 && errno == EINTR);
+    *got = count > 0 ? (size_t)count : 0;
+    return count < 0 ? AORTA_ERROR(AORTA_IO, "cannot read the standard input: %s", strerror(errno)) : NULL;
+}
+
+/* Of the packed file's own name, so that its rank can be read off it. */
+static aorta_status unpack_single(const char *path, const char *folder, char **place) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    struct aorta_source *source;
+    struct stat facts;
+    if (asprintf(place, "%s/%.*s", folder, (int)aorta_packing_strip(name), name) < 0) return no_memory();
+    aorta_status status = aorta_source_open(path, &source);
+    if (!status) {
+        const int64_t packed = stat(path, &facts) ? 0 : (int64_t)facts.st_size;
+        const bool known = packed < INT64_MAX / MOST_TIMES - SMALL;
+        struct origin origin = {read_source, source, path, known ? packed * MOST_TIMES + SMALL : INT64_MAX};
+        status = write_file(&origin, *place);
+        aorta_source_close(source);
+    }
+    if (status) free(*place);
+    return status;
+}
+
+static aorta_status take_input(struct aorta_unpacking *unpacking, char **place) {
+    static const char shown[] = "standard input";
+    int input = STDIN_FILENO;
+    struct origin origin = {read_input, &input, shown, INT64_MAX};
+    char *folder;
+    if (isatty(input))
+        return AORTA_ERROR(AORTA_USAGE, "-: the standard input is a terminal; pipe a trace into the command");
+    AORTA_TRY(new_folder(unpacking, &folder));
+    *place = aorta_path_join(folder, "stdin");
+    free(folder);
+    aorta_status status = *place ? write_file(&origin, *place) : no_memory();
+    if (!status) status = remember(unpacking, *place, shown);
+    if (status) free(*place);
+    return status;
+}
+
+/* ---- what a path is ---- */
+
+/* The first bytes as they are, and unpacked. */
+struct heads {
+    char packed[512], plain[512];
+    size_t packed_length, plain_length;
+};
+
+static aorta_status read_heads(const char *path, struct heads *heads) {
+    struct aorta_source *source;
+    const int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (file < 0) return AORTA_ERROR(AORTA_IO, "cannot open %s: %s", path, strerror(errno));
+    const ssize_t count = pread(file, heads->packed, sizeof heads->packed, 0);
+    close(file);
+    heads->packed_length = count > 0 ? (size_t)count : 0;
+    heads->plain_length = 0;
+    const enum aorta_packing packing = aorta_packing_of(heads->packed, heads->packed_length);
+    if (packing == AORTA_PACKING_NONE || packing == AORTA_PACKING_ARCHIVE) return NULL;
+    AORTA_TRY(aorta_source_open(path, &source));
+    aorta_status status = NULL;
+    size_t got = 1;
+    while (!status && got && heads->plain_length < sizeof heads->plain) {
+        status = aorta_source_read(source, heads->plain + heads->plain_length,
+                                   sizeof heads->plain - heads->plain_length, &got);
+        if (!status) heads->plain_length += got;
+    }
+    aorta_source_close(source);
+    aorta_status_free(status); /* broken: its reader says where */
+    return NULL;
+}
+
+static bool is_archive(const struct heads *heads) {
+    return aorta_packing_of(heads->packed, heads->packed_length) == AORTA_PACKING_ARCHIVE ||
+           aorta_packing_of(heads->plain, heads->plain_length) == AORTA_PACKING_ARCHIVE;
+}
+
+static aorta_status unpack_file(struct aorta_unpacking *unpacking, const char *path, char **place) {
+    struct heads heads;
+    char *folder;
+    AORTA_TRY(read_heads(path, &heads));
+    const bool archive = is_archive(&heads);
+    if (!archive && !(heads.plain_length && aorta_trace_needs_plain(heads.plain, heads.plain_length))) {
+        *place = strdup(path);
+        return *place ? NULL : no_memory();
+    }
+    AORTA_TRY(new_folder(unpacking, &folder));
+    if (archive) {
+        aorta_status status = unpack_archive(path, folder);
+        if (!status) status = remember(unpacking, folder, path);
+        *place = folder;
+        if (status) free(folder);
+        return status;
+    }
+    aorta_status status = unpack_single(path, folder, place);
+    free(folder);
+    AORTA_TRY(status);
+    status = remember(unpacking, *place, path);
+    if (status) free(*place);
+    return status;
+}
+
+aorta_status aorta_unpack(struct aorta_unpacking *unpacking, const char *path, char **place) {
+    char *input;
+    if (strcmp(path, "-") != 0) return unpack_file(unpacking, path, place);
+    AORTA_TRY(take_input(unpacking, &input));
+    aorta_status status = unpack_file(unpacking, input, place);
+    free(input);
+    return status;
+}
+
+/* ---- names ---- */
+
+/* Every path of the folder as what it stands for; what stands for what stands in the folder itself is made last. NULL:
+ * no memory. */
+static char *shown_text(const struct aorta_unpacking *unpacking, const char *text) {
+    char *shown = strdup(text);
+    for (size_t i = unpacking->count; shown && i > 0; i--) {
+        const struct aorta_unpacked_name *name = &unpacking->names[i - 1];
+        const size_t length = strlen(name->path);
+        struct aorta_text out = {0};
+        const char *at = shown, *found;
+        while ((found = strstr(at, name->path)) != NULL) {
+            const bool whole = !found[length] || !strchr("0123456789", found[length]);
+            aorta_text_printf(&out, "%.*s%s", (int)(found - at), at, whole ? name->shown : name->path);
+            at = found + length;
+        }
+        aorta_text_printf(&out, "%s", at);
+        aorta_status status = aorta_text_take(&out, &shown);
+        if (!status) continue;
+        aorta_status_free(status);
+        free(shown);
+        return NULL;
+    }
+    return shown;
+}
+
+aorta_status aorta_unpack_name_traces(const struct aorta_unpacking *unpacking, size_t from) {
+    const struct aorta_trace_list *list = unpacking->list;
+    for (size_t i = from; unpacking->count && i < list->count; i++) {
+        struct aorta_trace *trace = list->items[i];
+        if (!list->unpacked || strncmp(trace->path, list->unpacked->path, strlen(list->unpacked->path)) != 0) continue;
+        char *shown = shown_text(unpacking, trace->path);
+        if (!shown) return no_memory();
+        trace->unpacked = trace->path;
+        trace->path = shown;
+    }
+    return NULL;
+}
+
+aorta_status aorta_unpack_name_failure(const struct aorta_unpacking *unpacking, aorta_status status) {
+    char *shown = status && unpacking->count ? shown_text(unpacking, aorta_status_message(status)) : NULL;
+    if (!shown) return status;
+    aorta_status named =
+        aorta_error_at(aorta_status_file(status), aorta_status_line(status), aorta_status_code(status), "%s", shown);
+    free(shown);
+    aorta_status_free(status);
+    return named;
+}

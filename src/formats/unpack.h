@@ -1,0 +1,31 @@
+/* Inputs that are no files of their own: the standard input ("-"), archives, and packed files of formats whose readers
+ * need plain ones. They become files of a temporary folder, which ends with the list of traces. */
+#ifndef AORTA_FORMATS_UNPACK_H
+#define AORTA_FORMATS_UNPACK_H
+
+#include "timeline/trace.h"
+
+/* What a path of the temporary folder stands for. */
+struct aorta_unpacked_name {
+    char *path, *shown; /* owned */
+};
+struct aorta_unpacking {
+    struct aorta_trace_list *list;
+    struct aorta_unpacked_name *names;
+    size_t count, capacity;
+    size_t folders; /* made so far */
+};
+void aorta_unpacking_free(struct aorta_unpacking *unpacking); /* not the files */
+
+/* *place is the path itself, where it can be read as it is, or what stands for it: a file, or of archives a folder with
+ * those of its files that a trace's suffix ends. The caller frees it. AORTA_IO, AORTA_UNSUPPORTED; AORTA_FORMAT:
+ * broken, or unpacked it would be more than a thousand times as large. */
+AORTA_MUST_USE aorta_status aorta_unpack(struct aorta_unpacking *unpacking, const char *path, char **place);
+/* Whether an archive lists a file that aorta_unpack would take. AORTA_FORMAT, AORTA_UNSUPPORTED. */
+AORTA_MUST_USE aorta_status aorta_unpack_lists(const char *path, bool *any);
+
+/* Traces from the `from`th on, and messages, name what the user named. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_unpack_name_traces(const struct aorta_unpacking *unpacking, size_t from);
+AORTA_MUST_USE aorta_status aorta_unpack_name_failure(const struct aorta_unpacking *unpacking, aorta_status status);
+
+#endif

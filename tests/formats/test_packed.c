@@ -1,0 +1,236 @@
+/* Traces in archives, packed files and the standard input.
+ *
+ *     two.zip, two.tar.gz, two.tar.zst     run/rank0.json  ./run/rank1.json   one kernel each
+ *                                          run/readme.txt                     no trace's name
+ *                                          run/.old/rank2.json                hidden, as in folders
+ *                                          ../rank3.json                      would leave the folder
+ *     rank0.json.zst, .xz, .bz2, .lz4      one kernel */
+#include "formats/inputs.h"
+#include "formats/merge.h"
+#include "formats/nsys_database.h"
+
+#include "base/text.h"
+#include "folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <zlib.h>
+
+static char folder[FOLDER_PATH], temporary[FOLDER_PATH + 16];
+
+static int make_folder(void **state) {
+    (void)state;
+    folder_make(folder, "packed");
+    snprintf(temporary, sizeof temporary, "%s/temporary", folder);
+    check_ok(aorta_directory_make(temporary));
+    return setenv("TMPDIR", temporary, 1);
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    return folder_remove(folder);
+}
+
+static const char *sample(const char *name) {
+    static char path[512];
+    snprintf(path, sizeof path, TEST_DATA "/packed/%s", name);
+    return path;
+}
+
+static size_t entries_of(const char *path) {
+    DIR *list = opendir(path);
+    size_t count = 0;
+    assert_non_null(list);
+    for (const struct dirent *entry; (entry = readdir(list));) count += entry->d_name[0] != '.';
+    closedir(list);
+    return count;
+}
+
+/* Two ranks, named by the archive. */
+static void check_two(const char *input, const char *shown) {
+    struct aorta_trace_list list = {0};
+    check_ok(aorta_trace_open_inputs(&input, 1, NULL, &list));
+    assert_int_equal(list.count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        char expected[600];
+        snprintf(expected, sizeof expected, "%s/run/rank%zu.json", shown, i);
+        assert_string_equal(list.items[i]->path, expected);
+        assert_int_equal(list.items[i]->rank, i);
+        assert_int_equal(list.items[i]->work_count, 1);
+        assert_int_equal(list.items[i]->work[0].start_ns, 1000 * (int64_t)(1 + i));
+    }
+    assert_int_equal(entries_of(temporary), 1);
+    aorta_trace_list_free(&list);
+    assert_int_equal(entries_of(temporary), 0);
+}
+
+static void archives_are_folders(void **state) {
+    (void)state;
+    static const char *const names[] = {"two.zip", "two.tar.gz", "two.tar.zst"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) check_two(sample(names[i]), sample(names[i]));
+}
+
+static void packed_files_are_read_as_they_are(void **state) {
+    (void)state;
+    static const char *const names[] = {"rank0.json.zst", "rank0.json.xz", "rank0.json.bz2", "rank0.json.lz4"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct aorta_trace_list list = {0};
+        const char *input = sample(names[i]);
+        check_ok(aorta_trace_open_inputs(&input, 1, NULL, &list));
+        assert_int_equal(list.count, 1);
+        assert_string_equal(list.items[0]->path, input);
+        assert_null(list.unpacked);
+        assert_int_equal(list.items[0]->work_count, 1);
+        aorta_trace_list_free(&list);
+    }
+}
+
+/* Reads "-" from the file. */
+static void from_input(const char *path, void (*check)(const char *input, const char *shown)) {
+    const int former = dup(STDIN_FILENO), file = open(path, O_RDONLY);
+    assert_true(former >= 0 && file >= 0 && dup2(file, STDIN_FILENO) == STDIN_FILENO);
+    check("-", "standard input");
+    assert_true(dup2(former, STDIN_FILENO) == STDIN_FILENO && !close(former) && !close(file));
+}
+
+static void check_one(const char *input, const char *shown) {
+    struct aorta_trace_list list = {0};
+    check_ok(aorta_trace_open_inputs(&input, 1, NULL, &list));
+    assert_int_equal(list.count, 1);
+    assert_string_equal(list.items[0]->path, shown);
+    aorta_trace_list_free(&list);
+    assert_int_equal(entries_of(temporary), 0);
+}
+
+static void check_broken(const char *input, const char *shown) {
+    struct aorta_trace_list list = {0};
+    (void)shown;
+    check_fails(aorta_trace_open_inputs(&input, 1, NULL, &list), AORTA_FORMAT, "standard input is no trace");
+    aorta_trace_list_free(&list);
+}
+
+static void standard_input_may_be_any_of_these(void **state) {
+    (void)state;
+    from_input(sample("two.tar.gz"), check_two);
+    from_input(sample("rank0.json.zst"), check_one);
+    from_input(TEST_DATA "/fsdp2_rank0.json", check_one);
+    from_input(TEST_DATA "/nsys.sql", check_broken);
+}
+
+/* SQLite needs a plain file. */
+static void a_packed_database_is_unpacked(void **state) {
+    (void)state;
+    char path[FOLDER_PATH + 16], packed[FOLDER_PATH + 16], *bytes;
+    size_t length;
+    snprintf(path, sizeof path, "%s/a.sqlite", folder);
+    snprintf(packed, sizeof packed, "%s/a.sqlite.gz", folder);
+    make_nsys_database(path);
+    check_ok(aorta_file_read(path, &bytes, &length));
+    gzFile file = gzopen(packed, "wb1");
+    assert_true(file && gzwrite(file, bytes, (unsigned)length) == (int)length && gzclose(file) == Z_OK);
+    free(bytes);
+    assert_int_equal(unlink(path), 0);
+    const char *const inputs[] = {packed, folder};
+    for (size_t i = 0; i < 2; i++) {
+        struct aorta_trace_list list = {0};
+        check_ok(aorta_trace_open_inputs(&inputs[i], 1, NULL, &list));
+        assert_int_equal(list.count, 3);
+        assert_string_equal(list.items[0]->path, packed);
+        aorta_trace_list_free(&list);
+    }
+    assert_int_equal(unlink(packed), 0);
+}
+
+static void copy_sample(const char *name, size_t most, const char *to) {
+    char *bytes;
+    size_t length;
+    check_ok(aorta_file_read(sample(name), &bytes, &length));
+    check_ok(aorta_file_replace(to, bytes, length < most ? length : most));
+    free(bytes);
+}
+
+/* In a folder an archive counts where nothing else is: what it holds may lie there, unpacked. */
+static void an_archive_in_a_folder_yields(void **state) {
+    (void)state;
+    char archive[FOLDER_PATH + 16], file[FOLDER_PATH + 32];
+    const char *const input = folder;
+    snprintf(archive, sizeof archive, "%s/two.zip", folder);
+    snprintf(file, sizeof file, "%s/rank0.json.xz", folder);
+    copy_sample("two.zip", SIZE_MAX, archive);
+    check_two(folder, archive);
+    copy_sample("rank0.json.xz", SIZE_MAX, file);
+    struct aorta_trace_list list = {0};
+    check_ok(aorta_trace_open_inputs(&input, 1, NULL, &list));
+    assert_int_equal(list.count, 1);
+    assert_string_equal(list.items[0]->path, file);
+    aorta_trace_list_free(&list);
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(unlink(archive), 0);
+}
+
+static void broken_ones_name_the_file(void **state) {
+    (void)state;
+    static const struct {
+        const char *from, *name, *says;
+        size_t length;
+        enum aorta_code code;
+    } files[] = {
+        {"two.zip", "cut.zip", "/cut.zip", 200, AORTA_FORMAT},
+        {"two.tar.gz", "cut.tar.gz", "/cut.tar.gz", 150, AORTA_FORMAT},
+        {"two.zip", "none.zip", "/none.zip", 30, AORTA_FORMAT},
+        {"rank0.json.zst", "cut.json.zst", "/cut.json.zst", 60, AORTA_FORMAT},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[FOLDER_PATH + 32];
+        const char *const input = path;
+        struct aorta_trace_list list = {0};
+        snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
+        copy_sample(files[i].from, files[i].length, path);
+        check_fails(aorta_trace_open_inputs(&input, 1, NULL, &list), files[i].code, files[i].says);
+        aorta_trace_list_free(&list);
+        assert_int_equal(unlink(path), 0);
+        assert_int_equal(entries_of(temporary), 0);
+    }
+}
+
+/* 100 MB of zeros in a hundred bytes or so, by the name of a trace. */
+static void what_unpacks_without_end_is_refused(void **state) {
+    (void)state;
+    const char *const input = sample("zeros.db.bz2");
+    struct aorta_trace_list list = {0};
+    check_fails(aorta_trace_open_inputs(&input, 1, NULL, &list), AORTA_FORMAT,
+                "zeros.db.bz2: unpacks to more than 1000 times its size");
+    aorta_trace_list_free(&list);
+    assert_int_equal(entries_of(temporary), 0);
+}
+
+/* The merged file is that of the unpacked ones. */
+static void archives_are_merged(void **state) {
+    (void)state;
+    char output[FOLDER_PATH + 16], *text;
+    size_t length;
+    const char *const input = sample("two.zip");
+    snprintf(output, sizeof output, "%s/merged.json", folder);
+    struct aorta_text report = {0};
+    check_ok(aorta_trace_merge(&input, 1, output, NULL, NULL, &report));
+    aorta_text_free(&report);
+    check_ok(aorta_file_read(output, &text, &length));
+    assert_non_null(strstr(text, "two.zip/run/rank1.json"));
+    assert_null(strstr(text, "aorta-unpacked-"));
+    free(text);
+    assert_int_equal(unlink(output), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(archives_are_folders),
+        cmocka_unit_test(packed_files_are_read_as_they_are),
+        cmocka_unit_test(standard_input_may_be_any_of_these),
+        cmocka_unit_test(a_packed_database_is_unpacked),
+        cmocka_unit_test(an_archive_in_a_folder_yields),
+        cmocka_unit_test(broken_ones_name_the_file),
+        cmocka_unit_test(what_unpacks_without_end_is_refused),
+        cmocka_unit_test(archives_are_merged),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
