@@ -10,6 +10,7 @@
 #include "report/trace_report.h"
 #include "timeline/breakdown.h"
 #include "timeline/infer.h"
+#include "timeline/phases.h"
 #include "verdict/verdict.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@
 
 struct analyze_arguments {
     bool json, quiet, recover;
-    const char *output, *html, *csv, *step_range;
+    const char *output, *html, *csv, *step_range, *phase;
     struct aorta_string_list patterns, steps, by;
     int64_t top, gpus_per_node;
 };
@@ -48,6 +49,10 @@ static const struct aorta_option rows[] = {
              "instead of the usual text; a table more in --json, --csv and --html; repeat it for several"},
     {"top", AORTA_OPTION_INT, AT(top), "20", .limits = &at_least_one, .argument = "N",
      .help = "lines of each table of --by"},
+    {"phase", AORTA_OPTION_STRING, AT(phase), "null", .nullable = true, .argument = "PHASE",
+     .help =
+         "tables of --by of work only of this phase: forward, backward, recomputation, optimizer, prefill, decode, or "
+         "\"prefill and decode\""},
     {"gpus-per-node", AORTA_OPTION_INT, AT(gpus_per_node), "null", .nullable = true, .when_null = 0,
      .limits = &at_least_one, .argument = "N",
      .help = "which ranks are on one node, where the files do not list the node's devices: for the collectives inside "
@@ -59,7 +64,7 @@ static const struct aorta_option rows[] = {
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta trace analyze FILE|DIR … [--json|-q] [-o FILE] [--html OUT] [--csv DIR] [--step N|all …] "
-             "[--step-range REGEX] [--by WHAT …] [--top N] [--gpus-per-node N] "
+             "[--step-range REGEX] [--by WHAT …] [--top N] [--phase PHASE] [--gpus-per-node N] "
              "[--recover] "
              "[--comm-pattern REGEX …]",
     .about =
@@ -161,7 +166,7 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     struct aorta_trace_analysis_options options = {0};
     struct aorta_trace_options reading = {
         .recover = arguments->recover, .patterns = patterns, .step_range = arguments->step_range};
-    struct aorta_trace_report report = {.top = (size_t)arguments->top};
+    struct aorta_trace_report report = {.top = (size_t)arguments->top, .phase = arguments->phase};
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     struct aorta_recorded recorded;
     AORTA_TRY(read_steps(&arguments->steps, steps, &options));
@@ -196,6 +201,13 @@ static aorta_status run(const struct aorta_cli_line *line, void *values) {
         return AORTA_ERROR(AORTA_USAGE, "--json prints all figures and --quiet the verdict alone: give one of them");
     if (arguments->by.count && arguments->quiet)
         return AORTA_ERROR(AORTA_USAGE, "--by prints tables and --quiet the verdict alone: give one of them");
+    if (arguments->phase && !arguments->by.count)
+        return AORTA_ERROR(AORTA_USAGE, "--phase is of tables of --by: give one of them, --by op for instance");
+    if (arguments->phase && !aorta_phase_exists(arguments->phase))
+        return AORTA_ERROR(AORTA_USAGE,
+                           "--phase %s: forward, backward, recomputation, optimizer, prefill, decode or \"prefill and "
+                           "decode\"",
+                           arguments->phase);
     struct aorta_kernel_patterns *patterns = NULL;
     int64_t *steps = malloc((arguments->steps.count + 1) * sizeof *steps);
     aorta_status status = steps ? aorta_cli_comm_patterns(&arguments->patterns, &patterns)

@@ -15,8 +15,9 @@ struct aorta_trace_report {
     const struct aorta_trace_analysis *analysis;
     const struct aorta_verdict *verdict;
     const struct aorta_recorded_machine *machine; /* NULL: none was read */
-    unsigned by; /* tables of work by what launched it that are asked for: bits 1 << enum aorta_by */
-    size_t top;  /* lines of each in the text */
+    unsigned by;       /* tables of work by what launched it that are asked for: bits 1 << enum aorta_by */
+    size_t top;        /* lines of each in the text */
+    const char *phase; /* those of work are of this phase alone; NULL: of all */
     const struct aorta_critical_path *path; /* where AORTA_BY_PATH asks for it; NULL: it was not made */
 };
 

@@ -410,7 +410,8 @@ aorta_status aorta_trace_report_csv(const struct aorta_trace_report *report, con
         AORTA_TRY(write_rank_csv(report->analysis, aorta_rank_tables_after[i], folder));
     for (int i = 0; i < AORTA_BY_COUNT; i++)
         if (report->by & 1u << i)
-            AORTA_TRY(aorta_trace_by_csv(report->analysis, (enum aorta_by)i, report->path, folder));
+            AORTA_TRY(aorta_trace_by_csv(report->analysis, (enum aorta_by)i,
+                                         &(struct trace_by){report->path, report->phase}, folder));
     for (size_t i = 0; aorta_world_tables[i]; i++) AORTA_TRY(aorta_table_csv(aorta_world_tables[i], &of, folder));
     return NULL;
 }

@@ -140,7 +140,7 @@ enum { PARTS = 100 }; /* of time, in files and on the page */
 
 /* What a table is made of beside its rank. */
 struct source {
-    const struct aorta_critical_path *path;
+    const struct trace_by *from;
     uint32_t place; /* of the rank; UINT32_MAX: all */
     size_t parts;
 };
@@ -148,11 +148,11 @@ struct source {
 static aorta_status make(const struct aorta_trace_rank *rank, enum aorta_by by, const struct source *source,
                          union trace_made *made) {
     static const struct aorta_critical_path none = {.reason = "it was not made"};
-    if (by < AORTA_BY_BREAKDOWN_COUNT) return aorta_breakdown_make(rank, by, &made->breakdown);
+    if (by < AORTA_BY_BREAKDOWN_COUNT) return aorta_breakdown_make(rank, by, source->from->phase, &made->breakdown);
     if (by == AORTA_BY_SEQUENCE) return aorta_sequences_make(rank, &made->sequences);
     if (by == AORTA_BY_MEMORY) return aorta_memory_make(rank, &made->memory);
     if (by == AORTA_BY_PATH)
-        return aorta_path_rows_make(source->path ? source->path : &none, source->place, &made->path);
+        return aorta_path_rows_make(source->from->path ? source->from->path : &none, source->place, &made->path);
     if (by == AORTA_BY_ARRIVAL) return NULL; /* it is in the analysis */
     return aorta_series_make(rank, source->parts, &made->series);
 }
@@ -186,11 +186,11 @@ static uint32_t place_of(const struct aorta_trace_of *of) {
     return (uint32_t)(of->rank - of->analysis->ranks);
 }
 
-static void write_json(const struct aorta_trace_of *of, enum aorta_by by, const struct aorta_critical_path *path,
+static void write_json(const struct aorta_trace_of *of, enum aorta_by by, const struct trace_by *from,
                        struct aorta_json *json) {
     union trace_made made;
     const struct aorta_trace_of whole = {of->analysis, of->rank, &made};
-    aorta_status status = make(of->rank, by, &(struct source){path, place_of(of), PARTS}, &made);
+    aorta_status status = make(of->rank, by, &(struct source){from, place_of(of), PARTS}, &made);
     if (status) {
         json->out->failed = true;
         aorta_status_free(status);
@@ -206,18 +206,18 @@ static void write_json(const struct aorta_trace_of *of, enum aorta_by by, const 
     end(by, &made);
 }
 
-void aorta_trace_by_json(const struct aorta_trace_of *of, unsigned by, const struct aorta_critical_path *path,
+void aorta_trace_by_json(const struct aorta_trace_of *of, unsigned by, const struct trace_by *from,
                          struct aorta_json *json) {
     for (int i = 0; i < AORTA_BY_COUNT; i++)
-        if (by & 1u << i) write_json(of, (enum aorta_by)i, path, json);
+        if (by & 1u << i) write_json(of, (enum aorta_by)i, from, json);
 }
 
 static aorta_status add_csv(const struct aorta_trace_analysis *analysis, size_t place, enum aorta_by by,
-                            const struct aorta_critical_path *path, struct aorta_text *csv) {
+                            const struct trace_by *from, struct aorta_text *csv) {
     union trace_made made;
     char rank[16];
     snprintf(rank, sizeof rank, "%d", analysis->ranks[place].rank);
-    AORTA_TRY(make(&analysis->ranks[place], by, &(struct source){path, (uint32_t)place, PARTS}, &made));
+    AORTA_TRY(make(&analysis->ranks[place], by, &(struct source){from, (uint32_t)place, PARTS}, &made));
     aorta_table_csv_lines(aorta_by_tables[by], &(struct aorta_trace_of){analysis, &analysis->ranks[place], &made}, rank,
                           csv);
     end(by, &made);
@@ -225,21 +225,20 @@ static aorta_status add_csv(const struct aorta_trace_analysis *analysis, size_t 
 }
 
 aorta_status aorta_trace_by_csv(const struct aorta_trace_analysis *analysis, enum aorta_by by,
-                                const struct aorta_critical_path *path, const char *folder) {
+                                const struct trace_by *from, const char *folder) {
     struct aorta_text csv = {0};
     aorta_status status = NULL;
     aorta_table_csv_header(aorta_by_tables[by], "rank", &csv);
-    for (size_t i = 0; i < analysis->rank_count && !status; i++) status = add_csv(analysis, i, by, path, &csv);
+    for (size_t i = 0; i < analysis->rank_count && !status; i++) status = add_csv(analysis, i, by, from, &csv);
     if (!status) status = aorta_csv_write(folder, aorta_by_tables[by]->key, &csv);
     aorta_text_free(&csv);
     return status;
 }
 
-aorta_status aorta_trace_by_text(const struct aorta_trace_of *of, enum aorta_by by,
-                                 const struct aorta_critical_path *path, const struct aorta_table_view *view,
-                                 struct aorta_text *out) {
+aorta_status aorta_trace_by_text(const struct aorta_trace_of *of, enum aorta_by by, const struct trace_by *from,
+                                 const struct aorta_table_view *view, struct aorta_text *out) {
     union trace_made made;
-    AORTA_TRY(make(of->rank, by, &(struct source){path, UINT32_MAX, view->most}, &made));
+    AORTA_TRY(make(of->rank, by, &(struct source){from, UINT32_MAX, view->most}, &made));
     const struct aorta_result_table *table = aorta_by_tables[by];
     const struct aorta_trace_of whole = {of->analysis, of->rank, &made};
     const char *reason = reason_of(of->analysis, by, &made);

@@ -29,16 +29,22 @@ union trace_made {
     struct aorta_path_rows path;
 };
 
+/* What the tables of aorta_by_tables are made of beside the analysis. */
+struct trace_by {
+    const struct aorta_critical_path *path; /* for AORTA_BY_PATH; may be NULL */
+    const char *phase;                      /* of work: NULL: all phases */
+};
+
 /* A table of aorta_by_tables for each bit 1 << enum aorta_by of a rank, with the reason where it distinguishes nothing.
- * `path`: for AORTA_BY_PATH; may be NULL. A failed allocation shows in the output (aorta_text_check). */
-void aorta_trace_by_json(const struct aorta_trace_of *of, unsigned by, const struct aorta_critical_path *path,
+ * A failed allocation shows in the output (aorta_text_check). */
+void aorta_trace_by_json(const struct aorta_trace_of *of, unsigned by, const struct trace_by *from,
                          struct aorta_json *json);
 /* One of them: of all ranks, as a file; of one (the critical path: of all), or the reason. AORTA_MEMORY, AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_trace_by_csv(const struct aorta_trace_analysis *analysis, enum aorta_by by,
-                                               const struct aorta_critical_path *path, const char *folder);
+                                               const struct trace_by *from, const char *folder);
 AORTA_MUST_USE aorta_status aorta_trace_by_text(const struct aorta_trace_of *of, enum aorta_by by,
-                                                const struct aorta_critical_path *path,
-                                                const struct aorta_table_view *view, struct aorta_text *out);
+                                                const struct trace_by *from, const struct aorta_table_view *view,
+                                                struct aorta_text *out);
 
 extern const struct aorta_result_table trace_table_kernels, trace_table_copies, trace_table_gemms,
     trace_table_shared_collectives, trace_table_streams, trace_table_queues, trace_table_gaps, trace_table_warnings,

@@ -301,7 +301,8 @@ aorta_status aorta_trace_report_by(const struct aorta_trace_report *report, int 
     for (int i = 0; i < AORTA_BY_COUNT; i++)
         if (report->by & 1u << i) {
             if (out->length) aorta_text_puts(out, "\n");
-            AORTA_TRY(aorta_trace_by_text(&of, (enum aorta_by)i, report->path, &view, out));
+            AORTA_TRY(aorta_trace_by_text(&of, (enum aorta_by)i, &(struct trace_by){report->path, report->phase}, &view,
+                                          out));
         }
     return NULL;
 }

@@ -37,7 +37,8 @@ struct making {
     struct aorta_phases phases;
     struct aorta_work_names names;
     struct aorta_forwards forwards;
-    bool any; /* something has a name */
+    const char *phase; /* NULL: all */
+    bool any;          /* something has a name */
 };
 
 /* ---- rows ---- */
@@ -189,7 +190,12 @@ static bool prepare(struct making *making) {
     making->seen = calloc(trace->operation_count + making->nest_count + 1, sizeof *making->seen);
     return making->seen && (!functions || aorta_forwards_make(trace, &making->forwards)) &&
            (by != AORTA_BY_CATEGORY || aorta_work_names_make(trace, &making->names)) &&
-           (by != AORTA_BY_PHASE || aorta_phases_make(making->rank, &making->phases));
+           ((by != AORTA_BY_PHASE && !making->phase) || aorta_phases_make(making->rank, &making->phases));
+}
+
+static bool is_of_phase(const struct making *making, const struct aorta_trace_work *work) {
+    const char *phase = making->phase ? aorta_phase_of(&making->phases, work) : NULL;
+    return !making->phase || (phase && !strcmp(phase, making->phase));
 }
 
 static bool count_all(struct making *making) {
@@ -197,19 +203,22 @@ static bool count_all(struct making *making) {
     const bool of_work = by == AORTA_BY_CATEGORY || by == AORTA_BY_PHASE || by == AORTA_BY_KERNEL;
     for (size_t i = 0; i < making->rank->work_count; i++) {
         const struct aorta_trace_work *work = &making->rank->work[i];
+        if (!is_of_phase(making, work)) continue;
         making->breakdown->total_ns += work->end_ns - work->start_ns;
         if (!(of_work ? count_work : making->nest ? count_nested : count_operations)(making, i)) return false;
     }
     return true;
 }
 
-aorta_status aorta_breakdown_make(const struct aorta_trace_rank *rank, enum aorta_by by,
+aorta_status aorta_breakdown_make(const struct aorta_trace_rank *rank, enum aorta_by by, const char *phase,
                                   struct aorta_breakdown *breakdown) {
-    struct making making = {.rank = rank, .trace = rank->trace, .breakdown = breakdown};
+    struct making making = {.rank = rank, .trace = rank->trace, .breakdown = breakdown, .phase = phase};
     *breakdown = (struct aorta_breakdown){.by = by};
     const bool made = prepare(&making) && count_all(&making);
     if (made && breakdown->count) qsort(breakdown->rows, breakdown->count, sizeof *breakdown->rows, larger_first);
     if (!making.any) breakdown->reason = why_nothing(by);
+    if (phase && !breakdown->count)
+        breakdown->reason = "no work is of this phase (--by phase has those that there are)";
     aorta_table_free(&making.table);
     free(making.last);
     free(making.seen);

@@ -43,9 +43,10 @@ struct aorta_breakdown {
     const char *reason; /* why nothing is distinguished; NULL: it is */
 };
 
-/* Of the rank's chosen steps. `by`: below AORTA_BY_BREAKDOWN_COUNT. AORTA_MEMORY. */
+/* Of the rank's chosen steps. `by`: below AORTA_BY_BREAKDOWN_COUNT; `phase`: only of work of this phase (phases.h);
+ * NULL: of all. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_breakdown_make(const struct aorta_trace_rank *rank, enum aorta_by by,
-                                                 struct aorta_breakdown *breakdown);
+                                                 const char *phase, struct aorta_breakdown *breakdown);
 void aorta_breakdown_free(struct aorta_breakdown *breakdown);
 
 #endif

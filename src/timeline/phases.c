@@ -90,6 +90,13 @@ const char *aorta_phase_of(const struct aorta_phases *phases, const struct aorta
     return phases->training && work->operation != AORTA_TRACE_NONE ? "forward" : NULL;
 }
 
+bool aorta_phase_exists(const char *phase) {
+    static const char *const others[] = {"forward", "recomputation"};
+    for (int mark = BACKWARD; mark <= MIXED; mark++)
+        if (!strcmp(phase, name_of((enum mark)mark))) return true;
+    return !strcmp(phase, others[0]) || !strcmp(phase, others[1]);
+}
+
 void aorta_phases_free(struct aorta_phases *phases) {
     free(phases->marks);
     free((void *)phases->ranges);

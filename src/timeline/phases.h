@@ -14,6 +14,7 @@ struct aorta_phases {
 
 /* False: no memory. In any case aorta_phases_free. */
 bool aorta_phases_make(const struct aorta_trace_rank *rank, struct aorta_phases *phases);
+bool aorta_phase_exists(const char *phase); /* one of those of aorta_phase_of */
 /* "forward", "backward", "recomputation", "optimizer", "prefill", "decode", "prefill and decode"; NULL: not known. */
 const char *aorta_phase_of(const struct aorta_phases *phases, const struct aorta_trace_work *work);
 void aorta_phases_free(struct aorta_phases *phases);

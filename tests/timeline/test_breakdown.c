@@ -104,7 +104,7 @@ struct expected {
 
 static void check(const struct read *read, enum aorta_by by, const struct expected *rows, size_t count) {
     struct aorta_breakdown breakdown;
-    check_ok(aorta_breakdown_make(&read->analysis.ranks[0], by, &breakdown));
+    check_ok(aorta_breakdown_make(&read->analysis.ranks[0], by, NULL, &breakdown));
     assert_null(breakdown.reason);
     assert_int_equal(breakdown.total_ns, 27000);
     assert_int_equal(breakdown.count, count);
@@ -163,7 +163,7 @@ static void what_is_not_recorded_is_said(void **state) {
     struct read read;
     struct aorta_breakdown breakdown;
     read_step(&read, false);
-    check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_MODULE, &breakdown));
+    check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_MODULE, NULL, &breakdown));
     assert_non_null(strstr(breakdown.reason, "with_stack=True"));
     assert_int_equal(breakdown.count, 1);
     assert_int_equal(breakdown.rows[0].ns, 27000);
@@ -177,7 +177,7 @@ static void shapes_are_named(void **state) {
     struct read read;
     struct aorta_breakdown breakdown;
     read_step(&read, true);
-    check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_SHAPE, &breakdown));
+    check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_SHAPE, NULL, &breakdown));
     const struct aorta_breakdown_row *row = breakdown.rows;
     while (strcmp(row->name ? row->name : "", "aten::addmm") != 0) row++;
     const struct aorta_trace *trace = read.analysis.ranks[0].trace;
@@ -214,7 +214,7 @@ static void engines_have_phases(void **state) {
         check_ok(aorta_file_replace(path, text.data, text.length));
         check_ok(aorta_trace_open(path, NULL, &read.list));
         check_ok(aorta_trace_analyze(&read.list, NULL, &read.analysis));
-        check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_PHASE, &breakdown));
+        check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_PHASE, NULL, &breakdown));
         if (rows[i].phase)
             assert_string_equal(breakdown.rows[0].name, rows[i].phase);
         else
@@ -224,6 +224,25 @@ static void engines_have_phases(void **state) {
         aorta_text_free(&text);
         unlink(path);
     }
+}
+
+/* Of one phase alone: other work is not in any row, nor in the total. */
+static void a_phase_alone(void **state) {
+    (void)state;
+    struct read read;
+    struct aorta_breakdown breakdown;
+    read_step(&read, true);
+    check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_KERNEL, "backward", &breakdown));
+    assert_int_equal(breakdown.count, 1);
+    assert_string_equal(breakdown.rows[0].name, "sgemm");
+    assert_int_equal(breakdown.rows[0].ns, 5000);
+    assert_int_equal(breakdown.total_ns, 5000);
+    aorta_breakdown_free(&breakdown);
+    check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_OPERATION, "decode", &breakdown));
+    assert_int_equal(breakdown.count, 0);
+    assert_non_null(strstr(breakdown.reason, "no work is of this phase"));
+    aorta_breakdown_free(&breakdown);
+    free_read(&read);
 }
 
 int main(void) {
