@@ -4,6 +4,7 @@ import { bandwidth, differences, figures, heat, lines, losses, note, pair, roofl
 import { chart, tip } from "./charts.js";
 import { dataTable, table } from "./tables.js";
 import { timeline } from "./timeline.js";
+import { flame } from "./flame.js";
 
 const rankName = (rank) => `rank ${rank.rank}`;
 // Rows of all ranks in one table, the rank in front where there are several.
@@ -125,6 +126,7 @@ export function tracePage(data) {
       section("gemms", "GEMMs", gemmChart(one?.gemms ?? [], one?.roofline), ...tablesOf(data, ranks, "gemms")),
       section("ranks", "Rank skew", skewCharts(results, ranks), ...(ranks.length > 1 ? tablesOf(data, ranks, "ranks") : [])),
       section("queues", "Streams and queues", ...queueMap(data, ranks)),
+      section("flame", "Modules and operations", flame(data.flame)),
       section("kernels", "Kernels and copies", ...tablesOf(data, ranks, "kernels")),
       section("configuration", "Files and environment", table("Files", [plain("rank", "rank"), plain("file", "file"), plain("format", "format"),
         plain("device", "device_name"), plain("span ms", "span_ms"), { title: "clock shift", value: (row) => row.clock?.shift_ns },

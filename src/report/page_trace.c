@@ -4,6 +4,7 @@
 #include "report/page_lanes.h"
 #include "report/trace_report.h"
 #include "report/trace_tables.h"
+#include "timeline/call_trees.h"
 #include "verdict/verdict.h"
 
 #include <stdio.h>
@@ -182,6 +183,50 @@ static void begin(const char *kind, struct aorta_text *data, struct aorta_json *
     aorta_json_key_string(json, "kind", kind);
 }
 
+/* ---- the flame view ---- */
+
+/* Key and value: [[parent, name, ms in all, ms itself], …], of all ranks; nodes below a five thousandth of the whole
+ * are left out. */
+static void write_nodes(const struct aorta_call_trees *trees, const double *within, uint32_t *numbers,
+                        struct aorta_json *json) {
+    static const double least = 1.0 / 5000;
+    uint32_t written = 0;
+    aorta_json_key_array(json, "flame");
+    for (size_t i = 0; i < trees->count; i++) {
+        const uint32_t parent = trees->nodes[i].parent;
+        numbers[i] = UINT32_MAX;
+        if (i && (numbers[parent] == UINT32_MAX || within[i] < least * within[0])) continue;
+        char name[512];
+        numbers[i] = written++;
+        aorta_json_array(json);
+        aorta_json_int(json, i ? (int64_t)numbers[parent] : -1);
+        aorta_json_string(json, i ? aorta_call_trees_name(trees, (uint32_t)i, name, sizeof name) : "all work");
+        aorta_json_fixed(json, within[i] / 1e6, 6);
+        aorta_json_fixed(json, trees->ns[i] / 1e6, 6);
+        aorta_json_array_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+static aorta_status write_flame(const struct aorta_trace_analysis *analysis, struct aorta_json *json) {
+    const struct aorta_trace_compare_input input = {.path = "", .label = "", .analysis = analysis};
+    struct aorta_call_trees trees;
+    aorta_status status = aorta_call_trees_make(&input, 1, &trees);
+    double *within = calloc(trees.count + 1, sizeof *within);
+    uint32_t *numbers = calloc(trees.count + 1, sizeof *numbers);
+    if (!status && (!within || !numbers))
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory for a tree of %zu operations", trees.count);
+    for (size_t i = trees.count; !status && i-- > 0;) { /* parents come before their children */
+        within[i] += trees.ns[i];
+        if (i) within[trees.nodes[i].parent] += within[i];
+    }
+    if (!status && trees.any) write_nodes(&trees, within, numbers, json);
+    free(within);
+    free(numbers);
+    aorta_call_trees_free(&trees);
+    return status;
+}
+
 aorta_status aorta_trace_report_html(const struct aorta_trace_report *report, struct aorta_text *out) {
     struct aorta_text data = {0};
     struct aorta_json json;
@@ -190,6 +235,7 @@ aorta_status aorta_trace_report_html(const struct aorta_trace_report *report, st
     aorta_status status = add_names(report->analysis, &names);
     write_tables(&names, report->by, &json);
     if (!status) status = write_results(report, &json);
+    if (!status) status = write_flame(report->analysis, &json);
     aorta_json_key_array(&json, "timelines");
     if (!status) status = write_timeline(report->analysis, report->path, AORTA_PAGE_SPANS, &json);
     aorta_json_array_end(&json);

@@ -21,7 +21,7 @@ enum aorta_trace_section {
     AORTA_SECTION_TIMELINE,   /* the step, its classes, its idle time by cause */
     AORTA_SECTION_CATEGORY,   /* of the work, whichever kernels did it (work_names.h) */
     AORTA_SECTION_OPERATION,  /* of the framework, one name for what does the same (work_names.h) */
-    AORTA_SECTION_SUBTREE,    /* the lowest operation or module in common (compare_trees.h); rows add up to all work */
+    AORTA_SECTION_SUBTREE,    /* the lowest operation or module in common (call_trees.h); rows add up to all work */
     AORTA_SECTION_KERNEL,     /* kernels, copies and fills, by name */
     AORTA_SECTION_GEMM,       /* matrix products by their shape, whichever kernel made them */
     AORTA_SECTION_COLLECTIVE, /* by kind and size of the group; and the part of each kind that nothing hid */

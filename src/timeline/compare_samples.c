@@ -4,7 +4,7 @@
 #include "base/hash.h"
 #include "base/sort.h"
 #include "base/text.h"
-#include "timeline/compare_trees.h"
+#include "timeline/call_trees.h"
 #include "timeline/work_names.h"
 
 #include <stdio.h>
@@ -68,7 +68,7 @@ struct collecting {
     /* of the trace at hand: the row + 1 of each text as a kernel's name, and of each shape */
     uint32_t *kernel_rows, *gemm_rows;
     bool *gemms; /* texts that name matrix products */
-    const struct compare_trees *trees;
+    const struct aorta_call_trees *trees;
     const uint32_t *nodes; /* of the rank's work[] */
     struct aorta_work_names names;
 };
@@ -178,7 +178,7 @@ static aorta_status add_launched(struct collecting *c, const struct aorta_trace_
     AORTA_TRY(add_named_work(c, AORTA_SECTION_CATEGORY, category, work, step, ns, counted));
     if (operation) AORTA_TRY(add_named_work(c, AORTA_SECTION_OPERATION, operation, work, step, ns, counted));
     if (!c->trees->any) return NULL;
-    compare_trees_name(c->trees, compare_trees_row(c->trees, node), name, sizeof name);
+    aorta_call_trees_name(c->trees, aorta_call_trees_row(c->trees, node), name, sizeof name);
     return add_named_work(c, AORTA_SECTION_SUBTREE, name, work, step, ns, counted);
 }
 
@@ -314,7 +314,7 @@ static aorta_status describe(struct compare_samples *s, struct below *items, siz
 }
 
 /* Rows below which recordings differ, and what each of them has there. */
-static aorta_status describe_subtrees(struct compare_samples *s, const struct compare_trees *trees) {
+static aorta_status describe_subtrees(struct compare_samples *s, const struct aorta_call_trees *trees) {
     struct below *items = calloc(trees->count * trees->inputs + 1, sizeof *items);
     bool *differs = calloc(s->count + 1, sizeof *differs);
     uint32_t *rows = calloc(trees->count + 1, sizeof *rows); /* + 1; 0: none */
@@ -322,8 +322,8 @@ static aorta_status describe_subtrees(struct compare_samples *s, const struct co
     size_t count = 0;
     for (size_t node = 1; node < trees->count && !status; node++) {
         char name[512];
-        const uint32_t common = compare_trees_row(trees, (uint32_t)node);
-        const struct row_key key = {AORTA_SECTION_SUBTREE, compare_trees_name(trees, common, name, sizeof name)};
+        const uint32_t common = aorta_call_trees_row(trees, (uint32_t)node);
+        const struct row_key key = {AORTA_SECTION_SUBTREE, aorta_call_trees_name(trees, common, name, sizeof name)};
         if (!s->table.slot_count) break;
         rows[node] = *aorta_table_slot(&s->table, hash_of_name(key.section, key.name), is_row, s, &key);
         if (rows[node] && common != node) differs[rows[node] - 1] = true;
@@ -349,7 +349,7 @@ static aorta_status describe_subtrees(struct compare_samples *s, const struct co
 /* ---- all of them ---- */
 
 static aorta_status make(struct compare_samples *samples, const struct aorta_trace_compare_input *inputs, size_t count,
-                         const struct compare_trees *trees) {
+                         const struct aorta_call_trees *trees) {
     for (size_t i = 0; i < count; i++) {
         struct collecting c = {.samples = samples, .input = i, .analysis = inputs[i].analysis, .trees = trees};
         aorta_status status = collect(&c);
@@ -362,14 +362,14 @@ static aorta_status make(struct compare_samples *samples, const struct aorta_tra
 
 aorta_status aorta_compare_samples_make(const struct aorta_trace_compare_input *inputs, size_t count,
                                         struct aorta_arena *arena, struct compare_samples *samples) {
-    struct compare_trees trees;
+    struct aorta_call_trees trees;
     *samples = (struct compare_samples){.arena = arena, .inputs = count, .stepped = true};
     for (size_t i = 0; i < count; i++) samples->stepped = samples->stepped && inputs[i].analysis->stepped;
     samples->steps = aorta_arena_alloc(arena, count * sizeof *samples->steps);
     if (!samples->steps) return no_memory();
-    aorta_status status = compare_trees_make(inputs, count, &trees);
+    aorta_status status = aorta_call_trees_make(inputs, count, &trees);
     if (!status) status = make(samples, inputs, count, &trees);
-    compare_trees_free(&trees);
+    aorta_call_trees_free(&trees);
     return status;
 }
 

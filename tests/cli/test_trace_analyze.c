@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define WHOLE TRACE_DATA "/whole"
+#define TWO_RANKS WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz"
 
 enum { OUTPUT_BYTES = 1 << 20 };
 
@@ -272,15 +273,15 @@ static char *read_all(const char *path) {
     return text;
 }
 
-/* The data of the page that a subcommand makes of two ranks, whose policy forbids every request. NULL: this build has
+/* The data of the page that a subcommand makes of these files, whose policy forbids every request. NULL: this build has
  * no pages, and says so. */
-static json_t *page_of(const char *subcommand) {
+static json_t *page_of(const char *subcommand, const char *files) {
     static const char mark[] = "id=\"data\">", policy[] = "content=\"default-src 'none';";
     char path[] = "/tmp/aorta-analyze-XXXXXX", words[1024];
     int exit_code, file = mkstemp(path);
     assert_true(file >= 0);
     close(file);
-    snprintf(words, sizeof words, "--html %s " WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz", path);
+    snprintf(words, sizeof words, "--html %s %s", path, files);
     char *output = run_command(subcommand, words, &exit_code);
     assert_int_equal(exit_code, !aorta_page_available());
     if (exit_code) assert_non_null(strstr(output, "this build writes no pages"));
@@ -305,7 +306,7 @@ static json_t *page_of(const char *subcommand) {
 
 static void the_page_stands_alone(void **state) {
     (void)state;
-    json_t *root = page_of("analyze");
+    json_t *root = page_of("analyze", TWO_RANKS);
     if (!root) return;
     assert_int_equal(json_array_size(json_object_get(json_object_get(root, "results"), "ranks")), 2);
     const json_t *timeline = json_array_get(json_object_get(root, "timelines"), 0);
@@ -314,10 +315,56 @@ static void the_page_stands_alone(void **state) {
     json_decref(root);
 }
 
+/* Operations as a tree: softmax with 10 us in what it calls, relu with 5 us. */
+static void the_page_has_a_flame_view(void **state) {
+    (void)state;
+    static const char events[] =
+        "{\"traceEvents\":["
+        "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::softmax\",\"pid\":1,\"tid\":1,\"ts\":0,\"dur\":9,\"args\":{}"
+        "},"
+        "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::_softmax\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":7,\"args\":{"
+        "}},"
+        "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":1,\"tid\":1,\"ts\":2,\"dur\":1,"
+        "\"args\":{\"correlation\":1}},"
+        "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::relu\",\"pid\":1,\"tid\":1,\"ts\":20,\"dur\":9,\"args\":{}},"
+        "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":1,\"tid\":1,\"ts\":22,\"dur\":1,"
+        "\"args\":{\"correlation\":2}},"
+        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"pid\":0,\"tid\":7,\"ts\":30,\"dur\":10,"
+        "\"args\":{\"stream\":7,\"correlation\":1}},"
+        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"r\",\"pid\":0,\"tid\":7,\"ts\":40,\"dur\":5,"
+        "\"args\":{\"stream\":7,\"correlation\":2}}]}";
+    static const struct {
+        int parent;
+        const char *name;
+        double within_ms, itself_ms;
+    } expected[] = {{-1, "all work", 0.015, 0},
+                    {0, "aten::softmax", 0.010, 0},
+                    {1, "aten::_softmax", 0.010, 0.010},
+                    {0, "aten::relu", 0.005, 0.005}};
+    char path[] = "/tmp/aorta-flame-XXXXXX.json";
+    const int file = mkstemps(path, 5);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, events, sizeof events - 1), sizeof events - 1);
+    close(file);
+    json_t *root = page_of("analyze", path);
+    remove(path);
+    if (!root) return;
+    const json_t *flame = json_object_get(root, "flame");
+    assert_int_equal(json_array_size(flame), sizeof expected / sizeof *expected);
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        const json_t *node = json_array_get(flame, i);
+        assert_int_equal(json_integer_value(json_array_get(node, 0)), expected[i].parent);
+        assert_string_equal(json_string_value(json_array_get(node, 1)), expected[i].name);
+        assert_float_equal(json_number_value(json_array_get(node, 2)), expected[i].within_ms, 1e-9);
+        assert_float_equal(json_number_value(json_array_get(node, 3)), expected[i].itself_ms, 1e-9);
+    }
+    json_decref(root);
+}
+
 /* Recordings side by side: what changed, and verdict, figures and timeline of each. */
 static void recordings_have_a_page(void **state) {
     (void)state;
-    json_t *root = page_of("compare");
+    json_t *root = page_of("compare", TWO_RANKS);
     if (!root) return;
     const json_t *test = json_array_get(json_object_get(json_object_get(root, "results"), "tests"), 0);
     const json_t *recordings = json_object_get(root, "recordings"), *timelines = json_object_get(root, "timelines");
@@ -395,6 +442,7 @@ int main(void) {
         cmocka_unit_test(ranks_of_a_folder_are_found),
         cmocka_unit_test(broken_files_are_named_or_recovered),
         cmocka_unit_test(the_page_stands_alone),
+        cmocka_unit_test(the_page_has_a_flame_view),
         cmocka_unit_test(recordings_have_a_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

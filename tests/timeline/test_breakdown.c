@@ -246,7 +246,7 @@ static void a_phase_alone(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_way_adds_up),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_way_adds_up), cmocka_unit_test(a_phase_alone),
                                        cmocka_unit_test(what_is_not_recorded_is_said),
                                        cmocka_unit_test(shapes_are_named), cmocka_unit_test(engines_have_phases)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-#include "timeline/compare_trees.h"
+#include "timeline/call_trees.h"
 
 #include "base/array.h"
 #include "base/hash.h"
@@ -19,21 +19,21 @@ static aorta_status no_memory(void) {
 
 /* ---- nodes ---- */
 
-static uint64_t hash_of_node(const struct compare_node *node) {
+static uint64_t hash_of_node(const struct aorta_call_node *node) {
     const uint64_t hash = aorta_hash_add(node->parent, (uint64_t)(uintptr_t)node->name);
     return aorta_hash_add(hash, node->module);
 }
 
 static uint64_t hash_of(const void *of, uint32_t number) {
-    return hash_of_node((const struct compare_node *)of + number);
+    return hash_of_node((const struct aorta_call_node *)of + number);
 }
 
 static bool is_node(const void *of, uint32_t number, const void *wanted) {
-    const struct compare_node *node = (const struct compare_node *)of + number, *key = wanted;
+    const struct aorta_call_node *node = (const struct aorta_call_node *)of + number, *key = wanted;
     return node->parent == key->parent && node->name == key->name && node->module == key->module;
 }
 
-static aorta_status add_node(struct compare_trees *trees, const struct compare_node *key, uint32_t *number) {
+static aorta_status add_node(struct aorta_call_trees *trees, const struct aorta_call_node *key, uint32_t *number) {
     const size_t cells = trees->inputs * (trees->count + 1);
     if (!aorta_table_reserve(&trees->table, trees->count + 1, hash_of, trees->nodes)) return no_memory();
     uint32_t *slot = aorta_table_slot(&trees->table, hash_of_node(key), is_node, trees->nodes, key);
@@ -56,7 +56,7 @@ static aorta_status add_node(struct compare_trees *trees, const struct compare_n
 /* ---- one recording's rank ---- */
 
 struct walking {
-    struct compare_trees *trees;
+    struct aorta_call_trees *trees;
     size_t input;
     const struct aorta_trace *trace;
     const char **operations, **modules; /* by text: common names; NULL: not asked yet */
@@ -85,14 +85,14 @@ static const char *operation_name(struct walking *w, uint32_t text) {
 }
 
 /* Innermost first; what is deeper than the deepest is left out, from the outermost on. */
-static size_t path_of(struct walking *w, const struct aorta_trace_work *work, struct compare_node path[DEEPEST]) {
+static size_t path_of(struct walking *w, const struct aorta_trace_work *work, struct aorta_call_node path[DEEPEST]) {
     const struct aorta_trace *trace = w->trace;
     size_t count = 0;
     for (uint32_t at = work->operation; at != AORTA_TRACE_NONE && count < DEEPEST; at = trace->operations[at].parent) {
         if (trace->operations[at].range) continue;
         const char *name = operation_name(w, trace->operations[at].name);
         if (count && path[count - 1].name == name) continue;
-        path[count++] = (struct compare_node){.name = name};
+        path[count++] = (struct aorta_call_node){.name = name};
     }
     uint32_t thread;
     int64_t at_ns;
@@ -100,17 +100,17 @@ static size_t path_of(struct walking *w, const struct aorta_trace_work *work, st
     uint32_t frame = aorta_nest_find(w->nest, trace->function_count, sizeof *w->nest, thread, at_ns);
     for (; frame != AORTA_NEST_NONE && count < DEEPEST; frame = w->nest[frame].parent) {
         const char *name = module_name(w, w->nest[frame].number);
-        if (name) path[count++] = (struct compare_node){.name = name, .module = true};
+        if (name) path[count++] = (struct aorta_call_node){.name = name, .module = true};
     }
     return count;
 }
 
 static aorta_status add_work(struct walking *w, const struct aorta_trace_work *work, uint32_t *node) {
-    struct compare_trees *trees = w->trees;
-    struct compare_node path[DEEPEST];
+    struct aorta_call_trees *trees = w->trees;
+    struct aorta_call_node path[DEEPEST];
     size_t count = path_of(w, work, path);
     trees->any |= count > 0;
-    if (!count) path[count++] = (struct compare_node){.name = aorta_intern(&trees->names, "(not known)")};
+    if (!count) path[count++] = (struct aorta_call_node){.name = aorta_intern(&trees->names, "(not known)")};
     *node = 0;
     while (count-- > 0) {
         path[count].parent = *node;
@@ -122,7 +122,7 @@ static aorta_status add_work(struct walking *w, const struct aorta_trace_work *w
     return NULL;
 }
 
-static aorta_status add_rank(struct compare_trees *trees, size_t input, size_t place) {
+static aorta_status add_rank(struct aorta_call_trees *trees, size_t input, size_t place) {
     const struct aorta_trace_rank *rank = &trees->of[input].analysis->ranks[place];
     const size_t texts = aorta_trace_text_count(rank->trace) + 1;
     struct walking w = {.trees = trees,
@@ -145,11 +145,11 @@ static aorta_status add_rank(struct compare_trees *trees, size_t input, size_t p
 
 /* ---- all of them ---- */
 
-aorta_status compare_trees_make(const struct aorta_trace_compare_input *inputs, size_t count,
-                                struct compare_trees *trees) {
-    const struct compare_node root = {.name = "", .parent = AORTA_TRACE_NONE};
+aorta_status aorta_call_trees_make(const struct aorta_trace_compare_input *inputs, size_t count,
+                                   struct aorta_call_trees *trees) {
+    const struct aorta_call_node root = {.name = "", .parent = AORTA_TRACE_NONE};
     uint32_t number;
-    *trees = (struct compare_trees){.inputs = count, .of = inputs};
+    *trees = (struct aorta_call_trees){.inputs = count, .of = inputs};
     trees->of_work = calloc(count + 1, sizeof *trees->of_work);
     if (!trees->of_work) return no_memory();
     AORTA_TRY(add_node(trees, &root, &number));
@@ -161,7 +161,7 @@ aorta_status compare_trees_make(const struct aorta_trace_compare_input *inputs, 
     return NULL;
 }
 
-void compare_trees_free(struct compare_trees *trees) {
+void aorta_call_trees_free(struct aorta_call_trees *trees) {
     for (size_t i = 0; trees->of_work && i < trees->inputs; i++) {
         for (size_t r = 0; trees->of_work[i] && r < trees->of[i].analysis->rank_count; r++) free(trees->of_work[i][r]);
         free(trees->of_work[i]);
@@ -172,21 +172,21 @@ void compare_trees_free(struct compare_trees *trees) {
     free(trees->ns);
     aorta_table_free(&trees->table);
     aorta_intern_free(&trees->names);
-    *trees = (struct compare_trees){0};
+    *trees = (struct aorta_call_trees){0};
 }
 
-static bool in_all(const struct compare_trees *trees, uint32_t node) {
+static bool in_all(const struct aorta_call_trees *trees, uint32_t node) {
     for (size_t i = 0; i < trees->inputs; i++)
         if (!trees->there[node * trees->inputs + i]) return false;
     return true;
 }
 
-uint32_t compare_trees_row(const struct compare_trees *trees, uint32_t node) {
+uint32_t aorta_call_trees_row(const struct aorta_call_trees *trees, uint32_t node) {
     while (!in_all(trees, node) && trees->nodes[node].parent) node = trees->nodes[node].parent;
     return node;
 }
 
-const char *compare_trees_name(const struct compare_trees *trees, uint32_t row, char *name, size_t size) {
+const char *aorta_call_trees_name(const struct aorta_call_trees *trees, uint32_t row, char *name, size_t size) {
     snprintf(name, size, "%s%s", trees->nodes[row].name, trees->nodes[row].module ? " (module)" : "");
     return name;
 }
