@@ -193,7 +193,7 @@ static void add_own_product(struct trace_kineto *kineto, const struct kineto_eve
 }
 
 /* More than any device has; so many sums of it do not overflow. */
-static const int64_t most_bytes = INT64_C(1) << 46;
+static const int64_t most_bytes = INT64_C(1) << 40;
 
 static int64_t bytes_in_all(struct aorta_json_value value) {
     int64_t bytes;

@@ -152,7 +152,7 @@ static bool fill_part(const void *of, size_t index, void *values) {
     out->launches = queued ? (int64_t)part->launches : AORTA_ROW_UNKNOWN;
     out->queue_mean = queued ? part->queue_mean : NAN;
     out->queue_most = queued ? (int64_t)part->queue_most : AORTA_ROW_UNKNOWN;
-    out->delay_ns = part->started ? (double)part->delay_ns / (double)part->started : NAN;
+    out->delay_ns = part->started ? part->delay_ns / (double)part->started : NAN;
     out->delay_most_ns = part->started ? part->delay_most_ns : AORTA_ROW_UNKNOWN;
     out->comm_gbps = length_ns > 0 ? part->sent / length_ns : NAN;
     out->copy_gbps = 0;

@@ -160,7 +160,7 @@ static void add_waiting(struct making *making, const struct waiting *waiting) {
     struct aorta_series_part *parts = making->series->parts;
     const size_t first = part_at(making, waiting->from_ns), last = part_at(making, waiting->to_ns);
     parts[last].started++;
-    parts[last].delay_ns += delay_ns;
+    parts[last].delay_ns += (double)delay_ns;
     if (delay_ns > parts[last].delay_most_ns) parts[last].delay_most_ns = delay_ns;
     if (waiting->from_ns >= parts[0].start_ns) parts[first].launches++;
     parts[first].queue_mean += share_of(&parts[first], waiting);

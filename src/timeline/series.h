@@ -26,7 +26,8 @@ struct aorta_series_part {
     double queue_mean;                                         /* over its time */
     size_t queue_most;                                         /* at any moment */
     size_t started;                                            /* work that left the queue in it, */
-    int64_t delay_ns, delay_most_ns;                           /* and how long it had waited: sum, longest */
+    double delay_ns;                                           /* and how long it had waited: sum, */
+    int64_t delay_most_ns;                                     /* and the longest */
     double copied[AORTA_COPIED_COUNT];                         /* bytes; of a copy as much as lies in the part */
     double sent;                                               /* the same of collectives (larger buffer of the rank) */
 };

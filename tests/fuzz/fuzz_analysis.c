@@ -2,9 +2,12 @@
  * byte 0 lies between the traces of two ranks; the first byte asks for steps. */
 #include "formats/reader.h"
 #include "fuzz.h"
+#include "replay/critical_path.h"
 #include "report/trace_report.h"
 #include "timeline/breakdown.h"
+#include "timeline/counters.h"
 #include "timeline/infer.h"
+#include "timeline/series.h"
 #include "verdict/verdict.h"
 
 static void read_part(const uint8_t *data, size_t size, const char *name, struct aorta_trace_list *list) {
@@ -29,10 +32,10 @@ static void check_rank(const struct aorta_trace_rank *rank) {
 
 /* Each piece of work counts once in itself, and no more than once within anything. */
 static void check_breakdowns(const struct aorta_trace_rank *rank) {
-    for (int by = 0; by < AORTA_BY_COUNT; by++) {
+    for (int by = 0; by < AORTA_BY_BREAKDOWN_COUNT; by++) {
         struct aorta_breakdown breakdown;
         int64_t sum_ns = 0;
-        aorta_status status = aorta_breakdown_make(rank, (enum aorta_by)by, &breakdown);
+        aorta_status status = aorta_breakdown_make(rank, (enum aorta_by)by, NULL, &breakdown);
         fuzz_require(!status);
         for (size_t i = 0; i < breakdown.count; i++) {
             sum_ns += breakdown.rows[i].ns;
@@ -42,6 +45,46 @@ static void check_breakdowns(const struct aorta_trace_rank *rank) {
         fuzz_require(sum_ns == breakdown.total_ns);
         aorta_breakdown_free(&breakdown);
     }
+}
+
+/* Parts of time hold all of it, once. */
+static void check_series(const struct aorta_trace_rank *rank) {
+    struct aorta_series series;
+    int64_t compute_ns = 0, comm_ns = 0, overlap_ns = 0;
+    aorta_status status = aorta_series_make(rank, 7, &series);
+    fuzz_require(!status);
+    for (size_t i = 0; i < series.count; i++) {
+        fuzz_require(series.parts[i].start_ns <= series.parts[i].end_ns);
+        fuzz_require(!i || series.parts[i].start_ns == series.parts[i - 1].end_ns);
+        compute_ns += series.parts[i].compute_ns;
+        comm_ns += series.parts[i].comm_ns;
+        overlap_ns += series.parts[i].overlap_ns;
+    }
+    fuzz_require(compute_ns == rank->figures.compute_ns && comm_ns == rank->figures.comm_ns);
+    fuzz_require(overlap_ns == rank->figures.overlap_ns);
+    aorta_series_free(&series);
+}
+
+static void check_counters(const struct aorta_trace_rank *rank) {
+    struct aorta_counters counters;
+    aorta_status status = aorta_counters_make(rank, &counters);
+    fuzz_require(!status);
+    for (int kind = 0; kind < AORTA_COUNTER_COUNT; kind++)
+        for (size_t i = 1; i < counters.of[kind].count; i++)
+            fuzz_require(counters.of[kind].points[i - 1].at_ns < counters.of[kind].points[i].at_ns);
+    aorta_counters_free(&counters);
+}
+
+/* What stood at the peak is what its rows have. */
+static void check_memory(const struct aorta_trace_rank *rank) {
+    struct aorta_memory memory;
+    int64_t rows = 0, uses = 0;
+    aorta_status status = aorta_memory_make(rank, &memory);
+    fuzz_require(!status);
+    for (size_t i = 0; i < memory.count; i++) rows += memory.rows[i].bytes;
+    for (int use = 0; use < AORTA_MEMORY_USE_COUNT; use++) uses += memory.peak_use[use];
+    fuzz_require(uses == memory.peak_bytes && (rows == memory.peak_bytes || !memory.peak_bytes));
+    aorta_memory_free(&memory);
 }
 
 static void print(const struct aorta_trace_report *report) {
@@ -68,11 +111,19 @@ static aorta_status analyse(struct aorta_trace_list *list, bool all_steps) {
     for (size_t i = 0; i < analysis.rank_count; i++) {
         check_rank(&analysis.ranks[i]);
         check_breakdowns(&analysis.ranks[i]);
+        check_series(&analysis.ranks[i]);
+        check_counters(&analysis.ranks[i]);
+        check_memory(&analysis.ranks[i]);
     }
     aorta_status status = aorta_verdict_make(&analysis, &verdict);
     if (!status) {
+        struct aorta_critical_path path;
+        status = aorta_critical_path_make(&analysis, &path);
+        fuzz_require(!status);
+        for (size_t p = 0; p < path.count; p++) fuzz_require(path.pieces[p].start_ns < path.pieces[p].end_ns);
         print(&(struct aorta_trace_report){
-            .analysis = &analysis, .verdict = &verdict, .by = (1u << AORTA_BY_COUNT) - 1, .top = 3});
+            .analysis = &analysis, .verdict = &verdict, .by = (1u << AORTA_BY_COUNT) - 1, .top = 3, .path = &path});
+        aorta_critical_path_free(&path);
         aorta_verdict_free(&verdict);
     }
     aorta_trace_analysis_free(&analysis);

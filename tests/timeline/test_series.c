@@ -105,7 +105,7 @@ static void parts_have_queues_delays_and_bytes(void **state) {
     assert_int_equal(second->queue_most, 2);
     assert_int_equal(first->launches, 2);
     assert_int_equal(first->started, 4);
-    assert_int_equal(first->delay_ns, (19 + 28 + 29 + 38) * 1000);
+    assert_float_equal(first->delay_ns, (19 + 28 + 29 + 38) * 1000, 1e-6);
     assert_int_equal(second->delay_most_ns, 50000);
     assert_float_equal(second->copied[AORTA_COPIED_TO_DEVICE], 2000, 1e-9);
     assert_float_equal(second->sent, 4000, 1e-9);
