@@ -5,15 +5,15 @@
 
 static const struct {
     size_t size;
-    const char *name;
+    const char *name, *cxx;
     const char *aliases[4];
 } dtypes[AORTA_DTYPE_COUNT] = {
-    [AORTA_F32] = {4, "fp32", {"float32", "float", "f32"}},
-    [AORTA_F16] = {2, "fp16", {"float16", "half", "f16"}},
-    [AORTA_BF16] = {2, "bf16", {"bfloat16"}},
-    [AORTA_I64] = {8, "int64", {"i64", "long"}},
-    [AORTA_I32] = {4, "int32", {"i32", "int"}},
-    [AORTA_U8] = {1, "uint8", {"u8", "byte"}},
+    [AORTA_F32] = {4, "fp32", "float", {"float32", "float", "f32"}},
+    [AORTA_F16] = {2, "fp16", "c10::Half", {"float16", "half", "f16"}},
+    [AORTA_BF16] = {2, "bf16", "c10::BFloat16", {"bfloat16"}},
+    [AORTA_I64] = {8, "int64", "long int", {"i64", "long"}},
+    [AORTA_I32] = {4, "int32", "int", {"i32", "int"}},
+    [AORTA_U8] = {1, "uint8", "unsigned char", {"u8", "byte"}},
 };
 
 size_t aorta_dtype_size(enum aorta_dtype dtype) {
@@ -22,6 +22,10 @@ size_t aorta_dtype_size(enum aorta_dtype dtype) {
 
 const char *aorta_dtype_name(enum aorta_dtype dtype) {
     return dtypes[dtype].name;
+}
+
+const char *aorta_dtype_cxx_name(enum aorta_dtype dtype) {
+    return (unsigned)dtype < AORTA_DTYPE_COUNT ? dtypes[dtype].cxx : "unknown";
 }
 
 bool aorta_dtype_parse(const char *name, enum aorta_dtype *dtype) {

@@ -53,12 +53,6 @@ static const char *dtype_word(enum aorta_dtype dtype) {
     return (unsigned)dtype < AORTA_DTYPE_COUNT ? words[dtype] : "unknown";
 }
 
-static const char *operand_word(enum aorta_dtype dtype) {
-    static const char *const words[AORTA_DTYPE_COUNT] = {"float",    "c10::Half", "c10::BFloat16",
-                                                         "long int", "int",       "unsigned char"};
-    return (unsigned)dtype < AORTA_DTYPE_COUNT ? words[dtype] : "unknown";
-}
-
 /* ---- a step, looked through ---- */
 
 /* What the writer finds out about a range before it writes. */
@@ -183,12 +177,12 @@ static void write_dims(struct aorta_json *json, const struct aorta_range_info *i
     aorta_json_key_array(json, "Input Dims");
     for (int i = 0; i < 2 && info->dims[i][0]; i++) {
         aorta_json_array(json);
-        for (int j = 0; j < 3 && info->dims[i][j]; j++) aorta_json_int(json, info->dims[i][j]);
+        for (int j = 0; j < AORTA_RANGE_DIMS && info->dims[i][j]; j++) aorta_json_int(json, info->dims[i][j]);
         aorta_json_array_end(json);
     }
     aorta_json_array_end(json);
     aorta_json_key_array(json, "Input type");
-    for (int i = 0; i < 2 && info->dims[i][0]; i++) aorta_json_string(json, operand_word(info->dtype));
+    for (int i = 0; i < 2 && info->dims[i][0]; i++) aorta_json_string(json, aorta_dtype_cxx_name(info->dtype));
     aorta_json_array_end(json);
 }
 

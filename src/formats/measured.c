@@ -33,7 +33,7 @@ struct build {
 
 /* Ranges alike: names are stored once each, so that their addresses say which they are. */
 struct kind_key {
-    const char *function, *tag;
+    const char *function, *tag, *operation;
     uint64_t within;
 };
 struct kind {
@@ -142,7 +142,7 @@ static void add_waits(struct build *build, size_t step) {
 
 /* NULL: no memory. Valid until the next is asked for. */
 static struct kind *kind_of(struct build *build, const struct aorta_range_info *info) {
-    const struct kind_key key = {info->function, info->tag, info->within != NULL};
+    const struct kind_key key = {info->function, info->tag, info->operation, info->within != NULL};
     const size_t known = build->kinds.count;
     const uint32_t number = aorta_trace_texts_add(&build->kinds, (const char *)&key, sizeof key);
     if (number == UINT32_MAX) return NULL;
@@ -153,10 +153,15 @@ static struct kind *kind_of(struct build *build, const struct aorta_range_info *
     return &build->known[number];
 }
 
+/* The operation where it is known, else the pass. */
+static const char *function_of(const struct aorta_range_info *info) {
+    return info->operation ? info->operation : info->function ? info->function : "work";
+}
+
 /* "linear_forward (encoder.layers.3.linear1)" */
 static uint32_t name_of(struct build *build, const struct aorta_range_info *info) {
     char name[1024];
-    const char *function = info->function ? info->function : "work", *tag = info->tag ? info->tag : "";
+    const char *function = function_of(info), *tag = info->tag ? info->tag : "";
     struct kind *kind = kind_of(build, info);
     if (kind && kind->name != AORTA_TRACE_NONE) return kind->name;
     const int length = snprintf(name, sizeof name, *tag ? "%s (%s)" : "%s", function, tag);
@@ -241,6 +246,7 @@ static const struct {
 /* A unit's whole pass, as it is recorded on GPUs. */
 static bool is_pass(const struct aorta_range_info *info) {
     static const char *const passes[] = {"layer_", "input_", "head"};
+    if (info->operation) return false;
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
         if (strncmp(info->function, passes[i], strlen(passes[i])) == 0) return true;
     return false;
@@ -253,7 +259,7 @@ static bool is_typed(const struct aorta_range_info *info) {
 static void fill_operation(const struct aorta_range_info *info, struct aorta_trace_shape *shape) {
     bool covered = (info->flops > 0 || info->bytes > 0) && is_typed(info);
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        if (strncmp(info->function, functions[i].begin, strlen(functions[i].begin)) != 0) continue;
+        if (strncmp(function_of(info), functions[i].begin, strlen(functions[i].begin)) != 0) continue;
         shape->amount.class = functions[i].class;
         covered |= functions[i].counted && info->within;
         break;
@@ -283,19 +289,33 @@ static uint32_t number_shape(struct build *build, const struct aorta_trace_shape
     return number;
 }
 
+/* As other files have them; of a pass they are the batch's. */
+static void take_dims(struct build *build, const struct aorta_range_info *info, struct aorta_trace_shape *shape) {
+    struct aorta_trace_texts *texts = build->trace->texts;
+    char dims[AORTA_RANGE_DIMS_TEXT], types[64];
+    shape->dims = shape->types = AORTA_TRACE_NONE;
+    if (is_pass(info) || info->dtype >= AORTA_DTYPE_COUNT || !*aorta_range_dims_text(info, dims)) return;
+    const char *type = aorta_dtype_cxx_name(info->dtype);
+    const int length = info->dims[1][0] ? snprintf(types, sizeof types, "[\"%s\", \"%s\"]", type, type)
+                                        : snprintf(types, sizeof types, "[\"%s\"]", type);
+    shape->dims = aorta_trace_texts_add(texts, dims, strlen(dims));
+    shape->types = aorta_trace_texts_add(texts, types, (size_t)length);
+}
+
 static aorta_status add_shape(struct build *build, const struct aorta_range_info *info, struct aorta_trace_work *work,
                               size_t *capacity) {
     struct aorta_trace_shape shape;
     struct kind *kind = kind_of(build, info);
     if (!kind) return AORTA_ERROR(AORTA_MEMORY, "no memory for the ranges of %s", build->trace->path);
     if (!kind->classed) {
-        kind->operation = aorta_trace_texts_add(build->trace->texts, info->function, strlen(info->function));
+        const char *function = function_of(info);
+        kind->operation = aorta_trace_texts_add(build->trace->texts, function, strlen(function));
         kind->class = aorta_kernel_work_class(info->within ? info->tag : info->function);
         kind->classed = true;
     }
     memset(&shape, 0, sizeof shape); /* padding too: it is compared */
     shape.op = kind->operation;
-    shape.dims = shape.types = AORTA_TRACE_NONE;
+    take_dims(build, info, &shape);
     shape.product.batch = shape.product.m = shape.product.n = shape.product.k = -1;
     shape.amount.class = kind->class;
     shape.amount.arithmetic = shape.attention.arithmetic =

@@ -31,7 +31,10 @@ static struct aorta_line_range line_of(const struct aorta_range *range) {
         .tag = info->tag,
         .function = info->function,
         .within = info->within,
-        .dtype = counted && info->dtype < AORTA_DTYPE_COUNT ? aorta_dtype_name(info->dtype) : NULL,
+        .operation = info->operation,
+        .number = info->number ? info->number : AORTA_ROW_UNKNOWN,
+        .dtype =
+            (counted || info->dims[0][0]) && info->dtype < AORTA_DTYPE_COUNT ? aorta_dtype_name(info->dtype) : NULL,
         .role = (int)info->role,
         .kind = (int)info->kind,
         .start_ns = range->start_ns,
@@ -57,7 +60,9 @@ static struct aorta_line_range line_of(const struct aorta_range *range) {
 static void write_ranges(struct aorta_json *json, const struct aorta_profile *profile) {
     aorta_json_key_array(json, "ranges");
     for (size_t i = 0; i < profile->range_count; i++) {
-        const struct aorta_line_range line = line_of(&profile->ranges[i]);
+        char dims[AORTA_RANGE_DIMS_TEXT];
+        struct aorta_line_range line = line_of(&profile->ranges[i]);
+        if (*aorta_range_dims_text(&profile->ranges[i].info, dims)) line.dims = dims;
         aorta_json_object(json);
         aorta_rows_json(aorta_range_rows, &line, profile->start_ns, json);
         aorta_json_object_end(json);

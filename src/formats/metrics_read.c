@@ -80,6 +80,7 @@ static void take_numbers(const struct aorta_line_range *line, int world_size, st
     info->group_size = (int)or_else(line->group_size, collective ? world_size : 0);
     info->group = (int)or_else(line->group, 0);
     info->group_stride = (int)or_else(line->group_stride, 0);
+    info->number = (int)or_else(line->number, 0);
     info->simulated = line->simulated;
     range->stream = (int)or_else(line->queue, info->role);
     range->sequence = or_else(line->sequence, -1);
@@ -96,6 +97,7 @@ static aorta_status check_parts(const struct aorta_range_info *info) {
 static const struct aorta_line_range unknown_range = {.kind = -1,
                                                       .enqueue_ns = AORTA_ROW_UNKNOWN,
                                                       .queue = AORTA_ROW_UNKNOWN,
+                                                      .number = AORTA_ROW_UNKNOWN,
                                                       .layer = AORTA_ROW_UNKNOWN,
                                                       .bytes = AORTA_ROW_UNKNOWN,
                                                       .attention_bytes = AORTA_ROW_UNKNOWN,
@@ -112,6 +114,10 @@ static aorta_status take_range(struct aorta_rows_reader *reader, const struct ao
     info->role = (enum aorta_role)line->role;
     info->tag = line->tag;
     info->within = line->within;
+    info->operation = line->operation;
+    if (line->dims && !aorta_range_dims_parse(line->dims, info))
+        return AORTA_ERROR(AORTA_FORMAT, "metadata.dims is no list of shapes like [[768, 512], [512, 768]]: %s",
+                           line->dims);
     enum aorta_dtype dtype;
     info->dtype = line->dtype && aorta_dtype_parse(line->dtype, &dtype) ? dtype : AORTA_DTYPE_COUNT;
     info->function = line->function ? line->function : aorta_intern(reader->strings, without_step(line->tag));

@@ -225,6 +225,7 @@ struct share {
     int collectives;   /* collective kernels */
     int parts, handed; /* kernels that make up the collective; those that have their bytes already */
     int longest;       /* kernel that the range's arithmetic is put down to */
+    bool parted;       /* it has inner ranges, which have its arithmetic */
 };
 
 /* Where a collective was made of copies alone (one rank, or copy engines), or stands simulated, they are it. A spinning
@@ -269,13 +270,43 @@ static int64_t launch_time(const struct aorta_profile *ranges, size_t range, str
     return from + (aorta_range_launched_by(ranges, range) - from) / share->kernels * share->seen++;
 }
 
-static void inherit(struct aorta_range *kernel, const struct aorta_range *range, struct share *share, bool longest) {
+/* Of a kernel of a pass that is of none of its operations: when the host had launched the operation before it. */
+static int64_t launch_beside_parts(const struct join *a, int pass, const struct aorta_activity_record *record) {
+    const struct aorta_profile *ranges = a->ranges;
+    int64_t launch_ns = ranges->ranges[pass].enqueue_ns;
+    if (ranges->ranges[pass].graph) return launch_ns;
+    for (size_t i = (size_t)pass + 1; i < ranges->range_count && ranges->ranges[i].enqueue_ns != INT64_MIN; i++) {
+        if (!aorta_launched_after(record->correlation, a->launches->ranges[i].after)) break;
+        if (ranges->ranges[i].owner == pass) launch_ns = aorta_range_launched_by(ranges, i);
+    }
+    return launch_ns;
+}
+
+/* The range that others see: an inner one's is the one around it. */
+static int outer_range(const struct aorta_profile *ranges, int range) {
+    return ranges->ranges[range].info.inner ? ranges->ranges[range].owner : range;
+}
+
+static void take_operation(const struct aorta_profile *ranges, int range, struct aorta_range_info *info) {
+    const struct aorta_range_info *outer = &ranges->ranges[outer_range(ranges, range)].info;
+    info->within = outer->tag;
+    if (!info->inner) return;
+    info->operation = info->function;
+    info->function = outer->function;
+    info->number = range + 1;
+    info->inner = false;
+}
+
+static void inherit(struct aorta_range *kernel, const struct aorta_profile *ranges, int number, struct share *share,
+                    bool longest) {
+    const struct aorta_range *range = &ranges->ranges[number];
     bool collective = becomes_collective(kernel, range, share);
     struct aorta_range_info info = range->info;
+    take_operation(ranges, number, &info);
     info.tag = kernel->info.tag;
-    info.within = range->info.tag;
     info.kind = collective ? AORTA_RANGE_COLLECTIVE : kernel->info.kind;
-    bool computes = longest && info.kind == AORTA_RANGE_COMPUTE;
+    bool computes = longest && info.kind == AORTA_RANGE_COMPUTE && !share->parted;
+    if (!computes) memset(info.dims, 0, sizeof info.dims);
     info.bytes = collective ? next_part(range->info.bytes, share) : computes ? range->info.bytes : kernel->info.bytes;
     info.flops = computes ? range->info.flops : 0;
     info.attention_flops = computes ? range->info.attention_flops : 0;
@@ -330,9 +361,10 @@ static void apply(struct join *a, struct share *shares) {
         struct aorta_range *kernel = &a->kernels->ranges[i];
         int range = a->range_of[i];
         if (range >= 0) {
-            inherit(kernel, &a->ranges->ranges[range], &shares[range], shares[range].longest == (int)i);
-            kernel->enqueue_ns = launch_time(a->ranges, (size_t)range, &shares[range]);
-            kernel->owner = range;
+            inherit(kernel, a->ranges, range, &shares[range], shares[range].longest == (int)i);
+            kernel->enqueue_ns = shares[range].parted ? launch_beside_parts(a, range, &a->records[kernel->record])
+                                                      : launch_time(a->ranges, (size_t)range, &shares[range]);
+            kernel->owner = outer_range(a->ranges, range);
             a->kernels->kernels.attributed++;
             continue;
         }
@@ -378,14 +410,15 @@ static void date_markers(struct join *join, const struct share *shares) {
     ranges->marker_count = kernels->marker_count = left;
 }
 
-/* Ranges without a kernel are no part of the iteration: nothing ran, or its records were lost. */
+/* Ranges without a kernel are no part of the iteration: nothing ran, or its records were lost. Inner ones have been
+ * handed to their kernels. */
 static void drop_empty_ranges(struct join *join, const struct share *shares) {
     struct aorta_profile *ranges = join->ranges;
     int *place = join->range_of; /* every kernel has its owner by now */
     size_t left = 0;
     for (size_t i = 0; i < ranges->range_count; i++) {
         place[i] = (int)left;
-        if (!shares[i].kernels) continue;
+        if (!shares[i].kernels || join->ranges->ranges[i].info.inner) continue;
         const struct aorta_range *range = &ranges->ranges[i];
         if (!left || range->start_ns < ranges->start_ns) ranges->start_ns = range->start_ns;
         if (!left || range->end_ns > ranges->end_ns) ranges->end_ns = range->end_ns;
@@ -405,10 +438,13 @@ static void find_owners(struct join *join, struct share *shares) {
         const int at = find_range(join, &join->records[kernel->record]);
         join->range_of[i] = at;
         if (at < 0) continue;
-        struct aorta_range *range = &join->ranges->ranges[at];
-        extend_range(range, kernel, shares[at].kernels == 0);
-        learn_stream(join, kernel->stream, range->stream);
+        const int outer = outer_range(join->ranges, at);
+        extend_range(&join->ranges->ranges[outer], kernel, shares[outer].kernels == 0);
+        learn_stream(join, kernel->stream, join->ranges->ranges[at].stream);
         shares[at].kernels++;
+        if (outer == at) continue;
+        shares[outer].kernels++;
+        shares[outer].parted = true;
     }
 }
 

@@ -197,6 +197,7 @@ aorta_status aorta_range_begin(struct aorta_recorder *recorder, struct aorta_str
     *range = -1;
     if (!recorder->enabled) return NULL;
     struct slot *slot = current_slot(recorder);
+    if (info->inner && (!slot->tracer || slot->open < 0)) return NULL;
     if (slot->range_count == recorder->ranges_per_slot)
         return AORTA_ERROR(AORTA_INTERNAL, "iteration %lld has more than %zu ranges; no place to record '%s'",
                            (long long)slot->index, recorder->ranges_per_slot, info->tag);
@@ -206,6 +207,7 @@ aorta_status aorta_range_begin(struct aorta_recorder *recorder, struct aorta_str
         .enqueue_ns = aorta_device_now_ns(recorder->device),
         .sequence = info->kind == AORTA_RANGE_COLLECTIVE ? next_sequence(slot, info) : 0,
         .stream = stream_number(recorder, stream),
+        .owner = info->inner ? slot->open : -1,
     };
     if (slot->begins)
         slot->markers[slot->marker_count++] =

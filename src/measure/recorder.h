@@ -31,8 +31,8 @@ void aorta_recorder_replay(struct aorta_recorder *recorder, int slot, int64_t in
 void aorta_recorder_launched(struct aorta_recorder *recorder);
 /* All of the step has been queued. */
 void aorta_recorder_queued(struct aorta_recorder *recorder);
-/* *range is handed to end. Ranges that are open at a time are nested. AORTA_INTERNAL when the slot is full (names the
- * limit). */
+/* *range is handed to end. Ranges that are open at a time are nested. Inner ones (profile.h) are recorded while a
+ * tracer records, within another. AORTA_INTERNAL when the slot is full (names the limit). */
 AORTA_MUST_USE aorta_status aorta_range_begin(struct aorta_recorder *recorder, struct aorta_stream *stream,
                                               const struct aorta_range_info *info, int *range);
 AORTA_MUST_USE aorta_status aorta_range_end(struct aorta_recorder *recorder, struct aorta_stream *stream, int range);

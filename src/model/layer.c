@@ -3,6 +3,8 @@
  *   y2 = norm2(y1 + dropout(linear2(dropout(gelu(linear1(y1)))))) */
 #include "model/model_internal.h"
 
+#include <string.h>
+
 struct layer_shapes {
     struct aorta_linear in_proj, out_proj, linear1, linear2;
 };
@@ -24,7 +26,8 @@ static aorta_status norm_forward(struct op op, const struct aorta_norm_args *arg
     const struct aorta_norm *shape = &args->shape;
     int range;
     const struct op_work work = {.dtype = shape->dtype,
-                                 .bytes = 4 * shape->rows * shape->width * (int64_t)aorta_dtype_size(shape->dtype)};
+                                 .bytes = 4 * shape->rows * shape->width * (int64_t)aorta_dtype_size(shape->dtype),
+                                 .dims = {(int32_t)shape->rows, (int32_t)shape->width}};
     AORTA_TRY(aorta_op_begin(op, "norm_forward", work, &range));
     AORTA_TRY(aorta_norm_forward(op.pass->stream, args));
     return aorta_op_end(op, range);
@@ -32,9 +35,13 @@ static aorta_status norm_forward(struct op op, const struct aorta_norm_args *arg
 
 /* Forward two products for each head, backward four. Query, key, value and the result, and backward their gradients. */
 static struct op_work attention_work(const struct aorta_model *model, bool backward) {
-    const int64_t elements = model->rows * model->shape.model_dim;
-    struct op_work work = op_moves(model, (backward ? 8 : 4) * elements);
-    work.flops = (backward ? 8.0 : 4.0) * (double)elements * (double)model->shape.positions;
+    const struct aorta_model_shape *shape = &model->shape;
+    const int64_t elements = model->rows * shape->model_dim, positions = shape->positions;
+    struct op_work work = op_moves(model, backward ? 8 : 4, shape->model_dim);
+    work.flops = (backward ? 8.0 : 4.0) * (double)elements * (double)positions;
+    const int32_t dims[AORTA_RANGE_DIMS] = {(int32_t)(model->rows / positions), (int32_t)shape->num_heads,
+                                            (int32_t)positions, (int32_t)(shape->model_dim / shape->num_heads)};
+    memcpy(work.dims, dims, sizeof dims);
     return work;
 }
 
@@ -81,8 +88,7 @@ aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct a
     AORTA_TRY(aorta_op_linear((struct op){pass, t->linear1, layer}, s.linear1, m->y1, w[LINEAR1_WEIGHT],
                               w[LINEAR1_BIAS], m->h));
     struct op gelu = {pass, t->gelu, layer};
-    AORTA_TRY(
-        aorta_op_begin(gelu, "gelu_forward", op_moves(model, 2 * model->rows * model->shape.mlp_hidden_dim), &range));
+    AORTA_TRY(aorta_op_begin(gelu, "gelu_forward", op_moves(model, 2, model->shape.mlp_hidden_dim), &range));
     AORTA_TRY(aorta_gelu_forward(pass->stream, aorta_model_gelu(model, pass, layer, SITE_INSIDE_MLP), m->h, m->g));
     AORTA_TRY(aorta_op_end(gelu, range));
     AORTA_TRY(aorta_op_linear((struct op){pass, t->linear2, layer}, s.linear2, m->g, w[LINEAR2_WEIGHT], w[LINEAR2_BIAS],
@@ -104,7 +110,8 @@ static aorta_status norm_backward(struct op op, const struct aorta_norm_backward
     int range;
     const struct op_work work = {.dtype = shape->dtype,
                                  .bytes = (args->dx ? 4 : 3) * shape->rows * shape->width *
-                                          (int64_t)aorta_dtype_size(shape->dtype)};
+                                          (int64_t)aorta_dtype_size(shape->dtype),
+                                 .dims = {(int32_t)shape->rows, (int32_t)shape->width}};
     AORTA_TRY(aorta_op_begin(op, "norm_backward", work, &range));
     AORTA_TRY(aorta_norm_backward(op.pass->stream, args));
     return aorta_op_end(op, range);
@@ -140,8 +147,7 @@ static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_p
     AORTA_TRY(aorta_op_linear_weight(linear2, s.linear2, m->g, doutput, g[LINEAR2_WEIGHT], NULL));
     AORTA_TRY(aorta_op_linear_input(linear2, s.linear2, doutput, w[LINEAR2_WEIGHT], model->dhidden, false));
     int range;
-    AORTA_TRY(
-        aorta_op_begin(gelu, "gelu_backward", op_moves(model, 3 * model->rows * model->shape.mlp_hidden_dim), &range));
+    AORTA_TRY(aorta_op_begin(gelu, "gelu_backward", op_moves(model, 3, model->shape.mlp_hidden_dim), &range));
     AORTA_TRY(aorta_gelu_backward(pass->stream, aorta_model_gelu(model, pass, layer, SITE_INSIDE_MLP), m->h,
                                   model->dhidden, model->dhidden, g[LINEAR1_BIAS], pass->accumulate));
     AORTA_TRY(aorta_op_end(gelu, range));

@@ -112,6 +112,7 @@ struct aorta_pass {
     struct aorta_stream *stream;
     struct aorta_recorder *recorder; /* NULL: nothing is recorded */
     enum aorta_role role;            /* of the stream, for the recorder */
+    bool inner;                      /* a range is around the whole pass: operations are inner ranges of it */
     struct aorta_step_state *state;
     uint64_t seed; /* of dropout */
     uint32_t rank, micro;

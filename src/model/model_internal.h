@@ -106,11 +106,14 @@ struct op_work {
     enum aorta_dtype dtype;
     double flops;
     int64_t bytes;
+    int32_t dims[AORTA_RANGE_DIMS]; /* of what it reads, up to the first 0 */
 };
-/* `elements` of the model's type are moved. */
-static inline struct op_work op_moves(const struct aorta_model *model, int64_t elements) {
+/* `tensors` of [rows, width] of the model's type are moved. */
+static inline struct op_work op_moves(const struct aorta_model *model, int64_t tensors, int64_t width) {
     const enum aorta_dtype dtype = model->shape.dtype;
-    return (struct op_work){.dtype = dtype, .bytes = elements * (int64_t)aorta_dtype_size(dtype)};
+    return (struct op_work){.dtype = dtype,
+                            .bytes = tensors * model->rows * width * (int64_t)aorta_dtype_size(dtype),
+                            .dims = {(int32_t)model->rows, (int32_t)width}};
 }
 
 /* Adds a product, done so many times (forward once; backward twice, for input and weight). */

@@ -1,6 +1,8 @@
 /* Operations with a range around each. */
 #include "model/model_internal.h"
 
+#include <string.h>
+
 static aorta_status begin(struct op op, struct aorta_range_info info, int *range) {
     *range = -1;
     if (!op.pass->recorder) return NULL;
@@ -8,12 +10,14 @@ static aorta_status begin(struct op op, struct aorta_range_info info, int *range
     info.role = op.pass->role;
     info.kind = AORTA_RANGE_COMPUTE;
     info.layer = op.layer;
+    info.inner = op.pass->inner;
     return aorta_range_begin(op.pass->recorder, op.pass->stream, &info, range);
 }
 
 aorta_status aorta_op_begin(struct op op, const char *function, struct op_work work, int *range) {
-    const struct aorta_range_info info = {
+    struct aorta_range_info info = {
         .function = function, .dtype = work.dtype, .flops = work.flops, .bytes = work.bytes};
+    memcpy(info.dims[0], work.dims, sizeof work.dims);
     return begin(op, info, range);
 }
 

@@ -54,7 +54,7 @@ struct aorta_model_work aorta_model_head_work(const struct aorta_model *model) {
 }
 
 static struct op_work cast_work(const struct aorta_model *model, const struct aorta_linear *dense) {
-    struct op_work work = op_moves(model, dense->rows * dense->in);
+    struct op_work work = op_moves(model, 1, dense->in);
     work.bytes += dense->rows * dense->in * (int64_t)sizeof(float);
     return work;
 }
@@ -72,7 +72,7 @@ aorta_status aorta_model_input_forward(struct aorta_model *model, const struct a
         AORTA_TRY(aorta_op_end(cast, range));
     }
     struct op embedding = root_op(pass, "embedding");
-    AORTA_TRY(aorta_op_begin(embedding, "embedding_forward", op_moves(model, model->rows * s.embedding.dim), &range));
+    AORTA_TRY(aorta_op_begin(embedding, "embedding_forward", op_moves(model, 1, s.embedding.dim), &range));
     AORTA_TRY(
         aorta_embedding_forward(pass->stream, s.embedding, batch->categorical, w[EMBEDDING_WEIGHT], model->embedded));
     AORTA_TRY(aorta_op_end(embedding, range));
@@ -81,7 +81,7 @@ aorta_status aorta_model_input_forward(struct aorta_model *model, const struct a
     struct op projection = root_op(pass, "embedding_projection");
     AORTA_TRY(aorta_op_linear(projection, s.projection, model->embedded, w[PROJECTION_WEIGHT], w[PROJECTION_BIAS],
                               model->projected));
-    AORTA_TRY(aorta_op_begin(projection, "add", op_moves(model, 3 * model->rows * model->shape.model_dim), &range));
+    AORTA_TRY(aorta_op_begin(projection, "add", op_moves(model, 3, model->shape.model_dim), &range));
     AORTA_TRY(aorta_add(pass->stream, model->x0, model->projected, model->shape.dtype,
                         model->rows * model->shape.model_dim, 1));
     AORTA_TRY(aorta_op_end(projection, range));
@@ -98,7 +98,7 @@ static aorta_status head_forward(struct aorta_model *model, const struct aorta_p
     struct root_shapes s = shapes_of(model);
     struct op norm = root_op(pass, "norm"), gelu = root_op(pass, "scorer.gelu");
     int range;
-    AORTA_TRY(aorta_op_begin(norm, "norm_forward", op_moves(model, 2 * model->rows * model->shape.model_dim), &range));
+    AORTA_TRY(aorta_op_begin(norm, "norm_forward", op_moves(model, 2, model->shape.model_dim), &range));
     AORTA_TRY(
         aorta_norm_forward(pass->stream, &(struct aorta_norm_args){.shape = aorta_model_norm(model, pass, 0, 0, 0),
                                                                    .x = x,
@@ -110,8 +110,7 @@ static aorta_status head_forward(struct aorta_model *model, const struct aorta_p
     AORTA_TRY(aorta_op_end(norm, range));
     AORTA_TRY(
         aorta_op_linear(root_op(pass, "scorer.0"), s.scorer0, model->z, w[SCORER0_WEIGHT], w[SCORER0_BIAS], model->s0));
-    AORTA_TRY(
-        aorta_op_begin(gelu, "gelu_forward", op_moves(model, 2 * model->rows * model->shape.mlp_hidden_dim), &range));
+    AORTA_TRY(aorta_op_begin(gelu, "gelu_forward", op_moves(model, 2, model->shape.mlp_hidden_dim), &range));
     AORTA_TRY(aorta_gelu_forward(pass->stream, aorta_model_gelu(model, pass, model->shape.num_layers, 0), model->s0,
                                  model->s1));
     AORTA_TRY(aorta_op_end(gelu, range));
@@ -126,7 +125,7 @@ static aorta_status loss(struct aorta_model *model, const struct aorta_pass *pas
                             .count = model->rows,
                             .weight = pass->loss_weight,
                             .gradient_weight = pass->gradient_weight};
-    AORTA_TRY(aorta_op_begin(op, "bce_with_logits", op_moves(model, 2 * model->rows), &range));
+    AORTA_TRY(aorta_op_begin(op, "bce_with_logits", op_moves(model, 2, 1), &range));
     AORTA_TRY(aorta_bce_with_logits(pass->stream, bce, model->scores, batch->target, batch->importance, pass->state,
                                     model->dscores));
     return aorta_op_end(op, range);
@@ -147,8 +146,7 @@ static aorta_status head_backward(struct aorta_model *model, const struct aorta_
         aorta_op_linear_weight(scorer3, s.scorer3, model->s1, model->dscores, g[SCORER3_WEIGHT], g[SCORER3_BIAS]));
     AORTA_TRY(aorta_op_ready(model, pass, unit, SCORER3_WEIGHT, 2));
     AORTA_TRY(aorta_op_linear_input(scorer3, s.scorer3, model->dscores, w[SCORER3_WEIGHT], model->dhidden, false));
-    AORTA_TRY(
-        aorta_op_begin(gelu, "gelu_backward", op_moves(model, 3 * model->rows * model->shape.mlp_hidden_dim), &range));
+    AORTA_TRY(aorta_op_begin(gelu, "gelu_backward", op_moves(model, 3, model->shape.mlp_hidden_dim), &range));
     AORTA_TRY(aorta_gelu_backward(pass->stream, aorta_model_gelu(model, pass, model->shape.num_layers, 0), model->s0,
                                   model->dhidden, model->dhidden, g[SCORER0_BIAS], pass->accumulate));
     AORTA_TRY(aorta_op_end(gelu, range));
@@ -156,7 +154,7 @@ static aorta_status head_backward(struct aorta_model *model, const struct aorta_
     AORTA_TRY(aorta_op_ready(model, pass, unit, SCORER0_WEIGHT, 2));
     AORTA_TRY(aorta_op_linear_input(scorer0, s.scorer0, model->dhidden, w[SCORER0_WEIGHT], model->dsum, false));
     AORTA_TRY(aorta_op_output(model, pass, unit - 1, &x));
-    AORTA_TRY(aorta_op_begin(norm, "norm_backward", op_moves(model, 3 * model->rows * model->shape.model_dim), &range));
+    AORTA_TRY(aorta_op_begin(norm, "norm_backward", op_moves(model, 3, model->shape.model_dim), &range));
     AORTA_TRY(aorta_norm_backward(pass->stream,
                                   &(struct aorta_norm_backward_args){.shape = aorta_model_norm(model, pass, 0, 0, 0),
                                                                      .dy = model->dsum,
@@ -184,7 +182,7 @@ static aorta_status embedding_backward(struct aorta_model *model, const struct a
     struct root_shapes s = shapes_of(model);
     struct op op = root_op(pass, "embedding");
     int range;
-    AORTA_TRY(aorta_op_begin(op, "embedding_backward", op_moves(model, model->rows * s.embedding.dim), &range));
+    AORTA_TRY(aorta_op_begin(op, "embedding_backward", op_moves(model, 1, s.embedding.dim), &range));
     if (!pass->accumulate)
         AORTA_TRY(
             aorta_fill_bytes(pass->stream, dtable, 0, (size_t)(s.embedding.vocab * s.embedding.dim) * sizeof(float)));

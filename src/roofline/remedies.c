@@ -95,15 +95,21 @@ static void forget(struct remedy_model *model) {
 }
 
 static const char *lacks(const struct remedy_model *model, enum aorta_remedy remedy) {
+    if (model->own) return NULL; /* rules say nothing of what has no shape */
     if (table[remedy].needs >= NEEDS_OPERATIONS && !model->operations) return "operations";
     return table[remedy].needs >= NEEDS_SHAPES && !model->shapes ? "shapes" : NULL;
+}
+
+/* Of our own runs, what a key does. */
+static bool applies(const struct remedy_model *model, enum aorta_remedy remedy) {
+    return !isnan(model->peak[MATH_HALF]) && (!model->own || table[remedy].own);
 }
 
 static void run_rule(struct remedy_model *model, enum aorta_remedy remedy, struct aorta_remedy_row *row) {
     memset(model->gained_ns, 0, model->leaf_count * sizeof *model->gained_ns);
     *row = (struct aorta_remedy_row){.lacks = lacks(model, remedy)};
     model->row = row;
-    if (!row->lacks && !isnan(model->peak[MATH_HALF])) table[remedy].rule(model);
+    if (!row->lacks && applies(model, remedy)) table[remedy].rule(model);
     row->then_ns /= model->steps;
     row->touched_ns /= model->steps;
     row->operations /= model->steps;
@@ -173,7 +179,9 @@ static aorta_status say_evidence(const struct remedy_model *model, struct aorta_
                                                           : leaf->name);
     say_dims(model, leaf, &text);
     aorta_text_printf(&text, " (%.3g a step, %.2f ms)", largest.runs / model->steps, largest.ns / model->steps / 1e6);
-    if (row->rough) aorta_text_puts(&text, "; sizes are not recorded, so that this is rough (record_shapes=True)");
+    if (row->rough)
+        aorta_text_printf(&text, "; %ssizes are not recorded, so that this is rough%s", model->own ? "some " : "",
+                          model->own ? "" : " (record_shapes=True)");
     if (row->memory_bytes > 0) aorta_text_printf(&text, "; costs %.2g GiB of memory", row->memory_bytes / 1073741824.0);
     row->evidence = text.data;
     return aorta_text_check(&text);
@@ -251,6 +259,7 @@ static aorta_status reserve(struct remedy_model *model) {
     model->leaves = malloc(leaves * sizeof *model->leaves);
     model->next_work = malloc((trace->work_count + 1) * sizeof *model->next_work);
     model->inputs = calloc(trace->input_count + 1, sizeof *model->inputs);
+    model->shape_inputs = calloc(trace->shape_count + 1, sizeof *model->shape_inputs);
     model->op_bits = calloc(texts, sizeof *model->op_bits);
     model->kernel_bits = calloc(texts, sizeof *model->kernel_bits);
     model->now_ns = calloc(leaves, sizeof *model->now_ns);
@@ -258,8 +267,8 @@ static aorta_status reserve(struct remedy_model *model) {
     model->gone = calloc(leaves, sizeof *model->gone);
     model->claimed = calloc(leaves, 1);
     model->by_backward = calloc(leaves, sizeof *model->by_backward);
-    if (model->leaves && model->next_work && model->inputs && model->op_bits && model->kernel_bits && model->now_ns &&
-        model->gained_ns && model->gone && model->claimed && model->by_backward)
+    if (model->leaves && model->next_work && model->inputs && model->shape_inputs && model->op_bits &&
+        model->kernel_bits && model->now_ns && model->gained_ns && model->gone && model->claimed && model->by_backward)
         return NULL;
     return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies of %s", trace->path);
 }
@@ -284,6 +293,7 @@ aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, si
     model->rank = &analysis->ranks[rank];
     model->trace = model->rank->trace;
     model->steps = model->rank->steps ? (double)model->rank->steps : 1;
+    model->own = model->trace->measured != NULL;
     model->shapes = has_shapes(model->trace);
     model->operations = has_operations(model->trace);
     aorta_rank_peaks(analysis, rank, &model->peaks);
@@ -308,9 +318,11 @@ void aorta_remedies_settle(struct aorta_remedies *remedies) {
     struct remedy_model *model = remedies->model;
     if (!model) return;
     for (size_t i = 0; model->inputs && i < model->trace->input_count; i++) free(model->inputs[i]);
+    for (size_t i = 0; model->shape_inputs && i < model->trace->shape_count; i++) free(model->shape_inputs[i]);
     free(model->leaves);
     free(model->next_work);
     free(model->inputs);
+    free(model->shape_inputs);
     free(model->op_bits);
     free(model->kernel_bits);
     free(model->now_ns);

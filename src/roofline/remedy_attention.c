@@ -226,7 +226,10 @@ static void fuse_attention(struct remedy_model *model, bool half) {
 }
 
 void aorta_remedy_attention(struct remedy_model *model) {
-    fuse_attention(model, false);
+    if (model->own)
+        aorta_remedy_own_attention(model);
+    else
+        fuse_attention(model, false);
     model->attention_fused = true;
 }
 

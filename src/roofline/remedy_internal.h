@@ -103,11 +103,13 @@ struct remedy_model {
     double steps, row_kernels_ns; /* the step's kernels */
     struct leaf *leaves;          /* by thread, in the order of the host */
     size_t leaf_count;
-    uint32_t *next_work;             /* by row of the trace's work[] */
-    struct aorta_inputs **inputs;    /* by row of the trace's inputs[]; NULL: not read yet */
-    uint32_t *op_bits, *kernel_bits; /* by text */
-    bool shapes, operations;         /* the file has them */
-    size_t *by_backward;             /* leaves of gradients, by the number of their operation */
+    uint32_t *next_work;                /* by row of the trace's work[] */
+    struct aorta_inputs **inputs;       /* by row of the trace's inputs[]; NULL: not read yet */
+    bool own;                           /* a recorder of ours measured it */
+    struct aorta_inputs **shape_inputs; /* … by row of its shapes[] */
+    uint32_t *op_bits, *kernel_bits;    /* by text */
+    bool shapes, operations;            /* the file has them */
+    size_t *by_backward;                /* leaves of gradients, by the number of their operation */
     size_t by_backward_count;
     bool amd;
 
@@ -175,6 +177,13 @@ void aorta_remedy_attention_in_half(struct remedy_model *model);
 double aorta_remedy_norm_ns(const struct remedy_model *model, const struct leaf *leaf, double scale);
 /* What conversions to NHWC and back take around a convolution on matrix units; 0: it lies so. */
 double aorta_remedy_converting_ns(const struct remedy_model *model, const struct leaf *leaf, double scale);
+
+/* ---- runs of our own recorder (remedy_own.c) ---- */
+/* Sets kind, name, inputs and amounts of a leaf whose kernels are linked; returns its type. */
+enum aorta_arithmetic aorta_remedy_describe_own(struct remedy_model *model, struct leaf *leaf);
+void aorta_remedy_own_attention(struct remedy_model *model);
+/* What a leaf beside the products takes in 16 bits. True: it is a product, which changes its type. */
+bool aorta_remedy_own_bf16(struct remedy_model *model, size_t leaf);
 
 /* ---- the ledger (remedies.c) ---- */
 /* The leaf takes so long from here on, if that is less; `gone` of its kernels fall away. */

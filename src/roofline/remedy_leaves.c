@@ -234,20 +234,20 @@ static enum leaf_math math_of_types(enum aorta_arithmetic arithmetic) {
     }
 }
 
-/* fp32 runs on NVIDIA's matrix units as TF32; kernels that do not are known by their names. AMD's have fp32 units, and
- * say XF32 where they use fewer bits. */
-static enum leaf_math math_of(const struct remedy_model *model, const struct leaf *leaf) {
-    const struct aorta_input *first = aorta_remedy_matrix(leaf, 0);
-    if (leaf->kind == LEAF_ATTENTION) return first ? math_of_types(first->arithmetic) : MATH_NONE;
+/* `type`: of the inputs; without one names say it. fp32 runs on NVIDIA's matrix units as TF32; kernels that do not are
+ * known by their names. AMD's have fp32 units, and say XF32 where they use fewer bits. */
+static enum leaf_math math_of(const struct remedy_model *model, const struct leaf *leaf, enum aorta_arithmetic type) {
+    const enum leaf_math typed = math_of_types(type);
+    if (leaf->kind == LEAF_ATTENTION) return typed;
     if (leaf->kind != LEAF_PRODUCT && leaf->kind != LEAF_CONVOLUTION) return MATH_NONE;
-    if (!first) {
+    if (typed == MATH_NONE && type == AORTA_ARITHMETIC_UNKNOWN) {
         if (leaf->kernels_any & AORTA_KERNEL_HALF) return MATH_HALF;
         if (leaf->kernels_any & AORTA_KERNEL_TF32) return MATH_TF32;
         return leaf->kernels_any & AORTA_KERNEL_PLAIN_FP32 ? MATH_FP32 : MATH_NONE;
     }
-    const enum leaf_math typed = math_of_types(first->arithmetic);
     if (typed != MATH_FP32 || leaf->kernels_any & AORTA_KERNEL_TF32) return typed == MATH_FP32 ? MATH_TF32 : typed;
-    return model->amd || leaf->kernels_any & AORTA_KERNEL_PLAIN_FP32 ? MATH_FP32 : MATH_TF32;
+    const bool plain = model->amd || (model->own && !model->trace->on_gpu);
+    return plain || leaf->kernels_any & AORTA_KERNEL_PLAIN_FP32 ? MATH_FP32 : MATH_TF32;
 }
 
 /* ---- matrices ---- */
@@ -313,20 +313,21 @@ static void count_amounts(struct remedy_model *model, struct leaf *leaf) {
     if (bytes > 0) leaf->bytes = bytes;
 }
 
-/* Of a recorder of ours, which knows what a kernel computes and not from what. */
-static void take_measured(const struct remedy_model *model, struct leaf *leaf) {
-    const uint32_t shape = model->trace->work[leaf->first_work].shape;
-    if (shape == AORTA_TRACE_NONE) return;
-    const struct aorta_work_amount *amount = &model->trace->shapes[shape].amount;
-    if (model->trace->shapes[shape].extent != AORTA_SHAPE_OPERATION) return;
-    if (amount->class != AORTA_WORK_GEMM || isnan(amount->flops) || isnan(amount->bytes)) return;
-    leaf->kind = LEAF_PRODUCT;
-    leaf->math = leaf->kernels_any & AORTA_KERNEL_TF32 ? MATH_TF32 : math_of_types(amount->arithmetic);
-    leaf->bytes = amount->bytes;
+/* Its kind and amounts are known; its outputs are as its inputs. */
+static void describe_own(struct remedy_model *model, struct leaf *leaf) {
+    leaf->inputs = &nothing;
+    leaf->name = leaf->kernel;
+    leaf->math = math_of(model, leaf, aorta_remedy_describe_own(model, leaf));
+    const struct aorta_input *first = aorta_remedy_tensor(leaf, 0);
+    if (first) leaf->largest = aorta_remedy_elements(first);
 }
 
 static void describe(struct remedy_model *model, struct leaf *leaf) {
     const struct aorta_trace *trace = model->trace;
+    if (model->own) {
+        describe_own(model, leaf);
+        return;
+    }
     const bool known = leaf->operation != AORTA_TRACE_NONE;
     const struct aorta_trace_operation *operation = known ? &trace->operations[leaf->operation] : NULL;
     leaf->inputs = inputs_of(model, operation);
@@ -334,18 +335,25 @@ static void describe(struct remedy_model *model, struct leaf *leaf) {
     leaf->op = known ? aorta_remedy_op_bits(model, operation->name) : 0;
     if (known) find_allocations(model, leaf);
     leaf->kind = kind_of(leaf);
-    leaf->math = math_of(model, leaf);
+    const struct aorta_input *first = aorta_remedy_matrix(leaf, 0);
+    const bool untyped = first && first->arithmetic == AORTA_ARITHMETIC_UNKNOWN;
+    leaf->math = untyped ? MATH_NONE : math_of(model, leaf, first ? first->arithmetic : AORTA_ARITHMETIC_UNKNOWN);
     count_amounts(model, leaf);
-    if (!known) take_measured(model, leaf);
 }
 
 /* ---- collecting ---- */
 
-/* 1 + the window of each row of the rank's work[]; 0: it lies in none. */
-static void find_windows(const struct aorta_trace_rank *rank, uint32_t *windows) {
+/* Of a row of the rank's work[]: 1 + its window, 0: it lies in none; of our own recorder's the operation's number. */
+struct place {
+    uint32_t window;
+    int number;
+};
+
+static void find_windows(const struct aorta_trace_rank *rank, struct place *places) {
     for (size_t i = 0; i < rank->window_count; i++)
         for (size_t j = 0; j < rank->windows[i].profile.range_count; j++)
-            windows[rank->windows[i].work[j]] = (uint32_t)i + 1;
+            places[rank->windows[i].work[j]] =
+                (struct place){(uint32_t)i + 1, rank->windows[i].profile.ranges[j].info.number};
 }
 
 static void add_work(struct remedy_model *model, struct leaf *leaf, uint32_t row, uint32_t step) {
@@ -413,15 +421,34 @@ static void number_operations(struct remedy_model *model, uint32_t *of_operation
         }
 }
 
-static void collect(struct remedy_model *model, const uint32_t *windows, const uint32_t *of_operation) {
+/* What ran last on a stream: kernels of one operation of ours follow each other there. */
+enum { STREAMS = 64 };
+struct last {
+    struct place place;
+    uint32_t stream;
+    size_t leaf;
+};
+
+static bool continues(const struct last *last, struct place place, uint32_t stream) {
+    return place.number && last->place.number == place.number && last->place.window == place.window &&
+           last->stream == stream;
+}
+
+static void collect(struct remedy_model *model, const struct place *places, const uint32_t *of_operation) {
     const struct aorta_trace_rank *rank = model->rank;
+    struct last last[STREAMS] = {0};
     for (size_t i = 0; i < rank->work_count; i++) {
         const struct aorta_trace_work *work = &rank->work[i];
+        struct last *before = &last[work->stream % STREAMS];
         if (!is_counted_work(work)) continue;
         const uint32_t row = rank->source ? rank->source[i] : (uint32_t)(work - model->trace->work);
         const uint32_t thread =
             work->call == AORTA_TRACE_NONE ? AORTA_TRACE_NONE : model->trace->calls[work->call].thread;
-        add_work(model, leaf_for(model, of_operation, operation_of(model, work), thread), row, windows[i]);
+        struct leaf *leaf = continues(before, places[i], work->stream)
+                                ? &model->leaves[before->leaf]
+                                : leaf_for(model, of_operation, operation_of(model, work), thread);
+        add_work(model, leaf, row, places[i].window);
+        *before = (struct last){places[i], work->stream, (size_t)(leaf - model->leaves)};
     }
 }
 
@@ -447,13 +474,13 @@ static void index_gradients(struct remedy_model *model) {
 
 aorta_status aorta_remedy_leaves(struct remedy_model *model, const struct aorta_trace_analysis *analysis) {
     const struct aorta_trace *trace = model->trace;
-    uint32_t *windows = calloc(model->rank->work_count + 1, sizeof *windows);
+    struct place *places = calloc(model->rank->work_count + 1, sizeof *places);
     uint32_t *of_operation = calloc(trace->operation_count + 1, sizeof *of_operation);
-    bool made = windows && of_operation;
+    bool made = places && of_operation;
     if (made) {
-        find_windows(model->rank, windows);
+        find_windows(model->rank, places);
         number_operations(model, of_operation);
-        collect(model, windows, of_operation);
+        collect(model, places, of_operation);
         mark_counted(model, analysis);
         made = read_frames(model, of_operation);
     }
@@ -461,7 +488,7 @@ aorta_status aorta_remedy_leaves(struct remedy_model *model, const struct aorta_
         for (size_t i = 0; i < model->leaf_count; i++) describe(model, &model->leaves[i]);
         index_gradients(model);
     }
-    free(windows);
+    free(places);
     free(of_operation);
     return made ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the operations of %s", trace->path);
 }

@@ -159,14 +159,15 @@ void aorta_remedy_bf16(struct remedy_model *model) {
     bool any = false;
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
+        if (model->own && !aorta_remedy_own_bf16(model, i)) continue;
         if (leaf->kind == LEAF_ATTENTION) {
             const double ns = aorta_remedy_attention_ns(model, leaf);
             if (!isnan(ns) && first_in_fp32(leaf)) aorta_remedy_claim(model, i, ns, 0);
         }
         if (leaf->math != MATH_FP32 && leaf->math != MATH_TF32) continue;
-        any |= claim_product(model, i, MATH_HALF, cast_ns(model, leaf));
+        any |= claim_product(model, i, MATH_HALF, model->own ? 0 : cast_ns(model, leaf));
     }
-    if (!any) return;
+    if (!any || model->own) return;
     aorta_remedy_attention_in_half(model);
     halve_between(model);
     model->halved = true;

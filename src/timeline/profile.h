@@ -29,29 +29,42 @@ enum aorta_range_kind { AORTA_RANGE_COMPUTE, AORTA_RANGE_COLLECTIVE, AORTA_RANGE
 /* The role of the stream that such work usually runs on, where nothing else is known. */
 enum aorta_role aorta_usual_role(enum aorta_range_kind kind, enum aorta_collective collective);
 
+enum { AORTA_RANGE_DIMS = 4 };
+
 /* What an operation is; strings are borrowed and outlive the recorder (static, or the caller's arena). */
 struct aorta_range_info {   /* narrow, as there is one for each kernel of a recording */
     const char *tag;        /* "encoder.layers.3.linear1" */
     const char *function;   /* "linear_forward", "all_gather" */
     const char *alike;      /* products of unknown flops: what distinguishes them, dims or grid; NULL: nothing does */
     const char *within;     /* kernels: tag of the range they belong to; NULL: not certain, or no kernel */
+    const char *operation;  /* kernels: the inner range that they are of ("linear_forward"); NULL: there is none */
     int64_t bytes;          /* collectives: larger buffer of one rank (as nccl-tests); copies: bytes; compute: read and
                                written at least; 0: not known */
     double flops;           /* arithmetic of products and attention, else 0 */
     double attention_flops; /* attention's part of the two, where a range holds products and attention */
     int64_t attention_bytes;
-    int group_size;     /* ranks of the collective, else 0 */
-    int group;          /* lowest world rank among them: distinguishes groups of one size (0 for the group of all) */
-    int group_stride;   /* distance of neighbours among them; 0 as 1 */
-    int layer;          /* encoder layer, -1 for the root unit or none */
-    int32_t dims[2][3]; /* shapes of the inputs, each up to its first 0; a matrix product: [m, k] and [k, n] */
+    int group_size;   /* ranks of the collective, else 0 */
+    int group;        /* lowest world rank among them: distinguishes groups of one size (0 for the group of all) */
+    int group_stride; /* distance of neighbours among them; 0 as 1 */
+    int layer;        /* encoder layer, -1 for the root unit or none */
+    int number;       /* kernels: which operation of the iteration: those of one number are one; 0: none is known */
+    /* Shapes of the inputs, each up to its first 0; a matrix product: [m, k] and [k, n]; attention: [batch, heads,
+     * positions, elements of a head]. */
+    int32_t dims[2][AORTA_RANGE_DIMS];
     enum aorta_role role : 8;
     enum aorta_range_kind kind : 8;
     enum aorta_collective collective : 8; /* when kind is COLLECTIVE */
     enum aorta_dtype dtype : 8; /* of the elements, where bytes or dims are given; AORTA_DTYPE_COUNT: not known */
     bool by_grid;               /* `alike` is the grid: the shape is not known */
     bool simulated;             /* local backend: a copy stands for the collective */
+    bool inner;                 /* an operation of the range that is open: only records show it, through its kernels */
 };
+
+/* Shapes as text: "[[768, 512], [512, 768]]"; "" where there are none. */
+enum { AORTA_RANGE_DIMS_TEXT = 2 * (AORTA_RANGE_DIMS * 12 + 4) + 4 };
+const char *aorta_range_dims_text(const struct aorta_range_info *info, char text[AORTA_RANGE_DIMS_TEXT]);
+/* False: no such text, or more shapes or sizes than there is place for. */
+bool aorta_range_dims_parse(const char *text, struct aorta_range_info *info);
 
 struct aorta_range {
     struct aorta_range_info info;

@@ -83,8 +83,8 @@ static aorta_status await_copy(void *user, int layer) {
     return aorta_copies_await(((struct aorta_step *)user)->copies, layer);
 }
 
-/* Operations on a GPU take microseconds, as long as a stamp: there a range covers a unit's pass, and the kernel tracer
- * shows what is inside. */
+/* Operations on a GPU take microseconds, as long as a stamp: there a range covers a unit's pass, and operations are
+ * inner ranges of it, which the kernel tracer shows. */
 static bool records_operations(const struct aorta_step *step) {
     return aorta_device_get_info(step->context->device)->kind == AORTA_DEVICE_CPU;
 }
@@ -95,7 +95,8 @@ static struct aorta_pass pass_of(struct aorta_step *step, int64_t micro_batch) {
     const struct aorta_strategy_table *table = step->strategy->table;
     return (struct aorta_pass){
         .stream = aorta_train_compute(c),
-        .recorder = records_operations(step) ? c->recorder : NULL,
+        .recorder = c->recorder,
+        .inner = !records_operations(step),
         .role = AORTA_ROLE_COMPUTE,
         .state = c->state,
         .seed = (uint64_t)c->options->training.seed,

@@ -50,6 +50,55 @@ static void times_are_exact(void **state) {
     }
 }
 
+/* An operation's kernel, and a second one, read back as they were written; shapes that are none are an error. */
+static void operations_read_back(void **state) {
+    (void)state;
+    struct aorta_range ranges[2] = {
+        {.info = {.tag = "gemm", .function = "layer_forward", .dtype = AORTA_BF16}, .end_ns = 4, .enqueue_ns = 1},
+        {.info = {.tag = "sums", .function = "layer_forward"}, .end_ns = 4, .enqueue_ns = 1}};
+    for (int i = 0; i < 2; i++) {
+        ranges[i].info.within = "encoder.layers.0";
+        ranges[i].info.operation = "linear_forward";
+        ranges[i].info.number = 17;
+    }
+    const int32_t dims[2][AORTA_RANGE_DIMS] = {{11264, 1024}, {1024, 4608}};
+    memcpy(ranges[0].info.dims, dims, sizeof dims);
+    ranges[0].info.flops = 1e11;
+    struct aorta_profile profile = {.ranges = ranges, .range_count = 2, .end_ns = 4};
+    struct aorta_overlap overlap;
+    check_ok(aorta_overlap_compute(&profile, INT64_MIN, &overlap));
+    struct aorta_step_metrics metrics = {.world_size = 1, .loss_scale = NAN, .profile = &profile, .overlap = &overlap};
+    struct aorta_text text = {0};
+    check_ok(aorta_metrics_format(&metrics, &text));
+    aorta_overlap_free(&overlap);
+    struct aorta_intern strings = {0};
+    struct aorta_metrics_line line;
+    check_ok(aorta_metrics_read(text.data, text.length, true, &strings, &line));
+    for (int i = 0; i < 2; i++) {
+        const struct aorta_range_info *info = &line.profile.ranges[i].info;
+        assert_string_equal(info->operation, "linear_forward");
+        assert_int_equal(info->number, 17);
+        assert_memory_equal(info->dims, ranges[i].info.dims, sizeof dims);
+    }
+    assert_int_equal(line.profile.ranges[0].info.dtype, AORTA_BF16);
+    aorta_profile_free(&line.profile);
+    static const char *const wrong[] = {
+        "[[1, 2], [3, 4], [5]]",   "[[1, 2, 3, 4, 5]]", "[[1, -2]]", "[[1, 2]", "x", "[]", "[[1, 2]] ",
+        "[[99999999999999999999]]"};
+    char *at = strstr(text.data, "[[11264, 1024], [1024, 4608]]");
+    assert_non_null(at);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct aorta_text changed = {0};
+        aorta_text_printf(&changed, "%.*s%s%s", (int)(at - text.data), text.data, wrong[i],
+                          at + strlen("[[11264, 1024], [1024, 4608]]"));
+        check_fails(aorta_metrics_read(changed.data, changed.length, true, &strings, &line), AORTA_FORMAT,
+                    "ranges[0]: metadata.dims is no list of shapes like [[768, 512], [512, 768]]: ");
+        aorta_text_free(&changed);
+    }
+    aorta_intern_free(&strings);
+    aorta_text_free(&text);
+}
+
 static void unwritable(void **state) {
     (void)state;
     struct aorta_metrics_writer *writer = NULL;
@@ -200,8 +249,9 @@ static void removed_again(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times_are_exact),    cmocka_unit_test(unwritable), cmocka_unit_test(full_disk),
-        cmocka_unit_test(only_regular_files), cmocka_unit_test(removed),    cmocka_unit_test(removed_again),
+        cmocka_unit_test(times_are_exact), cmocka_unit_test(operations_read_back), cmocka_unit_test(unwritable),
+        cmocka_unit_test(full_disk),       cmocka_unit_test(only_regular_files),   cmocka_unit_test(removed),
+        cmocka_unit_test(removed_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -244,6 +244,75 @@ static void belongs(void **state) {
     }
 }
 
+/* A layer's pass with two operations. The second one has two kernels; what the pass launches after them is its own.
+ *
+ *     range    [layer.3                                     ][next
+ *     inner     [linear_forward][norm_backward     ]
+ *     kernels    gemm           sums      finish     columns  gelu
+ */
+static void operations_of_a_pass(void **state) {
+    (void)state;
+    for (int labels = 0; labels < 2; labels++) {
+        struct scene scene;
+        scene_begin(&scene, 0);
+        static const char *const functions[] = {"layer_forward", "linear_forward", "norm_backward", "head"};
+        for (int i = 0; i < 4; i++) {
+            struct aorta_range *range = sample_compute(&scene.ranges, 0, 1, 1000 + i * 100);
+            range->info.function = functions[i];
+            range->info.tag = i == 3 ? "root" : "layer.3";
+            range->info.flops = i == 1 ? 2e6 : i == 0 ? 9e9 : 0;
+            range->info.bytes = i == 2 ? 777 : 0;
+            range->info.inner = i == 1 || i == 2;
+            range->owner = range->info.inner ? 0 : -1;
+            range->info.dims[0][0] = range->info.dims[0][1] = 10 * (i + 1);
+        }
+        static const struct {
+            const char *name, *operation;
+            int range;
+            int64_t launched;
+            uint32_t correlation;
+        } made[] = {{"gemm", "linear_forward", 1, 1100, 150},
+                    {"sums", "norm_backward", 2, 1200, 250},
+                    {"finish", "norm_backward", 2, 1250, 300},
+                    {"columns", NULL, 0, 1300, 500},
+                    {"gelu", NULL, 3, 1300, 650}};
+        struct aorta_range_launches launched[] = {{100, 600}, {100, 200}, {200, 400}, {600, 700}};
+        for (int i = 0; i < 5; i++)
+            add_record(&scene, AORTA_TRACE_KERNEL, made[i].name, made[i].range, 20, 5000 + i * 100,
+                       5090 + i * 100 - (i == 2 ? 60 : 0));
+        struct aorta_profile kernels = view_of(&scene);
+        for (size_t i = 0; i < scene.count; i++) {
+            scene.records[i].correlation = made[i].correlation;
+            scene.records[i].graph_node = labels ? i + 1 : 0;
+            scene.records[i].label = labels ? 7000 + (uint64_t)made[i].range : 0;
+        }
+        const struct aorta_launches launches = {.first_label = 7000, .ranges = launched};
+        check_ok(aorta_kernels_join(&kernels, scene.records, &scene.ranges.profile, &launches, INT64_MIN));
+        assert_int_equal(kernels.range_count, 5);
+        assert_int_equal(scene.ranges.profile.range_count, 2); /* inner ones are not seen */
+        assert_int_equal(scene.ranges.profile.ranges[0].start_ns, 5000);
+        assert_int_equal(scene.ranges.profile.ranges[0].end_ns, 5390);
+        for (int i = 0; i < 5; i++) {
+            const struct aorta_range *kernel = &kernels.ranges[i];
+            assert_int_equal(kernel->owner, i == 4);
+            assert_string_equal(kernel->info.function, functions[i == 4 ? 3 : 0]);
+            assert_string_equal(kernel->info.within, i == 4 ? "root" : "layer.3");
+            if (made[i].operation)
+                assert_string_equal(kernel->info.operation, made[i].operation);
+            else
+                assert_null(kernel->info.operation);
+            assert_int_equal(kernel->info.number, made[i].operation ? made[i].range + 1 : 0);
+            assert_false(kernel->info.inner);
+            assert_true(kernel->info.flops == (i == 0 ? 2e6 : 0)); /* not the pass's, which has it in parts */
+            assert_int_equal(kernel->info.bytes, i == 1 ? 777 : 0);
+            assert_int_equal(kernel->info.dims[0][0], i == 0 ? 20 : i == 1 ? 30 : i == 4 ? 40 : 0);
+            if (!labels) assert_int_equal(kernel->enqueue_ns, made[i].launched);
+        }
+        aorta_profile_free(&kernels);
+        scene_free(&scene);
+    }
+}
+
 /* Work that no range recorded, on a stream of its own, is not put down to whatever was open at the time. */
 static void strangers(void **state) {
     (void)state;
@@ -538,6 +607,8 @@ int main(void) {
         cmocka_unit_test(timestamps_show_the_clock),
         cmocka_unit_test(empty),
         cmocka_unit_test(belongs),
+        cmocka_unit_test(operations_of_a_pass),
+        cmocka_unit_test(operations_of_a_pass),
         cmocka_unit_test(strangers),
         cmocka_unit_test(graph),
         cmocka_unit_test(collectives_made_of_copies),
