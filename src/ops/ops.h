@@ -178,6 +178,14 @@ AORTA_MUST_USE aorta_status aorta_route_dispatch(struct aorta_stream *stream, st
 AORTA_MUST_USE aorta_status aorta_route_combine(struct aorta_stream *stream, struct aorta_route shape,
                                                 const int32_t *slots, const float *weights, const float *z, float *y);
 
+/* ---- samples of the synthetic data set ---- */
+
+struct aorta_shuffle aorta_shuffle_of(uint64_t seed, uint64_t epoch, int64_t count);
+/* Fills the tensors; every device makes the same bits. */
+AORTA_MUST_USE aorta_status aorta_draw_batch(struct aorta_stream *stream, const struct aorta_batch_draw *draw);
+/* The same at once, on the calling thread; the memory, quantiles too, is the host's. */
+void aorta_batch_draw_here(const struct aorta_batch_draw *draw);
+
 /* ---- images; fp32 ---- */
 
 /* y [images, height, width, channels] = (x − mean)/deviation of x [images, channels, height, width], mirrored left to

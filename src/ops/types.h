@@ -99,6 +99,28 @@ struct aorta_image {
     int64_t images, height, width, channels;
 };
 
+/* An order of the numbers below `count`: aorta_shuffle_of makes it, ops/shuffle.h looks it up. */
+struct aorta_shuffle {
+    uint32_t keys[4];
+    int32_t half_bits;
+    int64_t count;
+};
+
+/* Samples of the synthetic data set (train/data.h): slot s holds sample order[first + s · stride]. Values are those of
+ * the sequences of base/random.h under (seed, domain), one for each sample: normals [positions, dense_columns], ids
+ * below `vocab` [positions, sparse_columns], targets and importances in [0, 1) [positions] each. The tensors have a row
+ * for each position of each slot. */
+struct aorta_batch_draw {
+    uint64_t seed;
+    uint32_t domain, vocab;
+    struct aorta_shuffle order;
+    int64_t first, stride, samples, positions, dense_columns, sparse_columns;
+    const float *quantiles; /* of struct aorta_normal_table, on the device */
+    float *dense;
+    int64_t *categorical;
+    float *target, *importance;
+};
+
 struct aorta_attention {
     enum aorta_dtype dtype;
     int64_t batch, positions, heads, head_dim; /* width E = heads × head_dim */

@@ -2,6 +2,7 @@
 
 #include "base/place.h"
 #include "base/random.h"
+#include "ops/ops.h"
 #include "train/inject.h"
 
 #include <stdlib.h>
@@ -41,13 +42,15 @@ struct aorta_dataset {
     int64_t steps_per_epoch;
     int rank, world_size;
     int64_t longer_ns; /* training.inject slow_loader: a batch takes so much longer */
+    enum aorta_batch_maker maker;
     struct aorta_normal_table normal;
 };
 
 aorta_status aorta_dataset_create(const struct aorta_train_options *options, int rank, int world_size,
                                   struct aorta_dataset **out) {
-    struct aorta_injected injected;
+    struct aorta_injected injected, of_all;
     AORTA_TRY(aorta_injections_read(options, rank, &injected));
+    AORTA_TRY(aorta_injections_read(options, -1, &of_all));
     struct aorta_dataset *dataset = calloc(1, sizeof *dataset);
     if (!dataset) return AORTA_ERROR(AORTA_MEMORY, "the data set's tables did not fit in memory");
     dataset->options = options->dataset;
@@ -57,6 +60,7 @@ aorta_status aorta_dataset_create(const struct aorta_train_options *options, int
     dataset->steps_per_epoch = options->dataset.num_samples / dataset->global_batch;
     dataset->rank = rank, dataset->world_size = world_size;
     dataset->longer_ns = injected.loader_ns;
+    dataset->maker = of_all.loader_ns ? AORTA_BATCHES_HOST : options->dataloader.device;
     aorta_normal_table_fill(&dataset->normal);
     *out = dataset;
     return NULL;
@@ -66,58 +70,55 @@ void aorta_dataset_destroy(struct aorta_dataset *dataset) {
     free(dataset);
 }
 
+bool aorta_dataset_on_device(const struct aorta_dataset *dataset, enum aorta_device_kind kind) {
+    if (dataset->maker == AORTA_BATCHES_AUTO) return kind != AORTA_DEVICE_CPU;
+    return dataset->maker == AORTA_BATCHES_DEVICE;
+}
+
 int64_t aorta_dataset_steps_per_epoch(const struct aorta_dataset *dataset) {
     return dataset->steps_per_epoch;
 }
 
-/* A permutation of [0, n) without a table: a four-round Feistel network on the next even number of bits, walked until
- * it lands inside (Black & Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA 2002). */
-static int64_t shuffled(const struct aorta_dataset *dataset, int64_t epoch, int64_t position) {
-    int bits = 2;
-    while ((int64_t)1 << bits < dataset->options.num_samples) bits += 2;
-    uint64_t half = (uint64_t)bits / 2, mask = ((uint64_t)1 << half) - 1, value = (uint64_t)position;
-    struct aorta_random random = {.seed = (uint64_t)dataset->options.seed, .domain = AORTA_RANDOM_SHUFFLE};
-    uint32_t keys[4];
-    random.stream = (uint64_t)epoch;
-    aorta_random_words(&random, 0, 4, keys);
-    do {
-        uint64_t left = value >> half, right = value & mask;
-        for (int round = 0; round < 4; round++) {
-            uint64_t mixed = (right ^ keys[round]) * 0x9E3779B97F4A7C15u;
-            uint64_t next = left ^ ((mixed >> 40) & mask);
-            left = right, right = next;
-        }
-        value = left << half | right;
-    } while (value >= (uint64_t)dataset->options.num_samples);
-    return (int64_t)value;
-}
-
-/* One sample into row block `slot` (counted in samples over all micro-batches). */
-static void fill_sample(const struct aorta_dataset *dataset, int64_t index, int64_t slot, char *memory) {
+/* This rank's input of a step into `memory`, from quantiles that lie beside it. */
+static struct aorta_batch_draw draw_of(const struct aorta_dataset *dataset, int64_t global_step, const float *quantiles,
+                                       void *memory) {
     const struct aorta_batch_layout *layout = &dataset->layout;
-    int64_t positions = dataset->options.sequence_length, row = slot * positions;
-    size_t dense = (size_t)(positions * layout->dense_columns), ids = (size_t)(positions * layout->sparse_columns);
-    struct aorta_random random = {
-        .seed = (uint64_t)dataset->options.seed, .stream = (uint64_t)index, .domain = AORTA_RANDOM_DATA};
-    aorta_random_normal(&random, &dataset->normal, 0, dense,
-                        (float *)(memory + layout->dense) + row * layout->dense_columns);
-    aorta_random_below(&random, dense, ids, (uint32_t)dataset->options.vocab_size,
-                       (int64_t *)(memory + layout->categorical) + row * layout->sparse_columns);
-    aorta_random_uniform(&random, dense + ids, (size_t)positions, 0, 1, (float *)(memory + layout->target) + row);
-    aorta_random_uniform(&random, dense + ids + (size_t)positions, (size_t)positions, 0, 1,
-                         (float *)(memory + layout->importance) + row);
+    const int64_t epoch = global_step / dataset->steps_per_epoch, step = global_step % dataset->steps_per_epoch;
+    char *base = memory;
+    return (struct aorta_batch_draw){
+        .seed = (uint64_t)dataset->options.seed,
+        .domain = AORTA_RANDOM_DATA,
+        .vocab = (uint32_t)dataset->options.vocab_size,
+        .order = aorta_shuffle_of((uint64_t)dataset->options.seed, (uint64_t)epoch, dataset->options.num_samples),
+        .first = step * dataset->global_batch + dataset->rank,
+        .stride = dataset->world_size, /* dealt in turn: the ranks together use one run of the order */
+        .samples = dataset->batch_size * layout->micro_batches,
+        .positions = dataset->options.sequence_length,
+        .dense_columns = layout->dense_columns,
+        .sparse_columns = layout->sparse_columns,
+        .quantiles = quantiles,
+        .dense = (float *)(base + layout->dense),
+        .categorical = (int64_t *)(base + layout->categorical),
+        .target = (float *)(base + layout->target),
+        .importance = (float *)(base + layout->importance),
+    };
 }
 
 void aorta_dataset_fill(const struct aorta_dataset *dataset, int64_t global_step, void *memory) {
-    int64_t epoch = global_step / dataset->steps_per_epoch, step = global_step % dataset->steps_per_epoch;
-    int64_t samples = dataset->batch_size * dataset->layout.micro_batches;
-    for (int64_t slot = 0; slot < samples; slot++) {
-        /* Dealt in turn: the ranks together use one run of the shuffled order. */
-        int64_t position = step * dataset->global_batch + slot * dataset->world_size + dataset->rank;
-        fill_sample(dataset, shuffled(dataset, epoch, position), slot, memory);
-    }
+    const struct aorta_batch_draw draw = draw_of(dataset, global_step, dataset->normal.quantile, memory);
+    aorta_batch_draw_here(&draw);
     if (!dataset->longer_ns) return;
     const struct timespec longer = {.tv_sec = dataset->longer_ns / 1000000000,
                                     .tv_nsec = dataset->longer_ns % 1000000000};
     nanosleep(&longer, NULL);
+}
+
+const struct aorta_normal_table *aorta_dataset_normals(const struct aorta_dataset *dataset) {
+    return &dataset->normal;
+}
+
+aorta_status aorta_dataset_draw(const struct aorta_dataset *dataset, struct aorta_stream *stream, int64_t global_step,
+                                const void *normals, void *memory) {
+    const struct aorta_batch_draw draw = draw_of(dataset, global_step, normals, memory);
+    return aorta_draw_batch(stream, &draw);
 }

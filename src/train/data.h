@@ -1,4 +1,4 @@
-/* The synthetic data set, and the threads that make batches of it ahead of the training step.
+/* The synthetic data set, and the threads that make batches of it ahead of the training step where the device does not.
  *
  * A sample depends on (dataset.seed, its index) alone: dense N(0, 1) [T, F, d], categorical uniform ids [T, S], target
  * and importance uniform in [0, 1). Each epoch is shuffled again and dealt to the ranks in turn; step s of an epoch
@@ -7,6 +7,7 @@
 #ifndef AORTA_TRAIN_DATA_H
 #define AORTA_TRAIN_DATA_H
 
+#include "base/random.h"
 #include "device/device.h"
 #include "model/model.h"
 #include "train/options.h"
@@ -26,9 +27,15 @@ struct aorta_dataset;
 AORTA_MUST_USE aorta_status aorta_dataset_create(const struct aorta_train_options *options, int rank, int world_size,
                                                  struct aorta_dataset **dataset);
 void aorta_dataset_destroy(struct aorta_dataset *dataset);
+/* dataloader.device: a device of this kind makes the batches itself. */
+bool aorta_dataset_on_device(const struct aorta_dataset *dataset, enum aorta_device_kind kind);
 int64_t aorta_dataset_steps_per_epoch(const struct aorta_dataset *dataset);
 /* Fills host memory of the layout's size with this rank's input of a step; thread-safe. */
 void aorta_dataset_fill(const struct aorta_dataset *dataset, int64_t global_step, void *memory);
+/* Queues the same, to the bit, on the device; normals: what aorta_dataset_normals returns, copied there. */
+const struct aorta_normal_table *aorta_dataset_normals(const struct aorta_dataset *dataset);
+AORTA_MUST_USE aorta_status aorta_dataset_draw(const struct aorta_dataset *dataset, struct aorta_stream *stream,
+                                               int64_t global_step, const void *normals, void *memory);
 
 /* Threads that fill buffers ahead, in order. One consumer. */
 struct aorta_loader;

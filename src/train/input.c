@@ -1,4 +1,4 @@
-/* Copies of batches to the device: see input.h. */
+/* Batches on their way to the device: see input.h. */
 #include "train/input.h"
 
 #include "train/weights.h"
@@ -16,12 +16,14 @@ struct slot {
 
 struct aorta_input {
     const struct aorta_train_context *context;
-    struct aorta_loader *loader;
+    const struct aorta_dataset *dataset;
+    struct aorta_loader *loader; /* NULL: the device makes the batches, … */
+    void *normals;               /* … from these quantiles, which lie there */
     struct aorta_batch_layout layout;
     struct aorta_event *const *done;
     int64_t steps, queued;
     const void *next; /* the batch to be queued, on the host; NULL: not taken from the loader yet */
-    struct aorta_stream *streams[STREAMS]; /* NULL: copies run on their role's stream */
+    struct aorta_stream *streams[STREAMS]; /* NULL: the role's stream */
     struct slot slots[AORTA_INPUT_SLOTS];
 };
 
@@ -34,7 +36,7 @@ static aorta_status open_streams(struct aorta_input *input) {
     const struct aorta_compile_options *compile = &input->context->options->compile;
     bool replayed = compile->enabled && compile->backend == AORTA_COMPILE_GRAPH;
     if (!replayed || aorta_device_get_info(input->context->device)->kind == AORTA_DEVICE_CPU) return NULL;
-    for (int i = 0; i < STREAMS; i++) {
+    for (int i = 0; i < (input->loader ? STREAMS : 1); i++) {
         char name[32];
         snprintf(name, sizeof name, "input %d", i);
         AORTA_TRY(aorta_stream_create(input->context->device, name, AORTA_PRIORITY_LOW, &input->streams[i]));
@@ -51,9 +53,22 @@ static aorta_status make_slot(const struct aorta_input *input, struct slot *slot
     return NULL;
 }
 
-static aorta_status build(struct aorta_input *input, const struct aorta_dataset *dataset) {
+/* The quantiles that batches are made of. */
+static aorta_status place_normals(struct aorta_input *input) {
     const struct aorta_train_context *c = input->context;
-    AORTA_TRY(aorta_loader_create(c->device, c->options, dataset, input->steps, &input->loader));
+    const struct aorta_normal_table *normals = aorta_dataset_normals(input->dataset);
+    struct aorta_stream *stream = aorta_train_stream(c, AORTA_FLOW_PREFETCH);
+    AORTA_TRY(aorta_device_alloc(c->device, sizeof *normals, "quantiles of batches", &input->normals));
+    AORTA_TRY(aorta_copy(stream, input->normals, normals, sizeof *normals));
+    return aorta_stream_synchronize(stream);
+}
+
+static aorta_status build(struct aorta_input *input) {
+    const struct aorta_train_context *c = input->context;
+    if (aorta_dataset_on_device(input->dataset, aorta_device_get_info(c->device)->kind))
+        AORTA_TRY(place_normals(input));
+    else
+        AORTA_TRY(aorta_loader_create(c->device, c->options, input->dataset, input->steps, &input->loader));
     AORTA_TRY(open_streams(input));
     for (int i = 0; i < AORTA_INPUT_SLOTS; i++) AORTA_TRY(make_slot(input, &input->slots[i]));
     return NULL;
@@ -65,9 +80,9 @@ aorta_status aorta_input_create(const struct aorta_train_context *context, const
     *out = NULL;
     struct aorta_input *input = calloc(1, sizeof *input);
     if (!input) return AORTA_ERROR(AORTA_MEMORY, "no host memory for the input of steps");
-    input->context = context, input->done = done, input->steps = steps;
+    input->context = context, input->dataset = dataset, input->done = done, input->steps = steps;
     input->layout = aorta_batch_layout(context->options);
-    aorta_status status = build(input, dataset);
+    aorta_status status = build(input);
     if (status)
         aorta_input_destroy(input);
     else
@@ -99,6 +114,7 @@ void aorta_input_destroy(struct aorta_input *input) {
     aorta_loader_destroy(input->loader);
     for (int i = 0; i < AORTA_INPUT_SLOTS; i++) end_slot(input->context->device, &input->slots[i]);
     for (int i = 0; i < STREAMS; i++) aorta_stream_destroy(input->streams[i]);
+    aorta_device_free(input->context->device, input->normals);
     free(input);
 }
 
@@ -135,35 +151,60 @@ static aorta_status copy(const struct aorta_input *input, const struct slot *slo
 }
 
 aorta_status aorta_input_await(struct aorta_input *input) {
-    return input->next ? NULL : aorta_loader_next(input->loader, &input->next);
+    return input->next || !input->loader ? NULL : aorta_loader_next(input->loader, &input->next);
+}
+
+/* ---- batches made on the device ---- */
+
+/* What was made, brought back: a dump holds what the step reads. */
+static aorta_status dump_made(const struct aorta_input *input, const struct slot *slot) {
+    const struct aorta_train_context *c = input->context;
+    struct aorta_stream *stream = first_stream(input);
+    void *host;
+    AORTA_TRY(aorta_pinned_alloc(c->device, input->layout.bytes, "dumped batch", &host));
+    aorta_status status = aorta_copy(stream, host, slot->memory, input->layout.bytes);
+    if (!status) status = aorta_stream_synchronize(stream);
+    if (!status) status = aorta_dump_batch(c, &input->layout, host, input->queued);
+    aorta_pinned_free(c->device, host);
+    return status;
+}
+
+/* ---- either ---- */
+
+/* The next batch, from the loader's memory or from nothing. */
+static aorta_status bring(const struct aorta_input *input, const struct slot *slot, const void *host) {
+    if (input->loader) return copy(input, slot, host);
+    return aorta_dataset_draw(input->dataset, first_stream(input), input->queued, input->normals, slot->memory);
 }
 
 aorta_status aorta_input_queue(struct aorta_input *input) {
     const struct aorta_train_context *c = input->context;
     const struct aorta_range_info info = {.tag = "input",
-                                          .function = "prefetch",
+                                          .function = input->loader ? "prefetch" : "draw_batch",
                                           .role = c->flows[AORTA_FLOW_PREFETCH],
-                                          .kind = AORTA_RANGE_COPY,
+                                          .kind = input->loader ? AORTA_RANGE_COPY : AORTA_RANGE_COMPUTE,
                                           .layer = -1,
                                           .bytes = (int64_t)input->layout.bytes};
+    const bool dumped = aorta_dump_wanted(c->options, input->queued);
     struct slot *slot = slot_of(input, input->queued);
     struct aorta_stream *stream = first_stream(input);
     int range;
     AORTA_TRY(aorta_input_await(input));
     const void *host = input->next;
     input->next = NULL;
-    if (aorta_dump_wanted(c->options, input->queued))
-        AORTA_TRY(aorta_dump_batch(c, &input->layout, host, input->queued));
+    if (dumped && host) AORTA_TRY(aorta_dump_batch(c, &input->layout, host, input->queued));
     AORTA_TRY(wait_for_slot(input, stream));
     AORTA_TRY(aorta_range_begin(c->recorder, stream, &info, &range));
-    AORTA_TRY(copy(input, slot, host));
+    AORTA_TRY(bring(input, slot, host));
     AORTA_TRY(aorta_range_end(c->recorder, stream, range));
+    if (dumped && !host) AORTA_TRY(dump_made(input, slot));
     input->queued++;
     return aorta_event_record(slot->ready, stream);
 }
 
 aorta_status aorta_input_prefetch(struct aorta_input *input) {
-    return input->queued < input->steps && aorta_loader_ready(input->loader) ? aorta_input_queue(input) : NULL;
+    const bool there = !input->loader || aorta_loader_ready(input->loader);
+    return input->queued < input->steps && there ? aorta_input_queue(input) : NULL;
 }
 
 aorta_status aorta_input_wait(struct aorta_input *input, int64_t step, struct aorta_stream *stream) {
@@ -185,5 +226,5 @@ int64_t aorta_input_queued(const struct aorta_input *input) {
 }
 
 void aorta_input_release(struct aorta_input *input) {
-    aorta_loader_release(input->loader);
+    if (input->loader) aorta_loader_release(input->loader);
 }

@@ -1,5 +1,5 @@
-/* Batches from the data loader, copied to the device ahead of the steps that read them. Steps take turns in
- * AORTA_INPUT_SLOTS pieces of memory. */
+/* Batches on the device ahead of the steps that read them: copied from the data loader, or made there
+ * (dataloader.device). Steps take turns in AORTA_INPUT_SLOTS pieces of memory. */
 #ifndef AORTA_TRAIN_INPUT_H
 #define AORTA_TRAIN_INPUT_H
 
@@ -23,11 +23,11 @@ void *aorta_input_memory(const struct aorta_input *input, int64_t step); /* on t
 
 /* Steps whose input has been queued, from the first on. */
 int64_t aorta_input_queued(const struct aorta_input *input);
-/* The data loader has made the next one, or makes it now. */
+/* The data loader has made the next one, or makes it now; nothing to wait for where the device makes it. */
 AORTA_MUST_USE aorta_status aorta_input_await(struct aorta_input *input);
-/* Queues the copy of the next one, with its range; waits for the data loader if need be. */
+/* Queues the next one, with its range; waits for the data loader if need be. */
 AORTA_MUST_USE aorta_status aorta_input_queue(struct aorta_input *input);
-/* The same if there is a next one and the loader has it. */
+/* The same if there is a next one and nothing to wait for. */
 AORTA_MUST_USE aorta_status aorta_input_prefetch(struct aorta_input *input);
 /* What is queued on `stream` next waits for the input of a step that has been queued. */
 AORTA_MUST_USE aorta_status aorta_input_wait(struct aorta_input *input, int64_t step, struct aorta_stream *stream);

@@ -64,6 +64,8 @@ static const struct aorta_choice roles[] = {{"compute", AORTA_ROLE_COMPUTE},
                                             {"reducescatter", AORTA_ROLE_REDUCESCATTER},
                                             {"aux", AORTA_ROLE_AUX},
                                             {0}};
+static const struct aorta_choice batch_makers[] = {
+    {"auto", AORTA_BATCHES_AUTO}, {"host", AORTA_BATCHES_HOST}, {"device", AORTA_BATCHES_DEVICE}, {0}};
 static const struct aorta_choice device_kinds[] = {
     {"auto", AORTA_TRAIN_AUTO}, {"cpu", AORTA_TRAIN_CPU}, {"cuda", AORTA_TRAIN_CUDA}, {"hip", AORTA_TRAIN_HIP}, {0}};
 
@@ -244,6 +246,11 @@ static const struct aorta_option table_rows[] = {
     {"compile.options", AORTA_OPTION_MAP, AT(compile.options), "{}", .nullable = true,
      .help = "options of PyTorch's backend: they change nothing"},
 
+    {"dataloader.device", AORTA_OPTION_CHOICE, AT(dataloader.device), "auto", .choices = batch_makers,
+     .help =
+         "who makes batches, of the same bits: host: threads, and batches are copied to the device; device: the "
+         "device itself, one step ahead, and the keys of the threads are without effect; auto: a GPU makes its own, "
+         "but for slow_loader of training.inject"},
     {"dataloader.num_workers", AORTA_OPTION_INT, AT(dataloader.num_workers), "4", .limits = &workers,
      .help = "threads that make batches ahead; 0: the training thread makes them"},
     {"dataloader.pin_memory", AORTA_OPTION_BOOL, AT(dataloader.pin_memory), "true",
@@ -371,6 +378,13 @@ void aorta_train_options_without_effect(const struct aorta_train_options *option
     if (options->compile.enabled && options->compile.backend == AORTA_COMPILE_FUSED)
         aorta_text_printf(text, "%scompile.enabled (compile.backend fused captures nothing, graph captures steps)",
                           text->length ? ", " : "");
+}
+
+void aorta_train_options_of_loader(const struct aorta_train_options *options, struct aorta_text *text) {
+    static const char *const keys[] = {"dataloader.num_workers", "dataloader.pin_memory", "dataloader.prefetch_factor"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (aorta_config_origin(&options->config, keys[i])->kind != AORTA_FROM_DEFAULT)
+            aorta_text_printf(text, "%s%s", text->length ? ", " : "", keys[i]);
 }
 
 static const char page_head[] =

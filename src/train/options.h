@@ -79,7 +79,10 @@ struct aorta_compile_options {
     const char *options; /* JSON */
 };
 
+enum aorta_batch_maker { AORTA_BATCHES_AUTO, AORTA_BATCHES_HOST, AORTA_BATCHES_DEVICE };
+
 struct aorta_dataloader_options {
+    enum aorta_batch_maker device;
     int64_t num_workers; /* 0: batches are made by the training thread */
     bool pin_memory;
     int64_t prefetch_factor; /* batches ahead per worker */
@@ -144,6 +147,8 @@ extern const struct aorta_option_table aorta_train_option_table;
 
 /* The keys that are set and change nothing, with commas between; empty: none. */
 void aorta_train_options_without_effect(const struct aorta_train_options *options, struct aorta_text *text);
+/* The keys of the data loader that were set: without effect where the device makes the batches. */
+void aorta_train_options_of_loader(const struct aorta_train_options *options, struct aorta_text *text);
 
 /* The page docs/configuration.md, made from the rows. */
 void aorta_train_options_page(struct aorta_text *text);

@@ -177,6 +177,9 @@ aorta_status aorta_train_options_check_gpu(const struct aorta_train_options *opt
 aorta_status aorta_train_options_check_shared(const struct aorta_train_options *options) {
     struct aorta_injected injected;
     AORTA_TRY(aorta_injections_read(options, -1, &injected));
+    if (injected.loader_ns && options->dataloader.device == AORTA_BATCHES_DEVICE)
+        return conflict(options, "dataloader.device", "training.inject",
+                        "slow_loader slows the host's threads, which make no batches then; choose host or auto");
     AORTA_TRY(check_texts(options));
     return check_profiling(options);
 }

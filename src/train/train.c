@@ -57,6 +57,18 @@ static void log_without_effect(const struct trainer *t) {
     aorta_text_free(&keys);
 }
 
+static void log_drawing(const struct trainer *t) {
+    struct aorta_text keys = {0};
+    if (t->run->ranks.rank != 0) return;
+    if (!aorta_dataset_on_device(t->dataset, aorta_device_get_info(t->context.device)->kind)) return;
+    aorta_train_options_of_loader(trainer_options(t), &keys);
+    if (keys.length)
+        aorta_log(t->run->log, AORTA_LOG_INFO,
+                  "the device makes its batches, so that %s are without effect (dataloader.device=host uses them)",
+                  keys.data);
+    aorta_text_free(&keys);
+}
+
 /* The one that the options ask for; the model gets its memory. */
 static aorta_status make_strategy(const struct aorta_train_context *context, struct aorta_strategy **strategy) {
     const struct aorta_train_options *options = context->options;
@@ -91,6 +103,7 @@ static aorta_status open_transformer(struct trainer *t) {
     AORTA_TRY(aorta_weights_initialise(&t->context, t->strategy));
     AORTA_TRY(aorta_step_create(&t->context, t->strategy, &t->step));
     AORTA_TRY(aorta_dataset_create(o, t->run->ranks.rank, t->run->ranks.world_size, &t->dataset));
+    log_drawing(t);
     t->per_epoch = aorta_dataset_steps_per_epoch(t->dataset);
     t->total_steps = t->per_epoch * o->training.epochs;
     if (o->training.max_steps > 0) t->total_steps = smaller(t->total_steps, o->training.max_steps);

@@ -98,6 +98,8 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_ALLOCATION, ANY, AORTA_OTHERS,
      .text = "keep device memory: no torch.cuda.empty_cache in the step, "
              "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, pinned buffers made once"},
+    {AORTA_CAUSE_DATA_WAIT, ANY, AORTA_OURS, .key = "dataloader.device", .value = "auto",
+     .unless = "dataloader.device!=host", .text = "a GPU makes its batches itself"},
     {AORTA_CAUSE_DATA_WAIT, ANY, AORTA_OURS, .key = "dataloader.num_workers", .value = aorta_advice_larger,
      .text = "make batches further ahead"},
     {AORTA_CAUSE_DATA_WAIT, ANY, AORTA_OURS,
@@ -112,6 +114,8 @@ static const struct aorta_advice_row rows[] = {
      .unless = "distributed.mode=fsdp distributed.overlap_reduce_scatter!=true", .text = "no clones of buckets"},
     {AORTA_CAUSE_COPY, ANY, AORTA_OURS, .key = "workload.async_wait", .value = "false",
      .unless = "workload.async_wait!=true", .text = "training does not need it: its purpose is to copy beside compute"},
+    {AORTA_CAUSE_COPY, ANY, AORTA_OURS, .key = "dataloader.device", .value = "auto",
+     .unless = "dataloader.device!=host", .text = "a GPU makes its batches itself: nothing is copied"},
     {AORTA_CAUSE_COPY, ANY, AORTA_OURS, .key = "dataloader.pin_memory", .value = "true",
      .text = "copy batches beside the step before"},
     {AORTA_CAUSE_COPY, ANY, AORTA_OURS, .key = "streams.assignment.prefetch", .value = aorta_advice_another,

@@ -191,6 +191,10 @@ static double queues(const struct e2e_run *run) {
     return count;
 }
 
+static double drawn(const struct e2e_run *run) {
+    return e2e_count(steady(run), (struct e2e_filter){.function = "draw_batch"});
+}
+
 static double said(const struct e2e_run *run, const char *part) {
     double count = 0;
     for (const char *at = run->output; (at = strstr(at, part)); at++) count++;
@@ -588,6 +592,8 @@ static const struct row {
      LESS,
      {0}},
     {"dataloader.num_workers", 1, "", "dataloader.num_workers=0", "dataloader.num_workers=4", loss, SAME, {0}},
+    {"dataloader.device", 1, "", "dataloader.device=host", "dataloader.device=device", drawn, EXACT, {0, 1}},
+    {"dataloader.device", 1, "", "dataloader.device=host", "dataloader.device=device", loss, SAME, {0}},
     {"dataloader.pin_memory", 1, "", "dataloader.pin_memory=false", "", pinned, LESS, {0}},
     {"dataloader.prefetch_factor", 1, "", "", "dataloader.prefetch_factor=5", pinned, LESS, {0}},
 

@@ -20,7 +20,8 @@ struct fixture {
 };
 
 /* Batches of some KiB, so that the parts of a copy all hold something, or of less than one part. */
-static void set_up(struct fixture *f, enum aorta_device_kind kind, bool replayed, int64_t positions) {
+static void set_up(struct fixture *f, enum aorta_device_kind kind, enum aorta_batch_maker maker, bool replayed,
+                   int64_t positions) {
     *f = (struct fixture){0};
     f->options = (struct aorta_train_options){
         .training = {.batch_size = 2, .gradient_accumulation = 1},
@@ -32,7 +33,7 @@ static void set_up(struct fixture *f, enum aorta_device_kind kind, bool replayed
                     .vocab_size = 11,
                     .num_dense_features = 7,
                     .seed = 13},
-        .dataloader = {.num_workers = 2, .pin_memory = true, .prefetch_factor = 2},
+        .dataloader = {.device = maker, .num_workers = 2, .pin_memory = true, .prefetch_factor = 2},
     };
     f->context.options = &f->options;
     check_ok(aorta_device_open(kind, 0, &f->context.device));
@@ -78,16 +79,16 @@ static void test_every_byte_arrives(void **state) {
     (void)state;
     static const struct {
         enum aorta_device_kind kind;
+        enum aorta_batch_maker maker;
         bool replayed;
         int64_t positions;
-    } rows[] = {{AORTA_DEVICE_CPU, true, 40},
-                {AORTA_DEVICE_CUDA, false, 40},
-                {AORTA_DEVICE_CUDA, true, 1},
-                {AORTA_DEVICE_CUDA, true, 13},
-                {AORTA_DEVICE_CUDA, true, 40}};
+    } rows[] = {{AORTA_DEVICE_CPU, AORTA_BATCHES_AUTO, true, 40},    {AORTA_DEVICE_CPU, AORTA_BATCHES_DEVICE, true, 40},
+                {AORTA_DEVICE_CPU, AORTA_BATCHES_DEVICE, false, 13}, {AORTA_DEVICE_CUDA, AORTA_BATCHES_HOST, false, 40},
+                {AORTA_DEVICE_CUDA, AORTA_BATCHES_HOST, true, 1},    {AORTA_DEVICE_CUDA, AORTA_BATCHES_HOST, true, 13},
+                {AORTA_DEVICE_CUDA, AORTA_BATCHES_HOST, true, 40}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct fixture f;
-        set_up(&f, rows[i].kind, rows[i].replayed, rows[i].positions);
+        set_up(&f, rows[i].kind, rows[i].maker, rows[i].replayed, rows[i].positions);
         void *arrived;
         check_ok(aorta_pinned_alloc(f.context.device, aorta_input_layout(f.input)->bytes, "arrived", &arrived));
         aorta_recorder_step(f.context.recorder, 0, 0);
@@ -121,7 +122,7 @@ static aorta_status wait_for_gate(void *user) {
 static void test_memory_is_waited_for(void **state) {
     (void)state;
     struct fixture f;
-    set_up(&f, AORTA_DEVICE_CUDA, true, 40);
+    set_up(&f, AORTA_DEVICE_CUDA, AORTA_BATCHES_HOST, true, 40);
     struct aorta_stream *stream = f.context.own_streams[0];
     const size_t bytes = aorta_input_layout(f.input)->bytes;
     void *arrived;

@@ -44,6 +44,7 @@ enum {
     AORTA_TOP_WIDTH = 4096, /* longest row whose largest are looked for */
     AORTA_ROUTE_THREADS = 256,
     AORTA_IMAGE_THREADS = 256,
+    AORTA_BATCH_THREADS = 256,
     AORTA_SHAMPOO_THREADS = AORTA_SUM_THREADS, /* that work on a block */
     AORTA_SHAMPOO_SWEEPS = 16,                 /* over all pairs of rows, at most */
 };
