@@ -215,6 +215,57 @@ aorta_status aorta_replay_run(const struct aorta_graph *graph, uint32_t removed,
     return NULL;
 }
 
+static uint32_t first_change(const struct aorta_graph *graph, uint32_t edge) {
+    uint32_t low = 0, high = graph->change_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (graph->changes[middle].edge < edge)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The edge that decides when the point is, and what is left of its lag; NONE: the point stays where it was. */
+static uint32_t deciding_edge(const struct aorta_graph *graph, const struct together *together, const int64_t *point_ns,
+                              uint32_t point, int64_t *lag_ns) {
+    uint32_t best = AORTA_GRAPH_NONE;
+    int64_t latest_ns = INT64_MIN;
+    for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++) {
+        const struct effect effect = together->effects[graph->kind[i]][0];
+        if (!effect.holds) continue;
+        const int64_t left_ns =
+            changed_lag(graph, i, first_change(graph, i), together->removed[0], left_of(graph->lag_ns[i], effect));
+        if (point_ns[graph->from[i]] + left_ns <= latest_ns) continue;
+        latest_ns = point_ns[graph->from[i]] + left_ns;
+        *lag_ns = left_ns;
+        best = i;
+    }
+    return best;
+}
+
+aorta_status aorta_replay_walk(const struct aorta_graph *graph, uint32_t removed, aorta_graph_visit visit, void *user) {
+    struct aorta_replay replay = {0};
+    struct together together;
+    uint32_t point = AORTA_GRAPH_NONE;
+    aorta_status status = aorta_replay_run(graph, removed, &replay);
+    put_together(&removed, 1, &together);
+    for (uint32_t i = 0; !status && i < graph->point_count; i++)
+        if (aorta_graph_measured(graph, i) &&
+            (point == AORTA_GRAPH_NONE || replay.point_ns[i] > replay.point_ns[point]))
+            point = i;
+    while (!status && point != AORTA_GRAPH_NONE && graph->time_ns[point] > graph->ranks[graph->rank[point]].from_ns) {
+        int64_t lag_ns = 0;
+        const uint32_t edge = deciding_edge(graph, &together, replay.point_ns, point, &lag_ns);
+        if (edge == AORTA_GRAPH_NONE) break;
+        visit(user, point, edge, lag_ns, graph->residual_ns[point]);
+        point = graph->from[edge];
+    }
+    aorta_replay_free(&replay);
+    return status;
+}
+
 /* The step without each of several sets of removals. */
 static aorta_status replay_each(const struct aorta_graph *graph, const uint32_t *removed, int count, double *step_ns) {
     int64_t *point_ns = malloc(((size_t)graph->point_count + 1) * LANES * sizeof *point_ns);
@@ -372,18 +423,6 @@ struct search {
     int64_t *rank_ns;
     struct aorta_origin origin;
 };
-
-static uint32_t first_change(const struct aorta_graph *graph, uint32_t edge) {
-    uint32_t low = 0, high = graph->change_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (graph->changes[middle].edge < edge)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
 
 /* What the removal takes from an edge; 0: nothing. */
 static int64_t taken_from(const struct search *search, uint32_t edge) {

@@ -47,6 +47,11 @@ AORTA_MUST_USE aorta_status aorta_replay_run(const struct aorta_graph *graph, ui
 AORTA_MUST_USE aorta_status aorta_replay_recorded(const struct aorta_graph *graph, struct aorta_replay *replay);
 void aorta_replay_free(struct aorta_replay *replay);
 
+/* Walks the path that decides how long the graph takes without these causes, latest first: from the last measured end
+ * of any rank back to where measuring begins. `lag_ns`: what is left of the edge's. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_replay_walk(const struct aorta_graph *graph, uint32_t removed,
+                                              aorta_graph_visit visit, void *user);
+
 /* Where the time of a rank that is measured begins in a replay. */
 int64_t aorta_replay_begin(const struct aorta_graph *graph, const int64_t *point_ns, uint32_t rank);
 

@@ -106,7 +106,7 @@ static const char of_trace[] =
     "can be trusted),\n"
     "`replay{measured_ms, replayed_ms, unrecorded_ms, unrecorded_range_ms[2], unrecorded_reason, "
     "inferred_share,\n"
-    "unexplained_share, reason}`, `floor_ms`,\n"
+    "unexplained_share, reason, left_ms{compute, compute_alone, …}}`, `floor_ms`,\n"
     "`ranks_missing` (ranks of the largest process group whose files were not given), `ranks_outside` "
     "(left out, as they ran\n"
     "in none of the steps that they mark), `remark` (a note beside the\n"

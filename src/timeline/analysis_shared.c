@@ -146,7 +146,9 @@ static void link_part(struct aorta_trace_analysis *analysis, struct aorta_trace_
     collective->group = part->group;
     collective->step = part->step;
     collective->kind = part->kind;
-    collective->complete = part->group_size == (int32_t)found->part_count;
+    /* Where the file does not say how many ranks take part (recorded programs): all that were given. */
+    const size_t size = part->group_size > 0 ? (size_t)part->group_size : analysis->rank_count;
+    collective->complete = size == found->part_count;
     collective->chosen = true;
 }
 

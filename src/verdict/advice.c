@@ -127,6 +127,11 @@ static const struct aorta_advice_row rows[] = {
              "of a tensor in the step, or one copy at its end that is read a step later"},
     {AORTA_CAUSE_COPY, ANY, AORTA_OTHERS,
      .text = "copy beside compute: pinned memory with non_blocking=True on a stream of its own, one step ahead"},
+    {AORTA_CAUSE_STRAGGLER, ANY, AORTA_EITHER, .circumstances = AORTA_OWN_WORK | AORTA_STAGES,
+     .text = "more microbatches a step, an interleaved or zero-bubble schedule, stages of equal work"},
+    {AORTA_CAUSE_STRAGGLER, ANY, AORTA_EITHER, .circumstances = AORTA_OWN_WORK,
+     .text = "give ranks batches of equal work: samples sorted into batches of like length, a sampler that balances "
+             "tokens, padding to the same few sizes"},
     {AORTA_CAUSE_STRAGGLER, ANY, AORTA_EITHER, .circumstances = AORTA_LATE_CHANGES,
      .text = "the late rank changes from step to step: give each rank its own cores or device and stop what else runs "
              "there"},

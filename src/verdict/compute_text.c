@@ -70,6 +70,40 @@ static bool has_remedies(const struct aorta_verdict *verdict) {
     return false;
 }
 
+struct part {
+    double ms;
+    const char *words, *kind; /* one of the two, "compute" or "all_gather" */
+};
+
+static int larger_part(const void *left, const void *right) {
+    const struct part *a = left, *b = right;
+    return (a->ms < b->ms) - (a->ms > b->ms);
+}
+
+/* ", decided by 46.00 compute + 14.00 all_reduce + …": where compute is not nearly all of it. False: nothing said. */
+static bool say_parts(const struct aorta_verdict_replay *replay, struct aorta_text *out) {
+    static const double ALL = 0.9, SHOWN = 0.03, ALONE = 0.1;
+    static const char compute[] = "compute";
+    const struct aorta_verdict_left *left = &replay->left;
+    struct part parts[5 + AORTA_COLLECTIVE_COUNT] = {{left->compute_ms, compute, ""},
+                                                     {left->copy_ms, "copies", ""},
+                                                     {left->starts_ms, "between what work waits for and its start", ""},
+                                                     {left->host_ms, "the host", ""},
+                                                     {left->unexplained_ms, "lags without a recorded reason", ""}};
+    int count = 5, shown = 0;
+    for (int i = 0; i < AORTA_COLLECTIVE_COUNT; i++)
+        parts[count++] = (struct part){left->collective_ms[i], "", aorta_collective_name((enum aorta_collective)i)};
+    if (!(left->compute_ms < ALL * replay->floor_ms || left->alone_ms >= ALONE * replay->floor_ms)) return false;
+    qsort(parts, (size_t)count, sizeof *parts, larger_part);
+    for (int i = 0; i < count && parts[i].ms >= SHOWN * replay->floor_ms; i++) {
+        aorta_text_printf(out, "%s%.2f %s%s", shown++ ? " + " : ", decided by ", parts[i].ms, parts[i].words,
+                          parts[i].kind);
+        if (parts[i].words == compute && left->alone_ms >= ALONE * replay->floor_ms)
+            aorta_text_printf(out, " (%.2f of one rank while the others wait for it)", left->alone_ms);
+    }
+    return shown > 0;
+}
+
 bool aorta_verdict_say_left(const struct aorta_verdict *verdict, struct aorta_text *out) {
     const struct aorta_verdict_replay *replay = &verdict->replay;
     const struct aorta_roofline *roofline = fastest(verdict);
@@ -80,10 +114,11 @@ bool aorta_verdict_say_left(const struct aorta_verdict *verdict, struct aorta_te
     const int decimals = aorta_verdict_decimals(aorta_verdict_gained_ms(verdict));
     aorta_text_printf(out, "%.*f of %.*f ms without these causes", decimals, replay->floor_ms, decimals,
                       aorta_verdict_gained_ms(verdict));
+    const bool parts = say_parts(replay, out);
     if (has_remedies(verdict)) return true;
     if (roofline && aorta_roofline_say(roofline, longer * replay->floor_ms, "it", &words))
-        aorta_text_printf(out, ": %s", words.data ? words.data : "");
-    else
+        aorta_text_printf(out, "%s%s", parts ? "; " : ": ", words.data ? words.data : "");
+    else if (!parts)
         aorta_text_printf(out, ", %.*f ms of it compute", decimals, verdict->compute_ms / longer);
     out->failed |= words.failed;
     aorta_text_free(&words);

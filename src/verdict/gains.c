@@ -167,6 +167,9 @@ static void say_pause(const struct gains *gains, struct aorta_finding *finding, 
     if (range) aorta_text_printf(text, " in %s", range);
     say_before(gains, origin, text);
     aorta_text_printf(text, ", before %s%s", where, input ? " in most steps: it may make the batch there" : "");
+    if (strstr(where, "Malloc") || strstr(where, "HostAlloc") || strncmp(where, "cudaFree", 8) == 0 ||
+        strncmp(where, "hipFree", 7) == 0)
+        aorta_text_puts(text, ", which takes or gives back memory, as for sizes that are new to a caching allocator");
 }
 
 /* Of causes whose place in the program is worth knowing. The others' evidence has it already, or they have none. */
@@ -438,12 +441,46 @@ static void clear_launches(struct aorta_verdict *verdict) {
     if (compute && !cost) compute->circumstances &= ~(unsigned)AORTA_LAUNCHES;
 }
 
+static bool is_mostly_sent(const struct aorta_verdict *verdict) {
+    int64_t sent_ns = 0, all_ns = 0;
+    for (size_t i = 0; i < verdict->rank_count; i++) {
+        sent_ns += verdict->ranks[i].collective_ns[AORTA_CAUSE_STRAGGLER][AORTA_ALL_TO_ALL];
+        all_ns += verdict->ranks[i].cause_ns[AORTA_CAUSE_STRAGGLER];
+    }
+    return 2 * sent_ns > all_ns;
+}
+
+/* Ranks that wait for each other's compute: stages of a pipeline, batches that differ. Nothing of the graph's takes it
+ * away, so the row has a cost and no gain. */
+static aorta_status say_own_work(struct gains *gains) {
+    static const double MUCH = 0.05;
+    struct aorta_finding *finding = find(gains->verdict, AORTA_CAUSE_STRAGGLER);
+    const double alone_ms = gains->verdict->replay.left.alone_ms;
+    if (!finding || alone_ms < MUCH * step_ms(gains) || finding->cost_ms < MUCH * step_ms(gains)) return NULL;
+    if (aorta_finding_gains(finding)) return NULL;
+    struct aorta_text text = {0};
+    const bool stages = is_mostly_sent(gains->verdict);
+    finding->circumstances |= (unsigned)AORTA_OWN_WORK | (stages ? (unsigned)AORTA_STAGES : 0);
+    finding->rank = -1;
+    aorta_text_printf(
+        &text,
+        "ranks waited %s ms%s for each other%s; without all causes below %s ms%s are still compute of one "
+        "rank while the others wait for it",
+        aorta_brief(finding->cost_ms).text, gains->verdict->whole ? "" : " a step",
+        stages ? " in sends and receives, as stages of a pipeline do (its bubble)"
+               : ", each in turn, as their compute differs from step to step",
+        aorta_brief(alone_ms).text, gains->verdict->whole ? "" : " a step");
+    return aorta_text_take(&text, &finding->evidence);
+}
+
 static aorta_status add_gains(struct gains *gains) {
     struct aorta_verdict *verdict = gains->verdict;
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
         enum aorta_cause cause;
         if (cause_of(gains->found.order[i], &cause)) AORTA_TRY(add_gain(gains, gains->found.order[i], cause));
     }
+    AORTA_TRY(aorta_verdict_walk_left(gains->built, gains->graph, verdict->replay.floor_ms, &verdict->replay.left));
+    AORTA_TRY(say_own_work(gains));
     AORTA_TRY(aorta_remedy_gains_add(gains->remedies, gains->built, gains->found.replayed_ns, verdict));
     clear_launches(verdict);
     qsort(verdict->findings, verdict->finding_count, sizeof *verdict->findings,

@@ -23,6 +23,12 @@ AORTA_MUST_USE aorta_status aorta_remedy_gains_add(struct aorta_remedy_gains *ga
                                                    const struct aorta_trace_graph *built, double step_ns,
                                                    struct aorta_verdict *verdict);
 
+/* What the step of `floor_ms` is made of along its path in `graph`, which is that of `built` or a scaled one. (left.c)
+ */
+AORTA_MUST_USE aorta_status aorta_verdict_walk_left(const struct aorta_trace_graph *built,
+                                                    const struct aorta_graph *graph, double floor_ms,
+                                                    struct aorta_verdict_left *left);
+
 /* Gives the graph the lags of a step with these remedies (bits), in place. before_ns: the step replayed without them;
  * saved_ns: kernel time a step, mean over ranks. AORTA_MEMORY. (remedy_gains.c) */
 AORTA_MUST_USE aorta_status aorta_verdict_apply_remedies(const struct aorta_trace_analysis *analysis,

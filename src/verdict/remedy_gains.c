@@ -225,6 +225,16 @@ void aorta_remedy_gains_free(struct aorta_remedy_gains *gains) {
     free(gains);
 }
 
+static aorta_status walk_left(struct aorta_remedy_gains *gains, struct aorta_verdict *verdict) {
+    struct aorta_graph scaled;
+    (void)fill_scales(gains, gains->set);
+    AORTA_TRY(scale_graph(gains, &scaled));
+    aorta_status status =
+        aorta_verdict_walk_left(gains->built, &scaled, verdict->replay.floor_ms, &verdict->replay.left);
+    aorta_graph_scaled_free(&scaled);
+    return status;
+}
+
 aorta_status aorta_remedy_gains_add(struct aorta_remedy_gains *gains, const struct aorta_trace_graph *built,
                                     double step_ns, struct aorta_verdict *verdict) {
     gains->built = built;
@@ -233,8 +243,9 @@ aorta_status aorta_remedy_gains_add(struct aorta_remedy_gains *gains, const stru
     AORTA_TRY(add_findings(gains, verdict));
     if (!gains->analysis->measured) AORTA_TRY(say_lacking(gains, verdict));
     AORTA_TRY(say_bounds(gains, verdict));
-    if (gains->without_ns / 1e6 < verdict->replay.floor_ms) verdict->replay.floor_ms = gains->without_ns / 1e6;
-    return NULL;
+    if (gains->without_ns / 1e6 >= verdict->replay.floor_ms) return NULL;
+    verdict->replay.floor_ms = gains->without_ns / 1e6;
+    return walk_left(gains, verdict);
 }
 
 aorta_status aorta_verdict_apply_remedies(const struct aorta_trace_analysis *analysis, struct aorta_trace_graph *built,

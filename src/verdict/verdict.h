@@ -20,19 +20,21 @@ bool aorta_cause_has_place(enum aorta_cause cause);         /* it lies somewhere
 
 /* What else is known of a finding: bits. */
 enum aorta_circumstance {
-    AORTA_OF_GRAPH = 1,      /* launch_latency: most of it between operations of a graph */
-    AORTA_LATE_DEVICE = 2,   /* straggler: the late rank's device was still busy; else its host came late */
-    AORTA_LATE_CHANGES = 4,  /* straggler: less than two thirds are one rank's doing */
-    AORTA_NOT_EXPLAINED = 8, /* host_launch: of most of it the launches are not known */
-    AORTA_COARSE = 16,       /* as the verdict's */
-    AORTA_GAPS = 32,         /* as the verdict's */
-    AORTA_POWER_LIMIT = 64,  /* contention: the device is at its power limit */
-    AORTA_LAUNCHES = 128,    /* compute: as far as is known, launches cost time too */
-    AORTA_MOVES_DATA = 256,  /* compute: more of it is pointwise kernels and reductions than products */
-    AORTA_RECURS = 512,      /* launch_latency: about as much in most steps */
-    AORTA_CAPTURE = 1024,    /* host_launch: graphs were captured, and not run */
-    AORTA_INPUT = 2048,      /* host_pause: in most steps before a copy to the device */
-    AORTA_HOST_WAITS = 4096, /* copy: most of the gain is the host's, which waits in the copy */
+    AORTA_OF_GRAPH = 1,       /* launch_latency: most of it between operations of a graph */
+    AORTA_LATE_DEVICE = 2,    /* straggler: the late rank's device was still busy; else its host came late */
+    AORTA_LATE_CHANGES = 4,   /* straggler: less than two thirds are one rank's doing */
+    AORTA_NOT_EXPLAINED = 8,  /* host_launch: of most of it the launches are not known */
+    AORTA_COARSE = 16,        /* as the verdict's */
+    AORTA_GAPS = 32,          /* as the verdict's */
+    AORTA_POWER_LIMIT = 64,   /* contention: the device is at its power limit */
+    AORTA_LAUNCHES = 128,     /* compute: as far as is known, launches cost time too */
+    AORTA_MOVES_DATA = 256,   /* compute: more of it is pointwise kernels and reductions than products */
+    AORTA_RECURS = 512,       /* launch_latency: about as much in most steps */
+    AORTA_CAPTURE = 1024,     /* host_launch: graphs were captured, and not run */
+    AORTA_INPUT = 2048,       /* host_pause: in most steps before a copy to the device */
+    AORTA_OWN_WORK = 1 << 14, /* straggler: ranks wait for each other's compute, whatever else is mended */
+    AORTA_STAGES = 1 << 15,   /* … most of it in sends and receives */
+    AORTA_HOST_WAITS = 4096,  /* copy: most of the gain is the host's, which waits in the copy */
 };
 
 struct aorta_finding {
@@ -52,6 +54,15 @@ struct aorta_finding {
     char *kernel; /* whole name of the kernel that the evidence names; NULL: none */
 };
 
+/* What the step without all causes still takes, along the path that decides it; adds up to it (left.c). */
+struct aorta_verdict_left {
+    double compute_ms;                            /* kernels, */
+    double alone_ms;                              /* of it those of one rank while the others wait for it */
+    double collective_ms[AORTA_COLLECTIVE_COUNT]; /* with nothing beside them on the path, by kind */
+    double copy_ms, starts_ms, host_ms;           /* starts: from what lets work begin to its beginning */
+    double unexplained_ms;                        /* lags as recorded */
+};
+
 /* What the replay of the recorded step says (gains.h). */
 struct aorta_verdict_replay {
     bool known;
@@ -63,6 +74,7 @@ struct aorta_verdict_replay {
     const char *unrecorded_reason; /* static: why it is not known; NULL: it is, or the step is measured without */
     double recording_ms;           /* what the costs of causes are less than recorded, together */
     double inferred_share, unexplained_share; /* of the critical path */
+    struct aorta_verdict_left left;           /* of floor_ms */
 };
 
 /* Nanoseconds summed over one rank's measured iterations. */

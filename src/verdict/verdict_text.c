@@ -163,7 +163,7 @@ static void put_left(const struct aorta_verdict *verdict, int width, struct aort
 static bool is_shown(const struct aorta_verdict *verdict, size_t index) {
     const struct aorta_finding *finding = &verdict->findings[index];
     if (!verdict->replay.known) return index == 0 || finding->share >= 0.01;
-    return aorta_finding_gains(finding) ||
+    return aorta_finding_gains(finding) || (finding->circumstances & AORTA_OWN_WORK) ||
            (finding == aorta_verdict_costliest(verdict) && !aorta_verdict_gains_matter(verdict));
 }
 
@@ -191,6 +191,13 @@ static bool deserves_advice(const struct aorta_verdict *verdict, const struct ao
     const bool headline = finding == aorta_verdict_costliest(verdict) && !aorta_verdict_gains_matter(verdict);
     const bool large = (verdict->replay.known ? finding->gain_share : finding->share) >= 0.02;
     return !rest && (headline || large);
+}
+
+/* Ranks that wait for each other's work: beside the two for what gains most. */
+static void put_advice_on_work(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].circumstances & AORTA_OWN_WORK)
+            put_words("  and: ", verdict->findings[i].advice, width, out);
 }
 
 static void put_advice(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
@@ -258,6 +265,7 @@ void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct a
     put_exposed(verdict, width, out);
     if (verdict->finding_count) put_left(verdict, width, out);
     put_advice(verdict, width, out);
+    put_advice_on_work(verdict, width, out);
     if (verdict->simulated)
         put_words("  ", "simulated: the collectives were copies on one rank; their times say nothing about a link",
                   width, out);
@@ -303,6 +311,20 @@ void aorta_verdict_findings(const struct aorta_verdict *verdict, struct aorta_js
     aorta_json_array_end(json);
 }
 
+static void write_left(const struct aorta_verdict_left *left, struct aorta_json *json) {
+    aorta_json_key_object(json, "left_ms");
+    aorta_json_key_double(json, "compute", left->compute_ms);
+    aorta_json_key_double(json, "compute_alone", left->alone_ms);
+    for (int i = 0; i < AORTA_COLLECTIVE_COUNT; i++)
+        if (left->collective_ms[i] > 0)
+            aorta_json_key_double(json, aorta_collective_name((enum aorta_collective)i), left->collective_ms[i]);
+    aorta_json_key_double(json, "copies", left->copy_ms);
+    aorta_json_key_double(json, "starts", left->starts_ms);
+    aorta_json_key_double(json, "host", left->host_ms);
+    aorta_json_key_double(json, "unexplained", left->unexplained_ms);
+    aorta_json_object_end(json);
+}
+
 void aorta_verdict_replay_write(const struct aorta_verdict *verdict, struct aorta_json *json) {
     const struct aorta_verdict_replay *replay = &verdict->replay;
     aorta_json_key_object(json, "replay");
@@ -317,6 +339,7 @@ void aorta_verdict_replay_write(const struct aorta_verdict *verdict, struct aort
     aorta_json_key_double(json, "unexplained_share", replay->unexplained_share);
     aorta_json_key_string(json, "unrecorded_reason", replay->unrecorded_reason);
     aorta_json_key_string(json, "reason", replay->reason);
+    if (replay->known) write_left(&replay->left, json);
     aorta_json_object_end(json);
     aorta_json_key_double(json, "floor_ms", replay->known ? replay->floor_ms : NAN);
 }

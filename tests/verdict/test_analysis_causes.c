@@ -491,7 +491,7 @@ enum { STEPS = 4, KERNELS = 50 };
 /* Steps of 50 kernels of 100 us, then an all-reduce that the host waits for. On rank 1 it stands still for `pause`
  * before it asks for that: rank 0   KKKK…K CCCCCCCCCCCCCC rank 1   KKKK…K ~~~~~~~~~~~ CC       both lose what the
  * kernels do not hide */
-static int64_t add_step(struct made *made, int rank, int step, int64_t start, int64_t pause) {
+static int64_t add_step(struct made *made, int rank, int step, int64_t start, int64_t pause, bool named) {
     char name[32];
     int64_t arrival[2];
     snprintf(name, sizeof name, "ProfilerStep#%d", step);
@@ -508,9 +508,10 @@ static int64_t add_step(struct made *made, int rank, int step, int64_t start, in
     facts.group_size = 2;
     facts.kind = AORTA_ALL_REDUCE;
     facts.named = true;
+    const struct aorta_trace_collective *known = named ? &facts : NULL;
     int64_t last = arrival[0] > arrival[1] ? arrival[0] : arrival[1];
     kernel(made, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 7, start + KERNELS * 10000 + (rank ? pause : 0),
-           arrival[rank], last + 200000, -1, &facts);
+           arrival[rank], last + 200000, -1, known);
     call(made, "cudaDeviceSynchronize", 1, start + KERNELS * 10000 + (rank ? pause : 0) + 10, last + 203000, false);
     const struct aorta_trace_annotation one = {
         .start_ns = start, .end_ns = last + 200000 + 4000, .name = text(made, name)};
@@ -518,15 +519,19 @@ static int64_t add_step(struct made *made, int rank, int step, int64_t start, in
     return last + 200000 + 5000;
 }
 
-static void make_steps(struct made *made, int64_t pause) {
+static void make_steps_of(struct made *made, int64_t pause, bool named) {
     *made = (struct made){0};
     for (int rank = 0; rank < 2; rank++) {
         int64_t at = 1000000;
         begin(made, rank);
-        for (int step = 0; step < STEPS; step++) at = add_step(made, rank, step, at, pause);
+        for (int step = 0; step < STEPS; step++) at = add_step(made, rank, step, at, pause, named);
         add(made);
     }
     analyze(made);
+}
+
+static void make_steps(struct made *made, int64_t pause) {
+    make_steps_of(made, pause, true);
 }
 
 static void a_pause_comes_first_with_its_rank_and_gain(void **state) {
@@ -557,6 +562,65 @@ static void a_pause_comes_first_with_its_rank_and_gain(void **state) {
     assert_non_null(strstr(words.data, "\"floor_ms\":"));
     assert_non_null(strstr(words.data, "\"gain_ms\":"));
     aorta_text_free(&words);
+    end(&made);
+}
+
+/* The same where the file says nothing of collectives but their names, as of recorded programs: they are those of all
+ * ranks, and none of the wait for the rank that pauses is left without the pause. */
+static void collectives_of_all_ranks_wait_for_the_last(void **state) {
+    (void)state;
+    struct made made;
+    make_steps_of(&made, 20000000, false);
+    const struct aorta_verdict_replay *replay = &made.verdict.replay;
+    const struct aorta_finding *first = &made.verdict.findings[0];
+    assert_int_equal(first->cause, AORTA_CAUSE_HOST_PAUSE);
+    assert_int_equal(first->rank, 1);
+    assert_true(first->gain_ms > 15 && first->gain_ms < 16);
+    assert_true(replay->left.compute_ms > 4.9 && replay->left.compute_ms < 5.1); /* 50 kernels of 100 us */
+    assert_true(replay->left.collective_ms[AORTA_ALL_REDUCE] > 0.19 &&
+                replay->left.collective_ms[AORTA_ALL_REDUCE] < 0.21);
+    assert_true(replay->left.alone_ms < 0.01);
+    double sum_ms = replay->left.compute_ms + replay->left.collective_ms[AORTA_ALL_REDUCE] + replay->left.copy_ms +
+                    replay->left.starts_ms + replay->left.host_ms + replay->left.unexplained_ms;
+    assert_true(fabs(sum_ms - replay->floor_ms) < 1e-6);
+    end(&made);
+}
+
+/* Ranks that compute 6 ms and 1 ms, by turns, before each of two collectives:
+ *
+ *     rank 0   KKKKKKKKKKKKKKKKK C K..............C
+ *     rank 1   K............... C KKKKKKKKKKKKKKKK C     each waits 5 ms of a step for the other's compute */
+static void make_turns(struct made *made, const char *collective) {
+    *made = (struct made){0};
+    for (int rank = 0; rank < 2; rank++) {
+        begin(made, rank);
+        for (int64_t i = 0; i < 12; i++) {
+            const int64_t launch = 1000000 + i * 20000, start = 2000000 + i * 6300000;
+            const int64_t own_ns = (i + rank) % 2 ? 1000000 : 6000000;
+            char name[32];
+            snprintf(name, sizeof name, "ProfilerStep#%d", (int)i / 2);
+            kernel(made, own_ns > 1000000 ? "long_gemm" : "gemm", 7, launch, start, start + own_ns, -1, NULL);
+            kernel(made, collective, 7, launch + 5000, start + own_ns + 1000, start + 6200000, -1, NULL);
+            const struct aorta_trace_annotation one = {
+                .start_ns = launch - 1000, .end_ns = launch + 30000, .name = text(made, name)};
+            if (i % 2 == 0) aorta_trace_builder_annotation(made->builder, &one);
+        }
+        add(made);
+    }
+    analyze(made);
+}
+
+static void ranks_wait_for_each_others_work(void **state) {
+    (void)state;
+    struct made made;
+    make_turns(&made, "ncclDevKernel_AllReduce_Sum_f32_RING_LL");
+    expect_text(&made, "straggler: ranks waited 5 ms a step for each other, each in turn, as their compute differs");
+    expect_text(&made, "  and: give ranks batches of equal work");
+    assert_true(made.verdict.replay.left.alone_ms > 4.9 && made.verdict.replay.left.alone_ms < 5.1);
+    end(&made);
+    make_turns(&made, "ncclDevKernel_SendRecv");
+    expect_text(&made, "in sends and receives, as stages of a pipeline do (its bubble)");
+    expect_text(&made, "  and: more microbatches a step");
     end(&made);
 }
 
@@ -687,6 +751,8 @@ int main(void) {
         cmocka_unit_test(each_device_is_a_rank),
         cmocka_unit_test(a_pause_comes_first_with_its_rank_and_gain),
         cmocka_unit_test(a_pause_that_is_hidden_is_no_finding),
+        cmocka_unit_test(collectives_of_all_ranks_wait_for_the_last),
+        cmocka_unit_test(ranks_wait_for_each_others_work),
         cmocka_unit_test(compute_says_what_it_is_made_of),
         cmocka_unit_test(what_is_left_is_said),
         cmocka_unit_test(compute_beside_a_larger_cause),
