@@ -87,7 +87,7 @@ static bool say_parts(const struct aorta_verdict_replay *replay, struct aorta_te
     const struct aorta_verdict_left *left = &replay->left;
     struct part parts[5 + AORTA_COLLECTIVE_COUNT] = {{left->compute_ms, compute, ""},
                                                      {left->copy_ms, "copies", ""},
-                                                     {left->starts_ms, "between what work waits for and its start", ""},
+                                                     {left->starts_ms, "delays between operations", ""},
                                                      {left->host_ms, "the host", ""},
                                                      {left->unexplained_ms, "lags without a recorded reason", ""}};
     int count = 5, shown = 0;

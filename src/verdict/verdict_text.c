@@ -175,10 +175,19 @@ static const struct aorta_finding *in_order(const struct aorta_verdict *verdict,
     return index == 0 ? first : &verdict->findings[index <= place ? index - 1 : index];
 }
 
+/* Pauses have a row for each place: of small ones after others the JSON is enough. */
+static bool is_one_more_pause(const struct aorta_verdict *verdict, size_t index) {
+    static const double SMALL = 0.025;
+    const struct aorta_finding *finding = in_order(verdict, index);
+    bool before = false;
+    for (size_t i = 0; i < index; i++) before |= in_order(verdict, i)->cause == AORTA_CAUSE_HOST_PAUSE;
+    return before && finding->cause == AORTA_CAUSE_HOST_PAUSE && verdict->replay.known && finding->gain_share < SMALL;
+}
+
 static void put_causes(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
     for (size_t i = 0, shown = 0; i < verdict->finding_count && shown < CAUSES_SHOWN; i++) {
         const struct aorta_finding *finding = in_order(verdict, i);
-        if (!is_shown(verdict, i)) continue;
+        if (!is_shown(verdict, i) || is_one_more_pause(verdict, i)) continue;
         put_cause(finding, verdict->replay.known && aorta_finding_gains(finding), width, out);
         shown++;
     }

@@ -78,7 +78,7 @@ static const struct {
     {WHOLE "/fsdp2_rank0.json.gz --by kernel --phase decode", 0, "By kernel: no work is of this phase"},
     {WHOLE "/fsdp2_rank0.json.gz --by op --json", 0, "\"by_op_reason\": \"the file has no operations"},
     {WHOLE "/h100_qwen.json.gz --comm-pattern flash_fwd", 0, "collective "},
-    {WHOLE "/rocprofv3_908.json.gz", 0, "the reason is not recorded"},
+    {WHOLE "/rocprofv3_908.json.gz", 0, "whose reason is not recorded"},
 };
 
 static void calls_answer(void **state) {
