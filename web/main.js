@@ -1,15 +1,14 @@
 // The page of a result. Its data lies in the document; nothing is requested.
 import { element, useShortNames } from "./words.js";
 import { hwqComparisonPage, hwqMapPage, hwqPage } from "./hwq.js";
-import { runPage } from "./run.js";
+import { recordingsPage } from "./recordings.js";
 import { sdmaPage } from "./sdma.js";
 import { sweepComparisonPage, sweepPage } from "./sweep.js";
 import { startTheme, toggleTheme } from "./theme.js";
-import { traceComparisonPage, tracePage } from "./trace.js";
 import { whatifPage } from "./whatif.js";
 
 // By the kind of the data.
-const pages = { runs: runPage, trace: tracePage, trace_comparison: traceComparisonPage, sweep: sweepPage, sweep_comparison: sweepComparisonPage, hwq: hwqPage,
+const pages = { recordings: recordingsPage, sweep: sweepPage, sweep_comparison: sweepComparisonPage, hwq: hwqPage,
   hwq_comparison: hwqComparisonPage, hwq_map: hwqMapPage, whatif: whatifPage, sdma: sdmaPage };
 
 function start() {

@@ -235,18 +235,3 @@ export function bandwidth(points, title) {
     series,
   }));
 }
-
-export function sizesTable(rows) {
-  return rows.length ? table("Collectives by size", [
-    { title: "collective", value: collectiveName },
-    { title: "bytes", value: (row) => row.bytes_each, show: (row) => bytes(row.bytes_each) },
-    { title: "type", value: (row) => row.dtype },
-    { title: "channels", value: (row) => row.channels },
-    { title: "count", value: (row) => row.count },
-    { title: "mean ms", value: (row) => row.mean_ms },
-    { title: "shortest ms", value: (row) => row.min_ms },
-    { title: "waits ms", value: (row) => row.wait_ms },
-    { title: "bus GB/s", value: (row) => row.rate },
-    { title: "of the link", value: (row) => row.link_share, show: (row) => percent(row.link_share) },
-  ].filter((column) => rows.some((row) => column.value(row) !== undefined && column.value(row) !== null)), rows) : null;
-}

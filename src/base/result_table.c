@@ -122,16 +122,27 @@ void aorta_table_text(const struct aorta_result_table *table, const void *of, co
 
 /* ---- JSON ---- */
 
-void aorta_table_json(const struct aorta_result_table *table, const void *of, struct aorta_json *json) {
+void aorta_table_json_some(const struct aorta_result_table *table, const void *of, size_t most,
+                           struct aorta_json *json) {
     alignas(16) char values[VALUES_MOST];
+    const size_t every = most ? (table->count(of) + most - 1) / most : 1;
     size_t index = 0;
     aorta_json_key_array(json, table->key);
-    while (next_line(table, of, &index, values)) {
+    for (size_t line = 0; next_line(table, of, &index, values); line++) {
+        if (every > 1 && line % every) continue;
         aorta_json_object(json);
         aorta_rows_json(table->rows, values, 0, json);
         aorta_json_object_end(json);
     }
     aorta_json_array_end(json);
+    if (every < 2) return;
+    char key[64];
+    snprintf(key, sizeof key, "%s_every", table->key);
+    aorta_json_key_int(json, key, (int64_t)every);
+}
+
+void aorta_table_json(const struct aorta_result_table *table, const void *of, struct aorta_json *json) {
+    aorta_table_json_some(table, of, 0, json);
 }
 
 static const char *kind_of(const struct aorta_row *row) {

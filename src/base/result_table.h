@@ -38,6 +38,9 @@ void aorta_table_text(const struct aorta_result_table *table, const void *of, co
                       struct aorta_text *out);
 /* Key and array. */
 void aorta_table_json(const struct aorta_result_table *table, const void *of, struct aorta_json *json);
+/* The same; of a table of more than `most` lines every n-th, and n as KEY_every. 0: all. */
+void aorta_table_json_some(const struct aorta_result_table *table, const void *of, size_t most,
+                           struct aorta_json *json);
 /* {key, title, section, columns: [{key, heading, kind}]}; kind is kernel, word, text, share, bytes or number. */
 void aorta_table_page_json(const struct aorta_result_table *table, struct aorta_json *json);
 

@@ -6,7 +6,7 @@
 #include "formats/open.h"
 #include "replay/critical_path.h"
 #include "report/page.h"
-#include "report/recorded.h"
+#include "report/page_recordings.h"
 #include "report/trace_report.h"
 #include "timeline/breakdown.h"
 #include "timeline/infer.h"
@@ -112,11 +112,6 @@ static aorta_status read_by(const struct aorta_string_list *list, unsigned *by) 
     return NULL;
 }
 
-/* What a page shows where nothing is asked for. */
-static const unsigned by_of_page = 1u << AORTA_BY_OPERATION | 1u << AORTA_BY_ANNOTATION | 1u << AORTA_BY_CATEGORY |
-                                   1u << AORTA_BY_PHASE | 1u << AORTA_BY_SEQUENCE | 1u << AORTA_BY_TIME |
-                                   1u << AORTA_BY_STREAM | 1u << AORTA_BY_MEMORY | 1u << AORTA_BY_PATH;
-
 static aorta_status shown(const struct aorta_trace_report *report, const struct analyze_arguments *arguments,
                           struct aorta_text *out) {
     const int width = aorta_terminal_width(stdout);
@@ -139,22 +134,28 @@ static aorta_status write_json(const struct aorta_trace_report *report, const ch
     return status;
 }
 
-static aorta_status write_page(struct aorta_trace_report report, const char *path) {
+/* Of one recording, whatever it was named by: a run is called as its folder. */
+static aorta_status write_page(const struct aorta_trace_report *report, const struct aorta_recorded *recorded,
+                               const char *path) {
     struct aorta_text page = {0};
-    if (!report.by) report.by = by_of_page;
-    aorta_status status = aorta_trace_report_html(&report, &page);
+    struct aorta_page_recording item =
+        aorta_page_recording_of(recorded->is_run ? recorded->run.run.directory : "recording", recorded);
+    item.report = *report;
+    const struct aorta_page_recordings whole = {.title = "AORTA: recording", .items = &item, .count = 1};
+    aorta_status status = aorta_page_of_recordings(&whole, &page);
     if (!status) status = aorta_file_replace(path, page.data, page.length);
     aorta_text_free(&page);
     return status;
 }
 
 /* Files first: the terminal may fail. */
-static aorta_status print(const struct aorta_trace_report *report, const struct analyze_arguments *arguments) {
+static aorta_status print(const struct aorta_trace_report *report, const struct aorta_recorded *recorded,
+                          const struct analyze_arguments *arguments) {
     struct aorta_text text = {0};
     aorta_status status = shown(report, arguments, &text);
     if (!status) status = aorta_text_check(&text);
     if (!status && arguments->output) status = write_json(report, arguments->output);
-    if (!status && arguments->html) status = write_page(*report, arguments->html);
+    if (!status && arguments->html) status = write_page(report, recorded, arguments->html);
     if (!status && arguments->csv) status = aorta_trace_report_csv(report, arguments->csv);
     if (!status) status = aorta_cli_print_beside(arguments->output ? arguments->output : arguments->html, text.data);
     aorta_text_free(&text);
@@ -171,7 +172,7 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     struct aorta_recorded recorded;
     AORTA_TRY(read_steps(&arguments->steps, steps, &options));
     AORTA_TRY(read_by(&arguments->by, &report.by));
-    const unsigned by = !report.by && arguments->html ? by_of_page : report.by;
+    const unsigned by = !report.by && arguments->html ? aorta_page_by : report.by;
     reading.functions = by & (1u << AORTA_BY_MODULE | 1u << AORTA_BY_FUNCTION | 1u << AORTA_BY_MEMORY);
     options.gpus_per_node = (int32_t)arguments->gpus_per_node;
     options.warmup_given = options.step_count > 0; /* what is asked for is no warm-up */
@@ -188,7 +189,7 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     if (!status && by & 1u << AORTA_BY_PATH) status = aorta_critical_path_make(recorded.analysis, &path);
     report.path = &path;
     report.machine = recorded.is_run ? &recorded.run.machine : &recorded.machine;
-    if (!status) status = print(&report, arguments);
+    if (!status) status = print(&report, &recorded, arguments);
     aorta_critical_path_free(&path);
     aorta_recorded_free(&recorded);
     return status;

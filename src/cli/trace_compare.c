@@ -4,7 +4,7 @@
 #include "cli/cli.h"
 #include "formats/inputs.h"
 #include "formats/open.h"
-#include "report/page.h"
+#include "report/page_recordings.h"
 #include "report/recorded.h"
 #include "report/trace_report.h"
 
@@ -64,35 +64,44 @@ static aorta_status read_one(struct recordings *r, const char *path, const struc
     return i ? aorta_recorded_differences(&r->items[0], &r->items[i], &r->differences[i]) : NULL;
 }
 
-static aorta_status write_page(const struct aorta_trace_comparison *comparison,
-                               const struct aorta_differences *differences, double threshold, const char *path) {
+/* With the verdict of each. */
+static aorta_status write_page(const struct recordings *r, const struct aorta_text *comparison, const char *path) {
     struct aorta_text page = {0};
-    aorta_status status = aorta_trace_comparison_html(comparison, differences, threshold, &page);
+    struct aorta_page_recording *items = calloc(r->count, sizeof *items);
+    aorta_status status = items ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for a page of %zu recordings", r->count);
+    for (size_t i = 0; i < r->count && !status; i++) {
+        status = aorta_recorded_evaluate(&r->items[i]);
+        items[i] = aorta_page_recording_of(r->inputs[i].label, &r->items[i]);
+    }
+    const struct aorta_page_recordings whole = {
+        .title = "AORTA: recordings side by side", .items = items, .count = r->count, .comparison = comparison};
+    if (!status) status = aorta_page_of_recordings(&whole, &page);
     if (!status) status = aorta_file_replace(path, page.data, page.length);
     aorta_text_free(&page);
+    free(items);
     return status;
 }
 
 static aorta_status show(const struct compare_arguments *arguments, const struct recordings *r) {
     double threshold = arguments->threshold < 0 ? NAN : arguments->threshold;
     struct aorta_trace_comparison comparison;
-    struct aorta_text text = {0};
+    struct aorta_text text = {0}, json = {0};
     AORTA_TRY(aorta_trace_compare(r->inputs, r->count, &comparison));
-    if (arguments->to.json) {
-        aorta_trace_comparison_json(&comparison, r->differences, threshold, &text);
-    } else {
+    if (arguments->to.json || arguments->to.html)
+        aorta_trace_comparison_json(&comparison, r->differences, threshold, &json);
+    if (!arguments->to.json)
         aorta_trace_comparison_text(&comparison, r->differences, threshold, aorta_terminal_width(stdout), &text);
-    }
-    aorta_status status = aorta_text_check(&text);
-    if (!status && arguments->to.html) status = write_page(&comparison, r->differences, threshold, arguments->to.html);
+    aorta_status status = aorta_status_join(aorta_text_check(&text), aorta_text_check(&json));
+    if (!status && arguments->to.html) status = write_page(r, &json, arguments->to.html);
     if (!status && arguments->to.csv) status = aorta_trace_comparison_csv(&comparison, arguments->to.csv);
-    if (!status) status = aorta_cli_print_beside(arguments->to.html, text.data);
+    if (!status) status = aorta_cli_print_beside(arguments->to.html, arguments->to.json ? json.data : text.data);
     for (size_t i = 1; i < r->count && !status && !isnan(threshold); i++)
         if (aorta_trace_regressed(&comparison, i, threshold))
             status =
                 AORTA_ERROR(AORTA_REGRESSION, "%s takes %.1f%% longer than %s (allowed: %.3g%%)", r->inputs[i].label,
                             comparison.rows[0].values[i].percent, r->inputs[0].label, threshold * 100);
     aorta_text_free(&text);
+    aorta_text_free(&json);
     aorta_trace_comparison_free(&comparison);
     return status;
 }

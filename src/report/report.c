@@ -3,7 +3,7 @@
 #include "base/lines.h"
 #include "report/comparison.h"
 #include "report/page.h"
-#include "report/page_run.h"
+#include "report/page_recordings.h"
 #include "report/plots.h"
 #include "report/recording.h"
 
@@ -117,19 +117,48 @@ static aorta_status write_summary(const char *directory, const struct aorta_text
     return status;
 }
 
+/* Each label against the reference, or the first. */
+static aorta_status compare_labels(const struct labels *labels, struct aorta_text *out) {
+    const struct aorta_label *reference = labels->reference ? labels->reference : labels->items;
+    struct aorta_json json;
+    aorta_json_begin(&json, out, 0);
+    aorta_json_array(&json);
+    for (size_t i = 0; i < labels->count; i++)
+        if (&labels->items[i] != reference) AORTA_TRY(aorta_label_comparison_json(reference, &labels->items[i], &json));
+    aorta_json_array_end(&json);
+    return NULL;
+}
+
+static aorta_status make_page(const struct labels *labels, size_t count, struct aorta_text *page) {
+    struct aorta_page_recording *items = calloc(count, sizeof *items);
+    struct aorta_text title = {0}, comparisons = {0};
+    aorta_status status = items ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for a page of %zu runs", count);
+    for (size_t i = 0; items && i < count; i++) items[i] = aorta_page_recording_of_run(&labels->runs[i]);
+    aorta_text_puts(&title, "AORTA:");
+    for (size_t i = 0; i < labels->count; i++)
+        aorta_text_printf(&title, "%s %s", i ? "," : "", labels->items[i].runs->run.label);
+    if (!status) status = aorta_text_check(&title);
+    if (!status) status = compare_labels(labels, &comparisons);
+    const struct aorta_page_recordings whole = {
+        .title = title.data, .items = items, .count = count, .comparisons = &comparisons};
+    if (!status) status = aorta_page_of_recordings(&whole, page);
+    aorta_text_free(&title);
+    aorta_text_free(&comparisons);
+    free(items);
+    return status;
+}
+
 /* A page that was not asked for is written where this build has pages. */
 static aorta_status write_page(const struct aorta_report_options *options, const struct labels *labels,
-                               const struct aorta_text *json, const struct aorta_log *log, struct aorta_text *files) {
+                               const struct aorta_log *log, struct aorta_text *files) {
     if (!options->page && !aorta_page_available()) {
         aorta_log(log, AORTA_LOG_INFO, "no index.html: %s", aorta_page_missing());
         return NULL;
     }
     struct aorta_text page = {0};
     char *path = options->page ? strdup(options->page) : aorta_path_join(options->output, "index.html");
-    const struct aorta_page_runs runs = {labels->runs, options->input_count, labels->items, labels->count,
-                                         labels->reference};
     aorta_status status = path ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    if (!status) status = aorta_page_of_runs(&runs, json, &page);
+    if (!status) status = make_page(labels, options->input_count, &page);
     if (!status) status = aorta_file_replace(path, page.data, page.length);
     if (!status) aorta_text_printf(files, "%s\n", path);
     free(path);
@@ -170,7 +199,7 @@ static aorta_status write_report(const struct aorta_report_options *options, con
     aorta_status status = aorta_summary_write(labels->runs, count, labels->reference, labels->candidate, json);
     if (!status) status = aorta_directory_make(options->output);
     if (!status) status = write_summary(options->output, json, &files);
-    if (!status) status = write_page(options, labels, json, log, &files);
+    if (!status) status = write_page(options, labels, log, &files);
     if (!status && options->csv) status = aorta_summary_csv(labels->runs, count, options->csv);
     if (!status && options->pictures) drawn = draw_pictures(labels->runs, count, options->output, log, &files);
     if (!status) status = print(options, labels, text);

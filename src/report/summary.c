@@ -269,9 +269,9 @@ static void write_coverage(struct aorta_json *json, const struct aorta_run *run)
     aorta_json_array_end(json);
 }
 
-static aorta_status write_label(struct aorta_json *json, const struct aorta_labelled *labelled) {
+aorta_status aorta_summary_of(const struct aorta_labelled *labelled, struct aorta_json *json) {
     const struct aorta_run *run = &labelled->run;
-    aorta_json_key_object(json, run->label);
+    aorta_json_object(json);
     aorta_json_key_string(json, "directory", run->directory);
     aorta_json_key_string(json, "device", run->device);
     aorta_json_key_object(json, "environment");
@@ -414,7 +414,10 @@ aorta_status aorta_summary_write(const struct aorta_labelled *runs, size_t count
     aorta_json_object(&json);
     aorta_json_key_int(&json, "schema_version", AORTA_SUMMARY_SCHEMA);
     aorta_json_key_object(&json, "labels");
-    for (size_t i = 0; i < count; i++) AORTA_TRY(write_label(&json, &runs[i]));
+    for (size_t i = 0; i < count; i++) {
+        aorta_json_key(&json, runs[i].run.label);
+        AORTA_TRY(aorta_summary_of(&runs[i], &json));
+    }
     aorta_json_object_end(&json);
     aorta_summary_datasets(runs, count, &json);
     if (reference && candidate) {

@@ -24,6 +24,9 @@ AORTA_MUST_USE aorta_status aorta_summary_write(const struct aorta_labelled *run
                                                 const struct aorta_label *reference,
                                                 const struct aorta_label *candidate, struct aorta_text *out);
 
+/* One object: what the summary has of one run. */
+AORTA_MUST_USE aorta_status aorta_summary_of(const struct aorta_labelled *labelled, struct aorta_json *json);
+
 /* datasets.c: for readers of the original Python toolkit's summary.json, the member "datasets", and in the comparison
  * the shares of compute that ran beside communication and their difference. */
 void aorta_summary_datasets(const struct aorta_labelled *runs, size_t count, struct aorta_json *json);

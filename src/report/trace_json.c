@@ -2,9 +2,10 @@
 #include "report/trace_report.h"
 #include "report/trace_tables_internal.h"
 
+/* Tables that the page shows by itself have a line for each step or collective; others are short. */
 static void write_tables(const struct aorta_result_table *const *tables, const struct aorta_trace_of *of,
-                         struct aorta_json *json) {
-    for (; *tables; tables++) aorta_table_json(*tables, of, json);
+                         size_t most_lines, struct aorta_json *json) {
+    for (; *tables; tables++) aorta_table_json_some(*tables, of, (*tables)->section ? 0 : most_lines, json);
 }
 
 /* ---- ranks ---- */
@@ -74,9 +75,9 @@ static void write_rank(struct aorta_json *json, const struct aorta_trace_report 
     }
     aorta_json_key_string(json, "steps_by",
                           rank->trace->step_count ? aorta_step_source_name(rank->trace->steps_by) : NULL);
-    write_tables(aorta_rank_tables, &of, json);
+    write_tables(aorta_rank_tables, &of, report->most_lines, json);
     aorta_roofline_write(place < verdict->roofline_count ? &verdict->rooflines[place] : NULL, json);
-    write_tables(aorta_rank_tables_after, &of, json);
+    write_tables(aorta_rank_tables_after, &of, report->most_lines, json);
     aorta_trace_by_json(&of, report->by, &(struct trace_by){report->path, report->phase}, json);
     aorta_json_object_end(json);
 }
@@ -104,7 +105,7 @@ void aorta_trace_report_json(const struct aorta_trace_report *report, int indent
     aorta_json_key_array(&json, "ranks");
     for (size_t i = 0; i < analysis->rank_count; i++) write_rank(&json, report, i);
     aorta_json_array_end(&json);
-    write_tables(aorta_world_tables, &(struct aorta_trace_of){analysis, NULL, NULL}, &json);
+    write_tables(aorta_world_tables, &(struct aorta_trace_of){analysis, NULL, NULL}, report->most_lines, &json);
     write_slowdown(&json, &verdict->slowdown);
     aorta_json_key_string(&json, "judged", analysis->stepped ? "steps" : "recording");
     aorta_json_key_int(&json, "warmup_steps", (int64_t)analysis->warmup);

@@ -19,6 +19,8 @@ struct aorta_trace_report {
     size_t top;        /* lines of each in the text */
     const char *phase; /* those of work are of this phase alone; NULL: of all */
     const struct aorta_critical_path *path; /* where AORTA_BY_PATH asks for it; NULL: it was not made */
+    /* Of tables with a line for each step or collective in the JSON, at most about so many, every n-th; 0: all. */
+    size_t most_lines;
 };
 
 /* Lines of at most `width` columns where it is 96 or more; 0 (no terminal): sentences are wrapped at 100, and no name
@@ -31,8 +33,6 @@ AORTA_MUST_USE aorta_status aorta_trace_report_by(const struct aorta_trace_repor
 void aorta_trace_report_json(const struct aorta_trace_report *report, int indent, struct aorta_text *out);
 /* Each table as a file of the folder, which is made where it is missing. AORTA_IO, AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_report_csv(const struct aorta_trace_report *report, const char *folder);
-/* One page that needs nothing but itself. AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_trace_report_html(const struct aorta_trace_report *report, struct aorta_text *out);
 
 /* `threshold`: NaN where none was asked for. `width`: of the terminal; 0: there is none, and no name is cut.
  * `differences`: of each input from the first, of which there are none. */
@@ -44,9 +44,5 @@ void aorta_trace_comparison_json(const struct aorta_trace_comparison *comparison
 /* Each section as a file of the folder. AORTA_IO, AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_comparison_csv(const struct aorta_trace_comparison *comparison,
                                                        const char *folder);
-/* One page with all recordings; makes the verdict of each. AORTA_MEMORY, and what a verdict fails with. */
-AORTA_MUST_USE aorta_status aorta_trace_comparison_html(const struct aorta_trace_comparison *comparison,
-                                                        const struct aorta_differences *differences, double threshold,
-                                                        struct aorta_text *out);
 
 #endif

@@ -33,7 +33,7 @@ const struct aorta_row trace_times_rows[] = {
     {"mean_ms", AORTA_ROW_MEAN_NS, AT(mean_ns), "ms", 9, "mean ms", .help = "of their times"},
     {"p50_ms", AORTA_ROW_MEAN_NS, AT(p50_ns), "ms", 9, "p50 ms", .help = "the median, interpolated"},
     {"p95_ms", AORTA_ROW_MEAN_NS, AT(p95_ns), "ms", 9, "p95 ms", .help = "95% take no longer"},
-    {"min_ms", AORTA_ROW_NS, AT(min_ns), .help = "the shortest"},
+    {"min_ms", AORTA_ROW_NS, AT(min_ns), .heading = "shortest ms", .help = "the shortest"},
     {"max_ms", AORTA_ROW_NS, AT(max_ns), .help = "the longest"},
     {0}};
 #undef AT

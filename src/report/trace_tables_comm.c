@@ -41,7 +41,8 @@ struct collective_values {
     struct group_values group;
     struct aorta_trace_times times;
     int64_t bytes, bytes_each, channels, comm_ns, overlap_ns, exposed_ns, blamed_ns, waits_known, wait_ns, transfer_ns;
-    double mb_each, algbw_gbps, busbw_gbps, transfer_busbw_gbps, either_busbw_gbps, link_gbps, link_share;
+    double mb_each, algbw_gbps, busbw_gbps, best_busbw_gbps, transfer_busbw_gbps, either_busbw_gbps, link_gbps,
+        link_share;
     char name[NAME_SIZE];
 };
 
@@ -81,6 +82,10 @@ static const struct aorta_row size_rows[] = {
     {"dtype", AORTA_ROW_TEXT, AT(dtype), .heading = "type", .help = "of the elements"},
     {"channels", AORTA_ROW_INT, AT(channels), .heading = "channels", .help = "thread blocks of the kernel"},
     TRACE_TIMES(struct collective_values),
+    {"busbw_gbps", AORTA_ROW_NUMBER, AT(busbw_gbps), "GB/s", 6, "bus GB/s, with waits",
+     .help = "as nccl-tests define it, waiting included"},
+    {"best_busbw_gbps", AORTA_ROW_NUMBER, AT(best_busbw_gbps), "GB/s", 6, "of the shortest",
+     .help = "the same of the shortest"},
     {"waits_known", AORTA_ROW_INT, AT(waits_known), .help = "collectives that all ranks of the group recorded"},
     {"wait_ms", AORTA_ROW_NS, AT(wait_ns), .heading = "waits ms", .help = "of those, before the last rank had arrived"},
     {"transfer_ms", AORTA_ROW_NS, AT(transfer_ns), .heading = "transfer ms", .help = "of those, from then on"},
@@ -141,6 +146,7 @@ static bool fill_size(const void *of, size_t index, void *values) {
     struct collective_values *out = values;
     fill_collective_row(of, row, out);
     out->mb_each = row->bytes_each >= 0 ? (double)row->bytes_each / 1e6 : NAN;
+    out->best_busbw_gbps = row->busbw_gbps / row->algbw_gbps * (double)row->bytes_each / (double)row->times.min_ns;
     name_collective(row, true, out);
     return true;
 }

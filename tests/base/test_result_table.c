@@ -105,6 +105,29 @@ static void as_json(void **state) {
     aorta_text_free(&text);
 }
 
+/* Three lines, at most two wanted: every second. */
+static void some_as_json(void **state) {
+    (void)state;
+    const size_t all = 3;
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &text, 0);
+    aorta_json_object(&json);
+    aorta_table_json_some(&table, &all, 2, &json);
+    aorta_json_object_end(&json);
+    assert_non_null(strstr(text.data, "gemm<float>"));
+    assert_null(strstr(text.data, "quick"));
+    assert_non_null(strstr(text.data, "\"kernels_every\": 2"));
+    aorta_text_clear(&text);
+    aorta_json_begin(&json, &text, 0);
+    aorta_json_object(&json);
+    aorta_table_json_some(&table, &all, 3, &json);
+    aorta_json_object_end(&json);
+    assert_non_null(strstr(text.data, "quick"));
+    assert_null(strstr(text.data, "_every"));
+    aorta_text_free(&text);
+}
+
 static void as_csv(void **state) {
     (void)state;
     static const char whole[] = "name,count,total_ms,share,p50_per_run [ms],parts_ms.first,parts_ms.later\r\n"
@@ -135,6 +158,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_text),
         cmocka_unit_test(as_json),
+        cmocka_unit_test(some_as_json),
         cmocka_unit_test(as_csv),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

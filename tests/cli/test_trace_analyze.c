@@ -308,10 +308,10 @@ static void the_page_stands_alone(void **state) {
     (void)state;
     json_t *root = page_of("analyze", TWO_RANKS);
     if (!root) return;
-    assert_int_equal(json_array_size(json_object_get(json_object_get(root, "results"), "ranks")), 2);
-    const json_t *timeline = json_array_get(json_object_get(root, "timelines"), 0);
-    assert_true(json_array_size(json_object_get(timeline, "lanes")) > 4);
-    assert_string_equal(json_string_value(json_object_get(root, "kind")), "trace");
+    assert_string_equal(json_string_value(json_object_get(root, "kind")), "recordings");
+    const json_t *recording = json_array_get(json_object_get(root, "recordings"), 0);
+    assert_int_equal(json_array_size(json_object_get(json_object_get(recording, "results"), "ranks")), 2);
+    assert_true(json_array_size(json_object_get(json_object_get(recording, "timeline"), "lanes")) > 4);
     json_decref(root);
 }
 
@@ -366,18 +366,17 @@ static void recordings_have_a_page(void **state) {
     (void)state;
     json_t *root = page_of("compare", TWO_RANKS);
     if (!root) return;
-    const json_t *test = json_array_get(json_object_get(json_object_get(root, "results"), "tests"), 0);
-    const json_t *recordings = json_object_get(root, "recordings"), *timelines = json_object_get(root, "timelines");
-    assert_string_equal(json_string_value(json_object_get(root, "kind")), "trace_comparison");
+    const json_t *test = json_array_get(json_object_get(json_object_get(root, "comparison"), "tests"), 0);
+    const json_t *recordings = json_object_get(root, "recordings");
+    assert_string_equal(json_string_value(json_object_get(root, "kind")), "recordings");
     assert_memory_equal(json_string_value(json_object_get(test, "largest_change")),
                         "What changed most: idle: host launch ", 37);
     assert_int_equal(json_array_size(recordings), 2);
-    assert_int_equal(json_array_size(timelines), 2);
     for (size_t i = 0; i < 2; i++) {
         const json_t *recording = json_array_get(recordings, i);
         assert_non_null(json_string_value(json_object_get(recording, "headline")));
         assert_int_equal(json_array_size(json_object_get(json_object_get(recording, "results"), "ranks")), 1);
-        assert_true(json_array_size(json_object_get(json_array_get(timelines, i), "lanes")) > 2);
+        assert_true(json_array_size(json_object_get(json_object_get(recording, "timeline"), "lanes")) > 2);
     }
     json_decref(root);
 }

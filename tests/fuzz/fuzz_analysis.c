@@ -3,7 +3,7 @@
 #include "formats/reader.h"
 #include "fuzz.h"
 #include "replay/critical_path.h"
-#include "report/trace_report.h"
+#include "report/page_recordings.h"
 #include "timeline/breakdown.h"
 #include "timeline/counters.h"
 #include "timeline/infer.h"
@@ -91,7 +91,9 @@ static void print(const struct aorta_trace_report *report) {
     struct aorta_text text = {0}, json = {0}, page = {0}, by = {0};
     aorta_trace_report_text(report, 100, &text);
     aorta_trace_report_json(report, 0, &json);
-    aorta_status status = aorta_trace_report_html(report, &page);
+    const struct aorta_page_recording recording = {.label = "recording", .report = *report};
+    aorta_status status = aorta_page_of_recordings(
+        &(struct aorta_page_recordings){.title = "page", .items = &recording, .count = 1}, &page);
     if (!status) status = aorta_trace_report_by(report, 100, &by);
     fuzz_require(!status && !text.failed && !by.failed);
     fuzz_require_json(json.data);

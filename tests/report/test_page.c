@@ -129,11 +129,12 @@ static void labels_are_text(void **state) {
         *strstr(data, "</script>") = '\0';
         json_t *root = json_loads(data, 0, NULL);
         assert_non_null(root);
-        json_t *shown = json_array_get(json_object_get(root, "runs"), 0);
+        json_t *shown = json_array_get(json_object_get(root, "recordings"), 0);
         assert_string_equal(json_string_value(json_object_get(shown, "label")), input.label);
-        assert_int_equal(json_array_size(json_object_get(shown, "ranks")), 2);
-        assert_true(json_array_size(json_object_get(json_array_get(json_object_get(root, "timelines"), 0), "lanes")) >=
-                    2);
+        assert_int_equal(json_array_size(json_object_get(json_object_get(shown, "iterations"), "ranks")), 2);
+        assert_int_equal(json_array_size(json_object_get(json_object_get(shown, "results"), "ranks")), 2);
+        assert_int_equal(json_array_size(json_object_get(json_object_get(shown, "summary"), "ranks")), 2);
+        assert_true(json_array_size(json_object_get(json_object_get(shown, "timeline"), "lanes")) >= 2);
         json_decref(root);
         free(page);
     }
@@ -194,10 +195,46 @@ static void the_page_has_the_reference(void **state) {
     json_t *step = json_object_get(json_object_get(pair, "metrics"), "step_ms");
     assert_true(json_number_value(json_object_get(step, "delta_percent")) > 35);
     assert_string_equal(json_string_value(json_object_get(step, "change")), "worse");
-    assert_true(json_equal(pair, json_object_get(json_object_get(root, "results"), "comparison")));
+    char *written = workspace_read(&out, "summary.json");
+    json_t *summary = json_loads(written, 0, NULL);
+    free(written);
+    assert_true(json_equal(pair, json_object_get(summary, "comparison")));
+    json_decref(summary);
     json_decref(root);
     workspace_remove(&slow);
     workspace_remove(&base);
+    workspace_remove(&out);
+}
+
+/* The same of a run as of a file: lanes named by what they are for, the step's exposed communication, tables.
+ *
+ *      rank 0   host, thread 0     |sync ...
+ *               compute, stream 0  |======|
+ *               ...                 ^ exposed where only a collective runs
+ */
+static void a_run_is_a_recording(void **state) {
+    (void)state;
+    struct workspace run = workspace_make(), out = workspace_make();
+    if (!aorta_page_available()) skip();
+    for (int rank = 0; rank < 2; rank++) workspace_run(&run, rank, 2, 8, 10000000);
+    const struct aorta_report_input input = {run.path, "mine"};
+    const struct aorta_report_options options = {.inputs = &input, .input_count = 1, .output = out.path, .warmup = -1};
+    json_t *root = page_of(&options, &out);
+    const json_t *one = json_array_get(json_object_get(root, "recordings"), 0);
+    const json_t *lanes = json_object_get(json_object_get(one, "timeline"), "lanes");
+    bool compute = false, exposed = false;
+    for (size_t i = 0; i < json_array_size(lanes); i++) {
+        const char *label = json_string_value(json_object_get(json_array_get(lanes, i), "label"));
+        compute |= strncmp(label, "compute, stream ", 16) == 0;
+        exposed |= strcmp(label, "exposed") == 0;
+    }
+    assert_true(compute);
+    assert_true(exposed);
+    assert_true(json_array_size(json_object_get(root, "tables")) > 10);
+    const json_t *first = json_array_get(json_object_get(json_object_get(one, "results"), "ranks"), 0);
+    assert_true(json_array_size(json_object_get(first, "collective_sizes")) > 0);
+    json_decref(root);
+    workspace_remove(&run);
     workspace_remove(&out);
 }
 
@@ -302,6 +339,7 @@ int main(void) {
         cmocka_unit_test(labels_are_text),
         cmocka_unit_test(the_largest_difference_is_named),
         cmocka_unit_test(the_page_has_the_reference),
+        cmocka_unit_test(a_run_is_a_recording),
         cmocka_unit_test(repeats_have_one_label),
         cmocka_unit_test(what_differs_comes_first),
     };
