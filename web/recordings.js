@@ -240,7 +240,7 @@ export function recordingsPage(data) {
       section("memory", "Memory of the device", ...each(memory)),
       section("causes", "Where the time goes", ...each(causesOf)),
       section("collectives", "Collectives", ...compared("collectives"), ...each(collectivesOf)),
-      section("roofline", "Compute against the roofline", ...each((one) => roofline(rankOne(one)?.roofline))),
+      section("roofline", "Compute against the roofline", ...each((one) => roofline(rankOne(one)?.roofline, data.tables))),
       section("gemms", "GEMMs", ...compared("gemms"), ...each((one) => [gemmChart(one.results?.ranks[0]), ...tablesOf(one, "gemms")])),
       section("ranks", "Ranks", ...each(ranksOf)),
       section("queues", "Streams and queues", ...each(queuesOf)),

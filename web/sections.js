@@ -2,7 +2,7 @@
 import { brief, bytes, element, known, ms, percent, shortName, spaced } from "./words.js";
 import { chart, tip } from "./charts.js";
 import { palette } from "./theme.js";
-import { table } from "./tables.js";
+import { dataTable, table } from "./tables.js";
 
 export const section = (id, title, ...content) => {
   const shown = content.filter(Boolean);
@@ -115,22 +115,7 @@ export const differences = ({ differences: rows = [] }) => (rows.length ? note(`
 
 // ---- roofline ----
 
-const classRows = (roofline) => Object.entries(roofline?.classes ?? {}).map(([name, row]) => ({ name, ...row }));
-
-export function rooflineTable(roofline) {
-  const rows = classRows(roofline);
-  if (!rows.length) return null;
-  return table("Compute by class of kernel", [
-    { title: "class", value: (row) => row.name },
-    { title: "kernels a step", value: (row) => row.kernels },
-    { title: "ms a step", value: (row) => row.ms },
-    { title: "TFLOP/s", value: (row) => row.tflops },
-    { title: "GB/s", value: (row) => row.gbytes_per_s },
-    { title: "of peak", value: (row) => row.share_of_peak, show: (row) => percent(row.share_of_peak) },
-    { title: "limited by", value: (row) => row.bound },
-    { title: "ms at the peak", value: (row) => row.bound_ms },
-  ], rows);
-}
+const classRows = (roofline) => Object.entries(roofline?.classes ?? {}).map(([name, row]) => ({ class: name, ...row }));
 
 function rooflineChart(roofline) {
   const peaks = roofline.peaks;
@@ -161,32 +146,21 @@ function classChart(roofline) {
   const rows = classRows(roofline).filter((row) => known(row.ms));
   if (!rows.length) return null;
   return chart("Compute by class, and what it takes at the peak", () => ({
-    xAxis: { type: "category", data: rows.map((row) => row.name) },
+    xAxis: { type: "category", data: rows.map((row) => row.class) },
     yAxis: { type: "value", name: "ms a step", nameLocation: "end", nameGap: 8 },
     series: [{ type: "bar", name: "measured", data: rows.map((row) => row.ms) },
       { type: "bar", name: "at the peak", data: rows.map((row) => row.bound_ms ?? null) }],
   }));
 }
 
-export function roofline(one) {
+// tables: what the data says of their columns.
+export function roofline(one, tables) {
   if (!one) return [];
-  const lost = one.largest_losses ?? [];
+  const shown = (key, rows) => dataTable(tables.find((table) => table.key === key), rows);
   return [
     one.peaks ? note(`Peaks of ${one.peaks.device}: ${one.peaks.source}.${one.rates_are_lower_bounds ? " Rates are lower bounds." : ""}`)
       : one.peaks_reason ? note(`No peaks: ${one.peaks_reason}.`) : null,
-    pair(rooflineChart(one), classChart(one)), rooflineTable(one),
-    lost.length ? table("Operations that lose most against their bound", [
-      { title: "operation", value: (row) => row.operation },
-      { title: "shape", value: (row) => row.dims },
-      { title: "kernel", value: (row) => row.kernel, show: (row) => shortName(row.kernel), tip: (row) => row.kernel },
-      { title: "runs a step", value: (row) => row.runs },
-      { title: "ms a step", value: (row) => row.ms },
-      { title: "lost ms", value: (row) => row.lost_ms },
-      { title: "TFLOP/s", value: (row) => row.tflops },
-      { title: "GB/s", value: (row) => row.gbytes_per_s },
-      { title: "of its bound", value: (row) => row.share_of_peak, show: (row) => percent(row.share_of_peak) },
-      { title: "bound", value: (row) => row.bound },
-    ], lost) : null,
+    pair(rooflineChart(one), classChart(one)), shown("roofline_classes", classRows(one)), shown("largest_losses", one.largest_losses ?? []),
   ];
 }
 

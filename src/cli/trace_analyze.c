@@ -181,7 +181,7 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     if (arguments->html) AORTA_TRY(aorta_page_check(arguments->html));
     aorta_status status = aorta_recorded_open((const char *const *)line->operands, (size_t)line->operand_count,
                                               &reading, &options, &log, &recorded);
-    const bool evaluated = !report.by || arguments->json || arguments->output || arguments->html;
+    const bool evaluated = !report.by || arguments->json || arguments->output || arguments->html || arguments->csv;
     if (!status && evaluated) status = aorta_recorded_evaluate(&recorded);
     report.analysis = recorded.analysis;
     report.verdict = recorded.verdict;

@@ -4,6 +4,7 @@
 #include "formats/metrics.h"
 #include "measure/machine.h"
 #include "report/trace_tables_internal.h"
+#include "roofline/roofline.h"
 
 static const char introduction[] =
     "# Formats of the figures: JSONL and JSON\n"
@@ -118,20 +119,9 @@ static const char of_roofline[] =
     "Of each rank of `aorta trace analyze --json` and of `summary.json`; definitions: "
     "[metrics.md](metrics.md#roofline).\n"
     "\n"
-    "| key | content |\n"
-    "| --- | --- |\n"
-    "| `device` | name in the recording, or `null` |\n"
-    "| `peaks` | `device` (of the table), `source`, `clock` (`boost`: the vendor's rates; absent where "
-    "the peaks were measured), `tflops` by type (`fp64`, `fp32`, `tf32`, `fp16`, `bf16`, `fp8`, `fp6`, `fp4`; "
-    "`null`: none), `gbytes_per_s`; or `null` with `peaks_reason` |\n"
-    "| `rates_are_lower_bounds`, `steps` | |\n"
-    "| `mfu`, `mfu_covered_share`, `mfu_reason` | |\n"
-    "| `classes.NAME` | `gemm`, `convolution`, `attention`, `pointwise`, `reduction`, `other`, those "
-    "that ran: `kernels` and `ms` a step, `tflops`, `gbytes_per_s`, `share_of_peak`, `bound`, "
-    "`bound_ms`, `covered_share`, `reason` (why a figure is `null`) |\n"
-    "| `largest_losses[]` | the ten operations and shapes that lose most: `operation`, `dims` (`null` "
-    "in our own runs), `kernel` (the longest of it; in our own runs the tag), `class`, `arithmetic`, "
-    "`runs` and `ms` a step, `tflops`, `gbytes_per_s`, `share_of_peak`, `bound`, `lost_ms` |\n";
+    "`device`: its name in the recording, or `null`; `peaks`, or `null` with `peaks_reason`; `classes.NAME` of those "
+    "that ran;\n"
+    "`largest_losses[]`. `--csv` has the last two as `roofline_classes.csv` and `largest_losses.csv`.\n";
 
 static const char of_machine[] = "\n"
                                  "## `machine`, and `machine*.jsonl`\n"
@@ -208,6 +198,18 @@ static void add_trace(struct aorta_text *out) {
     aorta_text_puts(out, "\n");
 }
 
+static void add_roofline(struct aorta_text *out) {
+    aorta_text_puts(out, of_roofline);
+    aorta_text_puts(out, "\n");
+    aorta_rows_markdown(aorta_roofline_head_rows, out);
+    aorta_text_puts(out, "\n`peaks`:\n\n");
+    aorta_rows_markdown(aorta_roofline_peak_rows, out);
+    aorta_text_puts(out,
+                    "\n`classes.NAME`, of `gemm`, `convolution`, `attention`, `pointwise`, `reduction`, `other`:\n\n");
+    aorta_rows_markdown(aorta_roofline_class_rows, out);
+    add_table(aorta_roofline_tables[1], out);
+}
+
 void aorta_formats_page(struct aorta_text *out) {
     aorta_text_puts(out, introduction);
     aorta_text_puts(out, "\n## `rank_RR_metrics.jsonl`: one line per iteration and rank\n");
@@ -216,7 +218,7 @@ void aorta_formats_page(struct aorta_text *out) {
     aorta_text_puts(out, of_summary);
     aorta_text_puts(out, "\n");
     add_trace(out);
-    aorta_text_puts(out, of_roofline);
+    add_roofline(out);
     aorta_text_puts(out, of_machine);
     aorta_machine_markdown(out);
     aorta_text_puts(out, of_machine_summary);

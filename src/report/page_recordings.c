@@ -125,6 +125,7 @@ static void write_tables(unsigned by, struct aorta_json *json) {
     aorta_json_key_array(json, "tables");
     write_columns(aorta_rank_tables, json);
     write_columns(aorta_rank_tables_after, json);
+    write_columns(aorta_roofline_tables, json);
     for (int i = 0; i < AORTA_BY_COUNT; i++)
         if (by & 1u << i) aorta_table_page_json(aorta_by_tables[i], json);
     write_columns(aorta_world_tables, json);

@@ -401,6 +401,21 @@ static aorta_status write_rank_csv(const struct aorta_trace_analysis *analysis, 
     return status;
 }
 
+/* Of the verdict, where there is one. */
+static aorta_status write_roofline_csv(const struct aorta_trace_report *report, const struct aorta_result_table *table,
+                                       const char *folder) {
+    struct aorta_text csv = {0};
+    aorta_table_csv_header(table, "rank", &csv);
+    for (size_t i = 0; report->verdict && i < report->verdict->roofline_count; i++) {
+        char rank[16];
+        snprintf(rank, sizeof rank, "%d", report->analysis->ranks[i].rank);
+        aorta_table_csv_lines(table, &report->verdict->rooflines[i], rank, &csv);
+    }
+    aorta_status status = aorta_csv_write(folder, table->key, &csv);
+    aorta_text_free(&csv);
+    return status;
+}
+
 aorta_status aorta_trace_report_csv(const struct aorta_trace_report *report, const char *folder) {
     const struct aorta_trace_of of = {report->analysis, NULL, NULL};
     AORTA_TRY(aorta_table_csv(&aorta_table_ranks, &of, folder));
@@ -408,6 +423,8 @@ aorta_status aorta_trace_report_csv(const struct aorta_trace_report *report, con
         AORTA_TRY(write_rank_csv(report->analysis, aorta_rank_tables[i], folder));
     for (size_t i = 0; aorta_rank_tables_after[i]; i++)
         AORTA_TRY(write_rank_csv(report->analysis, aorta_rank_tables_after[i], folder));
+    for (size_t i = 0; aorta_roofline_tables[i]; i++)
+        AORTA_TRY(write_roofline_csv(report, aorta_roofline_tables[i], folder));
     for (int i = 0; i < AORTA_BY_COUNT; i++)
         if (report->by & 1u << i)
             AORTA_TRY(aorta_trace_by_csv(report->analysis, (enum aorta_by)i,

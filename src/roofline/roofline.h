@@ -7,6 +7,7 @@
 #define AORTA_ROOFLINE_ROOFLINE_H
 
 #include "base/json.h"
+#include "base/result_table.h"
 #include "base/text.h"
 #include "roofline/devices.h"
 #include "timeline/analysis.h"
@@ -77,5 +78,9 @@ void aorta_roofline_say_mfu(const struct aorta_roofline *roofline, struct aorta_
 
 /* Key "roofline" and its object. NULL: null. */
 void aorta_roofline_write(const struct aorta_roofline *roofline, struct aorta_json *json);
+/* The rows of the object and of its peaks, for the docs; and its tables, of a roofline: classes of kernels, and the
+ * operations that lose most. NULL ends the list. */
+extern const struct aorta_row aorta_roofline_head_rows[], aorta_roofline_peak_rows[], aorta_roofline_class_rows[];
+extern const struct aorta_result_table *const aorta_roofline_tables[];
 
 #endif

@@ -40,4 +40,7 @@ void aorta_roofline_build_step(struct aorta_roofline_build *build, int64_t step_
 /* Takes `status` on: a roofline after a failure is empty. */
 AORTA_MUST_USE aorta_status aorta_roofline_build_end(struct aorta_roofline_build *build, aorta_status status);
 
+/* So much of the class has known shapes that its rate is not that of a few. */
+bool aorta_roofline_rated(const struct aorta_roofline_class *class);
+
 #endif

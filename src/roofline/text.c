@@ -1,10 +1,8 @@
-/* The roofline in words and as JSON. */
+/* The roofline in words. */
 #include "base/statistics.h"
-#include "roofline/roofline.h"
+#include "roofline/roofline_internal.h"
 
 #include <math.h>
-
-/* ---- words ---- */
 
 enum { PARTS_SHOWN = 3 };
 static const double SHOWN = 0.05;   /* of the step: smaller parts are not named */
@@ -23,7 +21,7 @@ static const struct {
     {"other kernel", "other kernels"},
 };
 
-static bool is_rated(const struct aorta_roofline_class *class) {
+bool aorta_roofline_rated(const struct aorta_roofline_class *class) {
     return aorta_roofline_covered(class) >= RATED;
 }
 
@@ -97,7 +95,7 @@ static void say_class(const struct aorta_roofline *roofline, enum aorta_work_cla
         if (number != AORTA_WORK_OTHER) aorta_text_puts(out, " of unknown shapes");
         return;
     }
-    if (!is_rated(class)) {
+    if (!aorta_roofline_rated(class)) {
         aorta_text_puts(out, " of mostly unknown shapes");
         return;
     }
@@ -136,111 +134,4 @@ void aorta_roofline_say_mfu(const struct aorta_roofline *roofline, struct aorta_
     const double mfu = aorta_roofline_mfu(roofline, &covered);
     if (isnan(mfu) || covered < RATED) return;
     aorta_text_printf(out, "; MFU %s%.3g%%", covered < COVERED || roofline->lower_bound ? "at least " : "", 100 * mfu);
-}
-
-/* ---- JSON ---- */
-
-static double ms_a_step(const struct aorta_roofline *roofline, double ns) {
-    return ns / 1e6 / (double)roofline->steps;
-}
-
-static const char *bound_name(enum aorta_bound bound) {
-    static const char *const names[] = {NULL, "arithmetic", "memory"};
-    return names[bound];
-}
-
-static void write_peaks(const struct aorta_roofline *roofline, struct aorta_json *json) {
-    aorta_json_key(json, "peaks");
-    if (roofline->peaks.reason) {
-        aorta_json_null(json);
-        aorta_json_key_string(json, "peaks_reason", roofline->peaks.reason);
-        return;
-    }
-    aorta_json_object(json);
-    aorta_json_key_string(json, "device", roofline->peaks.device);
-    aorta_json_key_string(json, "source", roofline->peaks.source);
-    if (roofline->peaks.boost_clock) aorta_json_key_string(json, "clock", "boost");
-    aorta_json_key_object(json, "tflops");
-    for (int i = 0; i < AORTA_ARITHMETIC_COUNT; i++)
-        aorta_json_key_double(json, aorta_arithmetic_name((enum aorta_arithmetic)i), roofline->peaks.tflops[i]);
-    aorta_json_object_end(json);
-    aorta_json_key_double(json, "gbytes_per_s", roofline->peaks.gbytes_per_s);
-    aorta_json_object_end(json);
-}
-
-static void write_mfu(const struct aorta_roofline *roofline, struct aorta_json *json) {
-    double covered;
-    const double mfu = aorta_roofline_mfu(roofline, &covered);
-    aorta_json_key_double(json, "mfu", mfu);
-    aorta_json_key_double(json, "mfu_covered_share", covered);
-    if (!isnan(mfu)) return;
-    aorta_json_key_string(json, "mfu_reason",
-                          roofline->peaks.reason ? roofline->peaks.reason
-                                                 : "no product, convolution or attention of known shape ran");
-}
-
-static void write_class(const struct aorta_roofline *roofline, enum aorta_work_class number, struct aorta_json *json) {
-    const struct aorta_roofline_class *class = &roofline->classes[number];
-    if (!class->kernels) return;
-    aorta_json_key_object(json, aorta_work_class_name(number));
-    aorta_json_key_double(json, "kernels", (double)class->kernels / (double)roofline->steps);
-    aorta_json_key_double(json, "ms", ms_a_step(roofline, (double)class->ns));
-    const bool rated = is_rated(class);
-    aorta_json_key_double(json, "tflops", rated ? aorta_roofline_tflops(class) : NAN);
-    aorta_json_key_double(json, "gbytes_per_s", rated ? aorta_roofline_gbytes_per_s(class) : NAN);
-    aorta_json_key_double(json, "share_of_peak", rated ? aorta_roofline_share(class) : NAN);
-    aorta_json_key_string(json, "bound", rated ? bound_name(aorta_roofline_bound(class)) : NULL);
-    aorta_json_key_double(json, "bound_ms", rated ? ms_a_step(roofline, class->bound_ns) : NAN);
-    aorta_json_key_double(json, "covered_share", aorta_roofline_covered(class));
-    if (!class->covered_ns)
-        aorta_json_key_string(json, "reason", "the recording has no shapes of these kernels");
-    else if (!rated)
-        aorta_json_key_string(json, "reason", "the recording has the shapes of less than a fifth of their time");
-    else if (roofline->peaks.reason)
-        aorta_json_key_string(json, "reason", roofline->peaks.reason);
-    aorta_json_object_end(json);
-}
-
-static double rate(double amount, int64_t ns) {
-    return ns && amount > 0 ? amount / (double)ns : NAN;
-}
-
-static void write_row(const struct aorta_roofline *roofline, const struct aorta_roofline_row *row,
-                      struct aorta_json *json) {
-    aorta_json_object(json);
-    aorta_json_key_string(json, "operation", row->operation);
-    aorta_json_key_string(json, "dims", row->dims);
-    aorta_json_key_string(json, "kernel", row->kernel);
-    aorta_json_key_string(json, "class", aorta_work_class_name(row->class));
-    aorta_json_key_string(json, "arithmetic",
-                          row->arithmetic == AORTA_ARITHMETIC_UNKNOWN ? NULL : aorta_arithmetic_name(row->arithmetic));
-    aorta_json_key_double(json, "runs", (double)row->runs / (double)roofline->steps);
-    aorta_json_key_double(json, "ms", ms_a_step(roofline, (double)row->ns));
-    aorta_json_key_double(json, "tflops", rate(row->flops, row->ns) / 1e3);
-    aorta_json_key_double(json, "gbytes_per_s", rate(row->bytes, row->ns));
-    aorta_json_key_double(json, "share_of_peak", rate(row->bound_ns, row->ns));
-    aorta_json_key_string(json, "bound", row->arithmetic_ns >= row->memory_ns ? "arithmetic" : "memory");
-    aorta_json_key_double(json, "lost_ms", ms_a_step(roofline, (double)row->ns - row->bound_ns));
-    aorta_json_object_end(json);
-}
-
-void aorta_roofline_write(const struct aorta_roofline *roofline, struct aorta_json *json) {
-    aorta_json_key(json, "roofline");
-    if (!roofline) {
-        aorta_json_null(json);
-        return;
-    }
-    aorta_json_object(json);
-    aorta_json_key_string(json, "device", roofline->device_name);
-    write_peaks(roofline, json);
-    aorta_json_key_bool(json, "rates_are_lower_bounds", roofline->lower_bound);
-    aorta_json_key_int(json, "steps", (int64_t)roofline->steps);
-    write_mfu(roofline, json);
-    aorta_json_key_object(json, "classes");
-    for (int i = 0; i < AORTA_WORK_CLASS_COUNT; i++) write_class(roofline, (enum aorta_work_class)i, json);
-    aorta_json_object_end(json);
-    aorta_json_key_array(json, "largest_losses");
-    for (size_t i = 0; i < roofline->row_count; i++) write_row(roofline, &roofline->rows[i], json);
-    aorta_json_array_end(json);
-    aorta_json_object_end(json);
 }
