@@ -245,26 +245,38 @@ void aorta_clocks_sentence(const struct aorta_clocks *clocks, struct aorta_text 
 
 /* ---- as JSON ---- */
 
-static void write_limits(const struct aorta_clocks *clocks, struct aorta_json *json) {
-    const bool known = clocks->limit_readings || !isnan(clocks->counted_ms);
-    aorta_json_key(json, "limited_by");
-    if (!known) {
-        aorta_json_null(json);
-        aorta_json_key_string(json, "limited_by_reason", "the driver does not report why a clock is low");
-        return;
-    }
-    aorta_json_array(json);
-    for (int i = 0; i < AORTA_CLOCK_LIMITS; i++) {
-        const struct cause cause = cause_of(clocks, (enum aorta_clock_limit)i);
-        if (!(cause.share > 0)) continue;
-        aorta_json_object(json);
-        aorta_json_key_string(json, "limit", limits[i].name);
-        aorta_json_key_fixed(json, "share", cause.share, 4);
-        aorta_json_key_string(json, "of", cause.counted ? "time" : "readings");
-        aorta_json_object_end(json);
-    }
-    aorta_json_array_end(json);
+/* Each limit of the clock, and how much of the time, or of the readings. */
+struct limit_values {
+    const char *limit, *of;
+    double share;
+};
+
+#define AT(member) offsetof(struct limit_values, member)
+static const struct aorta_row limit_rows[] = {
+    {"limit", AORTA_ROW_TEXT, AT(limit), .help = "what limits the clock"},
+    {"share", AORTA_ROW_NUMBER, AT(share), "share", 4, .help = "how much of it"},
+    {"of", AORTA_ROW_TEXT, AT(of), .help = "`time`, by the driver's counters, or `readings`"},
+    {0}};
+#undef AT
+
+static size_t limit_count(const void *of) {
+    (void)of;
+    return AORTA_CLOCK_LIMITS;
 }
+
+static bool fill_limit(const void *of, size_t index, void *values) {
+    const struct cause cause = cause_of(of, (enum aorta_clock_limit)index);
+    *(struct limit_values *)values =
+        (struct limit_values){limits[index].name, cause.counted ? "time" : "readings", cause.share};
+    return cause.share > 0;
+}
+
+const struct aorta_result_table aorta_clocks_limits = {.key = "limited_by",
+                                                       .help = "why the clock was no higher",
+                                                       .rows = limit_rows,
+                                                       .size = sizeof(struct limit_values),
+                                                       .count = limit_count,
+                                                       .fill = fill_limit};
 
 static void write_text(const struct aorta_clocks *clocks, struct aorta_json *json) {
     struct aorta_text text = {0};
@@ -274,36 +286,62 @@ static void write_text(const struct aorta_clocks *clocks, struct aorta_json *jso
     aorta_text_free(&text);
 }
 
+struct clock_values {
+    int64_t readings;
+    struct aorta_summary mhz;
+    double max_mhz, power_w, power_limit_w, counted_ms;
+    const char *max_reason, *power_reason, *power_limit_reason, *counted_reason;
+};
+
+#define AT(member) offsetof(struct aorta_summary, member)
+static const struct aorta_row mhz_rows[] = {{"p50", AORTA_ROW_NUMBER, AT(p50), "MHz", .help = "the median"},
+                                            {"min", AORTA_ROW_NUMBER, AT(min), "MHz", .help = "the lowest"},
+                                            {"max", AORTA_ROW_NUMBER, AT(max), "MHz", .help = "the highest"},
+                                            {0}};
+#undef AT
+#define AT(member) offsetof(struct clock_values, member)
+const struct aorta_row aorta_clocks_member_rows[] = {
+    {"readings", AORTA_ROW_INT, AT(readings), .help = "while the device worked"},
+    {"sm_clock_mhz", AORTA_ROW_PART, AT(mhz), .part = mhz_rows},
+    {"sm_clock_max_mhz", AORTA_ROW_NUMBER, AT(max_mhz), "MHz", .help = "what the device reaches at most"},
+    {"sm_clock_max_reason", AORTA_ROW_TEXT, AT(max_reason), .help = "why it is null", .omit = true},
+    {"power_w", AORTA_ROW_NUMBER, AT(power_w), "W", .help = "the median"},
+    {"power_reason", AORTA_ROW_TEXT, AT(power_reason), .help = "why it is null", .omit = true},
+    {"power_limit_w", AORTA_ROW_NUMBER, AT(power_limit_w), "W", .help = "of the board"},
+    {"power_limit_reason", AORTA_ROW_TEXT, AT(power_limit_reason), .help = "why it is null", .omit = true},
+    {"counted_ms", AORTA_ROW_NUMBER, AT(counted_ms), "ms", .help = "that the driver's counters cover"},
+    {"counted_reason", AORTA_ROW_TEXT, AT(counted_reason), .help = "why it is null", .omit = true},
+    {0}};
+#undef AT
+
 void aorta_clocks_json(const struct aorta_clocks *clocks, struct aorta_json *json) {
-    static const char not_reported[] = "the driver does not report it of this device";
-    const struct {
-        const char *key, *reason_key;
-        double value;
-    } rows[] = {{"sm_clock_max_mhz", "sm_clock_max_reason", clocks->max_mhz},
-                {"power_w", "power_reason", clocks->power_w},
-                {"power_limit_w", "power_limit_reason", clocks->power_limit_w}};
-    aorta_json_key(json, "clocks");
+    static const char none[] = "the driver does not report it of this device";
     if (!clocks->readings) {
-        aorta_json_null(json);
+        aorta_json_key_null(json, "clocks");
         aorta_json_key_string(json, "clocks_reason", clocks->reason);
         return;
     }
-    aorta_json_object(json);
-    aorta_json_key_int(json, "readings", (int64_t)clocks->readings);
-    aorta_json_key_object(json, "sm_clock_mhz");
-    aorta_json_key_double(json, "p50", clocks->mhz.p50);
-    aorta_json_key_double(json, "min", clocks->mhz.min);
-    aorta_json_key_double(json, "max", clocks->mhz.max);
-    aorta_json_object_end(json);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        aorta_json_key_double(json, rows[i].key, rows[i].value);
-        if (isnan(rows[i].value)) aorta_json_key_string(json, rows[i].reason_key, not_reported);
+    const struct clock_values values = {
+        .readings = (int64_t)clocks->readings,
+        .mhz = clocks->mhz,
+        .max_mhz = clocks->max_mhz,
+        .power_w = clocks->power_w,
+        .power_limit_w = clocks->power_limit_w,
+        .counted_ms = clocks->counted_ms,
+        .max_reason = isnan(clocks->max_mhz) ? none : NULL,
+        .power_reason = isnan(clocks->power_w) ? none : NULL,
+        .power_limit_reason = isnan(clocks->power_limit_w) ? none : NULL,
+        .counted_reason = isnan(clocks->counted_ms)
+                              ? "the driver does not count, or there is less than 0.2 s between the readings"
+                              : NULL};
+    aorta_json_key_object(json, "clocks");
+    aorta_rows_json(aorta_clocks_member_rows, &values, 0, json);
+    if (clocks->limit_readings || !isnan(clocks->counted_ms)) {
+        aorta_table_json(&aorta_clocks_limits, clocks, json);
+    } else {
+        aorta_json_key_null(json, "limited_by");
+        aorta_json_key_string(json, "limited_by_reason", "the driver does not report why a clock is low");
     }
-    write_limits(clocks, json);
-    aorta_json_key_double(json, "counted_ms", clocks->counted_ms);
-    if (isnan(clocks->counted_ms))
-        aorta_json_key_string(json, "counted_reason",
-                              "the driver does not count, or there is less than 0.2 s between the readings");
     write_text(clocks, json);
     aorta_json_object_end(json);
 }

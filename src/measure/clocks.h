@@ -2,8 +2,7 @@
 #ifndef AORTA_MEASURE_CLOCKS_H
 #define AORTA_MEASURE_CLOCKS_H
 
-#include "base/json.h"
-#include "base/rows.h"
+#include "base/result_table.h"
 #include "base/statistics.h"
 #include "base/status.h"
 #include "device/metrics.h"
@@ -66,5 +65,8 @@ void aorta_clocks_sentence(const struct aorta_clocks *clocks, struct aorta_text 
 
 /* Key and value of "clocks", an object: NULL where nothing was read, and "clocks_reason" says why. */
 void aorta_clocks_json(const struct aorta_clocks *clocks, struct aorta_json *json);
+/* Its rows, and its table of limits (of struct aorta_clocks), for the docs. */
+extern const struct aorta_row aorta_clocks_member_rows[];
+extern const struct aorta_result_table aorta_clocks_limits;
 
 #endif

@@ -2,7 +2,9 @@
 #include "report/formats_page.h"
 #include "base/result_table.h"
 #include "formats/metrics.h"
+#include "measure/clocks.h"
 #include "measure/machine.h"
+#include "report/recording.h"
 #include "report/trace_tables_internal.h"
 #include "roofline/roofline.h"
 
@@ -30,48 +32,29 @@ static const char reading[] =
     "an error with file,\n"
     "line and byte.\n";
 
-static const char of_summary[] =
-    "## `summary.json`: `aorta train`, `aorta report`\n"
-    "\n"
-    "`labels.NAME` describes one run:\n"
-    "\n"
-    "| key | content |\n"
-    "| --- | --- |\n"
-    "| `directory`, `device`, `source`, `written_by`, `world_size` | the run; `source` is `range` or "
-    "`kernel` |\n"
-    "| `iterations_by_rank[{rank, iterations, first_step, last_step, absent_steps}]` | what each "
-    "rank's file holds; steps absent in the middle |\n"
-    "| `missing_ranks[]`, `simulated`, `iterations`, `warmup_per_rank`, `incomplete_lines` | what was "
-    "read |\n"
-    "| `read_every` | ranges of every so many recorded iterations were read: above 1 GiB of files, or "
-    "`--read-every` |\n"
-    "| `loss` | `rank`, `first`, `last` |\n"
-    "| figures: `step_ms`, `span_ms`, `compute_ms`, `comm_ms`, `memcpy_ms`, `overlap_ms`, "
+static const char of_summary[] = "## `summary.json`: `aorta train`, `aorta report`\n"
+                                 "\n"
+                                 "`labels.NAME` describes one run:\n"
+                                 "\n";
+
+/* Beside the rows. */
+static const char more_of_summary[] =
+    "| `missing_ranks[]` |  | whose files are not there |\n"
+    "| `FIGURE` |  | `step_ms`, `span_ms`, `compute_ms`, `comm_ms`, `memcpy_ms`, `overlap_ms`, "
     "`compute_allreduce_ms`, `compute_reducescatter_ms` (compute beside these), `exposed_comm_ms`, `idle_ms`, "
     "`lead_ms`, `data_wait_ms`, `overlap_ratio`, "
-    "`compute_overlap_ratio`, `samples_per_s` | each: `count`, `mean`, `std`, `min`, `max`, `p50`, "
-    "`p90`, `p95`, `p99`, over all measured iterations of all ranks; the mean of "
-    "`samples_per_s` is all samples over all time |\n"
-    "| `overlap_ratio_total` | sum of overlap / sum of communication |\n"
-    "| `host_bound_share` | |\n"
-    "| `collectives.KIND` | means per recorded iteration and rank: `count`, `bytes`, `time_ms`, "
-    "`comm_ms`, `overlap_ms`, `exposed_ms`, `algbw_gbps`, `busbw_gbps` |\n"
-    "| `common_clock`, `compute_is_upper_bound` | |\n"
-    "| `gemm_slowdown` | `ratio`, `shapes`, `samples_alone`, `samples_beside`, `reason` (of traces "
-    "also `by_grid`: shapes known by their grid only) |\n"
-    "| `records` | by kernels: `iterations`, `kernels`, `attributed`, `dropped`, `launches` |\n"
-    "| `recording_cost` | with `profiling.record_every`: `recorded_steps`, `unrecorded_steps`, "
-    "`recorded_step_ms_p50`, `unrecorded_step_ms_p50`, `percent`, `p_value` |\n"
-    "| `verdict[]` | `cause`, `gain_ms`, `gain_share`, `cost_ms`, `share`, `rank`, `evidence`, "
+    "`compute_overlap_ratio`, `samples_per_s`, each an object as below, over all measured iterations of all ranks; the "
+    "mean of `samples_per_s` is all samples over all time |\n"
+    "| `common_clock`, `compute_is_upper_bound` |  | of the verdict |\n"
+    "| `gemm_slowdown` |  | as in `aorta trace analyze --json` below |\n"
+    "| `verdict[]` |  | `cause`, `gain_ms`, `gain_share`, `cost_ms`, `share`, `rank`, `evidence`, "
     "`advice`; `collective` where there is one |\n"
-    "| `replay`, `floor_ms` | as in `aorta trace analyze --json` below |\n"
-    "| `clocks`, `clocks_rank`, `clocks_reason` | of the rank with the lowest clock |\n"
-    "| `ranks[]` | per rank: `rank`, `iterations`, `causes_ms` (every cause), `step_ms_samples[]`, the "
-    "figures, [`roofline`](#roofline), `clocks` |\n"
-    "\n"
-    "`clocks` of a summary: `readings`, `sm_clock_mhz` (`p50`, `min`, `max`), `sm_clock_max_mhz`, "
-    "`power_w` (median),\n"
-    "`power_limit_w`, `limited_by[]` (`limit`, `share`, `of`), `counted_ms`, `text`.\n"
+    "| `replay`, `floor_ms` |  | as in `aorta trace analyze --json` below |\n"
+    "| `clocks`, or `clocks_reason` |  | of the rank with the lowest clock |\n"
+    "| `ranks[]` |  | per rank: `rank`, `iterations`, `causes_ms` (every cause), `step_ms_samples[]`, the "
+    "figures, [`roofline`](#roofline), `clocks` |\n";
+
+static const char of_labels[] =
     "\n"
     "`environment` of a label: the keys of `environment.json` with dots between them (`host.name`, `software.driver`, "
     "`environment.NCCL_PROTO`).\n"
@@ -171,12 +154,30 @@ static void add_table(const struct aorta_result_table *table, struct aorta_text 
     aorta_rows_markdown(table->rows, out);
 }
 
+static void add_part(const char *heading, const struct aorta_row *rows, struct aorta_text *out) {
+    aorta_text_printf(out, "\n%s:\n\n", heading);
+    aorta_rows_markdown(rows, out);
+}
+
+static void add_summary(struct aorta_text *out) {
+    aorta_text_puts(out, of_summary);
+    aorta_rows_markdown(aorta_summary_rows, out);
+    aorta_text_puts(out, more_of_summary);
+    add_table(&aorta_summary_coverage, out);
+    add_part("Each figure", aorta_summary_statistics_rows, out);
+    add_part("`collectives.KIND`, means per recorded iteration and rank", aorta_summary_collective_rows, out);
+    add_part("`records`, where figures are of kernels", aorta_summary_records_rows, out);
+    add_part("`recording_cost`, with `profiling.record_every`", aorta_recording_rows, out);
+    add_part("`clocks`, with `text` (a sentence, or `null`)", aorta_clocks_member_rows, out);
+    add_table(&aorta_clocks_limits, out);
+    aorta_text_puts(out, of_labels);
+}
+
 static void add_trace(struct aorta_text *out) {
     aorta_text_puts(out, of_trace);
-    aorta_text_puts(out, "\nEach of `ranks[]`:\n\n");
-    aorta_rows_markdown(aorta_trace_rank_rows, out);
-    aorta_text_puts(out, "\nWith several ranks `clock`:\n\n");
-    aorta_rows_markdown(aorta_trace_clock_rows, out);
+    add_part("`gemm_slowdown`", aorta_trace_slowdown_rows, out);
+    add_part("Each of `ranks[]`", aorta_trace_rank_rows, out);
+    add_part("With several ranks `clock`", aorta_trace_clock_rows, out);
     aorta_text_puts(
         out, "\nBeside these a rank has `idle_causes_ms` as its steps have it, `steps_by` (what says where steps "
              "begin: `profiler`,\n`range` (`--step-range`), `optimizer`, `engine`, `repetition`; `null`: no "
@@ -202,11 +203,9 @@ static void add_roofline(struct aorta_text *out) {
     aorta_text_puts(out, of_roofline);
     aorta_text_puts(out, "\n");
     aorta_rows_markdown(aorta_roofline_head_rows, out);
-    aorta_text_puts(out, "\n`peaks`:\n\n");
-    aorta_rows_markdown(aorta_roofline_peak_rows, out);
-    aorta_text_puts(out,
-                    "\n`classes.NAME`, of `gemm`, `convolution`, `attention`, `pointwise`, `reduction`, `other`:\n\n");
-    aorta_rows_markdown(aorta_roofline_class_rows, out);
+    add_part("`peaks`", aorta_roofline_peak_rows, out);
+    add_part("`classes.NAME`, of `gemm`, `convolution`, `attention`, `pointwise`, `reduction`, `other`",
+             aorta_roofline_class_rows, out);
     add_table(aorta_roofline_tables[1], out);
 }
 
@@ -215,7 +214,7 @@ void aorta_formats_page(struct aorta_text *out) {
     aorta_text_puts(out, "\n## `rank_RR_metrics.jsonl`: one line per iteration and rank\n");
     aorta_metrics_markdown(out);
     aorta_text_puts(out, reading);
-    aorta_text_puts(out, of_summary);
+    add_summary(out);
     aorta_text_puts(out, "\n");
     add_trace(out);
     add_roofline(out);

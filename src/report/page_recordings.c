@@ -16,8 +16,8 @@ const unsigned aorta_page_by = 1u << AORTA_BY_OPERATION | 1u << AORTA_BY_ANNOTAT
 struct aorta_page_recording aorta_page_recording_of_run(const struct aorta_labelled *run) {
     struct aorta_page_recording recording = {.label = run->run.label, .run = run};
     if (run->has_verdict)
-        recording.report = (struct aorta_trace_report){
-            .analysis = &run->analysis, .verdict = &run->verdict, .machine = &run->machine};
+        recording.report =
+            (struct aorta_trace_report){.analysis = &run->analysis, .verdict = &run->verdict, .machine = &run->machine};
     return recording;
 }
 

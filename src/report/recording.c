@@ -28,18 +28,33 @@ static double share(const struct aorta_comparison *cost) {
     return cost->candidate.p50 / cost->reference.p50 - 1;
 }
 
+struct cost_values {
+    int64_t recorded, unrecorded;
+    double recorded_ms, unrecorded_ms, percent, p_value;
+};
+
+#define AT(member) offsetof(struct cost_values, member)
+const struct aorta_row aorta_recording_rows[] = {
+    {"recorded_steps", AORTA_ROW_INT, AT(recorded), .help = "with ranges"},
+    {"unrecorded_steps", AORTA_ROW_INT, AT(unrecorded), .help = "without"},
+    {"recorded_step_ms_p50", AORTA_ROW_NUMBER, AT(recorded_ms), "ms", .help = "the median of the former"},
+    {"unrecorded_step_ms_p50", AORTA_ROW_NUMBER, AT(unrecorded_ms), "ms", .help = "and of the latter"},
+    {"percent", AORTA_ROW_NUMBER, AT(percent), "percent", .help = "by which it is longer"},
+    {"p_value", AORTA_ROW_NUMBER, AT(p_value), .help = "that this is chance"},
+    {0}};
+#undef AT
+
 aorta_status aorta_recording_json(const struct aorta_labelled *labelled, struct aorta_json *json) {
     struct aorta_comparison cost;
     AORTA_TRY(compare(labelled, &cost));
     if (!known(&cost)) return NULL;
-    aorta_json_key_object(json, "recording_cost");
-    aorta_json_key_int(json, "recorded_steps", (int64_t)cost.candidate.count);
-    aorta_json_key_int(json, "unrecorded_steps", (int64_t)cost.reference.count);
-    aorta_json_key_double(json, "recorded_step_ms_p50", cost.candidate.p50);
-    aorta_json_key_double(json, "unrecorded_step_ms_p50", cost.reference.p50);
-    aorta_json_key_double(json, "percent", 100 * share(&cost));
-    aorta_json_key_double(json, "p_value", cost.p_value);
-    aorta_json_object_end(json);
+    const struct cost_values values = {(int64_t)cost.candidate.count,
+                                       (int64_t)cost.reference.count,
+                                       cost.candidate.p50,
+                                       cost.reference.p50,
+                                       100 * share(&cost),
+                                       cost.p_value};
+    aorta_rows_object("recording_cost", aorta_recording_rows, &values, 0, json);
     return NULL;
 }
 

@@ -4,6 +4,8 @@
 
 #include "report/summary.h"
 
+extern const struct aorta_row aorta_recording_rows[]; /* of the member below, for the docs */
+
 /* The member "recording_cost" of summary.json, and a sentence; where all steps are of one kind, the sentence says what
  * records of kernels cost their launches at most, or there is none.
  * AORTA_MEMORY. */

@@ -3,6 +3,7 @@
 #include "base/result_table.h"
 #include "report/comparison.h"
 #include "report/recording.h"
+#include "report/trace_tables.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 /* ---- writing ---- */
 
 #define AT(member) offsetof(struct aorta_summary, member)
-static const struct aorta_row statistics_rows[] = {
+const struct aorta_row aorta_summary_statistics_rows[] = {
     {"count", AORTA_ROW_INT, AT(count), .help = "iterations that have it"},
     {"mean", AORTA_ROW_NUMBER, AT(mean), .help = "in the figure's unit"},
     {"std", AORTA_ROW_NUMBER, AT(std), .help = "standard deviation"},
@@ -26,7 +27,7 @@ static const struct aorta_row statistics_rows[] = {
 
 static void write_statistics(struct aorta_json *json, const char *key, const struct aorta_summary *summary) {
     aorta_json_key_object(json, key);
-    aorta_rows_json(statistics_rows, summary, 0, json);
+    aorta_rows_json(aorta_summary_statistics_rows, summary, 0, json);
     if (summary->count == 0) aorta_json_key_string(json, "reason", "not measured in this run");
     aorta_json_object_end(json);
 }
@@ -92,7 +93,7 @@ struct collective_values {
 };
 
 #define AT(member) offsetof(struct collective_values, member)
-static const struct aorta_row collective_rows[] = {
+const struct aorta_row aorta_summary_collective_rows[] = {
     {"count", AORTA_ROW_NUMBER, AT(count), .help = "a recorded iteration and rank, as the following"},
     {"bytes", AORTA_ROW_NUMBER, AT(bytes), "bytes", .help = "sum"},
     {"time_ms", AORTA_ROW_NUMBER, AT(time_ms), "ms", .help = "their times added up"},
@@ -106,7 +107,7 @@ static const struct aorta_row collective_rows[] = {
 static const struct aorta_row named_collective_rows[] = {
     {"label", AORTA_ROW_TEXT, AT(label), .help = "of the run"},
     {"kind", AORTA_ROW_TEXT, AT(kind), .help = "of the collective"},
-    {NULL, AORTA_ROW_PART, 0, .part = collective_rows},
+    {NULL, AORTA_ROW_PART, 0, .part = aorta_summary_collective_rows},
     {0}};
 #undef AT
 
@@ -158,23 +159,14 @@ static void write_collectives(struct aorta_json *json, const struct aorta_labell
     aorta_json_key_object(json, "collectives");
     for (size_t kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
         struct collective_values values;
-        if (fill_collective(&all, kind, &values)) aorta_rows_object(values.kind, collective_rows, &values, 0, json);
+        if (fill_collective(&all, kind, &values))
+            aorta_rows_object(values.kind, aorta_summary_collective_rows, &values, 0, json);
     }
     aorta_json_object_end(json);
 }
 
-static void write_slowdown(struct aorta_json *json, const struct aorta_slowdown *slowdown) {
-    aorta_json_key_object(json, "gemm_slowdown");
-    aorta_json_key_double(json, "ratio", slowdown->ratio);
-    aorta_json_key_int(json, "shapes", (int64_t)slowdown->shapes);
-    aorta_json_key_int(json, "samples_alone", (int64_t)slowdown->samples_alone);
-    aorta_json_key_int(json, "samples_beside", (int64_t)slowdown->samples_beside);
-    if (slowdown->reason) aorta_json_key_string(json, "reason", slowdown->reason);
-    aorta_json_object_end(json);
-}
-
-/* Share of the step in which the device was idle because the host had launched nothing. */
-static void write_host_bound(struct aorta_json *json, const struct aorta_labelled *labelled) {
+/* Share of the step in which the device was idle because the host had launched nothing. NaN: not known. */
+static double host_bound_share(const struct aorta_labelled *labelled) {
     int64_t host = 0, unknown = 0, all = 0;
     for (size_t i = 0; i < labelled->run.rank_count; i++) {
         size_t first = 0, count = aorta_measured_steps(labelled, i, &first);
@@ -185,13 +177,11 @@ static void write_host_bound(struct aorta_json *json, const struct aorta_labelle
             all += overlap->span_ns + overlap->lead_ns;
         }
     }
-    bool known = all > 0 && unknown == 0;
-    aorta_json_key_double(json, "host_bound_share", known ? (double)host / (double)all : NAN);
-    if (!known) aorta_json_key_string(json, "host_bound_reason", "the files hold no launch times");
+    return all > 0 && unknown == 0 ? (double)host / (double)all : NAN;
 }
 
 #define AT(member) offsetof(struct aorta_records, member)
-static const struct aorta_row records_rows[] = {
+const struct aorta_row aorta_summary_records_rows[] = {
     {"iterations", AORTA_ROW_INT, AT(iterations), .help = "that the device's records are of"},
     {"kernels", AORTA_ROW_INT, AT(kernels), .help = "kernels and copies in them"},
     {"attributed", AORTA_ROW_INT, AT(attributed), .help = "with a known range"},
@@ -200,15 +190,7 @@ static const struct aorta_row records_rows[] = {
     {0}};
 #undef AT
 
-static void write_loss(struct aorta_json *json, const struct aorta_run *run) {
-    const struct aorta_run_step *first = &run->steps[0], *last = first;
-    for (size_t i = 0; i < run->step_count && run->steps[i].rank == first->rank; i++) last = &run->steps[i];
-    aorta_json_key_object(json, "loss");
-    aorta_json_key_int(json, "rank", first->rank);
-    aorta_json_key_double(json, "first", first->loss);
-    aorta_json_key_double(json, "last", last->loss);
-    aorta_json_object_end(json);
-}
+/* ---- ranks ---- */
 
 /* NULL: nothing was recorded on that rank. */
 static const struct aorta_roofline *roofline_of(const struct aorta_labelled *labelled, int rank) {
@@ -217,20 +199,35 @@ static const struct aorta_roofline *roofline_of(const struct aorta_labelled *lab
     return NULL;
 }
 
+static const char *cause_name(int cause) {
+    return aorta_cause_name((enum aorta_cause)cause);
+}
+
+static const struct aorta_row cause_rows[] = {{"causes_ms", AORTA_ROW_NUMBER, 0, "ms", .help = "an iteration, by cause",
+                                               .name = cause_name, .names = AORTA_CAUSE_COUNT},
+                                              {0}};
+
+static void write_causes(const struct aorta_labelled *labelled, int rank, struct aorta_json *json) {
+    for (size_t i = 0; i < labelled->verdict.rank_count; i++) {
+        const struct aorta_rank_costs *costs = &labelled->verdict.ranks[i];
+        double causes_ms[AORTA_CAUSE_COUNT];
+        if (costs->rank != rank) continue;
+        for (int cause = 0; cause < AORTA_CAUSE_COUNT; cause++)
+            causes_ms[cause] = (double)costs->cause_ns[cause] / 1e6 / (double)costs->iterations;
+        aorta_rows_json(cause_rows, causes_ms, 0, json);
+        return;
+    }
+    aorta_json_key_object(json, "causes_ms");
+    aorta_json_object_end(json);
+}
+
 static aorta_status write_rank(struct aorta_json *json, const struct aorta_labelled *labelled, size_t index) {
     const int rank = labelled->run.ranks[index];
     size_t first = 0, count = aorta_measured_steps(labelled, index, &first);
     aorta_json_object(json);
     aorta_json_key_int(json, "rank", rank);
     aorta_json_key_int(json, "iterations", (int64_t)count);
-    aorta_json_key_object(json, "causes_ms");
-    for (size_t i = 0; i < labelled->verdict.rank_count; i++) {
-        const struct aorta_rank_costs *costs = &labelled->verdict.ranks[i];
-        for (int cause = 0; costs->rank == rank && cause < AORTA_CAUSE_COUNT; cause++)
-            aorta_json_key_double(json, aorta_cause_name((enum aorta_cause)cause),
-                                  (double)costs->cause_ns[cause] / 1e6 / (double)costs->iterations);
-    }
-    aorta_json_object_end(json);
+    write_causes(labelled, rank, json);
     aorta_json_key_array(json, "step_ms_samples");
     for (size_t i = 0; i < count; i++) aorta_json_double(json, aorta_metrics[0].get(&labelled->run.steps[first + i]));
     aorta_json_array_end(json);
@@ -253,61 +250,141 @@ static void write_missing_ranks(struct aorta_json *json, const struct aorta_run 
     aorta_json_array_end(json);
 }
 
-static void write_coverage(struct aorta_json *json, const struct aorta_run *run) {
-    aorta_json_key(json, "iterations_by_rank");
-    aorta_json_array(json);
-    for (size_t i = 0; i < run->rank_count; i++) {
-        const struct aorta_run_coverage found = aorta_run_coverage(run, i);
-        aorta_json_object(json);
-        aorta_json_key_int(json, "rank", run->ranks[i]);
-        aorta_json_key_int(json, "iterations", found.count);
-        aorta_json_key_int(json, "first_step", found.first);
-        aorta_json_key_int(json, "last_step", found.last);
-        aorta_json_key_int(json, "absent_steps", found.absent);
-        aorta_json_object_end(json);
+struct coverage_values {
+    int64_t rank;
+    struct aorta_run_coverage found;
+};
+
+#define AT(member) offsetof(struct coverage_values, member)
+static const struct aorta_row coverage_rows[] = {
+    {"rank", AORTA_ROW_INT, AT(rank), .help = "whose file it is"},
+    {"iterations", AORTA_ROW_INT, AT(found.count), .help = "in it"},
+    {"first_step", AORTA_ROW_INT, AT(found.first), .help = "number of the first"},
+    {"last_step", AORTA_ROW_INT, AT(found.last), .help = "number of the last"},
+    {"absent_steps", AORTA_ROW_INT, AT(found.absent), .help = "between them"},
+    {0}};
+#undef AT
+
+static size_t rank_count(const void *of) {
+    return ((const struct aorta_run *)of)->rank_count;
+}
+
+static bool fill_coverage(const void *of, size_t index, void *values) {
+    const struct aorta_run *run = of;
+    *(struct coverage_values *)values = (struct coverage_values){run->ranks[index], aorta_run_coverage(run, index)};
+    return true;
+}
+
+const struct aorta_result_table aorta_summary_coverage = {.key = "iterations_by_rank",
+                                                          .help = "what the file of each rank holds",
+                                                          .rows = coverage_rows,
+                                                          .size = sizeof(struct coverage_values),
+                                                          .count = rank_count,
+                                                          .fill = fill_coverage};
+
+/* ---- a run ---- */
+
+struct loss_values {
+    int64_t rank;
+    double first, last;
+};
+
+struct run_values {
+    const char *directory, *device, *source, *written_by, *host_bound_reason;
+    int64_t world_size, iterations, warmup, incomplete_lines, read_every, clocks_rank;
+    bool simulated;
+    double overlap_ratio, host_bound;
+    struct loss_values loss;
+};
+
+#define AT(member) offsetof(struct loss_values, member)
+static const struct aorta_row loss_rows[] = {{"rank", AORTA_ROW_INT, AT(rank), .help = "of which it is"},
+                                             {"first", AORTA_ROW_NUMBER, AT(first), .help = "of its first iteration"},
+                                             {"last", AORTA_ROW_NUMBER, AT(last), .help = "of its last one"},
+                                             {0}};
+#undef AT
+#define AT(member) offsetof(struct run_values, member)
+const struct aorta_row aorta_summary_rows[] = {
+    {"directory", AORTA_ROW_TEXT, AT(directory), .help = "of the run"},
+    {"device", AORTA_ROW_TEXT, AT(device), .help = "`cpu`, `cuda` or `hip`"},
+    {"source", AORTA_ROW_TEXT, AT(source), .help = "of the figures: `range` or `kernel`"},
+    {"written_by", AORTA_ROW_TEXT, AT(written_by), .help = "which toolkit"},
+    {"world_size", AORTA_ROW_INT, AT(world_size), .help = "ranks of the job"},
+    {"simulated", AORTA_ROW_BOOL, AT(simulated), .help = "collectives were copies on one rank"},
+    {"iterations", AORTA_ROW_INT, AT(iterations), .help = "that were read, of all ranks"},
+    {"warmup_per_rank", AORTA_ROW_INT, AT(warmup), .help = "recorded ones left out at the start of each"},
+    {"incomplete_lines", AORTA_ROW_INT, AT(incomplete_lines), .help = "last lines of killed ranks, left out"},
+    {"read_every", AORTA_ROW_INT, AT(read_every),
+     .help = "ranges of every so many recorded iterations were read: above 1 GiB of files, or `--read-every`"},
+    {"loss", AORTA_ROW_PART, AT(loss), .part = loss_rows},
+    {"overlap_ratio_total", AORTA_ROW_NUMBER, AT(overlap_ratio), "share", .help = "sum of overlap / of communication"},
+    {"host_bound_share", AORTA_ROW_NUMBER, AT(host_bound), "share",
+     .help = "of the steps in which the device waited for the host"},
+    {"host_bound_reason", AORTA_ROW_TEXT, AT(host_bound_reason), .help = "why it is null", .omit = true},
+    {"clocks_rank", AORTA_ROW_INT, AT(clocks_rank), .help = "whose clock is the lowest: that of `clocks`"},
+    {0}};
+#undef AT
+
+static struct loss_values loss_of(const struct aorta_run *run) {
+    const struct aorta_run_step *first = &run->steps[0], *last = first;
+    for (size_t i = 0; i < run->step_count && run->steps[i].rank == first->rank; i++) last = &run->steps[i];
+    return (struct loss_values){first->rank, first->loss, last->loss};
+}
+
+static struct run_values run_of(const struct aorta_labelled *labelled) {
+    const struct aorta_run *run = &labelled->run;
+    const bool analysed = labelled->has_verdict;
+    const double host_bound = host_bound_share(labelled);
+    return (struct run_values){
+        .directory = run->directory,
+        .device = run->device,
+        .source = aorta_profile_source_name(labelled->by_kernels ? AORTA_SOURCE_KERNEL : AORTA_SOURCE_RANGE),
+        .written_by = run->original ? "the original Python toolkit" : "aorta",
+        .world_size = run->world_size,
+        .simulated = run->simulated || (analysed && labelled->verdict.simulated),
+        .iterations = (int64_t)run->step_count,
+        .warmup = (int64_t)labelled->warmup,
+        .incomplete_lines = (int64_t)run->torn_lines,
+        .read_every = run->read_every,
+        .loss = loss_of(run),
+        .overlap_ratio = analysed ? labelled->verdict.overlap_ratio : NAN,
+        .host_bound = host_bound,
+        .host_bound_reason = isnan(host_bound) ? "the files hold no launch times" : NULL,
+        .clocks_rank = run->ranks[labelled->lowest_clock]};
+}
+
+static void write_verdict(const struct aorta_labelled *labelled, struct aorta_json *json) {
+    const struct aorta_verdict *verdict = &labelled->verdict;
+    if (!labelled->has_verdict) {
+        aorta_json_key_null(json, "verdict");
+        aorta_json_key_string(json, "verdict_reason", "no ranges were recorded in this run");
+        return;
     }
-    aorta_json_array_end(json);
+    aorta_json_key_bool(json, "common_clock", verdict->common_clock);
+    aorta_json_key_bool(json, "compute_is_upper_bound", verdict->coarse || verdict->gaps);
+    aorta_trace_slowdown_json(&verdict->slowdown, json);
+    aorta_verdict_findings(verdict, json);
+    aorta_verdict_replay_write(verdict, json);
 }
 
 aorta_status aorta_summary_of(const struct aorta_labelled *labelled, struct aorta_json *json) {
     const struct aorta_run *run = &labelled->run;
+    const struct run_values values = run_of(labelled);
     aorta_json_object(json);
-    aorta_json_key_string(json, "directory", run->directory);
-    aorta_json_key_string(json, "device", run->device);
+    aorta_rows_json(aorta_summary_rows, &values, 0, json);
     aorta_json_key_object(json, "environment");
     for (size_t i = 0; i < labelled->environment.count; i++)
         aorta_json_key_string(json, labelled->environment.items[i].key, labelled->environment.items[i].value);
     aorta_json_object_end(json);
-    aorta_json_key_string(json, "source",
-                          aorta_profile_source_name(labelled->by_kernels ? AORTA_SOURCE_KERNEL : AORTA_SOURCE_RANGE));
-    if (labelled->records.iterations) aorta_rows_object("records", records_rows, &labelled->records, 0, json);
+    if (labelled->records.iterations)
+        aorta_rows_object("records", aorta_summary_records_rows, &labelled->records, 0, json);
     AORTA_TRY(aorta_recording_json(labelled, json));
-    aorta_json_key_string(json, "written_by", run->original ? "the original Python toolkit" : "aorta");
-    aorta_json_key_int(json, "world_size", run->world_size);
     write_missing_ranks(json, run);
-    aorta_json_key_bool(json, "simulated", run->simulated || (labelled->has_verdict && labelled->verdict.simulated));
-    aorta_json_key_int(json, "iterations", (int64_t)run->step_count);
-    write_coverage(json, run);
-    aorta_json_key_int(json, "warmup_per_rank", (int64_t)labelled->warmup);
-    aorta_json_key_int(json, "incomplete_lines", (int64_t)run->torn_lines);
-    aorta_json_key_int(json, "read_every", run->read_every);
-    write_loss(json, run);
+    aorta_table_json(&aorta_summary_coverage, run, json);
     AORTA_TRY(write_metrics(json, labelled, -1));
-    aorta_json_key_double(json, "overlap_ratio_total", labelled->has_verdict ? labelled->verdict.overlap_ratio : NAN);
-    write_host_bound(json, labelled);
     write_collectives(json, labelled);
-    if (labelled->has_verdict) {
-        aorta_json_key_bool(json, "common_clock", labelled->verdict.common_clock);
-        aorta_json_key_bool(json, "compute_is_upper_bound", labelled->verdict.coarse || labelled->verdict.gaps);
-        write_slowdown(json, &labelled->verdict.slowdown);
-        aorta_verdict_findings(&labelled->verdict, json);
-        aorta_verdict_replay_write(&labelled->verdict, json);
-    } else {
-        aorta_json_key_null(json, "verdict");
-        aorta_json_key_string(json, "verdict_reason", "no ranges were recorded in this run");
-    }
+    write_verdict(labelled, json);
     aorta_clocks_json(&labelled->clocks[labelled->lowest_clock], json);
-    aorta_json_key_int(json, "clocks_rank", run->ranks[labelled->lowest_clock]);
     aorta_recorded_machine_json(&labelled->machine, json);
     aorta_json_key_array(json, "ranks");
     for (size_t i = 0; i < run->rank_count; i++) AORTA_TRY(write_rank(json, labelled, i));
@@ -325,12 +402,13 @@ struct figure_values {
 };
 
 #define AT(member) offsetof(struct figure_values, member)
-static const struct aorta_row figure_rows[] = {{"label", AORTA_ROW_TEXT, AT(label), .help = "of the run"},
-                                               {"rank", AORTA_ROW_INT, AT(rank), .help = "null: all ranks"},
-                                               {"figure", AORTA_ROW_TEXT, AT(figure), .help = "its key in the JSON"},
-                                               {"unit", AORTA_ROW_TEXT, AT(unit), .help = "of the statistics"},
-                                               {NULL, AORTA_ROW_PART, AT(statistics), .part = statistics_rows},
-                                               {0}};
+static const struct aorta_row figure_rows[] = {
+    {"label", AORTA_ROW_TEXT, AT(label), .help = "of the run"},
+    {"rank", AORTA_ROW_INT, AT(rank), .help = "null: all ranks"},
+    {"figure", AORTA_ROW_TEXT, AT(figure), .help = "its key in the JSON"},
+    {"unit", AORTA_ROW_TEXT, AT(unit), .help = "of the statistics"},
+    {NULL, AORTA_ROW_PART, AT(statistics), .part = aorta_summary_statistics_rows},
+    {0}};
 #undef AT
 
 struct figures_of {

@@ -3,6 +3,7 @@
 #define AORTA_REPORT_SUMMARY_H
 
 #include "base/json.h"
+#include "base/result_table.h"
 #include "base/statistics.h"
 #include "report/labelled.h"
 
@@ -26,6 +27,12 @@ AORTA_MUST_USE aorta_status aorta_summary_write(const struct aorta_labelled *run
 
 /* One object: what the summary has of one run. */
 AORTA_MUST_USE aorta_status aorta_summary_of(const struct aorta_labelled *labelled, struct aorta_json *json);
+
+/* Its rows, for the docs: the run, a figure, collectives of a kind, what records of kernels there are; and of struct
+ * aorta_run what each file holds. */
+extern const struct aorta_row aorta_summary_rows[], aorta_summary_statistics_rows[], aorta_summary_collective_rows[],
+    aorta_summary_records_rows[];
+extern const struct aorta_result_table aorta_summary_coverage;
 
 /* datasets.c: for readers of the original Python toolkit's summary.json, the member "datasets", and in the comparison
  * the shares of compute that ran beside communication and their difference. */

@@ -84,15 +84,31 @@ static void write_rank(struct aorta_json *json, const struct aorta_trace_report 
 
 /* ---- all of it ---- */
 
-static void write_slowdown(struct aorta_json *json, const struct aorta_slowdown *slowdown) {
-    aorta_json_key_object(json, "gemm_slowdown");
-    aorta_json_key_double(json, "ratio", slowdown->ratio);
-    aorta_json_key_int(json, "shapes", (int64_t)slowdown->shapes);
-    aorta_json_key_int(json, "by_grid", (int64_t)slowdown->by_grid);
-    aorta_json_key_int(json, "samples_alone", (int64_t)slowdown->samples_alone);
-    aorta_json_key_int(json, "samples_beside", (int64_t)slowdown->samples_beside);
-    aorta_json_key_string(json, "reason", slowdown->reason);
-    aorta_json_object_end(json);
+struct slowdown_values {
+    double ratio;
+    int64_t shapes, by_grid, samples_alone, samples_beside;
+    const char *reason;
+};
+
+#define AT(member) offsetof(struct slowdown_values, member)
+const struct aorta_row aorta_trace_slowdown_rows[] = {
+    {"ratio", AORTA_ROW_NUMBER, AT(ratio), .help = "time beside collectives / alone, of equal products"},
+    {"shapes", AORTA_ROW_INT, AT(shapes), .help = "that ran both ways"},
+    {"by_grid", AORTA_ROW_INT, AT(by_grid), .help = "of these, known by their grid only"},
+    {"samples_alone", AORTA_ROW_INT, AT(samples_alone), .help = "products alone"},
+    {"samples_beside", AORTA_ROW_INT, AT(samples_beside), .help = "and beside collectives"},
+    {"reason", AORTA_ROW_TEXT, AT(reason), .help = "why there is no ratio"},
+    {0}};
+#undef AT
+
+void aorta_trace_slowdown_json(const struct aorta_slowdown *slowdown, struct aorta_json *json) {
+    const struct slowdown_values values = {slowdown->ratio,
+                                           (int64_t)slowdown->shapes,
+                                           (int64_t)slowdown->by_grid,
+                                           (int64_t)slowdown->samples_alone,
+                                           (int64_t)slowdown->samples_beside,
+                                           slowdown->reason};
+    aorta_rows_object("gemm_slowdown", aorta_trace_slowdown_rows, &values, 0, json);
 }
 
 void aorta_trace_report_json(const struct aorta_trace_report *report, int indent, struct aorta_text *out) {
@@ -106,7 +122,7 @@ void aorta_trace_report_json(const struct aorta_trace_report *report, int indent
     for (size_t i = 0; i < analysis->rank_count; i++) write_rank(&json, report, i);
     aorta_json_array_end(&json);
     write_tables(aorta_world_tables, &(struct aorta_trace_of){analysis, NULL, NULL}, report->most_lines, &json);
-    write_slowdown(&json, &verdict->slowdown);
+    aorta_trace_slowdown_json(&verdict->slowdown, &json);
     aorta_json_key_string(&json, "judged", analysis->stepped ? "steps" : "recording");
     aorta_json_key_int(&json, "warmup_steps", (int64_t)analysis->warmup);
     aorta_json_key_fixed(&json, "judged_ms_mean", verdict->step_ms_mean, 9);

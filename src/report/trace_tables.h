@@ -32,7 +32,9 @@ bool aorta_trace_possible_collective(const struct aorta_trace_rank *rank, size_t
 
 extern const struct aorta_row aorta_trace_figure_rows[]; /* of struct aorta_trace_figures */
 /* What the JSON says of a rank beside its tables, and of its clock (trace_json.c); for the docs. */
-extern const struct aorta_row aorta_trace_rank_rows[], aorta_trace_clock_rows[];
+extern const struct aorta_row aorta_trace_rank_rows[], aorta_trace_clock_rows[], aorta_trace_slowdown_rows[];
+/* Key and value of "gemm_slowdown" (trace_json.c). */
+void aorta_trace_slowdown_json(const struct aorta_slowdown *slowdown, struct aorta_json *json);
 
 /* Key and value of "idle_causes_ms". What was not recorded is null, with its reason. */
 void aorta_trace_idle_json(const struct aorta_trace *trace, const struct aorta_idle *idle, struct aorta_json *json);

@@ -423,6 +423,9 @@ static void tables_as_csv(void **state) {
         assert_int_equal(csv_lines(folder, key), json_array_size(value));
         files++;
     }
+    const json_t *roofline = json_object_get(first, "roofline");
+    assert_true(csv_lines(folder, "roofline_classes") >= json_object_size(json_object_get(roofline, "classes")));
+    assert_true(csv_lines(folder, "largest_losses") >= json_array_size(json_object_get(roofline, "largest_losses")));
     assert_true(files >= 15);
     assert_int_equal(rmdir(folder), 0); /* there is no other file */
     json_decref(root);
