@@ -23,7 +23,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { MOST_BLOCKS = 32, MOST_PARTS = AORTA_HWQ_MAX_STREAMS / 4 };
+enum { MOST_BLOCKS = 32 };
 /* The three kinds of communication: a block's parameters, the sum of its gradients, partial sums of activations. */
 enum { ALONE_GATHER, ALONE_REDUCTION, ALONE_EXCHANGE, KINDS };
 
@@ -40,11 +40,6 @@ struct saved {
     struct hwq_tensor norms; /* [parts, …]: gradients of the norms' parameters from each part */
 };
 
-struct part {
-    struct hwq_part sequences;
-    struct hwq_tensor dscores; /* serves all blocks */
-};
-
 struct sizes {
     int64_t block, norms; /* floats of all parameters, and of those of its norms */
 };
@@ -53,8 +48,8 @@ struct state {
     struct sizes sizes;
     int64_t padded, shards, shard_index, part_count; /* floats of a block, a multiple of UNIT · shards */
     struct hwq_tensor x, full[MOST_BLOCKS], shard[MOST_BLOCKS], slots[2];
+    struct hwq_tensor dscores;                                      /* serves all blocks */
     struct hwq_tensor gradients[MOST_BLOCKS], reduced[MOST_BLOCKS]; /* of this rank; of all that share the block */
-    struct part parts[MOST_PARTS];
     struct saved saved[MOST_BLOCKS];
     struct aorta_comm *groups[AORTA_HWQ_MAX_STREAMS]; /* of streams that communicate */
 };
@@ -144,17 +139,6 @@ static void make_parameters(struct hwq_graph *g, struct state *state, int64_t l)
                            hwq_floats(hwq_rows(state->full[l], state->shard_index, 1)), hwq_bytes(state->shard[l])));
 }
 
-static void make_parts(struct hwq_graph *g, struct state *state) {
-    const struct options *o = g->options;
-    const int64_t rows = o->heads / o->tensor * o->positions;
-    state->x = hwq_input(g, 90000 + (uint64_t)state->shard_index, o->batch * o->positions, o->width, 1.0f, "input");
-    for (int64_t p = 0; p < state->part_count; p++) {
-        struct part *part = &state->parts[p];
-        part->sequences = hwq_part(o->batch, state->part_count, p);
-        part->dscores = hwq_result(g, AORTA_F32, part->sequences.count * rows, o->positions, "gradients of scores");
-    }
-}
-
 static void make_groups(struct hwq_graph *g, struct state *state) {
     enum { MOST_RANKS = 1 << 10 };
     const struct options *o = g->options;
@@ -184,7 +168,7 @@ static void make_tensors(struct hwq_graph *g, struct state *state) {
     state->part_count = streams < o->batch ? streams : o->batch;
     for (int i = 0; i < 2; i++)
         state->slots[i] = hwq_result(g, AORTA_F32, state->shards, state->padded / state->shards, "gathered block");
-    make_parts(g, state);
+    state->x = hwq_input(g, 90000 + (uint64_t)state->shard_index, o->batch * o->positions, o->width, 1.0f, "input");
     for (int64_t l = 0; l < o->blocks; l++) {
         make_parameters(g, state, l);
         state->gradients[l] = hwq_result(g, AORTA_F32, 1, state->padded, "gradients of a block");
@@ -199,18 +183,21 @@ static void make_tensors(struct hwq_graph *g, struct state *state) {
 struct place {
     struct hwq_graph *g;
     const struct options *o;
-    const struct state *state;
-    const struct part *part;
+    struct state *state;
     struct saved *k;
+    struct hwq_part part; /* sequences */
     struct hwq_block b;
-    int64_t l, p, width;
+    int64_t l, p, width, matrices; /* matrices: of heads, in attention */
+    float scale;                   /* of the scores */
     int s;
 };
 
 static struct place place_of(struct hwq_graph *g, struct state *state, int64_t l, int64_t p) {
     struct place at = {.g = g, .o = g->options, .state = state, .l = l, .p = p, .s = stream_in(g->hwq, COMPUTE, p)};
     at.width = at.o->width;
-    at.part = &state->parts[p];
+    at.part = hwq_part(at.o->batch, state->part_count, p);
+    at.matrices = at.part.count * at.o->heads / at.o->tensor;
+    at.scale = 1.0f / sqrtf((float)(at.width / at.o->heads));
     at.k = &state->saved[l];
     at.b = block_in(at.o, state->slots[l % 2], state->gradients[l], hwq_rows(at.k->norms, p, 1), NULL);
     return at;
@@ -219,7 +206,7 @@ static struct place place_of(struct hwq_graph *g, struct state *state, int64_t l
 /* The part's rows of a tensor that has all parts'. */
 static struct hwq_tensor own(const struct place *at, struct hwq_tensor t) {
     const int64_t each = t.rows / at->o->batch;
-    return hwq_rows(t, at->part->sequences.first * each, at->part->sequences.count * each);
+    return hwq_rows(t, at->part.first * each, at->part.count * each);
 }
 
 /* The same, of a tensor that is made now where it is not there yet. */
@@ -245,24 +232,14 @@ static struct hwq_tensor input_of(const struct place *at) {
  * position, and so one stride leads from head to head. Columns `which` · head of every `each` heads. */
 static struct hwq_tensor heads(const struct place *at, struct hwq_tensor *t, int64_t which, int64_t each) {
     const int64_t dim = at->width / at->o->heads, columns = each * at->b.out.in;
-    const struct hwq_tensor rows =
-        hwq_shaped(made(at, t, columns), at->o->positions, at->part->sequences.count * columns);
+    const struct hwq_tensor rows = hwq_shaped(made(at, t, columns), at->o->positions, at->part.count * columns);
     return hwq_comb(rows, which * dim, dim, each * dim);
 }
 
 /* [positions, positions] of each head, one below the other. */
 static struct hwq_tensor weights_of(const struct place *at, struct hwq_tensor *t) {
     const int64_t n = at->o->positions, row = n * at->o->heads / at->o->tensor;
-    return hwq_shaped(made(at, t, row), at->part->sequences.count * row, n);
-}
-
-static float scale_of(const struct options *o) {
-    const int64_t dim = o->width / o->heads;
-    return 1.0f / sqrtf((float)dim);
-}
-
-static int64_t matrices_of(const struct place *at) {
-    return at->part->sequences.count * at->o->heads / at->o->tensor;
+    return hwq_shaped(made(at, t, row), at->part.count * row, n);
 }
 
 /* Fills the block's slot. */
@@ -286,10 +263,9 @@ static void forward_qkv(const struct place *at) {
 
 static void forward_attention(const struct place *at) {
     struct saved *k = at->k;
-    const int64_t count = matrices_of(at);
-    const struct hwq_tensor weights = hwq_scores(hwq_into(at->g, weights_of(at, &k->weights)), at->s, count,
-                                                 scale_of(at->o), heads(at, &k->qkv, 0, 3), heads(at, &k->qkv, 1, 3));
-    hwq_products(hwq_into(at->g, heads(at, &k->context, 0, 1)), at->s, count, weights, heads(at, &k->qkv, 2, 3));
+    const struct hwq_tensor weights = hwq_scores(hwq_into(at->g, weights_of(at, &k->weights)), at->s, at->matrices,
+                                                 at->scale, heads(at, &k->qkv, 0, 3), heads(at, &k->qkv, 1, 3));
+    hwq_products(hwq_into(at->g, heads(at, &k->context, 0, 1)), at->s, at->matrices, weights, heads(at, &k->qkv, 2, 3));
     hwq_linear(into(at, &k->attended, at->width), at->s, &at->b.out, own(at, k->context));
     exchange(at, k->attended, &k->attended_all);
 }
@@ -327,10 +303,11 @@ static void backward_mlp(const struct place *at) {
 /* From the gradient of the context to that of qkv. */
 static void backward_heads(const struct place *at) {
     struct saved *k = at->k;
-    const int64_t count = matrices_of(at);
+    const int64_t count = at->matrices;
     const struct hwq_tensor dcontext = heads(at, &k->dcontext, 0, 1), weights = weights_of(at, &k->weights);
-    const struct hwq_tensor dscores = hwq_scores_backward(hwq_into(at->g, at->part->dscores), at->s, count,
-                                                          scale_of(at->o), dcontext, heads(at, &k->qkv, 2, 3), weights);
+    const struct hwq_tensor dscores =
+        hwq_scores_backward(hwq_into(at->g, weights_of(at, &at->state->dscores)), at->s, count, at->scale, dcontext,
+                            heads(at, &k->qkv, 2, 3), weights);
     const struct hwq_tensor down = hwq_transposed(weights), back = hwq_transposed(dscores);
     hwq_products(hwq_into(at->g, heads(at, &k->dqkv, 2, 3)), at->s, count, down, dcontext);
     hwq_products(hwq_into(at->g, heads(at, &k->dqkv, 0, 3)), at->s, count, dscores, heads(at, &k->qkv, 1, 3));
@@ -444,24 +421,20 @@ static void add_row(struct hwq_graph *g, struct state *state, int kind) {
     hwq_append(g, &of, &g->last, sizeof g->last);
 }
 
-struct alone {
-    struct aorta_hwq_samples samples[KINDS]; /* ns a call */
-};
-
-/* Spans in the order of launches: of each kind one call, and the row. */
+/* Spans in the order of launches: of each kind one call, and the row. `user`: samples of each kind, ns a call. */
 static aorta_status add_spans(void *user, const struct aorta_hwq_spans *spans) {
-    struct alone *alone = user;
+    struct aorta_hwq_samples *samples = user;
     for (size_t i = 1; i < spans->count && i < 2 * (size_t)KINDS; i += 2)
-        AORTA_TRY(aorta_hwq_samples_add(&alone->samples[i / 2],
-                                        (double)(spans->items[i].end_ns - spans->items[i].start_ns) / ROW));
+        AORTA_TRY(
+            aorta_hwq_samples_add(&samples[i / 2], (double)(spans->items[i].end_ns - spans->items[i].start_ns) / ROW));
     return NULL;
 }
 
-static aorta_status say(const struct alone *alone, int kind, const struct hwq_operation *call,
+static aorta_status say(const struct aorta_hwq_samples *samples, int kind, const struct hwq_operation *call,
                         struct aorta_hwq_result *result) {
     const int64_t bytes = (int64_t)hwq_bytes(call->out[0]); /* the larger buffer of one rank, as nccl-tests count */
     const int ranks = aorta_comm_size(call->comm);
-    const double seconds = aorta_hwq_samples_median(&alone->samples[kind]) * 1e-9;
+    const double seconds = aorta_hwq_samples_median(&samples[kind]) * 1e-9;
     const double factor = aorta_collective_bus_factor(kinds[kind].collective, ranks);
     const char *none = ranks > 1 ? "no collective ran" : "one rank: no data crosses a bus";
     char name[64];
@@ -474,19 +447,19 @@ static aorta_status say(const struct alone *alone, int kind, const struct hwq_op
 
 static aorta_status report(struct hwq_graph *whole, struct aorta_hwq_result *result) {
     struct hwq_graph *g;
-    struct alone alone = {0};
+    struct aorta_hwq_samples samples[KINDS] = {0};
     AORTA_TRY(hwq_graph_create(whole->hwq, NULL, &g));
     for (int kind = 0; kind < KINDS; kind++) add_row(g, whole->state, kind);
     AORTA_TRY(hwq_graph_finish(g));
     const struct aorta_hwq_plan plan = {.iterations = aorta_hwq_result_iterations(result, MOST_MS, ITERATIONS),
                                         .iterate = hwq_graph_iterate,
                                         .state = g};
-    aorta_status status = aorta_hwq_stamp_iterations(whole->hwq, &plan, add_spans, &alone);
+    aorta_status status = aorta_hwq_stamp_iterations(whole->hwq, &plan, add_spans, samples);
     result->figure_group = "one collective alone";
     const struct hwq_operation *call = g->first;
     for (int kind = 0; kind < KINDS && !status; kind++, call = call->next->next)
-        status = say(&alone, kind, call, result);
-    for (int kind = 0; kind < KINDS; kind++) aorta_hwq_samples_free(&alone.samples[kind]);
+        status = say(samples, kind, call, result);
+    for (int kind = 0; kind < KINDS; kind++) aorta_hwq_samples_free(&samples[kind]);
     return status;
 }
 
