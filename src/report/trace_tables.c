@@ -387,44 +387,38 @@ const struct aorta_result_table *const aorta_world_tables[] = {&trace_table_shar
 
 /* ---- CSV ---- */
 
-static aorta_status write_rank_csv(const struct aorta_trace_analysis *analysis, const struct aorta_result_table *table,
-                                   const char *folder) {
+/* With the rank in front; `of_roofline`: the table is of the rank's roofline. */
+static aorta_status write_rank_csv(const struct aorta_trace_report *report, const struct aorta_result_table *table,
+                                   bool of_roofline, const char *folder) {
+    const struct aorta_trace_analysis *analysis = report->analysis;
+    const struct aorta_verdict *verdict = report->verdict;
+    const size_t rooflines = verdict ? verdict->roofline_count : 0;
     struct aorta_text csv = {0};
     aorta_table_csv_header(table, "rank", &csv);
-    for (size_t i = 0; i < analysis->rank_count; i++) {
+    for (size_t i = 0; i < (of_roofline ? rooflines : analysis->rank_count); i++) {
+        const struct aorta_trace_of of = {analysis, &analysis->ranks[i], NULL};
         char rank[16];
         snprintf(rank, sizeof rank, "%d", analysis->ranks[i].rank);
-        aorta_table_csv_lines(table, &(struct aorta_trace_of){analysis, &analysis->ranks[i], NULL}, rank, &csv);
+        aorta_table_csv_lines(table, of_roofline ? (const void *)&verdict->rooflines[i] : &of, rank, &csv);
     }
     aorta_status status = aorta_csv_write(folder, table->key, &csv);
     aorta_text_free(&csv);
     return status;
 }
 
-/* Of the verdict, where there is one. */
-static aorta_status write_roofline_csv(const struct aorta_trace_report *report, const struct aorta_result_table *table,
-                                       const char *folder) {
-    struct aorta_text csv = {0};
-    aorta_table_csv_header(table, "rank", &csv);
-    for (size_t i = 0; report->verdict && i < report->verdict->roofline_count; i++) {
-        char rank[16];
-        snprintf(rank, sizeof rank, "%d", report->analysis->ranks[i].rank);
-        aorta_table_csv_lines(table, &report->verdict->rooflines[i], rank, &csv);
-    }
-    aorta_status status = aorta_csv_write(folder, table->key, &csv);
-    aorta_text_free(&csv);
-    return status;
+static aorta_status write_rank_csvs(const struct aorta_trace_report *report,
+                                    const struct aorta_result_table *const *tables, bool of_roofline,
+                                    const char *folder) {
+    for (; *tables; tables++) AORTA_TRY(write_rank_csv(report, *tables, of_roofline, folder));
+    return NULL;
 }
 
 aorta_status aorta_trace_report_csv(const struct aorta_trace_report *report, const char *folder) {
     const struct aorta_trace_of of = {report->analysis, NULL, NULL};
     AORTA_TRY(aorta_table_csv(&aorta_table_ranks, &of, folder));
-    for (size_t i = 0; aorta_rank_tables[i]; i++)
-        AORTA_TRY(write_rank_csv(report->analysis, aorta_rank_tables[i], folder));
-    for (size_t i = 0; aorta_rank_tables_after[i]; i++)
-        AORTA_TRY(write_rank_csv(report->analysis, aorta_rank_tables_after[i], folder));
-    for (size_t i = 0; aorta_roofline_tables[i]; i++)
-        AORTA_TRY(write_roofline_csv(report, aorta_roofline_tables[i], folder));
+    AORTA_TRY(write_rank_csvs(report, aorta_rank_tables, false, folder));
+    AORTA_TRY(write_rank_csvs(report, aorta_rank_tables_after, false, folder));
+    AORTA_TRY(write_rank_csvs(report, aorta_roofline_tables, true, folder));
     for (int i = 0; i < AORTA_BY_COUNT; i++)
         if (report->by & 1u << i)
             AORTA_TRY(aorta_trace_by_csv(report->analysis, (enum aorta_by)i,

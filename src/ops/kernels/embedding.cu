@@ -4,17 +4,8 @@
 
 #include "ops/kernels/arguments.h"
 #include "ops/kernels/element.h"
-
-/* Remembers the first id out of range that any thread meets. */
-DEVICE void report(aorta_gpu_fault *fault, int64_t place, int64_t id, int64_t features, int64_t vocab) {
-    if (atomicExch(&fault->claimed, 1) != 0) return;
-    fault->id = id;
-    fault->row = place / features;
-    fault->feature = place % features;
-    fault->vocab = vocab;
-    __threadfence_system();
-    *(volatile int32_t *)&fault->found = 1;
-}
+#include "ops/kernels/fault.h"
+#include "ops/kernels/sum.h"
 
 /* Eight columns of some rows. Where all rows begin at multiples of 16 bytes they are in flight together before the
  * first is looked at. */
@@ -70,7 +61,7 @@ DEVICE void embedding_mean(const aorta_gpu_embedding_args &args, int64_t row, in
             for (int j = 0; j < 8; j++) sum[j] += added[i] ? value[j] : 0.0f;
         }
     }
-    if (wrong >= 0) report(args.fault, row * features + wrong, ids[wrong], features, a.shape.vocab);
+    if (wrong >= 0) report(args.fault, ids[wrong], row, wrong, a.shape.vocab);
     const float scale = 1.0f / (float)features;
     for (int i = 0; i < 8; i++) sum[i] *= scale;
     store8((T *)a.y + row * dim + column, count, sum);
@@ -114,29 +105,11 @@ KERNEL(AORTA_SORT_THREADS, sort_count, aorta_gpu_sort_args) {
         const int64_t place = sort_place(item);
         if (place >= a.count) break;
         const uint32_t key = sort_key(a, place);
-        if (!a.keys && key == (uint32_t)a.vocab) report(a.fault, place, a.ids[place], a.features, a.vocab);
+        if (!a.keys && key == (uint32_t)a.vocab) report(a.fault, a.ids[place], place / a.features, place % a.features, a.vocab);
         atomicAdd(&counts[sort_digit(key, a.shift)], 1u);
     }
     __syncthreads();
     a.histogram[t * a.blocks + blockIdx.x] = counts[t];
-}
-
-/* The sum of `value` over the threads before this one among its `width`, and of all those. */
-template <int width> DEVICE uint32_t sum_before(uint32_t value, uint32_t *all) {
-    __shared__ uint32_t sums[AORTA_SORT_THREADS];
-    const int t = (int)threadIdx.x, lane = t % width;
-    sums[t] = value;
-    __syncthreads();
-    for (int step = 1; step < width; step *= 2) {
-        const uint32_t before = lane >= step ? sums[t - step] : 0;
-        __syncthreads();
-        sums[t] += before;
-        __syncthreads();
-    }
-    const uint32_t up_to = sums[t];
-    *all = sums[t - lane + width - 1];
-    __syncthreads();
-    return up_to - value;
 }
 
 /* A warp for each digit: its counts become beginnings within the digit. */
@@ -147,7 +120,7 @@ KERNEL(AORTA_SORT_THREADS, sort_scan, aorta_gpu_sort_args) {
     for (int64_t first = 0; first < a.blocks; first += 32) {
         const bool live = first + lane < a.blocks;
         uint32_t round;
-        const uint32_t before = sum_before<32>(live ? counts[first + lane] : 0, &round);
+        const uint32_t before = sum_before<uint32_t, AORTA_SORT_THREADS, 32>(live ? counts[first + lane] : 0, &round);
         if (live) counts[first + lane] = total + before;
         total += round;
     }
@@ -162,7 +135,7 @@ KERNEL(AORTA_SORT_THREADS, sort_move, aorta_gpu_sort_args) {
     __shared__ int digits[AORTA_SORT_THREADS];
     const int t = (int)threadIdx.x, warp = t / 32;
     uint32_t all;
-    next[t] = sum_before<AORTA_SORT_THREADS>(a.totals[t], &all) + a.histogram[t * a.blocks + blockIdx.x];
+    next[t] = sum_before<uint32_t, AORTA_SORT_THREADS, AORTA_SORT_THREADS>(a.totals[t], &all) + a.histogram[t * a.blocks + blockIdx.x];
     for (int item = 0; item < AORTA_SORT_ITEMS; item++) {
         const int64_t place = sort_place(item);
         const bool live = place < a.count;

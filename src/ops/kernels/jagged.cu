@@ -3,25 +3,13 @@
 
 #include "ops/kernels/arguments.h"
 #include "ops/kernels/element.h"
+#include "ops/kernels/fault.h"
+#include "ops/kernels/sum.h"
 
 /* ---- sums of lengths: of tiles, then where each tile begins, then all ---- */
 
-/* The sum of `value` over the threads before this one, and of all. */
 DEVICE int64_t length_before(int64_t value, int64_t *all) {
-    __shared__ int64_t sums[AORTA_JAGGED_THREADS];
-    const int t = (int)threadIdx.x;
-    sums[t] = value;
-    __syncthreads();
-    for (int step = 1; step < AORTA_JAGGED_THREADS; step *= 2) {
-        const int64_t before = t >= step ? sums[t - step] : 0;
-        __syncthreads();
-        sums[t] += before;
-        __syncthreads();
-    }
-    const int64_t up_to = sums[t];
-    *all = sums[AORTA_JAGGED_THREADS - 1];
-    __syncthreads();
-    return up_to - value;
+    return sum_before<int64_t, AORTA_JAGGED_THREADS, AORTA_JAGGED_THREADS>(value, all);
 }
 
 DEVICE int64_t lengths_of_thread(const aorta_gpu_offsets_args &a, int64_t first) {
@@ -174,15 +162,6 @@ template <bool CACHED> DEVICE table_row open_row(const aorta_pool_args &a, const
 
 enum { POOL_STRIP = 4 }; /* columns of a thread at a time, 32 apart */
 
-DEVICE void report_row(aorta_gpu_fault *fault, int64_t id, int64_t slot, int64_t rows) {
-    if (atomicExch(&fault->claimed, 1) != 0) return;
-    fault->id = id;
-    fault->row = slot;
-    fault->vocab = rows;
-    __threadfence_system();
-    *(volatile int32_t *)&fault->found = 1;
-}
-
 template <bool CACHED> DEVICE void pool_list(const aorta_gpu_pool_args &a) {
     const aorta_pool &s = a.op.shape;
     const int64_t cell = (int64_t)blockIdx.x * AORTA_GATHER_ROWS + threadIdx.y;
@@ -198,7 +177,7 @@ template <bool CACHED> DEVICE void pool_list(const aorta_gpu_pool_args &a) {
             const int64_t id = a.op.ids[i];
             const float weight = a.op.weights ? a.op.weights[i] : 1.0f;
             if (id < 0 || id >= slot.rows) {
-                report_row(a.fault, id, number, slot.rows);
+                report(a.fault, id, number, 0, slot.rows);
                 continue;
             }
             const table_row row = open_row<CACHED>(a.op, slot, id);

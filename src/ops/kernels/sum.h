@@ -25,4 +25,22 @@ DEVICE double block_sum(double value) {
     return sums[0];
 }
 
+/* The sum of `value` over the threads before this one among its `width`, and of all those, in a block of `threads`. */
+template <typename T, int threads, int width> DEVICE T sum_before(T value, T *all) {
+    __shared__ T sums[threads];
+    const int t = (int)threadIdx.x, lane = t % width;
+    sums[t] = value;
+    __syncthreads();
+    for (int step = 1; step < width; step *= 2) {
+        const T before = lane >= step ? sums[t - step] : 0;
+        __syncthreads();
+        sums[t] += before;
+        __syncthreads();
+    }
+    const T up_to = sums[t];
+    *all = sums[t - lane + width - 1];
+    __syncthreads();
+    return up_to - value;
+}
+
 #endif
