@@ -3,7 +3,7 @@ import { brief, bytes, change, element, known, ms, percent, spaced } from "./wor
 import { cumulative, figures, flatten, heat, histogram, lines, note, pair, section, settingsTables, sign, stack } from "./sections.js";
 import { chart, tip } from "./charts.js";
 import { palette } from "./theme.js";
-import { table } from "./tables.js";
+import { dataTable, table, tableNamed } from "./tables.js";
 
 const us = (value) => (known(value) ? `${brief(1e3 * value)} µs` : "–");
 const streamsOf = (count) => `${count} ${count === 1 ? "stream" : "streams"}`;
@@ -42,10 +42,8 @@ function verdict(data, results) {
 
 const mostOften = (values) => [...new Set(values)].sort((a, b) => values.filter((one) => one === b).length - values.filter((one) => one === a).length)[0];
 
-const summaryTable = (results) => table("Results", [{ title: "workload", value: (row) => row.workload_name }, { title: "streams", value: (row) => row.stream_count },
-  ...["mean", "p50", "p95", "p99", "min", "max", "std"].map((key) => ({ title: `${key} ms`, value: (row) => row.latency_ms[key] })),
-  { title: "iterations", value: (row) => row.iteration_times_ms.length }, { title: "throughput", value: (row) => row.throughput }, { title: "unit", value: (row) => row.throughput_unit },
-  { title: "limit", value: (row) => spaced(row.limit.by ?? "–") }, { title: "simulated", value: (row) => (row.simulated ? "yes" : "") }], results);
+const summaryTable = (data, results) => dataTable(tableNamed(data, "results"), results, [], [{ title: "iterations", value: (row) => row.iteration_times_ms.length },
+  { title: "limit", value: (row) => spaced(row.limit.by ?? "–") }, { title: "simulated", value: (row) => (row.simulated ? "yes" : "") }]);
 
 function scaling(data) {
   if (!isSweep(data)) return [];
@@ -91,7 +89,7 @@ export function hwqPage(data) {
     title: workloads.length > 1 ? `${workloads.length} workloads` : isSweep(data.results) ? `${one.workload_name}: how it scales` : `${one.workload_name} on ${streamsOf(one.stream_count)}`,
     subtitle: `hwq on ${one.metadata?.device_info?.name ?? "an unknown device"}${results.some((row) => row.simulated) ? "; collectives are simulated by copies" : ""}, ${one.timestamp}`,
     sections: [
-      section("verdict", "Verdict", ...verdict(data.results, results), summaryTable(results)),
+      section("verdict", "Verdict", ...verdict(data.results, results), summaryTable(data, results)),
       section("scaling", "How it scales", ...scaling(data.results)),
       section("latency", "Time of an iteration", pair(cumulative("Time of an iteration", values), histogram("Time of an iteration", "ms", values)),
         lines("Iterations in their order", "ms", shown.map((row) => ({ name: name(row), data: row.iteration_times_ms.map((value, i) => [i, value]) }))),
@@ -179,14 +177,13 @@ export function hwqMapPage(data) {
       figures([["queues", String(results.queue_count)], ["streams", String(results.stream_count)], ["rounds of probes", String(results.rounds)], ["pairs probed alone", String(results.pairs_asked_alone)]])),
       section("map", "Which streams share a queue", chart("A long kernel on one stream, a short one on another: orange waits, blue does not", () => ({ ...matrix, tooltip: { trigger: "item",
         formatter: ({ data: [x, y] }) => tip(`a kernel on ${names[x]} ${meaning[letter(names[x], names[y])].replace("it", names[y])}`, `queues ${results.streams[x].queue} and ${results.streams[y].queue}`) } }), Math.min(760, 200 + 26 * names.length)),
-      table("Streams", [{ title: "stream", value: (row) => row.name }, { title: "role", value: (row) => row.role }, { title: "priority", value: (row) => row.priority }, { title: "queue", value: (row) => row.queue }], results.streams),
+      dataTable(tableNamed(data, "streams"), results.streams.map((row) => ({ ...row, stream: row.name }))),
       table("Roles", [{ title: "role", value: (row) => row.role }, { title: "priority", value: (row) => row.priority }, { title: "streams", value: (row) => row.streams }, { title: "queues", value: (row) => row.queues },
         { title: "most streams on one", value: (row) => row.most_streams_on_one }], results.parts)),
       copies.length ? section("copies", "Copies on two streams", chart(`Two copies of ${bytes(results.copies.bytes)}: alone, and together`, () => ({ xAxis: { type: "category", data: copies.map((row) => `${row.first} + ${row.second}`) },
         yAxis: { type: "value", name: "ms", ...upper }, series: [{ type: "bar", name: "first alone", stack: "alone", data: copies.map((row) => row.first_alone_ms) },
           { type: "bar", name: "second alone", stack: "alone", data: copies.map((row) => row.second_alone_ms) }, { type: "bar", name: "together", data: copies.map((row) => row.together_ms) }] })),
-      table("Copies", [{ title: "first", value: (row) => row.first }, { title: "second", value: (row) => row.second }, { title: "first alone ms", value: (row) => row.first_alone_ms }, { title: "second alone ms", value: (row) => row.second_alone_ms },
-        { title: "together ms", value: (row) => row.together_ms }, { title: "the first ends ms", value: (row) => row.first_end_ms }, { title: "is", value: (row) => row.verdict }], copies)) : null,
+      dataTable(tableNamed(data, "copies"), copies, [], [{ title: "the first ends ms", value: (row) => row.first_end_ms }])) : null,
       section("configuration", "Environment", ...settingsTables("Settings", ["value"], [new Map(flatten({ device: results.device_info, environment: results.environment, collectives: results.comm_backend }))])),
     ],
   };

@@ -68,9 +68,13 @@ export function table(caption, columns, rows) {
 // How the kinds of columns are shown; the others as they are.
 const kinds = { kernel: (value) => shortName(value) || "–", word: (value) => (value ? spaced(value) : "–"), share: percent, bytes };
 
-// A table whose columns the data names: { title, columns: [{ key, heading, kind }] }. before: columns of the page's own.
-export function dataTable(described, rows, before = []) {
-  const shown = described.columns.filter(({ key }) => rows.some((row) => row[key] !== null && row[key] !== undefined));
-  return rows.length ? table(described.title, [...before, ...shown.map(({ key, heading, kind }) => ({ title: heading, value: (row) => row[key],
-    show: kinds[kind] && ((row) => kinds[kind](row[key])), tip: kind === "kernel" ? (row) => row[key] : undefined }))], rows) : null;
+// "a.b": b of the object a.
+const at = (row, key) => key.split(".").reduce((value, name) => value?.[name], row);
+
+// A table whose columns the data names: { title, columns: [{ key, heading, kind }] }. before, after: columns of the page's own.
+export function dataTable(described, rows, before = [], after = []) {
+  const shown = described.columns.filter(({ key }) => rows.some((row) => at(row, key) !== null && at(row, key) !== undefined));
+  return rows.length ? table(described.title, [...before, ...shown.map(({ key, heading, kind }) => ({ title: heading, value: (row) => at(row, key),
+    show: kinds[kind] && ((row) => kinds[kind](at(row, key))), tip: kind === "kernel" ? (row) => at(row, key) : undefined })), ...after], rows) : null;
 }
+export const tableNamed = (data, key) => data.tables.find((one) => one.key === key);

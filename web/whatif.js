@@ -1,7 +1,7 @@
 // The page of `aorta whatif`: the recorded step with other resources.
 import { brief, element, known, ms, percent, spaced } from "./words.js";
 import { figures, lines, note, pair, section, stack } from "./sections.js";
-import { table } from "./tables.js";
+import { dataTable, table, tableNamed } from "./tables.js";
 
 const link = (one) => (one ? `${brief(one.latency_us)} µs, ${known(one.bandwidth_gbytes_per_s) ? `${brief(one.bandwidth_gbytes_per_s)} GB/s` : "no limit of bandwidth"}` : "–");
 
@@ -33,8 +33,7 @@ export function whatifPage(data) {
         ...steps.map((row) => ({ name: `${row.ranks} ranks`, parts: { "compute, copies and waiting": row.step_ms - row.exposed_comm_ms, "exposed communication": row.exposed_comm_ms } }))]),
       pair(over("Efficiency: step of the recorded ranks over this step; below 80% scaling stops", "share", [["efficiency", "efficiency"]], { yAxis: { min: 0, max: 1, axisLabel: { formatter: (value) => percent(value) } } }),
         over("Communication of a step", "ms", [["all", "comm_ms"], ["exposed", "exposed_comm_ms"]])),
-      table("Steps", [{ title: "ranks", value: (row) => row.ranks }, { title: "step ms", value: (row) => row.step_ms }, { title: "communication ms", value: (row) => row.comm_ms }, { title: "exposed ms", value: (row) => row.exposed_comm_ms },
-        { title: "efficiency", value: (row) => row.efficiency, show: (row) => percent(row.efficiency) }, { title: "of replayed", value: (row) => row.step_ms / results.replayed_ms, show: (row) => percent(row.step_ms / results.replayed_ms) },
+      dataTable(tableNamed(data, "steps"), steps, [], [{ title: "of replayed", value: (row) => row.step_ms / results.replayed_ms, show: (row) => percent(row.step_ms / results.replayed_ms) },
         { title: "asked for", value: (row) => (row.asked ? "yes" : "") }], steps)),
       section("assumptions", "Assumed", ...results.assumptions.map((text) => note(text))),
       section("configuration", "Resources", table("Resources", [{ title: "", value: (row) => row[0] }, { title: "value", value: (row) => String(row[1]) }], settings)),

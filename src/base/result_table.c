@@ -158,12 +158,17 @@ static const char *kind_of(const struct aorta_row *row) {
     }
 }
 
-static void write_columns(const struct aorta_row *rows, struct aorta_json *json) {
+static void write_columns(const struct aorta_row *rows, const char *prefix, struct aorta_json *json) {
     for (; rows->type != AORTA_ROW_END; rows++) {
-        if (rows->type == AORTA_ROW_PART && !rows->key) write_columns(rows->part, json);
+        char key[128];
+        snprintf(key, sizeof key, "%s%s", prefix, rows->key ? rows->key : "");
+        if (rows->type == AORTA_ROW_PART) {
+            if (rows->key) strncat(key, ".", sizeof key - strlen(key) - 1);
+            write_columns(rows->part, key, json);
+        }
         if (!rows->heading) continue;
         aorta_json_object(json);
-        aorta_json_key_string(json, "key", rows->key);
+        aorta_json_key_string(json, "key", key);
         aorta_json_key_string(json, "heading", rows->heading);
         aorta_json_key_string(json, "kind", kind_of(rows));
         aorta_json_object_end(json);
@@ -176,7 +181,7 @@ void aorta_table_page_json(const struct aorta_result_table *table, struct aorta_
     aorta_json_key_string(json, "title", table->title);
     aorta_json_key_string(json, "section", table->section);
     aorta_json_key_array(json, "columns");
-    write_columns(table->rows, json);
+    write_columns(table->rows, "", json);
     aorta_json_array_end(json);
     aorta_json_object_end(json);
 }

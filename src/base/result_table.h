@@ -41,7 +41,8 @@ void aorta_table_json(const struct aorta_result_table *table, const void *of, st
 /* The same; of a table of more than `most` lines every n-th, and n as KEY_every. 0: all. */
 void aorta_table_json_some(const struct aorta_result_table *table, const void *of, size_t most,
                            struct aorta_json *json);
-/* {key, title, section, columns: [{key, heading, kind}]}; kind is kernel, word, text, share, bytes or number. */
+/* {key, title, section, columns: [{key, heading, kind}]}; kind is kernel, word, text, share, bytes or number; the
+ * key of a part's column is "part.key". */
 void aorta_table_page_json(const struct aorta_result_table *table, struct aorta_json *json);
 
 /* RFC 4180. A name of the header line is the key, with the unit in brackets where the key does not say it. `first`:

@@ -118,7 +118,8 @@ static aorta_status emit(const struct map_arguments *arguments, const struct aor
     aorta_status drawn = arguments->plot && !status ? draw(map, device, arguments->plot) : NULL;
     if (!status && arguments->to.html)
         status = aorta_page_write(
-            &(struct aorta_page_results){.kind = "hwq_map", .title = "AORTA: hardware queues", .results = &object},
+            &(struct aorta_page_results){
+                .kind = "hwq_map", .title = "AORTA: hardware queues", .results = &object, .tables = aorta_map_tables},
             arguments->to.html);
     if (!status && arguments->to.csv) status = aorta_map_csv(map, copies, arguments->to.csv);
     if (!status)

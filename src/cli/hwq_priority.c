@@ -105,7 +105,8 @@ static aorta_status write_page(const struct hwq_values *values, struct aorta_tex
     if (!values->html || !results->length) return NULL;
     aorta_text_puts(results, "]}");
     return aorta_page_write(
-        &(struct aorta_page_results){.kind = "hwq", .title = "AORTA: hwq run-priority", .results = results},
+        &(struct aorta_page_results){
+            .kind = "hwq", .title = "AORTA: hwq run-priority", .results = results, .tables = aorta_hwq_result_tables},
         values->html);
 }
 

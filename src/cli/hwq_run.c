@@ -155,7 +155,8 @@ static aorta_status write_page(const struct aorta_hwq_result *results, size_t co
     else
         aorta_hwq_result_json(results, &json);
     aorta_text_printf(&title, "AORTA: %s", results->workload_name);
-    const struct aorta_page_results page = {.kind = "hwq", .title = title.data, .results = &text};
+    const struct aorta_page_results page = {
+        .kind = "hwq", .title = title.data, .results = &text, .tables = aorta_hwq_result_tables};
     aorta_status status = aorta_text_check(&title);
     if (!status) status = aorta_page_write(&page, path);
     aorta_text_free(&title);

@@ -285,7 +285,7 @@ static aorta_status fill(struct whatif_page *page, const struct request *request
 }
 
 static aorta_status print(const struct whatif_page *page, const struct whatif_arguments *arguments) {
-    const struct aorta_page_results shown = {.kind = "whatif", .title = "AORTA: whatif"};
+    const struct aorta_page_results shown = {.kind = "whatif", .title = "AORTA: whatif", .tables = whatif_tables};
     struct aorta_text text = {0}, json = {0};
     whatif_json(page, &json);
     whatif_text(page, aorta_terminal_width(stdout), &text);

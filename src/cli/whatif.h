@@ -39,6 +39,7 @@ struct whatif_page {
 
 void whatif_text(const struct whatif_page *page, int width, struct aorta_text *out);
 void whatif_json(const struct whatif_page *page, struct aorta_text *out);
+extern const struct aorta_result_table *const whatif_tables[]; /* of the page; ends with NULL */
 /* Each table as a file of the folder. AORTA_IO. */
 AORTA_MUST_USE aorta_status whatif_csv(const struct whatif_page *page, const char *folder);
 

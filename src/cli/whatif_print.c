@@ -204,7 +204,7 @@ static bool fill_asked(const void *of, size_t index, void *values) {
 }
 
 static const struct aorta_result_table steps = {.key = "steps",
-                                                .title = "steps",
+                                                .title = "Steps",
                                                 .help = "the step on so many ranks",
                                                 .rows = step_rows,
                                                 .size = sizeof(struct step_values),
@@ -222,6 +222,8 @@ static const struct aorta_result_table asked_steps = {.key = "steps",
                                                       .count = step_count,
                                                       .fill = fill_asked,
                                                       .columns = asked_columns};
+
+const struct aorta_result_table *const whatif_tables[] = {&steps, NULL};
 
 aorta_status whatif_csv(const struct whatif_page *page, const char *folder) {
     return aorta_table_csv(&steps, page, folder);

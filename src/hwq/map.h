@@ -145,6 +145,7 @@ void aorta_map_text(const struct aorta_map *map, const struct aorta_map_copies *
 void aorta_map_json(const struct aorta_map *map, const struct aorta_map_copies *copies,
                     const struct aorta_device_info *device, struct aorta_json *json);
 
+extern const struct aorta_result_table *const aorta_map_tables[]; /* of the page; ends with NULL */
 /* streams.csv and, where `copies` is not NULL, copies.csv in the folder. AORTA_IO, AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_map_csv(const struct aorta_map *map, const struct aorta_map_copies *copies,
                                           const char *folder);

@@ -1,4 +1,4 @@
-/* The tables of a map as CSV. */
+/* The tables of a map: CSV, and columns of the page. */
 #include "base/result_table.h"
 #include "hwq/map.h"
 
@@ -9,10 +9,10 @@ struct stream_values {
 
 #define AT(member) offsetof(struct stream_values, member)
 static const struct aorta_row stream_rows[] = {
-    {"stream", AORTA_ROW_TEXT, AT(stream), .help = "its name"},
-    {"role", AORTA_ROW_TEXT, AT(role), .help = "what it is for"},
-    {"priority", AORTA_ROW_TEXT, AT(priority), .help = "its level"},
-    {"queue", AORTA_ROW_INT32, AT(queue), .help = "streams with one number share a queue"},
+    {"stream", AORTA_ROW_TEXT, AT(stream), .heading = "stream", .help = "its name"},
+    {"role", AORTA_ROW_TEXT, AT(role), .heading = "role", .help = "what it is for"},
+    {"priority", AORTA_ROW_TEXT, AT(priority), .heading = "priority", .help = "its level"},
+    {"queue", AORTA_ROW_INT32, AT(queue), .heading = "queue", .help = "streams with one number share a queue"},
     {0}};
 #undef AT
 
@@ -34,12 +34,13 @@ struct copy_values {
 
 #define AT(member) offsetof(struct copy_values, member)
 static const struct aorta_row copy_rows[] = {
-    {"first", AORTA_ROW_TEXT, AT(first), .help = "kind of copy on one stream"},
-    {"second", AORTA_ROW_TEXT, AT(second), .help = "and on the other"},
-    {"first_alone_ms", AORTA_ROW_NUMBER, AT(first_ms), "ms", .help = "median"},
-    {"second_alone_ms", AORTA_ROW_NUMBER, AT(second_ms), "ms", .help = "median"},
-    {"together_ms", AORTA_ROW_NUMBER, AT(together_ms), "ms", .help = "median of both at once"},
-    {"verdict", AORTA_ROW_TEXT, AT(verdict), .help = "whether they run at once"},
+    {"first", AORTA_ROW_TEXT, AT(first), .heading = "first", .help = "kind of copy on one stream"},
+    {"second", AORTA_ROW_TEXT, AT(second), .heading = "second", .help = "and on the other"},
+    {"first_alone_ms", AORTA_ROW_NUMBER, AT(first_ms), "ms", .heading = "first alone ms", .help = "median"},
+    {"second_alone_ms", AORTA_ROW_NUMBER, AT(second_ms), "ms", .heading = "second alone ms", .help = "median"},
+    {"together_ms", AORTA_ROW_NUMBER, AT(together_ms), "ms", .heading = "together ms",
+     .help = "median of both at once"},
+    {"verdict", AORTA_ROW_TEXT, AT(verdict), .heading = "is", .help = "whether they run at once"},
     {0}};
 #undef AT
 
@@ -59,14 +60,21 @@ static bool fill_copy(const void *of, size_t index, void *values) {
     return true;
 }
 
+static const struct aorta_result_table streams = {.key = "streams",
+                                                  .title = "Streams",
+                                                  .rows = stream_rows,
+                                                  .size = sizeof(struct stream_values),
+                                                  .count = stream_count,
+                                                  .fill = fill_stream};
+static const struct aorta_result_table of_copies = {.key = "copies",
+                                                    .title = "Copies",
+                                                    .rows = copy_rows,
+                                                    .size = sizeof(struct copy_values),
+                                                    .count = copy_count,
+                                                    .fill = fill_copy};
+const struct aorta_result_table *const aorta_map_tables[] = {&streams, &of_copies, NULL};
+
 aorta_status aorta_map_csv(const struct aorta_map *map, const struct aorta_map_copies *copies, const char *folder) {
-    static const struct aorta_result_table streams = {.key = "streams",
-                                                      .rows = stream_rows,
-                                                      .size = sizeof(struct stream_values),
-                                                      .count = stream_count,
-                                                      .fill = fill_stream};
-    static const struct aorta_result_table of_copies = {
-        .key = "copies", .rows = copy_rows, .size = sizeof(struct copy_values), .count = copy_count, .fill = fill_copy};
     AORTA_TRY(aorta_table_csv(&streams, map, folder));
     return copies ? aorta_table_csv(&of_copies, copies, folder) : NULL;
 }

@@ -142,6 +142,7 @@ AORTA_MUST_USE aorta_status aorta_hwq_metadata_bool(struct aorta_hwq_result *res
 void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_json *json);
 AORTA_MUST_USE aorta_status aorta_hwq_result_write(const struct aorta_hwq_result *result, const char *path);
 
+extern const struct aorta_result_table *const aorta_hwq_result_tables[]; /* of the page; ends with NULL */
 /* The tables of results as CSV: results.csv, a line for each, and figures.csv, a line for each of their figures. */
 struct aorta_hwq_csv { /* zero-initialise */
     struct aorta_text results, figures;

@@ -9,14 +9,15 @@
 /* ---- rows ---- */
 
 #define AT(member) offsetof(struct aorta_summary, member)
-static const struct aorta_row latency_rows[] = {{"mean", AORTA_ROW_NUMBER, AT(mean), "ms", .help = "of the iterations"},
-                                                {"p50", AORTA_ROW_NUMBER, AT(p50), "ms", .help = "the median"},
-                                                {"p95", AORTA_ROW_NUMBER, AT(p95), "ms", .help = "95% take no longer"},
-                                                {"p99", AORTA_ROW_NUMBER, AT(p99), "ms", .help = "99% take no longer"},
-                                                {"min", AORTA_ROW_NUMBER, AT(min), "ms", .help = "the shortest"},
-                                                {"max", AORTA_ROW_NUMBER, AT(max), "ms", .help = "the longest"},
-                                                {"std", AORTA_ROW_NUMBER, AT(std), "ms", .help = "standard deviation"},
-                                                {0}};
+static const struct aorta_row latency_rows[] = {
+    {"mean", AORTA_ROW_NUMBER, AT(mean), "ms", .heading = "mean ms", .help = "of the iterations"},
+    {"p50", AORTA_ROW_NUMBER, AT(p50), "ms", .heading = "p50 ms", .help = "the median"},
+    {"p95", AORTA_ROW_NUMBER, AT(p95), "ms", .heading = "p95 ms", .help = "95% take no longer"},
+    {"p99", AORTA_ROW_NUMBER, AT(p99), "ms", .heading = "p99 ms", .help = "99% take no longer"},
+    {"min", AORTA_ROW_NUMBER, AT(min), "ms", .heading = "min ms", .help = "the shortest"},
+    {"max", AORTA_ROW_NUMBER, AT(max), "ms", .heading = "max ms", .help = "the longest"},
+    {"std", AORTA_ROW_NUMBER, AT(std), "ms", .heading = "std ms", .help = "standard deviation"},
+    {0}};
 
 #undef AT
 #define AT(member) offsetof(struct aorta_hwq_switches, member)
@@ -96,10 +97,10 @@ struct head_values {
 #define AT(member) offsetof(struct head_values, member)
 static const struct aorta_row head_rows[] = {
     {"schema_version", AORTA_ROW_INT, AT(schema_version), .help = "1"},
-    {"workload_name", AORTA_ROW_TEXT, AT(workload_name), .help = "of `aorta hwq list`"},
-    {"stream_count", AORTA_ROW_INT32, AT(stream_count), .help = "streams"},
-    {"throughput", AORTA_ROW_NUMBER, AT(throughput), .help = "from the mean iteration time"},
-    {"throughput_unit", AORTA_ROW_TEXT, AT(throughput_unit), .help = "its unit"},
+    {"workload_name", AORTA_ROW_TEXT, AT(workload_name), .heading = "workload", .help = "of `aorta hwq list`"},
+    {"stream_count", AORTA_ROW_INT32, AT(stream_count), .heading = "streams", .help = "streams"},
+    {"throughput", AORTA_ROW_NUMBER, AT(throughput), .heading = "throughput", .help = "from the mean iteration time"},
+    {"throughput_unit", AORTA_ROW_TEXT, AT(throughput_unit), .heading = "unit", .help = "its unit"},
     {0}};
 #undef AT
 
@@ -195,6 +196,7 @@ static bool fill_figure(const void *of, size_t index, void *values) {
 }
 
 static const struct aorta_result_table results = {.key = "results",
+                                                  .title = "Results",
                                                   .rows = result_rows,
                                                   .size = sizeof(struct result_values),
                                                   .count = one_result,
@@ -204,6 +206,8 @@ static const struct aorta_result_table figures = {.key = "figures",
                                                   .size = sizeof(struct figure_values),
                                                   .count = figure_count,
                                                   .fill = fill_figure};
+
+const struct aorta_result_table *const aorta_hwq_result_tables[] = {&results, NULL};
 
 void aorta_hwq_csv_add(struct aorta_hwq_csv *csv, const struct aorta_hwq_result *result) {
     if (!csv->results.length) {

@@ -71,6 +71,7 @@ void aorta_sdma_free(struct aorta_sdma *result);
 void aorta_sdma_text(const struct aorta_sdma *result, struct aorta_text *text);
 void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_json *json);
 /* The times as a file of the folder. AORTA_IO, AORTA_MEMORY. */
+extern const struct aorta_result_table *const aorta_sdma_tables[]; /* of the page; ends with NULL */
 AORTA_MUST_USE aorta_status aorta_sdma_csv(const struct aorta_sdma *result, const char *folder);
 
 /* Fills the figures from the samples; iterations, direction, sizes and samples are given. */

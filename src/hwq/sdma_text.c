@@ -103,11 +103,12 @@ void aorta_sdma_text(const struct aorta_sdma *result, struct aorta_text *text) {
 /* ---- rows ---- */
 
 #define AT(member) offsetof(struct aorta_summary, member)
-static const struct aorta_row times_rows[] = {{"p50", AORTA_ROW_NUMBER, AT(p50), "ms", .help = "the median"},
-                                              {"mean", AORTA_ROW_NUMBER, AT(mean), "ms", .help = "of the samples"},
-                                              {"min", AORTA_ROW_NUMBER, AT(min), "ms", .help = "the shortest"},
-                                              {"p95", AORTA_ROW_NUMBER, AT(p95), "ms", .help = "95% take no longer"},
-                                              {0}};
+static const struct aorta_row times_rows[] = {
+    {"p50", AORTA_ROW_NUMBER, AT(p50), "ms", .heading = "median ms", .help = "the median"},
+    {"mean", AORTA_ROW_NUMBER, AT(mean), "ms", .heading = "mean ms", .help = "of the samples"},
+    {"min", AORTA_ROW_NUMBER, AT(min), "ms", .heading = "min ms", .help = "the shortest"},
+    {"p95", AORTA_ROW_NUMBER, AT(p95), "ms", .heading = "p95 ms", .help = "95% take no longer"},
+    {0}};
 #undef AT
 
 /* Each kind of run, and the two parts of the last: key in the JSON, times and samples. */
@@ -119,7 +120,7 @@ struct times_values {
 
 #define AT(member) offsetof(struct times_values, member)
 static const struct aorta_row run_rows[] = {
-    {"run", AORTA_ROW_TEXT, AT(run), .help = "what ran, as its key in the JSON"},
+    {"run", AORTA_ROW_TEXT, AT(run), .heading = "run", .help = "what ran, as its key in the JSON"},
     {NULL, AORTA_ROW_PART, AT(times), .part = times_rows},
     {0}};
 #undef AT
@@ -147,9 +148,15 @@ static bool fill_run(const void *of, size_t index, void *values) {
     return true;
 }
 
+static const struct aorta_result_table times = {.key = "times",
+                                                .title = "Times",
+                                                .rows = run_rows,
+                                                .size = sizeof(struct times_values),
+                                                .count = run_count,
+                                                .fill = fill_run};
+const struct aorta_result_table *const aorta_sdma_tables[] = {&times, NULL};
+
 aorta_status aorta_sdma_csv(const struct aorta_sdma *result, const char *folder) {
-    static const struct aorta_result_table times = {
-        .key = "times", .rows = run_rows, .size = sizeof(struct times_values), .count = run_count, .fill = fill_run};
     return aorta_table_csv(&times, result, folder);
 }
 

@@ -105,6 +105,12 @@ aorta_status aorta_page_make(const char *title, const struct aorta_text *data, s
     return aorta_text_check(out);
 }
 
+void aorta_page_tables(const struct aorta_result_table *const *tables, struct aorta_json *json) {
+    aorta_json_key_array(json, "tables");
+    for (; tables && *tables; tables++) aorta_table_page_json(*tables, json);
+    aorta_json_array_end(json);
+}
+
 aorta_status aorta_page_write(const struct aorta_page_results *page, const char *path) {
     struct aorta_text data = {0}, out = {0};
     struct aorta_json json;
@@ -121,6 +127,7 @@ aorta_status aorta_page_write(const struct aorta_page_results *page, const char 
         failed |= page->parts[i].failed;
     }
     aorta_json_array_end(&json);
+    aorta_page_tables(page->tables, &json);
     aorta_json_object_end(&json);
     data.failed |= failed;
     aorta_status status = aorta_page_make(page->title, &data, &out);

@@ -5,6 +5,7 @@
 
 #include "base/intern.h"
 #include "base/json.h"
+#include "base/result_table.h"
 #include "verdict/verdict.h"
 
 #include <stdbool.h>
@@ -39,7 +40,10 @@ struct aorta_page_results {
     const struct aorta_text *results; /* one JSON value */
     const struct aorta_text *parts;   /* what the page shows beside it, JSON values; may be NULL */
     size_t part_count;
+    const struct aorta_result_table *const *tables; /* whose columns the page shows; ends with NULL; may be NULL */
 };
+/* Key and value of "tables": what the page needs to show them. */
+void aorta_page_tables(const struct aorta_result_table *const *tables, struct aorta_json *json);
 /* Writes the page to `path`. AORTA_UNSUPPORTED, AORTA_MEMORY, AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_page_write(const struct aorta_page_results *page, const char *path);
 
