@@ -163,6 +163,8 @@ static aorta_status make_batches(struct sparse *s) {
     size_t most = 0;
     void *memory;
     s->maker.signals = s->context->signals;
+    if (s->ranks.rank == 0) /* before what can take minutes */
+        aorta_log(s->context->log, AORTA_LOG_INFO, "preparing %lld batch%s", (long long)count, count == 1 ? "" : "es");
     AORTA_TRY(aorta_annotate(make_layouts(s, &most), "preparing the batches"));
     AORTA_TRY(aorta_annotate(aorta_pinned_alloc(s->context->device, s->starts[count], "batches", &memory),
                              "RunOptions.num_batches=%lld", (long long)count));

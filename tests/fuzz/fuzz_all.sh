@@ -2,7 +2,7 @@
 # fuzz_all.sh SECONDS OUT [PROGRAMS]: all fuzzers at once, each for SECONDS on one core, in 1 GiB of memory.
 #
 # PROGRAMS is the folder of the fuzzers: bin/ beside this script (tools/fuzz_bundle), else build/fuzz/tests/fuzz. Prints a
-# line for each: executions, inputs that failed, inputs it added. OUT holds crashes.tar.gz (the inputs that failed),
+# line for each: executions, inputs that failed, inputs it added. OUT holds table.md, crashes.tar.gz (the inputs that failed),
 # corpora.tar.gz (the inputs that reached new code) and logs.tar.gz. A fuzzer whose input fails goes on with the rest of
 # its time. Exit status 1 when an input failed or a fuzzer did not run.
 set -eu
@@ -15,7 +15,7 @@ programs=${3:-$here/bin}
 [ -d "$programs" ] || programs=$here/../../build/fuzz/tests/fuzz
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir "$work/corpora" "$work/crashes" "$work/logs" "$work/counts"
+mkdir "$work/corpora" "$work/crashes" "$work/logs" "$work/counts" "$work/rows"
 # Where the libraries are ours, the loader finds them first; sanitizers want the same addresses in every run.
 if [ -d "$here/lib" ]; then export LD_LIBRARY_PATH="$here/lib"; fi
 if setarch "$(uname -m)" -R true 2>/dev/null; then fixed="setarch $(uname -m) -R"; else fixed=; fi
@@ -36,7 +36,9 @@ fuzz() {
         executions=$((executions + ${done:-0}))
     done
     failed=$(find "$work/crashes/$1" -type f | wc -l)
-    echo "$1: $executions executions, $failed failed, $(find "$work/corpora/$1" -type f | wc -l) inputs added, $run runs"
+    added=$(find "$work/corpora/$1" -type f | wc -l)
+    echo "$1: $executions executions, $failed failed, $added inputs added, $run runs"
+    echo "| \`$1\` | $executions | $added | $([ "$failed" = 0 ] && echo nothing || echo "$failed") |" >"$work/rows/$1"
     if [ "$executions" -gt 0 ] && [ "$failed" = 0 ]; then echo clean >"$work/counts/$1"; fi
 }
 
@@ -48,5 +50,9 @@ done <<END
 $(sed -n 's/^aorta_fuzz(\([a-z]*\) \([0-9]*\) .*/\1 \2/p' "$here/CMakeLists.txt")
 END
 wait
+{
+    printf '| fuzzer | inputs tried in %s s | kept | failed |\n| --- | --- | --- | --- |\n' "$seconds"
+    cat "$work"/rows/*
+} >"$out/table.md"
 for kind in crashes corpora logs; do tar -C "$work" -czf "$out/$kind.tar.gz" "$kind"; done
 [ "$(find "$work/counts" -type f | wc -l)" = "$count" ]

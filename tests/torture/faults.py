@@ -19,6 +19,7 @@ import inputs
 from job import Job, Wrong, check_lines, read, remove, reported_steps, send
 
 TIMEOUT_S = 5
+STUCK_S = 12  # of the launcher, for an mpirun that waits for a stranger
 BOUND_S = 30  # beyond the timeout, on a machine that does other things too
 
 # Strategies of the trainer: ranks and keys.
@@ -226,7 +227,7 @@ def interrupt_sparse(bench):
     """The sparse pipeline: preparing its batches, its steps, its report."""
     ranks = bench.random.choice([1, 2])
     command = [bench.aorta, "launch", "-n", str(ranks), "--", bench.aorta, "train", "--override", "training.output_dir=out",
-               "RunOptions.num_batches=60", "ModelSelectionConfig.batch_size=2048", f"distributed.timeout_s={TIMEOUT_S}"]
+               "device.kind=cpu", "RunOptions.num_batches=60", "ModelSelectionConfig.batch_size=2048", f"distributed.timeout_s={TIMEOUT_S}"]
     span_s = span_of(bench, f"sparse {ranks}", command, 150)
     job = Job(bench.folder, command, span_s + TIMEOUT_S + BOUND_S)
     number = signals_at_a_moment(bench, job, span_s, TIMEOUT_S + 10)
@@ -402,7 +403,7 @@ def port_noise(bench):
     """Strangers at every port that the job listens at, from its start on; none of ours is open beyond the loopback."""
     gpu, strangers, beyond = bench.random.random() < 0.5, [], set()
     job = bench.train(2, "device.kind=cuda" if gpu else "", environment=bench.fake_gpu() if gpu else None,
-                      limit_s=TIMEOUT_S + 2 * BOUND_S)
+                      limit_s=TIMEOUT_S + STUCK_S + BOUND_S)
     while job.running() and len(strangers) < 600:
         ports = listening(job)
         beyond |= {name for _, outside, name in ports if outside}

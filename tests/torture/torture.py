@@ -2,14 +2,15 @@
 """Runs the program under faults, at moments of chance, and checks that nothing is lost and nothing is left.
 
     torture.py [--aorta build/release/aorta] [--minutes 5 | --hours 8] [--seed N] [--only FAULT ...] [--workers N]
-               [--every [--first N]] [--keep] [--markdown FILE]
+               [--every [--first N]] [--keep] [--output DIR]
 
 After each attempt: the job has ended in time, its exit code says whether it is whole, a sentence says why not, all lines of
 metrics are whole and none that was reported is missing, no process, file or shared memory is left, and nothing was printed
 raw. Attempts take turns; `--every` takes the Nth call, N = 1, 2, …, instead of calls by chance (with --hours the default),
 until a run has no Nth call. `--workers N` is N of these at once, each with a seed and, as root, processes and shared memory of
 its own, and one table.
-What is wrong is printed with the command that repeats it, and its folder stays. Exit status 1 then.
+What is wrong is printed with the command that repeats it, and its folder stays. Exit status 1 then. `--output DIR` receives
+table.md, log (what was wrong) and wrong.tar.gz (those folders).
 """
 import argparse
 import collections
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 import faults
 import inputs
@@ -59,7 +61,7 @@ def parse():
     parser.add_argument("--every", action="store_true")
     parser.add_argument("--first", type=int, default=1, metavar="N", help="with --every: begin with the Nth call")
     parser.add_argument("--keep", action="store_true", help="keep the folders of all attempts")
-    parser.add_argument("--markdown", help="write the table to this file")
+    parser.add_argument("--output", metavar="DIR", help="write the table and what was wrong to this directory")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--counts", help=argparse.SUPPRESS)  # a worker's results, as JSON
     return parser.parse_args()
@@ -71,19 +73,21 @@ class Counts:
     def __init__(self):
         self.results, self.failures = collections.defaultdict(list), collections.Counter()
         self.harmless, self.harmful = set(), set()
+        self.wrong = []
 
     def save(self, path):
         with open(path, "w", encoding="utf-8") as file:
-            json.dump([self.results, self.failures, sorted(self.harmless), sorted(self.harmful)], file)
+            json.dump([self.results, self.failures, sorted(self.harmless), sorted(self.harmful), self.wrong], file)
 
     def add(self, path):
         with open(path, encoding="utf-8") as file:
-            results, failures, harmless, harmful = json.load(file)
+            results, failures, harmless, harmful, wrong = json.load(file)
         for name, happened in results.items():
             self.results[name] += happened
         self.failures.update(failures)
         self.harmless.update(harmless)
         self.harmful.update(harmful)
+        self.wrong += wrong
 
 
 def run_attempt(bench, fault, number, seed):
@@ -94,6 +98,8 @@ def run_attempt(bench, fault, number, seed):
         return fault(bench), None
     except Wrong as wrong:
         return None, str(wrong)
+    except Exception:  # pylint: disable=broad-exception-caught # the other attempts go on
+        return None, f"the harness: {traceback.format_exc()}"
 
 
 def table(counts, seconds, seed, workers):
@@ -128,6 +134,7 @@ def attempts(arguments, root, budget_s):
         counts.results[fault.__name__].append(happened)
         if wrong:
             counts.failures[fault.__name__] += 1
+            counts.wrong.append(f"attempt {number} of seed {arguments.seed}, {fault.__name__}: {wrong}")
             print(f"WRONG in attempt {number}, {fault.__name__}: {wrong}\n  its folder: {bench.folder}\n  again: {sys.argv[0]} "
                   f"--aorta {arguments.aorta} --seed {arguments.seed} --attempt {number} --only {' '.join(arguments.only)}", flush=True)
         elif not arguments.keep:
@@ -147,7 +154,7 @@ def side_by_side(arguments, root, budget_s):
     paths = [os.path.join(root, f"{i}.json") for i in range(arguments.workers)]
     workers = [subprocess.Popen([*alone, sys.executable, os.path.abspath(__file__), "--aorta", os.path.abspath(arguments.aorta),
                                  *(["--tests", os.path.abspath(arguments.tests)] if arguments.tests else []), "--minutes", str(budget_s / 60), "--seed",
-                                 str(arguments.seed + i), "--counts", path, "--only", *arguments.only])
+                                 str(arguments.seed + i), "--counts", path, "--only", *arguments.only], env={**os.environ, "TMPDIR": root})
                for i, path in enumerate(paths)]
     counts = Counts()
     for worker, path in zip(workers, paths):
@@ -156,8 +163,19 @@ def side_by_side(arguments, root, budget_s):
             counts.add(path)
         else:
             counts.failures["harness"] += 1
-            print(f"WRONG: a worker ended with {worker.returncode} without its results", flush=True)
+            counts.wrong.append(f"a worker ended with {worker.returncode} without its results")
+            print(f"WRONG: {counts.wrong[-1]}", flush=True)
     return counts
+
+
+def write_output(directory, root, text, counts):
+    os.makedirs(directory, exist_ok=True)
+    for name, content in (("table.md", text), ("log", "\n".join(counts.wrong) + "\n" if counts.wrong else "nothing was wrong\n")):
+        with open(os.path.join(directory, name), "w", encoding="utf-8") as file:
+            file.write(content)
+    if counts.wrong:  # what passed has no folder any more
+        subprocess.run(["tar", "-czf", os.path.join(directory, "wrong.tar.gz"), "--exclude=cache", "--exclude=corpus", "--warning=no-file-changed",
+                        "-C", os.path.dirname(root), os.path.basename(root)], check=False)
 
 
 def main():
@@ -171,9 +189,8 @@ def main():
     else:
         text = table(counts, time.monotonic() - begin, arguments.seed, arguments.workers)
         print(text)
-        if arguments.markdown:
-            with open(arguments.markdown, "w", encoding="utf-8") as file:
-                file.write(text)
+        if arguments.output:
+            write_output(arguments.output, root, text, counts)
     if not counts.failures and not arguments.keep:
         shutil.rmtree(root, ignore_errors=True)
     return 1 if counts.failures else 0
