@@ -255,7 +255,9 @@ aorta_status hwq_check(const struct hwq_values *values, const char *command, con
     AORTA_TRY(aorta_cli_csv_prepare(values->csv));
     AORTA_TRY(aorta_file_prepare(values->stamps, "--stamps"));
     if (run || sweep) return aorta_file_prepare(values->output, "--output");
-    return values->output ? aorta_directory_make(values->output) : NULL;
+    if (!values->output) return NULL;
+    AORTA_TRY(aorta_directory_check_writable(values->output, "--output"));
+    return aorta_directory_make(values->output);
 }
 
 /* ---- device and ranks ---- */

@@ -256,6 +256,7 @@ static aorta_status run_job(const struct aorta_sweep_job *job, const struct swee
     struct aorta_directory_lock *lock;
     struct aorta_trials trials = {0};
     int interrupted = 0;
+    AORTA_TRY(aorta_directory_check_writable(job->output, "--output"));
     AORTA_TRY(aorta_directory_lock(job->output, "--output", &lock));
     aorta_status status = aorta_environment_of_host_save(job->output);
     if (!status) status = aorta_sweep_run(job, &trials, &interrupted);

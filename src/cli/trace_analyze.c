@@ -178,7 +178,8 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     options.warmup_given = options.step_count > 0; /* what is asked for is no warm-up */
     AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
     AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
-    if (arguments->html) AORTA_TRY(aorta_page_check(arguments->html));
+    AORTA_TRY(aorta_file_prepare(arguments->output, "--output"));
+    AORTA_TRY(aorta_page_prepare(arguments->html));
     aorta_status status = aorta_recorded_open((const char *const *)line->operands, (size_t)line->operand_count,
                                               &reading, &options, &log, &recorded);
     const bool evaluated = !report.by || arguments->json || arguments->output || arguments->html || arguments->csv;

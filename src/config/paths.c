@@ -239,10 +239,22 @@ static aorta_status check_streams(const struct aorta_paths *paths) {
     return NULL;
 }
 
-static aorta_status check_output(const struct aorta_paths *paths, const struct output *outputs, size_t count,
-                                 const struct output *output) {
+static aorta_status check_inputs(const struct aorta_paths *paths, const struct output *output) {
     for (size_t i = 0; i < paths->count; i++)
         if (paths->items[i].use == AORTA_PATH_READ) AORTA_TRY(check_input(output, &paths->items[i]));
+    return NULL;
+}
+
+/* What is written as it comes meets no other output, but can be a file that is read: a shell's descriptor of it. */
+static aorta_status check_direct(const struct aorta_paths *paths, struct output *output) {
+    struct stat info;
+    if (stat(output->path->path, &info) || !S_ISREG(info.st_mode)) return NULL;
+    return find_place(output->path->path, &output->place) ? check_inputs(paths, output) : NULL;
+}
+
+static aorta_status check_output(const struct aorta_paths *paths, const struct output *outputs, size_t count,
+                                 const struct output *output) {
+    AORTA_TRY(check_inputs(paths, output));
     for (size_t i = 0; i < count; i++) AORTA_TRY(check_outputs(&outputs[i], output));
     return NULL;
 }
@@ -255,7 +267,11 @@ aorta_status aorta_paths_check(const struct aorta_paths *paths) {
     for (size_t i = 0; i < paths->count && !status; i++) {
         struct output *output = &outputs[count];
         output->path = &paths->items[i];
-        if (!is_output(output->path) || aorta_file_is_direct(output->path->path)) continue;
+        if (!is_output(output->path)) continue;
+        if (aorta_file_is_direct(output->path->path)) {
+            status = check_direct(paths, output);
+            continue;
+        }
         if (!find_place(output->path->path, &output->place)) {
             if (!strstr(output->path->path, "..")) continue; /* making it says why not */
             status = AORTA_ERROR(AORTA_USAGE, "%s: %s goes up (..) from a folder that is not there; name it without",

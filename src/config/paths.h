@@ -33,7 +33,8 @@ AORTA_MUST_USE aorta_status aorta_paths_add_operands(struct aorta_paths *paths, 
  *     reads them);
  *   - a folder receives a file of the name of one that is read;
  *   - two outputs have one name, or one is a file that another's folder receives.
- * Outputs that are no files (pipes, /dev/null, what a shell names below /dev/fd) meet no others. */
+ * Outputs that are no files (pipes, /dev/null) and descriptors (what a shell names below /dev/fd) meet no others; a
+ * descriptor of a file that is read is refused as the file is. */
 AORTA_MUST_USE aorta_status aorta_paths_check(const struct aorta_paths *paths);
 
 #endif

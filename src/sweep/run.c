@@ -403,7 +403,6 @@ static aorta_status run_all(struct session *session, int *interrupted) {
 aorta_status aorta_sweep_run(const struct aorta_sweep_job *job, struct aorta_trials *trials, int *interrupted) {
     struct session session = {.job = job, .trials = trials, .lines = -1};
     *interrupted = 0;
-    AORTA_TRY(aorta_directory_check_writable(job->output, "--output"));
     AORTA_TRY(aorta_directory_make(job->output));
     if (!realpath(job->output, session.directory)) return AORTA_ERROR(AORTA_IO, "%s: %s", job->output, strerror(errno));
     aorta_status status = run_all(&session, interrupted);

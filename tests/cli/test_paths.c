@@ -145,6 +145,13 @@ static void name_of(const char *pattern, char name[128]) {
 
 /* ---- an output that is an input ---- */
 
+/* As a shell does with 97<>PATH. */
+static void open_as(const char *path, int descriptor) {
+    const int file = open(path, O_RDWR | O_APPEND);
+    assert_int_equal(dup2(file, descriptor), descriptor);
+    close(file);
+}
+
 /*   made/in.json      a file          made/link.json    leads there         made/dir/           holds in.jsonl
  *   made/hard.json    the same file   made/dir2         leads to dir                                            */
 static void make_files(void) {
@@ -155,6 +162,8 @@ static void make_files(void) {
     assert_int_equal(symlink("in.json", "made/link.json"), 0);
     assert_int_equal(symlink("dir", "made/dir2"), 0);
     assert_int_equal(link("made/in.json", "made/hard.json"), 0);
+    open_as("made/in.json", 97);
+    open_as("made/dir/in.jsonl", 98);
 }
 
 static int try_file(const char *name, const struct aorta_command *command, const struct aorta_option *output,
@@ -164,7 +173,8 @@ static int try_file(const char *name, const struct aorta_command *command, const
         {"made/link.json", "made/in.json"},         {"made/in.json", "made/link.json"},
         {"made/hard.json", "made/in.json"},         {"made/dir/in.jsonl", "made/dir"},
         {"made/dir2/in.jsonl", "made/dir/"},        {"made/dir/in.jsonl", "made/dir2"},
-        {"made/dir/deeper/in.jsonl", "./made/dir"},
+        {"made/dir/deeper/in.jsonl", "./made/dir"}, {"/dev/fd/97", "made/in.json"},
+        {"/proc/self/fd/98", "made/dir"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         struct words words;
@@ -226,6 +236,8 @@ static void test_output_is_an_input(void **state) {
         assert_string_equal(bytes, "{}");
         free(bytes);
     }
+    close(97);
+    close(98);
 }
 
 /* ---- two outputs of one name ---- */
@@ -266,6 +278,36 @@ static void test_two_outputs_of_one_name(void **state) {
     (void)state;
     assert_true(each_command(&aorta_cli_program, try_outputs) > 5);
     assert_int_not_equal(access("later", F_OK), 0);
+}
+
+/* ---- an output that cannot be written ---- */
+
+/* Said before inputs are read, which can take minutes: those named here are not there. */
+static int try_unwritable(const char *name, const struct aorta_command *command) {
+    int tried = 0;
+    for (size_t i = 0; i < seen.count; i++) {
+        const struct aorta_option *output = &seen.rows[i];
+        struct words words;
+        if (output->path != AORTA_PATH_FILE && output->path != AORTA_PATH_FOLDER) continue;
+        begin(&words, name, command);
+        put_path(&words, output, "made/in.json/out");
+        put_required(&words, output, NULL);
+        for (int k = 0; k < 2 && seen.reads_operands; k++) put_path(&words, NULL, "unused");
+        aorta_status status = command->run(words.count, words.items);
+        const bool other = aorta_status_code(status) == AORTA_USAGE; /* the line needs other words */
+        if (!other && (aorta_status_code(status) != AORTA_CONFIG || !strstr(aorta_status_message(status), output->key)))
+            fail_msg("%s --%s: %s", name, output->key, status ? aorta_status_message(status) : "done");
+        aorta_status_free(status);
+        for (int k = 0; k < words.count; k++) free(words.items[k]);
+        tried += !other;
+    }
+    return tried;
+}
+
+static void test_unwritable_output(void **state) {
+    (void)state;
+    make_files();
+    assert_true(each_command(&aorta_cli_program, try_unwritable) > 20);
 }
 
 /* ---- what is fine ---- */
@@ -358,6 +400,7 @@ int main(void) {
         cmocka_unit_test(test_rows_say_what_they_do_with_paths),
         cmocka_unit_test_setup_teardown(test_output_is_an_input, enter, leave),
         cmocka_unit_test_setup_teardown(test_two_outputs_of_one_name, enter, leave),
+        cmocka_unit_test_setup_teardown(test_unwritable_output, enter, leave),
         cmocka_unit_test_setup_teardown(test_pages_are_replaced, enter, leave),
         cmocka_unit_test_setup_teardown(test_keys_of_train, enter, leave),
     };
