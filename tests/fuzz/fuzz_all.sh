@@ -51,7 +51,7 @@ $(sed -n 's/^aorta_fuzz(\([a-z]*\) \([0-9]*\) .*/\1 \2/p' "$here/CMakeLists.txt"
 END
 wait
 {
-    printf '| fuzzer | inputs tried in %s s | kept | failed |\n| --- | --- | --- | --- |\n' "$seconds"
+    printf '| fuzzer | inputs tried in %s s | added | failed |\n| --- | --- | --- | --- |\n' "$seconds"
     cat "$work"/rows/*
 } >"$out/table.md"
 for kind in crashes corpora logs; do tar -C "$work" -czf "$out/$kind.tar.gz" "$kind"; done
