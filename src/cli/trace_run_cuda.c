@@ -139,7 +139,7 @@ aorta_status aorta_trace_run_cuda(const struct aorta_trace_run_arguments *argume
                                                     .variables = environment.variables,
                                                     .variable_count = environment.count,
                                                     .output_to_error = arguments->json,
-                                                    .machine = outcome->machine,
+                                                    .machine = *outcome->machine ? outcome->machine : NULL,
                                                     .spools = directory};
         status = aorta_trace_run_program(&run, &outcome->result);
         *ran = status == NULL;

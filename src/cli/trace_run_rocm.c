@@ -130,8 +130,9 @@ aorta_status aorta_trace_run_rocm(const struct aorta_trace_run_arguments *argume
         if (text.data) puts(text.data);
         aorta_text_free(&text);
     } else {
-        const struct aorta_trace_run_options run = {
-            .command = command, .output_to_error = arguments->json, .machine = outcome->machine};
+        const struct aorta_trace_run_options run = {.command = command,
+                                                    .output_to_error = arguments->json,
+                                                    .machine = *outcome->machine ? outcome->machine : NULL};
         status = aorta_trace_run_program(&run, &outcome->result);
         *ran = status == NULL;
     }

@@ -15,6 +15,9 @@ static const double sm_much = 0.02;
 /* Of the readings or the time that a clock was limited by what is no matter of the program's. */
 static const double limited_much = 0.1;
 
+/* Ticks are hundredths of a second, of each processor: over less time shares say little. */
+static const double shortest_s = 1;
+
 /* ---- figures ---- */
 
 static bool is_on(const struct aorta_machine_gpu *gpu, bool own) {
@@ -41,7 +44,7 @@ static void sum_processors(const struct aorta_machine_reading *first, const stru
                            struct aorta_machine_summary *summary) {
     const double total_s = last->total_s - first->total_s;
     summary->seconds = (double)(last->at_ns - first->at_ns) / 1e9;
-    if (!(total_s > 0)) return;
+    if (!(total_s > 0) || summary->seconds < shortest_s) return;
     summary->stolen_share = (last->stolen_s - first->stolen_s) / total_s;
     summary->idle_share = (last->idle_s - first->idle_s) / total_s;
     summary->own_share = (last->own_s - first->own_s) / total_s;
@@ -243,6 +246,8 @@ void aorta_machine_json(const struct aorta_machine_summary *summary, struct aort
     aorta_json_key_fixed(json, "others_share", summary->others_share, 4);
     if (summary->readings < 2)
         aorta_json_key_string(json, "shares_reason", "there are not two readings");
+    else if (summary->seconds < shortest_s)
+        aorta_json_key_string(json, "shares_reason", "less than a second lies between the readings");
     else if (isnan(summary->others_share))
         aorta_json_key_string(json, "shares_reason", "/proc does not say what null would be");
     write_others(summary, json);

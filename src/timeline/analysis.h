@@ -257,6 +257,10 @@ void aorta_trace_analysis_free(struct aorta_trace_analysis *analysis);
 /* A window of a rank, by their places, as the engine takes it (steps.h). */
 struct aorta_iteration aorta_iteration_of(const struct aorta_trace_analysis *analysis, size_t rank, size_t window);
 
+/* Of the neighbouring steps that count, the share that do different work: other kernels, or products of other grids
+ * (sequences of other lengths, say). NaN: there are no two steps, or no memory. (analysis_alike.c) */
+double aorta_trace_steps_unlike(const struct aorta_trace_analysis *analysis);
+
 /* Whether what lies in the step of this number (INT64_MIN: in none) counts for means and the verdict: steps do that are
  * no warm-up, and the whole recording where no steps are known. */
 bool aorta_trace_step_counts(const struct aorta_trace_analysis *analysis, int64_t number);

@@ -2,19 +2,24 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum {
     FEWEST_STEPS = 3,
-    FEWEST_KERNELS = 4, /* of a step: below that anything repeats, and only the end of a recording shows a loop, */
-    FEWEST_SHORT = 20,  /* of so many steps, */
-    MOST_AFTER = 8,     /* with so many other kernels behind it */
+    FEWEST_KERNELS = 4, /* of a step: below that anything repeats, and a loop has */
+    FEWEST_SHORT = 20,  /* so many steps at least; */
+    MOST_AFTER = 8,     /* with so many other kernels behind it, it is the end of a recording */
     CANDIDATES = 16,
     SAMPLES = 16 /* steps whose idle times are looked at */
 };
 static const double REGULAR_SHARE = 0.5; /* of what lies between the first and the last step that must repeat */
 static const double LEAST_SHARE = 0.05;  /* of the recording: a long start-up is no reason to find nothing */
 static const double EQUAL_SHARE = 0.95;  /* of the kernels of two steps */
-static const double SHORT_SHARE = 0.01;  /* of the recording that a loop of few kernels must be */
+/* Of the recording that a loop of few kernels must be: at its end, and elsewhere. */
+static const double SHORT_SHARE = 0.01, SHORT_WITHIN = 0.25;
+/* Of steps that differ in length: how many must be about as long as the median, and do what their neighbours do, and
+ * how much of two is then equal. */
+static const double REGULAR_UNEVEN = 0.8, ALIKE_SHARE = 0.8;
 
 /* The kernels of the stream of compute, in order. */
 struct sequence {
@@ -168,8 +173,11 @@ static bool choose(const struct sequence *sequence, struct anchor *anchors, stru
 
 static bool is_optimizer(const char *name) {
     static const char *const parts[] = {"adam", "sgd", "optimizer", "lamb", "lion", "adagrad", "rmsprop"};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (strcasestr(name, parts[i])) return true;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const char *found = strcasestr(name, parts[i]);
+        while (found && strncasecmp(found, "lambda", 6) == 0) found = strcasestr(found + 6, parts[i]);
+        if (found) return true;
+    }
     return false;
 }
 
@@ -215,6 +223,8 @@ static void collect(const struct sequence *sequence, const struct anchor *anchor
     for (size_t i = 0; i < count; i++) {
         size_t at = positions[i] + shift;
         if (i + 1 < count && at >= positions[i + 1] && shift) continue; /* too short to hold the beginning */
+        /* A name may come twice in a step. */
+        if (steps->count && 2 * (at - steps->begins[steps->count - 1]) < anchor->period) continue;
         if (at < sequence->count) steps->begins[steps->count++] = (uint32_t)at;
     }
 }
@@ -272,52 +282,189 @@ static aorta_status make_steps(const struct sequence *sequence, const struct anc
 
 /* ---- loops of few kernels ---- */
 
-/* How many of the kernels before `end` are those of `period` places before them. */
-static size_t repeated_before(const struct sequence *sequence, size_t end, size_t period) {
-    size_t count = 0;
-    while (count + period < end && name_at(sequence, end - 1 - count) == name_at(sequence, end - 1 - count - period))
-        count++;
-    return count;
-}
+/* Kernels from `begin` to `end` that are each those of `period` places before. */
+struct loop {
+    size_t begin, end, period;
+};
 
-/* The loop of few kernels that the recording ends with: what comes before it, autotuning for example, may repeat as
- * well. Its steps lie between *begin and *end; 0: there is none. */
-static size_t find_short_loop(const struct sequence *sequence, size_t *begin, size_t *end) {
-    size_t best = 0, longest = 0;
-    for (size_t after = 0; after <= MOST_AFTER && after < sequence->count; after++) {
-        const size_t last = sequence->count - after;
-        for (size_t period = 1; period < FEWEST_KERNELS; period++) {
-            const size_t length = (repeated_before(sequence, last, period) / period + 1) * period;
-            if (length < FEWEST_SHORT * period || length <= longest) continue;
-            best = period;
-            longest = length;
-            *begin = last - length;
-            *end = last;
+/* The loops of this period; takes those that are longer than *best. `behind`: and end so near the end at most. */
+static void find_loops_of(const struct sequence *sequence, size_t period, size_t behind, struct loop *best) {
+    for (size_t at = period, run = 0; at <= sequence->count; at++) {
+        if (at < sequence->count && name_at(sequence, at) == name_at(sequence, at - period)) {
+            run++;
+            continue;
         }
+        const size_t length = run ? (run / period + 1) * period : 0;
+        run = 0;
+        if (length < FEWEST_SHORT * period || length <= best->end - best->begin) continue;
+        if (at + behind >= sequence->count) *best = (struct loop){at - length, at, period};
     }
-    return (double)longest >= SHORT_SHARE * (double)sequence->count ? best : 0;
 }
 
-static aorta_status make_short_steps(const struct sequence *sequence, struct aorta_trace_step **rows,
+static struct loop find_loop(const struct sequence *sequence, size_t behind, double share) {
+    struct loop best = {0};
+    for (size_t period = 1; period < FEWEST_KERNELS; period++) find_loops_of(sequence, period, behind, &best);
+    if ((double)(best.end - best.begin) < share * (double)sequence->count) best.period = 0;
+    return best;
+}
+
+static aorta_status make_short_steps(const struct sequence *sequence, struct loop loop, struct aorta_trace_step **rows,
                                      size_t *row_count) {
-    size_t begin = 0, end = 0, count = 0;
-    const size_t period = find_short_loop(sequence, &begin, &end);
-    if (!period) return NULL;
-    const size_t limit = (end - begin) / period;
+    size_t count = 0;
+    if (!loop.period) return NULL;
+    const size_t limit = (loop.end - loop.begin) / loop.period;
     struct steps steps = {.begins = calloc(limit + 1, sizeof *steps.begins)};
     *rows = calloc(limit + 1, sizeof **rows);
     if (!steps.begins || !*rows) {
         free(steps.begins);
         return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", limit);
     }
-    for (size_t at = begin; count < limit; at += period) steps.begins[count++] = (uint32_t)at;
-    const size_t shift = behind_idle(sequence, steps.begins + 1, count - 1, period); /* the first follows other work */
+    for (size_t at = loop.begin; count < limit; at += loop.period) steps.begins[count++] = (uint32_t)at;
+    /* the first follows other work */
+    const size_t shift = behind_idle(sequence, steps.begins + 1, count - 1, loop.period);
     for (size_t i = 0; i < count; i++) steps.begins[i] += (uint32_t)shift;
     while (count && steps.begins[count - 1] >= sequence->count) count--;
     steps.count = count;
-    *row_count = fill(sequence, &(struct anchor){.period = period}, &steps, *rows);
+    *row_count = fill(sequence, &(struct anchor){.period = loop.period}, &steps, *rows);
     free(steps.begins);
     return NULL;
+}
+
+/* ---- steps that differ in length, as sequences of words do ---- */
+
+/* What a kernel is for, whichever was chosen for its size: its category where it multiplies or attends, else its name
+ * up to the parameters of its template. `kinds`: by name. */
+static void sort_kinds(const struct sequence *sequence, uint32_t *kinds) {
+    for (uint32_t i = 0; i < sequence->name_count; i++) {
+        const char *name = count_of(sequence, i) ? aorta_trace_text(sequence->trace, i) : "";
+        const enum aorta_category category = aorta_kernel_category(name);
+        kinds[i] = (uint32_t)category;
+        if (category <= AORTA_CATEGORY_ATTENTION) continue;
+        uint32_t hash = 2166136261u; /* FNV-1a */
+        for (const char *at = name; *at && *at != '<'; at++) hash = (hash ^ (unsigned char)*at) * 16777619u;
+        kinds[i] = hash | 1u << 31;
+    }
+}
+
+/* The share of kernels that two stretches have in common, by what they are for. `scratch` has space for both. */
+static double likeness(const struct sequence *sequence, const uint32_t *kinds, const uint32_t *begins,
+                       uint32_t *scratch) {
+    const size_t left = begins[1] - begins[0], right = begins[2] - begins[1];
+    size_t common = 0;
+    for (size_t i = 0; i < left + right; i++) scratch[i] = kinds[name_at(sequence, begins[0] + i)];
+    qsort(scratch, left, sizeof *scratch, by_size);
+    qsort(scratch + left, right, sizeof *scratch, by_size);
+    for (size_t i = 0, j = left; i < left && j < left + right;) {
+        if (scratch[i] == scratch[j])
+            common++, i++, j++;
+        else if (scratch[i] < scratch[j])
+            i++;
+        else
+            j++;
+    }
+    return (double)common / (double)(left > right ? left : right);
+}
+
+/* Whether most stretches between the beginnings are about as long as the median, most of the recording lies in them,
+ * and neighbours do the same. */
+static bool are_steps(const struct sequence *sequence, const uint32_t *kinds, const struct steps *steps,
+                      uint32_t *scratch, size_t *median) {
+    const size_t gaps = steps->count - 1;
+    size_t regular = 0, alike = 0;
+    if (steps->count <= FEWEST_STEPS + 1) return false;
+    for (size_t i = 0; i < gaps; i++) scratch[i] = steps->begins[i + 1] - steps->begins[i];
+    qsort(scratch, gaps, sizeof *scratch, by_size);
+    *median = scratch[gaps / 2];
+    if (*median < FEWEST_KERNELS) return false;
+    for (size_t i = 0; i < gaps; i++) regular += is_step(&(struct anchor){.period = *median}, scratch[i]);
+    if ((double)regular < REGULAR_UNEVEN * (double)gaps) return false;
+    if ((double)(steps->begins[gaps] - steps->begins[0]) < REGULAR_SHARE * (double)sequence->count) return false;
+    for (size_t i = 0; i + 1 < gaps; i++) alike += likeness(sequence, kinds, steps->begins + i, scratch) >= ALIKE_SHARE;
+    return (double)alike >= REGULAR_UNEVEN * (double)(gaps - 1);
+}
+
+/* Behind each run of the optimizer's kernels. */
+static void begin_behind_optimizer(const struct sequence *sequence, struct steps *steps) {
+    bool within = false;
+    steps->count = 0;
+    for (size_t i = 0; i < sequence->count; i++) {
+        const bool now = is_optimizer(aorta_trace_text(sequence->trace, name_at(sequence, i)));
+        if (within && !now) steps->begins[steps->count++] = (uint32_t)i;
+        within = now;
+    }
+}
+
+/* At each kernel of a name; the idle time before them together. */
+static int64_t begin_at(const struct sequence *sequence, uint32_t name, struct steps *steps) {
+    int64_t idle_ns = 0;
+    const uint32_t *positions = sequence->positions + sequence->starts[name];
+    steps->count = count_of(sequence, name);
+    for (size_t i = 0; i < steps->count; i++) {
+        steps->begins[i] = positions[i];
+        if (positions[i])
+            idle_ns += work_at(sequence, positions[i])->start_ns - work_at(sequence, positions[i] - 1)->end_ns;
+    }
+    return idle_ns;
+}
+
+/* Where the kernels of a name begin steps, the longest idle time before them says which name it is. */
+static bool begin_uneven(const struct sequence *sequence, const uint32_t *kinds, uint32_t *scratch, struct steps *steps,
+                         size_t *median) {
+    int64_t longest_ns = -1;
+    uint32_t best = 0;
+    begin_behind_optimizer(sequence, steps);
+    if (are_steps(sequence, kinds, steps, scratch, median)) return true;
+    for (uint32_t name = 0; name < sequence->name_count; name++) {
+        const size_t count = count_of(sequence, name);
+        if (count <= FEWEST_STEPS + 1 || count > sequence->count / FEWEST_KERNELS) continue;
+        const int64_t idle_ns = begin_at(sequence, name, steps);
+        if (idle_ns <= longest_ns || !are_steps(sequence, kinds, steps, scratch, median)) continue;
+        longest_ns = idle_ns;
+        best = name;
+    }
+    if (longest_ns < 0) return false;
+    begin_at(sequence, best, steps);
+    return are_steps(sequence, kinds, steps, scratch, median);
+}
+
+/* Of more kernels than `fewest`: what repeats to the kernel may be a part of them. */
+static aorta_status make_uneven_steps(const struct sequence *sequence, size_t fewest, struct aorta_trace_step **rows,
+                                      size_t *row_count) {
+    uint32_t *kinds = calloc(sequence->name_count + 1, sizeof *kinds);
+    uint32_t *scratch = calloc(sequence->count + 1, sizeof *scratch);
+    struct steps steps = {.begins = calloc(sequence->count + 1, sizeof *steps.begins)};
+    size_t median = 0;
+    aorta_status status = NULL;
+    if (!kinds || !scratch || !steps.begins) {
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory to look for steps in %zu kernels", sequence->count);
+    } else {
+        sort_kinds(sequence, kinds);
+        if (begin_uneven(sequence, kinds, scratch, &steps, &median) && median > fewest) {
+            *rows = calloc(steps.count + 1, sizeof **rows);
+            if (*rows)
+                *row_count = fill(sequence, &(struct anchor){.period = median}, &steps, *rows);
+            else
+                status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu steps", steps.count);
+        }
+    }
+    free(kinds);
+    free(scratch);
+    free(steps.begins);
+    return status;
+}
+
+/* A loop at the end of a recording is what it was made for, whatever repeats before it, autotuning for example; one
+ * that something follows, an evaluation for example, must be a good part of it. `regular`: NULL where no step of many
+ * kernels repeats to the kernel. */
+static aorta_status make_found(const struct sequence *sequence, const struct anchor *regular,
+                               struct aorta_trace_step **rows, size_t *count) {
+    const bool most = regular && (double)regular->covered >= REGULAR_SHARE * (double)sequence->count;
+    const struct loop at_end = regular ? (struct loop){0} : find_loop(sequence, MOST_AFTER, SHORT_SHARE);
+    if (at_end.period) return make_short_steps(sequence, at_end, rows, count);
+    if (!most) AORTA_TRY(make_uneven_steps(sequence, regular ? 2 * regular->period : 0, rows, count));
+    if (*rows) return NULL;
+    if (regular) return make_steps(sequence, regular, rows, count);
+    return make_short_steps(sequence, find_loop(sequence, SIZE_MAX / 2, SHORT_WITHIN), rows, count);
 }
 
 /* The steps of one trace; *count 0 when nothing repeats. The caller frees *rows. */
@@ -333,7 +480,7 @@ static aorta_status find_steps(const struct aorta_trace *trace, struct aorta_tra
     if (!status) {
         for (uint32_t name = 0; name < sequence.name_count; name++) anchors[name] = measure(&sequence, name, gaps);
         const bool found = choose(&sequence, anchors, &chosen);
-        status = found ? make_steps(&sequence, &chosen, rows, count) : make_short_steps(&sequence, rows, count);
+        status = make_found(&sequence, found ? &chosen : NULL, rows, count);
     }
     free(anchors);
     free(gaps);

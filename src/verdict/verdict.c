@@ -384,6 +384,7 @@ aorta_status aorta_verdict_make(const struct aorta_trace_analysis *analysis, str
                                       .warmup = analysis->warmup,
                                       .ranks_missing = missing_ranks(analysis)};
     aorta_status status = make(analysis, verdict);
+    verdict->steps_unlike = aorta_verdict_steps_differ(verdict) ? aorta_trace_steps_unlike(analysis) : NAN;
     if (status) aorta_verdict_free(verdict);
     return status;
 }

@@ -91,11 +91,13 @@ struct aorta_verdict {
     size_t finding_count;
     struct aorta_rank_costs *ranks; /* in order of rank */
     size_t rank_count;
-    size_t warmup;                                   /* iterations left out at the start of each rank */
-    size_t iterations;                               /* measured on each rank, at least */
-    double step_ms_mean, step_ms_p50;                /* from the end of a step to that of the next */
-    double step_ms_p10, step_ms_p90;                 /* of all ranks' steps together */
-    double overlap_ratio;                            /* sum of overlap / sum of comm; NaN without communication */
+    size_t warmup;                    /* iterations left out at the start of each rank */
+    size_t iterations;                /* measured on each rank, at least */
+    double step_ms_mean, step_ms_p50; /* from the end of a step to that of the next */
+    double step_ms_p10, step_ms_p90;  /* of all ranks' steps together */
+    double steps_unlike;  /* share of neighbouring steps that do different work; NaN: not known, or the steps are alike
+                           * in length */
+    double overlap_ratio; /* sum of overlap / sum of comm; NaN without communication */
     double exposed_ms, comm_ms, compute_ms, idle_ms; /* means per iteration and rank; idle with the lead */
     struct aorta_slowdown slowdown;
     double lost_beside; /* of each ns of a collective newly hidden, what compute beside it takes longer; NaN: unknown */

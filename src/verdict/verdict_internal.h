@@ -56,4 +56,7 @@ static inline int aorta_verdict_decimals(double whole_ms) {
     return whole_ms < 1 ? 4 : 2;
 }
 
+/* A recording's steps take so different times that one must know. (verdict_text.c) */
+bool aorta_verdict_steps_differ(const struct aorta_verdict *verdict);
+
 #endif

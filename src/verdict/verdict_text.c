@@ -236,7 +236,19 @@ static void put_missing(const struct aorta_verdict *verdict, int width, struct a
     put(&sentence, 2, width, out);
 }
 
+bool aorta_verdict_steps_differ(const struct aorta_verdict *verdict) {
+    enum { FEWEST = 10 };           /* steps */
+    static const double much = 0.4; /* of the median, between a tenth and nine tenths of the steps */
+    const double spread_ms = verdict->step_ms_p90 - verdict->step_ms_p10;
+    return verdict->recorded && verdict->iterations >= FEWEST && spread_ms >= much * verdict->step_ms_p50;
+}
+
 static const char *why_they_differ(const struct aorta_verdict *verdict) {
+    static const double many = 0.3;
+    if (verdict->steps_unlike >= many)
+        return "Their work differs (other kernels, or products of other sizes), as with sequences of different "
+               "lengths: "
+               "what follows is of their mean; ";
     if (verdict->disturbed) return "Record again, and ";
     if (verdict->undisturbed)
         return "Nothing disturbed the machine's processors, GPUs or clocks meanwhile, so the work of the steps differs "
@@ -247,11 +259,9 @@ static const char *why_they_differ(const struct aorta_verdict *verdict) {
 
 /* What one recording of steps that differ says holds as far as they do. */
 static void put_spread(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
-    enum { FEWEST = 10 };           /* steps */
-    static const double much = 0.4; /* of the median, between a tenth and nine tenths of the steps */
     const double spread_ms = verdict->step_ms_p90 - verdict->step_ms_p10;
     struct aorta_text sentence = {0};
-    if (!verdict->recorded || verdict->iterations < FEWEST || spread_ms < much * verdict->step_ms_p50) return;
+    if (!aorta_verdict_steps_differ(verdict)) return;
     aorta_text_printf(
         &sentence,
         "The steps differ: a tenth of them take less than %s ms, a tenth more than %s. %strust no gain below %s ms",

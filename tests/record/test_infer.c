@@ -166,6 +166,57 @@ static void ranks_number_the_same_steps_alike(void **state) {
     aorta_trace_list_free(&list);
 }
 
+/* Sequences of other lengths: other products are chosen, and some layers more are worth a kernel more.
+ *
+ *     embedding (norm gemm_64|gemm_128 gelu [cast]) x 6 loss … adam adam adam | embedding (norm gemm_32 …
+ */
+static void steps_of_sequences_of_other_lengths(void **state) {
+    (void)state;
+    static const char *const products[] = {"gemm_64x64", "gemm_128x64", "nvjet_tst_192x128", "gemm_32x32"};
+    static const int lengths[] = {2, 0, 1, 3, 3, 1, 2, 0, 2, 1, 0, 3};
+    struct program program;
+    program_open(&program, 0);
+    start_up(&program);
+    for (int i = 0; i < 12; i++) {
+        kernel(&program, "embedding", 7);
+        for (int j = 0; j < LAYERS; j++) {
+            kernel(&program, "norm", 7);
+            kernel(&program, products[lengths[i]], 7);
+            kernel(&program, "elementwise_kernel<gelu<{lambda(float)#1}>>", 7); /* no LAMB */
+            if (lengths[i] == 3 && j % 2) kernel(&program, "cast", 7);
+        }
+        kernel(&program, "loss", 7);
+        for (int j = 0; j < LAYERS; j++) {
+            kernel(&program, "gelu_backward", 7);
+            kernel(&program, products[(lengths[i] + 1) % 4], 7);
+            kernel(&program, products[lengths[i]], 7);
+        }
+        for (int j = 0; j < 3; j++) kernel(&program, "FusedAdam", 7);
+        program.time_ns += PAUSE_NS;
+    }
+    struct aorta_trace_list list = list_of(finish(&program), NULL);
+    assert_int_equal(list.items[0]->step_count, 10); /* the first begins somewhere, the last one ends with nothing */
+    for (size_t i = 0; i < 10; i++) assert_string_equal(first_kernel(list.items[0], i), "embedding");
+    aorta_trace_list_free(&list);
+}
+
+/* One kernel in a loop, then an evaluation that repeats nothing. */
+static void a_short_loop_before_an_evaluation(void **state) {
+    (void)state;
+    struct program program;
+    program_open(&program, 0);
+    for (int i = 0; i < 100; i++) kernel(&program, "triton_softmax", 7);
+    for (int i = 0; i < 60; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "check_%d", i * i % 59);
+        kernel(&program, name, 7);
+    }
+    struct aorta_trace_list list = list_of(finish(&program), NULL);
+    assert_true(list.items[0]->step_count >= 98 && list.items[0]->step_count <= 100);
+    for (size_t i = 0; i < 98; i++) assert_string_equal(first_kernel(list.items[0], i), "triton_softmax");
+    aorta_trace_list_free(&list);
+}
+
 static void what_does_not_repeat_has_no_steps(void **state) {
     (void)state;
     static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"};
@@ -235,6 +286,8 @@ int main(void) {
         cmocka_unit_test(without_an_optimizer_it_is_cut_where_the_device_waits),
         cmocka_unit_test(a_long_start_up_hides_no_steps),
         cmocka_unit_test(ranks_number_the_same_steps_alike),
+        cmocka_unit_test(steps_of_sequences_of_other_lengths),
+        cmocka_unit_test(a_short_loop_before_an_evaluation),
         cmocka_unit_test(what_does_not_repeat_has_no_steps),
         cmocka_unit_test(one_rank_without_steps_leaves_all_without),
         cmocka_unit_test(a_process_without_work_takes_no_steps_away),

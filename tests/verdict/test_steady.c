@@ -375,8 +375,40 @@ static void steps_that_differ_are_said_first(void **state) {
     }
 }
 
+/* Some steps have longer sequences, for which other products are chosen and which take longer: no disturbance.
+ *
+ *   |embed gemm_64 norm loss …|embed gemm_256      norm     loss     …|embed gemm_64 …
+ */
+static void steps_of_other_work_are_no_disturbance(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct aorta_text text = {0};
+    struct sample_kineto sample;
+    double at_us = 1000;
+    sample_kineto_begin(&sample, 0, 1);
+    for (const char *at = "01101001110100010110"; *at; at++) {
+        const bool longer = *at == '1';
+        for (int i = 0; i < KERNELS; i++) {
+            const char *name = i == 1 && longer ? "gemm_256x128" : step_kernels[i];
+            sample_kineto_kernel(&sample, name, 7, at_us, at_us + 10, longer ? 7000 : 2500, "");
+            at_us += longer ? 12000 : 6000;
+        }
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    print(&run, &text);
+    const char *said = strstr(text.data, "Their work differs");
+    if (!said) fail_msg("%s", text.data);
+    assert_non_null(said);
+    assert_true(said < strstr(text.data, "Verdict:"));
+    assert_null(strstr(text.data, "disturbed"));
+    aorta_text_free(&text);
+    end(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_of_other_work_are_no_disturbance),
         cmocka_unit_test(compilation_is_no_pause_of_the_host),
         cmocka_unit_test(what_recurs_is_no_warmup),
         cmocka_unit_test(a_late_pause_is_no_warmup),
