@@ -10,6 +10,7 @@ struct walking {
     const struct aorta_trace_analysis *analysis;
     struct aorta_critical_path *path;
     size_t capacity;
+    int64_t until_ns; /* where the pieces that are there begin */
     bool failed;
 };
 
@@ -51,7 +52,9 @@ static void add(struct walking *w, uint32_t point, enum aorta_path_kind kind, in
     struct aorta_critical_path *path = w->path;
     const uint32_t rank = w->built->graph.rank[point];
     const int64_t shift_ns = w->built->sources[rank].shift_ns;
+    if (end_ns > w->until_ns) end_ns = w->until_ns;
     if (end_ns <= start_ns || w->failed) return;
+    w->until_ns = start_ns;
     if (!aorta_array_fit(&path->pieces, &w->capacity, path->count + 1, sizeof *path->pieces)) {
         w->failed = true;
         return;
@@ -61,8 +64,8 @@ static void add(struct walking *w, uint32_t point, enum aorta_path_kind kind, in
                                                             named ? name_of(w, point) : NULL};
 }
 
-/* Latest first: the residual lies before the point, the edge before that. A lag below 0 (what waits may end before what
- * it waits for, on clocks that differ) has no length of its own. */
+/* Latest first: the residual lies before the point, the edge before that. A lag below 0 (a call that returns a moment
+ * before what it waits for ends, by their clocks) has no length; what lies before it ends where it does. */
 static void visit(void *user, uint32_t point, uint32_t edge, int64_t lag_ns, int64_t residual_ns) {
     struct walking *w = user;
     const struct aorta_graph *graph = &w->built->graph;
@@ -90,7 +93,7 @@ aorta_status aorta_critical_path_make(const struct aorta_trace_analysis *analysi
         return NULL;
     }
     AORTA_TRY(status);
-    struct walking w = {.built = &built, .analysis = analysis, .path = path};
+    struct walking w = {.built = &built, .analysis = analysis, .path = path, .until_ns = INT64_MAX};
     aorta_graph_walk(&built.graph, visit, &w);
     aorta_trace_graph_free(&built);
     if (w.failed) {

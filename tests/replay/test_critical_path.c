@@ -23,13 +23,14 @@ struct read {
     struct aorta_trace_analysis analysis;
 };
 
-static void read_rank(struct read *read) {
+/* `sync`: how long the wait lasts. */
+static void read_rank(struct read *read, int sync) {
     struct aorta_text text = {0};
     *read = (struct read){0};
     aorta_text_puts(&text, "{\"traceEvents\":[\n");
     event(&text, "cuda_runtime", "cudaLaunchKernel", 10, 2, 1);
     event(&text, "cuda_runtime", "cudaLaunchKernel", 14, 2, 2);
-    event(&text, "cuda_runtime", "cudaDeviceSynchronize", 18, 53, 3);
+    event(&text, "cuda_runtime", "cudaDeviceSynchronize", 18, sync, 3);
     event(&text, "cuda_runtime", "cudaLaunchKernel", 90, 2, 4);
     event(&text, "kernel", "a", 20, 30, 1);
     event(&text, "kernel", "b", 50, 20, 2);
@@ -57,7 +58,7 @@ static void what_decides_is_on_the_path(void **state) {
     struct read read;
     struct aorta_critical_path path;
     struct aorta_path_rows rows;
-    read_rank(&read);
+    read_rank(&read, 53);
     check_ok(aorta_critical_path_make(&read.analysis, &path));
     assert_null(path.reason);
     for (size_t i = 1; i < path.count; i++) assert_int_equal(path.pieces[i].start_ns, path.pieces[i - 1].end_ns);
@@ -78,6 +79,22 @@ static void what_decides_is_on_the_path(void **state) {
     end(&read);
 }
 
+/* By its clock the wait returns 1 us before b ends: pieces still follow each other. */
+static void clocks_that_differ_leave_no_overlap(void **state) {
+    (void)state;
+    struct read read;
+    struct aorta_critical_path path;
+    struct aorta_path_rows rows;
+    read_rank(&read, 51);
+    check_ok(aorta_critical_path_make(&read.analysis, &path));
+    for (size_t i = 1; i < path.count; i++) assert_int_equal(path.pieces[i].start_ns, path.pieces[i - 1].end_ns);
+    check_ok(aorta_path_rows_make(&path, UINT32_MAX, &rows));
+    assert_int_equal(rows.total_ns, 130000 - path.pieces[0].start_ns);
+    aorta_path_rows_free(&rows);
+    aorta_critical_path_free(&path);
+    end(&read);
+}
+
 static double value_at(const struct aorta_counters *counters, enum aorta_counter_kind kind, int64_t at_ns) {
     double value = 0;
     for (size_t i = 0; i < counters->of[kind].count; i++)
@@ -92,7 +109,7 @@ static void counters_change_when_something_does(void **state) {
     static const struct {
         int us, waiting;
     } queue[] = {{9, 0}, {10, 1}, {14, 2}, {20, 1}, {49, 1}, {50, 0}, {90, 1}, {100, 0}};
-    read_rank(&read);
+    read_rank(&read, 53);
     check_ok(aorta_counters_make(&read.analysis.ranks[0], &counters));
     for (size_t i = 0; i < sizeof queue / sizeof *queue; i++)
         assert_float_equal(value_at(&counters, AORTA_COUNTER_QUEUE, 1000 * queue[i].us), queue[i].waiting, 1e-9);
@@ -105,6 +122,7 @@ static void counters_change_when_something_does(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_decides_is_on_the_path),
+        cmocka_unit_test(clocks_that_differ_leave_no_overlap),
         cmocka_unit_test(counters_change_when_something_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
