@@ -2,6 +2,7 @@
  * vendor (CUDA: our library with CUPTI; ROCm: rocprofv3), and this command reads the recording. */
 #include "base/files.h"
 #include "base/json.h"
+#include "base/rows.h"
 #include "cli/device_option.h"
 #include "cli/hwq.h"
 #include "cli/trace_run.h"
@@ -17,7 +18,7 @@
 #include <unistd.h>
 
 struct arguments {
-    const char *device, *output;
+    const char *device, *output, *csv;
     struct aorta_string_list traces;
     bool json, dry_run;
     char **workload; /* its name and options; NULL-terminated */
@@ -35,6 +36,7 @@ static const struct aorta_option rows[] = {
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "DIR",
      .path = AORTA_PATH_FOLDER, .files = files,
      .help = "directory for the recording, created if needed; default: the recording is deleted afterwards"},
+    AORTA_CLI_CSV_OPTION(AT(csv)),
     {"json", AORTA_OPTION_BOOL, AT(json), "false",
      .help = "print one JSON object; what the workload prints goes to standard error"},
     {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false",
@@ -58,6 +60,7 @@ struct output {
     bool as_json;
     struct aorta_text text;
     struct aorta_json json;
+    struct aorta_queue_usage_csv csv;
 };
 
 /* The work of one device, without the harness's own kernels. */
@@ -118,6 +121,9 @@ static aorta_status show_device(struct output *output, const struct aorta_trace 
         write_json(trace, device, &queues, left_out, &output->json);
     else
         write_text(trace, device, &queues, left_out, &output->text);
+    const struct aorta_queue_usage_of of = {trace->path, trace->rank < 0 ? AORTA_ROW_UNKNOWN : trace->rank, device,
+                                            &queues};
+    aorta_queue_usage_csv_add(&output->csv, &of);
     aorta_queue_usage_free(&queues);
     return NULL;
 }
@@ -167,6 +173,7 @@ static aorta_status show_all(const struct arguments *arguments, const struct aor
 static aorta_status show(const struct arguments *arguments, const struct aorta_trace_list *traces) {
     struct output output = {.as_json = arguments->json};
     aorta_status status = show_all(arguments, traces, &output);
+    status = aorta_status_join(status, aorta_queue_usage_csv_write(&output.csv, status ? NULL : arguments->csv));
     if (!status) return aorta_cli_print_text(&output.text);
     aorta_text_free(&output.text);
     return status;
@@ -284,7 +291,7 @@ static aorta_status check_workload_options(const struct arguments *arguments) {
 }
 
 static aorta_status profile_or_read(const struct aorta_cli_line *line, void *values) {
-    static const char *const with_trace[] = {"trace", "json", NULL};
+    static const char *const with_trace[] = {"trace", "json", "csv", NULL};
     struct arguments *arguments = values;
     const char *name = line->operands[0];
     const struct aorta_hwq_workload *workload;
@@ -292,6 +299,7 @@ static aorta_status profile_or_read(const struct aorta_cli_line *line, void *val
     if (arguments->traces.count) AORTA_TRY(aorta_cli_only(&syntax, line, "--trace", with_trace));
     if (arguments->traces.count && name)
         return AORTA_ERROR(AORTA_USAGE, "--trace reads a recording; it takes no workload (\"%s\")", name);
+    AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
     if (arguments->traces.count) return read_recording(arguments);
     if (!name)
         return AORTA_ERROR(AORTA_USAGE, "no workload; aorta hwq list shows them, --trace PATH reads a recording");

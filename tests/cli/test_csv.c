@@ -67,6 +67,7 @@ static const struct {
      "large_gemm_only.size=16",
      2, "results.csv", 5},
     {"hwq map --device cpu --streams 3 --copy-mb 1", 2, "streams.csv", 6},
+    {"hwq profile --trace " TRACE_DATA "/rocprof_results.json", 2, "gaps.csv", 8},
     {"sdma --device cpu --matrix-size 64 --copy-mb 1 --iterations 5", 1, "times.csv", 6},
 };
 
@@ -164,10 +165,61 @@ static void no_folder(void **state) {
     unlink(path);
 }
 
+/* Commands without tables of figures: what they print is a list, a program's own output, or files. `train` and
+ * `launch`: the tables of a run are those of `report`. */
+static const char *const without[] = {"info", "train", "launch", "help", "hwq list", "hwq info", "trace merge"};
+
+/* The names in a list of commands, "  NAME  what it does". */
+static size_t names_of(const char *words, char names[][32], size_t most) {
+    char command[256], line[512];
+    bool listed = false;
+    size_t count = 0;
+    snprintf(command, sizeof command, "%s %s --help", AORTA_PROGRAM, words);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    while (fgets(line, sizeof line, pipe)) {
+        if (!strcmp(line, "Commands:\n")) listed = true;
+        if (line[0] == '\n') listed = false;
+        if (listed && count < most && sscanf(line, "  %31s ", names[count]) == 1 && strcmp(names[count], "Commands:"))
+            count++;
+    }
+    assert_int_equal(pclose(pipe), 0);
+    return count;
+}
+
+static bool has_option(const char *words) {
+    char command[256];
+    snprintf(command, sizeof command, "%s %s --help | grep -q -e --csv", AORTA_PROGRAM, words);
+    return system(command) == 0;
+}
+
+static void check_command(const char *name) {
+    bool left_out = false;
+    for (size_t i = 0; i < sizeof without / sizeof *without; i++) left_out |= !strcmp(without[i], name);
+    if (has_option(name) == left_out) fail_msg("aorta %s: %s --csv", name, left_out ? "has" : "has no");
+}
+
+/* A new command has --csv, or is named above. */
+static void all_commands_have_it(void **state) {
+    (void)state;
+    char names[32][32], below[32][32];
+    const size_t count = names_of("", names, 32);
+    assert_true(count >= 10);
+    for (size_t i = 0; i < count; i++) {
+        const size_t inner = names_of(names[i], below, 32);
+        if (!inner) check_command(names[i]);
+        for (size_t j = 0; j < inner; j++) {
+            char name[72];
+            snprintf(name, sizeof name, "%s %s", names[i], below[j]);
+            check_command(name);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_command), cmocka_unit_test(comparison), cmocka_unit_test(of_runs),
-        cmocka_unit_test(of_sweeps),     cmocka_unit_test(no_folder),
+        cmocka_unit_test(of_sweeps),     cmocka_unit_test(no_folder),  cmocka_unit_test(all_commands_have_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
