@@ -18,7 +18,7 @@ struct map_arguments {
     struct aorta_cli_outputs to;
     int64_t streams, copy_streams, comm_streams, repeats, copy_mb;
     int priority;
-    bool all_pairs;
+    bool all_pairs, quiet;
 };
 
 #define AT(field) offsetof(struct map_arguments, field)
@@ -52,6 +52,7 @@ static const struct aorta_option rows[] = {
      .path = AORTA_PATH_FILE, .help = "write the JSON object to this file as well"},
     {"plot", AORTA_OPTION_STRING, AT(plot), "null", .nullable = true, .argument = "FILE", .path = AORTA_PATH_FILE,
      .help = "draw the matrix to this PNG file (needs gnuplot)"},
+    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print the result and errors only"},
     AORTA_CLI_CSV_OPTION(AT(to.csv)),
     {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page of the map (docs/report.md)"},
@@ -181,7 +182,7 @@ static aorta_status open_comm(struct aorta_device *device, struct aorta_comm **c
 static aorta_status run(const struct aorta_cli_line *line, void *values) {
     (void)line;
     const struct map_arguments *arguments = values;
-    const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
+    const struct aorta_log log = {.level = arguments->quiet ? AORTA_LOG_ERROR : AORTA_LOG_INFO, .rank = -1};
     struct aorta_device *device;
     struct aorta_comm *comm = NULL;
     AORTA_TRY(aorta_file_prepare(arguments->output, "--output"));

@@ -11,6 +11,7 @@ struct sdma_arguments {
     const char *device;
     int64_t matrix_size, copy_mb, iterations, warmup, peer;
     int direction, dtype;
+    bool quiet;
 };
 
 #define AT(field) offsetof(struct sdma_arguments, field)
@@ -44,6 +45,7 @@ static const struct aorta_option rows[] = {
      .help = "p2p: number of the other device; default: the next one"},
     {"dtype", AORTA_OPTION_CHOICE, AT(dtype), "fp32", .choices = types, .argument = "TYPE",
      .help = "element type of the matrices"},
+    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print no progress"},
     AORTA_CLI_CSV_OPTION(AT(to.csv)),
     {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page of the figures (docs/report.md)"},
@@ -103,11 +105,11 @@ static aorta_status measure(const struct sdma_arguments *arguments, struct aorta
                                                .copy_bytes = (size_t)arguments->copy_mb << 20,
                                                .iterations = (int)arguments->iterations,
                                                .warmup = (int)arguments->warmup,
-                                               .progress = &progress};
+                                               .progress = arguments->quiet ? NULL : &progress};
     struct aorta_sdma result;
-    aorta_progress_begin(&progress, stderr, "sdma", "iterations", arguments->iterations);
+    if (!arguments->quiet) aorta_progress_begin(&progress, stderr, "sdma", "iterations", arguments->iterations);
     AORTA_TRY(aorta_sdma_run(&options, &result));
-    aorta_progress_end(&progress);
+    if (!arguments->quiet) aorta_progress_end(&progress);
     aorta_status status = print(&result, arguments);
     aorta_sdma_free(&result);
     return status;
@@ -116,7 +118,7 @@ static aorta_status measure(const struct sdma_arguments *arguments, struct aorta
 static aorta_status run(const struct aorta_cli_line *line, void *values) {
     (void)line;
     const struct sdma_arguments *arguments = values;
-    const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
+    const struct aorta_log log = {.level = arguments->quiet ? AORTA_LOG_ERROR : AORTA_LOG_INFO, .rank = -1};
     struct aorta_device *device, *peer = NULL;
     AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
     AORTA_TRY(aorta_cli_open_device(arguments->device, 0, &log, &device));

@@ -18,7 +18,7 @@ struct sweep_values {
     int search, objective;
     int64_t points, repeats, steps, ranks, seed;
     double timeout_s;
-    bool resume, no_baseline, no_trace, dry_run;
+    bool resume, no_baseline, no_trace, dry_run, quiet;
     struct aorta_cli_outputs to;
 };
 
@@ -94,6 +94,7 @@ static const struct aorta_option options[] = {
      .help = "with --compare and one directory: compare its trials with two values of a knob, point by point"},
     {"read", AORTA_OPTION_STRING, AT(read), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_READ,
      .help = "run nothing, and print the summary of the sweep in a directory"},
+    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print no progress"},
     AORTA_CLI_CSV_OPTION(AT(to.csv)),
     {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "the page's file; default: index.html in --output, none with --compare and --read"},
@@ -173,7 +174,7 @@ static aorta_status make_job(const struct sweep_values *values, char **command, 
         .timeout_s = values->timeout_s,
         .output = values->output,
         .resume = values->resume || values->retry.count,
-        .progress = stderr,
+        .progress = values->quiet ? NULL : stderr,
     };
     for (size_t i = 0; i < values->retry.count; i++)
         AORTA_TRY(aorta_sweep_states_read(values->retry.items[i], &job->retry));

@@ -33,7 +33,7 @@ static const struct aorta_choice levels[] = {{"kernels", AORTA_INJECT_KERNELS},
                                              {"kernels,launches", AORTA_INJECT_LAUNCHES},
                                              {"all", AORTA_INJECT_ALL},
                                              {NULL, 0}};
-static const char *const files[] = {"analysis.json", "environment.json", "*.spool", NULL};
+static const char *const files[] = {"analysis.json", "environment.json", "machine.jsonl", "*.spool", NULL};
 static const struct aorta_option rows[] = {
     AORTA_CLI_CSV_OPTION(AT(csv)),
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "DIR",
@@ -42,6 +42,7 @@ static const struct aorta_option rows[] = {
              "aorta trace analyze DIR reads it again"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false",
      .help = "print the analysis as JSON on standard output; the program's own output goes to standard error"},
+    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print the verdict alone"},
     {"whole", AORTA_OPTION_BOOL, AT(whole), "false",
      .help = "analyse the whole recording, start and end included, instead of its steps"},
     {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
@@ -162,8 +163,9 @@ static aorta_status choose_steps(const struct aorta_trace_run_arguments *argumen
     return NULL;
 }
 
-static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool steps, const char *csv,
-                            struct aorta_text *text, struct aorta_text *json) {
+static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool steps,
+                            const struct aorta_trace_run_arguments *arguments, struct aorta_text *text,
+                            struct aorta_text *json) {
     struct aorta_trace_analysis analysis;
     const struct aorta_trace_analysis_options options = {.all_steps = steps};
     if (!outcome->traces.count) {
@@ -182,9 +184,12 @@ static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool 
         const struct aorta_trace_report report = {.analysis = &analysis, .verdict = &verdict, .machine = &machine};
         status = aorta_recorded_machine_read(outcome->machine, &analysis, &machine);
         if (!status) status = aorta_recorded_machine_report(&machine, &verdict);
-        aorta_trace_report_text(&report, aorta_terminal_width(stderr), text);
+        if (arguments->quiet)
+            aorta_verdict_text(&verdict, aorta_terminal_width(stderr), text);
+        else
+            aorta_trace_report_text(&report, aorta_terminal_width(stderr), text);
         aorta_trace_report_json(&report, 2, json);
-        if (!status && csv) status = aorta_trace_report_csv(&report, csv);
+        if (!status && arguments->csv) status = aorta_trace_report_csv(&report, arguments->csv);
         aorta_verdict_free(&verdict);
         aorta_recorded_machine_free(&machine);
     }
@@ -214,8 +219,8 @@ static aorta_status show(const struct aorta_trace_run_arguments *arguments, stru
     struct aorta_text text = {0}, json = {0};
     bool steps;
     aorta_status status = choose_steps(arguments, outcome, &steps);
-    if (outcome->words.data) put_lines(outcome->words.data);
-    if (!status) status = analyze(outcome, steps, arguments->csv, &text, &json);
+    if (outcome->words.data && !(arguments->quiet && outcome->traces.count)) put_lines(outcome->words.data);
+    if (!status) status = analyze(outcome, steps, arguments, &text, &json);
     if (!status && arguments->output) status = write_analysis(arguments->output, &json);
     if (!status && arguments->output) status = aorta_environment_of_host_save(arguments->output);
     /* What could not be written is printed all the same. */

@@ -29,7 +29,7 @@ struct aorta_trace_run_arguments {
     const char *cupti;
     double delay_s, duration_s;
     int64_t limit_mb;
-    bool nvtx, json, whole, dry_run;
+    bool nvtx, json, whole, dry_run, quiet;
     char **command; /* NULL-terminated; borrowed from the command line */
 };
 

@@ -256,7 +256,9 @@ static void startup_line(const struct aorta_trace_analysis *analysis, const stru
                       ms(rank->figures.span_ns));
     if (analysis->warmup)
         aorta_text_printf(sentence, ", %s in them", aorta_counted((long long)analysis->warmup, "warm-up step").text);
-    aorta_text_puts(sentence, ": start-up, compilation, autotuning");
+    aorta_text_puts(sentence,
+                    ": start-up, compilation, autotuning; the figures and the tables of kernels and collectives "
+                    "are of all of it, the verdict is of the steps");
     put_sentence(sentence, width, out);
 }
 

@@ -74,8 +74,8 @@ static const struct aorta_choice device_kinds[] = {
 #define AT(member) offsetof(struct aorta_train_options, member)
 
 /* Traces of earlier runs are renamed, so they are not among these. */
-static const char *const run_files[] = {"rank_*_metrics.jsonl", "config.json", "environment.json",
-                                        "summary.json",         "*.png",       NULL};
+static const char *const run_files[] = {"rank_*_metrics.jsonl", "machine_*.jsonl", "config.json", "environment.json",
+                                        "summary.json",         "*.png",           NULL};
 static const char *const dump_files[] = {"params_*.safetensors", "batch_*.safetensors", "grads_*.safetensors", NULL};
 static const struct aorta_option table_rows[] = {
     {"logging.level", AORTA_OPTION_CHOICE, AT(logging.level), "INFO", .choices = levels,

@@ -50,6 +50,12 @@ static void the_verdict_follows_the_program(void **state) {
     assert_string_equal(shell->output, "trained 10 steps\n"); /* nothing of ours */
 }
 
+static void quiet_prints_the_verdict_alone(void **state) {
+    struct shell *shell = *state;
+    shell_run(shell, "$A trace run -q -- $P normal 2>words; head -c 9 words; grep -c 'aorta trace run' words");
+    shell_expect(shell, 1, "Verdict: 0\n", "");
+}
+
 static void what_cannot_be_written_is_printed(void **state) {
     struct shell *shell = *state;
     shell_run(shell, "$A trace run -o rec -- sh -c \"$P normal && mkdir rec/analysis.json\"");
@@ -340,6 +346,7 @@ int main(void) {
         SHELL_TEST(what_cannot_be_written_is_printed),
         SHELL_TEST(json_has_standard_output_to_itself),
         SHELL_TEST(what_is_not_recorded_is_null_with_a_reason),
+        SHELL_TEST(quiet_prints_the_verdict_alone),
         SHELL_TEST(a_directory_keeps_everything),
         SHELL_TEST(a_disturbed_machine_is_said_first),
         SHELL_TEST(nothing_is_left_behind_without_one),

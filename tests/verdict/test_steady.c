@@ -137,6 +137,7 @@ static void a_loop_of_one_kernel_has_steps(void **state) {
     print(&run, &text);
     assert_null(strstr(text.data, "pause"));
     assert_non_null(strstr(text.data, "left out of the steps: the first 1754.097 of "));
+    assert_non_null(strstr(text.data, "autotuning; the"));
     assert_non_null(strstr(text.data, "(0.0460 of 0.0470 ms)")); /* not 0.05 of 0.05 */
     aorta_text_free(&text);
     end(&run);
