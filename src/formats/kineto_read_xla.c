@@ -4,8 +4,8 @@
 #include "formats/kineto_read_internal.h"
 
 #include "base/array.h"
+#include "formats/xla.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,20 +38,16 @@ static aorta_status add_place(struct trace_kineto *kineto, struct place place) {
     return NULL;
 }
 
-/* The number behind a beginning: "/device:GPU:0", "Stream #14(Compute)". -1: another text. */
-static int64_t number_after(struct aorta_json_value text, const char *begin) {
-    const size_t length = strlen(begin);
-    if (text.length < length + 3 || memcmp(text.text + 1, begin, length) != 0) return -1;
-    int64_t number = -1;
-    for (const char *at = text.text + 1 + length; *at >= '0' && *at <= '9' && number < INT32_MAX; at++)
-        number = (number < 0 ? 0 : 10 * number) + (*at - '0');
-    return number > INT32_MAX ? -1 : number;
+/* A text of the file without its quotes. */
+static struct aorta_xla_text text_of(struct aorta_json_value value) {
+    if (value.length < 2 || value.text[0] != '"') return (struct aorta_xla_text){0};
+    return (struct aorta_xla_text){value.text + 1, value.length - 2};
 }
 
 aorta_status aorta_trace_kineto_xla_process(struct trace_kineto *kineto, int64_t process,
                                             struct aorta_json_value name) {
     static const char host[] = "\"/host:CPU\"";
-    const int64_t device = number_after(name, "/device:GPU:");
+    const int64_t device = aorta_xla_number_after(text_of(name), "/device:GPU:");
     const bool is_host = name.length == sizeof host - 1 && !memcmp(name.text, host, sizeof host - 1);
     if (process < 0 || (device < 0 && !is_host)) return NULL;
     if (device >= 0) aorta_trace_builder_head(kineto->builder)->format = AORTA_TRACE_XLA;
@@ -60,87 +56,33 @@ aorta_status aorta_trace_kineto_xla_process(struct trace_kineto *kineto, int64_t
 
 aorta_status aorta_trace_kineto_xla_thread(struct trace_kineto *kineto, int64_t process, int64_t thread,
                                            struct aorta_json_value name) {
-    const int64_t stream = number_after(name, "Stream #");
+    const int64_t stream = aorta_xla_number_after(text_of(name), "Stream #");
     if (!kineto->xla || process < 0 || thread < 0 || stream < 0 || !find(kineto->xla, process, -1)) return NULL;
     return add_place(kineto, (struct place){process, thread, stream});
 }
 
 /* ---- events ---- */
 
-/* "… size:2097152 dest:0 …": the number behind the word; -1: it is not there. */
-static int64_t number_of(struct aorta_json_value details, const char *word) {
-    const char *at = details.length ? memmem(details.text, details.length, word, strlen(word)) : NULL;
-    return at ? strtoll(at + strlen(word), NULL, 10) : -1;
-}
-
-/* "grid:40,1,1": false: it is not there. */
-static bool extents_of(struct aorta_json_value details, const char *word, int64_t extents[3]) {
-    const char *at = details.length ? memmem(details.text, details.length, word, strlen(word)) : NULL;
-    if (!at) return false;
-    at += strlen(word);
-    for (int i = 0; i < 3; i++) {
-        char *end;
-        extents[i] = strtoll(at, &end, 10);
-        if (end == at || extents[i] < 1 || (i < 2 && *end != ',')) return false;
-        at = end + 1;
-    }
-    return true;
-}
-
-static bool begins(struct aorta_json_value name, const char *word) {
-    const size_t length = strlen(word);
-    return name.length > length && !memcmp(name.text + 1, word, length);
-}
-
-static void add_work(struct trace_kineto *kineto, const struct kineto_event *event, int64_t device, int64_t stream) {
-    const struct aorta_json_value name = event->field[FIELD_NAME], details = event->argument[ARGUMENT_DETAILS];
-    const bool copy = begins(name, "Memcpy"), fill = begins(name, "Memset");
+/* A launch's number is one that the file has as a text or a number; others have none. */
+static uint64_t correlation_of(struct trace_kineto *kineto, const struct kineto_event *event) {
+    if (!event->argument[ARGUMENT_CORRELATION].length) return 0;
     const int64_t correlation = aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_CORRELATION], event->offset);
-    int64_t node, blocks[3], threads[3];
-    const struct aorta_trace_work work = {
+    return correlation > 0 ? (uint64_t)correlation : 0;
+}
+
+static struct aorta_xla_event event_of(struct trace_kineto *kineto, const struct kineto_event *event) {
+    int64_t node, step;
+    return (struct aorta_xla_event){
         .start_ns = event->start_ns,
         .end_ns = event->end_ns,
-        .bytes = copy || fill ? number_of(details, "size:") : -1,
-        .correlation = correlation > 0 ? (uint64_t)correlation : 0,
-        .name = aorta_trace_kineto_text(kineto, name),
-        .stream = aorta_trace_builder_stream(kineto->builder, device, -1, stream),
-        .queue = AORTA_TRACE_NONE,
-        .device = (int32_t)device,
-        .kind = copy   ? AORTA_TRACE_COPY
-                : fill ? AORTA_TRACE_FILL
-                       : AORTA_TRACE_KERNEL,
+        .name = text_of(event->field[FIELD_NAME]),
+        .text = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
+        .correlation = correlation_of(kineto, event),
+        .details = text_of(event->argument[ARGUMENT_DETAILS]),
         .graph = aorta_json_get_int(event->argument[ARGUMENT_GRAPH_NODE], &node) && node > 0,
+        .step = aorta_json_get_int(event->argument[ARGUMENT_STEP], &step) && step >= 0 ? step : -1,
+        .offset = event->offset,
     };
-    aorta_trace_builder_work(kineto->builder, &work, -1, NULL, event->offset);
-    if (work.kind == AORTA_TRACE_KERNEL && extents_of(details, "grid:", blocks) &&
-        extents_of(details, "block:", threads))
-        aorta_trace_builder_geometry(kineto->builder, blocks, threads);
-}
-
-/* A launch bears the kernel's name and shares its number; the rest is what XLA, or the program, marked. */
-static void add_host(struct trace_kineto *kineto, const struct kineto_event *event, int64_t process, int64_t thread) {
-    const struct aorta_json_value name = event->field[FIELD_NAME];
-    struct aorta_trace_annotation frame = {event->start_ns, event->end_ns, AORTA_TRACE_NONE,
-                                           aorta_trace_builder_thread(kineto->builder, process, thread)};
-    int64_t correlation = -1, step;
-    if (event->argument[ARGUMENT_CORRELATION].length)
-        correlation = aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_CORRELATION], event->offset);
-    if (aorta_json_get_int(event->argument[ARGUMENT_STEP], &step) && step >= 0) {
-        char text[48];
-        const int length = snprintf(text, sizeof text, "ProfilerStep#%lld", (long long)step);
-        frame.name = aorta_trace_builder_text(kineto->builder, text, (size_t)length);
-    } else {
-        frame.name = aorta_trace_kineto_text(kineto, name);
-    }
-    if (correlation > 0) {
-        const struct aorta_trace_call call = {event->start_ns, event->end_ns, (uint64_t)correlation,
-                                              frame.name,      frame.thread,  0};
-        aorta_trace_builder_call(kineto->builder, &call);
-    } else if (begins(name, "$")) {
-        aorta_trace_builder_function(kineto->builder, &frame);
-    } else {
-        aorta_trace_builder_annotation(kineto->builder, &frame);
-    }
 }
 
 void aorta_trace_kineto_xla_event(struct trace_kineto *kineto, const struct kineto_event *event) {
@@ -150,10 +92,11 @@ void aorta_trace_kineto_xla_event(struct trace_kineto *kineto, const struct kine
         return;
     const struct place *of = find(kineto->xla, process, -1), *stream;
     if (!of) return;
-    if (of->number < 0) {
-        add_host(kineto, event, process, thread);
-        return;
-    }
-    stream = find(kineto->xla, process, thread);
-    if (stream) add_work(kineto, event, of->number, stream->number);
+    stream = of->number < 0 ? NULL : find(kineto->xla, process, thread);
+    if (of->number >= 0 && !stream) return;
+    const struct aorta_xla_event found = event_of(kineto, event);
+    if (stream)
+        aorta_xla_add_work(kineto->builder, &found, of->number, stream->number);
+    else
+        aorta_xla_add_host(kineto->builder, &found, aorta_trace_builder_thread(kineto->builder, process, thread));
 }

@@ -71,7 +71,6 @@ static const struct unread {
     size_t at, length;
     const char *bytes, *is, *instead;
 } unread[] = {
-    {".xplane.pb", 0, 0, "", "XLA's xplane", "name the .trace.json.gz that JAX's profiler writes beside it"},
     {".nsys-rep", 0, 0, "", "a report of Nsight Systems", "export it: nsys export --type sqlite FILE"},
     {".qdrep", 0, 0, "", "a report of Nsight Systems", "export it: nsys export --type sqlite FILE"},
     {".ncu-rep", 0, 0, "", "a report of Nsight Compute, which holds no timeline",

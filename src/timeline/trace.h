@@ -28,6 +28,7 @@ enum aorta_trace_kind { AORTA_TRACE_KERNEL, AORTA_TRACE_COPY, AORTA_TRACE_FILL }
 #define AORTA_TRACE_FORMAT_MAP(X)                                                                                      \
     X(KINETO, "Kineto")               /* PyTorch's profiler, and ours, which writes the same layout */                 \
     X(XLA, "XLA profiler JSON")       /* JAX's and TensorFlow's */                                                     \
+    X(XPLANE, "XSpace")               /* XLA's own file */                                                             \
     X(ROCPROF_JSON, "rocprofv3 JSON") /* rocprofv3 --output-format json */                                             \
     X(ROCPROF_CSV, "rocprofv3 CSV")   /* rocprofv3 --output-format csv */                                              \
     X(ROCPD, "rocpd")                 /* rocprofv3's SQLite file */                                                    \
