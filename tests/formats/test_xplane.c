@@ -47,7 +47,7 @@ static void check_work(const struct aorta_trace *space, const struct aorta_trace
 
 static void check_host(const struct aorta_trace *space, const struct aorta_trace *json) {
     assert_int_equal(space->call_count, json->call_count);
-    assert_true(space->call_count > 5);
+    assert_int_equal(space->call_count, 3);
     for (size_t i = 0; i < space->call_count; i++) {
         const struct aorta_trace_call *a = &space->calls[i], *b = &json->calls[i];
         assert_int_equal(a->start_ns, b->start_ns);
