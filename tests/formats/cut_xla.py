@@ -53,17 +53,17 @@ def get(data, number, otherwise=0):
 
 def cut_line(line, until, names, stats):
     """Without late events, b"" where none is left; notes the numbers that the others use."""
-    start, out, kept = get(line, 3), b"", False
+    start, out, remaining = get(line, 3), b"", False
     for number, value, raw in fields(line):
         if number == 4:
             if start + get(value, 2) // 1000 >= until:
                 continue
-            kept = True
+            remaining = True
             names.add(get(value, 1))
             for stat in (v for n, v, _ in fields(value) if n == 4):
                 stats |= {get(stat, 1), get(stat, 7)}
         out += raw
-    return out if kept else b""
+    return out if remaining else b""
 
 
 def cut_plane(plane, until):
