@@ -6,7 +6,10 @@
 #define AORTA_SHUFFLE_FUNCTION static
 #include "ops/shuffle.h"
 
-enum { MOST_SHARES = 65535, TURNS = 4 /* of a thread, where a sample is long */ };
+enum {
+    TURNS = 4, /* of a thread in a share, where a sample is long */
+    LARGE = 4, /* shares for each multiprocessor pay for a copy of the table in its shared memory */
+};
 
 struct aorta_shuffle aorta_shuffle_of(uint64_t seed, uint64_t epoch, int64_t count) {
     const struct aorta_random random = {.seed = seed, .stream = epoch, .domain = AORTA_RANDOM_SHUFFLE};
@@ -39,14 +42,28 @@ static aorta_status draw_batch(const void *args) {
     return NULL;
 }
 
+/* Shares of the large kernel are as long for its more threads. */
+static int64_t shares_of(const struct aorta_batch_draw *a, int64_t threads) {
+    const int64_t values = a->positions * (a->dense_columns / 2 + a->sparse_columns + 2); /* one word each */
+    return values / (4 * threads * TURNS) + 1;
+}
+
 static aorta_status draw_batch_gpu(struct aorta_stream *stream, const void *args) {
-    const struct aorta_batch_draw *a = args;
-    const int64_t values = a->positions * (a->dense_columns / 2 + a->sparse_columns + 2);
-    const int64_t shares = values / (4 * AORTA_BATCH_THREADS * TURNS) + 1;
-    const struct aorta_gpu_grid grid = {
-        .blocks = {(uint32_t)a->samples, (uint32_t)(shares < MOST_SHARES ? shares : MOST_SHARES)},
-        .threads = {AORTA_BATCH_THREADS}};
-    return aorta_ops_gpu_run(stream, AORTA_ENTRY_draw_batch, grid, a, sizeof *a);
+    const struct aorta_gpu_properties *gpu = aorta_gpu_get_properties(aorta_stream_device(stream));
+    struct aorta_batch_draw a = *(const struct aorta_batch_draw *)args;
+    a.shares = shares_of(&a, AORTA_BATCH_LARGE_THREADS);
+    const bool large = a.samples * a.shares >= LARGE * (int64_t)gpu->multiprocessors &&
+                       gpu->shared_bytes_per_block >= AORTA_BATCH_LEVELS * sizeof(float);
+    if (large) {
+        struct aorta_gpu_grid grid = aorta_ops_grid(gpu->multiprocessors, AORTA_BATCH_LARGE_THREADS);
+        grid.shared_bytes = AORTA_BATCH_LEVELS * sizeof(float);
+        return aorta_ops_gpu_run(stream, AORTA_ENTRY_draw_large_batch, grid, &a, sizeof a);
+    }
+    a.shares = shares_of(&a, AORTA_BATCH_THREADS);
+    const int64_t blocks = a.samples * a.shares;
+    return aorta_ops_gpu_run(stream, AORTA_ENTRY_draw_batch,
+                             aorta_ops_grid(blocks < INT32_MAX ? blocks : INT32_MAX, AORTA_BATCH_THREADS), &a,
+                             sizeof a);
 }
 
 static const struct aorta_kernel kernel = {"draw_batch", draw_batch, draw_batch_gpu};

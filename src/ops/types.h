@@ -115,6 +115,7 @@ struct aorta_batch_draw {
     uint32_t domain, vocab;
     struct aorta_shuffle order;
     int64_t first, stride, samples, positions, dense_columns, sparse_columns;
+    int64_t shares;         /* blocks of a GPU that share a sample; set by the operation */
     const float *quantiles; /* of struct aorta_normal_table, on the device */
     float *dense;
     int64_t *categorical;

@@ -14,7 +14,8 @@ struct shape {
 
 /* Ends of normals within a block of eight and within a word; a sample of several shares; ids and uniforms alone in a
  * block. */
-static const struct shape shapes[] = {{3, 1, 1, 1}, {2, 3, 8, 2}, {4, 5, 7, 3}, {2, 32, 1024, 16}, {1, 2, 16391, 1}};
+static const struct shape shapes[] = {{3, 1, 1, 1},      {2, 3, 8, 2},     {4, 5, 7, 3},
+                                      {2, 32, 1024, 16}, {4, 32, 3000, 5}, {1, 2, 16391, 1}};
 #define SHAPES (sizeof shapes / sizeof *shapes)
 
 enum { COUNT = 103, VOCABULARY = 50000, SEED = 13, EPOCH = 2 };

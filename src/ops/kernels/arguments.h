@@ -45,6 +45,8 @@ enum {
     AORTA_ROUTE_THREADS = 256,
     AORTA_IMAGE_THREADS = 256,
     AORTA_BATCH_THREADS = 256,
+    AORTA_BATCH_LARGE_THREADS = 1024,
+    AORTA_BATCH_LEVELS = 32768,                /* half of those of a normal table */
     AORTA_SHAMPOO_THREADS = AORTA_SUM_THREADS, /* that work on a block */
     AORTA_SHAMPOO_SWEEPS = 16,                 /* over all pairs of rows, at most */
 };

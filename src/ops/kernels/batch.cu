@@ -1,4 +1,4 @@
-/* Samples of the synthetic data set; blocks of a column of the grid share one. src/ops/batch.c does the same on a CPU. */
+/* Samples of the synthetic data set. src/ops/batch.c does the same on a CPU. */
 #include "ops/kernels/portable.h"
 
 #include "ops/kernels/arguments.h"
@@ -14,13 +14,31 @@ DEVICE philox words_of(const aorta_batch_draw &a, int64_t sample, int64_t block)
     return philox4x32_10(counter, (uint32_t)a.seed, (uint32_t)(a.seed >> 32));
 }
 
+/* The quantiles where they lie … */
+struct whole_table {
+    const float *quantile;
+    MEMBER float at(uint32_t level) const {
+        return quantile[level];
+    }
+};
+
+/* … or their upper half in shared memory, as the lower one is its mirror image: look-ups all over 256 KiB go past most
+ * of the cache. */
+struct half_table {
+    const float *upper;
+    MEMBER float at(uint32_t level) const {
+        const uint32_t mirrored = level >> 15 ? level - AORTA_BATCH_LEVELS : AORTA_BATCH_LEVELS - 1 - level;
+        return level >> 15 ? upper[mirrored] : -upper[mirrored];
+    }
+};
+
 /* The normals of one block, those that exist of eight; two of each word, its low half first. */
-DEVICE void draw_normals(const aorta_batch_draw &a, const philox &words, int64_t count, float *to) {
+template <typename T> DEVICE void draw_normals(const T &table, const philox &words, int64_t count, float *to) {
     float value[8];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        value[2 * i] = a.quantiles[words.word[i] & 0xffffu];
-        value[2 * i + 1] = a.quantiles[words.word[i] >> 16];
+        value[2 * i] = table.at(words.word[i] & 0xffffu);
+        value[2 * i + 1] = table.at(words.word[i] >> 16);
     }
     store8(to, count < 8 ? (int)count : 8, value);
 }
@@ -37,17 +55,14 @@ DEVICE void draw_other(const aorta_batch_draw &a, uint32_t word, int64_t at, int
         a.importance[row + at - ids - a.positions] = uniform;
 }
 
-/* Grid: samples × shares of one. */
-KERNEL(AORTA_BATCH_THREADS, draw_batch, aorta_batch_draw) {
-    __shared__ int64_t shared_sample;
-    if (threadIdx.x == 0) shared_sample = aorta_shuffle_at(&a.order, a.first + (int64_t)blockIdx.x * a.stride);
-    __syncthreads();
-    const int64_t sample = shared_sample, row = (int64_t)blockIdx.x * a.positions;
+/* Share number `share` of a slot's sample. */
+template <typename T> DEVICE void draw_share(const aorta_batch_draw &a, const T &table, int64_t slot, int64_t share) {
+    const int64_t sample = aorta_shuffle_at(&a.order, a.first + slot * a.stride), row = slot * a.positions;
     const int64_t normals = a.positions * a.dense_columns, end = normals + a.positions * (a.sparse_columns + 2);
-    const int64_t thread = (int64_t)blockIdx.y * AORTA_BATCH_THREADS + threadIdx.x;
-    const int64_t threads = (int64_t)gridDim.y * AORTA_BATCH_THREADS;
+    const int64_t thread = share * blockDim.x + threadIdx.x, threads = a.shares * (int64_t)blockDim.x;
     for (int64_t block = thread; 8 * block < normals; block += threads)
-        draw_normals(a, words_of(a, sample, block), normals - 8 * block, a.dense + row * a.dense_columns + 8 * block);
+        draw_normals(table, words_of(a, sample, block), normals - 8 * block,
+                     a.dense + row * a.dense_columns + 8 * block);
     for (int64_t block = normals / 4 + thread; 4 * block < end; block += threads) {
         const philox words = words_of(a, sample, block);
         for (int i = 0; i < 4; i++) {
@@ -55,4 +70,22 @@ KERNEL(AORTA_BATCH_THREADS, draw_batch, aorta_batch_draw) {
             if (at >= 0 && at < end - normals) draw_other(a, words.word[i], at, row);
         }
     }
+}
+
+template <typename T> DEVICE void draw_shares(const aorta_batch_draw &a, const T &table) {
+    for (int64_t item = blockIdx.x; item < a.samples * a.shares; item += gridDim.x)
+        draw_share(a, table, item / a.shares, item % a.shares);
+}
+
+KERNEL(AORTA_BATCH_THREADS, draw_batch, aorta_batch_draw) {
+    draw_shares(a, whole_table{a.quantiles});
+}
+
+/* As many blocks as run at once. */
+KERNEL(AORTA_BATCH_LARGE_THREADS, draw_large_batch, aorta_batch_draw) {
+    float *upper = (float *)dynamic_shared();
+    for (int i = threadIdx.x; i < AORTA_BATCH_LEVELS; i += AORTA_BATCH_LARGE_THREADS)
+        upper[i] = a.quantiles[AORTA_BATCH_LEVELS + i];
+    __syncthreads();
+    draw_shares(a, half_table{upper});
 }
