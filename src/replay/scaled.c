@@ -1,5 +1,7 @@
 #include "replay/scaled.h"
 
+#include "base/statistics.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +73,77 @@ static void drop_call(const struct aorta_graph *graph, uint32_t point, struct ao
     }
 }
 
+/* ---- what is added ---- */
+
+/* The edge of the host's own time before a call, or of the call. */
+static uint32_t host_edge(const struct aorta_graph *graph, uint32_t point) {
+    uint32_t found = UINT32_MAX;
+    for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++)
+        if (graph->kind[i] == AORTA_EDGE_GAP || (graph->kind[i] == AORTA_EDGE_CALL && found == UINT32_MAX)) found = i;
+    return found;
+}
+
+/* Of each call the launches before it that are added; NULL: none, or (*failed) no memory. */
+static uint8_t *added_calls(const struct aorta_trace *trace, const struct aorta_work_scale *scales, bool *failed) {
+    uint8_t *added = NULL;
+    for (size_t i = 0; i < trace->work_count; i++) {
+        if (!scales[i].added || scales[i].gone || trace->work[i].call == AORTA_TRACE_NONE) continue;
+        if (!added) added = calloc(trace->call_count + 1, 1);
+        *failed = !added;
+        if (!added) return NULL;
+        added[trace->work[i].call] = scales[i].added;
+    }
+    return added;
+}
+
+static uint32_t call_of(const struct aorta_trace_graph *built, uint32_t rank, uint32_t point) {
+    const struct aorta_graph *graph = &built->graph;
+    if (graph->rank[point] != rank || aorta_subject_kind(graph->subject[point]) != AORTA_SUBJECT_CALL)
+        return AORTA_TRACE_NONE;
+    return built->sources[rank].calls[aorta_subject_row(graph->subject[point])];
+}
+
+/* What half of the rank's launches take its host at most, each with its own time before. */
+static aorta_status launch_time(const struct aorta_trace_graph *built, uint32_t rank, int64_t *usual_ns) {
+    const struct aorta_graph *graph = &built->graph;
+    const struct aorta_trace *trace = built->sources[rank].trace;
+    int64_t *times_ns = calloc(trace->call_count + 1, sizeof *times_ns);
+    size_t count = 0;
+    if (!times_ns) return AORTA_ERROR(AORTA_MEMORY, "no memory for the times of launches");
+    for (uint32_t i = 0; i < graph->point_count; i++) {
+        const uint32_t call = call_of(built, rank, i);
+        if (call == AORTA_TRACE_NONE || trace->calls[call].kind != AORTA_CALL_LAUNCH) continue;
+        for (uint32_t j = graph->first_edge[i]; j < graph->first_edge[i + 1]; j++)
+            if (graph->kind[j] == AORTA_EDGE_GAP || graph->kind[j] == AORTA_EDGE_CALL)
+                times_ns[call] += graph->lag_ns[j];
+    }
+    for (size_t i = 0; i < trace->call_count; i++)
+        if (times_ns[i] > 0) times_ns[count++] = times_ns[i];
+    *usual_ns = count ? aorta_median_int64(times_ns, count) : 0;
+    free(times_ns);
+    return NULL;
+}
+
+static aorta_status add_launches(const struct aorta_trace_graph *built, uint32_t rank,
+                                 const struct aorta_work_scale *scales, struct aorta_graph *scaled) {
+    const struct aorta_graph *graph = &built->graph;
+    bool failed = false;
+    int64_t usual_ns = 0;
+    uint8_t *added = added_calls(built->sources[rank].trace, scales, &failed);
+    if (failed) return AORTA_ERROR(AORTA_MEMORY, "no memory for the calls that are added");
+    if (!added) return NULL;
+    aorta_status status = launch_time(built, rank, &usual_ns);
+    for (uint32_t i = 0; !status && i < graph->point_count; i++) {
+        const uint32_t call = call_of(built, rank, i);
+        const uint32_t edge = call == AORTA_TRACE_NONE ? UINT32_MAX : host_edge(graph, i);
+        if (edge == UINT32_MAX) continue;
+        scaled->lag_ns[edge] += added[call] * usual_ns;
+        added[call] = 0; /* of a call's two points one */
+    }
+    free(added);
+    return status;
+}
+
 static void scale_points(const struct aorta_trace_graph *built, const struct aorta_work_scale *const *scales,
                          bool *const *gone, struct aorta_graph *scaled) {
     const struct aorta_graph *graph = &built->graph;
@@ -106,6 +179,9 @@ aorta_status aorta_graph_scale(const struct aorta_trace_graph *built, const stru
     if (!status) {
         scale_points(built, scales, gone, scaled);
         aorta_graph_follow_lags(&built->graph, scaled);
+        for (uint32_t i = 0; !status && i < built->source_count; i++)
+            if (scales[i] && is_only_rank(built, i)) status = add_launches(built, i, scales[i], scaled);
+        if (status) aorta_graph_scaled_free(scaled);
     }
     for (size_t i = 0; gone && i < built->source_count; i++) free(gone[i]);
     free(gone);

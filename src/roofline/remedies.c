@@ -91,6 +91,7 @@ static void forget(struct remedy_model *model) {
     for (size_t i = 0; i < model->leaf_count; i++) model->now_ns[i] = model->leaves[i].ns;
     memset(model->gone, 0, model->leaf_count * sizeof *model->gone);
     memset(model->claimed, 0, model->leaf_count);
+    memset(model->added, 0, model->leaf_count);
     model->attention_fused = model->halved = false;
 }
 
@@ -226,7 +227,7 @@ double aorta_remedies_apply(struct aorta_remedies *remedies, uint32_t set, struc
         /* Of several kernels the last ones fall away. */
         uint32_t stay = leaf->kernels + leaf->fills - gone;
         for (uint32_t row = leaf->first_work; row != AORTA_TRACE_NONE; row = model->next_work[row]) {
-            scales[row] = (struct aorta_work_scale){left, stay == 0};
+            scales[row] = (struct aorta_work_scale){left, stay == 0, row == leaf->first_work ? model->added[i] : 0};
             if (stay) stay--;
         }
     }
@@ -266,9 +267,11 @@ static aorta_status reserve(struct remedy_model *model) {
     model->gained_ns = calloc(leaves, sizeof *model->gained_ns);
     model->gone = calloc(leaves, sizeof *model->gone);
     model->claimed = calloc(leaves, 1);
+    model->added = calloc(leaves, 1);
     model->by_backward = calloc(leaves, sizeof *model->by_backward);
     if (model->leaves && model->next_work && model->inputs && model->shape_inputs && model->op_bits &&
-        model->kernel_bits && model->now_ns && model->gained_ns && model->gone && model->claimed && model->by_backward)
+        model->kernel_bits && model->now_ns && model->gained_ns && model->gone && model->claimed && model->added &&
+        model->by_backward)
         return NULL;
     return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies of %s", trace->path);
 }
@@ -330,6 +333,7 @@ void aorta_remedies_settle(struct aorta_remedies *remedies) {
     free(model->gone);
     free(model->by_backward);
     free(model->claimed);
+    free(model->added);
     free(model);
     remedies->model = NULL;
 }

@@ -124,6 +124,7 @@ struct remedy_model {
     double *now_ns;               /* of each leaf */
     uint32_t *gone;               /* kernels of it that fall away */
     uint8_t *claimed;             /* by a remedy before */
+    uint8_t *added;               /* launches that come before it */
     double *gained_ns;            /* of the remedy that runs */
     struct aorta_remedy_row *row; /* of the remedy that runs */
 };

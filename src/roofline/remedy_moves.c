@@ -309,8 +309,24 @@ static void fuse_chain(struct remedy_model *model, struct chain *chain) {
     chain->count = 0;
 }
 
+/* torch.exp(x, out=y): the program wants each result stored, and such operations need not follow from each other. By
+ * the number of arguments without that tensor. */
+static bool has_given_output(const struct leaf *leaf) {
+    static const struct {
+        const char *name;
+        int arguments;
+    } pointwise[] = {{"exp", 1}, {"log", 1},  {"sqrt", 1}, {"rsqrt", 1},      {"neg", 1},  {"abs", 1},  {"sin", 1},
+                     {"cos", 1}, {"tanh", 1}, {"silu", 1}, {"reciprocal", 1}, {"relu", 1}, {"gelu", 2}, {"sigmoid", 1},
+                     {"mul", 2}, {"div", 2},  {"pow", 2},  {"add", 3},        {"sub", 3}};
+    const int count = leaf->inputs->count;
+    if (count < 2 || !leaf->inputs->items[count - 1].tensor || strncmp(leaf->name, "aten::", 6) != 0) return false;
+    for (size_t i = 0; i < sizeof pointwise / sizeof *pointwise; i++)
+        if (!strcmp(leaf->name + 6, pointwise[i].name)) return count > pointwise[i].arguments;
+    return false;
+}
+
 static bool can_fuse(const struct leaf *leaf) {
-    return leaf->kind == LEAF_STREAM || leaf->kind == LEAF_COPY;
+    return (leaf->kind == LEAF_STREAM || leaf->kind == LEAF_COPY) && !has_given_output(leaf);
 }
 
 /* What is small and computes no product does not end a chain. */

@@ -82,6 +82,16 @@ static double cast_ns(const struct remedy_model *model, const struct leaf *leaf)
     return bytes / model->stream;
 }
 
+/* Launches that autocast adds: weight and bias are cast where they are used, an input that a layer norm left in fp32,
+ * too, and each gradient back. */
+static uint8_t casts_added(const struct remedy_model *model, const struct leaf *leaf, bool layer_norms) {
+    if (leaf->gradient || model->own) return 0;
+    const bool product = leaf->kind == LEAF_PRODUCT;
+    const bool bias = product ? strstr(leaf->name, "addmm") != NULL : aorta_remedy_tensor(leaf, 2) != NULL;
+    const int forward = 1 + bias + layer_norms;
+    return (uint8_t)(model->by_backward_count ? 2 * forward : forward);
+}
+
 static bool first_in_fp32(const struct leaf *leaf) {
     const struct aorta_input *first = aorta_remedy_tensor(leaf, 0);
     return first && first->arithmetic == AORTA_IN_FP32;
@@ -157,6 +167,7 @@ static void halve_between(struct remedy_model *model) {
 
 void aorta_remedy_bf16(struct remedy_model *model) {
     bool any = false;
+    const bool layer_norms = !model->own && find_residual(model).count > 0;
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
         if (model->own && !aorta_remedy_own_bf16(model, i)) continue;
@@ -165,7 +176,9 @@ void aorta_remedy_bf16(struct remedy_model *model) {
             if (!isnan(ns) && first_in_fp32(leaf)) aorta_remedy_claim(model, i, ns, 0);
         }
         if (leaf->math != MATH_FP32 && leaf->math != MATH_TF32) continue;
-        any |= claim_product(model, i, MATH_HALF, model->own ? 0 : cast_ns(model, leaf));
+        if (!claim_product(model, i, MATH_HALF, model->own ? 0 : cast_ns(model, leaf))) continue;
+        any = true;
+        if (model->shapes) model->added[i] = casts_added(model, leaf, layer_norms);
     }
     if (!any || model->own) return;
     aorta_remedy_attention_in_half(model);

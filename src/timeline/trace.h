@@ -68,8 +68,9 @@ struct aorta_trace_work {
 
 /* What would be left of a piece of work. */
 struct aorta_work_scale {
-    float left; /* of its time: 0 … 1 */
-    bool gone;  /* nothing launches it any more */
+    float left;    /* of its time: 0 … 1 */
+    bool gone;     /* nothing launches it any more */
+    uint8_t added; /* launches that the host makes before it then */
 };
 
 /* Streams and hardware queues as the file numbers them. One stream may use several queues and the other way round. */

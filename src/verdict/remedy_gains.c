@@ -67,7 +67,7 @@ static double fill_scales(struct aorta_remedy_gains *measured, uint32_t set) {
     double saved_ns = 0;
     for (size_t i = 0; i < measured->rank_count; i++) {
         const size_t count = measured->analysis->ranks[i].trace->work_count;
-        for (size_t j = 0; j < count; j++) measured->scales[i][j] = (struct aorta_work_scale){1, false};
+        for (size_t j = 0; j < count; j++) measured->scales[i][j] = (struct aorta_work_scale){1, false, 0};
         saved_ns += aorta_remedies_apply(&measured->ranks[i], set, measured->scales[i]);
     }
     return measured->rank_count ? saved_ns / (double)measured->rank_count : 0;

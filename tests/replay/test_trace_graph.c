@@ -3,7 +3,10 @@
 #include "check.h"
 #include "formats/open.h"
 #include "replay/replay.h"
+#include "replay/scaled.h"
 #include "replay/trace_graph.h"
+
+#include <stdlib.h>
 
 static const double UNEXPLAINED = 0.03;
 
@@ -88,9 +91,49 @@ static void dispatches_without_a_host(void **unused) {
     close_run(&run);
 }
 
+/* FSDP2: two more launches before each tenth kernel. Without the recording's cost or with, the host makes them, so that
+ * the step is longer, by at most all of their time; kernels are as long as before. */
+static void added_launches_take_the_hosts_time(void **unused) {
+    (void)unused;
+    static const char *const names[] = {"fsdp2_rank0"};
+    enum { TIMES = 2 };
+    struct run run;
+    open_run(names, 1, &run);
+    const size_t count = run.list.items[0]->work_count;
+    struct aorta_work_scale *scales = calloc(count, sizeof *scales);
+    int64_t added_ns = 0, most_ns = 0;
+    int calls = 0;
+    for (size_t i = 0; i < count; i++) scales[i] = (struct aorta_work_scale){1, false, i % 10 ? 0 : TIMES};
+    const struct aorta_work_scale *ranks[] = {scales};
+    struct aorta_graph scaled;
+    check_ok(aorta_graph_scale(&run.built, ranks, &scaled));
+    const struct aorta_graph *graph = &run.built.graph;
+    for (uint32_t i = 0; i < graph->edge_count; i++) {
+        const int64_t more_ns = scaled.lag_ns[i] - graph->lag_ns[i];
+        assert_true(more_ns >= 0);
+        if (more_ns) assert_true(graph->kind[i] == AORTA_EDGE_GAP || graph->kind[i] == AORTA_EDGE_CALL);
+        added_ns += more_ns;
+        calls += more_ns > 0;
+        if (more_ns > most_ns) most_ns = more_ns;
+    }
+    assert_true(calls > 10);
+    assert_true(added_ns == calls * most_ns); /* each as much */
+    assert_true(most_ns > TIMES * 1000 && most_ns < TIMES * 1000000);
+    struct aorta_replay before = {0}, after = {0};
+    check_ok(aorta_replay_run(graph, 0, &before));
+    check_ok(aorta_replay_run(&scaled, 0, &after));
+    assert_true(after.step_ns > before.step_ns && after.step_ns <= before.step_ns + (double)added_ns);
+    aorta_replay_free(&before);
+    aorta_replay_free(&after);
+    aorta_graph_scaled_free(&scaled);
+    free(scales);
+    close_run(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(single_ranks),
+        cmocka_unit_test(added_launches_take_the_hosts_time),
         cmocka_unit_test(two_ranks_that_wait_for_their_hosts),
         cmocka_unit_test(dispatches_without_a_host),
     };

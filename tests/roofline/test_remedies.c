@@ -365,6 +365,42 @@ static void chains_are_one_pass(void **state) {
     end(&found);
 }
 
+/* exp(x) twice is a chain; exp(x, out=y) twice stores what the program wants stored. */
+static void results_that_are_wanted_stay(void **state) {
+    (void)state;
+#define EXP(dims, types)                                                                                               \
+    { "aten::exp", dims, types, NULL, "vectorized_elementwise_kernel<exp>", 60, NULL, 0 }
+    static const struct op chained[] = {EXP("[[33554432]]", "[\"" BF16 "\"]"), EXP("[[33554432]]", "[\"" BF16 "\"]")};
+    static const struct op stored[] = {EXP("[[33554432], [33554432]]", TWO(BF16)),
+                                       EXP("[[33554432], [33554432]]", TWO(BF16))};
+    for (int i = 0; i < 2; i++) {
+        struct found found = find(i ? stored : chained, 2, 7, true);
+        assert_int_equal(found.remedies.rows[AORTA_REMEDY_FUSION].alone_ns > 0, i == 0);
+        end(&found);
+    }
+}
+
+/* A linear layer in fp32: autocast casts weight and bias for it, and their gradients back. */
+static void casts_are_launches(void **state) {
+    (void)state;
+    static const struct op layer[] = {{"aten::addmm", "[[4096], [4096, 4096], [4096, 4096]]",
+                                       "[\"float\", \"float\", \"float\"]", "[[1], [4096, 1], [4096, 1]]",
+                                       "ampere_sgemm_128x64_nn", 2800, FORWARD(3), 0},
+                                      FRAME("autograd::engine::evaluate_function: AddmmBackward0", GRADIENT(3), 1),
+                                      {"aten::mm", "[[4096, 4096], [4096, 4096]]", TWO("float"),
+                                       "[[4096, 1], [4096, 1]]", "ampere_sgemm_128x64_nn", 2800, NULL, 1},
+                                      END};
+    struct found found = find(layer, COUNT(layer), 7, true);
+    struct aorta_work_scale *scales = calloc(found.list.items[0]->work_count + 1, sizeof *scales);
+    const uint32_t half = aorta_remedy_bit(AORTA_REMEDY_BF16), tf32 = aorta_remedy_bit(AORTA_REMEDY_TF32);
+    (void)aorta_remedies_apply(&found.remedies, half, scales);
+    for (size_t i = 0; i < found.list.items[0]->work_count; i++) assert_int_equal(scales[i].added, i % 2 ? 0 : 4);
+    (void)aorta_remedies_apply(&found.remedies, tf32, scales);
+    for (size_t i = 0; i < found.list.items[0]->work_count; i++) assert_int_equal(scales[i].added, 0);
+    free(scales);
+    end(&found);
+}
+
 /* Every row of every run: no remedy saves less than nothing or more than it touches; the column adds up to what all
  * together save. */
 static void the_ledger_adds_up(void **state) {
@@ -444,7 +480,8 @@ int main(void) {
         cmocka_unit_test(found_where_true_alone),      cmocka_unit_test(products_reach_the_rate_of_their_type),
         cmocka_unit_test(chains_are_one_pass),         cmocka_unit_test(the_ledger_adds_up),
         cmocka_unit_test(streams_may_have_any_number), cmocka_unit_test(files_without_shapes_lose_evidence),
-        cmocka_unit_test(keys_and_causes_are_found),
+        cmocka_unit_test(keys_and_causes_are_found),   cmocka_unit_test(results_that_are_wanted_stay),
+        cmocka_unit_test(casts_are_launches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
