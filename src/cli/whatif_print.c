@@ -261,6 +261,16 @@ static void text_limit(const struct whatif_page *page, int width, struct aorta_t
     aorta_text_free(&text);
 }
 
+/* What compute that takes less no longer hides. */
+static void text_exposed(const struct whatif_page *page, struct aorta_text *out) {
+    static const double MUCH = 0.05;
+    const struct whatif_row *last = &page->rows[page->row_count - 1];
+    if (page->exposed.kind == AORTA_COLLECTIVE_COUNT || !(page->exposed.exposed_ns > MUCH * last->step.step_ns)) return;
+    aorta_text_printf(out, "\nthen %s stands exposed: %s of %s ms on %s\n", aorta_collective_name(page->exposed.kind),
+                      aorta_brief(page->exposed.exposed_ns / 1e6).text, aorta_brief(last->step.step_ns / 1e6).text,
+                      aorta_counted(last->ranks, "rank").text);
+}
+
 static void text_recorded(const struct whatif_page *page, struct aorta_text *out) {
     const struct aorta_unrecorded *unrecorded = &page->unrecorded;
     aorta_text_printf(out, "recorded: %s, measured step %.3f ms, replayed step %.3f ms",
@@ -283,6 +293,7 @@ void whatif_text(const struct whatif_page *page, int width, struct aorta_text *o
     aorta_table_text(&asked_steps, page, &(struct aorta_table_view){.most = SIZE_MAX}, out);
     text_curve(page, out);
     text_limit(page, width, out);
+    text_exposed(page, out);
     aorta_text_puts(out, "\nassumed\n");
     assume(page, say_line, &lines);
 }
@@ -301,6 +312,12 @@ static void json_remedies(const struct whatif_page *page, struct aorta_json *jso
             aorta_json_string(json, aorta_remedy_key((enum aorta_remedy)i));
     aorta_json_array_end(json);
     aorta_json_key_double(json, "kernels_saved_ms", page->remedies.saved_ns / 1e6);
+    const bool exposed = page->exposed.kind != AORTA_COLLECTIVE_COUNT;
+    aorta_json_key_object(json, "most_exposed");
+    aorta_json_key_string(json, "collective", exposed ? aorta_collective_name(page->exposed.kind) : NULL);
+    aorta_json_key_double(json, "ms", page->exposed.exposed_ns / 1e6);
+    aorta_json_key_int(json, "ranks", page->rows[page->row_count - 1].ranks);
+    aorta_json_object_end(json);
 }
 
 static void json_unrecorded(struct aorta_json *json, const struct aorta_unrecorded *unrecorded) {

@@ -87,9 +87,10 @@ static uint32_t start_of(const struct aorta_graph *graph, uint32_t point) {
     return AORTA_GRAPH_NONE;
 }
 
-/* Collectives and compute of one rank, from where it is measured. */
+/* Collectives and compute of one rank, from where it is measured. kind: COUNT: of all. */
 static aorta_status collect_busy(const struct aorta_whatif *whatif, const int64_t *point_ns, uint32_t rank,
-                                 struct aorta_intervals *comm, struct aorta_intervals *compute) {
+                                 enum aorta_collective kind, struct aorta_intervals *comm,
+                                 struct aorta_intervals *compute) {
     const struct aorta_graph *graph = whatif->graph;
     int64_t begin_ns = aorta_replay_begin(graph, point_ns, rank);
     for (uint32_t i = 0; i < graph->point_count; i++) {
@@ -97,18 +98,20 @@ static aorta_status collect_busy(const struct aorta_whatif *whatif, const int64_
         uint32_t start = start_of(graph, i);
         if (start == AORTA_GRAPH_NONE) continue;
         int64_t start_ns = point_ns[start] > begin_ns ? point_ns[start] : begin_ns;
-        bool collective = whatif->collectives->of_point[i] != AORTA_GRAPH_NONE;
+        const uint32_t row = whatif->collectives->of_point[i];
+        const bool collective = row != AORTA_GRAPH_NONE;
+        if (collective && kind != AORTA_COLLECTIVE_COUNT && whatif->collectives->items[row].kind != kind) continue;
         AORTA_TRY(aorta_intervals_add(collective ? comm : compute, start_ns, point_ns[i]));
     }
     return NULL;
 }
 
 static aorta_status add_rank(const struct aorta_whatif *whatif, const int64_t *point_ns, uint32_t rank,
-                             struct aorta_whatif_step *step) {
+                             enum aorta_collective kind, struct aorta_whatif_step *step) {
     struct aorta_intervals comm = {0}, compute = {0}, alone = {0};
     double share = whatif->graph->longer / ((whatif->graph->ranks[rank].steps ? whatif->graph->ranks[rank].steps : 1) *
                                             (double)whatif->graph->rank_count);
-    aorta_status status = collect_busy(whatif, point_ns, rank, &comm, &compute);
+    aorta_status status = collect_busy(whatif, point_ns, rank, kind, &comm, &compute);
     if (!status) {
         step->comm_ns += (double)aorta_intervals_length(&comm) * share;
         aorta_intervals_normalise(&compute);
@@ -154,8 +157,25 @@ aorta_status aorta_whatif_run(const struct aorta_whatif *whatif, const struct ao
     aorta_status status = replay(whatif, resources, &replayed);
     if (!status) step->step_ns = replayed.step_ns;
     for (uint32_t i = 0; i < whatif->graph->rank_count && !status; i++)
-        status = add_rank(whatif, replayed.point_ns, i, step);
+        status = add_rank(whatif, replayed.point_ns, i, AORTA_COLLECTIVE_COUNT, step);
     if (!status) add_model(whatif, resources, step);
+    aorta_replay_free(&replayed);
+    return status;
+}
+
+aorta_status aorta_whatif_find_exposed(const struct aorta_whatif *whatif,
+                                       const struct aorta_whatif_resources *resources,
+                                       struct aorta_whatif_exposed *exposed) {
+    struct aorta_replay replayed = {0};
+    *exposed = (struct aorta_whatif_exposed){.kind = AORTA_COLLECTIVE_COUNT};
+    aorta_status status = replay(whatif, resources, &replayed);
+    for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT && !status; kind++) {
+        struct aorta_whatif_step own = {0};
+        for (uint32_t i = 0; i < whatif->graph->rank_count && !status; i++)
+            status = add_rank(whatif, replayed.point_ns, i, (enum aorta_collective)kind, &own);
+        if (own.exposed_ns > exposed->exposed_ns)
+            *exposed = (struct aorta_whatif_exposed){(enum aorta_collective)kind, own.exposed_ns};
+    }
     aorta_replay_free(&replayed);
     return status;
 }

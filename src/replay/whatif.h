@@ -69,6 +69,15 @@ AORTA_MUST_USE aorta_status aorta_whatif_run(const struct aorta_whatif *whatif,
                                              const struct aorta_whatif_resources *resources,
                                              struct aorta_whatif_step *step);
 
+/* The kind of collective of which most runs beside no compute. */
+struct aorta_whatif_exposed {
+    enum aorta_collective kind; /* AORTA_COLLECTIVE_COUNT: none is exposed */
+    double exposed_ns;          /* a step, mean over ranks */
+};
+AORTA_MUST_USE aorta_status aorta_whatif_find_exposed(const struct aorta_whatif *whatif,
+                                                      const struct aorta_whatif_resources *resources,
+                                                      struct aorta_whatif_exposed *exposed);
+
 /* The kind of collective that makes the step longest. */
 struct aorta_whatif_limit {
     enum aorta_collective kind; /* AORTA_COLLECTIVE_COUNT: no collective does */

@@ -136,6 +136,9 @@ static aorta_status say(const struct aorta_remedy_gains *measured, enum aorta_re
                           aorta_brief(measured->then_ns[remedy] / 1e6).text);
     else if (measured->then_ns[remedy] < 0.95 * measured->gain_ns[remedy])
         aorta_text_printf(&text, "; %s ms of it after the others", aorta_brief(measured->then_ns[remedy] / 1e6).text);
+    if (remedy == AORTA_REMEDY_TF32 && measured->gain_ns[AORTA_REMEDY_BF16] >= SHOWN * measured->step_ns)
+        aorta_text_printf(&text, "; in bf16 %s ms instead",
+                          aorta_brief(measured->gain_ns[AORTA_REMEDY_BF16] / 1e6).text);
     if (measured->gain_ns[remedy] < 0.8 * row->alone_ns)
         aorta_text_printf(&text, "; kernels save %s ms, but then the step waits for %s",
                           aorta_brief(row->alone_ns / 1e6).text,

@@ -158,10 +158,22 @@ static void put_left(const struct aorta_verdict *verdict, int width, struct aort
     if (sentence.length) put(&sentence, 4, width, out);
 }
 
+/* A remedy that does what a row before does, and whose figure stands there: TF32's has that of 16 bits. */
+static bool is_alternative(const struct aorta_verdict *verdict, size_t index) {
+    const struct aorta_finding *finding = &verdict->findings[index];
+    bool found = false;
+    if (!finding->remedy || finding->cause != AORTA_CAUSE_PRECISION || !(finding->then_ms < 0.5 * finding->gain_ms))
+        return false;
+    for (size_t i = 0; i < index; i++)
+        found |= verdict->findings[i].remedy && verdict->findings[i].cause == finding->cause;
+    return found;
+}
+
 /* What gains; without a replay what costs. Of what costs and gains nothing only the largest, where the headline names
  * it: the rest is too small to matter, or symptoms. The JSON has all. */
 static bool is_shown(const struct aorta_verdict *verdict, size_t index) {
     const struct aorta_finding *finding = &verdict->findings[index];
+    if (is_alternative(verdict, index)) return false;
     if (!verdict->replay.known) return index == 0 || finding->share >= 0.01;
     return aorta_finding_gains(finding) || (finding->circumstances & AORTA_OWN_WORK) ||
            (finding == aorta_verdict_costliest(verdict) && !aorta_verdict_gains_matter(verdict));

@@ -59,6 +59,7 @@ static const struct {
     {BOTH "--remedy fusion", 0, "with fusion: chains of pointwise kernels and reductions as one pass"},
     {BOTH "--remedy precision --remedy attention --json", 0, "\"precision=bf16\""},
     {BOTH "--remedy fusion --ranks 64", 0, "kernels save "},
+    {BOTH "--remedy precision=bf16 --remedy fusion --ranks 64", 0, "then all_gather stands exposed: "},
     {BOTH "--remedy fussion", 2,
      "--remedy fussion: no such remedy (did you mean fusion?); one of recompute, attention"},
     {"", 2, "no trace and no run directory is named"},
