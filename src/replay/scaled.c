@@ -57,6 +57,22 @@ static void shorten(struct aorta_graph *scaled, uint32_t edge, double left) {
     if (scaled->lag_ns[edge] > 0) scaled->lag_ns[edge] = llround((double)scaled->lag_ns[edge] * left);
 }
 
+bool aorta_graph_begins_within(const struct aorta_graph *graph, uint32_t edge) {
+    const uint32_t from = graph->from[edge];
+    if (graph->kind[edge] != AORTA_EDGE_STREAM || aorta_subject_kind(graph->subject[from]) != AORTA_SUBJECT_SPAN)
+        return false;
+    for (uint32_t i = graph->first_edge[from]; i < graph->first_edge[from + 1]; i++)
+        if (graph->kind[i] == AORTA_EDGE_KERNEL || graph->kind[i] == AORTA_EDGE_COPY) return false; /* its end */
+    return true;
+}
+
+static void scale_overlap(const struct aorta_graph *graph, uint32_t point, const struct aorta_work_scale *scales,
+                          const struct aorta_replay_source *source, struct aorta_graph *scaled) {
+    for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++)
+        if (aorta_graph_begins_within(graph, i))
+            shorten(scaled, i, (double)scales[source->works[aorta_subject_row(graph->subject[graph->from[i]])]].left);
+}
+
 static void scale_span(const struct aorta_graph *graph, uint32_t point, struct aorta_work_scale scale,
                        struct aorta_graph *scaled) {
     for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++) {
@@ -151,7 +167,10 @@ static void scale_points(const struct aorta_trace_graph *built, const struct aor
         const uint32_t rank = graph->rank[i], row = aorta_subject_row(graph->subject[i]);
         const enum aorta_subject kind = aorta_subject_kind(graph->subject[i]);
         const struct aorta_replay_source *source = &built->sources[rank];
-        if (kind == AORTA_SUBJECT_SPAN && scales[rank]) scale_span(graph, i, scales[rank][source->works[row]], scaled);
+        if (kind == AORTA_SUBJECT_SPAN && scales[rank]) {
+            scale_span(graph, i, scales[rank][source->works[row]], scaled);
+            scale_overlap(graph, i, scales[rank], source, scaled);
+        }
         if (kind != AORTA_SUBJECT_CALL) continue;
         const uint32_t first = built->hosts[source->host];
         if (gone[first] && gone[first][built->sources[first].calls[row]]) drop_call(graph, i, scaled);

@@ -13,6 +13,10 @@ AORTA_MUST_USE aorta_status aorta_graph_scale(const struct aorta_trace_graph *bu
                                               const struct aorta_work_scale *const *scales, struct aorta_graph *scaled);
 void aorta_graph_scaled_free(struct aorta_graph *scaled);
 
+/* Whether the edge leads from the start of the work before on a stream to one that begins before that ends: the lag is
+ * a part of that work's time, as kernels of graphs overlap a little. */
+bool aorta_graph_begins_within(const struct aorta_graph *graph, uint32_t edge);
+
 /* A copy that shares all but lags and changes, to be set by the caller; ends likewise. */
 AORTA_MUST_USE aorta_status aorta_graph_copy_lags(const struct aorta_graph *graph, struct aorta_graph *copy);
 /* What an edge would be without a cause changes as the edge did. */

@@ -63,7 +63,8 @@ static void change_point(const struct aorta_whatif *whatif, const struct aorta_w
     if (row != AORTA_GRAPH_NONE) return;
     for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++) {
         bool copy = graph->kind[i] == AORTA_EDGE_COPY;
-        if ((copy || graph->kind[i] == AORTA_EDGE_KERNEL) && graph->lag_ns[i] > 0)
+        const bool compute = graph->kind[i] == AORTA_EDGE_KERNEL || aorta_graph_begins_within(graph, i);
+        if ((copy || compute) && graph->lag_ns[i] > 0)
             changed->lag_ns[i] = whole((double)graph->lag_ns[i] / (copy ? resources->copies : resources->compute));
     }
 }

@@ -246,7 +246,8 @@ static void add_bounds(struct aorta_remedies *remedies) {
     if (isnan(model->peak[MATH_HALF])) remedies->at_peak_ns = remedies->at_reached_ns = NAN;
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
-        if (!leaf->counted) continue;
+        if (!leaf->counted || leaf->kind == LEAF_TRANSFER) continue;
+        remedies->bounded_ns += leaf->ns / model->steps;
         remedies->at_peak_ns += bound_ns(leaf, model->peak[leaf->math], model->peaks.gbytes_per_s) / model->steps;
         const bool fused = leaf->kind == LEAF_ATTENTION; /* no product's rate */
         remedies->at_reached_ns +=

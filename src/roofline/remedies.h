@@ -52,6 +52,7 @@ struct aorta_remedies {
     /* The same operations at the card's peak rates, and at those that this run reaches; what is not known of an
      * operation takes as long as recorded. NaN: the peaks are not known. */
     double at_peak_ns, at_reached_ns;
+    double bounded_ns; /* … as recorded, one after the other; without copies from and to the host */
     struct remedy_model *model;
 };
 

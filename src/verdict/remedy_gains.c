@@ -181,10 +181,10 @@ static aorta_status say_bounds(const struct aorta_remedy_gains *measured, struct
         if (compute->cause != AORTA_CAUSE_COMPUTE || !compute->evidence) continue;
         struct aorta_text text = {0};
         aorta_text_printf(&text,
-                          "%s; its operations would take %s ms at the card's peak rates, and %s ms at those that "
-                          "the run's own reach",
-                          compute->evidence, aorta_brief(first->at_peak_ns / 1e6).text,
-                          aorta_brief(first->at_reached_ns / 1e6).text);
+                          "%s; its operations, %s ms one after the other, would take %s ms at the card's peak rates, "
+                          "and %s ms at those that the run's own reach",
+                          compute->evidence, aorta_brief(first->bounded_ns / 1e6).text,
+                          aorta_brief(first->at_peak_ns / 1e6).text, aorta_brief(first->at_reached_ns / 1e6).text);
         if (first->rows[AORTA_REMEDY_FP8].alone_ns > LITTLE * measured->step_ns)
             aorta_text_printf(&text, "; in fp8 they would take at most %s ms less",
                               aorta_brief(first->rows[AORTA_REMEDY_FP8].alone_ns / 1e6).text);

@@ -5,6 +5,7 @@
 #include "replay/replay.h"
 #include "replay/scaled.h"
 #include "replay/trace_graph.h"
+#include "samples/dump.h"
 
 #include <stdlib.h>
 
@@ -130,10 +131,70 @@ static void added_launches_take_the_hosts_time(void **unused) {
     close_run(&run);
 }
 
+/* Kernels of a graph begin a little before their predecessors end. In half the time, all of them end in half of it:
+ *
+ *     host    L
+ *     stream   [kernel     ]
+ *                        [kernel     ]
+ *                                  [kernel     ] */
+static void kernels_that_overlap_shorten_each_other(void **unused) {
+    (void)unused;
+    enum { STEPS = 3, KERNELS = 8, US = 1000, OVERLAP = 10 };
+    struct aorta_text text = {0};
+    aorta_text_puts(&text, "{\"traceEvents\": [\n");
+    for (int step = 0; step < STEPS; step++) {
+        const int start = step * KERNELS * US;
+        aorta_text_printf(&text,
+                          "{\"ph\": \"X\", \"cat\": \"user_annotation\", \"name\": \"ProfilerStep#%d\", \"pid\": 1, "
+                          "\"tid\": 1, \"ts\": %d, \"dur\": %d},\n"
+                          "{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaGraphLaunch\", \"pid\": 1, "
+                          "\"tid\": 1, \"ts\": %d, \"dur\": 4, \"args\": {\"correlation\": %d}},\n",
+                          step, start, KERNELS * US - 1, start + 1, step + 1);
+        for (int i = 0; i < KERNELS; i++)
+            aorta_text_printf(
+                &text,
+                "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"gemm\", \"pid\": 0, \"tid\": 7, \"ts\": "
+                "%d, \"dur\": %d, \"args\": {\"device\": 0, \"stream\": 7, \"correlation\": %d}},\n",
+                start + 10 + i * (US - OVERLAP), US, step + 1);
+    }
+    aorta_text_puts(&text, "{\"ph\": \"M\", \"name\": \"x\"}]}");
+    struct run run = {0};
+    check_ok(aorta_trace_list_add(&run.list, read_text(text.data)));
+    aorta_text_free(&text);
+    check_ok(aorta_trace_analyze(&run.list, NULL, &run.analysis));
+    check_ok(aorta_trace_graph_make(&run.analysis, &run.built));
+    struct aorta_work_scale scales[STEPS * KERNELS];
+    for (int i = 0; i < STEPS * KERNELS; i++) scales[i] = (struct aorta_work_scale){0.5, false, 0};
+    const struct aorta_work_scale *ranks[] = {scales};
+    struct aorta_graph scaled;
+    struct aorta_replay before = {0}, after = {0};
+    int within = 0;
+    check_ok(aorta_graph_scale(&run.built, ranks, &scaled));
+    check_ok(aorta_replay_run(&run.built.graph, 0, &before));
+    check_ok(aorta_replay_run(&scaled, 0, &after));
+    for (uint32_t i = 0; i < scaled.edge_count; i++) within += aorta_graph_begins_within(&scaled, i);
+    assert_true(within >= STEPS * (KERNELS - 1));
+    /* The host launches each step when it did; the last kernel of the first step ends so much sooner. */
+    const int64_t first_ns = before.point_ns[0] + (int64_t)(KERNELS * US - US / 2) * 1000;
+    int64_t ends_ns[2] = {0};
+    for (uint32_t i = 0; i < scaled.point_count; i++) {
+        if (before.point_ns[i] > first_ns || aorta_subject_kind(scaled.subject[i]) != AORTA_SUBJECT_SPAN) continue;
+        if (before.point_ns[i] <= ends_ns[0]) continue;
+        ends_ns[0] = before.point_ns[i];
+        ends_ns[1] = after.point_ns[i];
+    }
+    assert_true(ends_ns[1] - before.point_ns[0] < (ends_ns[0] - before.point_ns[0]) * 6 / 10);
+    aorta_replay_free(&before);
+    aorta_replay_free(&after);
+    aorta_graph_scaled_free(&scaled);
+    close_run(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(single_ranks),
         cmocka_unit_test(added_launches_take_the_hosts_time),
+        cmocka_unit_test(kernels_that_overlap_shorten_each_other),
         cmocka_unit_test(two_ranks_that_wait_for_their_hosts),
         cmocka_unit_test(dispatches_without_a_host),
     };
