@@ -55,6 +55,8 @@ static const struct aorta_key_row argument_rows[] = {
     {"memcpy_details", ARGUMENT_DETAILS},
     {"memset_details", ARGUMENT_DETAILS},
     {"step_num", ARGUMENT_STEP},
+    {"size", ARGUMENT_SIZE}, /* these of MTIA */
+    {"direction", ARGUMENT_DIRECTION},
     {"In split size", ARGUMENT_IN_SPLITS},
     {"Out split size", ARGUMENT_OUT_SPLITS},
     {"Total Allocated", ARGUMENT_ALLOCATED}, /* these of allocations */
@@ -72,6 +74,7 @@ enum category {
     CATEGORY_CALL,
     CATEGORY_OPERATION,
     CATEGORY_FUNCTION,
+    CATEGORY_MTIA,
     CATEGORY_WAIT,
     CATEGORY_ANNOTATION,
     CATEGORY_DEVICE_ANNOTATION,
@@ -82,6 +85,8 @@ static const struct aorta_key_row category_rows[] = {
     {"Kernel", CATEGORY_KERNEL},
     {"gpu_memcpy", CATEGORY_COPY},
     {"Memcpy", CATEGORY_COPY},
+    {"mtia_ccp_events", CATEGORY_MTIA},
+    {"mtia_runtime", CATEGORY_CALL},
     {"gpu_memset", CATEGORY_FILL},
     {"Memset", CATEGORY_FILL},
     {"cuda_runtime", CATEGORY_CALL},
@@ -315,6 +320,9 @@ static aorta_status add_event(struct trace_kineto *kineto, struct kineto_event *
         break;
     case CATEGORY_FILL:
         aorta_trace_kineto_add_work(kineto, event, AORTA_TRACE_FILL);
+        break;
+    case CATEGORY_MTIA:
+        aorta_trace_kineto_add_mtia(kineto, event);
         break;
     case CATEGORY_CALL:
         aorta_trace_kineto_add_call(kineto, event);

@@ -90,6 +90,20 @@ void aorta_trace_kineto_add_work(struct trace_kineto *kineto, const struct kinet
         aorta_trace_builder_geometry(kineto->builder, blocks, threads);
 }
 
+/* Of Meta's accelerator: its processing elements at work, and its copies. Waits, and work of other hosts, are neither.
+ */
+void aorta_trace_kineto_add_mtia(struct trace_kineto *kineto, const struct kineto_event *event) {
+    struct kineto_event copy = *event;
+    if (aorta_trace_kineto_is_named(event->field[FIELD_NAME], "pe_exe")) {
+        aorta_trace_kineto_add_work(kineto, event, AORTA_TRACE_KERNEL);
+    } else if (aorta_trace_kineto_is_named(event->field[FIELD_NAME], "dma_request")) {
+        const struct aorta_json_value direction = event->argument[ARGUMENT_DIRECTION];
+        if (direction.length) copy.field[FIELD_NAME] = direction;
+        copy.argument[ARGUMENT_BYTES] = event->argument[ARGUMENT_SIZE];
+        aorta_trace_kineto_add_work(kineto, &copy, AORTA_TRACE_COPY);
+    }
+}
+
 void aorta_trace_kineto_add_call(struct trace_kineto *kineto, const struct kineto_event *event) {
     int64_t correlation = aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_CORRELATION], event->offset);
     const struct aorta_trace_call call = {

@@ -55,6 +55,8 @@ enum kineto_argument {
     ARGUMENT_WAIT_RECORD,
     ARGUMENT_DETAILS, /* XLA: of a kernel or copy, in words */
     ARGUMENT_STEP,
+    ARGUMENT_SIZE,
+    ARGUMENT_DIRECTION,
     ARGUMENT_IN_SPLITS,
     ARGUMENT_OUT_SPLITS,
     ARGUMENT_ALLOCATED,
@@ -101,6 +103,7 @@ bool aorta_trace_kineto_is_mark(struct aorta_json_value name);    /* made by the
 bool aorta_trace_kineto_is_product(struct aorta_json_value name); /* a range of our own files, with shapes */
 void aorta_trace_kineto_add_work(struct trace_kineto *kineto, const struct kineto_event *event,
                                  enum aorta_trace_kind kind);
+void aorta_trace_kineto_add_mtia(struct trace_kineto *kineto, const struct kineto_event *event);
 void aorta_trace_kineto_add_call(struct trace_kineto *kineto, const struct kineto_event *event);
 void aorta_trace_kineto_add_operation(struct trace_kineto *kineto, const struct kineto_event *event);
 void aorta_trace_kineto_add_function(struct trace_kineto *kineto, const struct kineto_event *event);

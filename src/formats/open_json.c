@@ -39,6 +39,7 @@ struct json_reading {
     struct aorta_trace_builder *builder;
     struct trace_kineto *kineto;
     bool events, other; /* Kineto's events, or another reader's part, were met */
+    bool nodes;         /* of an execution trace */
 };
 
 static aorta_status read_events(struct json_reading *r) {
@@ -56,6 +57,7 @@ static aorta_status read_object(struct json_reading *r) {
         AORTA_TRY(aorta_json_stream_member(r->stream, &key, &more));
         if (!more) return aorta_json_stream_finish(r->stream);
         const struct row *row = row_of(key);
+        r->nodes |= aorta_json_key_is(key, "nodes");
         if (!row) {
             AORTA_TRY(aorta_trace_kineto_member(r->kineto, key));
         } else if (!row->read) {
@@ -133,6 +135,11 @@ static aorta_status read_stream(struct json_reading *r) {
     if (status) return status;
     if (r->events) return finish_kineto(r);
     if (r->other) return NULL;
+    if (r->nodes)
+        return AORTA_ERROR(AORTA_FORMAT,
+                           "%s is an execution trace (Chakra): operations without times, which is not read; name the "
+                           "trace of torch.profiler of the same run, with record_shapes=True",
+                           name);
     return AORTA_ERROR(AORTA_FORMAT, "%s is JSON but holds no trace: its outermost object has none of the keys%s", name,
                        json_formats);
 }

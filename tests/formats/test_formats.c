@@ -145,6 +145,7 @@ static void what_is_not_read_is_named(void **state) {
         {"a.json", "PK\3\4 …", 8, "is a zip archive, which is not read; unpack it"},
         {"a.tar", tar, sizeof tar, "is a tar archive, which is not read; unpack it, and name the folder"},
         {"a.json", "neither", 7, "is no trace; what can be read"},
+        {"et.json", "{\"schema\":\"1.1.1-chakra.0.0.4\",\"nodes\":[]}", 42, "is an execution trace (Chakra)"},
     };
     for (size_t i = 0; i < 2 * sizeof files / sizeof *files; i++) {
         const bool packed = i % 2;

@@ -600,8 +600,29 @@ static void sizes_of_the_launching_operation(void **state) {
     aorta_trace_free(t);
 }
 
+/* Meta's accelerator: its processing elements 10-30, a copy 20-25, a wait that is no work. */
+static void work_of_mtia(void **state) {
+    (void)state;
+#define MTIA(name, ts, dur, args)                                                                                      \
+    "{\"ph\":\"X\",\"cat\":\"mtia_ccp_events\",\"name\":\"" name "\",\"pid\":17,\"tid\":1,\"ts\":" #ts                 \
+    ",\"dur\":" #dur ",\"args\":{" args "}}"
+    struct aorta_trace *trace = read_text("{\"traceEvents\":[" MTIA("pe_exe", 10, 20, "\"stream\":112") "," MTIA(
+        "dma_request", 20, 5, "\"stream\":105,\"direction\":\"DEVICE_TO_HOST\",\"size\":1024") "," //
+                                          MTIA("event_wait", 1, 50, "\"stream\":108") "]}");
+#undef MTIA
+    assert_int_equal(trace->work_count, 2);
+    assert_int_equal(trace->work[0].kind, AORTA_TRACE_KERNEL);
+    assert_int_equal(trace->work[0].end_ns - trace->work[0].start_ns, 20000);
+    assert_int_equal(trace->work[1].kind, AORTA_TRACE_COPY);
+    assert_int_equal(trace->work[1].bytes, 1024);
+    assert_string_equal(aorta_trace_text(trace, trace->work[1].name), "DEVICE_TO_HOST");
+    assert_int_equal(trace->streams[trace->work[1].stream].id, 105);
+    aorta_trace_free(trace);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(work_of_mtia),
         cmocka_unit_test(figures_are_exact),
         cmocka_unit_test(collectives_have_their_facts),
         cmocka_unit_test(products_have_their_shapes),
