@@ -99,15 +99,16 @@ static struct peak_values peak_of(const struct aorta_trace_rank *rank, const str
 
 void trace_memory_peak_json(const struct aorta_trace_rank *rank, const struct aorta_memory *memory,
                             struct aorta_json *json) {
+    if (memory->reason) return; /* there is no peak */
     const struct peak_values values = peak_of(rank, memory);
-    if (!memory->reason) aorta_rows_object("memory_peak", trace_memory_peak_rows, &values, 0, json);
+    aorta_rows_object("memory_peak", trace_memory_peak_rows, &values, 0, json);
 }
 
 void trace_memory_peak_text(const struct aorta_trace_rank *rank, const struct aorta_memory *memory,
                             struct aorta_text *out) {
+    if (memory->reason) return;
     const struct peak_values values = peak_of(rank, memory);
     const char *separator = " ";
-    if (memory->reason) return;
     aorta_text_printf(out, "peak of memory: %.1f MB, %.3f ms after the first work", (double)values.bytes / 1e6,
                       (double)values.at_ns / 1e6);
     if (memory->peak_reserved >= 0)
