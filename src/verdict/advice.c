@@ -54,6 +54,9 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS, .circumstances = AORTA_CAPTURE,
      .text = "record the program while it runs the graphs that it captures here: late launches of a capture are paid "
              "once"},
+    {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS, .circumstances = AORTA_XLA,
+     .text = "launch less often: jax.jit around the whole step, donated buffers (donate_argnums), several steps in one "
+             "lax.scan; or give each launch more work (larger batch)"},
     {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS,
      .text = "launch less often: capture the step in a graph (torch.compile(mode=\"reduce-overhead\"), "
              "torch.cuda.graph), fuse small kernels, foreach/fused optimizers; or give each launch more work "
@@ -161,6 +164,9 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_SERIALIZED_STREAMS, ANY, AORTA_OTHERS,
      .text = "give communication a stream of its own with high priority, and more hardware queues: "
              "CUDA_DEVICE_MAX_CONNECTIONS above 1, GPU_MAX_HW_QUEUES on ROCm"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, ANY, AORTA_OTHERS, .circumstances = AORTA_XLA,
+     .text = "let XLA start collectives earlier: XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true, and smaller "
+             "pieces (--xla_gpu_all_reduce_combine_threshold_bytes, likewise all_gather and reduce_scatter)"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, ANY, AORTA_OURS, .key = "distributed.enable_overlap", .value = "true",
      .text = "let collectives run beside compute"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, AORTA_OURS, .key = "fsdp.forward_prefetch", .value = "true",
@@ -239,6 +245,9 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OURS, .circumstances = AORTA_GAPS,
      .text = "compile.enabled=true: the step as one graph, whose kernels follow each other at once"},
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OURS, .text = "faster kernels, or more ranks with processors of their own"},
+    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_XLA,
+     .text = "faster kernels (jax.default_matmul_precision, parameters and activations in bfloat16, "
+             "jax.nn.dot_product_attention with implementation=\"cudnn\") or more devices"},
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_MOVES_DATA,
      .text = "fuse what only moves data: torch.compile, fused norms and activations, optimizers with fused=True"},
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS,

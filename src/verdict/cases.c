@@ -358,7 +358,19 @@ static aorta_status add_evidence(const struct aorta_trace_analysis *analysis, st
     return aorta_text_take(&text, &finding->evidence);
 }
 
+/* XLA names its kernels after what it fused, and brings some of its own. */
+static bool is_xla(const struct aorta_trace *trace) {
+    for (size_t i = 0; i < aorta_trace_text_count(trace); i++) {
+        const char *text = aorta_trace_text(trace, (uint32_t)i);
+        if (strstr(text, "stream_executor::gpu") || (strncmp(text, "loop_", 5) == 0 && strstr(text, "_fusion")))
+            return true;
+    }
+    return false;
+}
+
 aorta_status aorta_verdict_add_cases(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+    const bool xla = analysis->rank_count && is_xla(analysis->ranks[0].trace);
+    for (size_t i = 0; i < verdict->finding_count && xla; i++) verdict->findings[i].circumstances |= AORTA_XLA;
     for (size_t i = 0; i < verdict->finding_count; i++) AORTA_TRY(add_evidence(analysis, &verdict->findings[i]));
     return NULL;
 }

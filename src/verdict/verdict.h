@@ -34,6 +34,7 @@ enum aorta_circumstance {
     AORTA_INPUT = 2048,       /* host_pause: in most steps before a copy to the device */
     AORTA_OWN_WORK = 1 << 14, /* straggler: ranks wait for each other's compute, whatever else is mended */
     AORTA_STAGES = 1 << 15,   /* … most of it in sends and receives */
+    AORTA_XLA = 1 << 16,      /* the program's kernels are XLA's: JAX */
     AORTA_HOST_WAITS = 4096,  /* copy: most of the gain is the host's, which waits in the copy */
 };
 

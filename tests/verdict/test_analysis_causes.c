@@ -373,6 +373,96 @@ static void reads_are_recognised_by_their_copies(void **state) {
     end(&made);
 }
 
+static void copy(struct made *made, int64_t launch, int64_t returns, int64_t start, int64_t end) {
+    made->correlation++;
+    const struct aorta_trace_work work = {.start_ns = start,
+                                          .end_ns = end,
+                                          .bytes = 4,
+                                          .correlation = made->correlation,
+                                          .name = text(made, "Memcpy DtoH"),
+                                          .stream = aorta_trace_builder_stream(made->builder, 0, -1, 7),
+                                          .queue = AORTA_TRACE_NONE,
+                                          .kind = AORTA_TRACE_COPY};
+    aorta_trace_builder_work(made->builder, &work, -1, NULL, -1);
+    call(made, "cudaMemcpy", 1, launch, returns, true);
+}
+
+/* A copy of 1 us that returns when it is done, behind a kernel of 60 us:
+ *
+ *     host    [launch][ cudaMemcpy        ]      80 us      [launch][ cudaMemcpy …
+ *     device          [ 60 us ][1 us] 5 us
+ *
+ * What is lost is the host's lead, not the copy's microsecond: the row says so, and advises against waiting. */
+static void a_copy_that_waits_says_so(void **state) {
+    (void)state;
+    struct made made = {0};
+    begin(&made, 0);
+    for (int64_t i = 0; i < 20; i++) {
+        const int64_t at = 1000000 + i * 165000;
+        kernel(&made, "relu", 7, at, at + 10000, at + 70000, -1, NULL);
+        copy(&made, at + 500, at + 77000, at + 71000, at + 72000);
+    }
+    add(&made);
+    analyze(&made);
+    const struct aorta_finding *first = &made.verdict.findings[0];
+    assert_int_equal(first->cause, AORTA_CAUSE_COPY);
+    assert_true(first->gain_ms > 1.2 && first->gain_ms < 1.7 && first->cost_ms < 0.03);
+    assert_non_null(strstr(first->evidence, "the host waits in the call until the device has come to the copy"));
+    assert_non_null(strstr(first->advice, "do not wait in the copy"));
+    end(&made);
+}
+
+static bool is_explained(const struct aorta_finding *finding, double step_ms) {
+    if (!(finding->cost_ms > 0) || finding->gain_ms <= 1.25 * finding->cost_ms + 0.01 * step_ms) return true;
+    return strstr(finding->evidence, " ms more are saved, as ") ||
+           strstr(finding->evidence, "the host waits in the call");
+}
+
+/* Launches, copies and waits in any order, of any length: a gain is within the step, and where it is above its cost the
+ * row says why. */
+static void gains_above_costs_are_explained(void **state) {
+    (void)state;
+    uint64_t seed = 1;
+    size_t above = 0;
+    for (int round = 0; round < 200; round++) {
+        struct made made = {0};
+        begin_format(&made, 0, round % 2 ? AORTA_TRACE_SPOOL : AORTA_TRACE_KINETO);
+        int64_t host = 1000000, device = 0;
+        for (int i = 0; i < 60; i++) {
+            seed = seed * 6364136223846793005U + 1442695040888963407U;
+            const int64_t start = host + 8000 > device ? host + 8000 : device,
+                          long_ns = 2000 + (int64_t)(seed >> 33) % 90000;
+            const int kind = (int)(seed >> 20) % 4;
+            device = start + long_ns;
+            if (kind == 0) {
+                copy(&made, host, device + 4000, start, device);
+                host = device + 4000;
+            } else {
+                kernel(&made, "relu", 7, host, start, device, -1, NULL);
+                host += 4000;
+            }
+            if (kind == 1) {
+                call(&made, "cudaDeviceSynchronize", 1, host + 100, device + 5000, false);
+                host = device + 5000;
+            }
+            host += 500 + (int64_t)(seed >> 40) % 60000;
+        }
+        add(&made);
+        analyze(&made);
+        const double step_ms = aorta_verdict_gained_ms(&made.verdict);
+        for (size_t i = 0; i < made.verdict.finding_count; i++) {
+            const struct aorta_finding *finding = &made.verdict.findings[i];
+            assert_true(finding->gain_ms <= step_ms);
+            above += finding->cost_ms > 0 && finding->gain_ms > 1.25 * finding->cost_ms + 0.01 * step_ms;
+            if (!is_explained(finding, step_ms))
+                fail_msg("round %d, %s gains %g of %g ms and costs %g: %s", round, aorta_cause_name(finding->cause),
+                         finding->gain_ms, step_ms, finding->cost_ms, finding->evidence);
+        }
+        end(&made);
+    }
+    assert_true(above > 50);
+}
+
 /* What `aorta trace run` recorded holds its own cost: causes and gains are of the step without it. */
 static void the_recordings_own_part_is_no_cause(void **state) {
     (void)state;
@@ -401,6 +491,23 @@ static void the_recordings_own_part_is_no_cause(void **state) {
     assert_true(made.verdict.replay.unrecorded_ms < made.verdict.replay.measured_ms);
     expect_text(&made, "Verdict: compute-bound: 9");
     end(&made);
+}
+
+/* XLA's kernels: advice is in JAX's words. */
+static void advice_is_in_the_frameworks_words(void **state) {
+    (void)state;
+    static const char *const names[] = {"relu", "loop_add_fusion_7"};
+    for (int xla = 0; xla < 2; xla++) {
+        struct made made = {0};
+        begin(&made, 0);
+        for (int64_t i = 0; i < 20; i++)
+            kernel(&made, names[xla], 7, 1000000 + i * 50000, 1008000 + i * 50000, 1018000 + i * 50000, -1, NULL);
+        add(&made);
+        analyze(&made);
+        const char *advice = find(&made, AORTA_CAUSE_HOST_LAUNCH)->advice;
+        assert_non_null(strstr(advice, xla ? "jax.jit around the whole step" : "torch.compile"));
+        end(&made);
+    }
 }
 
 /* Of other recorders nobody knows what they cost: late launches are no verdict. */
@@ -745,6 +852,9 @@ int main(void) {
         cmocka_unit_test(what_is_not_recorded_is_not_blamed),
         cmocka_unit_test(a_specific_cause_comes_before_launches),
         cmocka_unit_test(reads_are_recognised_by_their_copies),
+        cmocka_unit_test(a_copy_that_waits_says_so),
+        cmocka_unit_test(advice_is_in_the_frameworks_words),
+        cmocka_unit_test(gains_above_costs_are_explained),
         cmocka_unit_test(the_recordings_own_part_is_no_cause),
         cmocka_unit_test(what_recording_cost_may_not_be_known),
         cmocka_unit_test(kernels_shorter_than_their_launch),
