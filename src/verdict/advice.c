@@ -82,6 +82,10 @@ static const struct aorta_advice_row rows[] = {
      .text = "let the host run ahead: more work in a step (training.batch_size, training.gradient_accumulation); "
              "and fewer cycles of profiling.enabled (profiling.repeat), at whose ends the host waits for the "
              "tracer"},
+    {AORTA_CAUSE_HOST_SYNC, ANY, AORTA_OTHERS, .circumstances = AORTA_XLA,
+     .text =
+         "read values a step later, or every tenth: float(loss), np.asarray, block_until_ready and print of an array "
+         "wait for the device"},
     {AORTA_CAUSE_HOST_SYNC, ANY, AORTA_OTHERS,
      .text = "take the waits out of the step: .item(), .cpu(), print of a tensor, torch.cuda.synchronize, "
              "non_blocking=False copies, shapes that depend on data"},

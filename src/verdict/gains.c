@@ -172,6 +172,16 @@ static void say_pause(const struct gains *gains, struct aorta_finding *finding, 
         aorta_text_puts(text, ", which takes or gives back memory, as for sizes that are new to a caching allocator");
 }
 
+/* A wait that ends with a call that does not wait itself. */
+static bool is_silent_wait(const struct gains *gains, const struct aorta_origin *origin) {
+    const struct aorta_graph *graph = gains->graph;
+    if (aorta_subject_kind(graph->subject[origin->point]) != AORTA_SUBJECT_CALL) return false;
+    const struct aorta_replay_source *source =
+        &gains->built->sources[gains->built->hosts[gains->built->sources[graph->rank[origin->point]].host]];
+    const uint32_t row = source->calls[aorta_subject_row(graph->subject[origin->point])];
+    return source->trace->calls[row].kind != AORTA_CALL_SYNC;
+}
+
 /* Of causes whose place in the program is worth knowing. The others' evidence has it already, or they have none. */
 static void say_origin(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
                        struct aorta_text *text) {
@@ -181,6 +191,11 @@ static void say_origin(const struct gains *gains, struct aorta_finding *finding,
     struct aorta_brief largest = ms((double)origin->largest_ns);
     if (cause == AORTA_CAUSE_HOST_PAUSE) say_pause(gains, finding, origin, where, text);
     if (cause == AORTA_CAUSE_HOST_COLLECTIVE) say_host_collectives(gains, text);
+    if (cause == AORTA_CAUSE_HOST_SYNC && !gains->analysis->measured && is_silent_wait(gains, origin))
+        aorta_text_printf(text,
+                          "the host records nothing until the device has finished, before %s, as where a value is read "
+                          "or waited for (in JAX float(loss), block_until_ready)",
+                          where);
     if (cause == AORTA_CAUSE_HOST_SYNC && gains->analysis->measured)
         aorta_text_printf(text, "the host waits for the device before %s, and what follows is launched late", where);
     else if (cause == AORTA_CAUSE_ALLOCATION)
@@ -384,7 +399,8 @@ static aorta_status add_gain(struct gains *gains, enum aorta_removal removal, en
     if (!finding && !matters) return NULL;
     if (!finding) {
         finding = &verdict->findings[verdict->finding_count++];
-        *finding = (struct aorta_finding){.cause = cause, .rank = -1};
+        *finding = (struct aorta_finding){
+            .cause = cause, .circumstances = verdict->findings[0].circumstances & AORTA_XLA, .rank = -1};
     }
     finding->gain_ms = gain_ms;
     finding->alone_ms = alone_of(gains, removal, cause);

@@ -661,6 +661,38 @@ static void a_loader_beside_sets_the_pace(void **unused) {
     sim_free(&sim);
 }
 
+/* host    [L]............[L]............[L]   the host records nothing until the kernel has ended, as where JAX reads a
+ * device     KKKKKKKKKK     KKKKKKKKKK        value: a wait without a call. */
+static void a_wait_without_a_call(void **unused) {
+    (void)unused;
+    enum { TURNS = 30, TURN = 2100 * US };
+    struct aorta_replay_call calls[TURNS];
+    struct aorta_replay_span spans[TURNS];
+    for (int i = 0; i < TURNS; i++) {
+        const int64_t at = (int64_t)(i + 1) * TURN;
+        calls[i] = (struct aorta_replay_call){.start_ns = at, .end_ns = at + 4 * US, .kind = AORTA_REPLAY_LAUNCH};
+        spans[i] = (struct aorta_replay_span){.start_ns = at + 9 * US,
+                                              .end_ns = at + 2009 * US,
+                                              .alone_ns = -1,
+                                              .queue = AORTA_GRAPH_NONE,
+                                              .communicator = AORTA_GRAPH_NONE,
+                                              .launch = (uint32_t)i,
+                                              .collective = AORTA_GRAPH_NONE};
+    }
+    struct aorta_replay_host host = {.calls = calls, .call_count = TURNS, .thread_count = 1};
+    struct aorta_replay_rank rank = {
+        .spans = spans, .span_count = TURNS, .stream_count = 1, .bounds = {.end_ns = INT64_MAX, .steps = 1}};
+    struct aorta_recording recording = {
+        .hosts = &host, .ranks = &rank, .host_count = 1, .rank_count = 1, .name_count = 1};
+    struct aorta_graph graph;
+    struct aorta_gains gains;
+    check_ok(aorta_graph_make(&recording, &graph));
+    check_ok(aorta_gains_measure(&graph, &gains));
+    close_to(gains.gain_ns[AORTA_WITHOUT_HOST_PAUSE], 0, 1);
+    close_to(gains.gain_ns[AORTA_WITHOUT_HOST_SYNC], (TURNS - 1) * 95 * US, 5 * TURNS * US); /* 91 us and the start */
+    aorta_graph_free(&graph);
+}
+
 /* A start that no edge explains: 300 us between a launch and its kernel, with nothing before it. */
 static void lags_without_a_reason_are_counted(void **unused) {
     (void)unused;
@@ -722,6 +754,7 @@ int main(void) {
         cmocka_unit_test(two_that_gain_together),
         cmocka_unit_test(a_pause_behind_a_wait),
         cmocka_unit_test(data_behind_a_wait),
+        cmocka_unit_test(a_wait_without_a_call),
         cmocka_unit_test(a_loader_beside_sets_the_pace),
         cmocka_unit_test(lags_without_a_reason_are_counted),
         cmocka_unit_test(every_removal_has_a_name),
