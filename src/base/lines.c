@@ -90,3 +90,20 @@ void aorta_text_lines(struct aorta_text *out, const char *text, const struct aor
         if (!*text) return;
     }
 }
+
+void aorta_text_markdown(struct aorta_text *out, const char *text) {
+    static const struct {
+        char character;
+        const char *as;
+    } special[] = {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'|', "\\|"},   {'*', "\\*"},
+                   {'`', "\\`"},  {'[', "\\["},  {']', "\\]"},   {'\\', "\\\\"}, {'@', "&#64;"},
+                   {'\n', " "},   {'~', "\\~"},  {'#', "\\#"},   {'_', "\\_"}};
+    for (; *text; text++) {
+        size_t i = 0;
+        while (i < sizeof special / sizeof *special && special[i].character != *text) i++;
+        if (i < sizeof special / sizeof *special)
+            aorta_text_puts(out, special[i].as);
+        else
+            aorta_text_append(out, text, 1);
+    }
+}

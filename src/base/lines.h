@@ -29,4 +29,7 @@ struct aorta_lines {
 };
 void aorta_text_lines(struct aorta_text *out, const char *text, const struct aorta_lines *lines);
 
+/* The text so that Markdown shows it as it is, in a cell of a table as well: line breaks become spaces. */
+void aorta_text_markdown(struct aorta_text *out, const char *text);
+
 #endif

@@ -31,6 +31,7 @@ aorta_status aorta_cli_trace_analyze(int argc, char **argv);
 aorta_status aorta_cli_trace_merge(int argc, char **argv);
 aorta_status aorta_cli_trace_compare(int argc, char **argv);
 aorta_status aorta_cli_trace_run(int argc, char **argv);
+aorta_status aorta_cli_trace_watch(int argc, char **argv);
 aorta_status aorta_cli_help(int argc, char **argv);
 
 extern const struct aorta_command_group aorta_cli_program, aorta_cli_trace, aorta_cli_hwq;

@@ -8,6 +8,8 @@ static const struct aorta_command subcommands[] = {
     {"merge", "one trace of many ranks' traces, on one clock, for Perfetto and chrome://tracing",
      .run = aorta_cli_trace_merge},
     {"run", "runs an unmodified program, records its GPUs, and analyses the recording", .run = aorta_cli_trace_run},
+    {"watch", "evaluates what `trace run --into` records on several nodes, while it runs",
+     .run = aorta_cli_trace_watch},
     {0},
 };
 

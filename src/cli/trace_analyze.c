@@ -19,7 +19,7 @@
 #include <string.h>
 
 struct analyze_arguments {
-    bool json, quiet, recover;
+    bool json, quiet, markdown, recover;
     const char *output, *html, *csv, *step_range, *phase;
     struct aorta_string_list patterns, steps, by;
     int64_t top, gpus_per_node;
@@ -30,6 +30,8 @@ static const struct aorta_range_limits at_least_one = {1, INFINITY, false, false
 static const struct aorta_option rows[] = {
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all figures and tables as JSON"},
     {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print the verdict alone"},
+    {"markdown", AORTA_OPTION_BOOL, AT(markdown), "false",
+     .help = "print the verdict as GitHub's Markdown, for pull requests"},
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
      .path = AORTA_PATH_FILE, .help = "write all figures and tables as JSON, beside what is printed"},
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
@@ -63,10 +65,11 @@ static const struct aorta_option rows[] = {
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta trace analyze FILE|DIR … [--json|-q] [-o FILE] [--html OUT] [--csv DIR] [--step N|all …] "
-             "[--step-range REGEX] [--by WHAT …] [--top N] [--phase PHASE] [--gpus-per-node N] "
-             "[--recover] "
-             "[--comm-pattern REGEX …]",
+    .usage =
+        "aorta trace analyze FILE|DIR … [--json|-q|--markdown] [-o FILE] [--html OUT] [--csv DIR] [--step N|all …] "
+        "[--step-range REGEX] [--by WHAT …] [--top N] [--phase PHASE] [--gpus-per-node N] "
+        "[--recover] "
+        "[--comm-pattern REGEX …]",
     .about =
         "Says what ranks did with their time and what limits them, from traces of PyTorch (Kineto), rocprofv3 (JSON, "
         "CSV, rocpd), nsys export or AORTA, plain, packed (gzip, zstd, xz, …) or in a zip or tar, or - for the "
@@ -118,6 +121,8 @@ static aorta_status shown(const struct aorta_trace_report *report, const struct 
     if (!arguments->json && report->by) return aorta_trace_report_by(report, width, out);
     if (arguments->json)
         aorta_trace_report_json(report, 2, out);
+    else if (arguments->markdown)
+        aorta_verdict_markdown(report->verdict, out);
     else if (arguments->quiet)
         aorta_verdict_text(report->verdict, width, out);
     else
@@ -201,6 +206,11 @@ static aorta_status run(const struct aorta_cli_line *line, void *values) {
     if (!line->operand_count) return AORTA_ERROR(AORTA_USAGE, "no trace is named; usage: %s", syntax.usage);
     if (arguments->json && arguments->quiet)
         return AORTA_ERROR(AORTA_USAGE, "--json prints all figures and --quiet the verdict alone: give one of them");
+    if (arguments->markdown && (arguments->json || arguments->quiet || arguments->by.count))
+        return AORTA_ERROR(AORTA_USAGE, "--markdown is a form of the verdict: give it without %s",
+                           arguments->json    ? "--json"
+                           : arguments->quiet ? "--quiet"
+                                              : "--by");
     if (arguments->by.count && arguments->quiet)
         return AORTA_ERROR(AORTA_USAGE, "--by prints tables and --quiet the verdict alone: give one of them");
     if (arguments->phase && !arguments->by.count)

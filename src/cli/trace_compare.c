@@ -16,7 +16,7 @@ struct compare_arguments {
     double threshold;
     struct aorta_cli_outputs to;
     struct aorta_string_list patterns;
-    bool recover;
+    bool recover, markdown;
 };
 
 #define AT(field) offsetof(struct compare_arguments, field)
@@ -30,13 +30,15 @@ static const struct aorta_option rows[] = {
     {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page with all of them side by side (docs/report.md)"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print all rows as JSON"},
+    {"markdown", AORTA_OPTION_BOOL, AT(markdown), "false", .help = "print GitHub's Markdown, for pull requests"},
     AORTA_CLI_RECOVER_OPTION(AT(recover)),
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta trace compare BASE TEST [TEST …] [--threshold X] [--html OUT] [--csv DIR] [--json] [--recover]",
+    .usage = "aorta trace compare BASE TEST [TEST …] [--threshold X] [--html OUT] [--csv DIR] [--json|--markdown] "
+             "[--recover]",
     .about = "Sets recordings side by side: what changed in the timeline, in kernels, matrix products and collectives, "
              "in ms per step and rank, the largest change first, and whether it is more than chance. Each recording is "
              "a trace, a folder with the traces of all ranks, or the directory of a run of aorta train.",
@@ -89,7 +91,9 @@ static aorta_status show(const struct compare_arguments *arguments, const struct
     AORTA_TRY(aorta_trace_compare(r->inputs, r->count, &comparison));
     if (arguments->to.json || arguments->to.html)
         aorta_trace_comparison_json(&comparison, r->differences, threshold, &json);
-    if (!arguments->to.json)
+    if (arguments->markdown)
+        aorta_trace_comparison_markdown(&comparison, r->differences, threshold, &text);
+    else if (!arguments->to.json)
         aorta_trace_comparison_text(&comparison, r->differences, threshold, aorta_terminal_width(stdout), &text);
     aorta_status status = aorta_status_join(aorta_text_check(&text), aorta_text_check(&json));
     if (!status && arguments->to.html) status = write_page(r, &json, arguments->to.html);
@@ -110,6 +114,8 @@ static aorta_status compare(const struct aorta_cli_line *line, void *values) {
     const struct compare_arguments *arguments = values;
     size_t count = (size_t)line->operand_count;
     if (count < 2) return AORTA_ERROR(AORTA_USAGE, "give a base and at least one test to compare with it");
+    if (arguments->to.json && arguments->markdown)
+        return AORTA_ERROR(AORTA_USAGE, "--json and --markdown are two forms of the same: give one of them");
     AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
     struct recordings r = {calloc(count, sizeof *r.items),
                            calloc(count, sizeof *r.inputs),

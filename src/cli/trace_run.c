@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/lines.h"
+#include "cli/trace_windows.h"
 #include "device/environment.h"
 #include "formats/open.h"
 #include "job/mpirun.h"
@@ -11,6 +12,7 @@
 #include "timeline/infer.h"
 #include "verdict/verdict.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
@@ -34,6 +36,7 @@ static const struct aorta_choice levels[] = {{"kernels", AORTA_INJECT_KERNELS},
                                              {"all", AORTA_INJECT_ALL},
                                              {NULL, 0}};
 static const char *const files[] = {"analysis.json", "environment.json", "machine.jsonl", "*.spool", NULL};
+static const char *const window_files[] = {"window-*/*.spool", NULL};
 static const struct aorta_option rows[] = {
     AORTA_CLI_CSV_OPTION(AT(csv)),
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "DIR",
@@ -56,6 +59,17 @@ static const struct aorta_option rows[] = {
          "begin to record this long after CUDA's start (CUDA only; kernels of graphs made before are not recorded)"},
     {"duration", AORTA_OPTION_DOUBLE, AT(duration_s), "0", .limits = &not_negative, .argument = "SECONDS",
      .help = "record this long, then remove the recording from the program; 0: to the end (CUDA only)"},
+    {"every", AORTA_OPTION_DOUBLE, AT(every_s), "0", .limits = &not_negative, .argument = "SECONDS",
+     .help =
+         "evaluate windows of this length while the program runs: a line for each, the ten lines when the verdict "
+         "changes; of each process there are two files at most (CUDA only). 0: one recording, evaluated at the end"},
+    {"into", AORTA_OPTION_STRING, AT(into), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
+     .files = window_files,
+     .help = "with --every: write the windows into this folder, which several nodes may share, and leave analysing to "
+             "`aorta trace watch DIR`"},
+    AORTA_CLI_JSON_LINES_OPTION(AT(json_lines)),
+    AORTA_CLI_PROMETHEUS_OPTION(AT(prometheus)),
+    AORTA_CLI_ANALYSE_MB_OPTION(AT(analyse_mb)),
     {"limit-mb", AORTA_OPTION_INT, AT(limit_mb), TEXT_OF(AORTA_TRACE_RUN_LIMIT_MB), .limits = &at_least_one,
      .argument = "MB", .help = "recording of a process stops when its file has this size (CUDA only)"},
     {"nvtx", AORTA_OPTION_BOOL, AT(nvtx), "false",
@@ -144,20 +158,18 @@ static bool has_steps(const struct aorta_trace_list *list) {
     return false;
 }
 
-/* Finds the steps and says what is analysed. */
-static aorta_status choose_steps(const struct aorta_trace_run_arguments *arguments,
-                                 struct aorta_trace_run_outcome *outcome, bool *steps) {
-    struct aorta_trace_list *list = &outcome->traces;
+aorta_status aorta_trace_run_steps(struct aorta_trace_list *list, const char *step_range, bool whole,
+                                   struct aorta_text *words, bool *steps) {
     *steps = false;
-    if (!list->count || arguments->whole) return NULL;
-    AORTA_TRY(aorta_trace_mark_steps(list, arguments->step_range));
+    if (!list->count || whole) return NULL;
+    AORTA_TRY(aorta_trace_mark_steps(list, step_range));
     AORTA_TRY(aorta_trace_infer_steps(list));
     *steps = has_steps(list);
     if (!*steps)
-        aorta_text_puts(&outcome->words, "no steps are marked and none show in the order of the kernels: the figures "
-                                         "are those of the whole recording, start and end included\n");
+        aorta_text_puts(words, "no steps are marked and none show in the order of the kernels: the figures "
+                               "are those of the whole recording, start and end included\n");
     else if (list->items[0]->steps_by == AORTA_STEPS_BY_REPETITION)
-        aorta_text_printf(&outcome->words,
+        aorta_text_printf(words,
                           "%s found in the repetition of the kernels; the figures are theirs (--whole: of all)\n",
                           aorta_counted((long long)list->items[0]->step_count, "step").text);
     return NULL;
@@ -218,7 +230,8 @@ static aorta_status write_analysis(const char *directory, const struct aorta_tex
 static aorta_status show(const struct aorta_trace_run_arguments *arguments, struct aorta_trace_run_outcome *outcome) {
     struct aorta_text text = {0}, json = {0};
     bool steps;
-    aorta_status status = choose_steps(arguments, outcome, &steps);
+    aorta_status status =
+        aorta_trace_run_steps(&outcome->traces, arguments->step_range, arguments->whole, &outcome->words, &steps);
     if (outcome->words.data && !(arguments->quiet && outcome->traces.count)) put_lines(outcome->words.data);
     if (!status) status = analyze(outcome, steps, arguments, &text, &json);
     if (!status && arguments->output) status = write_analysis(arguments->output, &json);
@@ -257,8 +270,12 @@ static int run_in(const struct aorta_trace_run_arguments *arguments, const char 
     bool ran = false;
     snprintf(outcome.machine, sizeof outcome.machine, "%s/" AORTA_MACHINE_FILE, directory);
     bool rocm = aorta_trace_run_choose(arguments->tool) == AORTA_TRACE_RUN_ROCM;
-    *status = (rocm ? aorta_trace_run_rocm : aorta_trace_run_cuda)(arguments, directory, options, &outcome, &ran);
-    if (ran && !*status) *status = show(arguments, &outcome);
+    const bool windows = arguments->every_s > 0;
+    *status = (rocm      ? aorta_trace_run_rocm
+               : windows ? aorta_trace_run_cuda_windows
+                         : aorta_trace_run_cuda)(arguments, directory, options, &outcome, &ran);
+    if (ran && !*status && !windows) *status = show(arguments, &outcome);
+    if (ran && windows && outcome.words.data) put_lines(outcome.words.data);
     if (ran && *status) {
         fprintf(stderr, "aorta trace run: %s\n", aorta_status_message(*status));
         aorta_status_free(*status);
@@ -266,6 +283,41 @@ static int run_in(const struct aorta_trace_run_arguments *arguments, const char 
     }
     aorta_trace_run_outcome_free(&outcome);
     return outcome.result.exit_code;
+}
+
+/* Options that only windows have, and those that windows do not have. */
+static aorta_status check_windows(const struct aorta_trace_run_arguments *arguments) {
+    const char *const only = arguments->into         ? "--into"
+                             : arguments->json_lines ? "--json-lines"
+                             : arguments->prometheus ? "--prometheus"
+                                                     : NULL;
+    if (!(arguments->every_s > 0))
+        return only ? AORTA_ERROR(AORTA_USAGE, "%s is for windows: give --every SECONDS too", only) : NULL;
+    if (arguments->every_s < 1)
+        return AORTA_ERROR(AORTA_USAGE, "--every %g: a window has a second at least", arguments->every_s);
+    if (aorta_trace_run_choose(arguments->tool) == AORTA_TRACE_RUN_ROCM)
+        return AORTA_ERROR(AORTA_USAGE, "--every is for CUDA: rocprofv3 writes its records when the program ends");
+    if (arguments->json || arguments->csv)
+        return AORTA_ERROR(AORTA_USAGE,
+                           "--every has no analysis of the whole for %s: --json-lines FILE has a line for "
+                           "each window",
+                           arguments->json ? "--json" : "--csv");
+    if (!arguments->into) return NULL;
+    if (arguments->json_lines || arguments->prometheus || arguments->output)
+        return AORTA_ERROR(AORTA_USAGE, "--into leaves analysing to `aorta trace watch DIR`, which has %s",
+                           arguments->output       ? "--keep in place of -o"
+                           : arguments->json_lines ? "--json-lines"
+                                                   : "--prometheus");
+    return aorta_directory_make(arguments->into);
+}
+
+/* A folder that nodes share is nobody's alone. */
+static aorta_status open_directory(const struct aorta_trace_run_arguments *arguments,
+                                   struct aorta_trace_run_directory *directory) {
+    if (!arguments->into) return aorta_trace_run_directory_open(arguments->output, "-o", arguments->dry_run, directory);
+    *directory = (struct aorta_trace_run_directory){0};
+    if (realpath(arguments->into, directory->path)) return NULL;
+    return AORTA_ERROR(AORTA_IO, "--into %s: %s", arguments->into, strerror(errno));
 }
 
 static aorta_status run(const struct aorta_cli_line *line, void *values) {
@@ -276,7 +328,8 @@ static aorta_status run(const struct aorta_cli_line *line, void *values) {
     AORTA_TRY(check_command(arguments->command));
     AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
     AORTA_TRY(aorta_cli_csv_prepare(arguments->csv));
-    AORTA_TRY(aorta_trace_run_directory_open(arguments->output, "-o", arguments->dry_run, &directory));
+    AORTA_TRY(check_windows(arguments));
+    AORTA_TRY(open_directory(arguments, &directory));
     struct aorta_kernel_patterns *patterns = NULL;
     aorta_status status = aorta_cli_comm_patterns(&arguments->comm_patterns, &patterns);
     const struct aorta_trace_options options = {

@@ -28,6 +28,10 @@ struct aorta_trace_run_arguments {
     int record; /* AORTA_INJECT_KERNELS, … */
     const char *cupti;
     double delay_s, duration_s;
+    double every_s;                      /* 0: the recording is one, and evaluated at the end */
+    const char *into;                    /* folder of windows that `trace watch` evaluates; NULL: this command does */
+    const char *json_lines, *prometheus; /* of windows */
+    int64_t analyse_mb;
     int64_t limit_mb;
     bool nvtx, json, whole, dry_run, quiet;
     char **command; /* NULL-terminated; borrowed from the command line */
@@ -65,9 +69,17 @@ enum aorta_trace_run_tool aorta_trace_run_choose(int wish);
 aorta_status aorta_trace_run_cuda(const struct aorta_trace_run_arguments *arguments, const char *directory,
                                   const struct aorta_trace_options *options, struct aorta_trace_run_outcome *outcome,
                                   bool *ran);
+/* The same in windows (arguments->every_s), which are evaluated while it runs, or left to `trace watch`. */
+aorta_status aorta_trace_run_cuda_windows(const struct aorta_trace_run_arguments *arguments, const char *directory,
+                                          const struct aorta_trace_options *options,
+                                          struct aorta_trace_run_outcome *outcome, bool *ran);
 aorta_status aorta_trace_run_rocm(const struct aorta_trace_run_arguments *arguments, const char *directory,
                                   const struct aorta_trace_options *options, struct aorta_trace_run_outcome *outcome,
                                   bool *ran);
+
+/* Finds the steps, and says what is analysed. *steps: there are some, and they are. */
+AORTA_MUST_USE aorta_status aorta_trace_run_steps(struct aorta_trace_list *list, const char *step_range, bool whole,
+                                                  struct aorta_text *words, bool *steps);
 
 /* Words as a shell would take them. */
 void aorta_trace_run_quote(struct aorta_text *out, char *const *words);

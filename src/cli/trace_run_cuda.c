@@ -1,7 +1,9 @@
 /* `aorta trace run` with CUDA: our library in every process that initialises CUDA's driver. */
 #include "cli/trace_run.h"
+#include "cli/trace_windows.h"
 #include "formats/open.h"
 #include "record/inject/settings.h"
+#include "record/windows.h"
 
 #include <errno.h>
 #include <math.h>
@@ -47,7 +49,7 @@ static aorta_status check_environment(void) {
 
 /* ---- the environment ---- */
 
-enum { VARIABLES_MAX = 10, NUMBER_LENGTH = 24 };
+enum { VARIABLES_MAX = 11, NUMBER_LENGTH = 24 };
 
 struct environment {
     struct aorta_trace_run_variable variables[VARIABLES_MAX];
@@ -79,6 +81,7 @@ static void fill(struct environment *environment, const struct aorta_trace_run_a
     if (arguments->cupti) set(environment, AORTA_INJECT_CUPTI, arguments->cupti);
     set_milliseconds(environment, AORTA_INJECT_DELAY, arguments->delay_s);
     set_milliseconds(environment, AORTA_INJECT_DURATION, arguments->duration_s);
+    set_milliseconds(environment, AORTA_INJECT_WINDOW, arguments->every_s);
     if (!arguments->nvtx) return;
     set(environment, AORTA_INJECT_NVTX, "1");
     set(environment, "NVTX_INJECTION64_PATH", library);
@@ -118,9 +121,9 @@ static aorta_status read_record(const char *directory, const struct aorta_trace_
     return status;
 }
 
-aorta_status aorta_trace_run_cuda(const struct aorta_trace_run_arguments *arguments, const char *directory,
-                                  const struct aorta_trace_options *options, struct aorta_trace_run_outcome *outcome,
-                                  bool *ran) {
+/* Runs the program; `run` says who watches it. */
+static aorta_status run_with(const struct aorta_trace_run_arguments *arguments, const char *directory,
+                             struct aorta_trace_run_options run, struct aorta_trace_run_outcome *outcome, bool *ran) {
     char library[PATH_MAX], *cupti = arguments->cupti ? realpath(arguments->cupti, NULL) : NULL;
     struct environment environment = {0};
     *ran = false;
@@ -135,15 +138,74 @@ aorta_status aorta_trace_run_cuda(const struct aorta_trace_run_arguments *argume
     if (!status && arguments->dry_run) {
         print_command(&environment, directory, arguments->command);
     } else if (!status) {
-        const struct aorta_trace_run_options run = {.command = arguments->command,
-                                                    .variables = environment.variables,
-                                                    .variable_count = environment.count,
-                                                    .output_to_error = arguments->json,
-                                                    .machine = *outcome->machine ? outcome->machine : NULL,
-                                                    .spools = directory};
+        run.command = arguments->command;
+        run.variables = environment.variables;
+        run.variable_count = environment.count;
+        run.output_to_error = arguments->json;
+        run.spools = directory;
+        const bool watched = *outcome->machine && !(arguments->every_s > 0); /* windows: its file grows with the run */
+        run.machine = watched ? outcome->machine : NULL;
         status = aorta_trace_run_program(&run, &outcome->result);
         *ran = status == NULL;
     }
     free(cupti);
-    return status || !*ran ? status : read_record(directory, options, outcome);
+    return status;
+}
+
+aorta_status aorta_trace_run_cuda(const struct aorta_trace_run_arguments *arguments, const char *directory,
+                                  const struct aorta_trace_options *options, struct aorta_trace_run_outcome *outcome,
+                                  bool *ran) {
+    AORTA_TRY(run_with(arguments, directory, (struct aorta_trace_run_options){0}, outcome, ran));
+    return *ran ? read_record(directory, options, outcome) : NULL;
+}
+
+/* ---- windows ---- */
+
+enum { GRACE_MS = 5000 };
+
+static aorta_status start_analysing(void *windows) {
+    return aorta_trace_windows_start(windows);
+}
+
+/* Nothing was evaluated because there was nothing: why. */
+static void explain_nothing(const char *directory, struct aorta_trace_run_outcome *outcome) {
+    struct aorta_window_list list;
+    struct aorta_trace_run_record record = {0};
+    aorta_status status = aorta_windows_list(directory, -1, &list);
+    if (!status && list.count) status = aorta_trace_run_read(list.items[list.count - 1].path, NULL, &record);
+    if (!status && !record.traces.count) aorta_trace_run_explain_nothing(&record, &outcome->result, &outcome->words);
+    aorta_status_free(status);
+    aorta_trace_run_record_free(&record);
+    aorta_windows_free(&list);
+}
+
+aorta_status aorta_trace_run_cuda_windows(const struct aorta_trace_run_arguments *arguments, const char *directory,
+                                          const struct aorta_trace_options *options,
+                                          struct aorta_trace_run_outcome *outcome, bool *ran) {
+    const struct aorta_trace_windows_options analysing = {
+        .command = "aorta trace run",
+        .directory = directory,
+        .json_lines = arguments->json_lines,
+        .prometheus = arguments->prometheus,
+        .step_range = arguments->step_range,
+        .reading = options,
+        .whole = arguments->whole,
+        .analyse_mb = arguments->analyse_mb,
+        .keep = 1, /* says why, where nothing was recorded; goes with a directory that is nobody's */
+        .grace_ms = GRACE_MS,
+    };
+    struct aorta_trace_windows *windows = NULL;
+    if (arguments->into || arguments->dry_run)
+        return run_with(arguments, directory, (struct aorta_trace_run_options){0}, outcome, ran);
+    AORTA_TRY(aorta_trace_windows_open(&analysing, &windows));
+    const struct aorta_trace_run_options run = {.started = start_analysing, .user = windows};
+    aorta_status status = run_with(arguments, directory, run, outcome, ran);
+    bool any;
+    aorta_status evaluated = aorta_trace_windows_join(windows, &any);
+    if (*ran && !status && !evaluated && !any) explain_nothing(directory, outcome);
+    if (status)
+        aorta_status_free(evaluated);
+    else
+        status = evaluated;
+    return status;
 }

@@ -10,12 +10,13 @@
 #include <string.h>
 
 enum { PIECE = 1 << 20, OPEN_MARKS = 4096 };
+static const int64_t OUT_OF_ORDER_NS = 2500000000;
 _Static_assert((int)PIECE >= (int)AORTA_SPOOL_RECORD_MAX, "a record fits into a piece");
 
 static const char *const state_names[AORTA_SPOOL_STATE_COUNT] = {
     [AORTA_SPOOL_RECORDING] = "recording", [AORTA_SPOOL_ENDED] = "ended",     [AORTA_SPOOL_TAKEN] = "taken",
     [AORTA_SPOOL_REFUSED] = "refused",     [AORTA_SPOOL_MISSING] = "missing", [AORTA_SPOOL_FAILED] = "failed",
-    [AORTA_SPOOL_FULL] = "full",           [AORTA_SPOOL_STOPPED] = "stopped",
+    [AORTA_SPOOL_FULL] = "full",           [AORTA_SPOOL_STOPPED] = "stopped", [AORTA_SPOOL_WINDOW] = "window",
 };
 
 const char *aorta_spool_state_name(uint32_t state) {
@@ -358,6 +359,22 @@ static const struct {
     [AORTA_SPOOL_NOTE] = {sizeof(struct aorta_spool_note), read_note},
 };
 
+/* Whether the record begins when nothing is wanted any more. *over: so do all that follow, as records come at most
+ * seconds out of order. */
+static bool is_past(const struct spool_reader *reader, const struct aorta_spool_record *head, const void *place,
+                    bool *over) {
+    const int64_t until_ns = reader->options ? reader->options->until_ns : 0;
+    struct {
+        struct aorta_spool_record record;
+        int64_t start_ns;
+    } timed;
+    const bool has_times = head->type >= AORTA_SPOOL_KERNEL && head->type <= AORTA_SPOOL_CALL;
+    if (!until_ns || !has_times || head->bytes < sizeof timed) return false;
+    memcpy(&timed, place, sizeof timed);
+    *over = timed.start_ns > until_ns && timed.start_ns - until_ns > OUT_OF_ORDER_NS;
+    return timed.start_ns >= until_ns;
+}
+
 /* The record at the reader's place. *more is false at the end of the file. */
 static aorta_status read_record(struct spool_reader *reader, bool *more) {
     const void *place;
@@ -372,7 +389,13 @@ static aorta_status read_record(struct spool_reader *reader, bool *more) {
     if (!place) return NULL;
     bool known = head.type < sizeof types / sizeof *types && types[head.type].read;
     if (known && head.bytes < types[head.type].bytes) return damaged(reader, "a record that is too short for its type");
-    if (known) AORTA_TRY(types[head.type].read(reader, place, head.bytes));
+    bool over = false;
+    const bool past = is_past(reader, &head, place, &over);
+    if (over) {
+        reader->at = reader->length; /* nothing was cut */
+        return NULL;
+    }
+    if (known && !past) AORTA_TRY(types[head.type].read(reader, place, head.bytes));
     pass(reader, head.bytes);
     *more = true;
     return NULL;

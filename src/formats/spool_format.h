@@ -13,6 +13,8 @@
 
 #define AORTA_SPOOL_MAGIC "AORTASPL"
 #define AORTA_SPOOL_SUFFIX ".spool"
+/* Recordings in windows have a folder for each: its start in ms of CLOCK_REALTIME, a multiple of its length. */
+#define AORTA_SPOOL_WINDOW_NAME "window-%lld-%lld" /* start, length */
 #define AORTA_SPOOL_BYTE_ORDER 0x0102030405060708ull
 
 enum {
@@ -31,6 +33,7 @@ enum aorta_spool_state {
     AORTA_SPOOL_FAILED,    /* writing failed; `result` is the errno. Recording stopped at last_ns */
     AORTA_SPOOL_FULL,      /* the limit of the file's size was reached. Recording stopped at last_ns */
     AORTA_SPOOL_STOPPED,   /* the time to record was over */
+    AORTA_SPOOL_WINDOW,    /* the file's window was over, and the process goes on in the next one's */
     AORTA_SPOOL_STATE_COUNT
 };
 

@@ -33,10 +33,14 @@ static _Noreturn void become(const struct aorta_trace_run_options *options, cons
 
 static bool any_spool(const char *directory) {
     char pattern[4096];
-    glob_t found;
-    snprintf(pattern, sizeof pattern, "%s/*" AORTA_SPOOL_SUFFIX, directory);
-    bool any = glob(pattern, GLOB_NOSORT, NULL, &found) == 0;
-    globfree(&found);
+    static const char *const levels[] = {"", "window-*/"};
+    bool any = false;
+    for (size_t i = 0; i < sizeof levels / sizeof *levels && !any; i++) {
+        glob_t found;
+        snprintf(pattern, sizeof pattern, "%s/%s*" AORTA_SPOOL_SUFFIX, directory, levels[i]);
+        any = glob(pattern, GLOB_NOSORT, NULL, &found) == 0;
+        globfree(&found);
+    }
     return any;
 }
 
@@ -106,8 +110,17 @@ aorta_status aorta_trace_run_program(const struct aorta_trace_run_options *optio
     sigprocmask(SIG_BLOCK, &watched, &former);
     pid_t child = fork();
     if (child == 0) become(options, &former);
-    aorta_status status = child < 0 ? AORTA_ERROR(AORTA_IO, "cannot start %s: %s", options->command[0], strerror(errno))
-                                    : wait_watching(options, child, &watched, result);
+    aorta_status status = NULL, started = NULL;
+    if (child < 0) {
+        status = AORTA_ERROR(AORTA_IO, "cannot start %s: %s", options->command[0], strerror(errno));
+    } else {
+        if (options->started) started = options->started(options->user);
+        status = wait_watching(options, child, &watched, result);
+    }
+    if (started && !status)
+        status = started;
+    else
+        aorta_status_free(started);
     sigprocmask(SIG_SETMASK, &former, NULL);
     result->seconds = (double)(aorta_clock_ns() - start_ns) * 1e-9;
     return status;

@@ -18,6 +18,8 @@ struct aorta_trace_run_options {
     bool output_to_error; /* the program's standard output goes to standard error */
     const char *machine;  /* file of what the machine does meanwhile (measure/machine.h); NULL: it is not watched */
     const char *spools;   /* directory in which files appear once CUDA is in use; NULL: nobody watches */
+    aorta_status (*started)(void *user); /* called once it runs, may start threads; NULL: nothing is */
+    void *user;
 };
 
 struct aorta_trace_run_result {

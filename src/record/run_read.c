@@ -11,7 +11,8 @@
 
 static aorta_status read_one(const char *path, const struct aorta_trace_options *options,
                              struct aorta_trace_run_process *process, struct aorta_trace_list *traces) {
-    struct aorta_trace_options lenient = {.recover = true, .patterns = options ? options->patterns : NULL};
+    struct aorta_trace_options lenient = {.recover = true};
+    if (options) lenient.patterns = options->patterns, lenient.until_ns = options->until_ns;
     struct aorta_trace *trace = NULL;
     process->rank = -1;
     process->path = strdup(path);

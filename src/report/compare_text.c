@@ -259,6 +259,101 @@ void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, const s
             threshold * 100);
 }
 
+/* ---- Markdown ---- */
+
+static void put_sentence_markdown(void (*say)(const struct aorta_trace_comparison *c, size_t input,
+                                              struct aorta_text *out),
+                                  const struct aorta_trace_comparison *c, size_t input, struct aorta_text *out) {
+    struct aorta_text text = {0};
+    say(c, input, &text);
+    while (text.length && text.data[text.length - 1] == '\n') text.data[--text.length] = '\0';
+    if (text.length) {
+        aorta_text_markdown(out, text.data);
+        aorta_text_puts(out, "\n\n");
+    }
+    out->failed |= text.failed;
+    aorta_text_free(&text);
+}
+
+static void put_value_cell(const struct aorta_trace_compared *value, bool base, struct aorta_text *out) {
+    if (value->there)
+        aorta_text_printf(out, " %.3f |", value->ms);
+    else
+        aorta_text_puts(out, " - |");
+    if (base) return;
+    aorta_text_printf(out, " %+.3f", value->change_ms);
+    if (!isnan(value->percent)) aorta_text_printf(out, " (%+.1f%%)", value->percent);
+    if (value->p < 0.001)
+        aorta_text_puts(out, ", p &lt; 0.001");
+    else if (!isnan(value->p))
+        aorta_text_printf(out, ", p = %.3f", value->p);
+    aorta_text_puts(out, " |");
+}
+
+static void put_header_row(const struct aorta_trace_comparison *c, struct aorta_text *out) {
+    aorta_text_printf(out, "| ms per %s and rank |", c->stepped ? "step" : "recording");
+    for (size_t i = 0; i < c->input_count; i++) {
+        aorta_text_puts(out, " ");
+        aorta_text_markdown(out, c->inputs[i].label);
+        aorta_text_puts(out, i ? " | change |" : " |");
+    }
+    aorta_text_puts(out, "\n| --- | ---: |");
+    for (size_t i = 1; i < c->input_count; i++) aorta_text_puts(out, " ---: | ---: |");
+    aorta_text_puts(out, "\n");
+}
+
+static void put_section_markdown(const struct aorta_trace_comparison *c, enum aorta_trace_section section,
+                                 struct aorta_text *out) {
+    const bool folded = section != AORTA_SECTION_TIMELINE;
+    size_t shown = 0;
+    for (size_t i = 0; i < c->row_count; i++) {
+        const struct aorta_trace_compare_row *row = &c->rows[i];
+        char name[NAME_SIZE];
+        if (row->section != section || (section == AORTA_SECTION_SUBTREE && !row->below)) continue;
+        if (folded && shown == MOST_ROWS) break;
+        if (!shown && folded) aorta_text_printf(out, "<details><summary>%s</summary>\n\n", titles[section]);
+        if (!shown) put_header_row(c, out);
+        aorta_text_puts(out, "| ");
+        aorta_text_markdown(out, name_of(row, NAME_WIDTH, name));
+        aorta_text_puts(out, " |");
+        for (size_t j = 0; j < c->input_count; j++) put_value_cell(&row->values[j], j == 0, out);
+        aorta_text_puts(out, "\n");
+        shown++;
+    }
+    if (shown) aorta_text_puts(out, folded ? "\n</details>\n\n" : "\n");
+}
+
+void aorta_trace_comparison_markdown(const struct aorta_trace_comparison *c,
+                                     const struct aorta_differences *differences, double threshold,
+                                     struct aorta_text *out) {
+    for (size_t i = 1; i < c->input_count; i++) {
+        struct aorta_text different = {0};
+        aorta_differences_text(&differences[i], &different);
+        aorta_text_puts(out, "**");
+        put_sentence_markdown(put_largest, c, i, out);
+        while (out->length && out->data[out->length - 1] == '\n') out->data[--out->length] = '\0';
+        aorta_text_puts(out, "**\n\n");
+        if (different.length) {
+            aorta_text_markdown(out, different.data);
+            aorta_text_puts(out, "\n\n");
+        }
+        out->failed |= different.failed;
+        aorta_text_free(&different);
+        put_sentence_markdown(put_category, c, i, out);
+        put_sentence_markdown(put_bandwidth, c, i, out);
+        put_sentence_markdown(put_chance, c, i, out);
+    }
+    for (int section = 0; section < AORTA_SECTION_COUNT; section++)
+        put_section_markdown(c, (enum aorta_trace_section)section, out);
+    for (size_t i = 1; i < c->input_count && !isnan(threshold); i++) {
+        const bool regressed = aorta_trace_regressed(c, i, threshold);
+        aorta_text_puts(out, regressed ? "**Regressed**: " : "");
+        aorta_text_markdown(out, c->inputs[i].label);
+        aorta_text_printf(out, ": the %s takes %s %.3g%% longer than the base's\n", c->stepped ? "step" : "recording",
+                          regressed ? "more than" : "no more than", threshold * 100);
+    }
+}
+
 /* ---- rows ---- */
 
 #define AT(member) offsetof(struct aorta_trace_compared, member)

@@ -39,6 +39,10 @@ AORTA_MUST_USE aorta_status aorta_trace_report_csv(const struct aorta_trace_repo
 void aorta_trace_comparison_text(const struct aorta_trace_comparison *comparison,
                                  const struct aorta_differences *differences, double threshold, int width,
                                  struct aorta_text *out);
+/* As GitHub's Markdown: what changed most, the figures of the timeline, and the other sections folded. */
+void aorta_trace_comparison_markdown(const struct aorta_trace_comparison *comparison,
+                                     const struct aorta_differences *differences, double threshold,
+                                     struct aorta_text *out);
 void aorta_trace_comparison_json(const struct aorta_trace_comparison *comparison,
                                  const struct aorta_differences *differences, double threshold, struct aorta_text *out);
 /* Each section as a file of the folder. AORTA_IO, AORTA_MEMORY. */

@@ -12,9 +12,10 @@ struct aorta_trace_options {
     bool recover;                                 /* keep what stands before the place where a file breaks */
     const struct aorta_kernel_patterns *patterns; /* more kernels that are collectives; may be NULL; borrowed */
     const char
-        *step_range; /* a step begins with each range whose name has this regular expression; NULL: see infer.h */
-    bool functions;  /* of Kineto files keep the program's functions and PyTorch's modules (trace->functions) */
-    bool to_align;   /* of Kineto files keep no calls, annotations and shapes, which aligning clocks does not need */
+        *step_range;  /* a step begins with each range whose name has this regular expression; NULL: see infer.h */
+    int64_t until_ns; /* of spools: what begins then or later is left out; 0: nothing is */
+    bool functions;   /* of Kineto files keep the program's functions and PyTorch's modules (trace->functions) */
+    bool to_align;    /* of Kineto files keep no calls, annotations and shapes, which aligning clocks does not need */
 };
 
 struct aorta_trace_builder;

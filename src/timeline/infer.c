@@ -502,17 +502,23 @@ static int64_t middle_of(const struct aorta_trace_step *step) {
     return start_of(step) + (end_of(step) - start_of(step)) / 2;
 }
 
-/* How far the numbers of the steps are from those of the first trace's that they meet in time; false: they meet none.
- */
+/* How far the numbers of the steps are from those of the first trace's: by the two that are nearest in time, as one
+ * trace may begin some steps before the other. False: they meet none. */
 static bool find_shift(const struct aorta_found_steps *first, const struct aorta_found_steps *other, int64_t *shift) {
-    size_t nearest = 0;
-    int64_t at_ns = middle_of(&other->steps[0]);
-    for (size_t j = 1; j < first->count; j++)
-        if (llabs(middle_of(&first->steps[j]) - at_ns) < llabs(middle_of(&first->steps[nearest]) - at_ns)) nearest = j;
-    const struct aorta_trace_step *meets = &first->steps[nearest];
-    int64_t length_ns = end_of(meets) - start_of(meets);
-    *shift = meets->number - other->steps[0].number;
-    return at_ns >= start_of(meets) - length_ns && at_ns <= end_of(meets) + length_ns;
+    int64_t least_ns = INT64_MAX, length_ns = 0;
+    *shift = 0;
+    for (size_t i = 0, j = 0; i < other->count; i++) {
+        const int64_t at_ns = middle_of(&other->steps[i]);
+        while (j + 1 < first->count &&
+               llabs(middle_of(&first->steps[j + 1]) - at_ns) <= llabs(middle_of(&first->steps[j]) - at_ns))
+            j++;
+        const struct aorta_trace_step *met = &first->steps[j];
+        if (llabs(middle_of(met) - at_ns) >= least_ns) continue;
+        least_ns = llabs(middle_of(met) - at_ns);
+        length_ns = end_of(met) - start_of(met);
+        *shift = met->number - other->steps[i].number;
+    }
+    return least_ns <= length_ns + length_ns / 2;
 }
 
 /* Numbers the steps of others like those of the first trace that they meet in time. */

@@ -159,5 +159,7 @@ void aorta_verdict_replay_write(const struct aorta_verdict *verdict, struct aort
 /* Headline, figures, note, up to eight causes and two pieces of advice, each a sentence wrapped at `width` columns
  * (aorta_terminal_width of base/lines.h; 0: 100). Nothing is cut; causes below 1% are left out. */
 void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct aorta_text *out);
+/* The same as GitHub's Markdown, for pull requests: the causes are a table. */
+void aorta_verdict_markdown(const struct aorta_verdict *verdict, struct aorta_text *out);
 
 #endif

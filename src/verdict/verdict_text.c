@@ -302,6 +302,83 @@ void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct a
                   width, out);
 }
 
+/* ---- Markdown ---- */
+
+enum { ONE_LINE = 1 << 20 }; /* columns */
+
+/* A sentence of the text, made by `say`, as a paragraph, a quotation or a point of a list. */
+static void put_markdown(void (*say)(const struct aorta_verdict *verdict, int width, struct aorta_text *out),
+                         const struct aorta_verdict *verdict, const char *begin, struct aorta_text *out) {
+    struct aorta_text text = {0};
+    say(verdict, ONE_LINE, &text);
+    for (const char *at = text.data ? text.data : ""; *at;) {
+        at += strspn(at, " \n");
+        const size_t length = strcspn(at, "\n");
+        char *line = strndup(at, length);
+        if (length && line) {
+            aorta_text_puts(out, begin);
+            aorta_text_markdown(out, line);
+            aorta_text_puts(out, *begin == '-' ? "\n" : "\n\n");
+        }
+        out->failed |= !line;
+        free(line);
+        at += length;
+    }
+    out->failed |= text.failed;
+    aorta_text_free(&text);
+}
+
+static void put_disturbed(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
+    if (verdict->disturbed) put_sentence(verdict->disturbed, width, out);
+}
+
+static void put_figures(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
+    struct aorta_text sentence = {0};
+    figures(verdict, &sentence);
+    put(&sentence, 2, width, out);
+    if (verdict->note) put_words("  ", verdict->note, width, out);
+}
+
+static void put_cause_row(const struct aorta_finding *finding, bool by_gain, struct aorta_text *out) {
+    struct aorta_text range = {0};
+    aorta_text_printf(out, "| %.0f%% | %s %.3f ms", 100 * (by_gain ? finding->gain_share : finding->share),
+                      by_gain ? "saves" : "takes", by_gain ? finding->gain_ms : finding->cost_ms);
+    if (by_gain) aorta_finding_say_range(finding, &range);
+    aorta_text_printf(out, "%s | `%s", range.data ? range.data : "", aorta_cause_name(finding->cause));
+    if (aorta_cause_has_kind(finding->cause)) aorta_text_printf(out, " %s", aorta_collective_name(finding->collective));
+    aorta_text_puts(out, "`");
+    if (finding->rank >= 0) aorta_text_printf(out, ", rank %d", finding->rank);
+    aorta_text_puts(out, " | ");
+    aorta_text_markdown(out, finding->evidence);
+    aorta_text_puts(out, " |\n");
+    out->failed |= range.failed;
+    aorta_text_free(&range);
+}
+
+void aorta_verdict_markdown(const struct aorta_verdict *verdict, struct aorta_text *out) {
+    struct aorta_text headline = {0};
+    put_markdown(put_missing, verdict, "> ", out);
+    put_markdown(put_disturbed, verdict, "> ", out);
+    put_markdown(put_spread, verdict, "> ", out);
+    aorta_verdict_headline(verdict, &headline);
+    aorta_text_puts(out, "**");
+    aorta_text_markdown(out, headline.data ? headline.data : "");
+    aorta_text_puts(out, "**\n\n");
+    out->failed |= headline.failed;
+    aorta_text_free(&headline);
+    put_markdown(put_figures, verdict, "", out);
+    for (size_t i = 0, shown = 0; i < verdict->finding_count && shown < CAUSES_SHOWN; i++) {
+        const struct aorta_finding *finding = in_order(verdict, i);
+        if (!is_shown(verdict, i)) continue;
+        if (!shown++) aorta_text_puts(out, "| of a step | time | cause | evidence |\n| ---: | ---: | --- | --- |\n");
+        put_cause_row(finding, verdict->replay.known && aorta_finding_gains(finding), out);
+    }
+    aorta_text_puts(out, "\n");
+    put_markdown(put_exposed, verdict, "- ", out);
+    if (verdict->finding_count) put_markdown(put_left, verdict, "- ", out);
+    put_markdown(put_advice, verdict, "- ", out);
+}
+
 /* ---- JSON ---- */
 
 static void write_remedy(const struct aorta_finding *finding, struct aorta_json *json) {

@@ -113,11 +113,24 @@ static void files_have_no_width(void **state) {
     fclose(file);
 }
 
+static void markdown_shows_what_was_written(void **state) {
+    (void)state;
+    struct aorta_text out = {0};
+    aorta_text_markdown(&out, "a<b, c*>::d_e|f[0] `x` @me #1\nnext ~~ \\");
+    check_ok(aorta_text_check(&out));
+    assert_string_equal(out.data, "a&lt;b, c\\*&gt;::d\\_e\\|f\\[0\\] \\`x\\` &#64;me \\#1 next \\~\\~ \\\\");
+    aorta_text_free(&out);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sentences_wrap),         cmocka_unit_test(no_word_is_broken_in_a_file),
-        cmocka_unit_test(no_line_is_too_wide),    cmocka_unit_test(rows_have_their_name_at_an_end),
-        cmocka_unit_test(columns_are_characters), cmocka_unit_test(files_have_no_width),
+        cmocka_unit_test(sentences_wrap),
+        cmocka_unit_test(no_word_is_broken_in_a_file),
+        cmocka_unit_test(no_line_is_too_wide),
+        cmocka_unit_test(rows_have_their_name_at_an_end),
+        cmocka_unit_test(columns_are_characters),
+        cmocka_unit_test(files_have_no_width),
+        cmocka_unit_test(markdown_shows_what_was_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -432,11 +432,41 @@ static void tables_as_csv(void **state) {
     free(output);
 }
 
+/* Tables of equal width in each line, with a line of dashes below their heads. */
+static void markdown_is_made_of_tables(void **state) {
+    (void)state;
+    int exit_code, rows = 0, columns = 0;
+    char *output = run(WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz --markdown", &exit_code);
+    assert_int_equal(exit_code, 0);
+    assert_non_null(strstr(output, "**Verdict: "));
+    assert_non_null(strstr(output, "\n| ---: | ---: | --- | --- |\n"));
+    assert_non_null(strstr(output, "\n- try: "));
+    for (const char *line = output; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        int bars = 0;
+        if (*line != '|') continue;
+        for (const char *at = line; *at && *at != '\n'; at++) bars += *at == '|' && (at == line || at[-1] != '\\');
+        if (rows++) assert_int_equal(bars, columns);
+        columns = bars;
+    }
+    assert_true(rows >= 3 && columns == 5);
+    free(output);
+    output = run_command("compare", WHOLE "/fsdp2_rank0.json.gz " WHOLE "/fsdp2_rank1.json.gz --markdown", &exit_code);
+    assert_int_equal(exit_code, 0);
+    assert_non_null(strstr(output, "**What changed most: "));
+    assert_non_null(strstr(output, " | fsdp2\\_rank0 | fsdp2\\_rank1 | change |\n| --- | ---: | ---: | ---: |\n"));
+    assert_non_null(strstr(output, "</details>"));
+    free(output);
+    output = run(WHOLE "/h100_qwen.json.gz --markdown --json", &exit_code);
+    assert_int_equal(exit_code, 2);
+    free(output);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_as_csv),
         cmocka_unit_test(calls_answer),
         cmocka_unit_test(the_answer_is_short_and_whole),
+        cmocka_unit_test(markdown_is_made_of_tables),
         cmocka_unit_test(names_are_whole),
         cmocka_unit_test(rank_keys_are_there),
         cmocka_unit_test(own_collectives_have_their_kind),

@@ -217,6 +217,33 @@ static void a_short_loop_before_an_evaluation(void **state) {
     aorta_trace_list_free(&list);
 }
 
+/* Windows of a recording: rank 0 has lost its first four steps.
+ *
+ *   rank 0              | 0 | 1 | 2 | …
+ *   rank 1  |-4 |-3 |-2 |-1 | 0 | 1 | … */
+static void ranks_may_begin_steps_apart(void **state) {
+    (void)state;
+    struct program programs[2];
+    program_open(&programs[1], 1);
+    for (int i = 0; i < 14; i++) {
+        if (i == 4) {
+            program_open(&programs[0], 0);
+            programs[0].time_ns = programs[1].time_ns;
+        }
+        train_step(&programs[1], "adam", false);
+        if (i >= 4) train_step(&programs[0], "adam", false);
+    }
+    struct aorta_trace_list list = list_of(finish(&programs[0]), finish(&programs[1]));
+    const struct aorta_trace *a = list.items[0], *b = list.items[1];
+    assert_true(a->step_count >= 8 && b->step_count >= a->step_count + 4);
+    for (size_t i = 0; i < a->step_count; i++)
+        for (size_t j = 0; j < b->step_count; j++)
+            if (a->steps[i].number == b->steps[j].number)
+                assert_true(llabs(a->steps[i].device_start_ns - b->steps[j].device_start_ns) < 30000);
+    assert_int_equal(b->steps[0].number, a->steps[0].number - 4);
+    aorta_trace_list_free(&list);
+}
+
 static void what_does_not_repeat_has_no_steps(void **state) {
     (void)state;
     static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"};
@@ -288,6 +315,7 @@ int main(void) {
         cmocka_unit_test(ranks_number_the_same_steps_alike),
         cmocka_unit_test(steps_of_sequences_of_other_lengths),
         cmocka_unit_test(a_short_loop_before_an_evaluation),
+        cmocka_unit_test(ranks_may_begin_steps_apart),
         cmocka_unit_test(what_does_not_repeat_has_no_steps),
         cmocka_unit_test(one_rank_without_steps_leaves_all_without),
         cmocka_unit_test(a_process_without_work_takes_no_steps_away),

@@ -32,6 +32,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -69,10 +70,13 @@ static struct {
     struct aorta_inject_cupti cupti;
     struct aorta_cupti_buffers buffers;
     struct aorta_spool spool;
+    uint64_t limit; /* of the spool's bytes */
     struct aorta_inject_records records;
-    int64_t begin_ns;    /* of recording at the earliest, on the monotonic clock */
-    int64_t duration_ns; /* of recording; 0: to the end of the process */
-    int64_t end_ns;      /* on the monotonic clock; 0: not known yet, or with the process */
+    int64_t begin_ns;      /* of recording at the earliest, on the monotonic clock */
+    int64_t duration_ns;   /* of recording; 0: to the end of the process */
+    int64_t end_ns;        /* on the monotonic clock; 0: not known yet, or with the process */
+    int64_t window_ms;     /* of each file; 0: there is one */
+    int64_t window_end_ms; /* time of day */
     int64_t flush_ns;
     int64_t flushed_ns; /* when CUPTI was last asked for what it holds, on the monotonic clock */
     int64_t arrived_ns; /* when records last came, on the monotonic clock */
@@ -306,6 +310,38 @@ static void keep_to_time(int64_t now_ns) {
     if (inject.enabled && inject.end_ns && now_ns >= inject.end_ns) stop_recording(AORTA_SPOOL_STOPPED);
 }
 
+/* Makes the folder of the window that is now: 0, or errno. */
+static int window_folder(char folder[AORTA_SPOOL_PATH]) {
+    const char *directory = getenv(AORTA_INJECT_DIRECTORY);
+    int64_t now_ms = aorta_inject_time_of_day() / 1000000, start_ms = now_ms - now_ms % inject.window_ms;
+    inject.window_end_ms = start_ms + inject.window_ms;
+    int length = snprintf(folder, AORTA_SPOOL_PATH, "%s/" AORTA_SPOOL_WINDOW_NAME, directory ? directory : ".",
+                          (long long)start_ms, (long long)inject.window_ms);
+    if (length >= AORTA_SPOOL_PATH) return ENAMETOOLONG;
+    return mkdir(folder, 0700) && errno != EEXIST ? errno : 0;
+}
+
+/* The next window's file. It says again who the process is, and has its own names. Where it cannot be made this window
+ * is not recorded, and the next one tries again. */
+static void turn_window(void) {
+    char folder[AORTA_SPOOL_PATH];
+    if (!inject.window_ms || inject.over_ns || aorta_inject_time_of_day() / 1000000 < inject.window_end_ms) return;
+    fetch(0);
+    aorta_spool_set_state(&inject.spool, AORTA_SPOOL_WINDOW, 0);
+    int64_t last_ns = inject.spool.head.last_ns, begun_ns = inject.spool.head.begun_ns;
+    aorta_spool_close(&inject.spool);
+    aorta_inject_names_free(&inject.records.names);
+    memset(inject.records.known_devices, 0, sizeof inject.records.known_devices);
+    inject.records.unfinished = 0;
+    atomic_store(&inject.lost, 0);
+    int error = window_folder(folder);
+    if (!error) error = aorta_spool_open(&inject.spool, folder, inject.limit);
+    if (error) return;
+    inject.spool.head.last_ns = last_ns;
+    inject.spool.head.begun_ns = begun_ns ? aorta_inject_time_of_day() : 0;
+    aorta_inject_put_process(&inject.spool, &inject.cupti, inject.records.parts);
+}
+
 static void settle(void) {
     inject.settled = true;
     inject.cupti.api.flush(AORTA_CUPTI_FLUSH_FORCED);
@@ -337,11 +373,12 @@ static void look(void) {
         let_go(now_ns);
     } else if (inject.attached) {
         fetch_finished();
-        /* Full or failed, as its state says already: nobody takes the records any more. */
-        if (inject.spool.stopped && inject.enabled) stop_recording(inject.spool.head.state);
+        /* Full or failed, as its state says already: nobody takes the records any more, before the next window. */
+        if (inject.spool.stopped && inject.enabled && !inject.window_ms) stop_recording(inject.spool.head.state);
         look_for_others(inject.quiet_ns);
     }
     note_departure();
+    turn_window();
     aorta_spool_flush(&inject.spool);
 }
 
@@ -355,6 +392,10 @@ static void yield_to_the_program(void) {
 /* Where the time to record begins and ends it looks at that moment, not up to a whole round later. */
 static int64_t next_look(int64_t now_ns) {
     int64_t edge_ns = inject.attached ? inject.end_ns : inject.begin_ns, usual_ns = now_ns + inject.flush_ns;
+    if (inject.window_ms) {
+        int64_t left_ns = inject.window_end_ms * 1000000 - aorta_inject_time_of_day();
+        if (left_ns > 0 && left_ns < inject.flush_ns) usual_ns = now_ns + left_ns;
+    }
     return edge_ns > now_ns && edge_ns < usual_ns ? edge_ns : usual_ns;
 }
 
@@ -462,9 +503,11 @@ static void hook_the_end(void) {
 }
 
 /* 0, or why there is no spool. What else goes wrong is written in it. */
-static int start(const char *directory) {
+static int start(const char *directory, bool windowed) {
     int64_t now_ns = aorta_clock_ns();
-    uint64_t limit = (uint64_t)aorta_inject_setting(AORTA_INJECT_LIMIT, 2048) << 20;
+    char folder[AORTA_SPOOL_PATH];
+    inject.limit = (uint64_t)aorta_inject_setting(AORTA_INJECT_LIMIT, 2048) << 20;
+    inject.window_ms = windowed ? aorta_inject_setting(AORTA_INJECT_WINDOW, 0) : 0;
     inject.owner = getpid();
     inject.flush_ns = aorta_inject_setting(AORTA_INJECT_FLUSH, 200) * 1000000;
     inject.begin_ns = now_ns + aorta_inject_setting(AORTA_INJECT_DELAY, 0) * 1000000;
@@ -473,7 +516,8 @@ static int start(const char *directory) {
     inject.quiet_ns = QUIET_NS;
     inject.records.parts = aorta_inject_parts_wished();
     inject.stage = aorta_inject_stage_wished();
-    int error = aorta_spool_open(&inject.spool, directory, limit);
+    int error = inject.window_ms ? window_folder(folder) : 0;
+    if (!error) error = aorta_spool_open(&inject.spool, inject.window_ms ? folder : directory, inject.limit);
     if (error) return error;
     bool begun = begin();
     hook_the_end();
@@ -489,7 +533,7 @@ int InitializeInjection(void) {
     static atomic_flag begun = ATOMIC_FLAG_INIT;
     const char *directory = getenv(AORTA_INJECT_DIRECTORY);
     if (!directory || !*directory || atomic_flag_test_and_set(&begun)) return 1;
-    int error = start(directory);
+    int error = start(directory, true);
     if (error)
         fprintf(stderr, "aorta trace run: process %d is not recorded: %s: %s\n", (int)inject.owner, directory,
                 strerror(error));
@@ -516,7 +560,7 @@ int aorta_record_begin(const char *directory) {
     if (atomic_load(&inject.state) != OFF) return EBUSY;
     forget_the_last();
     inject.late = true;
-    return start(directory);
+    return start(directory, false);
 }
 
 ENTRY int aorta_record_end(void);

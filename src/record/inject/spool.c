@@ -110,6 +110,11 @@ static void write_buffer(struct aorta_spool *spool) {
     }
 }
 
+static int stopped(struct aorta_spool *spool, int error) {
+    spool->stopped = true;
+    return error;
+}
+
 int aorta_spool_open(struct aorta_spool *spool, const char *directory, uint64_t limit) {
     struct stat info;
     spool->fd = -1;
@@ -125,11 +130,11 @@ int aorta_spool_open(struct aorta_spool *spool, const char *directory, uint64_t 
     for (int image = 0; spool->fd < 0 && image < 1000; image++) {
         int length =
             snprintf(spool->path, sizeof spool->path, "%s/%d-%d" AORTA_SPOOL_SUFFIX, directory, (int)getpid(), image);
-        if (length >= (int)sizeof spool->path) return ENAMETOOLONG;
+        if (length >= (int)sizeof spool->path) return stopped(spool, ENAMETOOLONG);
         spool->fd = open(spool->path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (spool->fd < 0 && errno != EEXIST) return errno;
+        if (spool->fd < 0 && errno != EEXIST) return stopped(spool, errno);
     }
-    if (spool->fd < 0) return EEXIST;
+    if (spool->fd < 0) return stopped(spool, EEXIST);
     int error = fstat(spool->fd, &info) ? errno : 0;
     spool->device = info.st_dev;
     spool->inode = info.st_ino;

@@ -394,6 +394,75 @@ static int layers(int number) {
     return 0;
 }
 
+/* ---- training that goes on in real time, on one rank or several ---- */
+
+static void kernel_of(const char *name, uint32_t stream, int64_t start_ns, int64_t length_ns) {
+    const struct fake_activity activity = {.kind = KERNEL,
+                                           .name = name,
+                                           .start = (uint64_t)start_ns,
+                                           .end = (uint64_t)(start_ns + length_ns),
+                                           .context = 1,
+                                           .stream = stream,
+                                           .correlation = launches,
+                                           .grid = {16, 1, 1},
+                                           .block = {512, 1, 1}};
+    call(RUNTIME, LAUNCH_KERNEL, start_ns - 10000);
+    cupti->record(&activity);
+}
+
+/* One step from at_ns on; `late` ms that this rank, and `waited` ms that all of them take longer:
+ *
+ *   compute     | gemm 2 ms, or 2 + late |                     | FusedAdam 1 ms |
+ *   collective                           | until all are there, then 1 ms |            */
+static void live_step(int64_t at_ns, int late, int waited) {
+    static const char *const layers[] = {"norm", "gemm", "gelu", "gemm_2", "loss"};
+    const int64_t ms = 1000000, ready_ns = at_ns + (2 + late) * ms, all_ns = at_ns + (2 + waited) * ms;
+    for (int i = 0; i < 5; i++) kernel_of(layers[i], 7, at_ns + i * (2 + late) * ms / 5, (2 + late) * ms / 5 - 20000);
+    kernel_of("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 20, ready_ns,
+              all_ns + ms - ready_ns);
+    kernel_of("FusedAdam", 7, all_ns + ms + 20000, ms);
+}
+
+/* NUMBER seconds of steps of 10 ms; from LIVE_CHANGE seconds on rank LIVE_LATE is late by 3 ms. */
+static int live(int number) {
+    const char *rank = getenv("RANK"), *from = getenv("LIVE_BASE"), *late = getenv("LIVE_LATE"),
+               *change = getenv("LIVE_CHANGE"), *dies = getenv("LIVE_DIES");
+    start_all();
+    const int64_t base_ns = from ? atoll(from) : time_of_day(), end_ns = base_ns + number * 1000000000LL;
+    const int64_t change_ns = change ? base_ns + atoll(change) * 1000000000 : INT64_MAX;
+    const int own = late && rank && atoi(late) == atoi(rank) ? 3 : 0;
+    for (int64_t at_ns = base_ns; at_ns < end_ns; at_ns += 10000000) {
+        const bool changed = at_ns >= change_ns;
+        while (time_of_day() < at_ns + 10000000) nap(2);
+        live_step(at_ns, changed ? own : 0, changed && late ? 3 : 0);
+        if (changed && dies && rank && atoi(dies) == atoi(rank)) raise(SIGKILL);
+        if (changed && late) at_ns += 3000000;
+    }
+    return 0;
+}
+
+/* NUMBER seconds of `live` on LIVE_RANKS ranks. */
+static int live_ranks(int number) {
+    char base[32], seconds[16], self[] = "/proc/self/exe", scenario[] = "live";
+    const int ranks = atoi(getenv("LIVE_RANKS"));
+    snprintf(base, sizeof base, "%lld", (long long)time_of_day());
+    snprintf(seconds, sizeof seconds, "%d", number);
+    setenv("LIVE_BASE", base, 1);
+    setenv("WORLD_SIZE", getenv("LIVE_RANKS"), 1);
+    for (int i = 0; i < ranks; i++) {
+        if (fork() != 0) continue;
+        char rank[16];
+        snprintf(rank, sizeof rank, "%d", i);
+        setenv("RANK", rank, 1);
+        char *arguments[] = {self, scenario, seconds, NULL};
+        execv(self, arguments);
+        _exit(94);
+    }
+    int failed = 0;
+    for (int i = 0, status = 0; i < ranks; i++) failed |= wait(&status) < 0 || status != 0;
+    return failed;
+}
+
 /* Files of the program's own take all numbers up to 5000, opened after it has closed what it does not know; true: at
  * its end they hold what it wrote. */
 enum { OWN_FILES = 5000 };
@@ -612,6 +681,8 @@ static const struct {
     {"workers", workers},
     {"forked-late", forked_late},
     {"layers", layers},
+    {"live", live},
+    {"live-ranks", live_ranks},
     {"left-behind", left_behind},
     {"records-itself", records_itself},
     {"closing", closing},

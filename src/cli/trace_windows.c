@@ -1,0 +1,275 @@
+#include "cli/trace_windows.h"
+
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/lines.h"
+#include "base/thread.h"
+#include "cli/trace_run.h"
+#include "record/windows.h"
+#include "report/live.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum { LOOK_NS = 200000000, NICE = 10 };
+
+struct aorta_trace_windows {
+    struct aorta_trace_windows_options options;
+    struct aorta_window_processes processes;
+    struct aorta_live *live;
+    FILE *json_lines;
+    int64_t evaluated_ms; /* start of the last window that was evaluated; -1: none */
+    bool described;       /* who the ranks are */
+    bool threaded;
+    pthread_t thread;
+    _Atomic bool ending;
+    aorta_status status; /* of the thread */
+};
+
+aorta_status aorta_trace_windows_open(const struct aorta_trace_windows_options *options,
+                                      struct aorta_trace_windows **windows) {
+    *windows = NULL;
+    AORTA_TRY(aorta_file_prepare(options->json_lines, "--json-lines"));
+    AORTA_TRY(aorta_file_prepare(options->prometheus, "--prometheus"));
+    struct aorta_trace_windows *made = calloc(1, sizeof *made);
+    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory for windows");
+    made->options = *options;
+    made->evaluated_ms = -1;
+    aorta_status status = aorta_live_create(&made->live);
+    if (!status && options->json_lines) {
+        made->json_lines = fopen(options->json_lines, "ae");
+        if (!made->json_lines)
+            status = AORTA_ERROR(AORTA_IO, "--json-lines %s: %s", options->json_lines, strerror(errno));
+    }
+    if (status)
+        aorta_trace_windows_close(made);
+    else
+        *windows = made;
+    return status;
+}
+
+void aorta_trace_windows_close(struct aorta_trace_windows *windows) {
+    if (!windows) return;
+    if (windows->json_lines) fclose(windows->json_lines);
+    aorta_window_processes_free(&windows->processes);
+    aorta_live_free(windows->live);
+    free(windows);
+}
+
+/* ---- output ---- */
+
+static void put_lines(const struct aorta_trace_windows *windows, const char *lines) {
+    for (const char *at = lines ? lines : ""; *at;) {
+        size_t length = strcspn(at, "\n");
+        fprintf(stderr, "%s: %.*s\n", windows->options.command, (int)length, at);
+        at += length + (at[length] == '\n');
+    }
+}
+
+/* What cannot be written is said, and the program goes on. */
+static void report(const struct aorta_trace_windows *windows, aorta_status status) {
+    if (status) put_lines(windows, aorta_status_message(status));
+    aorta_status_free(status);
+}
+
+static void write_files(const struct aorta_trace_windows *windows, const struct aorta_live_said *said) {
+    const char *const path = windows->options.json_lines;
+    if (windows->json_lines && (fputs(said->json.data, windows->json_lines) < 0 || fflush(windows->json_lines) != 0)) {
+        report(windows, AORTA_ERROR(AORTA_IO, "--json-lines %s: %s", path, strerror(errno)));
+        clearerr(windows->json_lines);
+    }
+    if (windows->options.prometheus)
+        report(windows, aorta_file_replace(windows->options.prometheus, said->gauges.data, said->gauges.length));
+}
+
+/* The ten lines when there is something new in them, else their first. */
+static void print(const struct aorta_trace_windows *windows, const struct aorta_live_window *window,
+                  const struct aorta_live_said *said) {
+    struct aorta_text text = {0};
+    const bool whole = window->verdict && (said->first || said->change.length);
+    put_lines(windows, window->gone);
+    put_lines(windows, said->change.data);
+    if (!whole) put_lines(windows, said->headline.data);
+    if (!whole) return;
+    aorta_verdict_text(window->verdict, aorta_terminal_width(stderr), &text);
+    if (text.data && !text.failed) fputs(text.data, stderr);
+    aorta_text_free(&text);
+}
+
+/* ---- one window ---- */
+
+const struct aorta_range_limits aorta_trace_windows_mb = {.min = 1, .max = 1 << 20};
+
+struct evaluated {
+    struct aorta_trace_run_record record;
+    struct aorta_trace_analysis analysis;
+    struct aorta_verdict verdict;
+    struct aorta_text words, gone;
+    bool analysed, has_verdict;
+    const char *reason;
+};
+
+static aorta_status evaluate(struct aorta_trace_windows *windows, const struct aorta_window *window,
+                             struct evaluated *evaluated) {
+    struct aorta_trace_analysis_options options = {0};
+    struct aorta_text words = {0};
+    struct aorta_trace_options reading = *windows->options.reading;
+    const double part = (double)(windows->options.analyse_mb << 20) / (double)aorta_window_bytes(window);
+    if (part < 1) reading.until_ns = window->start_ms * 1000000 + (int64_t)(part * 1e6 * (double)window->length_ms);
+    AORTA_TRY(aorta_trace_run_read(window->path, &reading, &evaluated->record));
+    AORTA_TRY(aorta_window_processes_take(&windows->processes, window->start_ms, &evaluated->record, &evaluated->gone));
+    if (!evaluated->record.traces.count) {
+        evaluated->reason = "no activity of a GPU was recorded in this window";
+        return NULL;
+    }
+    if (!windows->described) aorta_trace_run_describe(&evaluated->record, &evaluated->words);
+    windows->described = true;
+    aorta_status status = aorta_trace_run_steps(&evaluated->record.traces, windows->options.step_range,
+                                                windows->options.whole, &words, &options.all_steps);
+    aorta_text_free(&words);
+    AORTA_TRY(status);
+    if (options.all_steps) aorta_window_trim_steps(&evaluated->record.traces);
+    AORTA_TRY(aorta_trace_analyze(&evaluated->record.traces, &options, &evaluated->analysis));
+    evaluated->analysed = true;
+    AORTA_TRY(aorta_verdict_make(&evaluated->analysis, &evaluated->verdict));
+    evaluated->has_verdict = true;
+    return NULL;
+}
+
+static void evaluated_free(struct evaluated *evaluated) {
+    if (evaluated->has_verdict) aorta_verdict_free(&evaluated->verdict);
+    if (evaluated->analysed) aorta_trace_analysis_free(&evaluated->analysis);
+    aorta_trace_run_record_free(&evaluated->record);
+    aorta_text_free(&evaluated->words);
+    aorta_text_free(&evaluated->gone);
+}
+
+static uint64_t count_lost(const struct aorta_trace_run_record *record) {
+    uint64_t lost = 0;
+    for (size_t i = 0; i < record->process_count; i++) lost += record->processes[i].facts.head.lost;
+    return lost;
+}
+
+/* A window that cannot be evaluated is said to be so, and the next one is tried. */
+static aorta_status take(struct aorta_trace_windows *windows, const struct aorta_window *window) {
+    struct evaluated evaluated = {0};
+    struct aorta_live_said said = {0};
+    const int64_t begin_ns = aorta_clock_ns();
+    aorta_status failed = evaluate(windows, window, &evaluated);
+    const struct aorta_live_window live = {
+        .start_ms = window->start_ms,
+        .length_ms = window->length_ms,
+        .verdict = evaluated.has_verdict ? &evaluated.verdict : NULL,
+        .reason = failed ? aorta_status_message(failed) : evaluated.reason,
+        .lost = count_lost(&evaluated.record),
+        .evaluated_s = (double)(aorta_clock_ns() - begin_ns) * 1e-9,
+        .gone = evaluated.gone.data ? evaluated.gone.data : "",
+    };
+    aorta_status status = aorta_live_take(windows->live, &live, &said);
+    put_lines(windows, evaluated.words.data);
+    if (!status) print(windows, &live, &said);
+    if (!status) write_files(windows, &said);
+    aorta_live_said_free(&said);
+    evaluated_free(&evaluated);
+    aorta_status_free(failed);
+    malloc_trim(0); /* what the window took is the machine's again */
+    return status;
+}
+
+/* ---- all of them ---- */
+
+static int64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static bool is_over(const struct aorta_trace_windows *windows, const struct aorta_window *window, bool final) {
+    const int64_t late_ms = now_ms() - window->start_ms - window->length_ms;
+    return final || (window->ready && late_ms >= 0) || late_ms >= windows->options.grace_ms;
+}
+
+/* The newest one stays until the program has ended, as it may be written still. */
+static void let_go(const struct aorta_trace_windows *windows) {
+    struct aorta_window_list list;
+    aorta_status status = aorta_windows_list(windows->options.directory, -1, &list);
+    size_t evaluated = 0;
+    while (!status && evaluated < list.count && list.items[evaluated].start_ms <= windows->evaluated_ms) evaluated++;
+    for (size_t i = 0; i + (size_t)windows->options.keep < evaluated; i++) aorta_window_remove(&list.items[i]);
+    aorta_windows_free(&list);
+    report(windows, status);
+}
+
+aorta_status aorta_trace_windows_look(struct aorta_trace_windows *windows, bool final, bool *evaluated) {
+    struct aorta_window_list list;
+    *evaluated = false;
+    AORTA_TRY(aorta_windows_list(windows->options.directory, windows->evaluated_ms, &list));
+    size_t over = 0;
+    while (over < list.count && is_over(windows, &list.items[over], final)) over++;
+    aorta_status status = NULL;
+    if (over) {
+        const struct aorta_window *window = &list.items[final ? 0 : over - 1];
+        if (!final && over > 1)
+            fprintf(stderr, "%s: %s not evaluated: analysing takes longer than a window\n", windows->options.command,
+                    aorta_counted((long long)over - 1, "window").text);
+        windows->evaluated_ms = window->start_ms;
+        status = take(windows, window);
+        let_go(windows);
+        *evaluated = true;
+    }
+    aorta_windows_free(&list);
+    return status;
+}
+
+bool aorta_trace_windows_run(const struct aorta_trace_windows *windows) {
+    return aorta_window_processes_run(&windows->processes);
+}
+
+aorta_status aorta_trace_windows_end(struct aorta_trace_windows *windows) {
+    struct aorta_text gone = {0};
+    aorta_status status = aorta_window_processes_take(&windows->processes, 0, NULL, &gone);
+    if (!status) put_lines(windows, gone.data);
+    aorta_text_free(&gone);
+    return status;
+}
+
+/* ---- on a thread ---- */
+
+static void *run(void *user) {
+    struct aorta_trace_windows *windows = user;
+    const struct timespec pause = {.tv_nsec = LOOK_NS};
+    setpriority(PRIO_PROCESS, 0, NICE); /* of this thread; the program goes first */
+    while (!windows->status && !atomic_load(&windows->ending)) {
+        bool evaluated;
+        windows->status = aorta_trace_windows_look(windows, false, &evaluated);
+        if (!evaluated) nanosleep(&pause, NULL);
+    }
+    return NULL;
+}
+
+aorta_status aorta_trace_windows_start(struct aorta_trace_windows *windows) {
+    int error = aorta_thread_start(&windows->thread, run, windows);
+    if (error) return AORTA_ERROR(AORTA_INTERNAL, "no thread to evaluate windows: %s", strerror(error));
+    windows->threaded = true;
+    return NULL;
+}
+
+aorta_status aorta_trace_windows_join(struct aorta_trace_windows *windows, bool *any) {
+    bool evaluated = windows->threaded;
+    if (windows->threaded) {
+        atomic_store(&windows->ending, true);
+        pthread_join(windows->thread, NULL);
+    }
+    aorta_status status = windows->status;
+    while (!status && evaluated) status = aorta_trace_windows_look(windows, true, &evaluated);
+    if (!status && windows->threaded) status = aorta_trace_windows_end(windows);
+    *any = windows->described;
+    aorta_trace_windows_close(windows);
+    return status;
+}

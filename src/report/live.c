@@ -1,0 +1,370 @@
+#include "report/live.h"
+
+#include "base/json.h"
+#include "base/rows.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Of a step: less is no change. Of a cause's former part: less is none either. */
+static const double CHANGE = 0.03, CAUSE_CHANGE = 0.25;
+enum { CAUSES_MOST = 64, CHANGES_SAID = 3 };
+
+/* What a cause takes of a step. A straggler is another one for each rank. */
+struct live_cause {
+    enum aorta_cause cause;
+    enum aorta_collective collective;
+    int rank; /* of a straggler; else -1 */
+    double gain_ms;
+    double cost_ms; /* of a straggler: how long the others wait for it */
+};
+
+struct live_state {
+    bool replayed; /* gains are known */
+    double step_ms;
+    struct live_cause causes[CAUSES_MOST];
+    size_t count;
+};
+
+struct aorta_live {
+    struct live_state reported; /* as last said */
+    bool any;
+    int64_t windows, changes;
+};
+
+aorta_status aorta_live_create(struct aorta_live **live) {
+    *live = calloc(1, sizeof **live);
+    return *live ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for verdicts of windows");
+}
+
+void aorta_live_free(struct aorta_live *live) {
+    free(live);
+}
+
+/* ---- what changed ---- */
+
+static struct live_cause *find(struct live_state *state, const struct live_cause *like) {
+    for (size_t i = 0; i < state->count; i++) {
+        struct live_cause *cause = &state->causes[i];
+        if (cause->cause == like->cause && cause->collective == like->collective && cause->rank == like->rank)
+            return cause;
+    }
+    return NULL;
+}
+
+static void read_state(const struct aorta_verdict *verdict, struct live_state *state) {
+    *state = (struct live_state){.replayed = verdict->replay.known, .step_ms = verdict->step_ms_p50};
+    if (!(state->step_ms > 0)) state->step_ms = verdict->step_ms_mean;
+    for (size_t i = 0; i < verdict->finding_count && state->count < CAUSES_MOST; i++) {
+        const struct aorta_finding *finding = &verdict->findings[i];
+        if (finding->remedy) continue; /* parts of what compute is */
+        struct live_cause cause = {.cause = finding->cause,
+                                   .rank = finding->cause == AORTA_CAUSE_STRAGGLER ? finding->rank : -1,
+                                   .gain_ms = verdict->replay.known ? finding->gain_ms : NAN,
+                                   .cost_ms = finding->cost_ms};
+        if (aorta_cause_has_kind(finding->cause)) cause.collective = finding->collective;
+        if (cause.rank >= 0 &&
+            verdict->rank_count > 1) /* of the mean over all ranks, which it does not wait in itself */
+            cause.cost_ms *= (double)verdict->rank_count / (double)(verdict->rank_count - 1);
+        if (!find(state, &cause)) state->causes[state->count++] = cause;
+    }
+}
+
+/* In both states measured alike: gains where both have them. Of compute and of stragglers it is what they take. */
+static double value_of(const struct live_cause *cause, bool gains) {
+    if (!cause) return 0;
+    const bool taken = cause->cause == AORTA_CAUSE_COMPUTE || cause->cause == AORTA_CAUSE_STRAGGLER;
+    return gains && !taken ? cause->gain_ms : cause->cost_ms;
+}
+
+struct change {
+    const struct live_cause *cause;
+    double from_ms, to_ms;
+};
+
+static void add_change(struct change change, double step_ms, struct change *changes, size_t *count) {
+    const double by_ms = fabs(change.to_ms - change.from_ms), most_ms = fmax(change.from_ms, change.to_ms);
+    if (!(by_ms >= CHANGE * step_ms) || by_ms < CAUSE_CHANGE * most_ms) return;
+    size_t place = (*count)++;
+    for (; place && fabs(changes[place - 1].to_ms - changes[place - 1].from_ms) < by_ms; place--)
+        changes[place] = changes[place - 1];
+    changes[place] = change;
+}
+
+/* The largest first. */
+static size_t find_changes(struct live_state *reported, struct live_state *now,
+                           struct change changes[2 * CAUSES_MOST]) {
+    const bool gains = reported->replayed && now->replayed;
+    size_t count = 0;
+    for (size_t i = 0; i < now->count; i++) {
+        const struct live_cause *cause = &now->causes[i], *before = find(reported, cause);
+        add_change((struct change){cause, value_of(before, gains), value_of(cause, gains)}, reported->step_ms, changes,
+                   &count);
+    }
+    for (size_t i = 0; i < reported->count; i++)
+        if (!find(now, &reported->causes[i]))
+            add_change((struct change){&reported->causes[i], value_of(&reported->causes[i], gains), 0},
+                       reported->step_ms, changes, &count);
+    return count;
+}
+
+static void say_change(const struct change *change, struct aorta_text *out) {
+    const struct live_cause *cause = change->cause;
+    const double gone_ms = CAUSE_CHANGE * change->from_ms;
+    const bool gone = change->to_ms < gone_ms;
+    const bool one_rank = cause->cause == AORTA_CAUSE_STRAGGLER && cause->rank >= 0;
+    if (one_rank && gone) {
+        aorta_text_printf(out, "rank %d is no longer late (before: by %s ms a step)", cause->rank,
+                          aorta_brief(change->from_ms).text);
+        return;
+    }
+    if (one_rank)
+        aorta_text_printf(out, "rank %d is late by %s ms a step", cause->rank, aorta_brief(change->to_ms).text);
+    else
+        aorta_text_printf(out, "%s%s: %s ms a step", aorta_cause_plain_name(cause->cause),
+                          aorta_cause_has_kind(cause->cause) ? aorta_collective_name(cause->collective) : "",
+                          aorta_brief(change->to_ms).text);
+    aorta_text_printf(out, " (before: %s)", aorta_brief(change->from_ms).text);
+}
+
+static void say_time(int64_t time_ms, struct aorta_text *out) {
+    char when[16] = "";
+    const time_t seconds = (time_t)(time_ms / 1000);
+    struct tm local;
+    if (localtime_r(&seconds, &local)) strftime(when, sizeof when, "%H:%M:%S", &local);
+    aorta_text_puts(out, when);
+}
+
+static void say_changes(struct aorta_live *live, const struct aorta_live_window *window, struct aorta_text *out) {
+    struct live_state now, *reported = &live->reported;
+    struct change changes[2 * CAUSES_MOST];
+    read_state(window->verdict, &now);
+    if (!live->any) {
+        live->reported = now;
+        live->any = true;
+        return;
+    }
+    const size_t count = find_changes(reported, &now, changes);
+    const bool step = fabs(now.step_ms - reported->step_ms) >= CHANGE * reported->step_ms;
+    if (!count && !step) return;
+    aorta_text_puts(out, "since ");
+    say_time(window->start_ms, out);
+    for (size_t i = 0; i < count && i < CHANGES_SAID; i++) {
+        aorta_text_puts(out, i ? "; " : " ");
+        say_change(&changes[i], out);
+    }
+    if (step)
+        aorta_text_printf(out, "%sa step takes %s ms (before: %s)", count ? "; " : " ", aorta_brief(now.step_ms).text,
+                          aorta_brief(reported->step_ms).text);
+    live->reported = now;
+    live->changes++;
+}
+
+/* ---- figures ---- */
+
+struct figures {
+    const char *start;
+    int64_t length_ns, ranks, steps, lost, windows, changes;
+    double step_ms, step_p50_ms, step_p10_ms, step_p90_ms;
+    double compute_ms, comm_ms, exposed_ms, idle_ms, overlap_ratio, evaluated_s;
+};
+
+#define AT(member) offsetof(struct figures, member)
+#define MS(key, member, text)                                                                                          \
+    { (key), AORTA_ROW_NUMBER, AT(member), .unit = "ms", .decimals = 6, .help = (text) }
+static const struct aorta_row figure_rows[] = {
+    {"window_start", AORTA_ROW_TEXT, AT(start), .help = "when the window began, UTC"},
+    {"window_ms", AORTA_ROW_NS, AT(length_ns), .unit = "ms", .help = "length of the window"},
+    {"windows", AORTA_ROW_INT, AT(windows), .help = "windows evaluated so far"},
+    {"changes", AORTA_ROW_INT, AT(changes), .help = "changes of the verdict said so far"},
+    {"ranks", AORTA_ROW_INT, AT(ranks), .help = "ranks with work in the window"},
+    {"steps", AORTA_ROW_INT, AT(steps), .help = "steps of each rank in the window"},
+    MS("step_ms", step_ms, "from step to step, mean of the window"),
+    MS("step_p50_ms", step_p50_ms, "from step to step, median of the window"),
+    MS("step_p10_ms", step_p10_ms, "from step to step, tenth percentile of the window"),
+    MS("step_p90_ms", step_p90_ms, "from step to step, ninetieth percentile of the window"),
+    MS("compute_ms", compute_ms, "compute of a step, mean over ranks"),
+    MS("comm_ms", comm_ms, "communication of a step, mean over ranks"),
+    MS("exposed_comm_ms", exposed_ms, "communication of a step with no compute beside it"),
+    MS("idle_ms", idle_ms, "of a step in which the device does nothing"),
+    {"overlap_ratio", AORTA_ROW_NUMBER, AT(overlap_ratio), .unit = "share", .decimals = 6, .reason = "no communication",
+     .help = "part of the communication that is hidden behind compute"},
+    {"lost_records", AORTA_ROW_INT, AT(lost), .help = "records of the window that were lost"},
+    {"evaluated_s", AORTA_ROW_NUMBER, AT(evaluated_s), .unit = "s", .decimals = 3,
+     .help = "what reading and analysing the window took"},
+    {0},
+};
+#undef MS
+#undef AT
+
+static void fill_figures(const struct aorta_live *live, const struct aorta_live_window *window, char start[32],
+                         struct figures *figures) {
+    const time_t seconds = (time_t)(window->start_ms / 1000);
+    const struct aorta_verdict *verdict = window->verdict;
+    struct tm utc;
+    if (!gmtime_r(&seconds, &utc) || !strftime(start, 32, "%Y-%m-%dT%H:%M:%SZ", &utc)) start[0] = '\0';
+    *figures = (struct figures){.start = start,
+                                .length_ns = window->length_ms * 1000000,
+                                .lost = (int64_t)window->lost,
+                                .windows = live->windows,
+                                .changes = live->changes,
+                                .evaluated_s = window->evaluated_s,
+                                .step_ms = NAN,
+                                .step_p50_ms = NAN,
+                                .step_p10_ms = NAN,
+                                .step_p90_ms = NAN,
+                                .compute_ms = NAN,
+                                .comm_ms = NAN,
+                                .exposed_ms = NAN,
+                                .idle_ms = NAN,
+                                .overlap_ratio = NAN};
+    if (!verdict) return;
+    figures->ranks = (int64_t)verdict->rank_count;
+    figures->steps = verdict->whole ? 0 : (int64_t)verdict->iterations;
+    figures->compute_ms = verdict->compute_ms;
+    figures->comm_ms = verdict->comm_ms;
+    figures->exposed_ms = verdict->exposed_ms;
+    figures->idle_ms = verdict->idle_ms;
+    figures->overlap_ratio = verdict->overlap_ratio;
+    if (verdict->whole) return; /* there is no step */
+    figures->step_ms = verdict->step_ms_mean;
+    figures->step_p50_ms = verdict->step_ms_p50;
+    figures->step_p10_ms = verdict->step_ms_p10;
+    figures->step_p90_ms = verdict->step_ms_p90;
+}
+
+/* ---- what is written ---- */
+
+static void write_lines(const char *key, const char *lines, struct aorta_json *json) {
+    aorta_json_key_array(json, key);
+    for (const char *at = lines; *at;) {
+        const size_t length = strcspn(at, "\n");
+        char *line = strndup(at, length);
+        aorta_json_string(json, line ? line : "");
+        free(line);
+        at += length + (at[length] == '\n');
+    }
+    aorta_json_array_end(json);
+}
+
+static void write_json(const struct aorta_live_window *window, const struct figures *figures,
+                       struct aorta_live_said *said) {
+    struct aorta_json json;
+    struct aorta_reasons reasons = {0};
+    aorta_json_begin(&json, &said->json, 0);
+    aorta_json_object(&json);
+    aorta_json_key_int(&json, "schema_version", 1);
+    aorta_rows_members(figure_rows, figures, 0, &json, &reasons);
+    aorta_json_key_string(&json, "headline", said->headline.data);
+    aorta_json_key_string(&json, "change", said->change.data);
+    write_lines("gone", window->gone ? window->gone : "", &json);
+    if (window->verdict) aorta_verdict_findings(window->verdict, &json);
+    if (window->reason) aorta_json_key_string(&json, "reason", window->reason);
+    aorta_reasons_json(&reasons, &json);
+    aorta_json_object_end(&json);
+    aorta_text_puts(&said->json, "\n");
+}
+
+/* The value of a number's row, in Prometheus's base units. NaN: not known, or no number. */
+static double gauge_of(const struct aorta_row *row, const struct figures *figures) {
+    const char *place = (const char *)figures + row->offset;
+    double value = NAN;
+    int64_t whole = 0;
+    if (row->type == AORTA_ROW_NUMBER) memcpy(&value, place, sizeof value);
+    if (row->type == AORTA_ROW_INT || row->type == AORTA_ROW_NS) memcpy(&whole, place, sizeof whole);
+    if (row->type == AORTA_ROW_INT) return (double)whole;
+    if (row->type == AORTA_ROW_NS) return (double)whole * 1e-9;
+    return row->unit && strcmp(row->unit, "ms") == 0 ? value * 1e-3 : value;
+}
+
+/* "step_ms" is aorta_step_seconds, as Prometheus wants it. */
+static void gauge_name(const struct aorta_row *row, char name[64]) {
+    const size_t length = strlen(row->key);
+    const char *const unit = row->unit ? row->unit : "";
+    const bool ms = strcmp(unit, "ms") == 0, s = strcmp(unit, "s") == 0;
+    snprintf(name, 64, "aorta_%.*s%s",
+             (int)(ms  ? length - 3
+                   : s ? length - 2
+                       : length),
+             row->key, ms || s ? "_seconds" : "");
+}
+
+static void write_gauge(const char *name, const char *help, const char *labels, double value, struct aorta_text *out) {
+    if (help) aorta_text_printf(out, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name);
+    if (!isnan(value)) aorta_text_printf(out, "%s%s %.9g\n", name, labels, value);
+}
+
+static void write_cause_gauges(const struct aorta_verdict *verdict, bool gains, struct aorta_text *out) {
+    const char *const name = gains ? "aorta_cause_gain_seconds" : "aorta_cause_cost_seconds";
+    const char *help = gains ? "how much shorter a step is without the cause" : "what the cause takes of a step";
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        const struct aorta_finding *finding = &verdict->findings[i];
+        char labels[256];
+        if (gains && !verdict->replay.known) continue;
+        if (finding->remedy && !gains) continue;
+        snprintf(labels, sizeof labels, "{cause=\"%s\",kind=\"%s\",rank=\"%.*d\",remedy=\"%s\"}",
+                 aorta_cause_name(finding->cause),
+                 aorta_cause_has_kind(finding->cause) ? aorta_collective_name(finding->collective) : "",
+                 finding->rank < 0 ? 0 : 1, finding->rank < 0 ? 0 : finding->rank,
+                 finding->remedy ? finding->remedy : "");
+        write_gauge(name, help, labels, (gains ? finding->gain_ms : finding->cost_ms) * 1e-3, out);
+        help = NULL;
+    }
+}
+
+static void write_gauges(const struct aorta_live_window *window, const struct figures *figures,
+                         struct aorta_text *out) {
+    write_gauge("aorta_window_start_seconds", "when the window began, unix time", "", (double)window->start_ms * 1e-3,
+                out);
+    for (const struct aorta_row *row = figure_rows; row->key; row++) {
+        char name[64];
+        if (row->type == AORTA_ROW_TEXT) continue;
+        gauge_name(row, name);
+        write_gauge(name, row->help, "", gauge_of(row, figures), out);
+    }
+    if (!window->verdict) return;
+    write_cause_gauges(window->verdict, false, out);
+    write_cause_gauges(window->verdict, true, out);
+}
+
+static void say_headline(const struct aorta_live_window *window, struct aorta_text *out) {
+    say_time(window->start_ms, out);
+    aorta_text_puts(out, " ");
+    if (!window->verdict) {
+        aorta_text_puts(out, window->reason ? window->reason : "nothing was recorded");
+        return;
+    }
+    aorta_verdict_headline(window->verdict, out);
+    if (!window->verdict->whole)
+        aorta_text_printf(out, "; %s of %s, p50 %s ms",
+                          aorta_counted((long long)window->verdict->iterations, "step").text,
+                          aorta_counted((long long)window->verdict->rank_count, "rank").text,
+                          aorta_brief(window->verdict->step_ms_p50).text);
+}
+
+aorta_status aorta_live_take(struct aorta_live *live, const struct aorta_live_window *window,
+                             struct aorta_live_said *said) {
+    struct figures figures;
+    char start[32];
+    said->first = window->verdict && !live->any;
+    live->windows++;
+    say_headline(window, &said->headline);
+    if (window->verdict && window->verdict->finding_count) say_changes(live, window, &said->change);
+    fill_figures(live, window, start, &figures);
+    write_json(window, &figures, said);
+    write_gauges(window, &figures, &said->gauges);
+    aorta_status status = aorta_text_check(&said->headline);
+    if (!status) status = aorta_text_check(&said->change);
+    if (!status) status = aorta_text_check(&said->json);
+    return status ? status : aorta_text_check(&said->gauges);
+}
+
+void aorta_live_said_free(struct aorta_live_said *said) {
+    aorta_text_free(&said->headline);
+    aorta_text_free(&said->change);
+    aorta_text_free(&said->json);
+    aorta_text_free(&said->gauges);
+}
