@@ -69,27 +69,29 @@ static aorta_status copy_once(struct copies *copies, const enum aorta_map_copy k
     return NULL;
 }
 
-static aorta_status measure(struct copies *copies, const enum aorta_map_copy kinds[2], int samples, double *first,
-                            double *last) {
-    double firsts[MOST_SAMPLES], lasts[MOST_SAMPLES];
-    AORTA_TRY(copy_once(copies, kinds, first, last)); /* warms up */
-    for (int i = 0; i < samples; i++) AORTA_TRY(copy_once(copies, kinds, &firsts[i], &lasts[i]));
-    *first = aorta_summarise(firsts, (size_t)samples).p50;
-    *last = aorta_summarise(lasts, (size_t)samples).p50;
+/* Each alone and both together in turn, so that what changes meanwhile, a clock or other load, changes all alike. */
+static aorta_status measure(struct copies *copies, int samples, struct aorta_map_copy_pair *pair) {
+    double firsts[MOST_SAMPLES], lasts[MOST_SAMPLES], alone[2][MOST_SAMPLES], unused;
+    for (int i = -1; i < samples; i++) { /* the first warms up */
+        const int place = i < 0 ? 0 : i;
+        for (int k = 0; k < 2; k++) {
+            const enum aorta_map_copy one[2] = {pair->kinds[k], AORTA_MAP_COPY_COUNT};
+            AORTA_TRY(copy_once(copies, one, &unused, &alone[k][place]));
+        }
+        AORTA_TRY(copy_once(copies, pair->kinds, &firsts[place], &lasts[place]));
+    }
+    for (int k = 0; k < 2; k++) pair->alone_ms[k] = aorta_summarise(alone[k], (size_t)samples).p50;
+    pair->first_end_ms = aorta_summarise(firsts, (size_t)samples).p50;
+    pair->together_ms = aorta_summarise(lasts, (size_t)samples).p50;
     return NULL;
 }
 
 static aorta_status measure_all(struct copies *copies, int samples, struct aorta_map_copies *found) {
-    double alone[AORTA_MAP_COPY_COUNT], unused;
-    for (enum aorta_map_copy kind = 0; kind < AORTA_MAP_COPY_COUNT; kind++) {
-        const enum aorta_map_copy kinds[2] = {kind, AORTA_MAP_COPY_COUNT};
-        AORTA_TRY(measure(copies, kinds, samples, &unused, &alone[kind]));
-    }
     struct aorta_map_copy_pair *pair = found->pairs;
     for (enum aorta_map_copy a = 0; a < AORTA_MAP_COPY_COUNT; a++) {
         for (enum aorta_map_copy b = a; b < AORTA_MAP_COPY_COUNT; b++, pair++) {
-            *pair = (struct aorta_map_copy_pair){.kinds = {a, b}, .alone_ms = {alone[a], alone[b]}};
-            AORTA_TRY(measure(copies, pair->kinds, samples, &pair->first_end_ms, &pair->together_ms));
+            *pair = (struct aorta_map_copy_pair){.kinds = {a, b}};
+            AORTA_TRY(measure(copies, samples, pair));
             pair->verdict = aorta_map_copies_evaluate(pair);
         }
     }

@@ -1,5 +1,6 @@
 #include "report/recorded.h"
 #include "report/comparison.h"
+#include "timeline/cycles.h"
 
 static aorta_status check_reading(const struct aorta_trace_options *reading, const char *directory) {
     const char *option = reading->recover      ? "--recover"
@@ -29,8 +30,15 @@ static aorta_status open_run(const char *directory, const struct aorta_trace_ana
 }
 
 static aorta_status open_traces(const char *const *paths, size_t count, const struct aorta_trace_options *reading,
-                                const struct aorta_trace_analysis_options *options, struct aorta_recorded *recorded) {
+                                const struct aorta_trace_analysis_options *options, const struct aorta_log *log,
+                                struct aorta_recorded *recorded) {
     AORTA_TRY(aorta_trace_open_inputs(paths, count, reading, &recorded->traces));
+    const size_t cycles = aorta_trace_take_last_cycle(&recorded->traces);
+    if (cycles > 1)
+        aorta_log(log, AORTA_LOG_INFO,
+                  "%zu cycles of a profile schedule, each with steps of its own: the last one is analysed; name the "
+                  "files of another for that one, and aorta trace compare A B compares two",
+                  cycles);
     AORTA_TRY(aorta_trace_analyze(&recorded->traces, options, &recorded->of_traces));
     recorded->analysis = &recorded->of_traces;
     AORTA_TRY(aorta_recorded_machine_read(paths[0], recorded->analysis, &recorded->machine));
@@ -45,11 +53,11 @@ aorta_status aorta_recorded_open(const char *const *paths, size_t count, const s
     static const struct aorta_trace_analysis_options defaults = {0};
     *recorded = (struct aorta_recorded){0};
     const bool is_directory = count == 1 && aorta_run_is_directory(paths[0]);
-    if (!is_directory) return open_traces(paths, count, reading, options, recorded);
+    if (!is_directory) return open_traces(paths, count, reading, options, log, recorded);
     AORTA_TRY(check_reading(reading, paths[0]));
     AORTA_TRY(open_run(paths[0], options ? options : &defaults, log, recorded));
     if (recorded->is_run) return NULL;
-    return aorta_annotate(open_traces(paths, count, reading, options, recorded),
+    return aorta_annotate(open_traces(paths, count, reading, options, log, recorded),
                           "%s holds no ranges (recording was off), and of traces", paths[0]);
 }
 

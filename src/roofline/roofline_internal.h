@@ -41,6 +41,8 @@ void aorta_roofline_build_step(struct aorta_roofline_build *build, int64_t step_
 AORTA_MUST_USE aorta_status aorta_roofline_build_end(struct aorta_roofline_build *build, aorta_status status);
 
 /* So much of the class has known shapes that its rate is not that of a few. */
+/* The shapes of so much of the time are known that a rate of it says something. (text.c) */
+bool aorta_roofline_share_rated(double covered);
 bool aorta_roofline_rated(const struct aorta_roofline_class *class);
 
 #endif

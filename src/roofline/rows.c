@@ -76,7 +76,11 @@ const struct aorta_row aorta_roofline_head_rows[] = {
 static void write_head(const struct aorta_roofline *roofline, struct aorta_json *json) {
     struct head_values values = {.lower_bound = roofline->lower_bound, .steps = (int64_t)roofline->steps};
     values.mfu = aorta_roofline_mfu(roofline, &values.covered);
-    if (isnan(values.mfu))
+    const bool few = !isnan(values.covered) && !aorta_roofline_share_rated(values.covered);
+    if (few) values.mfu = NAN;
+    if (few && !roofline->peaks.reason)
+        values.reason = "the recording has the shapes of less than a fifth of their time";
+    else if (isnan(values.mfu))
         values.reason =
             roofline->peaks.reason ? roofline->peaks.reason : "no product, convolution or attention of known shape ran";
     aorta_rows_json(aorta_roofline_head_rows, &values, 0, json);

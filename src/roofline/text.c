@@ -21,8 +21,12 @@ static const struct {
     {"other kernel", "other kernels"},
 };
 
+bool aorta_roofline_share_rated(double covered) {
+    return covered >= RATED;
+}
+
 bool aorta_roofline_rated(const struct aorta_roofline_class *class) {
-    return aorta_roofline_covered(class) >= RATED;
+    return aorta_roofline_share_rated(aorta_roofline_covered(class));
 }
 
 static void say_rate(const struct aorta_roofline_class *class, bool memory, struct aorta_text *out) {
@@ -132,6 +136,6 @@ bool aorta_roofline_say(const struct aorta_roofline *roofline, double whole_ms, 
 void aorta_roofline_say_mfu(const struct aorta_roofline *roofline, struct aorta_text *out) {
     double covered;
     const double mfu = aorta_roofline_mfu(roofline, &covered);
-    if (isnan(mfu) || covered < RATED) return;
+    if (isnan(mfu) || (!isnan(covered) && !aorta_roofline_share_rated(covered))) return;
     aorta_text_printf(out, "; MFU %s%.3g%%", covered < COVERED || roofline->lower_bound ? "at least " : "", 100 * mfu);
 }

@@ -89,11 +89,11 @@ static bool seen_before(const struct aorta_trace_list *list, size_t trace) {
 }
 
 static aorta_status two_of_one_rank(const struct aorta_trace_rank *a, const struct aorta_trace_rank *b) {
-    return AORTA_ERROR(
-        AORTA_USAGE,
-        "%s and %s are both of rank %d: name one file for each rank, not the folder (two runs, or two cycles of one, "
-        "go to aorta trace compare, by their files)",
-        a->trace->path, b->trace->path, a->rank);
+    return AORTA_ERROR(AORTA_USAGE,
+                       "%s and %s are both of rank %d: name one file for each rank, not the folder (two runs go to "
+                       "aorta trace compare, "
+                       "by their files)",
+                       a->trace->path, b->trace->path, a->rank);
 }
 
 static aorta_status check_numbers(const struct aorta_trace_analysis *analysis) {

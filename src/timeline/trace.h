@@ -304,6 +304,7 @@ struct aorta_trace {
     bool own;                  /* written by `aorta train`, which takes its hosts' times without slowing them */
     bool no_launches;          /* calls that launch were left out on purpose, so no work has one */
     bool no_waits;             /* so were calls that wait for the device */
+    bool earlier;              /* of an earlier cycle (cycles.c) */
 
     struct aorta_trace_work *work; /* ascending start, then end */
     size_t work_count;
