@@ -162,7 +162,7 @@ function memory(of) {
   const rank = ranks.filter((one) => one.memory_peak).sort((a, b) => b.memory_peak.bytes - a.memory_peak.bytes)[0];
   if (!rank) return [];
   const uses = Object.keys(rank.memory_peak.use_bytes).filter((use) => (rank.by_time ?? []).some((part) => part.use_bytes?.[use] > 0));
-  return [note(`Peak: ${bytes(rank.memory_peak.bytes)} allocated${ranks.length > 1 ? ` on ${rankName(rank)}` : ""}, ${ms(rank.memory_peak.at_ms)} after the first work${
+  return [note(`Peak: ${bytes(rank.memory_peak.bytes)} allocated${ranks.length > 1 ? ` on ${rankName(rank)}` : ""}, ${known(rank.memory_peak.at_ms) ? `${ms(rank.memory_peak.at_ms)} after the first work` : "before the recording"}${
     known(rank.memory_peak.reserved_bytes) ? `, of ${bytes(rank.memory_peak.reserved_bytes)} that the allocator holds` : ""}. What stood before the recording is an estimate.`),
   uses.length ? chart("Memory of the device by use", () => ({ zoom: true, xAxis: { type: "value", name: "ms into the recording", min: "dataMin", max: "dataMax" },
     yAxis: { type: "value", axisLabel: { formatter: (value) => bytes(value) } }, tooltip: { valueFormatter: bytes },

@@ -81,7 +81,8 @@ struct peak_values {
 
 #define AT(member) offsetof(struct peak_values, member)
 const struct aorta_row trace_memory_peak_rows[] = {
-    {"at_ms", AORTA_ROW_NS, AT(at_ns), .help = "from the rank's first work on; negative: before it"},
+    {"at_ms", AORTA_ROW_NS, AT(at_ns),
+     .help = "from the rank's first work on; negative: before it; null: before the recording"},
     {"bytes", AORTA_ROW_INT, AT(bytes), "bytes", .help = "allocated then"},
     {"reserved_bytes", AORTA_ROW_INT, AT(reserved), "bytes", .help = "of the device by the allocator then"},
     {"use_bytes", AORTA_ROW_INT, AT(use), "bytes", .help = "by use", .name = aorta_memory_use_name,
@@ -90,7 +91,8 @@ const struct aorta_row trace_memory_peak_rows[] = {
 #undef AT
 
 static struct peak_values peak_of(const struct aorta_trace_rank *rank, const struct aorta_memory *memory) {
-    struct peak_values values = {.at_ns = memory->peak_ns - rank->figures.start_ns,
+    const bool before = memory->peak_ns == INT64_MIN; /* nothing after it had more */
+    struct peak_values values = {.at_ns = before ? AORTA_ROW_UNKNOWN : memory->peak_ns - rank->figures.start_ns,
                                  .bytes = memory->peak_bytes,
                                  .reserved = trace_known(memory->peak_reserved)};
     memcpy(values.use, memory->peak_use, sizeof values.use);
@@ -109,8 +111,11 @@ void trace_memory_peak_text(const struct aorta_trace_rank *rank, const struct ao
     if (memory->reason) return;
     const struct peak_values values = peak_of(rank, memory);
     const char *separator = " ";
-    aorta_text_printf(out, "peak of memory: %.1f MB, %.3f ms after the first work", (double)values.bytes / 1e6,
-                      (double)values.at_ns / 1e6);
+    aorta_text_printf(out, "peak of memory: %.1f MB, ", (double)values.bytes / 1e6);
+    if (values.at_ns == AORTA_ROW_UNKNOWN)
+        aorta_text_puts(out, "before the recording");
+    else
+        aorta_text_printf(out, "%.3f ms after the first work", (double)values.at_ns / 1e6);
     if (memory->peak_reserved >= 0)
         aorta_text_printf(out, ", of %.1f MB that the allocator holds", (double)memory->peak_reserved / 1e6);
     aorta_text_puts(out, "\n ");
