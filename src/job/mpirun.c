@@ -25,6 +25,7 @@ static const struct setting mpirun_settings[] = {
     {"OMPI_MCA_btl", "self,vader"},                 /* find no hardware: shared memory is all we need */
     {"OMPI_MCA_odls_base_sigkill_timeout", "1"},    /* once a rank is gone, the others can only wait for it */
     {"OMPI_MCA_orte_execute_quiet", "1"},           /* our launcher reports what happened */
+    {"PMIX_MCA_gds", "hash"},                       /* version 5 leaves files of its own in TMPDIR when it is killed */
 };
 
 static const struct setting root_settings[] = {

@@ -167,7 +167,8 @@ static void no_folder(void **state) {
 
 /* Commands without tables of figures: what they print is a list, a program's own output, or files. `train` and
  * `launch`: the tables of a run are those of `report`. */
-static const char *const without[] = {"info", "train", "launch", "help", "hwq list", "hwq info", "trace merge"};
+static const char *const without[] = {"info",     "train",    "launch",      "help",
+                                      "hwq list", "hwq info", "trace merge", "trace watch"};
 
 /* The names in a list of commands, "  NAME  what it does". */
 static size_t names_of(const char *words, char names[][32], size_t most) {

@@ -333,8 +333,10 @@ def make_hosts(name):
 def cut_link(bench):
     """The link between the hosts of two ranks on GPUs is cut, for good or for a while."""
     name = f"at{os.urandom(3).hex()}"
+    if not shutil.which("ip"):
+        return "left out: ip is not installed"
     try:
-        if not shutil.which("ip") or not make_hosts(name):
+        if not make_hosts(name):
             return "left out: network namespaces are not permitted"
         for_good, moment = bench.random.random() < 0.7, bench.random.uniform(0, 4)
         train = f"{bench.aorta} train --config tiny.yaml --override training.output_dir=out distributed.timeout_s={TIMEOUT_S} device.kind=cuda"
