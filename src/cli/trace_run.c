@@ -69,6 +69,7 @@ static const struct aorta_option rows[] = {
              "`aorta trace watch DIR`"},
     AORTA_CLI_JSON_LINES_OPTION(AT(json_lines)),
     AORTA_CLI_PROMETHEUS_OPTION(AT(prometheus)),
+    AORTA_CLI_TENSORBOARD_OPTION(AT(tensorboard)),
     AORTA_CLI_ANALYSE_MB_OPTION(AT(analyse_mb)),
     {"limit-mb", AORTA_OPTION_INT, AT(limit_mb), TEXT_OF(AORTA_TRACE_RUN_LIMIT_MB), .limits = &at_least_one,
      .argument = "MB", .help = "recording of a process stops when its file has this size (CUDA only)"},
@@ -287,10 +288,11 @@ static int run_in(const struct aorta_trace_run_arguments *arguments, const char 
 
 /* Options that only windows have, and those that windows do not have. */
 static aorta_status check_windows(const struct aorta_trace_run_arguments *arguments) {
-    const char *const only = arguments->into         ? "--into"
-                             : arguments->json_lines ? "--json-lines"
-                             : arguments->prometheus ? "--prometheus"
-                                                     : NULL;
+    const char *const only = arguments->into          ? "--into"
+                             : arguments->json_lines  ? "--json-lines"
+                             : arguments->prometheus  ? "--prometheus"
+                             : arguments->tensorboard ? "--tensorboard"
+                                                      : NULL;
     if (!(arguments->every_s > 0))
         return only ? AORTA_ERROR(AORTA_USAGE, "%s is for windows: give --every SECONDS too", only) : NULL;
     if (arguments->every_s < 1)
@@ -303,11 +305,12 @@ static aorta_status check_windows(const struct aorta_trace_run_arguments *argume
                            "each window",
                            arguments->json ? "--json" : "--csv");
     if (!arguments->into) return NULL;
-    if (arguments->json_lines || arguments->prometheus || arguments->output)
+    if (arguments->json_lines || arguments->prometheus || arguments->tensorboard || arguments->output)
         return AORTA_ERROR(AORTA_USAGE, "--into leaves analysing to `aorta trace watch DIR`, which has %s",
                            arguments->output       ? "--keep in place of -o"
                            : arguments->json_lines ? "--json-lines"
-                                                   : "--prometheus");
+                           : arguments->prometheus ? "--prometheus"
+                                                   : "--tensorboard");
     return aorta_directory_make(arguments->into);
 }
 

@@ -28,9 +28,9 @@ struct aorta_trace_run_arguments {
     int record; /* AORTA_INJECT_KERNELS, … */
     const char *cupti;
     double delay_s, duration_s;
-    double every_s;                      /* 0: the recording is one, and evaluated at the end */
-    const char *into;                    /* folder of windows that `trace watch` evaluates; NULL: this command does */
-    const char *json_lines, *prometheus; /* of windows */
+    double every_s;   /* 0: the recording is one, and evaluated at the end */
+    const char *into; /* folder of windows that `trace watch` evaluates; NULL: this command does */
+    const char *json_lines, *prometheus, *tensorboard; /* of windows */
     int64_t analyse_mb;
     int64_t limit_mb;
     bool nvtx, json, whole, dry_run, quiet;

@@ -187,6 +187,7 @@ aorta_status aorta_trace_run_cuda_windows(const struct aorta_trace_run_arguments
         .directory = directory,
         .json_lines = arguments->json_lines,
         .prometheus = arguments->prometheus,
+        .tensorboard = arguments->tensorboard,
         .step_range = arguments->step_range,
         .reading = options,
         .whole = arguments->whole,

@@ -11,7 +11,7 @@
 #include <time.h>
 
 struct watch_arguments {
-    const char *json_lines, *prometheus, *step_range;
+    const char *json_lines, *prometheus, *tensorboard, *step_range;
     struct aorta_string_list patterns;
     double grace_s, patience_s;
     int64_t keep, analyse_mb;
@@ -23,6 +23,7 @@ static const struct aorta_range_limits not_negative = {.min = 0, .max = 1e6};
 static const struct aorta_option rows[] = {
     AORTA_CLI_JSON_LINES_OPTION(AT(json_lines)),
     AORTA_CLI_PROMETHEUS_OPTION(AT(prometheus)),
+    AORTA_CLI_TENSORBOARD_OPTION(AT(tensorboard)),
     AORTA_CLI_ANALYSE_MB_OPTION(AT(analyse_mb)),
     {"keep", AORTA_OPTION_INT, AT(keep), "1", .limits = &not_negative, .argument = "N",
      .help = "so many of the newest windows stay in the folder; the others are removed once they are evaluated"},
@@ -83,6 +84,7 @@ static aorta_status watch_with(const struct watch_arguments *arguments, const ch
         .directory = directory,
         .json_lines = arguments->json_lines,
         .prometheus = arguments->prometheus,
+        .tensorboard = arguments->tensorboard,
         .step_range = arguments->step_range,
         .reading = reading,
         .whole = arguments->whole,

@@ -24,6 +24,7 @@ struct aorta_trace_windows {
     struct aorta_window_processes processes;
     struct aorta_live *live;
     FILE *json_lines;
+    struct aorta_tensorboard *board;
     int64_t evaluated_ms; /* start of the last window that was evaluated; -1: none */
     bool described;       /* who the ranks are */
     bool threaded;
@@ -47,6 +48,7 @@ aorta_status aorta_trace_windows_open(const struct aorta_trace_windows_options *
         if (!made->json_lines)
             status = AORTA_ERROR(AORTA_IO, "--json-lines %s: %s", options->json_lines, strerror(errno));
     }
+    if (!status && options->tensorboard) status = aorta_tensorboard_open(options->tensorboard, &made->board);
     if (status)
         aorta_trace_windows_close(made);
     else
@@ -57,6 +59,7 @@ aorta_status aorta_trace_windows_open(const struct aorta_trace_windows_options *
 void aorta_trace_windows_close(struct aorta_trace_windows *windows) {
     if (!windows) return;
     if (windows->json_lines) fclose(windows->json_lines);
+    aorta_tensorboard_close(windows->board);
     aorta_window_processes_free(&windows->processes);
     aorta_live_free(windows->live);
     free(windows);
@@ -78,7 +81,11 @@ static void report(const struct aorta_trace_windows *windows, aorta_status statu
     aorta_status_free(status);
 }
 
-static void write_files(const struct aorta_trace_windows *windows, const struct aorta_live_said *said) {
+static void write_files(const struct aorta_trace_windows *windows, const struct aorta_live_window *window,
+                        const struct aorta_live_said *said) {
+    if (windows->board)
+        report(windows, aorta_tensorboard_write(windows->board, (double)(window->start_ms + window->length_ms) * 1e-3,
+                                                said->number, said->scalars, said->scalar_count));
     const char *const path = windows->options.json_lines;
     if (windows->json_lines && (fputs(said->json.data, windows->json_lines) < 0 || fflush(windows->json_lines) != 0)) {
         report(windows, AORTA_ERROR(AORTA_IO, "--json-lines %s: %s", path, strerror(errno)));
@@ -104,6 +111,7 @@ static void print(const struct aorta_trace_windows *windows, const struct aorta_
 
 /* ---- one window ---- */
 
+const char *const aorta_trace_windows_events[] = {"events.out.tfevents.*", NULL};
 const struct aorta_range_limits aorta_trace_windows_mb = {.min = 1, .max = 1 << 20};
 
 struct evaluated {
@@ -174,7 +182,7 @@ static aorta_status take(struct aorta_trace_windows *windows, const struct aorta
     aorta_status status = aorta_live_take(windows->live, &live, &said);
     put_lines(windows, evaluated.words.data);
     if (!status) print(windows, &live, &said);
-    if (!status) write_files(windows, &said);
+    if (!status) write_files(windows, &live, &said);
     aorta_live_said_free(&said);
     evaluated_free(&evaluated);
     aorta_status_free(failed);

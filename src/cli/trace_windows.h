@@ -6,11 +6,12 @@
 #include "formats/open.h"
 
 struct aorta_trace_windows_options {
-    const char *command;    /* begins each line: "aorta trace run" */
-    const char *directory;  /* of the windows */
-    const char *json_lines; /* file that grows by a line for each; NULL: none */
-    const char *prometheus; /* file that is replaced after each; NULL: none */
-    const char *step_range; /* as of trace run */
+    const char *command;     /* begins each line: "aorta trace run" */
+    const char *directory;   /* of the windows */
+    const char *json_lines;  /* file that grows by a line for each; NULL: none */
+    const char *tensorboard; /* folder of TensorBoard's event files; NULL: none */
+    const char *prometheus;  /* file that is replaced after each; NULL: none */
+    const char *step_range;  /* as of trace run */
     const struct aorta_trace_options *reading;
     bool whole;         /* windows are evaluated as they are, not their steps */
     int64_t analyse_mb; /* of a larger window the first part is evaluated */
@@ -32,6 +33,14 @@ struct aorta_trace_windows_options {
         .help = "file with the last window's figures as gauges, for node_exporter's textfile collector; replaced "     \
                 "whole"                                                                                                \
     }
+
+#define AORTA_CLI_TENSORBOARD_OPTION(place)                                                                            \
+    {                                                                                                                  \
+        .key = "tensorboard", .type = AORTA_OPTION_STRING, .offset = (place), .fallback = "null", .nullable = true,    \
+        .argument = "DIR", .path = AORTA_PATH_FOLDER, .files = aorta_trace_windows_events,                             \
+        .help = "folder for an event file of TensorBoard, to which each window's figures are added as scalars"         \
+    }
+extern const char *const aorta_trace_windows_events[];
 
 /* Reading takes some ten times as much memory. */
 #define AORTA_CLI_ANALYSE_MB_OPTION(place)                                                                             \

@@ -330,6 +330,33 @@ static void write_gauges(const struct aorta_live_window *window, const struct fi
     write_cause_gauges(window->verdict, true, out);
 }
 
+/* Times stay in ms, as in all of AORTA's output. */
+static void add_scalar(struct aorta_live_said *said, const char *name, double value) {
+    if (said->scalar_count == AORTA_LIVE_SCALARS) return;
+    struct aorta_board_scalar *scalar = &said->scalars[said->scalar_count++];
+    snprintf(scalar->tag, sizeof scalar->tag, "aorta/%s", name);
+    scalar->value = value;
+}
+
+static void write_scalars(const struct aorta_live_window *window, const struct figures *figures,
+                          struct aorta_live_said *said) {
+    for (const struct aorta_row *row = figure_rows; row->key; row++) {
+        double value = NAN;
+        if (row->type == AORTA_ROW_NUMBER) memcpy(&value, (const char *)figures + row->offset, sizeof value);
+        if (row->type == AORTA_ROW_INT) value = gauge_of(row, figures);
+        add_scalar(said, row->key, value);
+    }
+    for (size_t i = 0; window->verdict && i < window->verdict->finding_count; i++) {
+        const struct aorta_finding *finding = &window->verdict->findings[i];
+        const bool kind = aorta_cause_has_kind(finding->cause);
+        char name[64];
+        if (finding->remedy) continue;
+        snprintf(name, sizeof name, "cost_ms/%s%s%s", aorta_cause_name(finding->cause), kind ? "_" : "",
+                 kind ? aorta_collective_name(finding->collective) : "");
+        add_scalar(said, name, finding->cost_ms);
+    }
+}
+
 static void say_headline(const struct aorta_live_window *window, struct aorta_text *out) {
     say_time(window->start_ms, out);
     aorta_text_puts(out, " ");
@@ -356,6 +383,8 @@ aorta_status aorta_live_take(struct aorta_live *live, const struct aorta_live_wi
     fill_figures(live, window, start, &figures);
     write_json(window, &figures, said);
     write_gauges(window, &figures, &said->gauges);
+    write_scalars(window, &figures, said);
+    said->number = live->windows;
     aorta_status status = aorta_text_check(&said->headline);
     if (!status) status = aorta_text_check(&said->change);
     if (!status) status = aorta_text_check(&said->json);

@@ -4,6 +4,7 @@
 #define AORTA_REPORT_LIVE_H
 
 #include "base/text.h"
+#include "formats/tensorboard.h"
 #include "timeline/analysis.h"
 #include "verdict/verdict.h"
 
@@ -22,13 +23,18 @@ struct aorta_live_window {
     const char *gone;                    /* lines on processes that write no more; "" */
 };
 
+enum { AORTA_LIVE_SCALARS = 64 };
+
 /* What is said of it. Zero-initialise; ends with aorta_live_said_free. */
 struct aorta_live_said {
     struct aorta_text headline; /* one line, with the time and without an end */
     struct aorta_text change;   /* "since 14:02:30 rank 5 is late by 3.1 ms a step (before: 0.2)"; empty: as before */
     struct aorta_text json;     /* one line, with its end */
     struct aorta_text gauges;   /* Prometheus's text format */
-    bool first;                 /* it is the first verdict */
+    struct aorta_board_scalar scalars[AORTA_LIVE_SCALARS]; /* TensorBoard's */
+    size_t scalar_count;
+    int64_t number; /* of the window, from 1 on */
+    bool first;     /* it is the first verdict */
 };
 void aorta_live_said_free(struct aorta_live_said *said);
 

@@ -39,9 +39,10 @@ static double number(const json_t *line, const char *key) {
 static void a_planted_change_is_named_within_two_windows(void **state) {
     struct shell *shell = *state;
     shell_run(shell, "LIVE_RANKS=2 LIVE_LATE=1 LIVE_CHANGE=5 $A trace run --every 2 --json-lines w.jsonl "
-                     "--prometheus w.prom -- $P live-ranks 11");
+                     "--prometheus w.prom --tensorboard board -- $P live-ranks 11; ls board");
     shell_expect(shell, 0, "", "rank 1 is late by ");
     shell_expect(shell, 0, "", "a step takes 13 ms (before: 10)");
+    shell_expect(shell, 0, "events.out.tfevents.", "");
     json_t *lines = read_lines(shell, "w.jsonl");
     size_t changed = 0, first_slow = 0;
     for (size_t i = 0; i < json_array_size(lines); i++) {
@@ -145,11 +146,29 @@ static void what_does_not_fit_windows_is_refused(void **state) {
     shell_expect(shell, 0, "", "");
 }
 
+/* The job file for several nodes; srun is a stand-in that runs the command on two "nodes". */
+static void a_job_of_slurm_is_watched(void **state) {
+    struct shell *shell = *state;
+    shell_run(shell, "mkdir bin && ln -s $A bin/aorta && cat >bin/srun <<'E'\n"
+                     "#!/bin/sh\n"
+                     "shift; export WORLD_SIZE=2 LIVE_BASE=$(date +%s)000000000\n"
+                     "RANK=0 \"$@\" & RANK=1 \"$@\" & wait $!; code=$?; wait; exit $code\n"
+                     "E\n"
+                     "chmod +x bin/srun; export PATH=$PWD/bin:$PATH AORTA_EVERY=1 SLURM_JOB_ID=7;" SCRIPTS
+                     "/slurm/trace_run.sbatch $P live 4 && ls; " SCRIPTS "/slurm/trace_run.sbatch");
+    shell_expect(shell, 2, "aorta-windows-7.jsonl", "trace_run.sbatch: no program");
+    shell_expect(shell, 2, "aorta-windows-7.prom", "aorta trace watch: ");
+    json_t *lines = read_lines(shell, "aorta-windows-7.jsonl");
+    int both = 0;
+    for (size_t i = 0; i < json_array_size(lines); i++) both += number(json_array_get(lines, i), "ranks") == 2;
+    assert_true(both >= 2);
+    json_decref(lines);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SHELL_TEST(a_planted_change_is_named_within_two_windows),
-        SHELL_TEST(windows_are_let_go),
-        SHELL_TEST(a_watch_evaluates_all_nodes_and_names_the_dead),
+        SHELL_TEST(a_planted_change_is_named_within_two_windows),   SHELL_TEST(windows_are_let_go),
+        SHELL_TEST(a_watch_evaluates_all_nodes_and_names_the_dead), SHELL_TEST(a_job_of_slurm_is_watched),
         SHELL_TEST(what_does_not_fit_windows_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

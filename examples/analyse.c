@@ -1,0 +1,31 @@
+/* Prints the verdict on recordings, their causes and the busiest kernels.
+ *
+ *     cc analyse.c $(pkg-config --cflags --libs aorta) -o analyse && ./analyse traces/ */
+#include <aorta/aorta.h>
+
+#include <stdio.h>
+#include <string.h>
+
+int main(int argc, char **argv) {
+    struct libaorta_analysis *analysis;
+    struct libaorta_step step;
+    char message[1024];
+    if (libaorta_open((const char *const *)argv + 1, (size_t)argc - 1, NULL, &analysis, message, sizeof message)) {
+        fprintf(stderr, "%s\n", message);
+        return 1;
+    }
+    fputs(libaorta_verdict_text(analysis), stdout);
+    libaorta_step(analysis, &step);
+    printf("%zu ranks, %zu steps of %.3f ms, %.0f%% of communication hidden\n", step.ranks, step.steps, step.step_ms,
+           100 * step.overlap_ratio);
+    for (size_t i = 0; i < libaorta_cause_count(analysis); i++) {
+        struct libaorta_cause cause;
+        libaorta_cause(analysis, i, &cause);
+        printf("%s %s: takes %.3f ms, saves %.3f ms\n", cause.cause, cause.collective ? cause.collective : "",
+               cause.cost_ms, cause.gain_ms);
+    }
+    const char *kernels = libaorta_table_csv(analysis, "kernels");
+    if (kernels) printf("%.*s\n", (int)strcspn(kernels, "\n"), kernels);
+    libaorta_close(analysis);
+    return 0;
+}

@@ -1,0 +1,194 @@
+/* libaorta.so: recordings and their verdict (include/aorta/aorta.h). */
+#include "aorta/aorta.h"
+
+#include "library/failure.h"
+#include "report/recorded.h"
+#include "report/trace_report.h"
+#include "report/trace_tables.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COLUMNS = 100 };
+
+struct libaorta_analysis {
+    struct aorta_recorded recorded;
+    struct aorta_text text, markdown, json, csv;
+};
+
+const char *libaorta_version(void) {
+    return AORTA_VERSION;
+}
+
+enum libaorta_result aorta_library_failure(aorta_status status, char *message, size_t size) {
+    static const enum libaorta_result results[AORTA_CODE_COUNT] = {[AORTA_USAGE] = LIBAORTA_INVALID,
+                                                                   [AORTA_CONFIG] = LIBAORTA_INVALID,
+                                                                   [AORTA_IO] = LIBAORTA_IO,
+                                                                   [AORTA_FORMAT] = LIBAORTA_FORMAT,
+                                                                   [AORTA_MEMORY] = LIBAORTA_MEMORY,
+                                                                   [AORTA_UNSUPPORTED] = LIBAORTA_UNSUPPORTED,
+                                                                   [AORTA_DEVICE] = LIBAORTA_FAILED,
+                                                                   [AORTA_COMM] = LIBAORTA_FAILED,
+                                                                   [AORTA_TIMEOUT] = LIBAORTA_FAILED,
+                                                                   [AORTA_INTERRUPTED] = LIBAORTA_FAILED,
+                                                                   [AORTA_REGRESSION] = LIBAORTA_FAILED,
+                                                                   [AORTA_INTERNAL] = LIBAORTA_FAILED};
+    if (!status) return LIBAORTA_OK;
+    if (message && size) snprintf(message, size, "%s", aorta_status_message(status));
+    const enum libaorta_result result = results[aorta_status_code(status)];
+    aorta_status_free(status);
+    return result;
+}
+
+static aorta_status open_all(const char *const *paths, size_t count, const struct libaorta_options *options,
+                             struct aorta_recorded *recorded) {
+    const struct aorta_log log = {.level = AORTA_LOG_ERROR, .rank = -1};
+    const struct aorta_trace_options reading = {.recover = options->recover, .step_range = options->step_range};
+    const struct aorta_trace_analysis_options steps = {.all_steps = !options->whole};
+    const struct aorta_trace_analysis_options whole = {0};
+    if (!paths || !count) return AORTA_ERROR(AORTA_USAGE, "no trace is named");
+    aorta_status status = aorta_recorded_open(paths, count, &reading, &steps, &log, recorded);
+    const bool none = status && aorta_status_code(status) == AORTA_USAGE && steps.all_steps && !options->step_range;
+    if (none || (status && options->whole)) { /* there are no steps: all of it */
+        aorta_recorded_free(recorded);
+        aorta_status again = aorta_recorded_open(paths, count, &reading, &whole, &log, recorded);
+        aorta_status_free(status);
+        status = again;
+    }
+    return status ? status : aorta_recorded_evaluate(recorded);
+}
+
+enum libaorta_result libaorta_open(const char *const *paths, size_t count, const struct libaorta_options *options,
+                                   struct libaorta_analysis **analysis, char *message, size_t size) {
+    static const struct libaorta_options defaults = {0};
+    struct libaorta_analysis *made = calloc(1, sizeof *made);
+    *analysis = NULL;
+    aorta_status status = made ? open_all(paths, count, options ? options : &defaults, &made->recorded)
+                               : AORTA_ERROR(AORTA_MEMORY, "no memory for an analysis");
+    if (status)
+        libaorta_close(made);
+    else
+        *analysis = made;
+    return aorta_library_failure(status, message, size);
+}
+
+void libaorta_close(struct libaorta_analysis *analysis) {
+    if (!analysis) return;
+    aorta_recorded_free(&analysis->recorded);
+    aorta_text_free(&analysis->text);
+    aorta_text_free(&analysis->markdown);
+    aorta_text_free(&analysis->json);
+    aorta_text_free(&analysis->csv);
+    free(analysis);
+}
+
+/* ---- the verdict ---- */
+
+static const char *made(struct aorta_text *text) {
+    aorta_status status = aorta_text_check(text);
+    const bool failed = status != NULL;
+    aorta_status_free(status);
+    return failed ? NULL : text->data;
+}
+
+const char *libaorta_verdict_text(struct libaorta_analysis *analysis) {
+    aorta_text_clear(&analysis->text);
+    aorta_verdict_text(analysis->recorded.verdict, COLUMNS, &analysis->text);
+    return made(&analysis->text);
+}
+
+const char *libaorta_verdict_markdown(struct libaorta_analysis *analysis) {
+    aorta_text_clear(&analysis->markdown);
+    aorta_verdict_markdown(analysis->recorded.verdict, &analysis->markdown);
+    return made(&analysis->markdown);
+}
+
+const char *libaorta_json(struct libaorta_analysis *analysis) {
+    const struct aorta_trace_report report = {.analysis = analysis->recorded.analysis,
+                                              .verdict = analysis->recorded.verdict};
+    aorta_text_clear(&analysis->json);
+    aorta_trace_report_json(&report, 0, &analysis->json);
+    return made(&analysis->json);
+}
+
+void libaorta_step(const struct libaorta_analysis *analysis, struct libaorta_step *step) {
+    const struct aorta_verdict *verdict = analysis->recorded.verdict;
+    *step = (struct libaorta_step){.ranks = verdict->rank_count,
+                                   .steps = verdict->whole ? 0 : verdict->iterations,
+                                   .step_ms = verdict->step_ms_mean,
+                                   .step_p50_ms = verdict->step_ms_p50,
+                                   .compute_ms = verdict->compute_ms,
+                                   .comm_ms = verdict->comm_ms,
+                                   .exposed_comm_ms = verdict->exposed_ms,
+                                   .idle_ms = verdict->idle_ms,
+                                   .overlap_ratio = verdict->overlap_ratio};
+}
+
+size_t libaorta_cause_count(const struct libaorta_analysis *analysis) {
+    return analysis->recorded.verdict->finding_count;
+}
+
+enum libaorta_result libaorta_cause(const struct libaorta_analysis *analysis, size_t index,
+                                    struct libaorta_cause *cause) {
+    const struct aorta_verdict *verdict = analysis->recorded.verdict;
+    if (index >= verdict->finding_count) return LIBAORTA_INVALID;
+    const struct aorta_finding *finding = &verdict->findings[index];
+    const bool kind = aorta_cause_has_kind(finding->cause);
+    *cause = (struct libaorta_cause){.cause = aorta_cause_name(finding->cause),
+                                     .collective = kind ? aorta_collective_name(finding->collective) : NULL,
+                                     .gain_ms = verdict->replay.known ? finding->gain_ms : NAN,
+                                     .cost_ms = finding->cost_ms,
+                                     .share = finding->share,
+                                     .rank = finding->rank,
+                                     .evidence = finding->evidence,
+                                     .advice = finding->advice};
+    return LIBAORTA_OK;
+}
+
+/* ---- tables ---- */
+
+static const struct aorta_result_table *const *const lists[] = {aorta_rank_tables, aorta_rank_tables_after,
+                                                                aorta_world_tables};
+enum { WORLD = 2 };
+
+static const struct aorta_result_table *table_at(size_t index, size_t *list) {
+    for (*list = 0; *list < sizeof lists / sizeof *lists; (*list)++)
+        for (size_t i = 0; lists[*list][i]; i++)
+            if (!index--) return lists[*list][i];
+    return NULL;
+}
+
+const char *libaorta_table_name(size_t index) {
+    size_t list;
+    const struct aorta_result_table *table = table_at(index, &list);
+    return table ? table->key : NULL;
+}
+
+static void write_ranks(const struct aorta_result_table *table, const struct aorta_trace_analysis *analysis,
+                        struct aorta_text *out) {
+    aorta_table_csv_header(table, "rank", out);
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_of of = {.analysis = analysis, .rank = &analysis->ranks[i]};
+        char number[16];
+        snprintf(number, sizeof number, "%d", analysis->ranks[i].rank);
+        aorta_table_csv_lines(table, &of, number, out);
+    }
+}
+
+const char *libaorta_table_csv(struct libaorta_analysis *analysis, const char *name) {
+    size_t list, index = 0;
+    const struct aorta_result_table *table;
+    while ((table = table_at(index++, &list)) && strcmp(table->key, name) != 0) continue;
+    if (!table) return NULL;
+    aorta_text_clear(&analysis->csv);
+    if (list == WORLD) {
+        const struct aorta_trace_of of = {.analysis = analysis->recorded.analysis};
+        aorta_table_csv_header(table, NULL, &analysis->csv);
+        aorta_table_csv_lines(table, &of, NULL, &analysis->csv);
+    } else {
+        write_ranks(table, analysis->recorded.analysis, &analysis->csv);
+    }
+    return made(&analysis->csv);
+}

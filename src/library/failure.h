@@ -1,0 +1,11 @@
+/* From a status to what the library returns. */
+#ifndef AORTA_LIBRARY_FAILURE_H
+#define AORTA_LIBRARY_FAILURE_H
+
+#include "aorta/aorta.h"
+#include "base/status.h"
+
+/* Frees the status; its message goes to `message`, cut at `size`. */
+enum libaorta_result aorta_library_failure(aorta_status status, char *message, size_t size);
+
+#endif

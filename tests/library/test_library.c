@@ -1,0 +1,137 @@
+/* Sees nothing but the installed headers. include/aorta: what it returns, and that mistakes are answered. */
+#include "aorta/aorta.h"
+#include "aorta/ranges.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#define RANK(n) TEST_DATA "/whole/fsdp2_rank" #n ".json.gz"
+
+static void a_recording_is_read_and_evaluated(void **state) {
+    (void)state;
+    struct libaorta_analysis *analysis, *other;
+    struct libaorta_step step;
+    struct libaorta_cause cause;
+    char message[256] = "";
+    const char *const paths[] = {RANK(0), RANK(1)}, *const one[] = {TEST_DATA "/whole/h100_qwen.json.gz"};
+    assert_int_equal(libaorta_open(paths, 2, NULL, &analysis, message, sizeof message), LIBAORTA_OK);
+    assert_int_equal(libaorta_open(one, 1, NULL, &other, NULL, 0), LIBAORTA_OK); /* side by side */
+    assert_string_equal(message, "");
+    libaorta_step(analysis, &step);
+    assert_int_equal(step.ranks, 2);
+    assert_true(step.step_ms > 0 && step.comm_ms > 0 && step.exposed_comm_ms <= step.comm_ms);
+    assert_true(libaorta_cause_count(analysis) > 0);
+    assert_int_equal(libaorta_cause(analysis, 0, &cause), LIBAORTA_OK);
+    assert_true(strlen(cause.cause) > 0 && strlen(cause.evidence) > 0);
+    assert_int_equal(libaorta_cause(analysis, 1000, &cause), LIBAORTA_INVALID);
+    assert_int_equal(strncmp(libaorta_json(analysis), "{\"schema_version\"", 17), 0);
+    assert_non_null(strstr(libaorta_verdict_markdown(analysis), "**Verdict: "));
+    assert_non_null(strstr(libaorta_verdict_text(other), "Verdict: "));
+    libaorta_close(other);
+    libaorta_close(analysis);
+    libaorta_close(NULL);
+}
+
+static void every_table_can_be_had(void **state) {
+    (void)state;
+    struct libaorta_analysis *analysis;
+    const char *const paths[] = {RANK(0), RANK(1)};
+    size_t count = 0;
+    assert_int_equal(libaorta_open(paths, 2, NULL, &analysis, NULL, 0), LIBAORTA_OK);
+    for (const char *name; (name = libaorta_table_name(count)); count++) {
+        const char *csv = libaorta_table_csv(analysis, name);
+        if (!csv || !strchr(csv, '\r')) fail_msg("%s: no lines", name);
+    }
+    assert_true(count > 8);
+    assert_int_equal(strncmp(libaorta_table_csv(analysis, "kernels"), "rank,name,", 10), 0);
+    assert_null(libaorta_table_csv(analysis, "nothing"));
+    libaorta_close(analysis);
+}
+
+static void mistakes_are_named(void **state) {
+    (void)state;
+    struct libaorta_analysis *analysis;
+    char message[256], cut[8];
+    const char *const missing[] = {"/nowhere/at.json"}, *const broken[] = {TEST_DATA "/../../library/test_library.c"},
+                      *const good[] = {RANK(0)};
+    assert_int_equal(libaorta_open(missing, 1, NULL, &analysis, message, sizeof message), LIBAORTA_INVALID);
+    assert_non_null(strstr(message, "/nowhere/at.json"));
+    assert_null(analysis);
+    assert_int_equal(libaorta_open(broken, 1, NULL, &analysis, cut, sizeof cut), LIBAORTA_FORMAT);
+    assert_int_equal(strlen(cut), sizeof cut - 1);
+    assert_int_equal(libaorta_open(NULL, 0, NULL, &analysis, NULL, 0), LIBAORTA_INVALID);
+    const struct libaorta_options wrong = {.step_range = "a("};
+    assert_int_equal(libaorta_open(good, 1, &wrong, &analysis, message, sizeof message), LIBAORTA_INVALID);
+}
+
+static void nap(int ms) {
+    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
+}
+
+static void *communicate(void *user) {
+    int range = libaorta_range_begin(user, LIBAORTA_COMMUNICATION, NULL);
+    nap(40);
+    assert_int_equal(libaorta_range_end(user, range, NULL), LIBAORTA_OK);
+    return NULL;
+}
+
+/*   compute        |---- 40 ----|
+ *   communication               20 |---- 40 ----|    not while compute; then once more beside it */
+static void ranges_give_the_overlap(void **state) {
+    (void)state;
+    struct libaorta_ranges *ranges;
+    struct libaorta_overlap overlap;
+    pthread_t thread;
+    assert_int_equal(libaorta_ranges_create(LIBAORTA_HOST, &ranges, NULL, 0), LIBAORTA_OK);
+    int range = libaorta_range_begin(ranges, LIBAORTA_COMPUTE, NULL);
+    nap(40);
+    assert_int_equal(libaorta_range_end(ranges, range, NULL), LIBAORTA_OK);
+    assert_int_equal(libaorta_range_end(ranges, range, NULL), LIBAORTA_INVALID);
+    assert_int_equal(libaorta_range_end(ranges, 7, NULL), LIBAORTA_INVALID);
+    nap(20);
+    communicate(ranges);
+    int open = libaorta_range_begin(ranges, LIBAORTA_COPY, NULL); /* never ends: does not count */
+    assert_true(open > range);
+    assert_int_equal(libaorta_ranges_overlap(ranges, &overlap, NULL, 0), LIBAORTA_OK);
+    assert_true(overlap.overlap_ns == 0 && overlap.exposed_comm_ns == overlap.comm_ns && overlap.copy_ns == 0);
+    assert_true(overlap.comm_ns >= 40000000 && overlap.compute_ns >= 40000000 && overlap.idle_ns >= 20000000);
+    assert_int_equal(overlap.span_ns, overlap.comm_ns + overlap.compute_ns + overlap.idle_ns);
+
+    range = libaorta_range_begin(ranges, LIBAORTA_COMPUTE, NULL); /* around all of the communication */
+    assert_int_equal(range, 0);
+    pthread_create(&thread, NULL, communicate, ranges);
+    pthread_join(thread, NULL);
+    assert_int_equal(libaorta_range_end(ranges, range, NULL), LIBAORTA_OK);
+    assert_int_equal(libaorta_ranges_overlap(ranges, &overlap, NULL, 0), LIBAORTA_OK);
+    assert_true(overlap.overlap_ns == overlap.comm_ns && overlap.overlap_ratio == 1 && overlap.idle_ns == 0);
+    assert_int_equal(libaorta_ranges_overlap(ranges, &overlap, NULL, 0), LIBAORTA_OK);
+    assert_true(overlap.span_ns == 0 && isnan(overlap.overlap_ratio));
+    libaorta_ranges_free(ranges);
+}
+
+static void gpus_that_are_not_there_are_refused(void **state) {
+    (void)state;
+    struct libaorta_ranges *ranges;
+    char message[256];
+    assert_int_equal(libaorta_ranges_create(LIBAORTA_HIP, &ranges, message, sizeof message), LIBAORTA_UNSUPPORTED);
+    assert_non_null(strstr(message, "libamdhip64.so"));
+    assert_null(ranges);
+    assert_int_equal(libaorta_ranges_create((enum libaorta_clock)9, &ranges, NULL, 0), LIBAORTA_INVALID);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_recording_is_read_and_evaluated),
+        cmocka_unit_test(every_table_can_be_had),
+        cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(ranges_give_the_overlap),
+        cmocka_unit_test(gpus_that_are_not_there_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
