@@ -63,13 +63,6 @@ static const struct aorta_roofline *fastest(const struct aorta_verdict *verdict)
     return best;
 }
 
-/* Compute that is less with a remedy is no longer made of what was recorded. */
-static bool has_remedies(const struct aorta_verdict *verdict) {
-    for (size_t i = 0; i < verdict->finding_count; i++)
-        if (verdict->findings[i].remedy) return true;
-    return false;
-}
-
 struct part {
     double ms;
     const char *words, *kind; /* one of the two, "compute" or "all_gather" */
@@ -105,6 +98,7 @@ static bool say_parts(const struct aorta_verdict_replay *replay, struct aorta_te
 }
 
 bool aorta_verdict_say_left(const struct aorta_verdict *verdict, struct aorta_text *out) {
+    static const double AS_RECORDED = 0.9;
     const struct aorta_verdict_replay *replay = &verdict->replay;
     const struct aorta_roofline *roofline = fastest(verdict);
     struct aorta_text words = {0};
@@ -115,11 +109,12 @@ bool aorta_verdict_say_left(const struct aorta_verdict *verdict, struct aorta_te
     aorta_text_printf(out, "%.*f of %.*f ms without these causes", decimals, replay->floor_ms, decimals,
                       aorta_verdict_gained_ms(verdict));
     const bool parts = say_parts(replay, out);
-    if (has_remedies(verdict)) return true;
-    if (roofline && aorta_roofline_say(roofline, longer * replay->floor_ms, "it", &words))
+    /* Compute that is much less with remedies is no longer made of what was recorded. */
+    const bool as_recorded = replay->left.compute_ms >= AS_RECORDED * verdict->compute_ms / longer;
+    if (as_recorded && roofline && aorta_roofline_say(roofline, longer * replay->floor_ms, "it", &words))
         aorta_text_printf(out, "%s%s", parts ? "; " : ": ", words.data ? words.data : "");
     else if (!parts)
-        aorta_text_printf(out, ", %.*f ms of it compute", decimals, verdict->compute_ms / longer);
+        aorta_text_printf(out, ", %.*f ms of it compute", decimals, replay->left.compute_ms);
     out->failed |= words.failed;
     aorta_text_free(&words);
     return true;

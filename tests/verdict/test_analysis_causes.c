@@ -817,6 +817,33 @@ static void what_is_left_is_said(void **state) {
     end(&made);
 }
 
+/* The same with one product in fp32: what is left has it in fewer bits, and is not less than its compute. */
+static void what_remedies_leave_is_said(void **state) {
+    (void)state;
+    static const int64_t MS = 1000000;
+    struct made made = {0};
+    begin(&made, 0);
+    const struct aorta_trace_device device = {
+        .name = text(&made, "NVIDIA H100 80GB HBM3"), .memory_bytes = 85018279936, .multiprocessors = 132, .major = 9};
+    aorta_trace_builder_device(made.builder, &device);
+    count_operation(&made, 1, "aten::mm", "[[4096, 8192], [8192, 4096]]", "[\"float\", \"float\"]");
+    count_operation(&made, 2, "aten::mm", "[[65536, 8192], [8192, 16384]]", "[\"c10::BFloat16\", \"c10::BFloat16\"]");
+    kernel(&made, "cutlass_80_simt_sgemm_128x128_8x4_nn_align1", 7, 0, 100, 100 + 6 * MS, 1, NULL);
+    kernel(&made, "nvjet_sm90_tst", 7, 33 * MS, 33 * MS + 100, 33 * MS + 100 + 24 * MS, 2, NULL);
+    add(&made);
+    analyze(&made);
+    struct aorta_text out = {0};
+    double left_ms, compute_ms;
+    aorta_verdict_text(&made.verdict, 1000, &out);
+    const char *left = strstr(out.data, "\n  left: ");
+    if (!left ||
+        sscanf(left, "\n  left: %lf of %*f ms without these causes, %lf ms of it compute", &left_ms, &compute_ms) != 2)
+        fail_msg("%s", out.data);
+    assert_true(compute_ms > 20 && compute_ms <= left_ms);
+    aorta_text_free(&out);
+    end(&made);
+}
+
 /* A collective takes most of the time and gains nothing: compute has no row, but a line. */
 static void compute_beside_a_larger_cause(void **state) {
     (void)state;
@@ -865,6 +892,7 @@ int main(void) {
         cmocka_unit_test(ranks_wait_for_each_others_work),
         cmocka_unit_test(compute_says_what_it_is_made_of),
         cmocka_unit_test(what_is_left_is_said),
+        cmocka_unit_test(what_remedies_leave_is_said),
         cmocka_unit_test(compute_beside_a_larger_cause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
