@@ -126,8 +126,20 @@ static size_t largest_rank(const struct aorta_remedy_gains *measured, enum aorta
     return most;
 }
 
-static aorta_status say(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy, bool communicates,
-                        struct aorta_finding *finding) {
+/* In the words of who made the kernels: our key, JAX, else PyTorch. */
+static const char *advice_of(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy, bool xla) {
+    static const char *const in_jax[AORTA_REMEDY_COUNT] = {
+        [AORTA_REMEDY_TF32] = "jax.config.update(\"jax_default_matmul_precision\", \"tensorfloat32\")",
+        [AORTA_REMEDY_BF16] = "parameters and activations in jnp.bfloat16 (flax: dtype=jnp.bfloat16), sums in fp32",
+        [AORTA_REMEDY_ALIGNMENT] = "pad the sizes to multiples of 8 elements in 16 bits (64 is better)",
+    };
+    const char *own = measured->analysis->measured ? aorta_remedy_own_key(remedy) : NULL;
+    if (own) return own;
+    return xla && in_jax[remedy] ? in_jax[remedy] : aorta_remedy_advice(remedy);
+}
+
+static aorta_status say(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy,
+                        const struct aorta_verdict *verdict, struct aorta_finding *finding) {
     const struct aorta_remedy_row *row = &measured->ranks[largest_rank(measured, remedy)].rows[remedy];
     struct aorta_text text = {0};
     aorta_text_printf(&text, "%s: %s", aorta_remedy_change(remedy), row->evidence ? row->evidence : "");
@@ -142,14 +154,13 @@ static aorta_status say(const struct aorta_remedy_gains *measured, enum aorta_re
     if (measured->gain_ns[remedy] < 0.8 * row->alone_ns)
         aorta_text_printf(&text, "; kernels save %s ms, but then the step waits for %s",
                           aorta_brief(row->alone_ns / 1e6).text,
-                          communicates ? "the host or a collective" : "the host");
+                          verdict->comm_ms > 0 ? "the host or a collective" : "the host");
     else if (measured->gain_ns[remedy] > 1.25 * row->alone_ns + 0.01 * measured->step_ns)
         aorta_text_printf(&text,
                           "; kernels save %s ms of it, launches that are not made the rest, which late launches "
                           "counts, too",
                           aorta_brief(row->alone_ns / 1e6).text);
-    const char *own = measured->analysis->measured ? aorta_remedy_own_key(remedy) : NULL;
-    finding->advice = strdup(own ? own : aorta_remedy_advice(remedy));
+    finding->advice = strdup(advice_of(measured, remedy, verdict->findings[0].circumstances & AORTA_XLA));
     AORTA_TRY(aorta_text_take(&text, &finding->evidence));
     return finding->advice ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
 }
@@ -206,7 +217,7 @@ static aorta_status add_findings(const struct aorta_remedy_gains *measured, stru
         finding->alone_ms = finding->gain_ms;
         finding->gain_range_ms[0] = finding->gain_ms * aorta_remedy_least_share((enum aorta_remedy)i);
         finding->gain_range_ms[1] = finding->gain_ms;
-        AORTA_TRY(say(measured, (enum aorta_remedy)i, verdict->comm_ms > 0, finding));
+        AORTA_TRY(say(measured, (enum aorta_remedy)i, verdict, finding));
     }
     return NULL;
 }

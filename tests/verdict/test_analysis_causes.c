@@ -510,6 +510,29 @@ static void advice_is_in_the_frameworks_words(void **state) {
     }
 }
 
+/* The same of remedies: a product in fp32 beside another kernel. */
+static void remedies_are_in_the_frameworks_words(void **state) {
+    (void)state;
+    static const char *const names[] = {"relu", "loop_add_fusion_7"};
+    static const int64_t MS = 1000000;
+    for (int xla = 0; xla < 2; xla++) {
+        struct made made = {0};
+        begin(&made, 0);
+        const struct aorta_trace_device device = {.name = text(&made, "NVIDIA H100 80GB HBM3"),
+                                                  .memory_bytes = 85018279936,
+                                                  .multiprocessors = 132,
+                                                  .major = 9};
+        aorta_trace_builder_device(made.builder, &device);
+        kernel(&made, "cutlass_80_simt_sgemm_128x128_8x4_nn_align1", 7, 0, 100, 100 + 6 * MS, 1, NULL);
+        kernel(&made, names[xla], 7, 10, 100 + 6 * MS, 100 + 7 * MS, 2, NULL);
+        add(&made);
+        analyze(&made);
+        const char *advice = find(&made, AORTA_CAUSE_PRECISION)->advice;
+        assert_non_null(strstr(advice, xla ? "jax.config.update" : "torch.set_float32_matmul_precision"));
+        end(&made);
+    }
+}
+
 /* Of other recorders nobody knows what they cost: late launches are no verdict. */
 static void what_recording_cost_may_not_be_known(void **state) {
     (void)state;
@@ -881,6 +904,7 @@ int main(void) {
         cmocka_unit_test(reads_are_recognised_by_their_copies),
         cmocka_unit_test(a_copy_that_waits_says_so),
         cmocka_unit_test(advice_is_in_the_frameworks_words),
+        cmocka_unit_test(remedies_are_in_the_frameworks_words),
         cmocka_unit_test(gains_above_costs_are_explained),
         cmocka_unit_test(the_recordings_own_part_is_no_cause),
         cmocka_unit_test(what_recording_cost_may_not_be_known),
