@@ -1,5 +1,5 @@
 /* All GPUs of the machine as the vendor's management library (NVML, else ROCm SMI) sees them: their state and who
- * computes on them. Nothing is made on a device. ROCm SMI's rows have run against a stand-in only. */
+ * computes on them. Nothing is made on a device. ROCm SMI's rows have not run. */
 #ifndef AORTA_DEVICE_GPUS_H
 #define AORTA_DEVICE_GPUS_H
 
