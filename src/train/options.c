@@ -308,7 +308,7 @@ static const struct aorta_option table_rows[] = {
     {"streams.assignment.all_reduce", AORTA_OPTION_CHOICE, AT(streams.assignment.all_reduce), "allreduce",
      .choices = roles, .help = "role whose stream runs all-reduces"},
     {"streams.assignment.prefetch", AORTA_OPTION_CHOICE, AT(streams.assignment.prefetch), "aux", .choices = roles,
-     .help = "role whose stream copies batches to the device"},
+     .help = "role whose stream brings the next batch: copies it, or draws it on a GPU"},
     {"streams.assignment.optimizer", AORTA_OPTION_CHOICE, AT(streams.assignment.optimizer), "aux", .choices = roles,
      .help = "role whose stream runs clipping and the optimizer; the update of the layers moves to compute's where it "
              "would hold up the gather of the root unit for the next step (fsdp.forward_prefetch)"},

@@ -31,6 +31,14 @@ static void begin(struct made *made, int rank) {
     begin_format(made, rank, AORTA_TRACE_KINETO);
 }
 
+/* A rank on a device of an H100's size. */
+static void begin_on(struct made *made, const char *name) {
+    begin(made, 0);
+    const struct aorta_trace_device device = {
+        .name = text(made, name), .memory_bytes = 85018279936, .multiprocessors = 132, .major = 9};
+    aorta_trace_builder_device(made->builder, &device);
+}
+
 static void call(struct made *made, const char *name, int64_t thread, int64_t start, int64_t end, bool launch) {
     const struct aorta_trace_call one = {.start_ns = start,
                                          .end_ns = end,
@@ -517,12 +525,7 @@ static void remedies_are_in_the_frameworks_words(void **state) {
     static const int64_t MS = 1000000;
     for (int xla = 0; xla < 2; xla++) {
         struct made made = {0};
-        begin(&made, 0);
-        const struct aorta_trace_device device = {.name = text(&made, "NVIDIA H100 80GB HBM3"),
-                                                  .memory_bytes = 85018279936,
-                                                  .multiprocessors = 132,
-                                                  .major = 9};
-        aorta_trace_builder_device(made.builder, &device);
+        begin_on(&made, "NVIDIA H100 80GB HBM3");
         kernel(&made, "cutlass_80_simt_sgemm_128x128_8x4_nn_align1", 7, 0, 100, 100 + 6 * MS, 1, NULL);
         kernel(&made, names[xla], 7, 10, 100 + 6 * MS, 100 + 7 * MS, 2, NULL);
         add(&made);
@@ -798,10 +801,7 @@ static void compute_says_what_it_is_made_of(void **state) {
     static const char dims[] = "[[4096, 4096], [4096, 4096]]", types[] = "[\"c10::BFloat16\", \"c10::BFloat16\"]";
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct made made = {0};
-        begin(&made, 0);
-        const struct aorta_trace_device device = {
-            .name = text(&made, rows[i].device), .memory_bytes = 85018279936, .multiprocessors = 132, .major = 9};
-        aorta_trace_builder_device(made.builder, &device);
+        begin_on(&made, rows[i].device);
         count_operation(&made, 1, "aten::mm", dims, types);
         count_operation(&made, 2, "aten::mul", dims, types);
         const int64_t middle = 1000 + rows[i].product_ns;
@@ -821,10 +821,7 @@ static void what_is_left_is_said(void **state) {
     (void)state;
     static const int64_t MS = 1000000;
     struct made made = {0};
-    begin(&made, 0);
-    const struct aorta_trace_device device = {
-        .name = text(&made, "NVIDIA H100 80GB HBM3"), .memory_bytes = 85018279936, .multiprocessors = 132, .major = 9};
-    aorta_trace_builder_device(made.builder, &device);
+    begin_on(&made, "NVIDIA H100 80GB HBM3");
     for (int64_t i = 0; i < 2; i++) {
         count_operation(&made, i, "aten::mm", "[[16384, 8192], [8192, 8192]]",
                         "[\"c10::BFloat16\", \"c10::BFloat16\"]");
@@ -845,10 +842,7 @@ static void what_remedies_leave_is_said(void **state) {
     (void)state;
     static const int64_t MS = 1000000;
     struct made made = {0};
-    begin(&made, 0);
-    const struct aorta_trace_device device = {
-        .name = text(&made, "NVIDIA H100 80GB HBM3"), .memory_bytes = 85018279936, .multiprocessors = 132, .major = 9};
-    aorta_trace_builder_device(made.builder, &device);
+    begin_on(&made, "NVIDIA H100 80GB HBM3");
     count_operation(&made, 1, "aten::mm", "[[4096, 8192], [8192, 4096]]", "[\"float\", \"float\"]");
     count_operation(&made, 2, "aten::mm", "[[65536, 8192], [8192, 16384]]", "[\"c10::BFloat16\", \"c10::BFloat16\"]");
     kernel(&made, "cutlass_80_simt_sgemm_128x128_8x4_nn_align1", 7, 0, 100, 100 + 6 * MS, 1, NULL);
@@ -872,10 +866,7 @@ static void compute_beside_a_larger_cause(void **state) {
     (void)state;
     static const int64_t MS = 1000000;
     struct made made = {0};
-    begin(&made, 0);
-    const struct aorta_trace_device device = {
-        .name = text(&made, "NVIDIA H100 80GB HBM3"), .memory_bytes = 85018279936, .multiprocessors = 132, .major = 9};
-    aorta_trace_builder_device(made.builder, &device);
+    begin_on(&made, "NVIDIA H100 80GB HBM3");
     count_operation(&made, 1, "aten::mm", "[[8192, 8192], [8192, 8192]]", "[\"c10::BFloat16\", \"c10::BFloat16\"]");
     kernel(&made, "nvjet_sm90_tst", 7, 0, 100, 100 + 2 * MS, 1, NULL);
     kernel(&made, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 7, 10, 100 + 2 * MS, 100 + 6 * MS, -1, NULL);
