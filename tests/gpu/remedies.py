@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Pairs of programs, one worse and one better form of each: what the remedies of compute promise against what they bring.
 
-    remedies.py record OUT [--seconds 330] [--set fitted|heldout] [--groups eager compiled] [--names NAME ...]
+    remedies.py record OUT [--seconds 330] [--set fitted|heldout|unseen] [--groups eager compiled] [--names NAME ...]
                                                                                 on a machine with one GPU
     remedies.py check OUT --aorta BIN [--names NAME ...]                        anywhere
     remedies.py list                                                            the pairs
 
-The set `heldout` (remedies_heldout.py) has pairs that no constant was fitted with.
+The sets `heldout` and `unseen` (remedies_heldout.py, remedies_unseen.py) have pairs that no constant was fitted with.
 
 `record` times both forms without a profiler (median step), records three steps of each with PyTorch's profiler
 (with shapes; of some also without), and writes OUT/truth.json and OUT/traces-N.tar. It does the pairs in order and
@@ -33,6 +33,7 @@ import time
 import traceback
 
 import remedies_heldout
+import remedies_unseen
 
 WARMUP, RECORDED = 2, 3
 TAR_LIMIT = 15 << 20
@@ -498,8 +499,9 @@ PROGRAMS = {program.__name__: program for program in (
     resnet, resnet_inference, vit, gpt2, llama, bert, decoder, head, mlp, prefill, long_attention, convolutions, parameters,
     dlrm, experts, gather, pointwise, unet, dit)}
 PROGRAMS |= remedies_heldout.programs(sys.modules[__name__])
-SETS = {"fitted": PAIRS, "heldout": remedies_heldout.PAIRS}
-ALL_PAIRS = PAIRS + remedies_heldout.PAIRS
+PROGRAMS |= remedies_unseen.programs(sys.modules[__name__])
+SETS = {"fitted": PAIRS, "heldout": remedies_heldout.PAIRS, "unseen": remedies_unseen.PAIRS}
+ALL_PAIRS = [pair for pairs in SETS.values() for pair in pairs]
 
 
 # ---- recording ----
