@@ -32,7 +32,8 @@ def programs(parts):
 
     def t5(torch, vocab=32128, precision="bf16", batch=16):
         import transformers
-        config = transformers.T5Config(vocab_size=vocab, d_model=512, d_kv=64, d_ff=2048, num_layers=6, num_heads=8, dropout_rate=0.0)
+        config = transformers.T5Config(vocab_size=vocab, d_model=512, d_kv=64, d_ff=2048, num_layers=6, num_heads=8, dropout_rate=0.0,
+                                       decoder_start_token_id=0, pad_token_id=0)
         model = transformers.T5ForConditionalGeneration(config).cuda().train()
         tokens = torch.randint(5, vocab, (batch, 512), device="cuda")
         return training(torch, model, lambda net: net(input_ids=tokens, labels=tokens, use_cache=False).loss, precision)
