@@ -1,4 +1,4 @@
-/* Directories that end with their process: in TMPDIR or /tmp, for their owner alone. What killed processes have left is
+/* Directories that end with their process, for their owner alone. What killed processes have left is
  * removed by the next one that makes such a directory: it is locked as long as its process lives. */
 #ifndef AORTA_BASE_TEMPORARY_H
 #define AORTA_BASE_TEMPORARY_H
@@ -12,8 +12,11 @@ struct aorta_temporary {
     int lock;            /* the directory itself */
 };
 
-/* Named `prefix` and six letters. AORTA_IO. */
+/* In TMPDIR or /tmp, named `prefix` and six letters. AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_temporary_make(const char *prefix, struct aorta_temporary *directory);
+/* The same in `parent`. */
+AORTA_MUST_USE aorta_status aorta_temporary_make_in(const char *parent, const char *prefix,
+                                                    struct aorta_temporary *directory);
 /* With all that is in it. */
 void aorta_temporary_remove(struct aorta_temporary *directory);
 

@@ -42,7 +42,7 @@ static void set_environment(const struct job *job, int rank) {
     set_number("WORLD_SIZE", job->options->ranks);
     set_number("LOCAL_WORLD_SIZE", job->options->ranks);
     if (job->mpirun[0])
-        aorta_mpirun_environment(job->options->ranks, job->directory.path);
+        aorta_mpirun_environment(job->directory.path, job->shared.path);
     else
         set_number("AORTA_LAUNCH_RANK", rank);
 }
@@ -314,15 +314,15 @@ aorta_status aorta_launch_run(const struct aorta_launch_options *options, int *e
     sigaddset(&job.watched, SIGTERM);
     sigaddset(&job.watched, SIGHUP);
     sigaddset(&job.watched, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &job.watched, &job.former_mask); /* until the directories are gone */
     aorta_status status = job_open(&job);
     if (!status) {
-        sigprocmask(SIG_BLOCK, &job.watched, &job.former_mask);
         status = start_children(&job);
         if (status) end_job(&job, SIGTERM, options->grace_s);
         watch(&job);
-        sigprocmask(SIG_SETMASK, &job.former_mask, NULL);
     }
     if (!status) *exit_code = job_report(&job);
     job_close(&job);
+    sigprocmask(SIG_SETMASK, &job.former_mask, NULL);
     return status;
 }

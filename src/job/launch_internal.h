@@ -26,7 +26,8 @@ struct stop {
 struct job {
     const struct aorta_launch_options *options;
     struct aorta_temporary directory; /* what the launcher and Open MPI put there */
-    char mpirun[PATH_MAX];            /* "": the ranks are our own children */
+    struct aorta_temporary shared; /* Open MPI's shared memory, where /dev/shm has the space; path "": in `directory` */
+    char mpirun[PATH_MAX];         /* "": the ranks are our own children */
     int port;
     char token[2 * TOKEN_BYTES + 1]; /* of the rendezvous */
     struct aorta_beacon **beacons;   /* [ranks] */

@@ -98,6 +98,7 @@ aorta_status job_open(struct job *job) {
     if (!job->children || !job->beacons || !job->notified)
         return AORTA_ERROR(AORTA_MEMORY, "out of memory for the ranks' state");
     AORTA_TRY(aorta_temporary_make("aorta-launch-", &job->directory));
+    if (job->mpirun[0]) aorta_mpirun_shared_memory(job->options->ranks, &job->shared);
     return open_beacons(job);
 }
 
@@ -106,6 +107,7 @@ void job_close(struct job *job) {
     free(job->beacons);
     free(job->notified);
     free(job->children);
+    aorta_temporary_remove(&job->shared);
     aorta_temporary_remove(&job->directory);
 }
 

@@ -73,17 +73,17 @@ static bool memory_readable(void) {
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1;
 }
 
-/* Each rank's segment of shared memory has 4 MiB. Where /dev/shm is smaller (docker's default is 64 MiB) it lies in
- * files of the job's directory, in the same page cache. */
-static void choose_shared_memory(int ranks, const char *directory) {
+bool aorta_mpirun_shared_memory(int ranks, struct aorta_temporary *directory) {
     struct statvfs info;
     const double needed = (double)ranks * SEGMENT_BYTES;
-    if (statvfs(SHARED_MEMORY, &info) == 0 && (double)info.f_bavail * (double)info.f_frsize >= needed) return;
-    setenv("OMPI_MCA_btl_vader_backing_directory", directory, 0);
+    if (statvfs(SHARED_MEMORY, &info) || (double)info.f_bavail * (double)info.f_frsize < needed) return false;
+    aorta_status failed = aorta_temporary_make_in(SHARED_MEMORY, "aorta-launch-", directory);
+    aorta_status_free(failed);
+    return !failed;
 }
 
-void aorta_mpirun_environment(int ranks, const char *directory) {
-    choose_shared_memory(ranks, directory);
+void aorta_mpirun_environment(const char *directory, const char *shared) {
+    setenv("OMPI_MCA_btl_vader_backing_directory", *shared ? shared : directory, 0);
     setenv("OMPI_MCA_orte_tmpdir_base", directory, 0); /* its files go with the directory, however it ends */
     if (!memory_readable()) setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
     if (geteuid() == 0) apply(root_settings, sizeof root_settings / sizeof *root_settings);

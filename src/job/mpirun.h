@@ -2,6 +2,8 @@
 #ifndef AORTA_JOB_MPIRUN_H
 #define AORTA_JOB_MPIRUN_H
 
+#include "base/temporary.h"
+
 #include <limits.h>
 #include <stdbool.h>
 
@@ -10,9 +12,12 @@ bool aorta_program_find(const char *name, char path[PATH_MAX]);
 /* Open MPI's mpirun: "mpirun.openmpi" (Debian's name beside other MPIs), else "mpirun". */
 bool aorta_mpirun_find(char path[PATH_MAX]);
 
+/* A directory in /dev/shm for the ranks' segments, of 4 MiB each; they go with it, however mpirun ends. False where it
+ * has no space for them (docker's default is 64 MiB): files of the job's directory do, in the same page cache. */
+bool aorta_mpirun_shared_memory(int ranks, struct aorta_temporary *directory);
 /* Sets what mpirun and its ranks need in this process's environment, keeping what the user has set; called in the
- * child that becomes mpirun. `directory` is the job's own. */
-void aorta_mpirun_environment(int ranks, const char *directory);
+ * child that becomes mpirun. `directory` is the job's own, `shared` that of its shared memory, or "". */
+void aorta_mpirun_environment(const char *directory, const char *shared);
 /* Removes what another launcher around us has left in the environment and what would mislead the ranks. */
 void aorta_foreign_ranks_clear(void);
 

@@ -4,12 +4,14 @@
 #include "base/clock.h"
 #include "folder.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -453,6 +455,19 @@ static void test_small_shared_memory(void **state) {
     assert_string_equal(run.text, "");
 }
 
+/* What mpirun leaves of its shared memory goes with the folder that it was given. */
+static void test_shared_memory_goes(void **state) {
+    (void)state;
+    struct run run;
+    char path[256] = "";
+    launch(&run, WORDS("run", "2", "always", "0", "/bin/sh", "-c",
+                       "touch $OMPI_MCA_btl_vader_backing_directory/vader_segment.$RANK && "
+                       "echo in $OMPI_MCA_btl_vader_backing_directory"));
+    expect(&run, 0, WORDS("in /dev/shm/aorta-launch-"));
+    assert_int_equal(sscanf(strstr(run.text, "in /dev/shm"), "in %255s", path), 1);
+    assert_int_equal(access(path, F_OK), -1);
+}
+
 /* ---- what killed launchers leave ---- */
 
 static char *path_in(const char *directory, const char *name) {
@@ -471,6 +486,40 @@ static void make_left(const char *parent, const char *name, int age_s) {
     assert_int_equal(symlink("../../..", path_in(directory, "ompi/up")), 0);
     const struct timespec then = {.tv_sec = time(NULL) - age_s}, times[] = {then, then};
     assert_int_equal(utimensat(AT_FDCWD, directory, times, 0), 0);
+}
+
+static int entries(const char *path) {
+    DIR *list = opendir(path);
+    assert_non_null(list);
+    int count = 0;
+    for (const struct dirent *entry; (entry = readdir(list));) count += entry->d_name[0] != '.';
+    closedir(list);
+    return count;
+}
+
+/* A signal comes while the launcher says what happened: nobody reads, so that it waits there.
+ *
+ *   rank       fills the pipe, exit 3
+ *   launcher                   "aorta launch: rank 0 …" waits -> SIGTERM -> the pipe is read -> ends
+ */
+static void test_signal_while_reporting(void **state) {
+    (void)state;
+    char parent[] = "/tmp/aorta-launch-test-XXXXXX", scrap[4096];
+    assert_non_null(mkdtemp(parent));
+    setenv("TMPDIR", parent, 1);
+    struct run run;
+    start(&run, WORDS("run", "1", "never", "0", "/bin/sh", "-c", "head -c 65536 /dev/zero; exit 3"));
+    unsetenv("TMPDIR");
+    for (int filled = 0; filled < 65536; usleep(10000)) assert_int_equal(ioctl(run.output, FIONREAD, &filled), 0);
+    usleep(300000);
+    assert_int_equal(entries(parent), 1);
+    kill(run.pid, SIGTERM);
+    usleep(50000);
+    for (int rest = 65536; rest > 0;) rest -= (int)read(run.output, scrap, sizeof scrap);
+    finish(&run);
+    expect(&run, 128 + SIGTERM, WORDS("rank 0 ended with exit status 3"));
+    assert_int_equal(entries(parent), 0);
+    assert_int_equal(rmdir(parent), 0);
 }
 
 /* Open MPI waits for the rest of a message, whoever sent the first byte to its port: its ranks have ended, it has not.
@@ -550,6 +599,8 @@ int main(void) {
         cmocka_unit_test(test_two_terminations),
         cmocka_unit_test(test_open_files),
         cmocka_unit_test(test_small_shared_memory),
+        cmocka_unit_test(test_shared_memory_goes),
+        cmocka_unit_test(test_signal_while_reporting),
         cmocka_unit_test(test_stuck_mpirun),
         cmocka_unit_test(test_sweep),
     };

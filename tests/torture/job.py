@@ -1,4 +1,5 @@
 """A job of ours in a folder of its own, and what every job must leave behind whatever happened to it."""
+import fcntl
 import glob
 import json
 import os
@@ -11,7 +12,7 @@ import time
 MARK = "AORTA_TORTURE"
 OF_KILLED = ("aorta-launch-", "aorta-trace-")
 # What a terminal would act on: controls but for tab and line feed, C1, and halves of UTF-8 are never printed raw.
-RAW = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd]")
+RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\udc80-\udcff]")
 
 
 class Wrong(Exception):
@@ -78,7 +79,7 @@ class Job:
         return found
 
     def output(self):
-        with open(self.output_path, encoding="utf-8", errors="replace") as file:
+        with open(self.output_path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read()
 
     def check_left(self, may_leave_files=False):
@@ -91,7 +92,7 @@ class Job:
             names = ", ".join(f"{pid} {command_of(pid)[:60]}" for pid in left)
             self.end()
             raise Wrong(f"processes left: {names}")
-        while (segments := self.segments()) and time.monotonic() < until + 5:
+        while (segments := self.segments(may_leave_files)) and time.monotonic() < until + 5:
             time.sleep(0.1)  # other jobs of this machine make and unlink theirs
         if segments:
             raise Wrong(f"shared memory left: {', '.join(segments)}")
@@ -100,9 +101,10 @@ class Job:
         if files:
             raise Wrong(f"files left in TMPDIR: {', '.join(files[:4])}")
 
-    def segments(self):
-        """Shared memory that came since the start and that nobody has mapped."""
-        left = [name for name in shared_memory() if name not in self.shared and not mapped(name) and os.path.exists(name)]
+    def segments(self, may_leave_files):
+        """Shared memory that came since the start and that nobody has mapped or locked."""
+        left = [name for name in shared_memory() if name not in self.shared and not mapped(name) and not locked(name)]
+        left = [name for name in left if os.path.exists(name) and not (may_leave_files and os.path.basename(name).startswith(OF_KILLED))]
         for name in left:
             if "aorta-fake-nccl" in name:  # of the tests' library, where a communicator never was complete
                 os.unlink(name)
@@ -150,6 +152,21 @@ def shared_memory():
 
 def mapped(name):
     return any(name.encode() in read(f"/proc/{pid}/maps") for pid in os.listdir("/proc") if pid.isdigit())
+
+
+def locked(name):
+    """A launcher's folder, as long as the launcher lives."""
+    try:
+        folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(folder)
+    return False
 
 
 def check_lines(directory, least=0):
