@@ -1,4 +1,5 @@
 #include "replay/critical_path.h"
+#include "replay/scaled.h"
 
 #include "base/array.h"
 #include "replay/trace_graph.h"
@@ -72,7 +73,9 @@ static void visit(void *user, uint32_t point, uint32_t edge, int64_t lag_ns, int
     const int64_t at_ns = graph->time_ns[point], from_ns = graph->time_ns[graph->from[edge]];
     const int64_t explained_ns = lag_ns > 0 ? at_ns - residual_ns : from_ns;
     add(w, point, AORTA_PATH_UNEXPLAINED, explained_ns, at_ns);
-    add(w, point, kind_of((enum aorta_edge_kind)graph->kind[edge]), from_ns, explained_ns);
+    const bool within = aorta_graph_begins_within(graph, edge); /* its predecessor's start is where this begins */
+    add(w, within ? graph->from[edge] : point,
+        within ? AORTA_PATH_KERNEL : kind_of((enum aorta_edge_kind)graph->kind[edge]), from_ns, explained_ns);
 }
 
 static void earliest_first(struct aorta_critical_path *path) {

@@ -16,6 +16,7 @@ enum {
 /* The last of something on a stream. */
 struct lane {
     uint32_t span;   /* NONE: nothing so far */
+    uint32_t last;   /* that ends last; another where operations of a graph run side by side */
     uint32_t ready;  /* point: when its last gather was ready; NONE */
     uint32_t gather; /* that gather */
     uint32_t reduction;
@@ -63,20 +64,28 @@ static const struct reason *best_reason(const struct reasons *reasons, int64_t s
 
 /* ---- reasons ---- */
 
+static void add_stream_end(const struct spans *spans, uint32_t other, struct reasons *reasons) {
+    add_reason(reasons, (struct reason){.from = aorta_span_end(spans->builder, spans->rank, other),
+                                        .from_ns = spans->rows->spans[other].end_ns,
+                                        .usual_ns = spans->builder->usual[spans->rank].stream_ns,
+                                        .kind = AORTA_EDGE_STREAM});
+}
+
 static void add_stream(struct spans *spans, uint32_t row, struct reasons *reasons) {
     const struct aorta_replay_span *span = &spans->rows->spans[row];
-    uint32_t before = spans->lanes[span->stream].span;
-    if (before == AORTA_GRAPH_NONE) return;
-    const struct aorta_replay_span *other = &spans->rows->spans[before];
-    bool overlaps = other->end_ns > span->start_ns; /* graphs, and launches that begin before their predecessor ends */
-    add_reason(reasons, (struct reason){
-                            .from = overlaps ? aorta_span_start(spans->builder, spans->rank, before)
-                                             : aorta_span_end(spans->builder, spans->rank, before),
-                            .from_ns = overlaps ? other->start_ns : other->end_ns,
-                            .usual_ns = overlaps ? span->start_ns - other->start_ns
-                                                 : spans->builder->usual[spans->rank].stream_ns,
-                            .kind = AORTA_EDGE_STREAM,
-                        });
+    const struct lane *lane = &spans->lanes[span->stream];
+    if (lane->span == AORTA_GRAPH_NONE) return;
+    const struct aorta_replay_span *other = &spans->rows->spans[lane->span];
+    if (other->end_ns > span->start_ns) { /* graphs, and launches that begin before their predecessor ends */
+        add_reason(reasons, (struct reason){.from = aorta_span_start(spans->builder, spans->rank, lane->span),
+                                            .from_ns = other->start_ns,
+                                            .usual_ns = span->start_ns - other->start_ns,
+                                            .kind = AORTA_EDGE_STREAM});
+        return;
+    }
+    add_stream_end(spans, lane->span, reasons);
+    if (lane->last != lane->span && spans->rows->spans[lane->last].end_ns <= span->start_ns)
+        add_stream_end(spans, lane->last, reasons);
 }
 
 static void add_launch(const struct spans *spans, uint32_t row, struct reasons *reasons) {
@@ -227,7 +236,9 @@ static void begin_span(struct spans *spans, uint32_t row) {
                          reason->inferred);
         if (reason->kind == AORTA_EDGE_CONSUME) add_slack(spans, start, reason);
     }
-    spans->lanes[span->stream].span = row;
+    struct lane *lane = &spans->lanes[span->stream];
+    lane->span = row;
+    if (lane->last == AORTA_GRAPH_NONE || span->end_ns >= spans->rows->spans[lane->last].end_ns) lane->last = row;
 }
 
 /* ---- how long it takes ---- */
@@ -301,7 +312,8 @@ static aorta_status assemble(struct spans *spans) {
     if (!spans->lanes || !spans->reduction_before || !spans->last_reduction)
         return AORTA_ERROR(AORTA_MEMORY, "no memory for %u spans", rows->span_count);
     for (uint32_t i = 0; i < rows->stream_count; i++)
-        spans->lanes[i] = (struct lane){AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE};
+        spans->lanes[i] =
+            (struct lane){AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE};
     find_reductions(spans);
     for (uint32_t i = 0; i < rows->span_count; i++) {
         begin_span(spans, i);

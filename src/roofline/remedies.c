@@ -4,6 +4,8 @@
 #include "base/text.h"
 #include "roofline/remedy_internal.h"
 
+#include "timeline/framework.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,7 +184,7 @@ static aorta_status say_evidence(const struct remedy_model *model, struct aorta_
     aorta_text_printf(&text, " (%.3g a step, %.2f ms)", largest.runs / model->steps, largest.ns / model->steps / 1e6);
     if (row->rough)
         aorta_text_printf(&text, "; %ssizes are not recorded, so that this is rough%s", model->own ? "some " : "",
-                          model->own ? "" : " (record_shapes=True)");
+                          model->own || aorta_trace_framework(model->trace) ? "" : " (record_shapes=True)");
     if (row->memory_bytes > 0) aorta_text_printf(&text, "; costs %.2g GiB of memory", row->memory_bytes / 1073741824.0);
     row->evidence = text.data;
     return aorta_text_check(&text);

@@ -4,6 +4,7 @@
  * the time that a thread which launches work waits for them. */
 #include "base/interval.h"
 #include "timeline/builder_internal.h"
+#include "timeline/copied.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,12 +48,6 @@ static int by_launch(const void *left, const void *right) {
     return (a->launched_ns > b->launched_ns) - (a->launched_ns < b->launched_ns);
 }
 
-static bool is_between(const char *name, const char *from, const char *to, const char *letters) {
-    if (strstr(name, letters)) return true; /* CUPTI's "DtoH" */
-    const char *arrow = strstr(name, " -> "), *first = strstr(name, from);
-    return arrow && first && first < arrow && strstr(arrow, to);
-}
-
 static bool collect(const struct aorta_trace_builder *builder, struct copies *copies) {
     const struct trace_pending *rows = builder->pending.items;
     bool to_host = false, from_host = false;
@@ -61,14 +56,14 @@ static bool collect(const struct aorta_trace_builder *builder, struct copies *co
     for (size_t i = 0; i < builder->pending.count; i++) {
         const struct aorta_trace_work *work = &rows[i].work;
         if (work->kind != AORTA_TRACE_COPY || work->bytes < SMALLEST_BYTES || !work->correlation) continue;
-        const char *name = aorta_trace_text(builder->trace, work->name);
+        const enum aorta_copied how = aorta_copied_how(aorta_trace_text(builder->trace, work->name));
         struct copy copy = {work->bytes,
                             work->start_ns,
                             0,
                             work->correlation,
                             AORTA_TRACE_NONE,
-                            is_between(name, "Device", "Host", "DtoH") || is_between(name, "Device", "Pinned", "DtoH"),
-                            is_between(name, "Host", "Device", "HtoD")};
+                            how == AORTA_COPIED_TO_HOST,
+                            how == AORTA_COPIED_TO_DEVICE};
         if (copy.to_host == copy.from_host) continue;
         to_host |= copy.to_host;
         from_host |= copy.from_host;

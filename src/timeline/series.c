@@ -59,24 +59,6 @@ static void measure_parts(struct making *making) {
 
 /* ---- bytes ---- */
 
-static enum aorta_copied copied_how(const char *name) {
-    static const struct {
-        const char *word;
-        enum aorta_copied copied;
-    } words[] = {{"HtoD", AORTA_COPIED_TO_DEVICE},
-                 {"HOST_TO_DEVICE", AORTA_COPIED_TO_DEVICE},
-                 {"HostToDevice", AORTA_COPIED_TO_DEVICE},
-                 {"DtoH", AORTA_COPIED_TO_HOST},
-                 {"DEVICE_TO_HOST", AORTA_COPIED_TO_HOST},
-                 {"DeviceToHost", AORTA_COPIED_TO_HOST},
-                 {"DtoD", AORTA_COPIED_WITHIN},
-                 {"DEVICE_TO_DEVICE", AORTA_COPIED_WITHIN},
-                 {"DeviceToDevice", AORTA_COPIED_WITHIN}};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strstr(name, words[i].word)) return words[i].copied;
-    return AORTA_COPIED_BETWEEN;
-}
-
 int64_t aorta_trace_bytes_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
     if (work->kind != AORTA_TRACE_KERNEL) return work->bytes;
     if (!aorta_trace_is_collective(work) || work->collective == AORTA_TRACE_NONE) return -1;
@@ -89,7 +71,7 @@ static void add_bytes(struct making *making, const struct aorta_trace_work *work
     const double length_ns = (double)(work->end_ns - work->start_ns);
     if (bytes <= 0) return;
     enum aorta_copied how = AORTA_COPIED_FILLED;
-    if (work->kind == AORTA_TRACE_COPY) how = copied_how(aorta_trace_text(trace, work->name));
+    if (work->kind == AORTA_TRACE_COPY) how = aorta_copied_how(aorta_trace_text(trace, work->name));
     for (size_t i = part_at(making, work->start_ns); i < making->series->count; i++) {
         struct aorta_series_part *part = &making->series->parts[i];
         const int64_t from_ns = work->start_ns > part->start_ns ? work->start_ns : part->start_ns;

@@ -8,16 +8,8 @@
 #ifndef AORTA_TIMELINE_SERIES_H
 #define AORTA_TIMELINE_SERIES_H
 
+#include "timeline/copied.h"
 #include "timeline/memory.h"
-
-enum aorta_copied {
-    AORTA_COPIED_TO_DEVICE,
-    AORTA_COPIED_TO_HOST,
-    AORTA_COPIED_WITHIN,  /* the device */
-    AORTA_COPIED_BETWEEN, /* devices, or from where to where is not known */
-    AORTA_COPIED_FILLED,
-    AORTA_COPIED_COUNT
-};
 
 struct aorta_series_part {
     int64_t start_ns, end_ns;

@@ -57,6 +57,10 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS, .circumstances = AORTA_XLA,
      .text = "launch less often: jax.jit around the whole step, donated buffers (donate_argnums), several steps in one "
              "lax.scan; or give each launch more work (larger batch)"},
+    {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS, .circumstances = AORTA_CUPY,
+     .text =
+         "launch less often: several operations in one kernel (cupy.fuse, ElementwiseKernel), the step captured in a "
+         "graph (stream.begin_capture); or give each launch more work (larger arrays)"},
     {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS,
      .text = "launch less often: capture the step in a graph (torch.compile(mode=\"reduce-overhead\"), "
              "torch.cuda.graph), fuse small kernels, foreach/fused optimizers; or give each launch more work "
@@ -86,11 +90,24 @@ static const struct aorta_advice_row rows[] = {
      .text =
          "read values a step later, or every tenth: float(loss), np.asarray, block_until_ready and print of an array "
          "wait for the device"},
+    {AORTA_CAUSE_HOST_SYNC, ANY, AORTA_OTHERS, .circumstances = AORTA_CUPY,
+     .text = "take the waits out of the step: .get(), float() and print of an array, cupy.asnumpy, stream.synchronize, "
+             "indexing by a mask"},
     {AORTA_CAUSE_HOST_SYNC, ANY, AORTA_OTHERS,
      .text = "take the waits out of the step: .item(), .cpu(), print of a tensor, torch.cuda.synchronize, "
              "non_blocking=False copies, shapes that depend on data"},
     {AORTA_CAUSE_HOST_PAUSE, ANY, AORTA_OURS,
      .text = "see what the host does there: files or sockets, a lock, other processes on its cores"},
+    {AORTA_CAUSE_HOST_PAUSE, ANY, AORTA_OTHERS, .circumstances = AORTA_OFFLOADED,
+     .text =
+         "if the optimizer runs on the host (CPUOffloadPolicy, DeepSpeed's offload): keep it on the device where "
+         "memory "
+         "allows, else a fused one for CPUs (AdamW fused=True) and more threads (OMP_NUM_THREADS, which torchrun sets "
+         "to 1); else see what the host does there"},
+    {AORTA_CAUSE_HOST_PAUSE, ANY, AORTA_OTHERS, .circumstances = AORTA_INPUT | AORTA_CUPY,
+     .text =
+         "if the host makes the input there (numpy): make it on the device (cupy.random), or ahead in a thread; else "
+         "see what it does there: a sleep, files or sockets, garbage collection, a lock"},
     {AORTA_CAUSE_HOST_PAUSE, ANY, AORTA_OTHERS, .circumstances = AORTA_INPUT,
      .text = "if the host makes the batch there (numpy, tensors on the CPU, next(loader)): DataLoader workers and "
              "prefetch_factor, or make it on the device; else see what it does there: a sleep, files or sockets, "
@@ -102,6 +119,9 @@ static const struct aorta_advice_row rows[] = {
      .text = "let the devices sum: backend \"nccl\" (RCCL on ROCm) in place of gloo, one device for each rank; with "
              "gloo fewer bytes: bf16_compress_hook, no_sync() while gradients accumulate"},
     {AORTA_CAUSE_ALLOCATION, ANY, AORTA_OURS, .text = "take memory once, before the steps"},
+    {AORTA_CAUSE_ALLOCATION, ANY, AORTA_OTHERS, .circumstances = AORTA_CUPY,
+     .text = "keep device memory: CuPy's memory pool, no free_all_blocks in the step, results into arrays made once "
+             "(out=)"},
     {AORTA_CAUSE_ALLOCATION, ANY, AORTA_OTHERS,
      .text = "keep device memory: no torch.cuda.empty_cache in the step, "
              "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, pinned buffers made once"},
@@ -129,6 +149,10 @@ static const struct aorta_advice_row rows[] = {
      .unless = "compile.enabled=true", .text = "a role whose stream has less to do copies the input sooner"},
     {AORTA_CAUSE_COPY, ANY, AORTA_OURS,
      .text = "set dataloader.pin_memory=true, so that batches are copied beside the step before"},
+    {AORTA_CAUSE_COPY, ANY, AORTA_OTHERS, .circumstances = AORTA_CUPY,
+     .text = "copy beside compute: pinned memory (cupyx.empty_pinned), array.set and .get(blocking=False) on a stream "
+             "of its "
+             "own, one step ahead"},
     {AORTA_CAUSE_COPY, ANY, AORTA_OTHERS, .circumstances = AORTA_HOST_WAITS,
      .text = "do not wait in the copy: non_blocking=True with pinned memory; to the host: no .item(), .cpu() or print "
              "of a tensor in the step, or one copy at its end that is read a step later"},
@@ -252,6 +276,10 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_XLA,
      .text = "faster kernels (jax.default_matmul_precision, parameters and activations in bfloat16, "
              "jax.nn.dot_product_attention with implementation=\"cudnn\") or more devices"},
+    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_CUPY,
+     .text = "fewer passes over memory (cupy.fuse, ElementwiseKernel, ReductionKernel), products in TF32 or 16 bits; "
+             "or more "
+             "devices"},
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_MOVES_DATA,
      .text = "fuse what only moves data: torch.compile, fused norms and activations, optimizers with fused=True"},
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS,

@@ -1,6 +1,9 @@
 /* The longest case of each cause, as evidence. */
 #include "verdict/verdict_internal.h"
 
+#include "timeline/copied.h"
+#include "timeline/framework.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,10 +74,8 @@ static struct place longest_gap(const struct aorta_trace_analysis *analysis, enu
 
 /* Whether the work is a copy to the host. */
 static bool is_read(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
-    if (work->kind != AORTA_TRACE_COPY || work->call == AORTA_TRACE_NONE) return false;
-    const char *name = aorta_trace_text(trace, work->name);
-    return strstr(name, "DtoH") || strstr(name, "Device -> Host") || strstr(name, "Device -> Pinned") ||
-           strstr(name, "Device -> Pageable");
+    return work->kind == AORTA_TRACE_COPY && work->call != AORTA_TRACE_NONE &&
+           aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_HOST;
 }
 
 /* Of the calls with this name how many follow a copy to the host as the thread's next call, as those of .item() do. */
@@ -358,19 +359,10 @@ static aorta_status add_evidence(const struct aorta_trace_analysis *analysis, st
     return aorta_text_take(&text, &finding->evidence);
 }
 
-/* XLA names its kernels after what it fused, and brings some of its own. */
-static bool is_xla(const struct aorta_trace *trace) {
-    for (size_t i = 0; i < aorta_trace_text_count(trace); i++) {
-        const char *text = aorta_trace_text(trace, (uint32_t)i);
-        if (strstr(text, "stream_executor::gpu") || (strncmp(text, "loop_", 5) == 0 && strstr(text, "_fusion")))
-            return true;
-    }
-    return false;
-}
-
 aorta_status aorta_verdict_add_cases(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
-    const bool xla = analysis->rank_count && is_xla(analysis->ranks[0].trace);
-    for (size_t i = 0; i < verdict->finding_count && xla; i++) verdict->findings[i].circumstances |= AORTA_XLA;
+    static const unsigned circumstances[] = {[AORTA_FRAMEWORK_XLA] = AORTA_XLA, [AORTA_FRAMEWORK_CUPY] = AORTA_CUPY};
+    const unsigned known = analysis->rank_count ? circumstances[aorta_trace_framework(analysis->ranks[0].trace)] : 0;
+    for (size_t i = 0; i < verdict->finding_count; i++) verdict->findings[i].circumstances |= known;
     for (size_t i = 0; i < verdict->finding_count; i++) AORTA_TRY(add_evidence(analysis, &verdict->findings[i]));
     return NULL;
 }

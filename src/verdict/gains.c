@@ -5,6 +5,8 @@
 #include "replay/unrecorded.h"
 #include "verdict/advice.h"
 
+#include "timeline/copied.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,18 +157,41 @@ static const char *range_around(const struct gains *gains, const struct aorta_or
 /* Whether what the host launches there in most steps is a copy to the device. */
 static bool brings_input(const struct gains *gains, const struct aorta_origin *origin, const char *where) {
     return !gains->verdict->whole && strncmp(where, "Memcpy", 6) == 0 &&
-           (strstr(where, "HtoD") || strstr(where, "Host -> Device")) && 2 * origin->count >= steps_of(gains);
+           aorta_copied_how(where) == AORTA_COPIED_TO_DEVICE && 2 * origin->count >= steps_of(gains);
+}
+
+static const double LEAST_OFFLOADED = 4e6; /* bytes a step: less are figures that are printed */
+
+/* Whether about as much is copied to the host as to the device: as gradients and parameters of an optimizer there. */
+static bool is_offloaded(const struct gains *gains) {
+    double copied[AORTA_COPIED_COUNT] = {0};
+    for (size_t i = 0; i < gains->analysis->rank_count; i++) {
+        const struct aorta_trace *trace = gains->analysis->ranks[i].trace;
+        for (size_t j = 0; j < trace->work_count; j++)
+            if (trace->work[j].kind == AORTA_TRACE_COPY && trace->work[j].bytes > 0)
+                copied[aorta_copied_how(aorta_trace_text(trace, trace->work[j].name))] += (double)trace->work[j].bytes;
+    }
+    return copied[AORTA_COPIED_TO_HOST] > LEAST_OFFLOADED * steps_of(gains) &&
+           copied[AORTA_COPIED_TO_HOST] > 0.25 * copied[AORTA_COPIED_TO_DEVICE];
 }
 
 static void say_pause(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
                       const char *where, struct aorta_text *text) {
     const char *range = range_around(gains, origin);
     const bool input = !range && brings_input(gains, origin, where);
-    if (input) finding->circumstances |= AORTA_INPUT;
+    const bool offloaded = !range && !gains->verdict->whole && strncmp(where, "Memcpy", 6) == 0 &&
+                           aorta_copied_how(where) <= AORTA_COPIED_TO_HOST && is_offloaded(gains);
+    if (offloaded)
+        finding->circumstances |= AORTA_OFFLOADED;
+    else if (input)
+        finding->circumstances |= AORTA_INPUT;
     aorta_text_printf(text, "the host recorded nothing for up to %s ms", ms((double)origin->largest_ns).text);
     if (range) aorta_text_printf(text, " in %s", range);
     say_before(gains, origin, text);
-    aorta_text_printf(text, ", before %s%s", where, input ? " in most steps: it may make the batch there" : "");
+    aorta_text_printf(text, ", before %s%s", where,
+                      offloaded ? ": it may compute there on what was copied to the host"
+                      : input   ? " in most steps: it may make the batch there"
+                                : "");
     if (strstr(where, "Malloc") || strstr(where, "HostAlloc") || strncmp(where, "cudaFree", 8) == 0 ||
         strncmp(where, "hipFree", 7) == 0)
         aorta_text_puts(text, ", which takes or gives back memory, as for sizes that are new to a caching allocator");
@@ -400,7 +425,7 @@ static aorta_status add_gain(struct gains *gains, enum aorta_removal removal, en
     if (!finding) {
         finding = &verdict->findings[verdict->finding_count++];
         *finding = (struct aorta_finding){
-            .cause = cause, .circumstances = verdict->findings[0].circumstances & AORTA_XLA, .rank = -1};
+            .cause = cause, .circumstances = verdict->findings[0].circumstances & AORTA_FRAMEWORKS, .rank = -1};
     }
     finding->gain_ms = gain_ms;
     finding->alone_ms = alone_of(gains, removal, cause);

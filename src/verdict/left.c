@@ -1,5 +1,6 @@
 /* What is left of the step without all causes: the path that decides it, by what it runs along. */
 #include "replay/replay.h"
+#include "replay/scaled.h"
 #include "verdict/gains.h"
 
 #include <stddef.h>
@@ -26,11 +27,15 @@ static enum aorta_collective kind_of(const struct walk *walk, uint32_t point, co
 
 static double *sum_of(struct walk *walk, uint32_t point, uint32_t edge) {
     struct aorta_verdict_left *sums = &walk->sums;
-    const struct aorta_trace_work *work = work_at(walk, point);
-    switch ((enum aorta_edge_kind)walk->graph->kind[edge]) {
+    /* Up to a start within its predecessor it is that which runs. */
+    const bool within = aorta_graph_begins_within(walk->graph, edge);
+    const uint32_t runs = within ? walk->graph->from[edge] : point;
+    const struct aorta_trace_work *work = work_at(walk, runs);
+    const bool copies = work && work->kind != AORTA_TRACE_KERNEL;
+    switch (within ? (copies ? AORTA_EDGE_COPY : AORTA_EDGE_KERNEL) : (enum aorta_edge_kind)walk->graph->kind[edge]) {
     case AORTA_EDGE_KERNEL:
     case AORTA_EDGE_TRANSFER:
-        return work && aorta_trace_is_collective(work) ? &sums->collective_ms[kind_of(walk, point, work)]
+        return work && aorta_trace_is_collective(work) ? &sums->collective_ms[kind_of(walk, runs, work)]
                                                        : &sums->compute_ms;
     case AORTA_EDGE_COPY:
         return &sums->copy_ms;

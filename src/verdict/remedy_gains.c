@@ -5,6 +5,8 @@
 #include "replay/scaled.h"
 #include "roofline/remedies.h"
 
+#include "timeline/framework.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,16 +128,21 @@ static size_t largest_rank(const struct aorta_remedy_gains *measured, enum aorta
     return most;
 }
 
-/* In the words of who made the kernels: our key, JAX, else PyTorch. */
-static const char *advice_of(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy, bool xla) {
-    static const char *const in_jax[AORTA_REMEDY_COUNT] = {
-        [AORTA_REMEDY_TF32] = "jax.config.update(\"jax_default_matmul_precision\", \"tensorfloat32\")",
-        [AORTA_REMEDY_BF16] = "parameters and activations in jnp.bfloat16 (flax: dtype=jnp.bfloat16), sums in fp32",
-        [AORTA_REMEDY_ALIGNMENT] = "pad the sizes to multiples of 8 elements in 16 bits (64 is better)",
-    };
+/* In the words of who made the kernels: our key, JAX, CuPy, else PyTorch. */
+static const char *advice_of(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy,
+                             enum aorta_framework framework) {
+    static const char *const others[][AORTA_REMEDY_COUNT] = {
+        [AORTA_FRAMEWORK_XLA] =
+            {[AORTA_REMEDY_TF32] = "jax.config.update(\"jax_default_matmul_precision\", \"tensorfloat32\")",
+             [AORTA_REMEDY_BF16] =
+                 "parameters and activations in jnp.bfloat16 (flax: dtype=jnp.bfloat16), sums in fp32",
+             [AORTA_REMEDY_ALIGNMENT] = "pad the sizes to multiples of 8 elements in 16 bits (64 is better)"},
+        [AORTA_FRAMEWORK_CUPY] = {[AORTA_REMEDY_TF32] = "CUPY_TF32=1 in the environment",
+                                  [AORTA_REMEDY_BF16] = "arrays in float16 where the range allows, sums in fp32",
+                                  [AORTA_REMEDY_ALIGNMENT] = "pad the sizes to multiples of 8 elements in 16 bits"}};
     const char *own = measured->analysis->measured ? aorta_remedy_own_key(remedy) : NULL;
     if (own) return own;
-    return xla && in_jax[remedy] ? in_jax[remedy] : aorta_remedy_advice(remedy);
+    return others[framework][remedy] ? others[framework][remedy] : aorta_remedy_advice(remedy);
 }
 
 static aorta_status say(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy,
@@ -160,7 +167,7 @@ static aorta_status say(const struct aorta_remedy_gains *measured, enum aorta_re
                           "; kernels save %s ms of it, launches that are not made the rest, which late launches "
                           "counts, too",
                           aorta_brief(row->alone_ns / 1e6).text);
-    finding->advice = strdup(advice_of(measured, remedy, verdict->findings[0].circumstances & AORTA_XLA));
+    finding->advice = strdup(advice_of(measured, remedy, aorta_trace_framework(measured->analysis->ranks[0].trace)));
     AORTA_TRY(aorta_text_take(&text, &finding->evidence));
     return finding->advice ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
 }
@@ -168,6 +175,7 @@ static aorta_status say(const struct aorta_remedy_gains *measured, enum aorta_re
 /* What the file would have to hold, beside compute's own evidence. */
 static aorta_status say_lacking(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict) {
     const char *lacks = NULL;
+    if (measured->rank_count && aorta_trace_framework(measured->analysis->ranks[0].trace)) return NULL;
     for (size_t i = 0; i < measured->rank_count && !lacks; i++)
         for (int j = 0; j < AORTA_REMEDY_COUNT && !lacks; j++) lacks = measured->ranks[i].rows[j].lacks;
     for (size_t i = 0; lacks && i < verdict->finding_count; i++) {

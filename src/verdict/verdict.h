@@ -35,7 +35,10 @@ enum aorta_circumstance {
     AORTA_OWN_WORK = 1 << 14, /* straggler: ranks wait for each other's compute, whatever else is mended */
     AORTA_STAGES = 1 << 15,   /* … most of it in sends and receives */
     AORTA_XLA = 1 << 16,      /* the program's kernels are XLA's: JAX */
-    AORTA_HOST_WAITS = 4096,  /* copy: most of the gain is the host's, which waits in the copy */
+    AORTA_CUPY = 1 << 17,     /* … CuPy's */
+    AORTA_FRAMEWORKS = AORTA_XLA | AORTA_CUPY,
+    AORTA_OFFLOADED = 1 << 18, /* host_pause: in most steps, after copies to the host as large as those back */
+    AORTA_HOST_WAITS = 4096,   /* copy: most of the gain is the host's, which waits in the copy */
 };
 
 struct aorta_finding {

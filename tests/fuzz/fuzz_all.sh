@@ -15,6 +15,8 @@ programs=${3:-$here/bin}
 [ -d "$programs" ] || programs=$here/../../build/fuzz/tests/fuzz
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+tar -C "$work" -xJf "$here/corpora.tar.xz"
+mv "$work/corpora" "$work/first"
 mkdir "$work/corpora" "$work/crashes" "$work/logs" "$work/counts" "$work/rows"
 # Where the libraries are ours, the loader finds them first; sanitizers want the same addresses in every run.
 if [ -d "$here/lib" ]; then export LD_LIBRARY_PATH="$here/lib"; fi
@@ -31,7 +33,7 @@ fuzz() {
         run=$((run + 1)) log="$work/logs/$1.$run"
         # shellcheck disable=SC2086 # words of a command
         $fixed "$programs/fuzz_$1" -max_total_time="$left" -max_len="$2" -rss_limit_mb=1024 -malloc_limit_mb=256 -timeout=25 \
-            -print_final_stats=1 -artifact_prefix="$work/crashes/$1/" -dict="$here/$1.dict" "$work/corpora/$1" "$here/$1" >"$log" 2>&1 || true
+            -print_final_stats=1 -artifact_prefix="$work/crashes/$1/" -dict="$here/$1.dict" "$work/corpora/$1" "$here/$1" "$work/first/$1" >"$log" 2>&1 || true
         done=$(field number_of_executed_units "$log")
         executions=$((executions + ${done:-0}))
     done

@@ -662,17 +662,18 @@ static void a_loader_beside_sets_the_pace(void **unused) {
 }
 
 /* host    [L]............[L]............[L]   the host records nothing until the kernel has ended, as where JAX reads a
- * device     KKKKKKKKKK     KKKKKKKKKK        value: a wait without a call. */
-static void a_wait_without_a_call(void **unused) {
-    (void)unused;
-    enum { TURNS = 30, TURN = 2100 * US };
+ * device     KKKKKKKKKK     KKKKKKKKKK        value: a wait without a call. After long waits its threads wake up later.
+ */
+static void wait_without_a_call(int64_t kernel_us, int64_t late_us) {
+    enum { TURNS = 30 };
+    const int64_t TURN = (kernel_us + late_us) * US;
     struct aorta_replay_call calls[TURNS];
     struct aorta_replay_span spans[TURNS];
     for (int i = 0; i < TURNS; i++) {
         const int64_t at = (int64_t)(i + 1) * TURN;
         calls[i] = (struct aorta_replay_call){.start_ns = at, .end_ns = at + 4 * US, .kind = AORTA_REPLAY_LAUNCH};
         spans[i] = (struct aorta_replay_span){.start_ns = at + 9 * US,
-                                              .end_ns = at + 2009 * US,
+                                              .end_ns = at + (kernel_us + 9) * US,
                                               .alone_ns = -1,
                                               .queue = AORTA_GRAPH_NONE,
                                               .communicator = AORTA_GRAPH_NONE,
@@ -689,8 +690,15 @@ static void a_wait_without_a_call(void **unused) {
     check_ok(aorta_graph_make(&recording, &graph));
     check_ok(aorta_gains_measure(&graph, &gains));
     close_to(gains.gain_ns[AORTA_WITHOUT_HOST_PAUSE], 0, 1);
-    close_to(gains.gain_ns[AORTA_WITHOUT_HOST_SYNC], (TURNS - 1) * 95 * US, 5 * TURNS * US); /* 91 us and the start */
+    /* the time between the kernel's end and the next launch, and the start */
+    close_to(gains.gain_ns[AORTA_WITHOUT_HOST_SYNC], (TURNS - 1) * (late_us - 5) * US, 5 * TURNS * US);
     aorta_graph_free(&graph);
+}
+
+static void a_wait_without_a_call(void **unused) {
+    (void)unused;
+    wait_without_a_call(2000, 100);
+    wait_without_a_call(60000, 1000);
 }
 
 /* A start that no edge explains: 300 us between a launch and its kernel, with nothing before it. */

@@ -501,19 +501,41 @@ static void the_recordings_own_part_is_no_cause(void **state) {
     end(&made);
 }
 
-/* XLA's kernels: advice is in JAX's words. */
+/* Operations of a graph, each of which begins a moment before the one before it has ended: what is left is compute, and
+ * the path has no other piece.
+ *
+ *   stream 7   [---- 50 us ----]
+ *                             [---- 50 us ----]
+ *                                            [---- 50 us ----]
+ */
+static void kernels_that_overlap_a_little_are_compute(void **state) {
+    (void)state;
+    struct made made = {0};
+    begin(&made, 0);
+    for (int64_t i = 0; i < 40; i++)
+        kernel(&made, "relu", 7, 1000000 + i * 1000, 1100000 + i * 50000, 1150100 + i * 50000, -1, NULL);
+    add(&made);
+    analyze(&made);
+    const struct aorta_verdict_left *left = &made.verdict.replay.left;
+    assert_true(left->compute_ms > 1.95 && left->compute_ms < 2.01); /* 40 kernels, 50 us each */
+    assert_true(left->starts_ms < 0.02);
+    end(&made);
+}
+
+/* XLA's kernels, and CuPy's: advice is in their words. */
 static void advice_is_in_the_frameworks_words(void **state) {
     (void)state;
-    static const char *const names[] = {"relu", "loop_add_fusion_7"};
-    for (int xla = 0; xla < 2; xla++) {
+    static const char *const names[] = {"relu", "loop_add_fusion_7", "cupy_add__float32_float32_float32"};
+    static const char *const words[] = {"torch.compile", "jax.jit around the whole step", "cupy.fuse"};
+    for (int k = 0; k < 3; k++) {
         struct made made = {0};
         begin(&made, 0);
         for (int64_t i = 0; i < 20; i++)
-            kernel(&made, names[xla], 7, 1000000 + i * 50000, 1008000 + i * 50000, 1018000 + i * 50000, -1, NULL);
+            kernel(&made, names[k], 7, 1000000 + i * 50000, 1008000 + i * 50000, 1018000 + i * 50000, -1, NULL);
         add(&made);
         analyze(&made);
         const char *advice = find(&made, AORTA_CAUSE_HOST_LAUNCH)->advice;
-        assert_non_null(strstr(advice, xla ? "jax.jit around the whole step" : "torch.compile"));
+        assert_non_null(strstr(advice, words[k]));
         end(&made);
     }
 }
@@ -521,17 +543,19 @@ static void advice_is_in_the_frameworks_words(void **state) {
 /* The same of remedies: a product in fp32 beside another kernel. */
 static void remedies_are_in_the_frameworks_words(void **state) {
     (void)state;
-    static const char *const names[] = {"relu", "loop_add_fusion_7"};
+    static const char *const names[] = {"relu", "loop_add_fusion_7", "cupy_add__float32_float32_float32"};
+    static const char *const words[] = {"torch.set_float32_matmul_precision", "jax.config.update", "CUPY_TF32=1"};
     static const int64_t MS = 1000000;
-    for (int xla = 0; xla < 2; xla++) {
+    for (int k = 0; k < 3; k++) {
         struct made made = {0};
         begin_on(&made, "NVIDIA H100 80GB HBM3");
         kernel(&made, "cutlass_80_simt_sgemm_128x128_8x4_nn_align1", 7, 0, 100, 100 + 6 * MS, 1, NULL);
-        kernel(&made, names[xla], 7, 10, 100 + 6 * MS, 100 + 7 * MS, 2, NULL);
+        kernel(&made, names[k], 7, 10, 100 + 6 * MS, 100 + 7 * MS, 2, NULL);
         add(&made);
         analyze(&made);
-        const char *advice = find(&made, AORTA_CAUSE_PRECISION)->advice;
-        assert_non_null(strstr(advice, xla ? "jax.config.update" : "torch.set_float32_matmul_precision"));
+        const struct aorta_finding *precision = find(&made, AORTA_CAUSE_PRECISION);
+        assert_non_null(strstr(precision->advice, words[k]));
+        assert_int_equal(strstr(precision->evidence, "record_shapes") != NULL, k == 0);
         end(&made);
     }
 }
@@ -894,6 +918,7 @@ int main(void) {
         cmocka_unit_test(a_specific_cause_comes_before_launches),
         cmocka_unit_test(reads_are_recognised_by_their_copies),
         cmocka_unit_test(a_copy_that_waits_says_so),
+        cmocka_unit_test(kernels_that_overlap_a_little_are_compute),
         cmocka_unit_test(advice_is_in_the_frameworks_words),
         cmocka_unit_test(remedies_are_in_the_frameworks_words),
         cmocka_unit_test(gains_above_costs_are_explained),

@@ -246,28 +246,41 @@ static void who_captures_graphs_is_not_asked_to(void **state) {
     }
 }
 
-/* The host makes a batch for 10 ms, copies it to the device and launches; 12 ms a step. */
-static void a_pause_before_the_batch_is_copied_is_of_the_input(void **state) {
-    (void)state;
+/* The host makes a batch for 10 ms, copies it to the device and launches; 12 ms a step. Or it computes there on
+ * gradients that were copied to the host, as many bytes as it copies back. */
+static void pause_before_a_copy(bool offloaded) {
     struct run run = {0};
     struct sample_kineto sample;
-    char args[64];
+    char args[128];
     sample_kineto_begin(&sample, 0, 1);
     for (int step = 0; step < 8; step++) {
         const double at_us = 1000 + 12000 * step;
         snprintf(args, sizeof args, "\"correlation\": %d", 1000 + step);
         sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, at_us, 5, args);
-        snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"correlation\": %d", 1000 + step);
+        snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"bytes\": 8000000, \"correlation\": %d",
+                 1000 + step);
         sample_kineto_event(&sample, "gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 7, at_us + 5, 100, args);
         for (int i = 0; i < KERNELS; i++)
             sample_kineto_kernel(&sample, step_kernels[i], 7, at_us + 10 + 5 * i, at_us + 110 + 250 * i, 240, "");
+        if (!offloaded) continue;
+        snprintf(args, sizeof args, "\"correlation\": %d", 2000 + step);
+        sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, at_us + 60, 5, args);
+        snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"bytes\": 8000000, \"correlation\": %d",
+                 2000 + step);
+        sample_kineto_event(&sample, "gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 7, at_us + 1900, 100, args);
     }
     sample_kineto_open(&sample, &run.list);
     analyze(&run, NULL);
     const struct aorta_finding *pause = finding_of(&run, AORTA_CAUSE_HOST_PAUSE);
-    assert_true(pause->circumstances & AORTA_INPUT);
-    assert_non_null(strstr(pause->advice, "DataLoader workers"));
+    assert_int_equal(pause->circumstances & (AORTA_INPUT | AORTA_OFFLOADED), offloaded ? AORTA_OFFLOADED : AORTA_INPUT);
+    assert_non_null(strstr(pause->advice, offloaded ? "OMP_NUM_THREADS" : "DataLoader workers"));
     end(&run);
+}
+
+static void a_pause_before_the_batch_is_copied_is_of_the_input(void **state) {
+    (void)state;
+    pause_before_a_copy(false);
+    pause_before_a_copy(true);
 }
 
 /* One thread launches 5 ms of kernels and the copies of two buckets to the host; threads of gloo sum and copy back,

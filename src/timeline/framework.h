@@ -1,0 +1,15 @@
+/* Who made a trace's kernels, as far as their names say. */
+#ifndef AORTA_TIMELINE_FRAMEWORK_H
+#define AORTA_TIMELINE_FRAMEWORK_H
+
+#include "timeline/trace.h"
+
+enum aorta_framework {
+    AORTA_FRAMEWORK_OTHER, /* PyTorch, or not known */
+    AORTA_FRAMEWORK_XLA,   /* JAX: kernels are named after what was fused, and some are XLA's own */
+    AORTA_FRAMEWORK_CUPY
+};
+
+enum aorta_framework aorta_trace_framework(const struct aorta_trace *trace);
+
+#endif
