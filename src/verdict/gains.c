@@ -162,15 +162,26 @@ static bool brings_input(const struct gains *gains, const struct aorta_origin *o
 
 static const double LEAST_OFFLOADED = 4e6; /* bytes a step: less are figures that are printed */
 
+/* Bytes copied in the steps of a rank that count, by direction. */
+static void add_copied(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                       double copied[AORTA_COPIED_COUNT]) {
+    const struct aorta_trace *trace = rank->trace;
+    for (size_t i = 0, next = 0; i < rank->window_count; i++) {
+        const struct aorta_trace_window *window = &rank->windows[i];
+        if (!aorta_trace_window_counts(analysis, window)) continue;
+        for (; next < trace->work_count && trace->work[next].start_ns < window->end_ns; next++) {
+            const struct aorta_trace_work *work = &trace->work[next];
+            if (work->start_ns >= window->start_ns && work->kind == AORTA_TRACE_COPY && work->bytes > 0)
+                copied[aorta_copied_how(aorta_trace_text(trace, work->name))] += (double)work->bytes;
+        }
+    }
+}
+
 /* Whether about as much is copied to the host as to the device: as gradients and parameters of an optimizer there. */
 static bool is_offloaded(const struct gains *gains) {
     double copied[AORTA_COPIED_COUNT] = {0};
-    for (size_t i = 0; i < gains->analysis->rank_count; i++) {
-        const struct aorta_trace *trace = gains->analysis->ranks[i].trace;
-        for (size_t j = 0; j < trace->work_count; j++)
-            if (trace->work[j].kind == AORTA_TRACE_COPY && trace->work[j].bytes > 0)
-                copied[aorta_copied_how(aorta_trace_text(trace, trace->work[j].name))] += (double)trace->work[j].bytes;
-    }
+    for (size_t i = 0; i < gains->analysis->rank_count; i++)
+        add_copied(gains->analysis, &gains->analysis->ranks[i], copied);
     return copied[AORTA_COPIED_TO_HOST] > LEAST_OFFLOADED * steps_of(gains) &&
            copied[AORTA_COPIED_TO_HOST] > 0.25 * copied[AORTA_COPIED_TO_DEVICE];
 }
