@@ -104,10 +104,12 @@ static bool in_fp32(const struct leaf *leaf) {
     return true;
 }
 
-/* Sizes of what layer norms read: autocast leaves them, and the sums of the residual stream that they read, in fp32. */
+/* Sizes of what norms over the last dimension read: autocast leaves them, and the sums of the residual stream that they
+ * read, in fp32; of norms that are written out (pow, mean, rsqrt, mul) all parts. */
 enum { STREAM_SIZES = 16 };
 struct residual {
     double sizes[STREAM_SIZES];
+    int written_rank[STREAM_SIZES]; /* of the tensors of a norm that is written out; 0: it is one operation */
     int count;
 };
 
@@ -117,16 +119,39 @@ static bool is_residual(const struct residual *residual, double elements) {
     return false;
 }
 
+/* What the mean in front of this rsqrt reads; NULL: it is no norm that is written out. */
+static const struct aorta_input *written_norm(const struct remedy_model *model, size_t number) {
+    enum { BETWEEN = 3 }; /* the sum with epsilon, casts */
+    if (strcmp(model->leaves[number].name, "aten::rsqrt") != 0) return NULL;
+    for (size_t i = number; i > 0 && number - i < BETWEEN; i--)
+        if (!strcmp(model->leaves[i - 1].name, "aten::mean")) return aorta_remedy_tensor(&model->leaves[i - 1], 0);
+    return NULL;
+}
+
 static struct residual find_residual(const struct remedy_model *model) {
     struct residual residual = {.count = 0};
     for (size_t i = 0; i < model->leaf_count && residual.count < STREAM_SIZES; i++) {
         const struct leaf *leaf = &model->leaves[i];
-        const struct aorta_input *x = aorta_remedy_tensor(leaf, 0);
-        if (!x || !(leaf->op & AORTA_OP_NORM) || leaf->op & AORTA_OP_TWO_PASSES || leaf->in_optimizer) continue;
-        if (!is_residual(&residual, aorta_remedy_elements(x)))
-            residual.sizes[residual.count++] = aorta_remedy_elements(x);
+        const struct aorta_input *x = aorta_remedy_tensor(leaf, 0), *written = written_norm(model, i);
+        if (!written && (!x || !(leaf->op & AORTA_OP_NORM) || leaf->op & AORTA_OP_TWO_PASSES)) continue;
+        if (written) x = written;
+        if (leaf->in_optimizer || is_residual(&residual, aorta_remedy_elements(x))) continue;
+        residual.written_rank[residual.count] = written ? x->rank : 0;
+        residual.sizes[residual.count++] = aorta_remedy_elements(x);
     }
     return residual;
+}
+
+/* A pointwise operation or sum of a norm that is written out, forward or backward. */
+static bool in_written_norm(const struct residual *residual, const struct leaf *leaf) {
+    static const char *const parts[] = {"aten::mul", "aten::pow", "aten::mean", "aten::sum",
+                                        "aten::neg", "aten::div", "aten::rsqrt"};
+    const struct aorta_input *x = aorta_remedy_tensor(leaf, 0);
+    bool part = false;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) part |= !strcmp(leaf->name, parts[i]);
+    for (int i = 0; x && part && i < residual->count; i++)
+        if (residual->written_rank[i] == x->rank && residual->sizes[i] == leaf->largest) return true;
+    return false;
 }
 
 static bool adds(const struct leaf *leaf) {
@@ -157,7 +182,7 @@ static void halve_between(struct remedy_model *model) {
         const struct leaf *leaf = &model->leaves[i];
         if ((leaf->kind != LEAF_STREAM && leaf->kind != LEAF_COPY) || !(leaf->largest > 1e6)) continue;
         if (!in_fp32(leaf) && !(leaf->op & AORTA_OP_TWO_PASSES && first_in_fp32(leaf))) continue;
-        if (stays_fp32(leaf)) continue;
+        if (stays_fp32(leaf) || in_written_norm(&residual, leaf)) continue;
         double left_ns = model->now_ns[i] / 2;
         if (leaf->op & AORTA_OP_TWO_PASSES) left_ns = norm_left_ns(model, i);
         if (adds(leaf) && is_residual(&residual, leaf->largest)) left_ns = model->now_ns[i] * 0.85;
