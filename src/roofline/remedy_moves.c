@@ -60,6 +60,16 @@ static bool is_copy(const struct remedy_model *model, size_t number) {
            !model->claimed[number];
 }
 
+/* Whether a copy changes neither type nor layout: what it writes is wanted as it is. */
+static bool is_plain_copy(const struct leaf *leaf) {
+    if (leaf->kind != LEAF_COPY || strcmp(leaf->name, "aten::copy_") != 0 || leaf->inputs->count < 2) return false;
+    const struct aorta_input *from = source_of(leaf), *to = target_of(leaf);
+    if (!from->tensor || !to->tensor || from->bytes != to->bytes || from->arithmetic != to->arithmetic) return false;
+    for (int i = 0; i < from->rank && from->strided && to->strided; i++)
+        if (from->stride[i] != to->stride[i]) return false;
+    return from->rank == to->rank;
+}
+
 static bool continues(const struct leaf *before, const struct leaf *leaf) {
     const struct aorta_input *made = target_of(before), *read = source_of(leaf);
     return aorta_leaves_together(leaf, before) && read->bytes == made->bytes && read->arithmetic == made->arithmetic &&
@@ -71,12 +81,14 @@ static bool claim_round_trip(struct remedy_model *model, size_t first, size_t en
     const struct aorta_input *a = source_of(&model->leaves[first]), *b = target_of(&model->leaves[end - 1]);
     int narrowest = a->bytes;
     double now_ns = 0, left_ns = 0;
+    bool changes = false;
     if (end - first < 2 || a->bytes != b->bytes || a->arithmetic != b->arithmetic) return false;
     for (size_t i = first; i < end; i++) {
         if (target_of(&model->leaves[i])->bytes < narrowest) narrowest = target_of(&model->leaves[i])->bytes;
         now_ns += model->now_ns[i];
+        changes |= !is_plain_copy(&model->leaves[i]);
     }
-    if (narrowest < a->bytes) return false;
+    if (narrowest < a->bytes || !changes) return false;
     if (!same_layout(a, b)) left_ns = 2 * aorta_remedy_bytes(a) / model->stream;
     if (left_ns >= now_ns) return false;
     for (size_t i = first; i < end; i++) aorta_remedy_claim(model, i, model->now_ns[i] * left_ns / now_ns, 1);
@@ -261,17 +273,19 @@ static void pass(struct chain *chain, const struct leaf *leaf, double size) {
 static void claim_chain(struct remedy_model *model, struct chain *chain, size_t from, size_t end, double size) {
     double now_ns = 0, bytes = 0, again = 0;
     uint32_t kernels = 0;
+    bool computes = false;
     chain->kind_count = 0;
     for (size_t i = from; i < end; i++) {
         const struct leaf *leaf = &model->leaves[chain->leaves[i]];
         const struct aorta_input *first = aorta_remedy_tensor(leaf, 0);
         now_ns += model->now_ns[chain->leaves[i]];
         kernels += leaf->kernels;
+        computes |= !is_plain_copy(leaf);
         pass(chain, leaf, size);
         if (leaf->op & AORTA_OP_TWO_PASSES && first)
             again += aorta_remedy_bytes(first) * (strstr(leaf->name, "backward") ? 2 : 1);
     }
-    if (size < SMALL || (end - from == 1 && kernels < 2)) return;
+    if (size < SMALL || !computes || (end - from == 1 && kernels < 2)) return;
     for (int i = 0; i < chain->kind_count; i++)
         bytes += chain->kinds[i].elements * chain->kinds[i].bytes * chain->kinds[i].outside;
     const struct leaf *last = &model->leaves[chain->leaves[end - 1]];

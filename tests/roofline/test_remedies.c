@@ -380,6 +380,16 @@ static void results_that_are_wanted_stay(void **state) {
     }
 }
 
+/* Copies that change nothing are what the program wants: none of them undoes another, and they make no chain. */
+static void plain_copies_stay(void **state) {
+    (void)state;
+    static const struct op copies[] = {CAST("float", "float"), CAST("float", "float"), CAST("float", "float")};
+    struct found found = find(copies, COUNT(copies), 7, true);
+    assert_true(found.remedies.rows[AORTA_REMEDY_CASTS].alone_ns <= 0);
+    assert_true(found.remedies.rows[AORTA_REMEDY_FUSION].alone_ns <= 0);
+    end(&found);
+}
+
 /* A linear layer in fp32: autocast casts weight and bias for it, and their gradients back. */
 static void casts_are_launches(void **state) {
     (void)state;
@@ -481,7 +491,7 @@ int main(void) {
         cmocka_unit_test(chains_are_one_pass),         cmocka_unit_test(the_ledger_adds_up),
         cmocka_unit_test(streams_may_have_any_number), cmocka_unit_test(files_without_shapes_lose_evidence),
         cmocka_unit_test(keys_and_causes_are_found),   cmocka_unit_test(results_that_are_wanted_stay),
-        cmocka_unit_test(casts_are_launches),
+        cmocka_unit_test(plain_copies_stay),           cmocka_unit_test(casts_are_launches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
