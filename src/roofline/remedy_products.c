@@ -29,12 +29,23 @@ double aorta_remedy_converting_ns(const struct remedy_model *model, const struct
     return 2 * leaf->bytes * scale / (CONVERTING * model->stream);
 }
 
+/* Convolutions in groups: their products are as wide as a group, and matrix units work on blocks of 128. */
+static double block_share(const struct leaf *leaf) {
+    static const double BLOCK = 128;
+    const bool backward = strstr(leaf->name, "backward") != NULL;
+    const struct aorta_input *x = aorta_remedy_matrix(leaf, backward), *w = aorta_remedy_matrix(leaf, backward ? 2 : 1);
+    if (leaf->kind != LEAF_CONVOLUTION || leaf->math != MATH_FP32 || !x || !w || x->rank < 3 || w->rank != x->rank)
+        return 1;
+    return w->size[1] < x->size[1] ? fmin(1, (double)w->size[1] / BLOCK) : 1;
+}
+
 /* Large products reach what such products reach; the others keep the share of the peak that they have. */
 static double product_ns(const struct remedy_model *model, const struct leaf *leaf, enum leaf_math math) {
     static const double CONVOLUTIONS_MOST = 0.45;
     double share = efficiency(model, leaf);
     if (leaf->kind == LEAF_CONVOLUTION && leaf->math == MATH_FP32) share = fmin(share, CONVOLUTIONS_MOST);
     const bool large = leaf->kind == LEAF_PRODUCT && share >= 0.4 && leaf->flops > LARGE_FLOPS;
+    share *= block_share(leaf);
     const double rate = large ? fmax(model->best[math], share * model->peak[math]) : share * model->peak[math];
     const bool halves = math == MATH_HALF && (leaf->math == MATH_FP32 || leaf->math == MATH_TF32);
     const double own_ns = fmax(leaf->flops / rate, leaf->bytes * (halves ? 0.5 : 1) / model->stream);
