@@ -132,7 +132,7 @@ def ended(job, hit, directory, *words):
     code = job.wait()
     job.check_left()
     text = job.output()
-    check_lines(directory, reported_steps(text))
+    check_lines(directory, reported_steps(text), killed=hit)
     if not hit or (code == 0 and "Verdict:" in text):
         if code:
             raise Wrong(f"exit {code} without a fault: {text[-300:]!r}")
@@ -176,7 +176,7 @@ def kill_launcher(bench):
     send(job.process.pid, signal.SIGKILL)
     job.wait()
     job.check_left(may_leave_files=True)
-    check_lines(bench.out(), reported_steps(job.output()))
+    check_lines(bench.out(), reported_steps(job.output()), killed=True)
     return "ranks end with it, lines whole"
 
 
@@ -232,7 +232,7 @@ def interrupt_sparse(bench):
     job = Job(bench.folder, command, span_s + TIMEOUT_S + BOUND_S)
     number = signals_at_a_moment(bench, job, span_s, TIMEOUT_S + 10)
     job.check_left(may_leave_files=number == signal.SIGKILL)
-    check_lines(bench.out(), reported_steps(job.output()))
+    check_lines(bench.out(), reported_steps(job.output()), killed=number == signal.SIGKILL)
     return "ends at once or after its steps, lines whole" if job.process.returncode else "ran to its end"
 
 
