@@ -71,9 +71,13 @@ function changeChart(key, rows, labels, per) {
 const shownRows = (key, rows) => (key === "subtrees" ? rows.filter((row) => row.base.below !== undefined) : rows);
 export const comparedSection = (compared, key, labels) => (compared?.[key] ? [changeChart(key, shownRows(key, compared[key]), labels, compared.per), comparedTable(key, shownRows(key, compared[key]), labels)] : []);
 
+// A side is one recording or several of one label; `all` are the recordings of all sides in their order.
+const sidesOf = (compared) => [compared.base, ...compared.tests];
+export const sideLabels = (compared) => (compared ? sidesOf(compared).map((side) => side.label) : []);
+
 function recordingsCompared(compared, all) {
   if (!compared) return [];
-  const labels = all.map((one) => one.label), steps = [compared.base, ...compared.tests].map((one) => one.steps ?? 1);
+  const labels = sideLabels(compared), steps = sidesOf(compared).flatMap((side) => side.recordings.map((one) => one.steps ?? 1));
   const mean = (one, i, key) => one.results.ranks.reduce((total, rank) => total + (rank[key] ?? 0), 0) / one.results.ranks.length / steps[i];
   const unsure = compared.timeline[0]?.tests[0]?.p_reason;
   return [...compared.tests.flatMap((test) => [differences(test), element("p", { class: "headline" }, test.largest_change), test.bandwidth_change ? note(test.bandwidth_change) : null]), unsure ? note(`No p: ${unsure}.`) : null,

@@ -1,7 +1,7 @@
 // The page of recordings: runs of ours and files of others, one or several side by side.
 import { brief, bytes, element, known, ms, percent, spaced } from "./words.js";
 import { bandwidth, figures, heat, histogram, lines, losses, note, pair, roofline, section, stack } from "./sections.js";
-import { comparedSection, comparison, settings } from "./compared.js";
+import { comparedSection, comparison, settings, sideLabels } from "./compared.js";
 import { chart } from "./charts.js";
 import { dataTable, table } from "./tables.js";
 import { flame } from "./flame.js";
@@ -217,7 +217,7 @@ function heads(all, comparison) {
 }
 
 export function recordingsPage(data) {
-  const labels = data.recordings.map((one) => one.label), several = labels.length > 1;
+  const labels = sideLabels(data.comparison), several = data.recordings.length > 1;
   const all = data.recordings.map((one) => ({ ...one, tables: data.tables, series: seriesOf(one) }));
   // A section with what each recording has for it, below its label where there are several.
   const each = (make) => all.flatMap((one, i) => {

@@ -11,17 +11,21 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct compare_arguments {
     double threshold;
     struct aorta_cli_outputs to;
-    struct aorta_string_list patterns;
+    struct aorta_string_list labels, patterns;
     bool recover, markdown;
 };
 
 #define AT(field) offsetof(struct compare_arguments, field)
 static const struct aorta_range_limits positive = {.min = 0, .max = 1000};
 static const struct aorta_option rows[] = {
+    {"label", AORTA_OPTION_STRING_LIST, AT(labels), "null", .nullable = true, .argument = "NAME",
+     .help = "name of a recording, one for each in their order, the same for repeats of one run; default: the files' "
+             "names"},
     {"threshold", AORTA_OPTION_DOUBLE, AT(threshold), "null", .nullable = true, .when_null = -1, .limits = &positive,
      .argument = "X",
      .help = "exit 1 if a test's step takes more than this share longer than the base's (0.05: 5%) and, where steps "
@@ -37,43 +41,94 @@ static const struct aorta_option rows[] = {
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta trace compare BASE TEST [TEST …] [--threshold X] [--html OUT] [--csv DIR] [--json|--markdown] "
-             "[--recover]",
-    .about = "Sets recordings side by side: what changed in the timeline, in kernels, matrix products and collectives, "
-             "in ms per step and rank, the largest change first, and whether it is more than chance. Each recording is "
-             "a trace, a folder with the traces of all ranks, or the directory of a run of aorta train.",
+    .usage = "aorta trace compare BASE TEST [TEST …] [--label NAME …] [--threshold X] [--html OUT] [--csv DIR] "
+             "[--json|--markdown] [--recover]",
+    .about =
+        "Sets recordings side by side: what changed in the timeline, in kernels, matrix products and collectives, "
+        "in ms per step and rank, the largest change first, and whether it is more than chance. Each recording is "
+        "a trace, a folder with the traces of all ranks, or the directory of a run of aorta train. Several recordings "
+        "of one label are compared as equal runs.",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .operands = true,
     .reads_operands = true,
 };
 
-/* The recordings on the command line, read and analysed. */
+/* The recordings on the command line, read and analysed; those of a label one after the other. */
 struct recordings {
     struct aorta_recorded *items;
     struct aorta_trace_compare_input *inputs;
-    struct aorta_differences *differences; /* of each from the first */
-    size_t count;                          /* of those that are analysed */
+    struct aorta_differences *differences; /* of the first of each side from the first of all */
+    size_t count, sides;                   /* of those that are analysed */
     struct aorta_arena arena;              /* of the labels */
-    const char **labels;
 };
 
-static aorta_status read_one(struct recordings *r, const char *path, const struct aorta_trace_options *options) {
-    size_t i = r->count;
+static aorta_status read_one(struct recordings *r, const struct aorta_trace_compare_input *input,
+                             const struct aorta_trace_options *options) {
+    struct aorta_recorded *item = &r->items[r->count];
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
-    AORTA_TRY(aorta_annotate(aorta_recorded_open(&path, 1, options, NULL, &log, &r->items[i]), "%s", path));
-    r->inputs[r->count++] = (struct aorta_trace_compare_input){path, r->labels[i], r->items[i].analysis};
-    return i ? aorta_recorded_differences(&r->items[0], &r->items[i], &r->differences[i]) : NULL;
+    AORTA_TRY(aorta_annotate(aorta_recorded_open(&input->path, 1, options, NULL, &log, item), "%s", input->path));
+    r->inputs[r->count] = *input;
+    r->inputs[r->count++].analysis = item->analysis;
+    if (input->repeats) return NULL;
+    return r->sides++ ? aorta_recorded_differences(r->items, item, &r->differences[r->sides - 1]) : NULL;
 }
 
-/* With the verdict of each. */
-static aorta_status write_page(const struct recordings *r, const struct aorta_text *comparison, const char *path) {
+static bool labelled_before(const char *const *labels, size_t index) {
+    for (size_t i = 0; i < index; i++)
+        if (strcmp(labels[i], labels[index]) == 0) return true;
+    return false;
+}
+
+/* Without labels each recording is a side, also where two are the same file. */
+static aorta_status read_all(struct recordings *r, const char *const *paths, size_t count,
+                             const struct aorta_string_list *labels, const struct aorta_trace_options *options) {
+    const char *const *names = labels->count ? (const char *const *)labels->items
+                                             : (const char *const *)aorta_trace_compare_labels(paths, count, &r->arena);
+    if (!names) return AORTA_ERROR(AORTA_MEMORY, "no memory for labels");
+    for (size_t i = 0; i < count; i++) {
+        struct aorta_trace_compare_input input = {.path = paths[i], .label = names[i]};
+        if (labels->count && labelled_before(names, i)) continue;
+        AORTA_TRY(read_one(r, &input, options));
+        for (size_t j = i + 1; labels->count && j < count; j++) {
+            if (strcmp(names[j], names[i]) != 0) continue;
+            input = (struct aorta_trace_compare_input){.path = paths[j], .label = names[j], .repeats = true};
+            AORTA_TRY(read_one(r, &input, options));
+        }
+    }
+    return NULL;
+}
+
+static aorta_status check_labels(const struct aorta_string_list *labels, const char *const *paths, size_t count) {
+    bool differ = false;
+    if (!labels->count) return NULL;
+    if (labels->count != count)
+        return AORTA_ERROR(AORTA_USAGE, "%zu --label for %zu recordings; give one for each, or none", labels->count,
+                           count);
+    for (size_t i = 0; i < count; i++) {
+        if (!*labels->items[i]) return AORTA_ERROR(AORTA_USAGE, "the label of %s is empty", paths[i]);
+        differ |= strcmp(labels->items[i], labels->items[0]) != 0;
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(labels->items[i], labels->items[j]) == 0 && strcmp(paths[i], paths[j]) == 0)
+                return AORTA_ERROR(AORTA_USAGE, "the label \"%s\" has %s twice", labels->items[i], paths[i]);
+    }
+    if (differ) return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "all recordings have the label \"%s\": give the test another one",
+                       labels->items[0]);
+}
+
+/* With the verdict of each; repeats of a label have numbers: "mine", "mine (2)". */
+static aorta_status write_page(struct recordings *r, const struct aorta_text *comparison, const char *path) {
     struct aorta_text page = {0};
+    size_t repeat = 0;
     struct aorta_page_recording *items = calloc(r->count, sizeof *items);
     aorta_status status = items ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for a page of %zu recordings", r->count);
     for (size_t i = 0; i < r->count && !status; i++) {
-        status = aorta_recorded_evaluate(&r->items[i]);
-        items[i] = aorta_page_recording_of(r->inputs[i].label, &r->items[i]);
+        repeat = r->inputs[i].repeats ? repeat + 1 : 1;
+        const char *label = r->inputs[i].label;
+        if (repeat > 1) label = aorta_arena_printf(&r->arena, "%s (%zu)", label, repeat);
+        status = label ? aorta_recorded_evaluate(&r->items[i]) : AORTA_ERROR(AORTA_MEMORY, "no memory for a label");
+        items[i] = aorta_page_recording_of(label, &r->items[i]);
     }
     const struct aorta_page_recordings whole = {
         .title = "AORTA: recordings side by side", .items = items, .count = r->count, .comparison = comparison};
@@ -84,7 +139,7 @@ static aorta_status write_page(const struct recordings *r, const struct aorta_te
     return status;
 }
 
-static aorta_status show(const struct compare_arguments *arguments, const struct recordings *r) {
+static aorta_status show(const struct compare_arguments *arguments, struct recordings *r) {
     double threshold = arguments->threshold < 0 ? NAN : arguments->threshold;
     struct aorta_trace_comparison comparison;
     struct aorta_text text = {0}, json = {0};
@@ -99,11 +154,11 @@ static aorta_status show(const struct compare_arguments *arguments, const struct
     if (!status && arguments->to.html) status = write_page(r, &json, arguments->to.html);
     if (!status && arguments->to.csv) status = aorta_trace_comparison_csv(&comparison, arguments->to.csv);
     if (!status) status = aorta_cli_print_beside(arguments->to.html, arguments->to.json ? json.data : text.data);
-    for (size_t i = 1; i < r->count && !status && !isnan(threshold); i++)
+    for (size_t i = 1; i < comparison.side_count && !status && !isnan(threshold); i++)
         if (aorta_trace_regressed(&comparison, i, threshold))
-            status =
-                AORTA_ERROR(AORTA_REGRESSION, "%s takes %.1f%% longer than %s (allowed: %.3g%%)", r->inputs[i].label,
-                            comparison.rows[0].values[i].percent, r->inputs[0].label, threshold * 100);
+            status = AORTA_ERROR(AORTA_REGRESSION, "%s takes %.1f%% longer than %s (allowed: %.3g%%)",
+                                 comparison.sides[i].inputs->label, comparison.rows[0].values[i].percent,
+                                 comparison.sides->inputs->label, threshold * 100);
     aorta_text_free(&text);
     aorta_text_free(&json);
     aorta_trace_comparison_free(&comparison);
@@ -116,20 +171,18 @@ static aorta_status compare(const struct aorta_cli_line *line, void *values) {
     if (count < 2) return AORTA_ERROR(AORTA_USAGE, "give a base and at least one test to compare with it");
     if (arguments->to.json && arguments->markdown)
         return AORTA_ERROR(AORTA_USAGE, "--json and --markdown are two forms of the same: give one of them");
+    const char *const *paths = (const char *const *)line->operands;
+    AORTA_TRY(check_labels(&arguments->labels, paths, count));
     AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
-    struct recordings r = {calloc(count, sizeof *r.items),
-                           calloc(count, sizeof *r.inputs),
-                           calloc(count, sizeof *r.differences),
-                           0,
-                           {0},
-                           NULL};
+    struct recordings r = {.items = calloc(count, sizeof *r.items),
+                           .inputs = calloc(count, sizeof *r.inputs),
+                           .differences = calloc(count, sizeof *r.differences)};
     struct aorta_kernel_patterns *patterns = NULL;
-    r.labels = aorta_trace_compare_labels((const char *const *)line->operands, count, &r.arena);
-    aorta_status status = r.items && r.inputs && r.differences && r.labels
+    aorta_status status = r.items && r.inputs && r.differences
                               ? aorta_cli_comm_patterns(&arguments->patterns, &patterns)
                               : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recordings", count);
     const struct aorta_trace_options options = {.recover = arguments->recover, .patterns = patterns, .functions = true};
-    for (size_t i = 0; i < count && !status; i++) status = read_one(&r, line->operands[i], &options);
+    if (!status) status = read_all(&r, paths, count, &arguments->labels, &options);
     if (!status) status = show(arguments, &r);
     for (size_t i = 0; i < count && r.items; i++) aorta_recorded_free(&r.items[i]);
     for (size_t i = 0; i < count && r.differences; i++) aorta_differences_free(&r.differences[i]);

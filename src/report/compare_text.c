@@ -22,6 +22,10 @@ static const char *const titles[AORTA_SECTION_COUNT] = {
     [AORTA_SECTION_COLLECTIVE] = "collectives, largest change first",
 };
 
+static const char *label_of(const struct aorta_trace_comparison *c, size_t side) {
+    return c->sides[side].inputs->label;
+}
+
 static void put_value(const struct aorta_trace_compared *value, bool base, struct aorta_text *out) {
     if (!value->there) {
         aorta_text_printf(out, " %11s", "-");
@@ -49,15 +53,15 @@ static void put_row(const struct aorta_trace_comparison *c, const struct aorta_t
     const char *name = name_of(row, columns, buffer);
     if (columns) aorta_text_puts(out, "  ");
     aorta_text_row_begin(out, name, columns);
-    for (size_t i = 0; i < c->input_count; i++) put_value(&row->values[i], i == 0, out);
+    for (size_t i = 0; i < c->side_count; i++) put_value(&row->values[i], i == 0, out);
     aorta_text_row_end(out, name, columns);
 }
 
 /* Which operations did the work in each recording. */
 static void put_below(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row,
                       struct aorta_text *out) {
-    for (size_t i = 0; row->below && i < c->input_count; i++)
-        aorta_text_printf(out, "        %s: %s\n", c->inputs[i].label, row->below[i] ? row->below[i] : "nothing");
+    for (size_t i = 0; row->below && i < c->side_count; i++)
+        aorta_text_printf(out, "        %s: %s\n", label_of(c, i), row->below[i] ? row->below[i] : "nothing");
 }
 
 static void put_section(const struct aorta_trace_comparison *c, enum aorta_trace_section section, int columns,
@@ -80,24 +84,24 @@ static void put_section(const struct aorta_trace_comparison *c, enum aorta_trace
 
 /* How much a figure of the timeline changed, beyond chance where that is known; as one of `figures` it has to be the
  * less likely (Bonferroni). 0: it does not count. */
-static double change_of(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row, size_t input,
+static double change_of(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row, size_t side,
                         size_t figures) {
-    const struct aorta_trace_compared *value = &row->values[input];
+    const struct aorta_trace_compared *value = &row->values[side];
     const double far = fabs(value->change_ms);
     if (row->section != AORTA_SECTION_TIMELINE || value->p >= aorta_significance / (double)figures) return 0;
     return far < 0.01 * c->rows[0].values[0].ms ? 0 : far;
 }
 
 /* Where no one thing changed most: the step's change, else that of the figure of the timeline that changed most. */
-static void put_figure(const struct aorta_trace_comparison *c, size_t input, struct aorta_text *out) {
+static void put_figure(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
     const struct aorta_trace_compare_row *largest = c->rows;
-    const char *base = c->inputs[0].label, *test = c->inputs[input].label;
+    const char *base = label_of(c, 0), *test = label_of(c, side);
     size_t figures = 0;
     while (figures < c->row_count && c->rows[figures].section == AORTA_SECTION_TIMELINE) figures++;
-    double farthest = figures && c->stepped ? change_of(c, c->rows, input, 1) : 0;
+    double farthest = figures && c->stepped ? change_of(c, c->rows, side, 1) : 0;
     const bool step = farthest > 0;
     for (size_t i = 0; i < figures && !step; i++) {
-        const double far = change_of(c, &c->rows[i], input, figures);
+        const double far = change_of(c, &c->rows[i], side, figures);
         if (far <= farthest) continue;
         farthest = far;
         largest = &c->rows[i];
@@ -107,7 +111,7 @@ static void put_figure(const struct aorta_trace_comparison *c, size_t input, str
                           c->stepped ? "step" : "recording");
         return;
     }
-    const struct aorta_trace_compared *value = &largest->values[input];
+    const struct aorta_trace_compared *value = &largest->values[side];
     const struct aorta_difference difference = {.figure = largest->name,
                                                 .unit = "ms",
                                                 .sides = {base, test},
@@ -122,18 +126,18 @@ static const char *named_after(const struct aorta_trace_compare_row *row, char *
 }
 
 /* "What changed most: softmax 262 → 154 ms, -108 ms, 38% of the step; the step 285 → 180 ms (-37%)." */
-static void put_largest(const struct aorta_trace_comparison *c, size_t input, struct aorta_text *out) {
-    const struct aorta_trace_compare_row *most = aorta_trace_changed_most(c, input);
+static void put_largest(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
+    const struct aorta_trace_compare_row *most = aorta_trace_changed_most(c, side);
     const char *whole = c->stepped ? "step" : "recording";
     char name[NAME_SIZE];
     if (!most) {
-        put_figure(c, input, out);
+        put_figure(c, side, out);
         return;
     }
-    const struct aorta_trace_compared *step = &c->rows[0].values[input], *value = &most->values[input];
+    const struct aorta_trace_compared *step = &c->rows[0].values[side], *value = &most->values[side];
     const double base_ms = most->values[0].ms, step_ms = c->rows[0].values[0].ms;
     aorta_text_puts(out, "What changed most");
-    if (c->input_count > 2) aorta_text_printf(out, " in %s", c->inputs[input].label);
+    if (c->side_count > 2) aorta_text_printf(out, " in %s", label_of(c, side));
     aorta_text_printf(out, ": %s %s", named_after(most, name, sizeof name), aorta_brief(base_ms).text);
     aorta_text_printf(out, " → %s ms", aorta_brief(value->ms).text);
     aorta_text_printf(out, ", %s%s ms", value->change_ms > 0 ? "+" : "", aorta_brief(value->change_ms).text);
@@ -172,9 +176,9 @@ static const struct aorta_trace_collective_row *same_of(const struct aorta_trace
 
 /* "all_gather of 11.0 MB: bus 217 → 16 GB/s, 24 → 1 channels.", of the collectives that take longest in the base and
  * whose bandwidth differs by a tenth or more; nothing where there are none. */
-static void put_bandwidth(const struct aorta_trace_comparison *c, size_t input, struct aorta_text *out) {
+static void put_bandwidth(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
     static const double most_alike = 1.1;
-    const struct aorta_trace_analysis *base = c->inputs[0].analysis, *test = c->inputs[input].analysis;
+    const struct aorta_trace_analysis *base = c->sides[0].inputs->analysis, *test = c->sides[side].inputs->analysis;
     if (!base->rank_count || !test->rank_count) return;
     for (size_t i = 0; i < base->ranks[0].collective_size_count; i++) {
         const struct aorta_trace_collective_row *row = &base->ranks[0].collective_sizes[i];
@@ -195,13 +199,13 @@ static void put_bandwidth(const struct aorta_trace_comparison *c, size_t input, 
 
 /* The category of work whose time changed most; nothing below a hundredth of the step. Shares are of all changes by
  * size, as they may cancel each other. */
-static void put_category(const struct aorta_trace_comparison *c, size_t input, struct aorta_text *out) {
+static void put_category(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
     static const double least = 0.01;
     const struct aorta_trace_compare_row *most = NULL;
     double all_ms = 0, most_ms = 0;
     for (size_t i = 0; i < c->row_count; i++) {
         if (c->rows[i].section != AORTA_SECTION_CATEGORY) continue;
-        const double change_ms = fabs(c->rows[i].values[input].change_ms);
+        const double change_ms = fabs(c->rows[i].values[side].change_ms);
         all_ms += change_ms;
         if (!(change_ms > most_ms)) continue;
         most_ms = change_ms;
@@ -209,32 +213,33 @@ static void put_category(const struct aorta_trace_comparison *c, size_t input, s
     }
     if (!most || !(most_ms > least * c->rows[0].values[0].ms)) return;
     aorta_text_printf(out, "Of the work %s changed most: %.2f → %.2f ms, %.0f%% of all changes.\n", most->name,
-                      most->values[0].ms, most->values[input].ms, 100 * most_ms / all_ms);
+                      most->values[0].ms, most->values[side].ms, 100 * most_ms / all_ms);
 }
 
 /* What is known of chance, for the step of each test. */
-static void put_chance(const struct aorta_trace_comparison *c, size_t input, struct aorta_text *out) {
+static void put_chance(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
     if (!c->stepped || !c->row_count) return;
-    const struct aorta_comparison *step = &c->rows[0].values[input].compared;
-    aorta_text_printf(out, "The step of %s is ", c->inputs[input].label);
+    const struct aorta_comparison *step = &c->rows[0].values[side].compared;
+    aorta_text_printf(out, "The step of %s is ", label_of(c, side));
     aorta_text_printf(out, "%s ms, %+.1f%%: ", aorta_brief(step->value[1] / 1e6).text,
                       100 * step->delta / step->value[0]);
     aorta_compare_chance(step, "step", out);
     aorta_text_puts(out, ".\n");
-    aorta_compare_between(step, "runs of a side (aorta report)", out);
+    aorta_compare_between(step, "recordings of one --label", out);
     aorta_text_puts(out, "\n");
 }
 
 void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, const struct aorta_differences *differences,
                                  double threshold, int width, struct aorta_text *out) {
     const int columns = width ? NAME_WIDTH : 0;
-    for (size_t i = 0; i < c->input_count; i++) {
-        aorta_text_printf(out, "%s%s: %s", i ? "test " : "base ", c->inputs[i].label,
-                          aorta_counted((long long)c->inputs[i].analysis->rank_count, "rank").text);
-        if (c->stepped) aorta_text_printf(out, ", %s", aorta_counted((long long)c->steps[i], "step").text);
+    for (size_t i = 0; i < c->side_count; i++) {
+        aorta_text_printf(out, "%s%s: %s", i ? "test " : "base ", label_of(c, i),
+                          aorta_counted((long long)c->sides[i].inputs->analysis->rank_count, "rank").text);
+        if (c->stepped) aorta_text_printf(out, ", %s", aorta_counted((long long)c->sides[i].step_count, "step").text);
+        if (c->sides[i].count > 1) aorta_text_printf(out, " in %zu recordings", c->sides[i].count);
         aorta_text_puts(out, "\n");
     }
-    for (size_t i = 1; i < c->input_count; i++) {
+    for (size_t i = 1; i < c->side_count; i++) {
         aorta_differences_text(&differences[i], out);
         put_largest(c, i, out);
         aorta_text_puts(out, "\n");
@@ -247,25 +252,25 @@ void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, const s
     aorta_text_printf(out, "ms per %s and rank", c->stepped ? "step" : "recording");
     if (c->unsure) aorta_text_printf(out, "; %s", c->unsure);
     aorta_text_printf(out, "\n%-*s %11s", columns ? columns + 2 : 0, "", "base");
-    for (size_t i = 1; i < c->input_count; i++)
+    for (size_t i = 1; i < c->side_count; i++)
         aorta_text_printf(out, "%*s %11s %11s", i > 1 ? 18 : 0, "", "test", "change");
     aorta_text_puts(out, "\n");
     for (int section = 0; section < AORTA_SECTION_COUNT; section++)
         put_section(c, (enum aorta_trace_section)section, columns, out);
-    for (size_t i = 1; i < c->input_count && !isnan(threshold); i++)
+    for (size_t i = 1; i < c->side_count && !isnan(threshold); i++)
         aorta_text_printf(
-            out, "%s: the %s %s %.3g%% longer than the base's\n", c->inputs[i].label, c->stepped ? "step" : "recording",
+            out, "%s: the %s %s %.3g%% longer than the base's\n", label_of(c, i), c->stepped ? "step" : "recording",
             aorta_trace_regressed(c, i, threshold) ? "REGRESSED: it takes more than" : "takes no more than",
             threshold * 100);
 }
 
 /* ---- Markdown ---- */
 
-static void put_sentence_markdown(void (*say)(const struct aorta_trace_comparison *c, size_t input,
+static void put_sentence_markdown(void (*say)(const struct aorta_trace_comparison *c, size_t side,
                                               struct aorta_text *out),
-                                  const struct aorta_trace_comparison *c, size_t input, struct aorta_text *out) {
+                                  const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
     struct aorta_text text = {0};
-    say(c, input, &text);
+    say(c, side, &text);
     while (text.length && text.data[text.length - 1] == '\n') text.data[--text.length] = '\0';
     if (text.length) {
         aorta_text_markdown(out, text.data);
@@ -292,13 +297,13 @@ static void put_value_cell(const struct aorta_trace_compared *value, bool base, 
 
 static void put_header_row(const struct aorta_trace_comparison *c, struct aorta_text *out) {
     aorta_text_printf(out, "| ms per %s and rank |", c->stepped ? "step" : "recording");
-    for (size_t i = 0; i < c->input_count; i++) {
+    for (size_t i = 0; i < c->side_count; i++) {
         aorta_text_puts(out, " ");
-        aorta_text_markdown(out, c->inputs[i].label);
+        aorta_text_markdown(out, label_of(c, i));
         aorta_text_puts(out, i ? " | change |" : " |");
     }
     aorta_text_puts(out, "\n| --- | ---: |");
-    for (size_t i = 1; i < c->input_count; i++) aorta_text_puts(out, " ---: | ---: |");
+    for (size_t i = 1; i < c->side_count; i++) aorta_text_puts(out, " ---: | ---: |");
     aorta_text_puts(out, "\n");
 }
 
@@ -316,7 +321,7 @@ static void put_section_markdown(const struct aorta_trace_comparison *c, enum ao
         aorta_text_puts(out, "| ");
         aorta_text_markdown(out, name_of(row, NAME_WIDTH, name));
         aorta_text_puts(out, " |");
-        for (size_t j = 0; j < c->input_count; j++) put_value_cell(&row->values[j], j == 0, out);
+        for (size_t j = 0; j < c->side_count; j++) put_value_cell(&row->values[j], j == 0, out);
         aorta_text_puts(out, "\n");
         shown++;
     }
@@ -326,7 +331,7 @@ static void put_section_markdown(const struct aorta_trace_comparison *c, enum ao
 void aorta_trace_comparison_markdown(const struct aorta_trace_comparison *c,
                                      const struct aorta_differences *differences, double threshold,
                                      struct aorta_text *out) {
-    for (size_t i = 1; i < c->input_count; i++) {
+    for (size_t i = 1; i < c->side_count; i++) {
         struct aorta_text different = {0};
         aorta_differences_text(&differences[i], &different);
         aorta_text_puts(out, "**");
@@ -345,10 +350,10 @@ void aorta_trace_comparison_markdown(const struct aorta_trace_comparison *c,
     }
     for (int section = 0; section < AORTA_SECTION_COUNT; section++)
         put_section_markdown(c, (enum aorta_trace_section)section, out);
-    for (size_t i = 1; i < c->input_count && !isnan(threshold); i++) {
+    for (size_t i = 1; i < c->side_count && !isnan(threshold); i++) {
         const bool regressed = aorta_trace_regressed(c, i, threshold);
         aorta_text_puts(out, regressed ? "**Regressed**: " : "");
-        aorta_text_markdown(out, c->inputs[i].label);
+        aorta_text_markdown(out, label_of(c, i));
         aorta_text_printf(out, ": the %s takes %s %.3g%% longer than the base's\n", c->stepped ? "step" : "recording",
                           regressed ? "more than" : "no more than", threshold * 100);
     }
@@ -398,16 +403,16 @@ static const struct aorta_row pair_rows[] = {
 
 static size_t pair_count(const void *of) {
     const struct aorta_trace_comparison *c = ((const struct pair_of *)of)->comparison;
-    return c->row_count * (c->input_count - 1);
+    return c->row_count * (c->side_count - 1);
 }
 
 static bool fill_pair(const void *of, size_t index, void *values) {
     const struct pair_of *pair = of;
-    const size_t tests = pair->comparison->input_count - 1, test = 1 + index % tests;
+    const size_t tests = pair->comparison->side_count - 1, test = 1 + index % tests;
     const struct aorta_trace_compare_row *row = &pair->comparison->rows[index / tests];
     if (row->section != pair->section) return false;
     *(struct pair_values *)values =
-        (struct pair_values){row->name, pair->comparison->inputs[test].label, row->values[0], row->values[test]};
+        (struct pair_values){row->name, label_of(pair->comparison, test), row->values[0], row->values[test]};
     return true;
 }
 
@@ -454,7 +459,7 @@ static void put_json_section(struct aorta_json *json, const struct aorta_trace_c
         aorta_json_key(json, "base");
         put_json_value(json, c, &row->values[0], row->below, true);
         aorta_json_key_array(json, "tests");
-        for (size_t t = 1; t < c->input_count; t++)
+        for (size_t t = 1; t < c->side_count; t++)
             put_json_value(json, c, &row->values[t], row->below ? row->below + t : NULL, false);
         aorta_json_array_end(json);
         aorta_json_object_end(json);
@@ -462,17 +467,30 @@ static void put_json_section(struct aorta_json *json, const struct aorta_trace_c
     aorta_json_array_end(json);
 }
 
-static void put_json_input(struct aorta_json *json, const struct aorta_trace_comparison *c, size_t i,
-                           const struct aorta_differences *differences, double threshold) {
-    aorta_json_object(json);
-    aorta_json_key_string(json, "path", c->inputs[i].path);
-    aorta_json_key_string(json, "label", c->inputs[i].label);
-    aorta_json_key_int(json, "ranks", (int64_t)c->inputs[i].analysis->rank_count);
-    if (c->stepped) {
-        aorta_json_key_int(json, "steps", (int64_t)c->steps[i]);
-    } else {
+static void put_json_recording(struct aorta_json *json, const struct aorta_trace_compare_input *input,
+                               const size_t *steps) {
+    aorta_json_key_string(json, "path", input->path);
+    aorta_json_key_int(json, "ranks", (int64_t)input->analysis->rank_count);
+    if (steps)
+        aorta_json_key_int(json, "steps", (int64_t)*steps);
+    else
         aorta_json_key_null(json, "steps");
+}
+
+/* Of the side its first recording, with the steps of all. */
+static void put_json_side(struct aorta_json *json, const struct aorta_trace_comparison *c, size_t i,
+                          const struct aorta_differences *differences, double threshold) {
+    aorta_json_object(json);
+    const struct aorta_trace_side *side = &c->sides[i];
+    aorta_json_key_string(json, "label", label_of(c, i));
+    put_json_recording(json, side->inputs, c->stepped ? &side->step_count : NULL);
+    aorta_json_key_array(json, "recordings");
+    for (size_t r = 0; r < side->count; r++) {
+        aorta_json_object(json);
+        put_json_recording(json, &side->inputs[r], c->stepped ? &side->steps[r] : NULL);
+        aorta_json_object_end(json);
     }
+    aorta_json_array_end(json);
     if (i) {
         struct aorta_text largest = {0};
         put_largest(c, i, &largest);
@@ -499,9 +517,9 @@ void aorta_trace_comparison_json(const struct aorta_trace_comparison *c, const s
     aorta_json_key_string(&json, "per", c->stepped ? "step and rank" : "recording and rank");
     aorta_json_key_double(&json, "threshold", threshold);
     aorta_json_key(&json, "base");
-    put_json_input(&json, c, 0, differences, threshold);
+    put_json_side(&json, c, 0, differences, threshold);
     aorta_json_key_array(&json, "tests");
-    for (size_t i = 1; i < c->input_count; i++) put_json_input(&json, c, i, differences, threshold);
+    for (size_t i = 1; i < c->side_count; i++) put_json_side(&json, c, i, differences, threshold);
     aorta_json_array_end(&json);
     for (int section = 0; section < AORTA_SECTION_COUNT; section++)
         put_json_section(&json, c, (enum aorta_trace_section)section);

@@ -129,8 +129,9 @@ static const char of_machine_summary[] =
 static const char of_others[] =
     "## `aorta trace compare --json`\n"
     "\n"
-    "`schema_version`, `per` (step or recording), `threshold`, `base` and `tests[]` (`path`, `label`, `ranks`, "
-    "`steps`; a test\n"
+    "`schema_version`, `per` (step or recording), `threshold`, `base` and `tests[]` (`label`; `path` and "
+    "`ranks` of the first recording; `steps` of all;\n`recordings[]` of the side with `path`, `ranks`, `steps`; a "
+    "test\n"
     "also `differences[]` from the base, `largest_change` and `bandwidth_change`, sentences, and of its step "
     "`between_runs_percent`, "
     "`repeats`, `wanted_iterations`, "

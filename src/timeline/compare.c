@@ -17,38 +17,55 @@ const char *aorta_trace_section_name(enum aorta_trace_section section) {
     return section_names[section];
 }
 
-/* Samples per rank; zeros where the thing does not occur. */
-static double *per_rank(const struct aorta_trace_comparison *c, const struct compare_samples_row *row, size_t input) {
-    double *values = calloc(c->steps[input] + 1, sizeof *values);
-    const struct compare_series *series = &row->series[input];
-    for (size_t i = 0; values && series->ns && i < c->steps[input]; i++)
-        values[i] = series->ns[i] / (double)c->inputs[input].analysis->rank_count;
+/* Samples per rank, one recording after the other; zeros where the thing does not occur. */
+static double *per_rank(const struct aorta_trace_side *side, const struct compare_samples_row *row) {
+    double *values = calloc(side->step_count + 1, sizeof *values), *at = values;
+    for (size_t r = 0; values && r < side->count; at += side->steps[r++]) {
+        const struct compare_series *series = &row->series[side->first + r];
+        for (size_t i = 0; series->ns && i < side->steps[r]; i++)
+            at[i] = series->ns[i] / (double)side->inputs[r].analysis->rank_count;
+    }
     return values;
 }
 
-static void measure(const struct aorta_trace_comparison *c, const struct compare_samples_row *row, size_t input,
-                    const double *samples, struct aorta_trace_compared *value) {
-    double steps = (double)c->steps[input], ranks = (double)c->inputs[input].analysis->rank_count, sum_ns = 0;
-    for (size_t i = 0; i < c->steps[input]; i++) sum_ns += samples[i];
-    const struct compare_series *series = &row->series[input];
-    value->there = series->ns != NULL;
-    value->ms = steps > 0 ? sum_ns / steps / 1e6 : 0;
-    value->count = row->counted && steps > 0 ? series->count / steps / ranks : NAN;
-    value->mean_us = row->counted && series->count > 0 ? sum_ns * ranks / series->count / 1e3 : NAN;
+/* The mean over its recordings, as aorta_compare's. */
+static void measure(const struct aorta_trace_side *side, const struct compare_samples_row *row, const double *samples,
+                    struct aorta_trace_compared *value) {
+    double recordings = 0, all_ns = 0, all = 0, each = 0;
+    for (size_t r = 0; r < side->count; samples += side->steps[r++]) {
+        const struct compare_series *series = &row->series[side->first + r];
+        const double steps = (double)side->steps[r], ranks = (double)side->inputs[r].analysis->rank_count;
+        double sum_ns = 0;
+        for (size_t i = 0; i < side->steps[r]; i++) sum_ns += samples[i];
+        value->there |= series->ns != NULL;
+        all_ns += sum_ns * ranks;
+        all += series->count;
+        if (!(steps > 0)) continue;
+        recordings++;
+        value->ms += sum_ns / steps / 1e6;
+        each += series->count / steps / ranks;
+    }
+    if (recordings > 0) value->ms /= recordings;
+    value->count = row->counted && recordings > 0 ? each / recordings : NAN;
+    value->mean_us = row->counted && all > 0 ? all_ns / all / 1e3 : NAN;
 }
 
 /* Measured steps may be of a CPU; everything else that has steps ran on a GPU. */
-static bool on_gpu(const struct aorta_trace_analysis *analysis) {
+static bool on_gpu(const struct aorta_trace_side *side) {
+    const struct aorta_trace_analysis *analysis = side->inputs->analysis;
     const struct aorta_trace *trace = analysis->rank_count ? analysis->ranks[0].trace : NULL;
     return !trace || !trace->measured || trace->on_gpu;
 }
 
-static void compare_with_base(const struct aorta_trace_comparison *c, const double *base, size_t input,
+static struct aorta_samples samples_of(const struct aorta_trace_side *side, const double *values) {
+    return (struct aorta_samples){values, side->step_count, side->steps, side->count};
+}
+
+static void compare_with_base(const struct aorta_trace_comparison *c, const double *base, size_t side,
                               const double *samples, struct aorta_trace_compared *value) {
-    const struct aorta_samples sides[2] = {{base, c->steps[0], NULL, 1}, {samples, c->steps[input], NULL, 1}};
-    const struct aorta_between_runs between =
-        aorta_between_runs_on(on_gpu(c->inputs[0].analysis) && on_gpu(c->inputs[input].analysis));
-    value->compared = aorta_compare(&sides[0], &sides[1], AORTA_MEAN, &between);
+    const struct aorta_samples before = samples_of(c->sides, base), after = samples_of(&c->sides[side], samples);
+    const struct aorta_between_runs between = aorta_between_runs_on(on_gpu(c->sides) && on_gpu(&c->sides[side]));
+    value->compared = aorta_compare(&before, &after, AORTA_MEAN, &between);
     value->p = c->stepped ? value->compared.p_value : NAN;
     value->low_ms = value->compared.low / 1e6;
     value->high_ms = value->compared.high / 1e6;
@@ -58,15 +75,15 @@ static aorta_status compare_row(struct aorta_trace_comparison *c, const struct c
                                 struct aorta_trace_compare_row *row) {
     *row = (struct aorta_trace_compare_row){
         .section = from->section, .name = from->name, .communicates = from->communicates, .below = from->below};
-    row->values = aorta_arena_alloc(&c->arena, c->input_count * sizeof *row->values);
-    double *base = per_rank(c, from, 0);
+    row->values = aorta_arena_alloc(&c->arena, c->side_count * sizeof *row->values);
+    double *base = per_rank(c->sides, from);
     bool complete = row->values && base;
-    for (size_t i = 0; complete && i < c->input_count; i++) {
+    for (size_t i = 0; complete && i < c->side_count; i++) {
         struct aorta_trace_compared *value = &row->values[i];
-        double *samples = per_rank(c, from, i);
+        double *samples = per_rank(&c->sides[i], from);
         complete = samples != NULL;
         if (!complete) break;
-        measure(c, from, i, samples, value);
+        measure(&c->sides[i], from, samples, value);
         value->change_ms = value->ms - row->values[0].ms;
         value->percent = row->values[0].ms > 0 ? value->change_ms / row->values[0].ms * 100 : NAN;
         value->p = value->low_ms = value->high_ms = NAN;
@@ -98,15 +115,31 @@ static void sort_rows(struct aorta_trace_comparison *c) {
     qsort(rows + timeline, c->row_count - timeline, sizeof *rows, by_change);
 }
 
+/* False: no memory. */
+static bool make_sides(struct aorta_trace_comparison *c, const struct aorta_trace_compare_input *inputs, size_t count,
+                       const struct compare_samples *samples) {
+    c->sides = aorta_arena_alloc(&c->arena, count * sizeof *c->sides);
+    for (size_t i = 0; c->sides && i < count; i++) {
+        struct aorta_trace_side *side = &c->sides[samples->sides[i]];
+        if (!side->count++)
+            *side =
+                (struct aorta_trace_side){.inputs = &inputs[i], .first = i, .count = 1, .steps = &samples->steps[i]};
+        side->step_count += samples->steps[i];
+        c->side_count = samples->sides[i] + 1;
+    }
+    return c->sides != NULL;
+}
+
 aorta_status aorta_trace_compare(const struct aorta_trace_compare_input *inputs, size_t count,
                                  struct aorta_trace_comparison *c) {
-    *c = (struct aorta_trace_comparison){.inputs = inputs, .input_count = count};
+    *c = (struct aorta_trace_comparison){0};
     struct compare_samples samples;
     aorta_status status = aorta_compare_samples_make(inputs, count, &c->arena, &samples);
-    c->steps = samples.steps;
     c->stepped = samples.stepped;
+    if (!status && !make_sides(c, inputs, count, &samples))
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory to compare recordings");
     for (size_t i = 0; !status && i < count; i++)
-        if (c->steps[i] < aorta_compare_fewest(AORTA_MEAN))
+        if (samples.steps[i] < aorta_compare_fewest(AORTA_MEAN))
             c->unsure =
                 "fewer than three steps in a recording are too few to separate a change from chance: it needs about 20";
     if (!c->stepped)
@@ -131,9 +164,9 @@ void aorta_trace_comparison_free(struct aorta_trace_comparison *comparison) {
     *comparison = (struct aorta_trace_comparison){0};
 }
 
-bool aorta_trace_regressed(const struct aorta_trace_comparison *c, size_t input, double threshold) {
+bool aorta_trace_regressed(const struct aorta_trace_comparison *c, size_t side, double threshold) {
     if (c->row_count == 0) return false;
-    const struct aorta_trace_compared *step = &c->rows[0].values[input];
+    const struct aorta_trace_compared *step = &c->rows[0].values[side];
     return step->percent > threshold * 100 && !(step->p >= aorta_significance);
 }
 
@@ -153,7 +186,7 @@ static bool is_one_thing(const struct aorta_trace_compare_row *row, bool operati
     return row->section == (operations ? AORTA_SECTION_OPERATION : AORTA_SECTION_CATEGORY) && !row->communicates;
 }
 
-const struct aorta_trace_compare_row *aorta_trace_changed_most(const struct aorta_trace_comparison *c, size_t input) {
+const struct aorta_trace_compare_row *aorta_trace_changed_most(const struct aorta_trace_comparison *c, size_t side) {
     static const double least = 0.01; /* of the base's step */
     const bool operations = has_operations(c);
     const struct aorta_trace_compare_row *most = NULL;
@@ -161,10 +194,10 @@ const struct aorta_trace_compare_row *aorta_trace_changed_most(const struct aort
     for (size_t i = 0; i < c->row_count; i++) count += is_one_thing(&c->rows[i], operations);
     for (size_t i = 0; i < c->row_count; i++) {
         const struct aorta_trace_compare_row *row = &c->rows[i];
-        const struct aorta_trace_compared *value = &row->values[input];
+        const struct aorta_trace_compared *value = &row->values[side];
         if (!is_one_thing(row, operations) || fabs(value->change_ms) < least * c->rows[0].values[0].ms) continue;
         if (value->p >= aorta_significance / (double)count || value->change_ms == 0) continue;
-        if (!most || fabs(value->change_ms) > fabs(most->values[input].change_ms)) most = row;
+        if (!most || fabs(value->change_ms) > fabs(most->values[side].change_ms)) most = row;
     }
     return most;
 }

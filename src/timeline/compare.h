@@ -1,9 +1,9 @@
 /* Compares recordings: what takes longer, what shorter, and whether the difference is noise (`aorta trace compare`).
  *
  * All times are per step and rank (steps are ProfilerStep#N; where a recording has none, all are compared as a whole),
- * so that recordings of different length and size compare. A step's sample is the mean over its ranks. `p` and the
- * interval of a change come from base/compare.h over the steps of both; with fewer than three steps on a side there is
- * neither. */
+ * so that recordings of different length and size compare. A step's sample is the mean over its ranks. A side is one
+ * recording or several of equal runs. `p` and the interval of a change come from base/compare.h over the steps and runs
+ * of both; with fewer than three steps in a recording there is neither. */
 #ifndef AORTA_TIMELINE_COMPARE_H
 #define AORTA_TIMELINE_COMPARE_H
 
@@ -15,6 +15,14 @@ struct aorta_trace_compare_input {
     const char *path;  /* borrowed */
     const char *label; /* the same, shorter (aorta_trace_compare_labels); borrowed */
     const struct aorta_trace_analysis *analysis;
+    bool repeats; /* it is another run of the side of the one before */
+};
+
+struct aorta_trace_side {
+    const struct aorta_trace_compare_input *inputs; /* its recordings; the first names it */
+    size_t first, count;                            /* of all inputs */
+    const size_t *steps;                            /* of each; 1 where recordings are compared as a whole */
+    size_t step_count;                              /* of all of them */
 };
 
 enum aorta_trace_section {
@@ -30,31 +38,30 @@ enum aorta_trace_section {
 const char *aorta_trace_section_name(enum aorta_trace_section section); /* "timeline", "categories", … */
 
 struct aorta_trace_compared {
-    bool there;                       /* it occurs in this recording */
+    bool there;                       /* it occurs in a recording of this side */
     double ms, count;                 /* per step and rank */
     double mean_us;                   /* of one; NaN where there is none or it is no thing that can be counted */
-    double change_ms;                 /* from the first recording's */
-    double percent;                   /* of the first recording's; NaN where that is 0 */
+    double change_ms;                 /* from the first side's */
+    double percent;                   /* of the first side's; NaN where that is 0 */
     double low_ms, high_ms;           /* of the change: its 95% interval */
     double p;                         /* NaN, as are low_ms and high_ms: see aorta_trace_comparison.unsure */
-    struct aorta_comparison compared; /* of which these are, in ns; not of the first recording */
+    struct aorta_comparison compared; /* of which these are, in ns; not of the first side */
 };
 
 struct aorta_trace_compare_row {
     enum aorta_trace_section section;
     const char *name;
-    struct aorta_trace_compared *values; /* one for each input */
+    struct aorta_trace_compared *values; /* one for each side */
     double largest_ms;                   /* change, by size */
     bool communicates;                   /* it has collectives */
-    const char **below; /* of subtrees that differ, for each input: the operations that did the work, largest first;
+    const char **below; /* of subtrees that differ, for each side: the operations that did the work, largest first;
                          * else NULL */
 };
 
 struct aorta_trace_comparison {
     struct aorta_arena arena; /* holds everything */
-    const struct aorta_trace_compare_input *inputs;
-    size_t input_count; /* the first is the base */
-    size_t *steps;      /* of each input; 1 where recordings are compared as a whole */
+    struct aorta_trace_side *sides;
+    size_t side_count; /* the first is the base */
     bool stepped;
     const char *unsure;                   /* why no p is given; NULL: it is */
     struct aorta_trace_compare_row *rows; /* by section; the timeline in its own order, else the largest change first */
@@ -66,18 +73,18 @@ AORTA_MUST_USE aorta_status aorta_trace_compare(const struct aorta_trace_compare
                                                 struct aorta_trace_comparison *comparison);
 void aorta_trace_comparison_free(struct aorta_trace_comparison *comparison);
 
-/* The row that changed most in this input, of the operations (of the categories, where no operations are recorded), the
+/* The row that changed most on this side, of the operations (of the categories, where no operations are recorded), the
  * idle causes and the exposed time of each collective: what of a step's time is one thing's. Beyond chance, where that
  * is known, as one of so many (Bonferroni), and by 1% of the step. NULL: none did. */
 const struct aorta_trace_compare_row *aorta_trace_changed_most(const struct aorta_trace_comparison *comparison,
-                                                               size_t input);
+                                                               size_t side);
 
 /* Shorter names of recordings: without the folders that all are in, and without ".pt.trace.json.gz" and the like where
  * the names stay apart. Into `arena`; NULL: no memory. */
 const char **aorta_trace_compare_labels(const char *const *paths, size_t count, struct aorta_arena *arena);
 
-/* Whether the step (the recording) of this input takes more than `threshold` (0.05: 5%) longer than the base's, and,
+/* Whether the step (the recording) of this side takes more than `threshold` (0.05: 5%) longer than the base's, and,
  * where that can be said, not by chance (p < 0.05). */
-bool aorta_trace_regressed(const struct aorta_trace_comparison *comparison, size_t input, double threshold);
+bool aorta_trace_regressed(const struct aorta_trace_comparison *comparison, size_t side, double threshold);
 
 #endif

@@ -274,15 +274,15 @@ static aorta_status collect(struct collecting *c) {
 /* ---- what did the work of a subtree ---- */
 
 struct below {
-    uint32_t row, input;
+    uint32_t row, side;
     const char *name;
     double ns;
 };
 
-static int by_row_and_input(const void *left, const void *right) {
+static int by_row_and_side(const void *left, const void *right) {
     const struct below *a = left, *b = right;
     if (a->row != b->row) return a->row < b->row ? -1 : 1;
-    if (a->input != b->input) return a->input < b->input ? -1 : 1;
+    if (a->side != b->side) return a->side < b->side ? -1 : 1;
     return strcmp(a->name, b->name);
 }
 
@@ -291,7 +291,7 @@ static int largest_first(const void *left, const void *right) {
     return a->ns != b->ns ? (a->ns > b->ns ? -1 : 1) : strcmp(a->name, b->name);
 }
 
-/* Those of one row and input: "aten::pow, aten::mul, aten::mean and 3 more". */
+/* Those of one row and side: "aten::pow, aten::mul, aten::mean and 3 more". */
 static aorta_status describe(struct compare_samples *s, struct below *items, size_t count) {
     enum { MOST = 3 };
     struct compare_samples_row *row = &s->rows[items[0].row];
@@ -307,8 +307,8 @@ static aorta_status describe(struct compare_samples *s, struct below *items, siz
     for (size_t i = 0; i < names && i < MOST; i++) aorta_text_printf(&text, "%s%s", i ? ", " : "", items[i].name);
     if (names > MOST) aorta_text_printf(&text, " and %zu more", names - MOST);
     if (!row->below) row->below = aorta_arena_alloc(s->arena, s->inputs * sizeof *row->below);
-    if (row->below) row->below[items[0].input] = aorta_arena_strdup(s->arena, text.data ? text.data : "");
-    const bool made = row->below && row->below[items[0].input] && !text.failed;
+    if (row->below) row->below[items[0].side] = aorta_arena_strdup(s->arena, text.data ? text.data : "");
+    const bool made = row->below && row->below[items[0].side] && !text.failed;
     aorta_text_free(&text);
     return made ? NULL : no_memory();
 }
@@ -332,11 +332,11 @@ static aorta_status describe_subtrees(struct compare_samples *s, const struct ao
         for (size_t i = 0; i < trees->inputs; i++) {
             const double ns = trees->ns[node * trees->inputs + i];
             if (!rows[node] || !differs[rows[node] - 1] || !(ns > 0)) continue;
-            items[count++] = (struct below){rows[node] - 1, (uint32_t)i, trees->nodes[node].name, ns};
+            items[count++] = (struct below){rows[node] - 1, s->sides[i], trees->nodes[node].name, ns};
         }
-    if (count) qsort(items, count, sizeof *items, by_row_and_input);
+    if (count) qsort(items, count, sizeof *items, by_row_and_side);
     for (size_t first = 0, end; first < count && !status; first = end) {
-        for (end = first; end < count && items[end].row == items[first].row && items[end].input == items[first].input;)
+        for (end = first; end < count && items[end].row == items[first].row && items[end].side == items[first].side;)
             end++;
         status = describe(s, items + first, end - first);
     }
@@ -366,7 +366,9 @@ aorta_status aorta_compare_samples_make(const struct aorta_trace_compare_input *
     *samples = (struct compare_samples){.arena = arena, .inputs = count, .stepped = true};
     for (size_t i = 0; i < count; i++) samples->stepped = samples->stepped && inputs[i].analysis->stepped;
     samples->steps = aorta_arena_alloc(arena, count * sizeof *samples->steps);
-    if (!samples->steps) return no_memory();
+    samples->sides = aorta_arena_alloc(arena, count * sizeof *samples->sides);
+    if (!samples->steps || !samples->sides) return no_memory();
+    for (size_t i = 1; i < count; i++) samples->sides[i] = samples->sides[i - 1] + !inputs[i].repeats;
     aorta_status status = aorta_call_trees_make(inputs, count, &trees);
     if (!status) status = make(samples, inputs, count, &trees);
     aorta_call_trees_free(&trees);

@@ -17,13 +17,14 @@ struct compare_samples_row {
     struct compare_series *series; /* one for each input */
     bool counted;                  /* things that can be counted: kernels, not stretches of time */
     bool communicates;             /* it has collectives */
-    const char **below;            /* as in aorta_trace_compare_row */
+    const char **below;            /* as in aorta_trace_compare_row, of sides */
 };
 
 struct compare_samples {
     struct aorta_arena *arena; /* borrowed */
     size_t inputs;
-    size_t *steps; /* of each input */
+    size_t *steps;   /* of each input */
+    uint32_t *sides; /* of each input: the side that it belongs to */
     bool stepped;
     struct compare_samples_row *rows; /* owned */
     size_t count, capacity;

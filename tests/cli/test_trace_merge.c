@@ -44,6 +44,13 @@ static const struct {
     {"compare " ZERO ONE "--threshold 0.005", 1, "takes 0.8% longer than"},
     {"compare " ZERO ONE "--threshold 0.05", 0, "the recording takes no more than 5% longer than the base's"},
     {"compare " ZERO ONE "--threshold -1", 2, "--threshold: found \"-1\""},
+    {"compare " ZERO ONE ONE ZERO "--label a --label a --label b --label b", 0, "base a: 1 rank in 2 recordings"},
+    {"compare " ZERO ONE "$FOLDER/one.json.gz --label a --label b --label a", 0, "base a: 1 rank in 2 recordings"},
+    {"compare " ZERO ONE ONE "--label a --label b --label c --json | grep -c '\"label\": \"[abc]\"'", 0, "3"},
+    {"compare " ZERO ONE "--label a", 2, "1 --label for 2 recordings; give one for each, or none"},
+    {"compare " ZERO ONE "--label a --label ''", 2, "rank1.json.gz is empty"},
+    {"compare " ZERO ONE "--label a --label a", 2, "all recordings have the label \"a\""},
+    {"compare " ZERO ONE ZERO "--label a --label b --label a", 2, "the label \"a\" has "},
     {"compare " ZERO, 2, "give a base and at least one test to compare with it"},
     {"compare " ZERO "/nowhere", 2, "/nowhere"},
 };

@@ -106,8 +106,8 @@ struct compared {
 static void compare(const struct plan *base, const struct plan *test, struct compared *c) {
     record(base, &c->recordings[0]);
     record(test, &c->recordings[1]);
-    c->inputs[0] = (struct aorta_trace_compare_input){"base", "base", &c->recordings[0].analysis};
-    c->inputs[1] = (struct aorta_trace_compare_input){"test", "test", &c->recordings[1].analysis};
+    c->inputs[0] = (struct aorta_trace_compare_input){"base", "base", &c->recordings[0].analysis, false};
+    c->inputs[1] = (struct aorta_trace_compare_input){"test", "test", &c->recordings[1].analysis, false};
     check_ok(aorta_trace_compare(c->inputs, 2, &c->comparison));
 }
 
@@ -123,7 +123,7 @@ static void a_recording_equals_itself(void **state) {
     compare(&usual, &usual, &c);
     assert_true(c.comparison.stepped);
     assert_null(c.comparison.unsure);
-    assert_int_equal(c.comparison.steps[0], 6);
+    assert_int_equal(c.comparison.sides[0].step_count, 6);
     for (size_t i = 0; i < c.comparison.row_count; i++) {
         const struct aorta_trace_compared *value = &c.comparison.rows[i].values[1];
         check_near(value->change_ms, 0);
@@ -276,6 +276,63 @@ static void noise_is_no_news(void **state) {
 
 static const struct aorta_differences none[2];
 
+/* Kernel's time in us, each run of one rank; the mean of a side is that of its runs, however long they are.
+ *
+ *   base  run 1  300 300 300 300 300 300             run 2  340 × 9      mean 320
+ *   test  run 1  336 336 336 336 336 336             run 2  296 × 9      mean 316
+ *
+ * Runs of a side lie 40 apart, so that what is between the sides may be chance; one run of each would deny it. */
+static void runs_of_a_side(void **state) {
+    (void)state;
+    static const struct {
+        int steps, compute;
+        bool repeats;
+        const char *label;
+    } runs[] = {{6, 300, false, "base"}, {9, 340, true, "base"}, {6, 336, false, "test"}, {9, 296, true, "test"}};
+    struct recording recordings[4];
+    struct aorta_trace_compare_input inputs[4];
+    struct aorta_trace_comparison c;
+    for (int i = 0; i < 4; i++) {
+        struct plan plan = usual;
+        plan.ranks = 1;
+        plan.jitter = 0;
+        plan.steps = runs[i].steps;
+        plan.compute = runs[i].compute;
+        record(&plan, &recordings[i]);
+        inputs[i] = (struct aorta_trace_compare_input){"", runs[i].label, &recordings[i].analysis, runs[i].repeats};
+    }
+    check_ok(aorta_trace_compare(inputs, 4, &c));
+    assert_int_equal(c.side_count, 2);
+    assert_true(c.sides[1].inputs == &inputs[2] && c.sides[1].count == 2 && c.sides[1].step_count == 15);
+    const struct aorta_trace_compared *values = row_of(&c, AORTA_SECTION_KERNEL, usual.kernel)->values;
+    check_near(values[0].ms, 0.320);
+    check_near(values[1].ms, 0.316);
+    check_near(values[1].change_ms, -0.004);
+    check_near(values[1].count, 1);
+    check_near(values[0].mean_us, (6 * 300 + 9 * 340) / 15.0);
+    assert_true(values[1].compared.repeats == 2 && !values[1].compared.assumed);
+    assert_true(values[1].p > 0.5);
+    struct aorta_text text = {0}, json = {0};
+    aorta_trace_comparison_text(&c, none, NAN, 0, &text);
+    assert_non_null(strstr(text.data, "base base: 1 rank, 15 steps in 2 recordings\n"));
+    assert_non_null(strstr(text.data, " (2 repeats)."));
+    aorta_trace_comparison_json(&c, none, NAN, &json);
+    json_t *document = json_loads(json.data, JSON_REJECT_DUPLICATES, NULL);
+    const json_t *test = json_array_get(json_object_get(document, "tests"), 0);
+    const json_t *second = json_array_get(json_object_get(test, "recordings"), 1);
+    assert_int_equal(json_array_size(json_object_get(document, "tests")), 1);
+    assert_int_equal(json_integer_value(json_object_get(second, "steps")), 9);
+    assert_int_equal(json_integer_value(json_object_get(test, "repeats")), 2);
+    json_decref(document);
+    aorta_text_free(&text);
+    aorta_text_free(&json);
+    aorta_trace_comparison_free(&c);
+    check_ok(aorta_trace_compare((struct aorta_trace_compare_input[]){inputs[0], inputs[2]}, 2, &c));
+    assert_true(row_of(&c, AORTA_SECTION_KERNEL, usual.kernel)->values[1].p < 0.001);
+    aorta_trace_comparison_free(&c);
+    for (int i = 0; i < 4; i++) end_recording(&recordings[i]);
+}
+
 static void text_and_json(void **state) {
     (void)state;
     struct plan other = usual;
@@ -338,7 +395,7 @@ static void other_kernels_line_up(void **state) {
         check_ok(read_memory(text.data, text.length, 0, false, &c.recordings[side].list));
         check_ok(aorta_trace_analyze(&c.recordings[side].list, NULL, &c.recordings[side].analysis));
         c.inputs[side] = (struct aorta_trace_compare_input){side ? "test" : "base", side ? "test" : "base",
-                                                            &c.recordings[side].analysis};
+                                                            &c.recordings[side].analysis, false};
         aorta_text_free(&text);
     }
     check_ok(aorta_trace_compare(c.inputs, 2, &c.comparison));
@@ -362,7 +419,7 @@ int main(void) {
         cmocka_unit_test(planted_changes),       cmocka_unit_test(a_collective_over_a_boundary_counts_once),
         cmocka_unit_test(the_timeline_adds_up),  cmocka_unit_test(kernels_of_another_name),
         cmocka_unit_test(regressions),           cmocka_unit_test(noise_is_no_news),
-        cmocka_unit_test(text_and_json),
+        cmocka_unit_test(text_and_json),         cmocka_unit_test(runs_of_a_side),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
