@@ -168,23 +168,24 @@ static void visit_from(struct aorta_graph *graph, struct walk *walk, uint32_t po
     }
 }
 
-static bool reorder(void *array, size_t size, const uint32_t *order, uint32_t count) {
+/* The array takes no more than its rows then, where it had grown by half of them. */
+static bool reorder(void **array, size_t size, const uint32_t *order, uint32_t count) {
     if (!count) return true; /* the array may be NULL */
     char *sorted = malloc((size_t)count * size + 1);
     if (!sorted) return false;
     for (uint32_t i = 0; i < count; i++)
-        memcpy(sorted + (size_t)i * size, (const char *)array + (size_t)order[i] * size, size);
-    memcpy(array, sorted, (size_t)count * size);
-    free(sorted);
+        memcpy(sorted + (size_t)i * size, (const char *)*array + (size_t)order[i] * size, size);
+    free(*array);
+    *array = sorted;
     return true;
 }
 
 static bool order_points(struct aorta_graph *graph, const uint32_t *order) {
     uint32_t count = graph->point_count;
-    return reorder(graph->time_ns, sizeof *graph->time_ns, order, count) &&
-           reorder(graph->rank, sizeof *graph->rank, order, count) &&
-           reorder(graph->subject, sizeof *graph->subject, order, count) &&
-           reorder(graph->ends, sizeof *graph->ends, order, count);
+    return reorder((void **)&graph->time_ns, sizeof *graph->time_ns, order, count) &&
+           reorder((void **)&graph->rank, sizeof *graph->rank, order, count) &&
+           reorder((void **)&graph->subject, sizeof *graph->subject, order, count) &&
+           reorder((void **)&graph->ends, sizeof *graph->ends, order, count);
 }
 
 static int change_order(const void *left, const void *right) {
@@ -239,10 +240,10 @@ static bool name_points(struct aorta_graph *graph, const uint32_t *order) {
 static bool order_edges(struct aorta_graph *graph, const uint32_t *rows) {
     const uint32_t used = graph->first_edge[graph->point_count];
     graph->edge_count = used;
-    return reorder(graph->from, sizeof *graph->from, rows, used) &&
-           reorder(graph->lag_ns, sizeof *graph->lag_ns, rows, used) &&
-           reorder(graph->kind, sizeof *graph->kind, rows, used) &&
-           reorder(graph->inferred, sizeof *graph->inferred, rows, used);
+    return reorder((void **)&graph->from, sizeof *graph->from, rows, used) &&
+           reorder((void **)&graph->lag_ns, sizeof *graph->lag_ns, rows, used) &&
+           reorder((void **)&graph->kind, sizeof *graph->kind, rows, used) &&
+           reorder((void **)&graph->inferred, sizeof *graph->inferred, rows, used);
 }
 
 static bool renumber(struct aorta_graph *graph, struct walk *walk) {

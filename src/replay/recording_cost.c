@@ -24,18 +24,24 @@ static const double PACE_CALLS = 0.2;  /* the same where calls alone were record
 static const double DISTURBS = 0.1;    /* share of stamps from which on a step's own spread counts in full */
 static const double LEFT = 0.1;        /* of an interval stays at least */
 enum {
-    IDLE_NS = 30000,    /* a thread silent for longer while another one worked waited for it */
-    SLEEP_NS = 500000,  /* of an interval, what is longer sleeps: it has no pace */
-    WAIT_OWN_NS = 5000, /* the same of a call that waits for the device */
-    FEWEST = 12,        /* samples of a quantile */
-    OUTLIER = 4,        /* times the fastest: longer intervals count as this long */
+    IDLE_NS = 30000,            /* a thread silent for longer while another one worked waited for it */
+    SLEEP_NS = 500000,          /* of an interval, what is longer sleeps: it has no pace */
+    WAIT_OWN_NS = 5000,         /* the same of a call that waits for the device */
+    FEWEST = 12,                /* samples of a quantile */
+    OUTLIER = 4,                /* times the fastest: longer intervals count as this long */
+    MOST_TEXTS = (1 << 26) - 1, /* that a stamp can name */
 };
 
+/* Small, as there are two for each event. */
 struct stamp {
-    int64_t time_ns, after_ns; /* when, and since when the interval that it ends; INT64_MIN: it is the thread's first */
-    double cost_ns;            /* of stamps, within that interval */
-    double sum_ns;             /* of all that recording cost the thread until then */
-    bool waits;                /* the interval is a wait for the device */
+    int64_t time_ns;
+    double sum_ns;      /* of all that recording cost the thread until then */
+    uint32_t length_ns; /* of the interval that it ends, at most the last 4.29 s of it; 0: it is the thread's first */
+    /* Of which events the costs lie in that interval (cost_of_stamps). */
+    uint32_t left : 4;  /* enum aorta_stamped of one that ended before; COUNT: none did */
+    uint32_t waits : 1; /* the interval is a wait for the device */
+    uint32_t call : 1;  /* a call ended: `what` is its name */
+    uint32_t what : 26; /* else enum aorta_stamped of one that began; COUNT: none did */
 };
 
 /* How long intervals were, and what equal ones take at least; of the time before the first step, and of each step. */
@@ -57,13 +63,12 @@ struct aorta_recording_cost {
     size_t step_count;
     struct lane *lanes; /* of each thread of the trace */
     size_t lane_count;
+    double *within_ns; /* of each text: CUPTI's part of a call of this name */
 };
 
 struct building {
     const struct aorta_trace *trace;
-    struct aorta_stamped_event *events;
-    size_t count;
-    double *within_ns; /* of each text: CUPTI's part of a call of this name; NAN: not known */
+    struct aorta_stamped_events stamped;
     struct aorta_recording_cost *cost;
     struct aorta_recording_costs *found;
 };
@@ -127,11 +132,12 @@ static struct pair pair_of(const struct aorta_stamped_event *outer, const struct
 
 static bool find_pairs(const struct building *building, struct pair **pairs, size_t *count) {
     size_t capacity = 0;
-    for (size_t i = 0; i < building->count; i++) {
-        const struct aorta_stamped_event *outer = &building->events[i];
-        if (is_call(outer) || outer->only == AORTA_TRACE_NONE || is_call(&building->events[outer->only])) continue;
+    const struct aorta_stamped_event *events = building->stamped.items;
+    for (size_t i = 0; i < building->stamped.count; i++) {
+        const struct aorta_stamped_event *outer = &events[i];
+        if (is_call(outer) || outer->only >= AORTA_STAMPED_SEVERAL || is_call(&events[outer->only])) continue;
         if (!aorta_array_fit(pairs, &capacity, *count + 1, sizeof **pairs)) return false;
-        (*pairs)[(*count)++] = pair_of(outer, &building->events[outer->only]);
+        (*pairs)[(*count)++] = pair_of(outer, &events[outer->only]);
     }
     if (*count) qsort(*pairs, *count, sizeof **pairs, pair_order);
     return true;
@@ -247,7 +253,7 @@ static void calibrate_outside(struct building *building) {
     stamp[AORTA_STAMPED_LAUNCH] = (struct aorta_stamp_cost){launch_ns, launch_ns};
     stamp[AORTA_STAMPED_WAIT] = stamp[AORTA_STAMPED_CALL] = (struct aorta_stamp_cost){quiet_ns, quiet_ns};
     const size_t texts = aorta_trace_text_count(building->trace);
-    for (size_t i = 0; i < texts && !(most_ns > 0); i++) building->within_ns[i] = 0;
+    for (size_t i = 0; i < texts && !(most_ns > 0); i++) building->cost->within_ns[i] = 0;
 }
 
 static double length_of(const struct aorta_stamped_event *event) {
@@ -256,8 +262,8 @@ static double length_of(const struct aorta_stamped_event *event) {
 
 static size_t count_calls(const struct building *building, size_t texts, struct calls *names) {
     size_t first = 0;
-    for (size_t i = 0; i < building->count; i++) {
-        const struct aorta_stamped_event *event = &building->events[i];
+    for (size_t i = 0; i < building->stamped.count; i++) {
+        const struct aorta_stamped_event *event = &building->stamped.items[i];
         if (!is_call(event)) continue;
         struct calls *calls = &names[event->name];
         if (!calls->count++ || length_of(event) < calls->shortest_ns) {
@@ -276,8 +282,8 @@ static size_t count_calls(const struct building *building, size_t texts, struct 
 /* Of equal calls, by what they take at least. */
 static void measure_calls(struct building *building, size_t texts, struct calls *names, double *lengths) {
     double launches = 0;
-    for (size_t i = 0; i < building->count; i++) {
-        const struct aorta_stamped_event *event = &building->events[i];
+    for (size_t i = 0; i < building->stamped.count; i++) {
+        const struct aorta_stamped_event *event = &building->stamped.items[i];
         if (is_call(event)) lengths[names[event->name].first + names[event->name].count++] = length_of(event);
     }
     building->found->within_ns = 0;
@@ -285,15 +291,15 @@ static void measure_calls(struct building *building, size_t texts, struct calls 
         struct calls *calls = &names[i];
         if (!calls->count) continue;
         calls->fast_ns = fast_of(lengths + calls->first, calls->count);
-        building->within_ns[i] =
+        building->cost->within_ns[i] =
             within_call(calls->stamped, aorta_trace_text(building->trace, (uint32_t)i), calls->fast_ns);
         if (calls->stamped != AORTA_STAMPED_LAUNCH) continue;
-        building->found->within_ns += building->within_ns[i] * (double)calls->count;
+        building->found->within_ns += building->cost->within_ns[i] * (double)calls->count;
         launches += (double)calls->count;
     }
     if (launches > 0) building->found->within_ns /= launches;
-    for (size_t i = 0; i < building->count; i++) {
-        const struct aorta_stamped_event *event = &building->events[i];
+    for (size_t i = 0; i < building->stamped.count; i++) {
+        const struct aorta_stamped_event *event = &building->stamped.items[i];
         const struct calls *calls = is_call(event) ? &names[event->name] : NULL;
         if (calls && calls->stamped == AORTA_STAMPED_LAUNCH && calls->count >= FEWEST)
             add_spread(building->cost, event->start_ns, length_of(event), calls->fast_ns);
@@ -305,8 +311,8 @@ static bool calibrate_calls(struct building *building) {
     const size_t texts = aorta_trace_text_count(building->trace);
     struct calls *names = calloc(texts + 1, sizeof *names);
     double *lengths = names ? malloc((count_calls(building, texts, names) + 1) * sizeof *lengths) : NULL;
-    building->within_ns = calloc(texts + 1, sizeof *building->within_ns);
-    const bool made = lengths && building->within_ns;
+    building->cost->within_ns = calloc(texts + 1, sizeof *building->cost->within_ns);
+    const bool made = lengths && building->cost->within_ns;
     if (made) measure_calls(building, texts, names, lengths);
     free(names);
     free(lengths);
@@ -329,46 +335,63 @@ static bool calibrate_pairs(struct building *building) {
 
 /* ---- a thread's stamps ---- */
 
-static void add_stamp(struct lane *lane, int64_t time_ns, double cost_ns, bool waits) {
-    const int64_t after_ns = lane->count ? lane->stamps[lane->count - 1].time_ns : INT64_MIN;
-    lane->stamps[lane->count++] = (struct stamp){time_ns, after_ns, cost_ns, 0, waits};
-}
-
 /* While the events of one thread are walked through. */
 struct walk {
-    const struct building *building;
+    const struct aorta_stamped_event *events;
     struct lane *lane;
-    uint32_t open;   /* innermost event that has not ended; NONE */
-    double leave_ns; /* of the stamp before: 0 unless it was an end */
+    uint32_t open; /* innermost event that has not ended; NONE */
+    uint8_t left;  /* of the stamp before, if that was an end; else COUNT */
 };
 
+/* The interval's length, all of it or what a stamp can say. */
+static uint32_t length_until(int64_t from_ns, int64_t to_ns) {
+    return to_ns - from_ns < UINT32_MAX ? (uint32_t)(to_ns - from_ns) : UINT32_MAX;
+}
+
+static void add_stamp(struct walk *walk, int64_t time_ns, struct stamp stamp) {
+    struct lane *lane = walk->lane;
+    stamp.time_ns = time_ns;
+    stamp.length_ns = lane->count ? length_until(lane->stamps[lane->count - 1].time_ns, time_ns) : 0;
+    stamp.left = walk->left & 15;
+    lane->stamps[lane->count++] = stamp;
+}
+
 static void begin_event(struct walk *walk, uint32_t number) {
-    const struct aorta_stamped_event *event = &walk->building->events[number];
-    const double enter_ns = walk->building->found->stamp[event->stamped].enter_ns;
-    add_stamp(walk->lane, event->start_ns, walk->leave_ns + enter_ns, false);
-    walk->leave_ns = 0;
+    const struct aorta_stamped_event *event = &walk->events[number];
+    add_stamp(walk, event->start_ns, (struct stamp){.what = event->stamped});
+    walk->left = AORTA_STAMPED_COUNT;
     walk->open = number;
 }
 
 static void end_event(struct walk *walk) {
-    const struct aorta_stamped_event *event = &walk->building->events[walk->open];
-    const double within_ns = is_call(event) ? walk->building->within_ns[event->name] : 0;
-    add_stamp(walk->lane, event->end_ns, walk->leave_ns + within_ns, event->stamped == AORTA_STAMPED_WAIT);
-    walk->leave_ns = walk->building->found->stamp[event->stamped].leave_ns;
+    const struct aorta_stamped_event *event = &walk->events[walk->open];
+    const bool call = is_call(event);
+    add_stamp(walk, event->end_ns,
+              (struct stamp){.waits = event->stamped == AORTA_STAMPED_WAIT,
+                             .call = call,
+                             .what = (call ? event->name : (uint32_t)AORTA_STAMPED_COUNT) & MOST_TEXTS});
+    walk->left = event->stamped;
     walk->open = event->parent;
 }
 
-static bool fill_lane(const struct building *building, size_t first, size_t end, struct lane *lane) {
-    struct walk walk = {building, lane, AORTA_TRACE_NONE, 0};
+static bool fill_lane(const struct aorta_stamped_event *events, size_t first, size_t end, struct lane *lane) {
+    struct walk walk = {events, lane, AORTA_TRACE_NONE, AORTA_STAMPED_COUNT};
     lane->stamps = malloc(2 * (end - first) * sizeof *lane->stamps);
     if (!lane->stamps) return false;
     for (size_t i = first; i < end; i++) {
-        while (walk.open != AORTA_TRACE_NONE && building->events[walk.open].end_ns <= building->events[i].start_ns)
-            end_event(&walk);
+        while (walk.open != AORTA_TRACE_NONE && events[walk.open].end_ns <= events[i].start_ns) end_event(&walk);
         begin_event(&walk, (uint32_t)i);
     }
     while (walk.open != AORTA_TRACE_NONE) end_event(&walk);
     return true;
+}
+
+/* Of stamps, within the interval. */
+static double cost_of_stamps(const struct aorta_recording_cost *cost, const struct stamp *stamp) {
+    const struct aorta_stamp_cost *of = cost->found.stamp;
+    const double left_ns = stamp->left < AORTA_STAMPED_COUNT ? of[stamp->left].leave_ns : 0;
+    if (stamp->call) return left_ns + cost->within_ns[stamp->what];
+    return left_ns + (stamp->what < AORTA_STAMPED_COUNT ? of[stamp->what].enter_ns : 0);
 }
 
 /* The first stamp at or after the moment; their number: none. Searched from `near` on, the answer of the moment asked
@@ -394,20 +417,19 @@ static void find_waits(struct aorta_recording_cost *cost, size_t number) {
     struct lane *lane = &cost->lanes[number];
     for (size_t i = 1; i < lane->count; i++) {
         struct stamp *stamp = &lane->stamps[i];
-        if (stamp->time_ns - stamp->after_ns < IDLE_NS) continue;
+        if (stamp->length_ns < IDLE_NS) continue;
         for (size_t j = 0; j < cost->lane_count; j++) {
             struct lane *other = &cost->lanes[j];
             const size_t after = j == number ? 0 : (other->near = stamp_from(other, stamp->time_ns, other->near));
-            if (after && other->stamps[after - 1].time_ns > stamp->after_ns)
-                stamp->after_ns = other->stamps[after - 1].time_ns;
+            if (after && other->stamps[after - 1].time_ns > stamp->time_ns - stamp->length_ns)
+                stamp->length_ns = length_until(other->stamps[after - 1].time_ns, stamp->time_ns);
         }
     }
 }
 
 static int64_t busy_of(const struct stamp *stamp) {
-    if (stamp->after_ns == INT64_MIN) return 0;
-    const int64_t length_ns = stamp->time_ns - stamp->after_ns, most_ns = stamp->waits ? WAIT_OWN_NS : SLEEP_NS;
-    return length_ns < most_ns ? length_ns : most_ns;
+    const int64_t most_ns = stamp->waits ? WAIT_OWN_NS : SLEEP_NS;
+    return stamp->length_ns < most_ns ? stamp->length_ns : most_ns;
 }
 
 /* From the first step to the last one, as what is before has no launches; all of it where there are none. */
@@ -419,7 +441,7 @@ static void measure_share(struct aorta_recording_cost *cost, const struct aorta_
             if (trace->step_count && stamp->time_ns < trace->steps[0].start_ns) continue;
             const double own_ns = (double)busy_of(stamp);
             busy_ns += own_ns;
-            stamps_ns += stamp->cost_ns < own_ns ? stamp->cost_ns : own_ns;
+            stamps_ns += at_most(cost_of_stamps(cost, stamp), own_ns);
         }
     }
     cost->found.share = busy_ns > 0 ? stamps_ns / busy_ns : 0;
@@ -447,15 +469,16 @@ static void measure_pace(struct aorta_recording_cost *cost, bool operations) {
     }
 }
 
-static bool fill_lanes(struct aorta_recording_cost *cost, const struct building *building) {
+static bool fill_lanes(struct aorta_recording_cost *cost, struct building *building) {
+    struct aorta_stamped_events *stamped = &building->stamped;
     cost->lane_count = building->trace->thread_count;
     cost->lanes = calloc(cost->lane_count + 1, sizeof *cost->lanes);
     if (!cost->lanes) return false;
-    for (size_t first = 0, end; first < building->count; first = end) {
-        const uint32_t thread = building->events[first].thread;
-        for (end = first; end < building->count && building->events[end].thread == thread;) end++;
-        if (!fill_lane(building, first, end, &cost->lanes[thread])) return false;
+    for (size_t i = 0, first = 0; i < cost->lane_count; first = stamped->ends[i++]) {
+        if (stamped->ends[i] == first) continue;
+        if (!fill_lane(stamped->items, first, stamped->ends[i], &cost->lanes[i])) return false;
     }
+    aorta_stamped_events_free(stamped); /* they are no smaller than the stamps */
     for (size_t i = 0; i < cost->lane_count; i++) find_waits(cost, i);
     measure_share(cost, building->trace);
     measure_pace(cost, building->trace->operation_count > 0);
@@ -473,8 +496,11 @@ static bool make_steps(const struct aorta_trace *trace, struct aorta_recording_c
 }
 
 static aorta_status make(struct building *building, struct aorta_recording_cost *cost) {
-    AORTA_TRY(aorta_stamped_events(building->trace, &building->events, &building->count));
-    if (!building->count) return AORTA_ERROR(AORTA_UNSUPPORTED, "%s has nothing of the host", building->trace->path);
+    if (aorta_trace_text_count(building->trace) > MOST_TEXTS)
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "%s has too many names", building->trace->path);
+    AORTA_TRY(aorta_stamped_events_make(building->trace, &building->stamped));
+    if (!building->stamped.count)
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "%s has nothing of the host", building->trace->path);
     if (!make_steps(building->trace, cost) || !calibrate_pairs(building) || !calibrate_calls(building) ||
         !fill_lanes(cost, building))
         return AORTA_ERROR(AORTA_MEMORY, "no memory for what was stamped in %s", building->trace->path);
@@ -488,8 +514,7 @@ aorta_status aorta_recording_cost_make(const struct aorta_trace *trace, struct a
     if (!self) return AORTA_ERROR(AORTA_MEMORY, "no memory for what recording cost");
     struct building building = {.trace = trace, .cost = self, .found = &self->found};
     aorta_status status = make(&building, self);
-    free(building.events);
-    free(building.within_ns);
+    aorta_stamped_events_free(&building.stamped);
     if (status) {
         aorta_recording_cost_free(self);
         return status;
@@ -502,6 +527,7 @@ void aorta_recording_cost_free(struct aorta_recording_cost *cost) {
     if (!cost) return;
     for (size_t i = 0; cost->lanes && i < cost->lane_count; i++) free(cost->lanes[i].stamps);
     free(cost->lanes);
+    free(cost->within_ns);
     free(cost->step_ns);
     free(cost->spreads);
     free(cost);
@@ -512,11 +538,12 @@ const struct aorta_recording_costs *aorta_recording_costs(const struct aorta_rec
 }
 
 /* Of the interval that the stamp ends. `pace`: how much slower the host ran in it. */
-static double cost_of(const struct stamp *stamp, double pace, struct aorta_recording_weight weight) {
+static double cost_of(const struct aorta_recording_cost *cost, const struct stamp *stamp, double pace,
+                      struct aorta_recording_weight weight) {
     const double scale = weight.cost;
     const double busy_ns = (double)busy_of(stamp);
-    const double stamps_ns = at_least(busy_ns - scale * stamp->cost_ns, 0);
-    return busy_ns - at_least(weight.own * stamps_ns / (1 + scale * (pace - 1)), LEFT * busy_ns);
+    const double rest_ns = at_least(busy_ns - scale * cost_of_stamps(cost, stamp), 0);
+    return busy_ns - at_least(weight.own * rest_ns / (1 + scale * (pace - 1)), LEFT * busy_ns);
 }
 
 void aorta_recording_cost_sum(struct aorta_recording_cost *cost, struct aorta_recording_weight weight) {
@@ -526,7 +553,7 @@ void aorta_recording_cost_sum(struct aorta_recording_cost *cost, struct aorta_re
         for (size_t j = 0; j < cost->lanes[i].count; j++) {
             struct stamp *stamp = &cost->lanes[i].stamps[j];
             while (step < cost->step_count && cost->step_ns[step] <= stamp->time_ns) step++;
-            stamp->sum_ns = sum_ns += cost_of(stamp, cost->spreads[step].pace, weight);
+            stamp->sum_ns = sum_ns += cost_of(cost, stamp, cost->spreads[step].pace, weight);
         }
     }
 }
@@ -538,8 +565,9 @@ static double sum_until(struct lane *lane, int64_t time_ns) {
     if (at == lane->count) return before_ns;
     const struct stamp *stamp = &lane->stamps[at];
     if (time_ns == stamp->time_ns) return stamp->sum_ns;
-    if (stamp->after_ns == INT64_MIN || time_ns <= stamp->after_ns) return before_ns;
-    const double part = (double)(time_ns - stamp->after_ns) / (double)(stamp->time_ns - stamp->after_ns);
+    const int64_t after_ns = stamp->time_ns - stamp->length_ns;
+    if (time_ns <= after_ns) return before_ns;
+    const double part = (double)(time_ns - after_ns) / (double)stamp->length_ns;
     return before_ns + part * (stamp->sum_ns - before_ns);
 }
 

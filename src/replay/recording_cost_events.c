@@ -36,13 +36,6 @@ static uint8_t stamped_operation(const char *name) {
     return AORTA_STAMPED_OPERATION;
 }
 
-/* Events found so far. */
-struct building {
-    const struct aorta_trace *trace;
-    struct aorta_stamped_event *events;
-    size_t count;
-};
-
 /* What a text means as the name of an operation or a call, found out once: 1 + enum aorta_stamped; 0: not yet. */
 struct meanings {
     const struct aorta_trace *trace;
@@ -61,7 +54,6 @@ static uint8_t meaning_of(const struct meanings *meanings, uint32_t text, bool c
 
 static int event_order(const void *left, const void *right) {
     const struct aorta_stamped_event *a = left, *b = right;
-    if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
     if (a->start_ns != b->start_ns) return a->start_ns < b->start_ns ? -1 : 1;
     if (a->end_ns != b->end_ns) return a->end_ns > b->end_ns ? -1 : 1;
     return (a->stamped > b->stamped) - (a->stamped < b->stamped);
@@ -96,7 +88,6 @@ static void add_event(struct places *places, int64_t start_ns, int64_t end_ns, u
     *event = (struct aorta_stamped_event){.start_ns = start_ns,
                                           .end_ns = end_ns,
                                           .name = name,
-                                          .thread = thread,
                                           .parent = AORTA_TRACE_NONE,
                                           .only = AORTA_TRACE_NONE,
                                           .stamped = stamped};
@@ -156,21 +147,21 @@ static void add_all(struct places *places) {
     add_calls(places);
 }
 
-/* A thread's events lie together: its operations, which are in order, then the others, which mostly are. */
-static bool collect(struct building *building, struct places *places) {
-    const size_t threads = building->trace->thread_count;
+/* A thread's events: its operations, which are in order, then the others, which mostly are. */
+static bool collect(struct places *places, struct aorta_stamped_events *events) {
+    const size_t threads = places->trace->thread_count;
     add_all(places);
     for (size_t i = 0; i < threads; i++) {
         const size_t count = places->next[i];
-        places->next[i] = building->count;
-        building->count += count;
+        places->next[i] = events->count;
+        events->count += count;
     }
-    building->events = malloc((building->count + 1) * sizeof *building->events);
-    if (!building->events) return false;
-    places->events = building->events;
+    events->items = malloc((events->count + 1) * sizeof *events->items);
+    if (!events->items) return false;
+    places->events = events->items;
     add_all(places);
     for (size_t i = 0, first = 0; i < threads; first = places->next[i++])
-        aorta_sort_rows(building->events + first, places->next[i] - first, sizeof *building->events, event_order);
+        aorta_sort_rows(events->items + first, places->next[i] - first, sizeof *events->items, event_order);
     return true;
 }
 
@@ -182,33 +173,24 @@ static bool *wanted_threads(const struct aorta_trace *trace) {
     return wanted;
 }
 
-static bool collect_events(struct building *building) {
-    const struct aorta_trace *trace = building->trace;
+static bool collect_events(const struct aorta_trace *trace, struct aorta_stamped_events *events) {
     const size_t texts = aorta_trace_text_count(trace);
     bool *wanted = wanted_threads(trace);
     const struct meanings meanings = {trace, calloc(texts + 1, 1), calloc(texts + 1, 1)};
-    struct places places = {
-        .trace = trace,
-        .meanings = &meanings,
-        .wanted = wanted,
-        .next = calloc(trace->thread_count + 1, sizeof *places.next),
-    };
-    const bool made = wanted && meanings.operations && meanings.calls && places.next && collect(building, &places);
+    events->ends = calloc(trace->thread_count + 1, sizeof *events->ends);
+    struct places places = {.trace = trace, .meanings = &meanings, .wanted = wanted, .next = events->ends};
+    const bool made = wanted && meanings.operations && meanings.calls && places.next && collect(&places, events);
     free(wanted);
     free(meanings.operations);
     free(meanings.calls);
-    free(places.next);
     return made;
 }
 
-/* What lies in what. A call within a call is part of it; what outlasts what is around it ends with that. */
-static void nest(struct building *building) {
-    struct aorta_stamped_event *events = building->events;
-    size_t count = 0;
+/* What lies in what, of the events first … end - 1, which begin at `count` then; returns where they end. */
+static size_t nest(struct aorta_stamped_event *events, size_t first, size_t end, size_t count) {
     uint32_t open = AORTA_TRACE_NONE;
-    for (size_t i = 0; i < building->count; i++) {
+    for (size_t i = first; i < end; i++) {
         struct aorta_stamped_event event = events[i];
-        if (open != AORTA_TRACE_NONE && events[open].thread != event.thread) open = AORTA_TRACE_NONE;
         while (open != AORTA_TRACE_NONE && events[open].end_ns <= event.start_ns) open = events[open].parent;
         if (open != AORTA_TRACE_NONE) {
             struct aorta_stamped_event *around = &events[open];
@@ -217,23 +199,30 @@ static void nest(struct building *building) {
                 continue;
             }
             if (event.end_ns > around->end_ns) event.end_ns = around->end_ns;
-            around->only = around->within++ ? AORTA_TRACE_NONE : (uint32_t)count;
+            around->only = around->only == AORTA_TRACE_NONE ? (uint32_t)count : (uint32_t)AORTA_STAMPED_SEVERAL;
         }
         event.parent = open;
         open = (uint32_t)count;
         events[count++] = event;
     }
-    building->count = count;
+    return count;
 }
 
-aorta_status aorta_stamped_events(const struct aorta_trace *trace, struct aorta_stamped_event **events, size_t *count) {
-    struct building building = {.trace = trace};
-    if (!collect_events(&building)) {
-        free(building.events);
+aorta_status aorta_stamped_events_make(const struct aorta_trace *trace, struct aorta_stamped_events *events) {
+    *events = (struct aorta_stamped_events){0};
+    if (!collect_events(trace, events))
         return AORTA_ERROR(AORTA_MEMORY, "no memory for what was stamped in %s", trace->path);
+    events->count = 0;
+    for (size_t i = 0, first = 0; i < trace->thread_count; i++) {
+        const size_t end = events->ends[i];
+        events->ends[i] = events->count = nest(events->items, first, end, events->count);
+        first = end;
     }
-    nest(&building);
-    *events = building.events;
-    *count = building.count;
     return NULL;
+}
+
+void aorta_stamped_events_free(struct aorta_stamped_events *events) {
+    free(events->items);
+    free(events->ends);
+    *events = (struct aorta_stamped_events){0};
 }

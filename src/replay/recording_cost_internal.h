@@ -4,23 +4,32 @@
 
 #include "replay/recording_cost.h"
 
-/* An event on a thread that launches. */
+enum { AORTA_STAMPED_SEVERAL = UINT32_MAX - 1 };
+
+/* An event on a thread that launches; as many as a trace has operations, so without a gap. */
 struct aorta_stamped_event {
     int64_t start_ns, end_ns;
-    uint32_t name, thread;
+    uint32_t name;
     uint32_t parent; /* row; NONE */
-    uint32_t only;   /* the only event right within it; NONE: there is none, or there are several */
-    uint32_t within; /* how many there are */
+    uint32_t only;   /* the only event right within it; NONE: there is none; SEVERAL */
     uint8_t stamped; /* enum aorta_stamped */
+};
+
+/* Those of a thread lie together, ascending start, longer first. */
+struct aorta_stamped_events {
+    struct aorta_stamped_event *items;
+    size_t *ends; /* of each thread of the trace: where the next one's begin */
+    size_t count;
 };
 
 static inline bool is_call(const struct aorta_stamped_event *event) {
     return event->stamped >= AORTA_STAMPED_LAUNCH;
 }
 
-/* By thread, then start, longer first. A call within a call is part of it; what outlasts what is around it ends with
- * that. The caller frees *events. AORTA_MEMORY. (recording_cost_events.c) */
-AORTA_MUST_USE aorta_status aorta_stamped_events(const struct aorta_trace *trace, struct aorta_stamped_event **events,
-                                                 size_t *count);
+/* A call within a call is part of it; what outlasts what is around it ends with that. Ends with
+ * aorta_stamped_events_free, also on failure. AORTA_MEMORY. (recording_cost_events.c) */
+AORTA_MUST_USE aorta_status aorta_stamped_events_make(const struct aorta_trace *trace,
+                                                      struct aorta_stamped_events *events);
+void aorta_stamped_events_free(struct aorta_stamped_events *events);
 
 #endif
