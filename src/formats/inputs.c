@@ -7,6 +7,7 @@
 #include "formats/reader.h"
 #include "formats/spool.h"
 #include "formats/unpack.h"
+#include "timeline/captures.h"
 #include "timeline/infer.h"
 
 #include <dirent.h>
@@ -258,6 +259,7 @@ aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count, con
     status = aorta_unpack_name_failure(&unpacking, status);
     aorta_unpacking_free(&unpacking);
     if (status) return status;
+    if (!options || !options->to_align) AORTA_TRY(aorta_trace_join_captures(list));
     aorta_spool_number_ranks(list);
     AORTA_TRY(aorta_trace_mark_steps(list, options ? options->step_range : NULL));
     return without_marks(list) ? aorta_trace_infer_steps(list) : NULL;

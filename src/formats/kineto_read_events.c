@@ -116,6 +116,10 @@ void aorta_trace_kineto_add_call(struct trace_kineto *kineto, const struct kinet
     const struct aorta_trace_annotation frame = {call.start_ns, call.end_ns, call.name, call.thread};
     if (!aorta_trace_builder_call(kineto->builder, &call))
         aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_CALL);
+    if (aorta_trace_builder_captures(kineto->builder) && call.correlation)
+        aorta_trace_builder_launch(kineto->builder, call.correlation,
+                                   aorta_trace_kineto_text(kineto, event->argument[ARGUMENT_KERNEL]),
+                                   aorta_trace_kineto_int(kineto, event->argument[ARGUMENT_OPERATION], event->offset));
 }
 
 static bool is_request(struct aorta_json_value name) {

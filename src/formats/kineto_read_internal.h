@@ -64,6 +64,7 @@ enum kineto_argument {
     ARGUMENT_CHANGED,
     ARGUMENT_ADDRESS,
     ARGUMENT_DEVICE_TYPE,
+    ARGUMENT_KERNEL,
     ARGUMENT_COUNT
 };
 

@@ -95,11 +95,13 @@ void aorta_trace_builder_destroy(struct aorta_trace_builder *builder) {
     const struct aorta_trace_group *groups = builder->groups.items;
     for (size_t i = 0; i < builder->groups.count; i++) free(groups[i].ranks);
     struct trace_rows *rows[] = {
-        &builder->pending,    &builder->calls,    &builder->other_calls, &builder->annotations,   &builder->steps,
-        &builder->operations, &builder->runs,     &builder->event_waits, &builder->wait_facts,    &builder->functions,
-        &builder->modules,    &builder->requests, &builder->collectives, &builder->request_facts, &builder->shapes,
-        &builder->inputs,     &builder->groups,   &builder->devices,     &builder->thread_names,  &builder->frames,
-        &builder->allocations};
+        &builder->pending,     &builder->calls,         &builder->other_calls,  &builder->annotations,
+        &builder->steps,       &builder->operations,    &builder->runs,         &builder->event_waits,
+        &builder->wait_facts,  &builder->functions,     &builder->modules,      &builder->requests,
+        &builder->collectives, &builder->request_facts, &builder->shapes,       &builder->inputs,
+        &builder->groups,      &builder->devices,       &builder->thread_names, &builder->frames,
+        &builder->allocations, &builder->capture_marks, &builder->launches,     &builder->graphs,
+        &builder->captured};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) free(rows[i]->items);
     free_keys(&builder->streams);
     free_keys(&builder->queues);
@@ -281,17 +283,37 @@ void aorta_trace_builder_geometry(struct aorta_trace_builder *builder, const int
     row->work.geometry = aorta_trace_builder_text(builder, text, (size_t)length);
 }
 
+bool aorta_trace_builder_captures(const struct aorta_trace_builder *builder) {
+    return builder->capture_marks.count > 0;
+}
+
+void aorta_trace_builder_launch(struct aorta_trace_builder *builder, uint64_t correlation, uint32_t kernel,
+                                int64_t operation) {
+    struct trace_launch *row = aorta_trace_rows_add(builder, &builder->launches, sizeof *row);
+    if (row) *row = (struct trace_launch){correlation, operation, kernel};
+}
+
+static void mark_capture(struct aorta_trace_builder *builder, const struct aorta_trace_call *call, bool begins) {
+    struct trace_capture_mark *row = aorta_trace_rows_add(builder, &builder->capture_marks, sizeof *row);
+    if (row) *row = (struct trace_capture_mark){call->start_ns, call->end_ns, call->thread, begins};
+}
+
+static void classify_call(const char *name, struct trace_meaning *meaning) {
+    enum aorta_trace_call_kind kind = AORTA_CALL_OTHER;
+    meaning->call_matters = aorta_trace_call_classify(name, &kind);
+    meaning->call_kind = (uint8_t)kind;
+    meaning->event_wait = strstr(name, "StreamWaitEvent") != NULL;
+    meaning->capture_begins = strstr(name, "StreamBeginCapture") != NULL;
+    meaning->capture_ends = strstr(name, "StreamEndCapture") != NULL;
+    meaning->call_known = true;
+}
+
 /* Calls of no known kind are stored separately: the end adds those that launched something. */
 bool aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct aorta_trace_call *call) {
     struct trace_meaning *meaning = meaning_of(builder, call->name);
     if (!meaning) return false;
-    if (!meaning->call_known) {
-        enum aorta_trace_call_kind kind = AORTA_CALL_OTHER;
-        meaning->call_matters = aorta_trace_call_classify(aorta_trace_text(builder->trace, call->name), &kind);
-        meaning->call_kind = (uint8_t)kind;
-        meaning->event_wait = strstr(aorta_trace_text(builder->trace, call->name), "StreamWaitEvent") != NULL;
-        meaning->call_known = true;
-    }
+    if (!meaning->call_known) classify_call(aorta_trace_text(builder->trace, call->name), meaning);
+    if (meaning->capture_begins || meaning->capture_ends) mark_capture(builder, call, meaning->capture_begins);
     if (!meaning->call_matters && !meaning->event_wait && !call->correlation) return false;
     struct trace_rows *rows = meaning->event_wait     ? &builder->event_waits
                               : meaning->call_matters ? &builder->calls

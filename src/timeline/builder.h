@@ -59,6 +59,12 @@ bool aorta_trace_builder_call(struct aorta_trace_builder *builder, const struct 
  * matters. */
 bool aorta_trace_call_classify(const char *name, enum aorta_trace_call_kind *kind);
 
+/* Whether a graph was captured so far; then launches say more with `launch`: the kernel's name (text; NONE: not known)
+ * and the file's number of the operation (-1: not known), of the call with this correlation. */
+bool aorta_trace_builder_captures(const struct aorta_trace_builder *builder);
+void aorta_trace_builder_launch(struct aorta_trace_builder *builder, uint64_t correlation, uint32_t kernel,
+                                int64_t operation);
+
 /* An operation of the framework: `number` is the file's (-1: none). `operation`: its inputs, with the name of the
  * frame. */
 void aorta_trace_builder_operation(struct aorta_trace_builder *builder, const struct aorta_trace_annotation *frame,

@@ -77,7 +77,8 @@ void aorta_trace_builder_operation(struct aorta_trace_builder *builder, const st
                                           .name = frame->name,
                                           .inputs = inputs,
                                           .sequence = operation->sequence,
-                                          .gradient = operation->gradient};
+                                          .gradient = operation->gradient,
+                                          .captured = AORTA_TRACE_NONE};
     if (!meaning.counted || inputs == AORTA_TRACE_NONE) return;
     const struct aorta_trace_inputs *rows = builder->inputs.items;
     const uint32_t shape = add_shape(builder, frame->name, operation, &rows[inputs], meaning.reads_values);
@@ -136,12 +137,6 @@ static void nest_shaped(struct aorta_trace_builder *builder, struct shaped *shap
     aorta_nest_make(shaped->nest, shaped->count);
 }
 
-/* Convolutions run as matrix products, too. */
-static bool same_class(enum aorta_work_class kernel, enum aorta_work_class operation) {
-    if (kernel == AORTA_WORK_GEMM && operation == AORTA_WORK_CONVOLUTION) return true;
-    return kernel == operation && kernel != AORTA_WORK_OTHER;
-}
-
 /* The innermost operation with a shape around the launch, if it does what the kernel does by its name. */
 static struct trace_operation *operation_around_launch(struct aorta_trace_builder *builder,
                                                        const struct aorta_trace_work *work, struct shaped *shaped) {
@@ -156,7 +151,7 @@ static struct trace_operation *operation_around_launch(struct aorta_trace_builde
     struct trace_operation *operation =
         (struct trace_operation *)builder->operations.items + shaped->nest[around].number;
     const struct aorta_trace_shape *shapes = builder->shapes.items;
-    return same_class(class, shapes[operation->shape].amount.class) ? operation : NULL;
+    return aorta_work_class_fits(class, shapes[operation->shape].amount.class) ? operation : NULL;
 }
 
 static struct trace_operation *operation_of_number(const struct aorta_trace_builder *builder, int64_t number) {
@@ -174,24 +169,28 @@ static bool is_launched_within(const struct aorta_trace_builder *builder, const 
     return call->thread == frame->thread && call->start_ns >= frame->start_ns && call->start_ns <= frame->end_ns;
 }
 
+static void link_shape(struct aorta_trace_builder *builder, struct trace_pending *row, struct shaped *shaped) {
+    struct aorta_trace_work *work = &row->work;
+    if (work->kind != AORTA_TRACE_KERNEL) return;
+    struct trace_operation *found = operation_of_number(builder, row->operation);
+    if (!found || !is_launched_within(builder, work, found)) {
+        struct trace_operation *around = operation_around_launch(builder, work, shaped);
+        if (around) found = around;
+    }
+    if (!found) return;
+    work->shape = found->shape;
+    work->leads = !found->seen;
+    found->seen = true;
+}
+
 void aorta_trace_link_shapes(struct aorta_trace_builder *builder) {
+    struct trace_rows *const both[] = {&builder->pending, &builder->captured};
     struct shaped shaped = {0};
-    struct trace_pending *rows = builder->pending.items;
     if (!builder->operations.count) return;
     aorta_trace_rows_sort(&builder->operations, sizeof(struct trace_operation), by_number);
-    for (size_t i = 0; i < builder->pending.count && !builder->failed; i++) {
-        struct aorta_trace_work *work = &rows[i].work;
-        if (work->kind != AORTA_TRACE_KERNEL) continue;
-        struct trace_operation *found = operation_of_number(builder, rows[i].operation);
-        if (!found || !is_launched_within(builder, work, found)) {
-            struct trace_operation *around = operation_around_launch(builder, work, &shaped);
-            if (around) found = around;
-        }
-        if (!found) continue;
-        work->shape = found->shape;
-        work->leads = !found->seen;
-        found->seen = true;
-    }
+    for (size_t k = 0; k < 2; k++)
+        for (size_t i = 0; i < both[k]->count && !builder->failed; i++)
+            link_shape(builder, (struct trace_pending *)both[k]->items + i, &shaped);
     free(shaped.nest);
     aorta_trace_rows_free(&builder->operations);
 }

@@ -33,9 +33,21 @@ struct trace_request {
     uint32_t thread, collective; /* row of request_facts */
 };
 
+struct trace_launch { /* what the file says of a launch beside its call */
+    uint64_t correlation;
+    int64_t operation; /* the file's number; -1: not known */
+    uint32_t kernel;   /* text; NONE: not known */
+};
+struct trace_capture_mark {
+    int64_t start_ns, end_ns; /* of the call */
+    uint32_t thread;
+    bool begins;
+};
+
 /* What a text means, found out once: as the name of a kernel, of a call and of an operation. */
 struct trace_meaning {
     bool kernel_known, call_known, call_matters, product_known, product, class_known, event_wait;
+    bool capture_begins, capture_ends;
     bool operation_known, counted, reads_values, keeps_values;
     uint8_t work_class; /* enum aorta_work_class */
     uint8_t call_kind;
@@ -55,6 +67,10 @@ struct aorta_trace_builder {
     struct trace_rows allocations; /* struct aorta_trace_allocation */
     struct trace_rows event_waits; /* struct aorta_trace_call: of streams for events */
     struct trace_rows wait_facts;
+    struct trace_rows capture_marks; /* struct trace_capture_mark */
+    struct trace_rows launches;      /* struct trace_launch; from the first mark on */
+    struct trace_rows graphs;        /* struct aorta_captured_graph */
+    struct trace_rows captured;      /* struct trace_pending */
     struct trace_rows collectives;   /* of the work, in order of arrival */
     struct trace_rows request_facts; /* struct aorta_trace_collective of the requests */
     struct trace_rows shapes, inputs, groups, devices, thread_names;
@@ -97,6 +113,9 @@ uint32_t aorta_trace_list_text(struct aorta_trace_builder *builder, struct aorta
 
 /* builder_host.c: adds calls for collectives on the host, before launches are linked. */
 void aorta_trace_add_host_collectives(struct aorta_trace_builder *builder);
+
+/* builder_captures.c; after launches are linked: fills `graphs` and `captured`. */
+void aorta_trace_find_captures(struct aorta_trace_builder *builder);
 
 /* builder_waits.c; after the calls are sorted. */
 void aorta_trace_link_waits(struct aorta_trace_builder *builder);

@@ -270,9 +270,10 @@ static void link_collectives(struct aorta_trace_builder *builder) {
     struct aorta_nest_range *requests = nest_requests(&builder->requests);
     struct aorta_nest_range *annotations = nest_annotations(builder->trace, &builder->annotations, &annotation_count);
     if (!requests || !annotations) builder->failed = true;
-    struct trace_pending *rows = builder->pending.items;
-    for (size_t i = 0; !builder->failed && i < builder->pending.count; i++)
-        classify_work(builder, &rows[i], requests, annotations, annotation_count);
+    struct trace_rows *const both[] = {&builder->pending, &builder->captured};
+    for (size_t k = 0; k < 2; k++)
+        for (size_t i = 0; !builder->failed && i < both[k]->count; i++)
+            classify_work(builder, (struct trace_pending *)both[k]->items + i, requests, annotations, annotation_count);
     free(requests);
     free(annotations);
 }
@@ -287,22 +288,15 @@ static void *take(struct trace_rows *rows, size_t *count) {
 }
 
 /* In the memory of the rows that it was pending in: they are the larger. Collectives in order of their work; those of
- * duplicates fall away. */
-static void move_work(struct aorta_trace_builder *builder) {
+ * duplicates fall away. `numbers`: theirs in the trace. */
+static struct aorta_trace_work *take_work(struct aorta_trace_builder *builder, struct trace_rows *pending,
+                                          uint32_t *numbers) {
     struct aorta_trace *trace = builder->trace;
     const struct aorta_trace_collective *facts = builder->collectives.items;
-    size_t count = builder->pending.count, facts_count = builder->collectives.count;
-    uint32_t *numbers = malloc((facts_count + 1) * sizeof *numbers);
-    trace->collectives = malloc((facts_count + 1) * sizeof *trace->collectives);
-    if (!numbers || !trace->collectives) {
-        builder->failed = true;
-        free(numbers);
-        return;
-    }
-    char *rows = builder->pending.items;
-    for (size_t i = 0; i < facts_count; i++) numbers[i] = AORTA_TRACE_NONE;
+    char *rows = pending->items;
+    const size_t count = pending->count;
     for (size_t i = 0; i < count; i++) {
-        struct aorta_trace_work work = ((const struct trace_pending *)builder->pending.items)[i].work;
+        struct aorta_trace_work work = ((const struct trace_pending *)pending->items)[i].work;
         if (work.collective != AORTA_TRACE_NONE) {
             uint32_t *number = &numbers[work.collective];
             if (*number == AORTA_TRACE_NONE) {
@@ -313,12 +307,27 @@ static void move_work(struct aorta_trace_builder *builder) {
         }
         memcpy(rows + i * sizeof work, &work, sizeof work);
     }
+    *pending = (struct trace_rows){0};
+    void *shorter = realloc(rows, (count + 1) * sizeof(struct aorta_trace_work));
+    return shorter ? shorter : (void *)rows; /* else as large as it was */
+}
+
+static void move_work(struct aorta_trace_builder *builder) {
+    struct aorta_trace *trace = builder->trace;
+    const size_t facts_count = builder->collectives.count;
+    uint32_t *numbers = malloc((facts_count + 1) * sizeof *numbers);
+    trace->collectives = malloc((facts_count + 1) * sizeof *trace->collectives);
+    if (!numbers || !trace->collectives) {
+        builder->failed = true;
+        free(numbers);
+        return;
+    }
+    for (size_t i = 0; i < facts_count; i++) numbers[i] = AORTA_TRACE_NONE;
+    trace->work_count = builder->pending.count;
+    trace->work = take_work(builder, &builder->pending, numbers);
+    trace->captured_count = builder->captured.count;
+    trace->captured = take_work(builder, &builder->captured, numbers);
     free(numbers);
-    builder->pending = (struct trace_rows){0};
-    trace->work_count = count;
-    trace->work = (struct aorta_trace_work *)(void *)rows;
-    void *shorter = realloc(trace->work, (count + 1) * sizeof *trace->work);
-    if (shorter) trace->work = shorter; /* else as large as it was */
 }
 
 /* The three tables whose rows are keys. */
@@ -368,6 +377,7 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     link_launches(builder);
     if (builder->failed) return;
     drop_duplicates(builder);
+    aorta_trace_find_captures(builder);
     aorta_trace_link_shapes(builder);
     aorta_trace_link_operations(builder);
     aorta_trace_link_callers(builder);
@@ -387,5 +397,6 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     trace->groups = take(&builder->groups, &trace->group_count);
     trace->shapes = take(&builder->shapes, &trace->shape_count);
     trace->inputs = take(&builder->inputs, &trace->input_count);
+    trace->graphs = take(&builder->graphs, &trace->graph_count);
     trace->devices = take(&builder->devices, &trace->device_count);
 }

@@ -57,7 +57,8 @@ static struct aorta_trace_operation *ranges_of(const struct aorta_trace_builder 
                                                    .name = annotations[i].name,
                                                    .inputs = AORTA_TRACE_NONE,
                                                    .sequence = -1,
-                                                   .range = true};
+                                                   .range = true,
+                                                   .captured = AORTA_TRACE_NONE};
     if (ranges) aorta_sort_rows(ranges, count, sizeof *ranges, outer_first);
     return ranges;
 }
@@ -71,11 +72,11 @@ static void merge_ranges(struct aorta_trace_operation *operations, size_t count,
                                     : ranges[--range_count];
 }
 
-static void link_work(struct aorta_trace_builder *builder) {
+static void link_work(const struct aorta_trace_builder *builder, const struct trace_rows *of) {
     const struct aorta_trace *trace = builder->trace;
-    struct trace_pending *rows = builder->pending.items;
+    struct trace_pending *rows = of->items;
     const struct aorta_trace_call *calls = builder->calls.items;
-    for (size_t i = 0; i < builder->pending.count; i++) {
+    for (size_t i = 0; i < of->count; i++) {
         struct aorta_trace_work *work = &rows[i].work;
         if (work->call == AORTA_TRACE_NONE) continue;
         const struct aorta_trace_call *call = &calls[work->call];
@@ -103,5 +104,6 @@ void aorta_trace_link_operations(struct aorta_trace_builder *builder) {
     merge_ranges(trace->operations, count, ranges, range_count);
     free(ranges);
     aorta_nest_parents(trace->operations, trace->operation_count, sizeof *trace->operations);
-    link_work(builder);
+    link_work(builder, &builder->pending);
+    link_work(builder, &builder->captured);
 }

@@ -20,6 +20,11 @@ enum aorta_work_class {
     AORTA_WORK_CLASS_COUNT
 };
 const char *aorta_work_class_name(enum aorta_work_class class); /* "gemm", … */
+/* Whether a kernel of one class can be an operation's of the other: convolutions run as matrix products, too. */
+static inline bool aorta_work_class_fits(enum aorta_work_class kernel, enum aorta_work_class operation) {
+    if (kernel == AORTA_WORK_GEMM && operation == AORTA_WORK_CONVOLUTION) return true;
+    return kernel == operation && kernel != AORTA_WORK_OTHER;
+}
 
 /* The type that arithmetic is done in; accumulation may be wider. */
 enum aorta_arithmetic {

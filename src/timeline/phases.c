@@ -156,6 +156,14 @@ const struct aorta_trace_operation *aorta_forward_of(const struct aorta_forwards
 bool aorta_forward_place(const struct aorta_forwards *forwards, const struct aorta_trace *trace,
                          const struct aorta_trace_work *work, uint32_t *thread, int64_t *at_ns) {
     const struct aorta_trace_operation *forward = aorta_forward_of(forwards, trace, work->operation);
+    const struct aorta_trace_operation *own =
+        work->operation == AORTA_TRACE_NONE ? NULL : &trace->operations[work->operation];
+    const struct aorta_trace_operation *stands = forward ? forward : own;
+    if (stands && stands->captured != AORTA_TRACE_NONE) {
+        *thread = trace->captured_places[stands->captured].thread;
+        *at_ns = trace->captured_places[stands->captured].at_ns;
+        return true;
+    }
     if (!forward && work->call == AORTA_TRACE_NONE) return false;
     *thread = forward ? forward->thread : trace->calls[work->call].thread;
     *at_ns = forward ? forward->start_ns : trace->calls[work->call].start_ns;

@@ -67,6 +67,13 @@ static const struct {
         {"whole_graph", "launches of graphs that were recorded as one piece each, so that the kernels and "
                         "collectives in them are not known; record with `nsys profile --cuda-graph-trace=node`"},
     [AORTA_REASON_SAME_FILE] = {"same_file", "another name of this file, or a copy of it; taken once"},
+    [AORTA_REASON_CAPTURED] = {"captured", "launches of graphs whose kernels have operations and shapes of the graph's "
+                                           "capture"},
+    [AORTA_REASON_NO_CAPTURE] = {"no_capture", "launches of graphs whose kernels are not those of any capture in the "
+                                               "files: their operations and shapes are not known"},
+    [AORTA_REASON_SEVERAL_CAPTURES] = {"several_captures",
+                                       "launches of graphs whose kernels are those of captures with different shapes: "
+                                       "which one is not known, and so are operations and shapes"},
     [AORTA_REASON_UNKNOWN_CATEGORY] = {"unknown_category", "events of a category that this program does not know; left "
                                                            "out, so that device work of a new sort would be missing"},
 };
@@ -168,6 +175,9 @@ void aorta_trace_free(struct aorta_trace *trace) {
     free(trace->shapes);
     free(trace->operations);
     free(trace->inputs);
+    free(trace->graphs);
+    free(trace->captured);
+    free(trace->captured_places);
     free(trace->devices);
     free(trace->path);
     free(trace->unpacked);

@@ -142,6 +142,21 @@ struct aorta_trace_operation {
     int64_t sequence;
     bool gradient; /* autograd runs it for the operation of the forward pass with its number */
     bool range;    /* a range of the program */
+    /* Of work that a graph replayed, as its capture says: row of captured_places[]; NONE: it ran here itself. Its times
+     * are those of its capture, drawn to the length of the graph's launch. */
+    uint32_t captured;
+};
+
+/* Where an operation stood when it was captured: among the program's functions. */
+struct aorta_trace_place {
+    int64_t at_ns;
+    uint32_t thread; /* row of threads[] */
+};
+
+/* A graph that the program captured: what its launches put on the device. */
+struct aorta_captured_graph {
+    int64_t start_ns, end_ns; /* of the capture, on the host */
+    uint32_t first, count;    /* rows of captured[] */
 };
 
 /* Ranges that the program marked itself on the host (record_function, NVTX, roctx); to a builder also its functions and
@@ -280,6 +295,9 @@ enum aorta_trace_reason {
     AORTA_REASON_WHOLE_GRAPH,         /* graphs that are recorded as one piece */
     AORTA_REASON_UNKNOWN_CATEGORY,    /* events of a category that this program does not know */
     AORTA_REASON_SAME_FILE,           /* files named that are this one by another name, or copies of it: taken once */
+    AORTA_REASON_CAPTURED,            /* launches of graphs whose work is known by the graph's capture (captures.h) */
+    AORTA_REASON_NO_CAPTURE,          /* … that fit none of the captures that there are */
+    AORTA_REASON_SEVERAL_CAPTURES,    /* … that fit captures of different shapes */
     AORTA_REASON_COUNT
 };
 const char *aorta_trace_reason_key(enum aorta_trace_reason reason);  /* "no_launch" */
@@ -346,6 +364,11 @@ struct aorta_trace {
     size_t operation_count;
     struct aorta_trace_inputs *inputs;
     size_t input_count;
+    struct aorta_captured_graph *graphs; /* in order of their captures, those of a thread after each other */
+    size_t graph_count;
+    struct aorta_trace_work *captured; /* launched while graphs were captured: start_ns is that of the call */
+    size_t captured_count;
+    struct aorta_trace_place *captured_places; /* NULL unless captures were joined (captures.h) */
     struct aorta_trace_device *devices;
     size_t device_count;
     struct aorta_trace_warning warnings[AORTA_REASON_COUNT];

@@ -5,6 +5,7 @@
 #include "replay/critical_path.h"
 #include "report/page_recordings.h"
 #include "timeline/breakdown.h"
+#include "timeline/captures.h"
 #include "timeline/counters.h"
 #include "timeline/infer.h"
 #include "timeline/series.h"
@@ -107,6 +108,7 @@ static aorta_status analyse(struct aorta_trace_list *list, bool all_steps) {
     const struct aorta_trace_analysis_options options = {.all_steps = all_steps};
     struct aorta_trace_analysis analysis;
     struct aorta_verdict verdict;
+    AORTA_TRY(aorta_trace_join_captures(list));
     AORTA_TRY(aorta_trace_mark_steps(list, NULL));
     AORTA_TRY(aorta_trace_infer_steps(list));
     AORTA_TRY(aorta_trace_analyze(list, &options, &analysis));
