@@ -80,6 +80,7 @@ void aorta_remedy_claim(struct remedy_model *model, size_t number, double new_ns
     model->gained_ns[number] += saved_ns;
     if (!leaf->counted) return;
     model->row->then_ns += saved_ns + gone * GONE_NS;
+    if (model->rough) model->row->rough_ns += saved_ns + gone * GONE_NS;
     model->row->touched_ns += again ? 0 : leaf->ns;
     model->row->operations += !again;
     model->row->gone += gone;
@@ -112,8 +113,10 @@ static void run_rule(struct remedy_model *model, enum aorta_remedy remedy, struc
     memset(model->gained_ns, 0, model->leaf_count * sizeof *model->gained_ns);
     *row = (struct aorta_remedy_row){.lacks = lacks(model, remedy)};
     model->row = row;
+    model->rough = false;
     if (!row->lacks && applies(model, remedy)) table[remedy].rule(model);
     row->then_ns /= model->steps;
+    row->rough_ns /= model->steps;
     row->touched_ns /= model->steps;
     row->operations /= model->steps;
     row->gone /= model->steps;
@@ -164,6 +167,17 @@ static void say_dims(const struct remedy_model *model, const struct leaf *leaf, 
         aorta_text_printf(text, " %.*s…", LONGEST, dims);
 }
 
+/* How to record for more is said where that is possible. */
+static void say_rough(const struct remedy_model *model, const struct aorta_remedy_row *row, struct aorta_text *text) {
+    static const double SOME = 0.1;
+    const bool sized = model->shapes || model->own;
+    if (row->rough_ns < SOME * row->then_ns) return;
+    aorta_text_printf(text, "; %ssizes are not recorded, so that this is rough", sized ? "some " : "");
+    if (sized || aorta_framework_has_own_words(aorta_trace_framework(model->trace))) return;
+    aorta_text_puts(text, model->operations ? " (record_shapes=True says more)"
+                                            : " (PyTorch's profiler with record_shapes=True says more)");
+}
+
 static aorta_status say_evidence(const struct remedy_model *model, struct aorta_remedy_row *row) {
     size_t *order = malloc((model->leaf_count + 1) * sizeof *order), count = 0;
     if (!order) return AORTA_ERROR(AORTA_MEMORY, "no memory for the evidence");
@@ -182,9 +196,7 @@ static aorta_status say_evidence(const struct remedy_model *model, struct aorta_
                                                           : leaf->name);
     say_dims(model, leaf, &text);
     aorta_text_printf(&text, " (%.3g a step, %.2f ms)", largest.runs / model->steps, largest.ns / model->steps / 1e6);
-    if (row->rough)
-        aorta_text_printf(&text, "; %ssizes are not recorded, so that this is rough%s", model->own ? "some " : "",
-                          model->own || aorta_trace_framework(model->trace) ? "" : " (record_shapes=True)");
+    say_rough(model, row, &text);
     if (row->memory_bytes > 0) aorta_text_printf(&text, "; costs %.2g GiB of memory", row->memory_bytes / 1073741824.0);
     row->evidence = text.data;
     return aorta_text_check(&text);
@@ -303,7 +315,7 @@ aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, si
     model->shapes = has_shapes(model->trace);
     model->operations = has_operations(model->trace);
     aorta_rank_peaks(analysis, rank, &model->peaks);
-    model->amd = model->peaks.device && !strncmp(model->peaks.device, "AMD", 3);
+    remedies->amd = model->amd = model->peaks.device && !strncmp(model->peaks.device, "AMD", 3);
     aorta_status status = reserve(model);
     if (!status) status = aorta_remedy_leaves(model, analysis);
     if (!status) {
@@ -318,6 +330,10 @@ aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, si
     }
     if (status) aorta_remedies_free(remedies);
     return status;
+}
+
+bool aorta_remedy_row_is_rough(const struct aorta_remedy_row *row) {
+    return row->rough_ns > 0.5 * row->alone_ns;
 }
 
 void aorta_remedies_settle(struct aorta_remedies *remedies) {

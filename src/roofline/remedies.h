@@ -41,7 +41,7 @@ struct aorta_remedy_row {
     double gone;         /* kernels that fall away */
     double memory_bytes; /* that it takes more; 0: none that is known */
     char *evidence;      /* "36 operations; most in aten::addmm [[…]], 17.5 ms"; NULL: it saves nothing */
-    bool rough;          /* from names, as sizes are not recorded */
+    double rough_ns;     /* of alone_ns: from names and times, as sizes are not recorded */
     const char *lacks;   /* what the file would need ("shapes"); NULL: nothing */
 };
 
@@ -53,12 +53,15 @@ struct aorta_remedies {
      * operation takes as long as recorded. NaN: the peaks are not known. */
     double at_peak_ns, at_reached_ns;
     double bounded_ns; /* … as recorded, one after the other; without copies from and to the host */
+    bool amd;          /* the card */
     struct remedy_model *model;
 };
 
 /* Of a recorded rank; the analysis is borrowed until aorta_remedies_free. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, size_t rank,
                                                 struct aorta_remedies *remedies);
+/* Whether most of what it saves alone follows from names and times only: at most so much. */
+bool aorta_remedy_row_is_rough(const struct aorta_remedy_row *row);
 void aorta_remedies_free(struct aorta_remedies *remedies);
 /* Leaves the figures and frees what only aorta_remedies_apply needs, which may not be called any more. */
 void aorta_remedies_settle(struct aorta_remedies *remedies);

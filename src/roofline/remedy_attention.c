@@ -228,6 +228,8 @@ static void fuse_attention(struct remedy_model *model, bool half) {
 void aorta_remedy_attention(struct remedy_model *model) {
     if (model->own)
         aorta_remedy_own_attention(model);
+    else if (aorta_remedy_unsized(model))
+        aorta_remedy_unsized_attention(model);
     else
         fuse_attention(model, false);
     model->attention_fused = true;

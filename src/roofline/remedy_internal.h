@@ -20,6 +20,9 @@ enum {
     AORTA_KERNEL_HALF = 512,       /* products in 16 bits */
     AORTA_KERNEL_UNALIGNED = 1024, /* products that load element by element */
     AORTA_KERNEL_FOREACH = 2048,
+    AORTA_KERNEL_SOFTMAX = 4096, /* not its logarithm */
+    AORTA_KERNEL_GROUP_NORM = 8192,
+    AORTA_KERNEL_BATCH_NORM = 16384,
 };
 
 /* What operations are by their names: bits. */
@@ -120,6 +123,8 @@ struct remedy_model {
     /* What remedies before have changed. */
     bool attention_fused, halved;
 
+    bool rough; /* what is claimed follows from names: sizes are not known */
+
     /* The ledger. */
     double *now_ns;               /* of each leaf */
     uint32_t *gone;               /* kernels of it that fall away */
@@ -185,6 +190,15 @@ enum aorta_arithmetic aorta_remedy_describe_own(struct remedy_model *model, stru
 void aorta_remedy_own_attention(struct remedy_model *model);
 /* What a leaf beside the products takes in 16 bits. True: it is a product, which changes its type. */
 bool aorta_remedy_own_bf16(struct remedy_model *model, size_t leaf);
+
+/* ---- recordings without shapes (remedy_unsized.c) ---- */
+/* True: such a recording, and what is claimed from here on is rough. */
+bool aorta_remedy_unsized(struct remedy_model *model);
+void aorta_remedy_unsized_mark_optimizer(struct remedy_model *model);
+void aorta_remedy_unsized_attention(struct remedy_model *model);
+void aorta_remedy_unsized_layout(struct remedy_model *model);
+void aorta_remedy_unsized_optimizer(struct remedy_model *model);
+void aorta_remedy_unsized_fusion(struct remedy_model *model);
 
 /* ---- the ledger (remedies.c) ---- */
 /* The leaf takes so long from here on, if that is less; `gone` of its kernels fall away. */

@@ -486,6 +486,7 @@ aorta_status aorta_remedy_leaves(struct remedy_model *model, const struct aorta_
     }
     if (made) {
         for (size_t i = 0; i < model->leaf_count; i++) describe(model, &model->leaves[i]);
+        aorta_remedy_unsized_mark_optimizer(model);
         index_gradients(model);
     }
     free(places);

@@ -207,6 +207,10 @@ static bool worth_nhwc(const struct remedy_model *model) {
 }
 
 void aorta_remedy_layout(struct remedy_model *model) {
+    if (aorta_remedy_unsized(model)) {
+        aorta_remedy_unsized_layout(model);
+        return;
+    }
     if (!worth_nhwc(model)) return;
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
@@ -349,6 +353,10 @@ static bool ends_chain(const struct leaf *leaf) {
 }
 
 void aorta_remedy_fusion(struct remedy_model *model) {
+    if (aorta_remedy_unsized(model)) {
+        aorta_remedy_unsized_fusion(model);
+        return;
+    }
     struct chain *chain = calloc(1, sizeof *chain);
     for (size_t i = 0; chain && i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];

@@ -24,6 +24,18 @@ static const struct mark kernel_marks[] = {
     {"reduce_kernel", AORTA_KERNEL_STREAMS},
     {"layer_norm", AORTA_KERNEL_STREAMS},
     {"LayerNorm", AORTA_KERNEL_STREAMS},
+    {"cupy_", AORTA_KERNEL_STREAMS},
+    {"softmax_warp", AORTA_KERNEL_SOFTMAX},
+    {"SoftMaxForward", AORTA_KERNEL_SOFTMAX},
+    {"SoftMaxBackward", AORTA_KERNEL_SOFTMAX},
+    {"atch_norm", AORTA_KERNEL_BATCH_NORM},
+    {"atchnorm", AORTA_KERNEL_BATCH_NORM},
+    {"BatchNorm", AORTA_KERNEL_BATCH_NORM},
+    {"bn_fw", AORTA_KERNEL_BATCH_NORM},
+    {"bn_bw", AORTA_KERNEL_BATCH_NORM},
+    {"GroupNorm", AORTA_KERNEL_GROUP_NORM},
+    {"group_norm", AORTA_KERNEL_GROUP_NORM},
+    {"RowwiseMoments", AORTA_KERNEL_GROUP_NORM},
     {"GammaBeta", AORTA_KERNEL_STREAMS},
     {"RowwiseMoments", AORTA_KERNEL_STREAMS},
     {"oftmax", AORTA_KERNEL_STREAMS},
@@ -108,6 +120,9 @@ uint32_t aorta_remedy_find_kernel_bits(struct remedy_model *model, uint32_t text
     *bits = AORTA_NAME_KNOWN | marks_of(name, kernel_marks);
     if (aorta_kernel_uses_tf32(name)) *bits |= AORTA_KERNEL_TF32;
     if (aorta_kernel_is_gemm(name)) *bits |= AORTA_KERNEL_PRODUCT;
+    /* softmax_warp_forward<input, output, sums, size, whether its logarithm, whether masked> */
+    if (strstr(name, "LogSoftMax") || (strstr(name, "softmax_warp") && strstr(name, "true, ")))
+        *bits &= ~(uint32_t)AORTA_KERNEL_SOFTMAX;
     return *bits;
 }
 

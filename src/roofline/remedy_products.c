@@ -52,9 +52,11 @@ static double product_ns(const struct remedy_model *model, const struct leaf *le
     return own_ns + (leaf->math == MATH_FP32 ? aorta_remedy_converting_ns(model, leaf, halves ? 0.5 : 1) : 0);
 }
 
-/* Where sizes are not recorded: what was seen of large products and of convolutions (ResNet, U-Net) on an H100. */
+/* Where sizes are not recorded: what was seen of large products and of convolutions (ResNet, U-Net) on an H100. A
+ * convolution of each channel by itself has nothing for matrix units. */
 static double product_by_name_ns(const struct leaf *leaf, enum leaf_math math) {
     static const double PRODUCT_TF32 = 0.15, CONVOLUTION_TF32 = 0.26, HALF = 0.5;
+    if (strstr(leaf->name, "depthwise") || strstr(leaf->kernel, "depthwise")) return leaf->ns;
     double left = leaf->math == MATH_FP32 ? (leaf->kind == LEAF_PRODUCT ? PRODUCT_TF32 : CONVOLUTION_TF32) : 1;
     if (math == MATH_HALF) left *= HALF;
     return leaf->ns * left;
@@ -65,8 +67,9 @@ static bool claim_product(struct remedy_model *model, size_t number, enum leaf_m
     const struct leaf *leaf = &model->leaves[number];
     if (!multiplies(leaf) || !(leaf->ns > 0)) return false;
     if (isnan(leaf->flops)) {
-        model->row->rough = true;
+        model->rough = true;
         aorta_remedy_claim(model, number, product_by_name_ns(leaf, math), 0);
+        model->rough = false;
         return true;
     }
     if (leaf->flops <= MATTERS_FLOPS || isnan(model->peak[math])) return false;
@@ -241,8 +244,9 @@ void aorta_remedy_alignment(struct remedy_model *model) {
         if (leaf->kind != LEAF_PRODUCT || !matrix_units || aorta_remedy_aligned(leaf) || leaf->flops <= 1e9) continue;
         if (isnan(leaf->flops)) { /* the kernel's name says so; what padding left of such products was seen */
             static const double PADDED = 0.17;
-            model->row->rough = true;
+            model->rough = true;
             aorta_remedy_claim(model, i, leaf->ns * PADDED, 0);
+            model->rough = false;
             continue;
         }
         aorta_remedy_claim(model, i, aorta_remedy_least(model, leaf->flops, leaf->math, leaf->bytes), 0);

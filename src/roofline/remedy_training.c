@@ -80,6 +80,10 @@ static double optimizer_ns(const struct remedy_model *model, const struct optimi
 
 void aorta_remedy_optimizer(struct remedy_model *model) {
     static const double WORTH = 0.8;
+    if (!model->operations && aorta_remedy_unsized(model)) {
+        aorta_remedy_unsized_optimizer(model);
+        return;
+    }
     const struct optimizer found = find_optimizer(model);
     const double ns = optimizer_ns(model, &found);
     if (!found.leaves || found.fused || !(ns > 0) || ns > WORTH * found.now_ns) return;
@@ -103,20 +107,37 @@ struct tables {
 };
 
 static bool is_whole_gradient(const struct leaf *leaf) {
-    return leaf->op & AORTA_OP_EMBEDDING_GRADIENT && strstr(leaf->name, "dense_backward") &&
-           aorta_remedy_tensor(leaf, 0);
+    return leaf->op & AORTA_OP_EMBEDDING_GRADIENT && strstr(leaf->name, "dense_backward");
+}
+
+/* Elements of the rows whose gradients come in; NaN: sizes are not known. */
+static double gradient_elements(const struct leaf *leaf) {
+    const struct aorta_input *gradients = aorta_remedy_tensor(leaf, 0);
+    return gradients ? aorta_remedy_elements(gradients) : NAN;
+}
+
+/* Elements that the forward pass can have read and written meanwhile; 0: it looks up nothing. */
+static double looked_up(const struct remedy_model *model, const struct leaf *leaf) {
+    const bool looks_up = strstr(leaf->name, "index_select") || strstr(leaf->name, "embedding");
+    return looks_up && !leaf->gradient ? leaf->ns * model->stream / (2 * 4) : 0;
+}
+
+static double filled_elements(const struct remedy_model *model, const struct leaf *leaf) {
+    return leaf->output_count ? leaf->outputs[0].elements : leaf->ns * model->stream / 4;
 }
 
 static struct tables find_tables(const struct remedy_model *model) {
     struct tables all = {0};
+    double all_looked_up = 0;
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
-        if (leaf->in_embedding && leaf->op & AORTA_OP_FILLS && leaf->output_count)
-            all.elements += leaf->outputs[0].elements;
+        if (leaf->in_embedding && leaf->op & AORTA_OP_FILLS) all.elements += filled_elements(model, leaf);
+        all_looked_up += looked_up(model, leaf);
         if (!is_whole_gradient(leaf)) continue;
-        all.touched += aorta_remedy_elements(aorta_remedy_tensor(leaf, 0));
+        all.touched += gradient_elements(leaf);
         all.gradients++;
     }
+    if (isnan(all.touched)) all.touched = all_looked_up;
     return all;
 }
 
@@ -128,6 +149,7 @@ static double rows_ns(const struct remedy_model *model, double elements, double 
 
 void aorta_remedy_embedding(struct remedy_model *model) {
     static const double SMALLEST = 1e6, RARE = 0.25;
+    (void)aorta_remedy_unsized(model);
     const struct tables tables = find_tables(model);
     if (tables.elements < SMALLEST || tables.touched > RARE * tables.elements) return;
     const struct optimizer found = find_optimizer(model);
@@ -136,13 +158,15 @@ void aorta_remedy_embedding(struct remedy_model *model) {
     const double share = tables.elements / all, left_ns = rows_ns(model, tables.touched, tables.gradients);
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
-        if (leaf->in_embedding && leaf->op & AORTA_OP_FILLS)
+        if (leaf->in_embedding && leaf->op & AORTA_OP_FILLS) {
             aorta_remedy_claim(model, i, 0, leaf->kernels + leaf->fills);
-        else if (is_whole_gradient(leaf))
-            aorta_remedy_claim(model, i, rows_ns(model, aorta_remedy_elements(aorta_remedy_tensor(leaf, 0)), 1),
-                               leaf->kernels - 1);
-        else if (leaf->kind == LEAF_OPTIMIZER && found.now_ns > 0)
+        } else if (is_whole_gradient(leaf)) {
+            const double known = gradient_elements(leaf);
+            const double elements = isnan(known) ? tables.touched / tables.gradients : known;
+            aorta_remedy_claim(model, i, rows_ns(model, elements, 1), leaf->kernels - 1);
+        } else if (leaf->kind == LEAF_OPTIMIZER && found.now_ns > 0) {
             aorta_remedy_claim(model, i, model->now_ns[i] * (1 - share + fmin(share, left_ns / found.now_ns)), 0);
+        }
     }
 }
 

@@ -7,9 +7,12 @@
 enum aorta_framework {
     AORTA_FRAMEWORK_OTHER, /* PyTorch, or not known */
     AORTA_FRAMEWORK_XLA,   /* JAX: kernels are named after what was fused, and some are XLA's own */
-    AORTA_FRAMEWORK_CUPY
+    AORTA_FRAMEWORK_CUPY,
+    AORTA_FRAMEWORK_COMPILED /* PyTorch, some of it by torch.compile: its kernels say what they fuse */
 };
 
+/* Not PyTorch: neither its profiler nor its functions are to be had. */
+bool aorta_framework_has_own_words(enum aorta_framework framework);
 enum aorta_framework aorta_trace_framework(const struct aorta_trace *trace);
 
 #endif

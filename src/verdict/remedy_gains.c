@@ -7,6 +7,7 @@
 
 #include "timeline/framework.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,28 +129,53 @@ static size_t largest_rank(const struct aorta_remedy_gains *measured, enum aorta
     return most;
 }
 
-/* In the words of who made the kernels: our key, JAX, CuPy, else PyTorch. */
-static const char *advice_of(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy,
-                             enum aorta_framework framework) {
-    static const char *const others[][AORTA_REMEDY_COUNT] = {
-        [AORTA_FRAMEWORK_XLA] =
-            {[AORTA_REMEDY_TF32] = "jax.config.update(\"jax_default_matmul_precision\", \"tensorfloat32\")",
-             [AORTA_REMEDY_BF16] =
-                 "parameters and activations in jnp.bfloat16 (flax: dtype=jnp.bfloat16), sums in fp32",
-             [AORTA_REMEDY_ALIGNMENT] = "pad the sizes to multiples of 8 elements in 16 bits (64 is better)"},
-        [AORTA_FRAMEWORK_CUPY] = {[AORTA_REMEDY_TF32] = "CUPY_TF32=1 in the environment",
-                                  [AORTA_REMEDY_BF16] = "arrays in float16 where the range allows, sums in fp32",
-                                  [AORTA_REMEDY_ALIGNMENT] = "pad the sizes to multiples of 8 elements in 16 bits"}};
+/* In the words of who made the kernels: our key, JAX, CuPy, what torch.compile has made already; else PyTorch. */
+static const char *const words_of_xla[AORTA_REMEDY_COUNT] = {
+    [AORTA_REMEDY_ATTENTION] =
+        "jax.nn.dot_product_attention(implementation=\"cudnn\"), is_causal=True instead of a mask",
+    [AORTA_REMEDY_TF32] = "jax.config.update(\"jax_default_matmul_precision\", \"tensorfloat32\")",
+    [AORTA_REMEDY_BF16] = "parameters and activations in jnp.bfloat16 (flax: dtype=jnp.bfloat16), sums in fp32",
+    [AORTA_REMEDY_ALIGNMENT] = "pad the sizes to multiples of 8 elements in 16 bits (64 is better)",
+    [AORTA_REMEDY_LAYOUT] =
+        "images and convolutions in NHWC (dimension_numbers of jax.lax.conv_general_dilated; flax's own)",
+    [AORTA_REMEDY_FUSION] = "one jax.jit around what is called piece by piece",
+    [AORTA_REMEDY_OPTIMIZER] = "the optimizer within the jitted step (optax), its arguments donated (donate_argnums)"};
+static const char *const words_of_cupy[AORTA_REMEDY_COUNT] = {
+    [AORTA_REMEDY_TF32] = "CUPY_TF32=1 in the environment",
+    [AORTA_REMEDY_BF16] = "arrays in float16 where the range allows, sums in fp32",
+    [AORTA_REMEDY_ALIGNMENT] = "pad the sizes to multiples of 8 elements in 16 bits",
+    [AORTA_REMEDY_FUSION] = "@cupy.fuse() around the expression, or one ElementwiseKernel or ReductionKernel"};
+static const char *const words_of_compiled[AORTA_REMEDY_COUNT] = {
+    [AORTA_REMEDY_FUSION] =
+        "compile these parts, too: torch.compile left them out (TORCH_LOGS=graph_breaks says why; fullgraph=True)",
+    [AORTA_REMEDY_LIBRARY] =
+        "torch.compile(mode=\"max-autotune\"); torch.backends.cudnn.benchmark = True (fixed shapes)"};
+static const char *const words_of_amd[AORTA_REMEDY_COUNT] = {
+    [AORTA_REMEDY_LAYOUT] =
+        "model.to(memory_format=torch.channels_last) and the same of the input, with PYTORCH_MIOPEN_SUGGEST_NHWC=1 in "
+        "the environment",
+    [AORTA_REMEDY_LIBRARY] =
+        "PYTORCH_TUNABLEOP_ENABLED=1 in the environment (products); torch.backends.cudnn.benchmark = True "
+        "(MIOpen searches, fixed shapes)"};
+
+static const char *advice_of(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
+    static const char *const *const others[] = {[AORTA_FRAMEWORK_XLA] = words_of_xla,
+                                                [AORTA_FRAMEWORK_CUPY] = words_of_cupy,
+                                                [AORTA_FRAMEWORK_COMPILED] = words_of_compiled};
+    const enum aorta_framework framework = aorta_trace_framework(measured->analysis->ranks[0].trace);
     const char *own = measured->analysis->measured ? aorta_remedy_own_key(remedy) : NULL;
     if (own) return own;
-    return others[framework][remedy] ? others[framework][remedy] : aorta_remedy_advice(remedy);
+    if (measured->ranks[0].amd && framework != AORTA_FRAMEWORK_XLA && words_of_amd[remedy]) return words_of_amd[remedy];
+    const char *words = others[framework] ? others[framework][remedy] : NULL;
+    return words ? words : aorta_remedy_advice(remedy);
 }
 
 static aorta_status say(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy,
                         const struct aorta_verdict *verdict, struct aorta_finding *finding) {
     const struct aorta_remedy_row *row = &measured->ranks[largest_rank(measured, remedy)].rows[remedy];
     struct aorta_text text = {0};
-    aorta_text_printf(&text, "%s: %s", aorta_remedy_change(remedy), row->evidence ? row->evidence : "");
+    aorta_text_printf(&text, "%s%s: %s", aorta_remedy_row_is_rough(row) ? "at most: " : "", aorta_remedy_change(remedy),
+                      row->evidence ? row->evidence : "");
     if (measured->then_ns[remedy] < 0.5 * measured->gain_ns[remedy])
         aorta_text_printf(&text, "; either this or the remedies before it, after which it saves %s ms more",
                           aorta_brief(measured->then_ns[remedy] / 1e6).text);
@@ -167,7 +193,7 @@ static aorta_status say(const struct aorta_remedy_gains *measured, enum aorta_re
                           "; kernels save %s ms of it, launches that are not made the rest, which late launches "
                           "counts, too",
                           aorta_brief(row->alone_ns / 1e6).text);
-    finding->advice = strdup(advice_of(measured, remedy, aorta_trace_framework(measured->analysis->ranks[0].trace)));
+    finding->advice = strdup(advice_of(measured, remedy));
     AORTA_TRY(aorta_text_take(&text, &finding->evidence));
     return finding->advice ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
 }
@@ -175,7 +201,9 @@ static aorta_status say(const struct aorta_remedy_gains *measured, enum aorta_re
 /* What the file would have to hold, beside compute's own evidence. */
 static aorta_status say_lacking(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict) {
     const char *lacks = NULL;
-    if (measured->rank_count && aorta_trace_framework(measured->analysis->ranks[0].trace)) return NULL;
+    if (measured->rank_count &&
+        aorta_framework_has_own_words(aorta_trace_framework(measured->analysis->ranks[0].trace)))
+        return NULL;
     for (size_t i = 0; i < measured->rank_count && !lacks; i++)
         for (int j = 0; j < AORTA_REMEDY_COUNT && !lacks; j++) lacks = measured->ranks[i].rows[j].lacks;
     for (size_t i = 0; lacks && i < verdict->finding_count; i++) {
@@ -193,7 +221,7 @@ static aorta_status say_lacking(const struct aorta_remedy_gains *measured, struc
 static aorta_status say_bounds(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict) {
     static const double LITTLE = 0.05;
     const struct aorta_remedies *first = &measured->ranks[0];
-    if (!measured->rank_count || first->rows[AORTA_REMEDY_FUSION].lacks || !(first->at_peak_ns > 0)) return NULL;
+    if (!measured->rank_count || first->rows[AORTA_REMEDY_LIBRARY].lacks || !(first->at_peak_ns > 0)) return NULL;
     if (measured->step_ns - measured->together_ns >= LITTLE * measured->step_ns) return NULL;
     for (size_t i = 0; i < verdict->finding_count; i++) {
         struct aorta_finding *compute = &verdict->findings[i];
@@ -212,6 +240,15 @@ static aorta_status say_bounds(const struct aorta_remedy_gains *measured, struct
     return NULL;
 }
 
+/* What follows from names is an upper bound: of twins of the same programs with sizes, fused chains bring half of it
+ * at least. */
+static double least_share(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
+    static const double ROUGH = 0.5;
+    const double share = aorta_remedy_least_share(remedy);
+    const bool rough = aorta_remedy_row_is_rough(&measured->ranks[largest_rank(measured, remedy)].rows[remedy]);
+    return rough ? fmin(share, ROUGH) : share;
+}
+
 static aorta_status add_findings(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict) {
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
         if (!(measured->gain_ns[i] >= SHOWN * measured->step_ns)) continue;
@@ -223,7 +260,7 @@ static aorta_status add_findings(const struct aorta_remedy_gains *measured, stru
                                           .then_ms = measured->then_ns[i] / 1e6,
                                           .gain_share = measured->gain_ns[i] / measured->step_ns};
         finding->alone_ms = finding->gain_ms;
-        finding->gain_range_ms[0] = finding->gain_ms * aorta_remedy_least_share((enum aorta_remedy)i);
+        finding->gain_range_ms[0] = finding->gain_ms * least_share(measured, (enum aorta_remedy)i);
         finding->gain_range_ms[1] = finding->gain_ms;
         AORTA_TRY(say(measured, (enum aorta_remedy)i, verdict, finding));
     }

@@ -154,13 +154,15 @@ void aorta_finding_say_range(const struct aorta_finding *finding, struct aorta_t
 /* "Verdict: compute-bound: …": the first sentence of the verdict's text, without an end. */
 void aorta_verdict_headline(const struct aorta_verdict *verdict, struct aorta_text *out);
 /* Key and value of "verdict": [{cause, collective?, gain_ms?, gain_share?, gain_range_ms?, alone_ms?, cost_ms, share,
- * rank, evidence, advice, kernel?}]; the gains where a replay was asked for. */
+ * rank, evidence, advice, kernel?}]; the gains where a replay was asked for. At most eight rows; the rest are a count
+ * and a sum, "verdict_folded": {rows, cost_ms, share}. */
 void aorta_verdict_findings(const struct aorta_verdict *verdict, struct aorta_json *json);
 /* Keys and values of "replay": {measured_ms, replayed_ms, inferred_share, unexplained_share, reason} and "floor_ms". */
 void aorta_verdict_replay_write(const struct aorta_verdict *verdict, struct aorta_json *json);
 
-/* Headline, figures, note, up to eight causes and two pieces of advice, each a sentence wrapped at `width` columns
- * (aorta_terminal_width of base/lines.h; 0: 100). Nothing is cut; causes below 1% are left out. */
+/* Headline, figures, note, up to eight causes, how many more there are, and two pieces of advice, each a sentence
+ * wrapped at `width` columns (aorta_terminal_width of base/lines.h; 0: 100). Nothing is cut; causes below 1% are left
+ * out. */
 void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct aorta_text *out);
 /* The same as GitHub's Markdown, for pull requests: the causes are a table. */
 void aorta_verdict_markdown(const struct aorta_verdict *verdict, struct aorta_text *out);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BAR_WIDTH = 10, CAUSES_SHOWN = 8, ADVICE_SHOWN = 2 };
+enum { BAR_WIDTH = 10, ROWS_MOST = 8, ADVICE_SHOWN = 2 };
 
 /* ---- the figures ---- */
 
@@ -170,7 +170,7 @@ static bool is_alternative(const struct aorta_verdict *verdict, size_t index) {
 }
 
 /* What gains; without a replay what costs. Of what costs and gains nothing only the largest, where the headline names
- * it: the rest is too small to matter, or symptoms. The JSON has all. */
+ * it: the rest is too small to matter, or symptoms. */
 static bool is_shown(const struct aorta_verdict *verdict, size_t index) {
     const struct aorta_finding *finding = &verdict->findings[index];
     if (is_alternative(verdict, index)) return false;
@@ -196,13 +196,36 @@ static bool is_one_more_pause(const struct aorta_verdict *verdict, size_t index)
     return before && finding->cause == AORTA_CAUSE_HOST_PAUSE && verdict->replay.known && finding->gain_share < SMALL;
 }
 
-static void put_causes(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
-    for (size_t i = 0, shown = 0; i < verdict->finding_count && shown < CAUSES_SHOWN; i++) {
-        const struct aorta_finding *finding = in_order(verdict, i);
+/* Rows of the text: at most so many, and how many more there would be. */
+static size_t list_rows(const struct aorta_verdict *verdict, const struct aorta_finding *rows[ROWS_MOST],
+                        size_t *folded) {
+    size_t shown = 0;
+    *folded = 0;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
         if (!is_shown(verdict, i) || is_one_more_pause(verdict, i)) continue;
-        put_cause(finding, verdict->replay.known && aorta_finding_gains(finding), width, out);
-        shown++;
+        if (shown < ROWS_MOST)
+            rows[shown++] = in_order(verdict, i);
+        else
+            (*folded)++;
     }
+    return shown;
+}
+
+static void say_folded(size_t folded, struct aorta_text *out) {
+    if (folded) aorta_text_printf(out, "and %zu smaller %s", folded, folded > 1 ? "causes" : "cause");
+}
+
+static void put_causes(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
+    const struct aorta_finding *rows[ROWS_MOST];
+    size_t folded;
+    const size_t shown = list_rows(verdict, rows, &folded);
+    for (size_t i = 0; i < shown; i++)
+        put_cause(rows[i], verdict->replay.known && aorta_finding_gains(rows[i]), width, out);
+    struct aorta_text rest = {0};
+    say_folded(folded, &rest);
+    if (folded) put_words("  ", rest.data ? rest.data : "", width, out);
+    out->failed |= rest.failed;
+    aorta_text_free(&rest);
 }
 
 /* Advice for small causes helps nobody, and none is given for compute where that is not the largest part. */
@@ -367,13 +390,15 @@ void aorta_verdict_markdown(const struct aorta_verdict *verdict, struct aorta_te
     out->failed |= headline.failed;
     aorta_text_free(&headline);
     put_markdown(put_figures, verdict, "", out);
-    for (size_t i = 0, shown = 0; i < verdict->finding_count && shown < CAUSES_SHOWN; i++) {
-        const struct aorta_finding *finding = in_order(verdict, i);
-        if (!is_shown(verdict, i)) continue;
-        if (!shown++) aorta_text_puts(out, "| of a step | time | cause | evidence |\n| ---: | ---: | --- | --- |\n");
-        put_cause_row(finding, verdict->replay.known && aorta_finding_gains(finding), out);
-    }
-    aorta_text_puts(out, "\n");
+    const struct aorta_finding *rows[ROWS_MOST];
+    size_t folded;
+    const size_t shown = list_rows(verdict, rows, &folded);
+    if (shown) aorta_text_puts(out, "| of a step | time | cause | evidence |\n| ---: | ---: | --- | --- |\n");
+    for (size_t i = 0; i < shown; i++)
+        put_cause_row(rows[i], verdict->replay.known && aorta_finding_gains(rows[i]), out);
+    if (folded) aorta_text_puts(out, "|  |  |  | ");
+    say_folded(folded, out);
+    aorta_text_puts(out, folded ? " |\n\n" : "\n");
     put_markdown(put_exposed, verdict, "- ", out);
     if (verdict->finding_count) put_markdown(put_left, verdict, "- ", out);
     put_markdown(put_advice, verdict, "- ", out);
@@ -386,37 +411,62 @@ static void write_remedy(const struct aorta_finding *finding, struct aorta_json 
     aorta_json_key_double(json, "then_ms", finding->then_ms);
 }
 
+static void write_finding(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
+                          struct aorta_json *json) {
+    aorta_json_object(json);
+    aorta_json_key_string(json, "cause", aorta_cause_name(finding->cause));
+    if (aorta_cause_has_kind(finding->cause))
+        aorta_json_key_string(json, "collective", aorta_collective_name(finding->collective));
+    if (verdict->replay.known || verdict->replay.reason) {
+        aorta_json_key_double(json, "gain_ms", verdict->replay.known ? finding->gain_ms : NAN);
+        aorta_json_key_double(json, "gain_share", verdict->replay.known ? finding->gain_share : NAN);
+        aorta_json_key_array(json, "gain_range_ms");
+        for (int j = 0; j < 2; j++) aorta_json_double(json, verdict->replay.known ? finding->gain_range_ms[j] : NAN);
+        aorta_json_array_end(json);
+        aorta_json_key_double(json, "alone_ms", verdict->replay.known ? finding->alone_ms : NAN);
+    }
+    if (finding->remedy) write_remedy(finding, json);
+    aorta_json_key_double(json, "cost_ms", finding->cost_ms);
+    aorta_json_key_double(json, "share", finding->share);
+    aorta_json_key(json, "rank");
+    if (finding->rank >= 0)
+        aorta_json_int(json, finding->rank);
+    else
+        aorta_json_null(json);
+    aorta_json_key_string(json, "evidence", finding->evidence);
+    aorta_json_key_string(json, "advice", finding->advice);
+    if (finding->kernel) aorta_json_key_string(json, "kernel", finding->kernel);
+    aorta_json_object_end(json);
+}
+
+/* Whether the finding is beyond the rows that are listed: the first ones, and what costs most. */
+static bool is_folded(const struct aorta_verdict *verdict, size_t index) {
+    if (verdict->finding_count <= ROWS_MOST) return false;
+    const size_t costliest = (size_t)(aorta_verdict_costliest(verdict) - verdict->findings);
+    return index != costliest && index >= (costliest < ROWS_MOST ? ROWS_MOST : ROWS_MOST - 1);
+}
+
 void aorta_verdict_findings(const struct aorta_verdict *verdict, struct aorta_json *json) {
+    int64_t folded = 0;
+    double cost_ms = 0, share = 0;
     aorta_json_key_array(json, "verdict");
     for (size_t i = 0; i < verdict->finding_count; i++) {
         const struct aorta_finding *finding = &verdict->findings[i];
-        aorta_json_object(json);
-        aorta_json_key_string(json, "cause", aorta_cause_name(finding->cause));
-        if (aorta_cause_has_kind(finding->cause))
-            aorta_json_key_string(json, "collective", aorta_collective_name(finding->collective));
-        if (verdict->replay.known || verdict->replay.reason) {
-            aorta_json_key_double(json, "gain_ms", verdict->replay.known ? finding->gain_ms : NAN);
-            aorta_json_key_double(json, "gain_share", verdict->replay.known ? finding->gain_share : NAN);
-            aorta_json_key_array(json, "gain_range_ms");
-            for (int j = 0; j < 2; j++)
-                aorta_json_double(json, verdict->replay.known ? finding->gain_range_ms[j] : NAN);
-            aorta_json_array_end(json);
-            aorta_json_key_double(json, "alone_ms", verdict->replay.known ? finding->alone_ms : NAN);
+        if (!is_folded(verdict, i)) {
+            write_finding(verdict, finding, json);
+            continue;
         }
-        if (finding->remedy) write_remedy(finding, json);
-        aorta_json_key_double(json, "cost_ms", finding->cost_ms);
-        aorta_json_key_double(json, "share", finding->share);
-        aorta_json_key(json, "rank");
-        if (finding->rank >= 0)
-            aorta_json_int(json, finding->rank);
-        else
-            aorta_json_null(json);
-        aorta_json_key_string(json, "evidence", finding->evidence);
-        aorta_json_key_string(json, "advice", finding->advice);
-        if (finding->kernel) aorta_json_key_string(json, "kernel", finding->kernel);
-        aorta_json_object_end(json);
+        folded++;
+        cost_ms += finding->cost_ms;
+        share += finding->share;
     }
     aorta_json_array_end(json);
+    if (!folded) return;
+    aorta_json_key_object(json, "verdict_folded");
+    aorta_json_key_int(json, "rows", folded);
+    aorta_json_key_double(json, "cost_ms", cost_ms);
+    aorta_json_key_double(json, "share", share);
+    aorta_json_object_end(json);
 }
 
 static void write_left(const struct aorta_verdict_left *left, struct aorta_json *json) {

@@ -657,10 +657,16 @@ def promises(aorta, path, remedies):
     return found["replayed_ms"] - found["steps"][0]["step_ms"], found["kernels_saved_ms"]
 
 
-def check_pair(aorta, pair, folder):
+def recording(folders, name):
+    """As packed by `record`, or as others unpacked it beside truth.json."""
+    paths = [os.path.join(folder, name + end) for folder in folders for end in (".json.gz", ".json")]
+    return next((path for path in paths if os.path.exists(path)), paths[0])
+
+
+def check_pair(aorta, pair, folders):
     """(the step's gain is right, the kernels' is, the planted remedy is first), and prints the line."""
     name, worse = pair["name"], pair["worse"]
-    path = os.path.join(folder, f"{name}.worse.json.gz")
+    path = recording(folders, f"{name}.worse")
     analysis = printed(aorta, "trace", "analyze", "--json", path)
     rows = [row for row in analysis["verdict"] if row.get("remedy")]
     said = f"{rows[0]['remedy']} {rows[0]['gain_ms']:.2f}" if rows else "-"
@@ -672,7 +678,7 @@ def check_pair(aorta, pair, folder):
         return good, good, good
     saved = worse["step_ms"] - pair["better"]["step_ms"]
     kernels = kernels_ms(analysis)
-    better = printed(aorta, "trace", "analyze", "--json", os.path.join(folder, f"{name}.better.json.gz"))
+    better = printed(aorta, "trace", "analyze", "--json", recording(folders, f"{name}.better"))
     kernels_saved = kernels - kernels_ms(better)
     gain, kernels_gain = promises(aorta, path, pair["remedies"])
     right, kernels_right = near(gain, max(saved, 0), worse["step_ms"]), near(kernels_gain, max(kernels_saved, 0), kernels)
@@ -706,7 +712,7 @@ def check(arguments):
             for pair in truth["pairs"]:
                 pair["remedies"] = keys.get(pair["name"], pair["remedies"])
                 if not arguments.names or pair["name"] in arguments.names:
-                    results.append(check_pair(arguments.aorta, pair, folder))
+                    results.append(check_pair(arguments.aorta, pair, (folder, root)))
     right, kernels, first = (sum(one[i] for one in results) for i in range(3))
     print(f"{len(results)} pairs: {right} gains of the step right, {kernels} of the kernels, {first} planted first")
     return 0 if min(right, kernels, first) >= 0.9 * len(results) else 1

@@ -121,6 +121,35 @@ static void test_exposed_communication_is_said(void **state) {
     aorta_text_free(&text);
 }
 
+/* Eleven causes: eight rows in text and JSON, with the one that costs most, and the rest as a count and a sum. */
+static void test_at_most_eight_rows(void **state) {
+    (void)state;
+    enum { CAUSES = 11, ROWS = 8 };
+    struct aorta_finding findings[CAUSES];
+    for (int i = 0; i < CAUSES - 1; i++) findings[i] = finding(AORTA_CAUSE_FUSION, 12 - i, 1);
+    findings[CAUSES - 1] = finding(AORTA_CAUSE_COMPUTE, 0, 90);
+    struct aorta_text text = text_of(findings, CAUSES, 50);
+    place(&text, "saves    5.000 ms");
+    assert_null(strstr(text.data, "saves    4.000 ms"));
+    place(&text, "and 2 smaller causes");
+    aorta_text_free(&text);
+
+    struct aorta_verdict verdict = {.findings = findings, .finding_count = CAUSES, .replay = {.known = true}};
+    struct aorta_json json;
+    aorta_json_begin(&json, &text, 0);
+    aorta_json_object(&json);
+    aorta_verdict_findings(&verdict, &json);
+    aorta_json_object_end(&json);
+    check_ok(aorta_text_check(&text));
+    size_t rows = 0;
+    for (const char *at = text.data; (at = strstr(at, "\"cause\"")) != NULL; at++) rows++;
+    assert_int_equal(rows, ROWS);
+    place(&text, "\"compute\"");
+    assert_true(place(&text, "\"verdict_folded\"") < place(&text, "\"rows\""));
+    place(&text, "\"cost_ms\": 3.0");
+    aorta_text_free(&text);
+}
+
 /* As sure as the lags of the recording are explained. */
 static void test_how_sure_a_gain_is(void **state) {
     (void)state;
@@ -143,6 +172,7 @@ int main(void) {
         cmocka_unit_test(test_exposed_communication_is_said),
         cmocka_unit_test(test_how_sure_a_gain_is),
         cmocka_unit_test(test_advice_for_what_matters),
+        cmocka_unit_test(test_at_most_eight_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
