@@ -94,9 +94,20 @@ static uint32_t *points_by_host(const struct unrecording *work, size_t *ends, si
     return points;
 }
 
+/* Once the first host's stamps are made, which takes more memory than they do. */
+static aorta_status make_lags(struct unrecording *work) {
+    const uint32_t count = work->built->graph.edge_count;
+    for (int w = 0; w < WEIGHTS && !work->lags[WEIGHTS - 1]; w++) {
+        work->lags[w] = malloc(((size_t)count + 1) * sizeof *work->lags[w]);
+        if (!work->lags[w]) return AORTA_ERROR(AORTA_MEMORY, "no memory for the lags of %u edges", count);
+    }
+    return NULL;
+}
+
 static aorta_status shorten_host(struct unrecording *work, size_t host, const uint32_t *points, size_t count) {
     const struct aorta_trace_graph *built = work->built;
     AORTA_TRY(aorta_recording_cost_make(built->sources[built->hosts[host]].trace, &work->cost));
+    AORTA_TRY(make_lags(work));
     shorten(work, points, count);
     aorta_recording_cost_free(work->cost);
     work->cost = NULL;
@@ -110,12 +121,8 @@ static aorta_status shorten_all(struct unrecording *work) {
         if (built->sources[i].host >= hosts) hosts = built->sources[i].host + 1;
     size_t *ends = calloc(hosts + 1, sizeof *ends);
     uint32_t *points = ends ? points_by_host(work, ends, hosts) : NULL;
-    bool made = points != NULL;
-    for (int w = 0; w < WEIGHTS; w++) {
-        work->lags[w] = malloc(((size_t)built->graph.edge_count + 1) * sizeof *work->lags[w]);
-        made = made && work->lags[w];
-    }
-    aorta_status status = made ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for what recording %zu hosts cost", hosts);
+    aorta_status status =
+        points ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for what recording %zu hosts cost", hosts);
     for (size_t h = 0, first = 0; h < hosts && !status; first = ends[h++])
         status = shorten_host(work, h, points + first, ends[h] - first);
     free(points);
