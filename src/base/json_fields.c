@@ -70,14 +70,10 @@ static aorta_status wrong(const char *line, const char *at, const char *problem)
     return AORTA_ERROR(AORTA_FORMAT, "byte %zu: %s", (size_t)(at - line), problem);
 }
 
-static bool is_space(char letter) {
-    return letter == ' ' || letter == '\t' || letter == '\r' || letter == '\n';
-}
-
 aorta_status aorta_line_value(const char *line, size_t length, struct aorta_json_value *value) {
     const char *at = line, *end = line + length;
-    while (at < end && is_space(*at)) at++;
-    while (end > at && is_space(end[-1])) end--;
+    while (at < end && aorta_json_space(*at)) at++;
+    while (end > at && aorta_json_space(end[-1])) end--;
     *value = (struct aorta_json_value){at, (size_t)(end - at)};
     if (at == end) return wrong(line, end, "the line is empty");
     if (*at != '{' && *at != '[') return NULL; /* no object: for the caller to say */

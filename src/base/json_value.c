@@ -9,10 +9,6 @@
 #include <immintrin.h>
 #endif
 
-static inline bool is_space(char c) {
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
 #if defined(__SSE2__)
 enum { AT_ONCE = 16 };
 
@@ -28,9 +24,9 @@ static inline __m128i next_bytes(const char *at) {
 
 /* Most often there is one space, or a line break with an indentation behind it. */
 static inline const char *pass_spaces(const char *at, const char *end) {
-    if (at == end || !is_space(*at)) return at;
+    if (at == end || !aorta_json_space(*at)) return at;
     at++;
-    if (at == end || !is_space(*at)) return at;
+    if (at == end || !aorta_json_space(*at)) return at;
 #if defined(__SSE2__)
     for (; end - at >= AT_ONCE; at += AT_ONCE) {
         const __m128i bytes = next_bytes(at);
@@ -39,7 +35,7 @@ static inline const char *pass_spaces(const char *at, const char *end) {
         if (spaces != 0xffff) return at + __builtin_ctz(~spaces);
     }
 #endif
-    while (at < end && is_space(*at)) at++;
+    while (at < end && aorta_json_space(*at)) at++;
     return at;
 }
 

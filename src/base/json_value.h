@@ -10,6 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* White space between values. */
+static inline bool aorta_json_space(char c) {
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
 /* A value as it stands in the file, without white space around it: begins with { [ " or a scalar's first letter. */
 struct aorta_json_value {
     const char *text;

@@ -136,13 +136,9 @@ static aorta_status refill(struct aorta_json_stream *stream) {
     return NULL;
 }
 
-static inline bool is_space(char c) {
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
 aorta_status aorta_json_stream_peek(struct aorta_json_stream *stream, char *letter) {
     for (;;) {
-        while (stream->at < stream->end && is_space(stream->window[stream->at])) stream->at++;
+        while (stream->at < stream->end && aorta_json_space(stream->window[stream->at])) stream->at++;
         if (stream->at < stream->end) {
             *letter = stream->window[stream->at];
             return NULL;
@@ -195,7 +191,7 @@ aorta_status aorta_json_stream_member(struct aorta_json_stream *stream, struct a
     AORTA_TRY(aorta_json_stream_value(stream, key));
     /* The colon must be in the window together with the key, which peek might move. */
     size_t back = key->length;
-    while (stream->at < stream->end && is_space(stream->window[stream->at])) {
+    while (stream->at < stream->end && aorta_json_space(stream->window[stream->at])) {
         stream->at++;
         back++;
     }
@@ -203,7 +199,7 @@ aorta_status aorta_json_stream_member(struct aorta_json_stream *stream, struct a
         stream->at -= back;
         AORTA_TRY(refill(stream));
         stream->at += back;
-        while (stream->at < stream->end && is_space(stream->window[stream->at])) {
+        while (stream->at < stream->end && aorta_json_space(stream->window[stream->at])) {
             stream->at++;
             back++;
         }
@@ -215,7 +211,7 @@ aorta_status aorta_json_stream_member(struct aorta_json_stream *stream, struct a
 }
 
 static inline bool ends_scalar(char c) {
-    return c == ',' || c == '}' || c == ']' || is_space(c);
+    return c == ',' || c == '}' || c == ']' || aorta_json_space(c);
 }
 
 static const char *skip_scalar(const char *at, const char *end) {

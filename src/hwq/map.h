@@ -67,6 +67,9 @@ struct aorta_map {
     int64_t hold_ns;          /* length of the long kernel in the last round */
     const char *comm_backend; /* of the communication streams: "nccl", "local"; NULL: none. Static */
 };
+static inline struct aorta_map_pair *aorta_map_pair_of(const struct aorta_map *map, int blocker, int other) {
+    return &map->pairs[(ptrdiff_t)blocker * map->count + other];
+}
 
 /* ---- probes (a table, so that tests can plant results) ---- */
 

@@ -16,10 +16,6 @@ struct search {
     bool *blocked;
 };
 
-static struct aorta_map_pair *pair_of(const struct aorta_map *map, int blocker, int other) {
-    return &map->pairs[(ptrdiff_t)blocker * map->count + other];
-}
-
 static aorta_status run_probe(struct search *search, int blocker, bool followed, int count) {
     search->map->rounds++;
     return search->probe->run(search->probe->context, blocker, followed, search->others, count, search->blocked);
@@ -48,7 +44,7 @@ static void decide(const struct search *search, struct aorta_map_pair *pair) {
 
 static bool is_row_settled(const struct search *search, int blocker) {
     for (int other = 0; other < search->map->count; other++) {
-        if (other != blocker && !is_settled(search, pair_of(search->map, blocker, other))) return false;
+        if (other != blocker && !is_settled(search, aorta_map_pair_of(search->map, blocker, other))) return false;
     }
     return true;
 }
@@ -60,7 +56,7 @@ static aorta_status probe_row(struct search *search, int blocker) {
     }
     AORTA_TRY(run_probe(search, blocker, true, count));
     for (int i = 0; i < count; i++)
-        add_result(search, pair_of(search->map, blocker, search->others[i]), search->blocked[i]);
+        add_result(search, aorta_map_pair_of(search->map, blocker, search->others[i]), search->blocked[i]);
     return NULL;
 }
 
@@ -81,7 +77,7 @@ static void decide_rows(struct search *search) {
     struct aorta_map *map = search->map;
     for (int blocker = 0; blocker < map->count; blocker++) {
         for (int other = 0; other < map->count; other++) {
-            if (other != blocker) decide(search, pair_of(map, blocker, other));
+            if (other != blocker) decide(search, aorta_map_pair_of(map, blocker, other));
         }
     }
 }
@@ -89,7 +85,7 @@ static void decide_rows(struct search *search) {
 /* ---- groups ---- */
 
 static bool share(const struct aorta_map *map, int a, int b) {
-    return pair_of(map, a, b)->shared && pair_of(map, b, a)->shared;
+    return aorta_map_pair_of(map, a, b)->shared && aorta_map_pair_of(map, b, a)->shared;
 }
 
 /* Every stream that shares with one of the group belongs to it. */
@@ -117,7 +113,7 @@ static void make_groups(struct aorta_map *map) {
     }
     for (int a = 0; a < map->count; a++) {
         for (int b = a + 1; b < map->count; b++) {
-            map->one_sided += pair_of(map, a, b)->shared != pair_of(map, b, a)->shared;
+            map->one_sided += aorta_map_pair_of(map, a, b)->shared != aorta_map_pair_of(map, b, a)->shared;
             if (map->streams[a].group == map->streams[b].group && !share(map, a, b)) map->transitive = false;
         }
     }
@@ -147,7 +143,7 @@ static aorta_status probe_pair(struct search *search, int blocker, int other, bo
 }
 
 static aorta_status verify_pair(struct search *search, int blocker, int other) {
-    struct aorta_map_pair *pair = pair_of(search->map, blocker, other);
+    struct aorta_map_pair *pair = aorta_map_pair_of(search->map, blocker, other);
     bool blocked;
     AORTA_TRY(probe_pair(search, blocker, other, true, pair->shared, &blocked));
     search->map->pairs_alone++;
@@ -211,7 +207,7 @@ static int count_unsettled(const struct search *search) {
     int count = 0;
     for (int blocker = 0; blocker < search->map->count; blocker++) {
         for (int other = 0; other < search->map->count; other++)
-            count += other != blocker && !is_settled(search, pair_of(search->map, blocker, other));
+            count += other != blocker && !is_settled(search, aorta_map_pair_of(search->map, blocker, other));
     }
     return count;
 }
@@ -223,7 +219,7 @@ static double count_busy_queues(const struct aorta_map *map) {
     for (int blocker = 0; blocker < map->count; blocker++) {
         int blocked = 0;
         for (int other = 0; other < map->count; other++)
-            blocked += other != blocker && pair_of(map, blocker, other)->shared;
+            blocked += other != blocker && aorta_map_pair_of(map, blocker, other)->shared;
         queues += 1.0 / (1 + blocked);
     }
     return queues;

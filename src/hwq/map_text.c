@@ -26,10 +26,6 @@ static const char *const blocking_names[] = {
     [AORTA_MAP_BLOCKING_MIXED] = "mixed",
 };
 
-static const struct aorta_map_pair *pair_of(const struct aorta_map *map, int blocker, int other) {
-    return &map->pairs[(ptrdiff_t)blocker * map->count + other];
-}
-
 static int group_size(const struct aorta_map *map, int group) {
     int size = 0;
     for (int i = 0; i < map->count; i++) size += map->streams[i].group == group;
@@ -108,7 +104,7 @@ static void say_groups(const struct aorta_map *map, struct aorta_text *text) {
 
 static const char *symbol_of(const struct aorta_map *map, int blocker, int other) {
     if (blocker == other) return "\\";
-    const struct aorta_map_pair *pair = pair_of(map, blocker, other);
+    const struct aorta_map_pair *pair = aorta_map_pair_of(map, blocker, other);
     if (pair->shared) return "#";
     return pair->blocked && pair->differs ? "~" : ".";
 }
@@ -312,7 +308,7 @@ static void write_matrix(const struct aorta_map *map, struct aorta_json *json) {
         for (int blocker = 0; blocker < map->count; blocker++) {
             aorta_json_array(json);
             for (int other = 0; other < map->count; other++) {
-                const struct aorta_map_pair *pair = pair_of(map, blocker, other);
+                const struct aorta_map_pair *pair = aorta_map_pair_of(map, blocker, other);
                 aorta_json_int(json, which ? pair->blocked : pair->probes);
             }
             aorta_json_array_end(json);

@@ -112,6 +112,11 @@ void aorta_graph_mark(struct aorta_graph *graph, uint32_t rank, uint32_t point);
 AORTA_MUST_USE aorta_status aorta_graph_finish(struct aorta_graph *graph);
 void aorta_graph_free(struct aorta_graph *graph);
 
+/* The point stays where it is in a replay: at or before the rank's start. */
+static inline bool aorta_graph_pinned(const struct aorta_graph *graph, uint32_t point) {
+    return graph->time_ns[point] <= graph->ranks[graph->rank[point]].start_ns;
+}
+
 /* The point is the end of a span that the recording has within the rank's time. */
 static inline bool aorta_graph_measured(const struct aorta_graph *graph, uint32_t point) {
     const struct aorta_graph_rank *rank = &graph->ranks[graph->rank[point]];

@@ -87,10 +87,6 @@ static uint32_t with_waiting(uint32_t removed) {
 
 /* ---- replaying ---- */
 
-static bool pinned(const struct aorta_graph *graph, uint32_t point) {
-    return graph->time_ns[point] <= graph->ranks[graph->rank[point]].start_ns;
-}
-
 /* Removals that are evaluated together: each point and edge is read once for all of them. */
 enum { LANES = 4 };
 
@@ -133,7 +129,7 @@ static inline __attribute__((always_inline)) void evaluate(const struct aorta_gr
             }
         }
         const int64_t time_ns = graph->time_ns[i], residual_ns = graph->residual_ns[i];
-        const bool stays = pinned(graph, i);
+        const bool stays = aorta_graph_pinned(graph, i);
         for (int lane = 0; lane < lanes; lane++)
             point_ns[(size_t)i * (size_t)lanes + (size_t)lane] =
                 stays || latest_ns[lane] == INT64_MIN ? time_ns : latest_ns[lane] + residual_ns;

@@ -33,10 +33,6 @@ static const struct aorta_trace_call *call_of(const struct unrecording *work, ui
     return &source->trace->calls[source->calls[aorta_subject_row(work->built->graph.subject[point])]];
 }
 
-static bool is_pinned(const struct aorta_graph *graph, uint32_t point) {
-    return graph->time_ns[point] <= graph->ranks[graph->rank[point]].start_ns;
-}
-
 /* ---- shorter edges ---- */
 
 /* Between two calls of the host, of one thread or of one that goes on after the other. */
@@ -57,7 +53,7 @@ static int64_t lag_without(const struct unrecording *work, uint32_t edge, uint32
     const struct aorta_graph *graph = &work->built->graph;
     const uint32_t from = graph->from[edge];
     const int64_t lag_ns = graph->lag_ns[edge];
-    if (lag_ns <= 0 || is_pinned(graph, from) || !is_call(graph, from)) return lag_ns;
+    if (lag_ns <= 0 || aorta_graph_pinned(graph, from) || !is_call(graph, from)) return lag_ns;
     if (graph->kind[edge] == AORTA_EDGE_BATCH) return (int64_t)(weight.own * (double)lag_ns);
     if (graph->kind[edge] == AORTA_EDGE_LAUNCH) {
         const int64_t own_ns = (int64_t)(weight.cost * aorta_recording_costs(work->cost)->within_ns);

@@ -110,12 +110,6 @@ static bool is_ignored(const char *key) {
     return false;
 }
 
-static const char *value_of(const struct aorta_settings *settings, const char *key) {
-    for (size_t i = 0; i < settings->count; i++)
-        if (strcmp(settings->items[i].key, key) == 0) return settings->items[i].value;
-    return NULL;
-}
-
 static aorta_status add_difference(struct aorta_differences *d, const char *key, const char *reference,
                                    const char *candidate) {
     if (is_ignored(key) || (reference && candidate && strcmp(reference, candidate) == 0)) return NULL;
@@ -132,11 +126,11 @@ aorta_status aorta_differences_add(struct aorta_differences *d, const struct aor
     if (!reference->count || !candidate->count) return NULL;
     for (size_t i = 0; i < reference->count; i++) {
         const struct aorta_setting *own = &reference->items[i];
-        AORTA_TRY(add_difference(d, own->key, own->value, value_of(candidate, own->key)));
+        AORTA_TRY(add_difference(d, own->key, own->value, aorta_settings_value(candidate, own->key)));
     }
     for (size_t i = 0; i < candidate->count; i++) {
         const struct aorta_setting *own = &candidate->items[i];
-        if (!value_of(reference, own->key)) AORTA_TRY(add_difference(d, own->key, NULL, own->value));
+        if (!aorta_settings_value(reference, own->key)) AORTA_TRY(add_difference(d, own->key, NULL, own->value));
     }
     return NULL;
 }

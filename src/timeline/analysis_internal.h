@@ -87,6 +87,8 @@ struct aorta_trace_parts {
 AORTA_MUST_USE aorta_status aorta_trace_parts_make(struct aorta_trace_analysis *analysis,
                                                    struct aorta_trace_parts *parts);
 void aorta_trace_parts_free(struct aorta_trace_parts *parts);
+/* Of one rank's parts that of a row of its work[]; NULL: it is no collective. */
+struct aorta_trace_part *aorta_trace_part_of(struct aorta_trace_part *parts, size_t count, uint32_t work);
 /* After the windows are made: how long each part waited for the last rank, and what each collective cost. */
 void aorta_trace_shared_finish(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts);
 /* Both tables of one rank, from its parts. */

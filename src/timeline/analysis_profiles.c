@@ -18,15 +18,8 @@ struct filling {
     size_t carried_count, next;
 };
 
-static int part_search(const void *key, const void *item) {
-    const uint32_t *work = key;
-    const struct aorta_trace_part *part = item;
-    return (*work > part->work) - (*work < part->work);
-}
-
 static struct aorta_trace_part *part_of(const struct filling *filling, uint32_t work) {
-    if (!filling->part_count) return NULL;
-    return bsearch(&work, filling->parts, filling->part_count, sizeof *filling->parts, part_search);
+    return aorta_trace_part_of(filling->parts, filling->part_count, work);
 }
 
 /* ---- one range ---- */

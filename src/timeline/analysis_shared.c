@@ -133,10 +133,12 @@ static int part_search(const void *key, const void *item) {
     return (*work > part->work) - (*work < part->work);
 }
 
+struct aorta_trace_part *aorta_trace_part_of(struct aorta_trace_part *parts, size_t count, uint32_t work) {
+    return count ? bsearch(&work, parts, count, sizeof *parts, part_search) : NULL;
+}
+
 static struct aorta_trace_part *find_part(const struct aorta_trace_parts *parts, size_t rank, uint32_t work) {
-    size_t count = parts->first[rank + 1] - parts->first[rank];
-    struct aorta_trace_part *mine = parts->items + parts->first[rank];
-    return count ? bsearch(&work, mine, count, sizeof *mine, part_search) : NULL;
+    return aorta_trace_part_of(parts->items + parts->first[rank], parts->first[rank + 1] - parts->first[rank], work);
 }
 
 static void link_part(struct aorta_trace_analysis *analysis, struct aorta_trace_part *part, size_t shared) {

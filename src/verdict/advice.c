@@ -291,14 +291,14 @@ const struct aorta_advice_row *aorta_advice_rows(size_t *count) {
     return rows;
 }
 
-static const char *value_of(const struct aorta_settings *settings, const char *key) {
+const char *aorta_settings_value(const struct aorta_settings *settings, const char *key) {
     for (size_t i = 0; i < settings->count; i++)
         if (strcmp(settings->items[i].key, key) == 0) return settings->items[i].value;
     return NULL;
 }
 
 static bool in_force(const struct aorta_settings *settings, const char *key, const char *value) {
-    const char *now = value_of(settings, key);
+    const char *now = aorta_settings_value(settings, key);
     return now && strcasecmp(now, value) == 0;
 }
 
@@ -329,7 +329,7 @@ static bool pointless(const struct aorta_settings *settings, bool simulated, con
 
 static enum aorta_advised program_of(const struct aorta_verdict *verdict, const struct aorta_settings *settings) {
     if (verdict->recorded) return AORTA_OTHERS;
-    return settings && value_of(settings, "PipelineConfig.pipeline") ? AORTA_SPARSE : AORTA_OURS;
+    return settings && aorta_settings_value(settings, "PipelineConfig.pipeline") ? AORTA_SPARSE : AORTA_OURS;
 }
 
 static bool concerns(const struct aorta_advice_row *row, enum aorta_advised program,
@@ -350,7 +350,7 @@ static void add_key(struct aorta_text *text, const struct aorta_advice_row *row,
         aorta_text_printf(text, "%s=%s (%s)", row->key, row->value, row->text);
         return;
     }
-    const char *now = value_of(settings, row->key);
+    const char *now = aorta_settings_value(settings, row->key);
     aorta_text_printf(text, "%s %s%s%s (%s)", row->value, row->key, now ? ", now " : "", now ? now : "", row->text);
 }
 

@@ -13,6 +13,7 @@ struct aorta_settings {
     struct aorta_setting *items;
     size_t count;
 };
+const char *aorta_settings_value(const struct aorta_settings *settings, const char *key); /* NULL: there is none */
 
 /* Whose program it is: aorta train with the transformer, or with the sparse model; another one. */
 enum aorta_advised { AORTA_EITHER, AORTA_OURS, AORTA_SPARSE, AORTA_OTHERS };
