@@ -45,6 +45,12 @@ void aorta_text_printf(struct aorta_text *text, const char *format, ...) {
     text->length += (size_t)length;
 }
 
+void aorta_text_shell_word(struct aorta_text *text, const char *word) {
+    aorta_text_puts(text, "'");
+    for (; *word; word++) aorta_text_printf(text, *word == '\'' ? "'\\'%c" : "%c", *word);
+    aorta_text_puts(text, "'");
+}
+
 struct aorta_brief aorta_brief(double value) {
     double size = fabs(value);
     int decimals = size >= 100 || size == 0 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 2 - (int)floor(log10(size));

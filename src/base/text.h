@@ -17,7 +17,8 @@ struct aorta_text {
 void aorta_text_append(struct aorta_text *text, const char *bytes, size_t length);
 void aorta_text_puts(struct aorta_text *text, const char *string);
 void aorta_text_printf(struct aorta_text *text, const char *format, ...) AORTA_PRINTF(2, 3);
-void aorta_text_clear(struct aorta_text *text); /* empties it, keeps the memory */
+void aorta_text_shell_word(struct aorta_text *text, const char *word); /* quoted: a shell reads it as one word */
+void aorta_text_clear(struct aorta_text *text);                        /* empties it, keeps the memory */
 void aorta_text_free(struct aorta_text *text);
 AORTA_MUST_USE aorta_status aorta_text_check(const struct aorta_text *text); /* AORTA_MEMORY if an append failed */
 /* The text becomes *to, and what was there is freed. AORTA_MEMORY if an append failed: *to stays, the text is freed. */

@@ -6,6 +6,7 @@
 #include "device/device.h"
 #include "device/environment.h"
 #include "formats/archive.h"
+#include "job/mpirun.h"
 #include "job/ranks.h"
 #include "ops/gemm.h"
 #include "report/page.h"
@@ -19,22 +20,20 @@
 
 /* ---- programs that are looked for ---- */
 
-enum { PATH_BYTES = 4096 };
-
-static bool find_page(char path[PATH_BYTES]) {
-    snprintf(path, PATH_BYTES, "built in");
+static bool find_page(char path[PATH_MAX]) {
+    snprintf(path, PATH_MAX, "built in");
     return aorta_page_available();
 }
 
-static bool find_libarchive(char path[PATH_BYTES]) {
-    return aorta_archive_library(path, PATH_BYTES);
+static bool find_libarchive(char path[PATH_MAX]) {
+    return aorta_archive_library(path, PATH_MAX);
 }
 
 /* One row per program that may be missing; the reasons say what is lost without it and how it is had. */
 static const struct part {
     const char *name; /* program in PATH */
     const char *purpose, *without, *get;
-    bool (*find)(char path[PATH_BYTES]); /* NULL: a program */
+    bool (*find)(char path[PATH_MAX]); /* NULL: a program */
 } parts[] = {
     {"mpirun", "starts ranks for collectives on host memory",
      "aorta launch cannot start more than one rank on CPU devices", "apt install openmpi-bin", NULL},
@@ -47,18 +46,6 @@ static const struct part {
      "apt install libarchive13 (Ubuntu 24.04: libarchive13t64)", find_libarchive},
 };
 enum { PART_COUNT = sizeof parts / sizeof *parts };
-
-/* The first executable of this name in PATH; false when there is none. */
-static bool find_program(const char *name, char path[PATH_BYTES]) {
-    const char *directories = getenv("PATH");
-    while (directories && *directories) {
-        size_t length = strcspn(directories, ":");
-        snprintf(path, PATH_BYTES, "%.*s/%s", (int)length, directories, name);
-        if (length > 0 && access(path, X_OK) == 0) return true;
-        directories += length + (directories[length] == ':');
-    }
-    return false;
-}
 
 /* ---- what was found ---- */
 
@@ -75,7 +62,7 @@ struct information {
     struct library libraries[LIBRARY_COUNT];
     struct {
         bool found;
-        char path[PATH_BYTES];
+        char path[PATH_MAX];
     } parts[PART_COUNT];
     struct info_gpu gpu;
     struct aorta_ranks ranks;
@@ -102,7 +89,7 @@ static void gather(struct information *info) {
     set_library(&info->libraries[3], "jansson", "reading JSON", jansson_version_str());
     for (int i = 0; i < PART_COUNT; i++) {
         info->parts[i].found =
-            parts[i].find ? parts[i].find(info->parts[i].path) : find_program(parts[i].name, info->parts[i].path);
+            parts[i].find ? parts[i].find(info->parts[i].path) : aorta_program_find(parts[i].name, info->parts[i].path);
     }
     info_gpu_gather(&info->gpu);
     info->ranks_failure = aorta_ranks_detect(&info->ranks);

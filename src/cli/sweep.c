@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "device/environment.h"
+#include "job/mpirun.h"
 #include "report/page.h"
 #include "sparse/options.h"
 #include "sweep/compare.h"
@@ -13,10 +14,10 @@
 #include <string.h>
 
 struct sweep_values {
-    const char *config, *workload, *output, *suggest, *read, *by;
+    const char *config, *workload, *output, *suggest, *read, *by, *submit;
     struct aorta_string_list overrides, grid, environment, compare, retry;
     int search, objective;
-    int64_t points, repeats, steps, ranks, seed;
+    int64_t points, repeats, steps, ranks, seed, jobs;
     double timeout_s;
     bool resume, no_baseline, no_trace, dry_run, quiet;
     struct aorta_cli_outputs to;
@@ -81,6 +82,12 @@ static const struct aorta_option options[] = {
              "crashed, hung, no_figure, or all of them; those that found the disk full run again in any case"},
     {"timeout-s", AORTA_OPTION_DOUBLE, AT(timeout_s), "1800", .limits = &not_negative, .argument = "SECONDS",
      .help = "a trial that takes longer is ended and counts as hung; 0: never"},
+    {"submit", AORTA_OPTION_STRING, AT(submit), "null", .nullable = true, .argument = "TEMPLATE",
+     .path = AORTA_PATH_READ,
+     .help = "run each trial as a job of Slurm, from a script for sbatch with {command} in it "
+             "(scripts/slurm/sweep_trial.sbatch); --output lies in a folder that all nodes share"},
+    {"jobs", AORTA_OPTION_INT, AT(jobs), "1", .limits = &at_least_one, .argument = "N",
+     .help = "jobs of --submit that are queued or run at a time"},
     {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seeds, .argument = "N",
      .help = "of the order of the trials and of what is drawn"},
     {"no-baseline", AORTA_OPTION_BOOL, AT(no_baseline), "false",
@@ -149,6 +156,20 @@ static aorta_status choose_objective(const struct sweep_values *values, bool cho
                        knob);
 }
 
+static aorta_status read_template(const char *path, struct aorta_arena *arena, struct aorta_sweep_job *job) {
+    static const char *const programs[] = {"sbatch", "squeue", "scancel", "scontrol"};
+    char found[PATH_MAX];
+    struct aorta_sweep_template *template = aorta_arena_alloc(arena, sizeof *template);
+    if (!template) return AORTA_ERROR(AORTA_MEMORY, "no memory for %s", path);
+    AORTA_TRY(aorta_sweep_template_read(path, arena, template));
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+        if (!aorta_program_find(programs[i], found))
+            return AORTA_ERROR(AORTA_USAGE, "--submit: no %s in PATH: the sweep runs where Slurm's commands are",
+                               programs[i]);
+    job->submit = template;
+    return NULL;
+}
+
 static aorta_status make_job(const struct sweep_values *values, char **command, struct aorta_arena *arena,
                              struct aorta_sweep_job *job) {
     const bool auto_objective = values->objective == OBJECTIVE_AUTO;
@@ -172,6 +193,7 @@ static aorta_status make_job(const struct sweep_values *values, char **command, 
         .trace = !values->no_trace,
         .ranks = (int)values->ranks,
         .timeout_s = values->timeout_s,
+        .jobs = values->jobs,
         .output = values->output,
         .resume = values->resume || values->retry.count,
         .progress = values->quiet ? NULL : stderr,
@@ -185,6 +207,9 @@ static aorta_status make_job(const struct sweep_values *values, char **command, 
         AORTA_TRY(aorta_sweep_space_add(space, values->environment.items[i], true, arena));
     if (values->suggest) AORTA_TRY(add_suggested(values, job, arena));
     AORTA_TRY(choose_objective(values, auto_objective, &job->plan));
+    if (!values->submit && values->jobs > 1)
+        return AORTA_ERROR(AORTA_USAGE, "--jobs goes with --submit: trials of one machine disturb each other");
+    if (values->submit) AORTA_TRY(read_template(values->submit, arena, job));
     job->plan.baseline = !values->no_baseline && aorta_sweep_has_baseline(job);
     return aorta_sweep_check(job);
 }

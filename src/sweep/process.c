@@ -101,8 +101,7 @@ static double seconds_since(int64_t start_ns) {
     return (double)(aorta_clock_ns() - start_ns) / 1e9;
 }
 
-/* Returns the signal that ends the sweep, 0 for others and for none. */
-static int wait_for_signal(const struct aorta_sweep_signals *signals) {
+int aorta_sweep_signals_wait(const struct aorta_sweep_signals *signals) {
     int signal = sigtimedwait(&signals->watched, NULL, &pause_time);
     for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
         if (signal == ending[i]) return signal;
@@ -117,7 +116,7 @@ static void watch(const struct aorta_sweep_signals *signals, const struct aorta_
     double sent_s = 0;
     int sent = 0, wait_status = 0;
     while (waitpid(child, &wait_status, WNOHANG) != child) {
-        const int signal = wait_for_signal(signals);
+        const int signal = aorta_sweep_signals_wait(signals);
         end->seconds = seconds_since(start_ns);
         if (signal) end->interrupted = signal;
         const bool late =

@@ -27,6 +27,7 @@ struct aorta_sweep_end {
     bool timed_out;
     int interrupted; /* the signal that ended the sweep meanwhile; 0: none */
     double seconds;
+    char by[96]; /* who else ended it, in words: "Slurm ended its job: NODE_FAIL"; "": nobody */
 };
 
 /* Signals that end a sweep are blocked from here on, so that none is lost between two trials; those of before are given
@@ -34,6 +35,8 @@ struct aorta_sweep_end {
 struct aorta_sweep_signals;
 AORTA_MUST_USE aorta_status aorta_sweep_signals_begin(struct aorta_sweep_signals **signals);
 void aorta_sweep_signals_end(struct aorta_sweep_signals *signals); /* NULL is fine */
+/* Waits for a signal, a tenth of a second at most. Returns one that ends the sweep, 0 for others and for none. */
+int aorta_sweep_signals_wait(const struct aorta_sweep_signals *signals);
 
 /* Runs it to its end, or ends it: after the timeout or one of those signals it gets SIGTERM, after the next signal or
  * some seconds SIGTERM again, and then SIGKILL. All its descendants are gone when this returns. AORTA_IO when it cannot

@@ -240,9 +240,9 @@ static aorta_status write_environment(const struct aorta_sweep_job *job, const s
             aorta_text_printf(&text, "unset %s\n", space->knobs[k].name);
             continue;
         }
-        aorta_text_printf(&text, "export %s='", space->knobs[k].name);
-        for (; *value; value++) aorta_text_printf(&text, *value == '\'' ? "'\\'%c" : "%c", *value);
-        aorta_text_puts(&text, "'\n");
+        aorta_text_printf(&text, "export %s=", space->knobs[k].name);
+        aorta_text_shell_word(&text, value);
+        aorta_text_puts(&text, "\n");
     }
     if (!text.length && !text.failed) return NULL;
     return write_text(job->output, "best.env", NULL, &text);

@@ -1,10 +1,9 @@
 #include "sweep/run.h"
+#include "base/array.h"
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/printable.h"
-#include "report/report.h"
-#include "sweep/objective.h"
-#include "sweep/process.h"
+#include "sweep/trial_end.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +11,16 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
+
+static const double look_s = 2; /* between two looks at a scheduler's queue */
+
+/* A trial from its start until it is recorded. */
+struct flight {
+    struct aorta_trial trial;
+    struct aorta_sweep_submission job;
+    bool ended;
+};
 
 struct session {
     const struct aorta_sweep_job *job;
@@ -25,7 +32,10 @@ struct session {
     size_t again_next;
     int64_t next_number;
     size_t resumed;
-    int64_t start_ns;
+    int64_t start_ns, look_ns;
+    struct flight *flights; /* in the order of their starts */
+    size_t flight_count, flight_capacity;
+    struct aorta_arena arena;
 };
 
 /* ---- trials.jsonl ---- */
@@ -97,176 +107,12 @@ static aorta_status open_lines(struct session *session) {
 
 /* ---- one trial ---- */
 
-/* The end of what the program said. */
-struct tail {
-    char text[2048];
-    size_t length;
-};
-
-static void read_tail(const char *log, struct tail *tail) {
-    const int file = aorta_file_open_regular(log);
-    tail->length = 0;
-    if (file >= 0) {
-        const off_t length = lseek(file, 0, SEEK_END), most = sizeof tail->text - 1;
-        const ssize_t got = pread(file, tail->text, sizeof tail->text - 1, length > most ? length - most : 0);
-        close(file);
-        if (got > 0) tail->length = (size_t)got;
-    }
-    tail->text[tail->length] = '\0';
-}
-
-/* What it said last; "" where it said nothing. */
-static void last_line(struct tail *from, char *out, size_t size) {
-    char *tail = from->text;
-    size_t end = from->length, begin;
-    while (end && strchr("\r\n \t", tail[end - 1])) end--;
-    for (begin = end; begin && tail[begin - 1] != '\n'; begin--) {
-    }
-    tail[end] = '\0';
-    aorta_make_printable(tail + begin, end - begin, false);
-    snprintf(out, size, "%.*s", (int)size - 1, tail + begin);
-    /* A cut letter of several bytes is none. */
-    aorta_make_printable(out, strlen(out), false);
-}
-
-/* What reading a trial's files found, in memory that the reading process and this one share. */
-struct reading {
-    const struct aorta_sweep_job *job;
-    const char *directory;
-    double figures[AORTA_SWEEP_OBJECTIVE_COUNT];
-    char device[sizeof((struct aorta_trial *)0)->device];
-    char failure[sizeof((struct aorta_trial *)0)->reason];
-};
-
-/* Reads a file where it exists. */
-static aorta_status read_figures(const char *directory, const char *name, enum aorta_sweep_source source,
-                                 struct reading *reading) {
-    char *path = aorta_path_join(directory, name);
-    if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    aorta_status status =
-        access(path, F_OK) ? NULL : aorta_sweep_figures_read(path, source, reading->figures, reading->device);
-    free(path);
-    return status;
-}
-
-static aorta_status summarise_run(const char *directory) {
-    const struct aorta_log log = {.level = AORTA_LOG_ERROR, .rank = -1};
-    char *out = aorta_path_join(directory, "out");
-    if (!out) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    const struct aorta_report_input input = {.directory = out, .label = "run"};
-    const struct aorta_report_options options = {.inputs = &input, .input_count = 1, .output = out, .warmup = -1};
-    aorta_status status = aorta_report_make(&options, &log, NULL, NULL);
-    free(out);
-    return status;
-}
-
-static aorta_status measure(struct reading *reading) {
-    const struct aorta_sweep_job *job = reading->job;
-    const char *directory = reading->directory;
-    if (job->target == AORTA_SWEEP_TRAIN) {
-        AORTA_TRY(summarise_run(directory));
-        return read_figures(directory, "out/summary.json", AORTA_SWEEP_FROM_SUMMARY, reading);
-    }
-    if (job->target == AORTA_SWEEP_HWQ) return read_figures(directory, "hwq.json", AORTA_SWEEP_FROM_HWQ, reading);
-    AORTA_TRY(read_figures(directory, "trace/analysis.json", AORTA_SWEEP_FROM_ANALYSIS, reading));
-    /* a trace has steps a second, whatever is in a step */
-    if (aorta_sweep_changes_work(&job->plan.space)) reading->figures[AORTA_SWEEP_THROUGHPUT] = NAN;
-    return read_figures(directory, "result.json", AORTA_SWEEP_FROM_RESULT, reading);
-}
-
-static void read_all_figures(void *user) {
-    struct reading *reading = user;
-    aorta_status status = measure(reading);
-    if (status) snprintf(reading->failure, sizeof reading->failure, "%s", aorta_status_message(status));
-    aorta_status_free(status);
-}
-
-/* Whatever the trial left, reading it is a process of its own: it ends as a trial does. */
-static aorta_status read_in_process(const struct session *session, struct reading *reading, int *interrupted) {
-    const struct aorta_sweep_process process = {
-        .work = read_all_figures, .user = reading, .timeout_s = session->job->timeout_s};
-    struct aorta_sweep_end end;
-    AORTA_TRY(aorta_sweep_process_run(session->signals, &process, &end));
-    *interrupted = end.interrupted;
-    if (end.timed_out)
-        snprintf(reading->failure, sizeof reading->failure, "reading its results took longer than %.6g s (--timeout-s)",
-                 session->job->timeout_s);
-    else if (end.signal)
-        snprintf(reading->failure, sizeof reading->failure, "reading its results was ended by a signal (%s)",
-                 strsignal(end.signal));
+static aorta_status conclude(const struct session *session, struct flight *flight, const struct aorta_sweep_end *end,
+                             int *interrupted) {
+    const struct aorta_sweep_ended ended = {session->job, session->signals, flight->job.directory, *end};
+    AORTA_TRY(aorta_sweep_conclude(&ended, &flight->trial, interrupted));
+    flight->ended = !*interrupted;
     return NULL;
-}
-
-static aorta_status read_trial(const struct session *session, const char *directory, struct aorta_trial *trial,
-                               int *interrupted) {
-    const struct aorta_sweep_job *job = session->job;
-    struct reading *reading = mmap(NULL, sizeof *reading, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (reading == MAP_FAILED) return AORTA_ERROR(AORTA_MEMORY, "no memory for the figures of a trial");
-    *reading = (struct reading){.job = job, .directory = directory};
-    memcpy(reading->figures, trial->figures, sizeof reading->figures);
-    aorta_status status = read_in_process(session, reading, interrupted);
-    memcpy(trial->figures, reading->figures, sizeof trial->figures);
-    memcpy(trial->device, reading->device, sizeof trial->device);
-    if (*reading->failure || !isfinite(trial->figures[job->plan.objective])) {
-        trial->state = AORTA_TRIAL_NO_FIGURE;
-        snprintf(trial->reason, sizeof trial->reason, "%s was not measured%s%.130s",
-                 aorta_sweep_objectives[job->plan.objective].key, *reading->failure ? ": " : "", reading->failure);
-        aorta_make_printable(trial->reason, strlen(trial->reason), false);
-    }
-    munmap(reading, sizeof *reading);
-    return status;
-}
-
-/* The reason of a trial that ended badly: its last words, else how it ended. */
-static void say_end(const struct aorta_sweep_job *job, const struct aorta_sweep_end *end, struct tail *tail,
-                    struct aorta_trial *trial) {
-    char *reason = trial->reason;
-    const size_t size = sizeof trial->reason;
-    *reason = '\0';
-    if (end->timed_out)
-        snprintf(reason, size, "ended after %.6g s (--timeout-s)", job->timeout_s);
-    else
-        last_line(tail, reason, size);
-    if (*reason) return;
-    if (trial->signal)
-        snprintf(reason, size, "ended by signal %d (%s), without a word", trial->signal, strsignal(trial->signal));
-    else
-        snprintf(reason, size, "ended with exit code %d, without a word", trial->exit_code);
-}
-
-/* A trial that found no space has not failed: it runs again. Where the disk is full now, nothing more can be recorded.
- */
-static aorta_status check_disk(const struct session *session, const char *directory, const struct tail *tail,
-                               struct aorta_trial *trial) {
-    enum { PROBE_BYTES = 64 << 10 };
-    static const int errors[] = {ENOSPC, EDQUOT};
-    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
-        const char *words = strerror(errors[i]);
-        if (strstr(tail->text, words) || strstr(trial->reason, words)) trial->state = AORTA_TRIAL_DISK_FULL;
-    }
-    const int error = aorta_directory_try(directory, PROBE_BYTES);
-    if (error != ENOSPC && error != EDQUOT) return NULL;
-    return AORTA_ERROR(AORTA_IO, "%s: %s; trial %lld is not recorded: free some space, then --resume goes on",
-                       session->job->output, strerror(error), (long long)trial->number);
-}
-
-static aorta_status conclude(const struct session *session, const char *directory, const char *log,
-                             const struct aorta_sweep_end *end, struct aorta_trial *trial, int *interrupted) {
-    struct tail tail;
-    trial->seconds = end->seconds;
-    trial->exit_code = end->exit_code;
-    /* A shell or launcher reports the signal that ended its program as 128 + signal. */
-    trial->signal = end->signal ? end->signal : end->exit_code > 128 ? end->exit_code - 128 : 0;
-    for (int i = 0; i < AORTA_SWEEP_OBJECTIVE_COUNT; i++) trial->figures[i] = NAN;
-    trial->state = end->timed_out   ? AORTA_TRIAL_HUNG
-                   : trial->signal  ? AORTA_TRIAL_CRASHED
-                   : end->exit_code ? AORTA_TRIAL_FAILED
-                                    : AORTA_TRIAL_DONE;
-    read_tail(log, &tail);
-    if (trial->state == AORTA_TRIAL_DONE) AORTA_TRY(read_trial(session, directory, trial, interrupted));
-    if (trial->state == AORTA_TRIAL_DONE || *interrupted) return NULL;
-    if (trial->state != AORTA_TRIAL_NO_FIGURE) say_end(session->job, end, &tail, trial);
-    return check_disk(session, directory, &tail, trial);
 }
 
 enum { OWN_VARIABLES = 4 };
@@ -290,17 +136,25 @@ static int set_variables(const struct aorta_sweep_job *job, const struct aorta_s
     return count;
 }
 
-static aorta_status run_trial(struct session *session, const struct aorta_sweep_next *next, struct aorta_arena *arena,
-                              struct aorta_trial *trial, int *interrupted) {
-    const struct aorta_sweep_job *job = session->job;
-    struct aorta_sweep_variable variables[AORTA_SWEEP_MOST_KNOBS + OWN_VARIABLES];
+/* Runs it here, to its end. */
+static aorta_status run_here(struct session *session, const struct aorta_sweep_process *process, struct flight *flight,
+                             int *interrupted) {
     struct aorta_sweep_end end;
+    aorta_directory_remove(flight->job.directory); /* of a trial that was killed with its sweep */
+    AORTA_TRY(aorta_directory_make(flight->job.directory));
+    AORTA_TRY(aorta_sweep_process_run(session->signals, process, &end));
+    *interrupted = end.interrupted;
+    return *interrupted ? NULL : conclude(session, flight, &end, interrupted);
+}
+
+static aorta_status start_trial(struct session *session, const struct aorta_sweep_next *next, struct aorta_arena *arena,
+                                struct flight *flight, int *interrupted) {
+    const struct aorta_sweep_job *job = session->job;
+    const char *directory = flight->job.directory;
+    struct aorta_sweep_variable variables[AORTA_SWEEP_MOST_KNOBS + OWN_VARIABLES];
     char **words;
-    char *directory = aorta_arena_printf(arena, "%s/trials/%04lld", session->directory, (long long)trial->number);
     char *log = aorta_arena_printf(arena, "%s/log", directory);
-    if (!directory || !log) return AORTA_ERROR(AORTA_MEMORY, "no memory for a trial");
-    aorta_directory_remove(directory); /* of a trial that was killed with its sweep */
-    AORTA_TRY(aorta_directory_make(directory));
+    if (!log) return AORTA_ERROR(AORTA_MEMORY, "no memory for a trial");
     AORTA_TRY(aorta_sweep_command(job, next, directory, arena, &words));
     const struct aorta_sweep_process process = {
         .command = words,
@@ -309,9 +163,8 @@ static aorta_status run_trial(struct session *session, const struct aorta_sweep_
         .log = log,
         .timeout_s = job->timeout_s,
     };
-    AORTA_TRY(aorta_sweep_process_run(session->signals, &process, &end));
-    *interrupted = end.interrupted;
-    return *interrupted ? NULL : conclude(session, directory, log, &end, trial, interrupted);
+    return job->submit ? aorta_sweep_submit(job->submit, &process, &flight->job)
+                       : run_here(session, &process, flight, interrupted);
 }
 
 /* ---- progress ---- */
@@ -361,41 +214,129 @@ static void say(const struct session *session, const struct aorta_trial *trial) 
 /* First what runs again, in the order of before. */
 static aorta_status choose_next(struct session *session, struct aorta_sweep_next *next, int64_t *again, bool *more) {
     *more = session->again_next < session->again.count;
-    if (!*more) return aorta_sweep_choose(&session->job->plan, session->trials, next, more);
+    if (!*more) {
+        const size_t recorded = session->trials->count;
+        aorta_status status = NULL;
+        for (size_t i = 0; !status && i < session->flight_count; i++)
+            status = aorta_trials_add(session->trials, &session->flights[i].trial);
+        if (!status) status = aorta_sweep_choose(&session->job->plan, session->trials, next, more);
+        session->trials->count = recorded;
+        *more = *more && !next->waits;
+        return status;
+    }
     const struct aorta_trial *former = &session->again.items[session->again_next++];
     *next = (struct aorta_sweep_next){.cell = former->cell, .steps = former->steps, .repeat = former->repeat};
     *again = former->number;
     return NULL;
 }
 
-static aorta_status run_next(struct session *session, bool *more, int *interrupted) {
+static aorta_status start_next(struct session *session, bool *more, int *interrupted) {
     struct aorta_sweep_next next;
     struct aorta_arena arena = {0};
-    struct aorta_text line = {0};
-    struct aorta_trial trial = {.again = -1};
+    struct aorta_trial trial = {.again = -1, .state = AORTA_TRIAL_PENDING};
     AORTA_TRY(choose_next(session, &next, &trial.again, more));
     if (!*more) return NULL;
-    trial.number = session->next_number;
+    trial.number = session->next_number++;
     trial.cell = next.cell;
     trial.repeat = next.repeat;
     trial.steps = next.steps;
-    aorta_status status = run_trial(session, &next, &arena, &trial, interrupted);
+    AORTA_TRY(aorta_array_reserve(&session->flights, &session->flight_capacity, session->flight_count + 1,
+                                  sizeof *session->flights, "trials"));
+    struct flight *flight = &session->flights[session->flight_count];
+    *flight = (struct flight){.trial = trial};
+    flight->job.directory =
+        aorta_arena_printf(&session->arena, "%s/trials/%04lld", session->directory, (long long)trial.number);
+    if (!flight->job.directory) return AORTA_ERROR(AORTA_MEMORY, "no memory for a trial");
+    aorta_status status = start_trial(session, &next, &arena, flight, interrupted);
     aorta_arena_free(&arena);
-    if (status || *interrupted) return status;
-    aorta_sweep_trial_line(&session->job->plan, &trial, &line);
-    AORTA_TRY(append(session, &line));
-    session->next_number++;
-    AORTA_TRY(aorta_trials_add(session->trials, &trial));
-    say(session, &trial);
+    if (!status && !*interrupted) session->flight_count++;
+    return status;
+}
+
+/* The jobs that have not ended. The caller frees them. */
+static aorta_status list_jobs(const struct session *session, struct aorta_sweep_submission ***jobs, size_t *count) {
+    *count = 0;
+    *jobs = calloc(session->flight_count + 1, sizeof **jobs);
+    if (!*jobs) return AORTA_ERROR(AORTA_MEMORY, "no memory for the jobs of a sweep");
+    for (size_t i = 0; i < session->flight_count; i++)
+        if (!session->flights[i].ended) (*jobs)[(*count)++] = &session->flights[i].job;
     return NULL;
 }
 
-static aorta_status run_all(struct session *session, int *interrupted) {
+static aorta_status start_some(struct session *session, int *interrupted) {
     bool more = true;
+    aorta_status status = NULL;
+    while (!status && more && !*interrupted) {
+        int64_t pending = 0;
+        for (size_t i = 0; i < session->flight_count; i++) pending += !session->flights[i].ended;
+        if (pending >= session->job->jobs || (!session->job->submit && session->flight_count)) break;
+        status = start_next(session, &more, interrupted);
+    }
+    return status;
+}
+
+/* A look at the files of each job, and now and then at the queue. */
+static aorta_status look(struct session *session, int *interrupted) {
+    struct aorta_sweep_submission **jobs;
+    size_t count;
+    *interrupted = aorta_sweep_signals_wait(session->signals);
+    const int64_t now = aorta_clock_ns();
+    AORTA_TRY(list_jobs(session, &jobs, &count));
+    if (count && now > session->look_ns + (int64_t)(look_s * 1e9)) {
+        aorta_sweep_submissions_look(jobs, count);
+        session->look_ns = now;
+    }
+    free(jobs);
+    aorta_status status = NULL;
+    for (size_t i = 0; !status && !*interrupted && i < session->flight_count; i++) {
+        struct flight *flight = &session->flights[i];
+        struct aorta_sweep_end end;
+        bool ended = false;
+        if (flight->ended) continue;
+        status = aorta_sweep_submission_ended(&flight->job, session->job->timeout_s, &ended, &end);
+        if (!status && ended) status = conclude(session, flight, &end, interrupted);
+    }
+    return status;
+}
+
+/* Those that have ended, up to the first that has not: the order of the trials is that of their starts. */
+static aorta_status record(struct session *session) {
+    size_t count = 0;
+    for (; count < session->flight_count && session->flights[count].ended; count++) {
+        const struct aorta_trial *trial = &session->flights[count].trial;
+        struct aorta_text line = {0};
+        aorta_sweep_trial_line(&session->job->plan, trial, &line);
+        AORTA_TRY(append(session, &line));
+        AORTA_TRY(aorta_trials_add(session->trials, trial));
+        say(session, trial);
+    }
+    session->flight_count -= count;
+    if (count) memmove(session->flights, session->flights + count, session->flight_count * sizeof *session->flights);
+    return NULL;
+}
+
+static aorta_status cancel(const struct session *session) {
+    struct aorta_sweep_submission **jobs;
+    size_t count;
+    AORTA_TRY(list_jobs(session, &jobs, &count));
+    if (count && session->job->progress)
+        fprintf(session->job->progress, "aorta sweep: cancels %s\n", aorta_counted((long long)count, "job").text);
+    aorta_status status = count ? aorta_sweep_submissions_cancel(jobs, count) : NULL;
+    free(jobs);
+    return status;
+}
+
+static aorta_status run_all(struct session *session, int *interrupted) {
     aorta_status status = open_lines(session);
     if (!status) status = aorta_sweep_signals_begin(&session->signals);
     session->start_ns = aorta_clock_ns();
-    while (!status && more && !*interrupted) status = run_next(session, &more, interrupted);
+    while (!status && !*interrupted) {
+        status = start_some(session, interrupted);
+        if (status || *interrupted || !session->flight_count) break;
+        if (session->job->submit) status = look(session, interrupted);
+        if (!status) status = record(session);
+    }
+    if (session->job->submit) status = aorta_status_join(status, cancel(session));
     aorta_sweep_signals_end(session->signals);
     return status;
 }
@@ -408,5 +349,7 @@ aorta_status aorta_sweep_run(const struct aorta_sweep_job *job, struct aorta_tri
     aorta_status status = run_all(&session, interrupted);
     if (session.lines >= 0) close(session.lines);
     aorta_trials_free(&session.again);
+    free(session.flights);
+    aorta_arena_free(&session.arena);
     return status;
 }

@@ -2,6 +2,7 @@
 #ifndef AORTA_SWEEP_RUN_H
 #define AORTA_SWEEP_RUN_H
 
+#include "sweep/submit.h"
 #include "sweep/sweep.h"
 
 #include <stdio.h>
@@ -18,12 +19,14 @@ struct aorta_sweep_job {
     const char *config;           /* train; may be NULL */
     const char *const *overrides; /* train */
     size_t override_count;
-    const char *workload;      /* hwq */
-    char *const *command;      /* NULL-terminated */
-    bool trace;                /* command: under aorta trace run */
-    int ranks;                 /* started with aorta launch where there are several */
-    double timeout_s;          /* of a trial; 0: none */
-    const char *output, *self; /* directory; absolute path of this program */
+    const char *workload;                      /* hwq */
+    char *const *command;                      /* NULL-terminated */
+    bool trace;                                /* command: under aorta trace run */
+    int ranks;                                 /* started with aorta launch where there are several */
+    double timeout_s;                          /* of a trial; 0: none */
+    const struct aorta_sweep_template *submit; /* jobs of a scheduler run the trials; NULL: processes of this machine */
+    int64_t jobs;                              /* so many at a time; 1 without `submit` */
+    const char *output, *self;                 /* directory; absolute path of this program */
     bool resume;
     unsigned retry; /* a bit for each aorta_trial_state: with `resume` those run again */
     FILE *progress; /* a line for each trial */

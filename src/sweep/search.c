@@ -96,14 +96,24 @@ static const struct aorta_trial *find(const struct aorta_trials *trials, int64_t
     return NULL;
 }
 
+/* Whether a first run is pending: which points are the best is open. */
+static bool wait_for_pending(const struct aorta_trials *trials, struct aorta_sweep_next *next) {
+    for (size_t i = 0; i < trials->count; i++)
+        if (trials->items[i].state == AORTA_TRIAL_PENDING && !trials->items[i].repeat) next->waits = true;
+    return next->waits;
+}
+
 /* The first point that has not run yet; one that failed is not repeated. */
 static bool first_missing(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials, const int64_t *cells,
                           int64_t count, int repeat, int64_t steps, struct aorta_sweep_next *next) {
     for (int64_t i = 0; i < count; i++) {
         if (find(trials, cells[i], repeat, steps)) continue;
         const struct aorta_trial *first = find(trials, cells[i], 0, steps);
-        if (repeat && (!first || !aorta_trial_has(first, plan->objective))) continue;
         *next = (struct aorta_sweep_next){.cell = cells[i], .steps = steps, .repeat = repeat};
+        if (repeat && first && first->state == AORTA_TRIAL_PENDING)
+            next->waits = true;
+        else if (repeat && (!first || !aorta_trial_has(first, plan->objective)))
+            continue;
         return true;
     }
     return false;
@@ -169,6 +179,7 @@ static bool next_of_halving(const struct aorta_sweep_plan *plan, const struct ao
     for (int left = rounds_of(plan); left > 0; left--) {
         int64_t steps = steps_before(plan, left);
         if (first_missing(plan, trials, cells, count, 0, steps, next)) return true;
+        if (wait_for_pending(trials, next)) return true;
         sort_cells(plan, trials, steps, cells, count);
         count = fewer(count);
         while (count > 0 && !aorta_trial_has(find(trials, cells[count - 1], 0, steps), plan->objective)) count--;
@@ -250,6 +261,7 @@ static int64_t points_run(const struct aorta_trials *trials, int64_t *cells) {
 static bool next_of_tpe(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials, const int64_t *start,
                         int64_t *cells, struct aorta_sweep_next *next) {
     if (first_missing(plan, trials, start, start_count(plan), 0, plan->steps, next)) return true;
+    if (wait_for_pending(trials, next)) return true;
     int64_t count = points_run(trials, cells);
     sort_cells(plan, trials, plan->steps, cells, count);
     if (count < point_count(plan)) {
@@ -267,6 +279,7 @@ static bool next_of_tpe(const struct aorta_sweep_plan *plan, const struct aorta_
 aorta_status aorta_sweep_choose(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials,
                                 struct aorta_sweep_next *next, bool *more) {
     int64_t *cells, *run;
+    *next = (struct aorta_sweep_next){0};
     *more = baseline_missing(plan, trials, 0, next);
     if (*more) return NULL;
     AORTA_TRY(sample(plan, point_count(plan), &cells));

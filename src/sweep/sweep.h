@@ -75,7 +75,8 @@ enum aorta_trial_state {
     AORTA_TRIAL_HUNG,      /* took longer than allowed and was ended */
     AORTA_TRIAL_NO_FIGURE, /* ended well without the figure that is wanted */
     AORTA_TRIAL_DISK_FULL, /* ended for a reason outside it: no space left. --resume runs it again */
-    AORTA_TRIAL_STATE_COUNT
+    AORTA_TRIAL_STATE_COUNT,
+    AORTA_TRIAL_PENDING = AORTA_TRIAL_STATE_COUNT /* has not ended, and stands in no file */
 };
 const char *aorta_trial_state_name(enum aorta_trial_state state);
 /* Adds the bit of a state that is named, but for done and disk_full, or those of all of these. AORTA_USAGE names
@@ -132,10 +133,12 @@ double aorta_sweep_cost(const struct aorta_sweep_plan *plan, const struct aorta_
 struct aorta_sweep_next {
     int64_t cell, steps;
     int repeat;
+    bool waits; /* which trial it is, a pending one decides */
 };
 
 /* The trial after these; false: there is none. Nothing but the plan and the trials decides, so a sweep that was stopped
- * goes on as if it had not been. AORTA_MEMORY. (search.c) */
+ * goes on as if it had not been, and one with pending trials has the same ones in the same order. AORTA_MEMORY.
+ * (search.c) */
 AORTA_MUST_USE aorta_status aorta_sweep_choose(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials,
                                                struct aorta_sweep_next *next, bool *more);
 /* How many trials it will be, when none fails. */

@@ -146,6 +146,58 @@ static void test_stopped(void **state) {
     aorta_arena_free(&arena);
 }
 
+static double figure_of(const struct aorta_sweep_plan *plan, const struct aorta_trial *trial) {
+    return trial->cell % 7 == 0 ? NAN : bowl(&plan->space, trial->cell);
+}
+
+/* As jobs of a cluster do: up to `jobs` pending, and the last of them ends first. */
+static void run_pending(const struct aorta_sweep_plan *plan, size_t jobs, struct aorta_trials *trials) {
+    size_t pending = 0;
+    for (;;) {
+        struct aorta_sweep_next next = {0};
+        bool more = false;
+        if (pending < jobs) check_ok(aorta_sweep_choose(plan, trials, &next, &more));
+        if (more && !next.waits) {
+            const struct aorta_trial trial = {
+                .cell = next.cell, .repeat = next.repeat, .steps = next.steps, .state = AORTA_TRIAL_PENDING};
+            check_ok(aorta_trials_add(trials, &trial));
+            pending++;
+            continue;
+        }
+        if (!pending) break;
+        size_t last = trials->count - 1;
+        while (trials->items[last].state != AORTA_TRIAL_PENDING) last--;
+        struct aorta_trial *trial = &trials->items[last];
+        trial->figures[plan->objective] = figure_of(plan, trial);
+        trial->state = isnan(trial->figures[plan->objective]) ? AORTA_TRIAL_FAILED : AORTA_TRIAL_DONE;
+        pending--;
+    }
+}
+
+/* Whichever trials are pending: the same trials in the same order. */
+static void test_pending(void **state) {
+    (void)state;
+    struct aorta_arena arena = {0};
+    struct aorta_sweep_plan plan = {.points = 24, .repeats = 2, .steps = 90, .seed = 3, .baseline = true};
+    add_knobs(&plan.space, 3, &arena);
+    for (plan.method = AORTA_SWEEP_GRID; plan.method <= AORTA_SWEEP_TPE; plan.method++) {
+        struct aorta_trials alone = {0};
+        run_pending(&plan, 1, &alone);
+        for (size_t jobs = 2; jobs <= 32; jobs *= 4) {
+            struct aorta_trials many = {0};
+            run_pending(&plan, jobs, &many);
+            assert_int_equal(many.count, alone.count);
+            for (size_t i = 0; i < many.count; i++) {
+                assert_int_equal(many.items[i].cell, alone.items[i].cell);
+                assert_int_equal(many.items[i].repeat, alone.items[i].repeat);
+            }
+            aorta_trials_free(&many);
+        }
+        aorta_trials_free(&alone);
+    }
+    aorta_arena_free(&arena);
+}
+
 static void test_space(void **state) {
     (void)state;
     static const struct {
@@ -165,11 +217,8 @@ static void test_space(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_space),
-        cmocka_unit_test(test_grid),
-        cmocka_unit_test(test_halving),
-        cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_tpe_beats_random),
+        cmocka_unit_test(test_space),     cmocka_unit_test(test_grid),    cmocka_unit_test(test_halving),
+        cmocka_unit_test(test_stopped),   cmocka_unit_test(test_pending), cmocka_unit_test(test_tpe_beats_random),
         cmocka_unit_test(test_tpe_small),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,367 @@
+#include "sweep/submit.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/printable.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char place[] = "{command}", directive[] = "#SBATCH";
+static const double folder_delay_s = 60; /* until a file of another node is seen, at most */
+static const double cancel_s = 90;       /* Slurm gives processes 30 s to end (KillWait) */
+
+/* ---- the template ---- */
+
+static const struct {
+    const char *directive, *scheduler;
+} others[] = {{"#PBS", "PBS"}, {"#BSUB", "LSF"}, {"#$ ", "Grid Engine"}, {"#FLUX:", "Flux"}, {"#OAR", "OAR"}};
+
+/* The next line at or after `at` that begins with `word`; NULL: none. */
+static const char *line_with(const char *at, const char *word) {
+    while (at && strncmp(at, word, strlen(word)) != 0) {
+        at = strchr(at, '\n');
+        if (at) at++;
+    }
+    return at;
+}
+
+static aorta_status check_template(const char *path, const char *text) {
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (line_with(text, others[i].directive))
+            return AORTA_ERROR(AORTA_USAGE, "--submit %s: lines %s are for %s; of schedulers aorta knows Slurm (%s)",
+                               path, others[i].directive, others[i].scheduler, directive);
+    if (strncmp(text, "#!", 2) != 0)
+        return AORTA_ERROR(AORTA_USAGE, "--submit %s: is no script: its first line does not begin with #!", path);
+    if (!line_with(text, directive))
+        return AORTA_ERROR(AORTA_USAGE, "--submit %s: no line begins with %s: of schedulers aorta knows Slurm", path,
+                           directive);
+    if (!strstr(text, place))
+        return AORTA_ERROR(AORTA_USAGE, "--submit %s: write %s where the trial's command goes, as in srun %s", path,
+                           place, place);
+    return NULL;
+}
+
+aorta_status aorta_sweep_template_read(const char *path, struct aorta_arena *arena,
+                                       struct aorta_sweep_template *template) {
+    enum { MOST_BYTES = 1 << 20 };
+    char *bytes;
+    size_t length;
+    AORTA_TRY(aorta_file_read_small(path, MOST_BYTES, &bytes, &length));
+    aorta_status status = check_template(path, bytes);
+    template->text = status ? NULL : aorta_arena_strdup(arena, bytes);
+    if (!status && !template->text) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %s", path);
+    free(bytes);
+    return status;
+}
+
+/* ---- the scheduler's programs ---- */
+
+/* Runs a line of the shell: what it says on both outputs, and its exit code. The signals that end a sweep are blocked
+ * in it too, so no submission is cut. */
+static aorta_status ask(const struct aorta_text *line, struct aorta_text *answer, int *code) {
+    AORTA_TRY(aorta_text_check(line));
+    char part[4096];
+    size_t got;
+    FILE *pipe = popen(line->data, "re");
+    if (!pipe) return AORTA_ERROR(AORTA_IO, "cannot run %s", line->data);
+    while ((got = fread(part, 1, sizeof part, pipe)) > 0) aorta_text_append(answer, part, got);
+    const int ended = pclose(pipe);
+    *code = WIFEXITED(ended) ? WEXITSTATUS(ended) : -1;
+    aorta_text_puts(answer, "");
+    return aorta_text_check(answer);
+}
+
+/* ---- submitting ---- */
+
+/* command.sh */
+static void write_command(const struct aorta_sweep_process *process, struct aorta_text *text) {
+    aorta_text_puts(text, "#!/bin/sh\n");
+    for (int i = 0; i < process->variable_count; i++) {
+        const struct aorta_sweep_variable *variable = &process->variables[i];
+        aorta_text_printf(text, variable->value ? "export %s=" : "unset %s", variable->name);
+        if (variable->value) aorta_text_shell_word(text, variable->value);
+        aorta_text_puts(text, "\n");
+    }
+    aorta_text_puts(text, "exec");
+    for (char *const *word = process->command; *word; word++) {
+        aorta_text_puts(text, " ");
+        aorta_text_shell_word(text, *word);
+    }
+    aorta_text_puts(text, "\n");
+}
+
+/* job.sh: the template with its places filled. */
+static void write_job(const struct aorta_sweep_template *template, const char *directory, struct aorta_text *text) {
+    const char *at = template->text;
+    for (const char *next; (next = strstr(at, place)); at = next + sizeof place - 1) {
+        aorta_text_append(text, at, (size_t)(next - at));
+        aorta_text_puts(text, "sh ");
+        struct aorta_text path = {0};
+        aorta_text_printf(&path, "%s/command.sh", directory);
+        if (path.failed)
+            text->failed = 1;
+        else
+            aorta_text_shell_word(text, path.data);
+        aorta_text_free(&path);
+    }
+    aorta_text_puts(text, at);
+}
+
+/* What sbatch gets. A job that the sweep does not know, as it was killed between the two, does nothing: another one has
+ * its directory. */
+static void write_wrapper(const struct aorta_sweep_template *template, const char *directory, struct aorta_text *text) {
+    aorta_text_puts(text, "#!/bin/sh\n");
+    for (const char *at = line_with(template->text, directive); at; at = line_with(at + 1, directive))
+        aorta_text_printf(text, "%.*s\n", (int)strcspn(at, "\n"), at);
+    aorta_text_puts(text, "d=");
+    aorta_text_shell_word(text, directory);
+    aorta_text_puts(text, "\n"
+                          "for second in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do\n"
+                          "    [ -s \"$d/id\" ] && break\n"
+                          "    sleep 1\n"
+                          "done\n"
+                          "[ \"$(cat \"$d/id\")\" = \"$SLURM_JOB_ID\" ] || exit 1\n"
+                          "begin=$(date +%s.%N)\n");
+    aorta_text_printf(text, "%.*s \"$d/job.sh\"\n", (int)strcspn(template->text, "\n") - 2, template->text + 2);
+    aorta_text_puts(text, "code=$?\n"
+                          "echo \"$code $begin $(date +%s.%N)\" >\"$d/exit.new\" && mv \"$d/exit.new\" \"$d/exit\"\n"
+                          "exit $code\n");
+}
+
+struct scripts {
+    struct aorta_text command, job, wrapper;
+};
+
+static void free_scripts(struct scripts *scripts) {
+    aorta_text_free(&scripts->command);
+    aorta_text_free(&scripts->job);
+    aorta_text_free(&scripts->wrapper);
+}
+
+static bool same_file(const char *directory, const char *name, const struct aorta_text *text) {
+    char *path = aorta_path_join(directory, name), *bytes = NULL;
+    size_t length = 0;
+    aorta_status failed = path ? aorta_file_read_regular(path, text->length, &bytes, &length) : NULL;
+    const bool same = bytes && length == text->length && memcmp(bytes, text->data, length) == 0;
+    aorta_status_free(failed);
+    free(bytes);
+    free(path);
+    return same;
+}
+
+static aorta_status write_file(const char *directory, const char *name, const struct aorta_text *text) {
+    AORTA_TRY(aorta_text_check(text));
+    char *path = aorta_path_join(directory, name);
+    aorta_status status =
+        path ? aorta_file_replace(path, text->data, text->length) : AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+    free(path);
+    return status;
+}
+
+/* The number that a sweep of before has written. */
+static bool read_id(struct aorta_sweep_submission *job) {
+    char *path = aorta_path_join(job->directory, "id"), *bytes = NULL;
+    size_t length = 0;
+    aorta_status failed = path ? aorta_file_read_regular(path, sizeof job->id - 1, &bytes, &length) : NULL;
+    aorta_status_free(failed);
+    free(path);
+    snprintf(job->id, sizeof job->id, "%.*s", bytes ? (int)strspn(bytes, "0123456789") : 0, bytes ? bytes : "");
+    free(bytes);
+    return *job->id;
+}
+
+static aorta_status send(struct aorta_sweep_submission *job) {
+    struct aorta_text line = {0}, answer = {0};
+    int code;
+    aorta_text_puts(&line, "d=");
+    aorta_text_shell_word(&line, job->directory);
+    aorta_text_puts(&line, "; sbatch --parsable --output=\"$d/log\" --error=\"$d/log\" --open-mode=append "
+                           "\"$d/aorta-sweep\" 2>&1 </dev/null");
+    aorta_status status = ask(&line, &answer, &code);
+    const char *last = answer.data ? answer.data : "";
+    for (const char *end; (end = strchr(last, '\n')) && end[1];) last = end + 1;
+    const size_t digits = strspn(last, "0123456789");
+    if (!status && (code || !digits || digits >= sizeof job->id)) {
+        aorta_make_printable(answer.data, answer.length, false);
+        status = AORTA_ERROR(AORTA_IO, "sbatch took no job: %.300s", answer.data);
+    }
+    if (!status) {
+        snprintf(job->id, sizeof job->id, "%.*s", (int)digits, last);
+        const struct aorta_text id = {.data = job->id, .length = digits};
+        status = write_file(job->directory, "id", &id);
+    }
+    aorta_text_free(&line);
+    aorta_text_free(&answer);
+    return status;
+}
+
+static aorta_status submit(const struct scripts *scripts, struct aorta_sweep_submission *job) {
+    AORTA_TRY(aorta_text_check(&scripts->command));
+    AORTA_TRY(aorta_text_check(&scripts->job));
+    const bool former = read_id(job);
+    snprintf(job->state, sizeof job->state, "PENDING");
+    if (former && same_file(job->directory, "command.sh", &scripts->command) &&
+        same_file(job->directory, "job.sh", &scripts->job))
+        return NULL;
+    if (former) AORTA_TRY(aorta_sweep_submissions_cancel(&job, 1));
+    aorta_directory_remove(job->directory);
+    AORTA_TRY(aorta_directory_make(job->directory));
+    AORTA_TRY(write_file(job->directory, "command.sh", &scripts->command));
+    AORTA_TRY(write_file(job->directory, "job.sh", &scripts->job));
+    AORTA_TRY(write_file(job->directory, "aorta-sweep", &scripts->wrapper));
+    return send(job);
+}
+
+aorta_status aorta_sweep_submit(const struct aorta_sweep_template *template, const struct aorta_sweep_process *process,
+                                struct aorta_sweep_submission *job) {
+    struct scripts scripts = {0};
+    write_command(process, &scripts.command);
+    write_job(template, job->directory, &scripts.job);
+    write_wrapper(template, job->directory, &scripts.wrapper);
+    aorta_status status = submit(&scripts, job);
+    free_scripts(&scripts);
+    return status;
+}
+
+/* ---- looking ---- */
+
+/* The state of a job among lines "ID STATE"; "": none. */
+static void find_state(const char *lines, const char *id, char state[32]) {
+    const size_t length = strlen(id);
+    *state = '\0';
+    for (const char *at = lines; at; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        if (strncmp(at, id, length) == 0 && at[length] == ' ') sscanf(at + length, " %31[A-Z_]", state);
+    }
+}
+
+void aorta_sweep_submissions_look(struct aorta_sweep_submission *const *jobs, size_t count) {
+    static const char words[] = "squeue -h --me -o '%A %T' 2>/dev/null";
+    const struct aorta_text line = {.data = (char *)words, .length = sizeof words - 1};
+    struct aorta_text answer = {0};
+    int code = 0;
+    aorta_status failed = ask(&line, &answer, &code);
+    const int64_t now = aorta_clock_ns();
+    for (size_t i = 0; !failed && !code && i < count; i++) {
+        find_state(answer.data, jobs[i]->id, jobs[i]->state);
+        if (!strcmp(jobs[i]->state, "RUNNING") && !jobs[i]->running_ns) jobs[i]->running_ns = now;
+        if (!*jobs[i]->state && !jobs[i]->gone_ns) jobs[i]->gone_ns = now;
+        if (*jobs[i]->state) jobs[i]->gone_ns = 0, jobs[i]->asked = false; /* queued again after its node failed */
+    }
+    aorta_status_free(failed);
+    aorta_text_free(&answer);
+}
+
+static bool read_exit(const struct aorta_sweep_submission *job, struct aorta_sweep_end *end) {
+    enum { MOST_BYTES = 256 };
+    char *path = aorta_path_join(job->directory, "exit"), *bytes = NULL;
+    size_t length = 0;
+    double begin = 0, until = 0;
+    aorta_status failed = path ? aorta_file_read_regular(path, MOST_BYTES, &bytes, &length) : NULL;
+    aorta_status_free(failed);
+    free(path);
+    const bool whole = bytes && sscanf(bytes, "%d %lf %lf", &end->exit_code, &begin, &until) == 3;
+    free(bytes);
+    if (whole) end->seconds = until > begin ? until - begin : 0;
+    return whole;
+}
+
+/* What Slurm remembers of a job that left its queue, by default for some minutes. */
+static void ask_for_end(struct aorta_sweep_submission *job) {
+    struct aorta_sweep_end *end = &job->remembered;
+    struct aorta_text line = {0}, answer = {0};
+    char state[32] = "";
+    int code = 0;
+    aorta_text_printf(&line, "scontrol -o show job %s 2>/dev/null", job->id);
+    aorta_status failed = ask(&line, &answer, &code);
+    const char *at = failed || code ? NULL : strstr(answer.data, "JobState=");
+    if (at) sscanf(at, "JobState=%31[A-Z_]", state);
+    at = at ? strstr(at, "ExitCode=") : NULL;
+    if (at) sscanf(at, "ExitCode=%d:%d", &end->exit_code, &end->signal);
+    end->timed_out = !strcmp(state, "TIMEOUT");
+    if (*state && strcmp(state, "COMPLETED") != 0 && strcmp(state, "FAILED") != 0)
+        snprintf(end->by, sizeof end->by, "Slurm ended its job %s: %s", job->id, state);
+    job->asked = true;
+    job->forgotten = !*state;
+    aorta_status_free(failed);
+    aorta_text_free(&line);
+    aorta_text_free(&answer);
+}
+
+static double seconds_since(int64_t ns) {
+    return ns ? (double)(aorta_clock_ns() - ns) / 1e9 : 0;
+}
+
+aorta_status aorta_sweep_submission_ended(struct aorta_sweep_submission *job, double timeout_s, bool *ended,
+                                          struct aorta_sweep_end *end) {
+    *end = (struct aorta_sweep_end){0};
+    *ended = read_exit(job, end);
+    if (*ended) return NULL;
+    end->seconds = seconds_since(job->running_ns);
+    if (timeout_s > 0 && end->seconds > timeout_s && *job->state) {
+        *ended = end->timed_out = true;
+        return aorta_sweep_submissions_cancel(&job, 1);
+    }
+    if (*job->state || !job->gone_ns) return NULL;
+    if (!job->asked) ask_for_end(job);
+    /* A job that ended by itself has left its exit code, and its figures before, which may take their time to be seen.
+     */
+    *ended = *job->remembered.by || seconds_since(job->gone_ns) > folder_delay_s;
+    if (!*ended) return NULL;
+    if (job->forgotten)
+        snprintf(job->remembered.by, sizeof job->remembered.by,
+                 "its job %s has left Slurm's queue without an exit code", job->id);
+    job->remembered.seconds = end->seconds;
+    *end = job->remembered;
+    return NULL;
+}
+
+/* ---- cancelling ---- */
+
+static size_t in_queue(struct aorta_sweep_submission *const *jobs, size_t count) {
+    size_t left = 0;
+    for (size_t i = 0; i < count; i++) left += *jobs[i]->state != '\0';
+    return left;
+}
+
+static aorta_status name_left(struct aorta_sweep_submission *const *jobs, size_t count, const char *answer) {
+    struct aorta_text names = {0};
+    for (size_t i = 0; i < count; i++)
+        if (*jobs[i]->state) aorta_text_printf(&names, " %s", jobs[i]->id);
+    aorta_status status = aorta_text_check(&names);
+    if (!status)
+        status = AORTA_ERROR(AORTA_IO, "jobs are still in Slurm's queue: scancel%s%s%.200s", names.data,
+                             *answer ? "; " : "", answer);
+    aorta_text_free(&names);
+    return status;
+}
+
+aorta_status aorta_sweep_submissions_cancel(struct aorta_sweep_submission *const *jobs, size_t count) {
+    struct aorta_text line = {0}, answer = {0};
+    int code = 0;
+    aorta_text_puts(&line, "scancel");
+    for (size_t i = 0; i < count; i++) {
+        char *path = aorta_path_join(jobs[i]->directory, "id");
+        if (path) unlink(path);
+        free(path);
+        aorta_text_printf(&line, " %s", jobs[i]->id);
+    }
+    aorta_text_puts(&line, " 2>&1");
+    aorta_status status = count ? ask(&line, &answer, &code) : NULL;
+    const int64_t start_ns = aorta_clock_ns();
+    if (!status) aorta_sweep_submissions_look(jobs, count);
+    while (!status && in_queue(jobs, count) && seconds_since(start_ns) < cancel_s) {
+        nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
+        aorta_sweep_submissions_look(jobs, count);
+    }
+    if (answer.data) aorta_make_printable(answer.data, answer.length, false);
+    if (!status && in_queue(jobs, count)) status = name_left(jobs, count, answer.data ? answer.data : "");
+    aorta_text_free(&line);
+    aorta_text_free(&answer);
+    return status;
+}

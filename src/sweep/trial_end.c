@@ -1,0 +1,202 @@
+#include "sweep/trial_end.h"
+#include "base/files.h"
+#include "base/printable.h"
+#include "report/report.h"
+#include "sweep/objective.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* The end of what the program said. */
+struct tail {
+    char text[2048];
+    size_t length;
+};
+
+static aorta_status read_tail(const char *directory, struct tail *tail) {
+    char *log = aorta_path_join(directory, "log");
+    if (!log) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+    const int file = aorta_file_open_regular(log);
+    free(log);
+    tail->length = 0;
+    if (file >= 0) {
+        const off_t length = lseek(file, 0, SEEK_END), most = sizeof tail->text - 1;
+        const ssize_t got = pread(file, tail->text, sizeof tail->text - 1, length > most ? length - most : 0);
+        close(file);
+        if (got > 0) tail->length = (size_t)got;
+    }
+    tail->text[tail->length] = '\0';
+    return NULL;
+}
+
+/* The last line of a text that ends at *end: where it begins, and without the blanks behind it. */
+static size_t line_before(const char *text, size_t *end) {
+    while (*end && strchr("\r\n \t", text[*end - 1])) --*end;
+    size_t begin = *end;
+    while (begin && text[begin - 1] != '\n') begin--;
+    return begin;
+}
+
+/* What it said last; "" where it said nothing. A line of srun's says that what it started has ended, and the one before
+ * why. */
+static void last_line(struct tail *from, char *out, size_t size) {
+    static const char launcher[] = "srun: error: ";
+    char *tail = from->text;
+    size_t end = from->length, begin = line_before(tail, &end);
+    for (size_t before = begin; strncmp(tail + begin, launcher, sizeof launcher - 1) == 0;) {
+        const size_t at = line_before(tail, &before);
+        if (!before) break;
+        end = before;
+        begin = before = at;
+    }
+    tail[end] = '\0';
+    aorta_make_printable(tail + begin, end - begin, false);
+    snprintf(out, size, "%.*s", (int)size - 1, tail + begin);
+    /* A cut letter of several bytes is none. */
+    aorta_make_printable(out, strlen(out), false);
+}
+
+/* What reading a trial's files found, in memory that the reading process and this one share. */
+struct reading {
+    const struct aorta_sweep_job *job;
+    const char *directory;
+    double figures[AORTA_SWEEP_OBJECTIVE_COUNT];
+    char device[sizeof((struct aorta_trial *)0)->device];
+    char failure[sizeof((struct aorta_trial *)0)->reason];
+};
+
+/* Reads a file where it exists. */
+static aorta_status read_figures(const char *directory, const char *name, enum aorta_sweep_source source,
+                                 struct reading *reading) {
+    char *path = aorta_path_join(directory, name);
+    if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+    aorta_status status =
+        access(path, F_OK) ? NULL : aorta_sweep_figures_read(path, source, reading->figures, reading->device);
+    free(path);
+    return status;
+}
+
+static aorta_status summarise_run(const char *directory) {
+    const struct aorta_log log = {.level = AORTA_LOG_ERROR, .rank = -1};
+    char *out = aorta_path_join(directory, "out");
+    if (!out) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+    const struct aorta_report_input input = {.directory = out, .label = "run"};
+    const struct aorta_report_options options = {.inputs = &input, .input_count = 1, .output = out, .warmup = -1};
+    aorta_status status = aorta_report_make(&options, &log, NULL, NULL);
+    free(out);
+    return status;
+}
+
+static aorta_status measure(struct reading *reading) {
+    const struct aorta_sweep_job *job = reading->job;
+    const char *directory = reading->directory;
+    if (job->target == AORTA_SWEEP_TRAIN) {
+        AORTA_TRY(summarise_run(directory));
+        return read_figures(directory, "out/summary.json", AORTA_SWEEP_FROM_SUMMARY, reading);
+    }
+    if (job->target == AORTA_SWEEP_HWQ) return read_figures(directory, "hwq.json", AORTA_SWEEP_FROM_HWQ, reading);
+    AORTA_TRY(read_figures(directory, "trace/analysis.json", AORTA_SWEEP_FROM_ANALYSIS, reading));
+    /* a trace has steps a second, whatever is in a step */
+    if (aorta_sweep_changes_work(&job->plan.space)) reading->figures[AORTA_SWEEP_THROUGHPUT] = NAN;
+    return read_figures(directory, "result.json", AORTA_SWEEP_FROM_RESULT, reading);
+}
+
+static void read_all_figures(void *user) {
+    struct reading *reading = user;
+    aorta_status status = measure(reading);
+    if (status) snprintf(reading->failure, sizeof reading->failure, "%s", aorta_status_message(status));
+    aorta_status_free(status);
+}
+
+/* Whatever the trial left, reading it is a process of its own: it ends as a trial does. */
+static aorta_status read_in_process(const struct aorta_sweep_ended *ended, struct reading *reading, int *interrupted) {
+    const struct aorta_sweep_process process = {
+        .work = read_all_figures, .user = reading, .timeout_s = ended->job->timeout_s};
+    struct aorta_sweep_end end;
+    AORTA_TRY(aorta_sweep_process_run(ended->signals, &process, &end));
+    *interrupted = end.interrupted;
+    if (end.timed_out)
+        snprintf(reading->failure, sizeof reading->failure, "reading its results took longer than %.6g s (--timeout-s)",
+                 ended->job->timeout_s);
+    else if (end.signal)
+        snprintf(reading->failure, sizeof reading->failure, "reading its results was ended by a signal (%s)",
+                 strsignal(end.signal));
+    return NULL;
+}
+
+static aorta_status read_trial(const struct aorta_sweep_ended *ended, struct aorta_trial *trial, int *interrupted) {
+    const struct aorta_sweep_job *job = ended->job;
+    struct reading *reading = mmap(NULL, sizeof *reading, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (reading == MAP_FAILED) return AORTA_ERROR(AORTA_MEMORY, "no memory for the figures of a trial");
+    *reading = (struct reading){.job = job, .directory = ended->directory};
+    memcpy(reading->figures, trial->figures, sizeof reading->figures);
+    aorta_status status = read_in_process(ended, reading, interrupted);
+    memcpy(trial->figures, reading->figures, sizeof trial->figures);
+    memcpy(trial->device, reading->device, sizeof trial->device);
+    if (*reading->failure || !isfinite(trial->figures[job->plan.objective])) {
+        trial->state = AORTA_TRIAL_NO_FIGURE;
+        snprintf(trial->reason, sizeof trial->reason, "%s was not measured%s%.130s",
+                 aorta_sweep_objectives[job->plan.objective].key, *reading->failure ? ": " : "", reading->failure);
+        aorta_make_printable(trial->reason, strlen(trial->reason), false);
+    }
+    munmap(reading, sizeof *reading);
+    return status;
+}
+
+/* The reason of a trial that ended badly: its last words, else how it ended. */
+static void say_end(const struct aorta_sweep_ended *ended, struct tail *tail, struct aorta_trial *trial) {
+    const struct aorta_sweep_end *end = &ended->end;
+    char *reason = trial->reason;
+    const size_t size = sizeof trial->reason;
+    *reason = '\0';
+    if (*end->by)
+        snprintf(reason, size, "%s", end->by);
+    else if (end->timed_out)
+        snprintf(reason, size, "ended after %.6g s (--timeout-s)", ended->job->timeout_s);
+    else
+        last_line(tail, reason, size);
+    if (*reason) return;
+    if (trial->signal)
+        snprintf(reason, size, "ended by signal %d (%s), without a word", trial->signal, strsignal(trial->signal));
+    else
+        snprintf(reason, size, "ended with exit code %d, without a word", trial->exit_code);
+}
+
+/* A trial that found no space has not failed: it runs again. Where the disk is full now, nothing more can be recorded.
+ */
+static aorta_status check_disk(const struct aorta_sweep_ended *ended, const struct tail *tail,
+                               struct aorta_trial *trial) {
+    enum { PROBE_BYTES = 64 << 10 };
+    static const int errors[] = {ENOSPC, EDQUOT};
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        const char *words = strerror(errors[i]);
+        if (strstr(tail->text, words) || strstr(trial->reason, words)) trial->state = AORTA_TRIAL_DISK_FULL;
+    }
+    const int error = aorta_directory_try(ended->directory, PROBE_BYTES);
+    if (error != ENOSPC && error != EDQUOT) return NULL;
+    return AORTA_ERROR(AORTA_IO, "%s: %s; trial %lld is not recorded: free some space, then --resume goes on",
+                       ended->job->output, strerror(error), (long long)trial->number);
+}
+
+aorta_status aorta_sweep_conclude(const struct aorta_sweep_ended *ended, struct aorta_trial *trial, int *interrupted) {
+    const struct aorta_sweep_end *end = &ended->end;
+    struct tail tail;
+    trial->seconds = end->seconds;
+    trial->exit_code = end->exit_code;
+    /* A shell or launcher reports the signal that ended its program as 128 + signal. */
+    trial->signal = end->signal ? end->signal : end->exit_code > 128 ? end->exit_code - 128 : 0;
+    for (int i = 0; i < AORTA_SWEEP_OBJECTIVE_COUNT; i++) trial->figures[i] = NAN;
+    trial->state = end->timed_out              ? AORTA_TRIAL_HUNG
+                   : trial->signal || *end->by ? AORTA_TRIAL_CRASHED
+                   : end->exit_code            ? AORTA_TRIAL_FAILED
+                                               : AORTA_TRIAL_DONE;
+    AORTA_TRY(read_tail(ended->directory, &tail));
+    if (trial->state == AORTA_TRIAL_DONE) AORTA_TRY(read_trial(ended, trial, interrupted));
+    if (trial->state == AORTA_TRIAL_DONE || *interrupted) return NULL;
+    if (trial->state != AORTA_TRIAL_NO_FIGURE) say_end(ended, &tail, trial);
+    return check_disk(ended, &tail, trial);
+}
