@@ -227,6 +227,8 @@ static void torn_line(void **state) {
     "{\"rank\": 0, \"world_size\": 1, \"epoch\": 0, \"step\": 0, \"global_step\": 0, \"profile\": null, "              \
     "\"clocks\": " value "}\n"
 
+#define STEP(number) "{\"rank\": 0, \"world_size\": 1, \"epoch\": 0, \"step\": 0, \"global_step\": " number "}\n"
+
 static void malformed_lines(void **state) {
     (void)state;
     static const struct {
@@ -269,6 +271,9 @@ static void malformed_lines(void **state) {
         {RANGE("compute", "0", "1", "\"kind\": \"magic\""), "metadata.kind is \"magic\""},
         {RANGE("aux", "0", "1", "\"kind\": \"collective\""), "metadata.collective does not name"},
         {RANGE("aux", "0", "1", "\"bytes\": -4"), "metadata.bytes is -4; expected 0 to 1e+15"},
+        {STEP("-3"), "global_step is -3; expected 0 to 5e+11"},
+        {STEP("9223372036854775807"), "global_step is 9.22337e+18; expected 0 to 5e+11"},
+        {RANGE("aux", "0", "1", "\"sequence\": 9223372036854775807"), "metadata.sequence is 9.22337e+18"},
     };
     struct workspace workspace = workspace_make();
     struct aorta_log log = silent();
