@@ -1,5 +1,6 @@
 """The verdict of each cycle of PyTorch's profiler, in the log of rank 0."""
 import atexit
+import contextlib
 import os
 import shutil
 import stat
@@ -60,17 +61,21 @@ class Verdict:
         self._wait()
         try:
             folder = self._write(profiler, rank)
-        except (OSError, RuntimeError) as error:    # no space, say: training goes on
+            if rank == 0:
+                thread = threading.Thread(target=self._judge, args=(folder, ranks), name="aorta-verdict")
+                thread.start()
+                self._thread = thread
+        except (OSError, RuntimeError) as error:    # no space, no thread: training goes on
             self._report(error, rank)
-            return
-        if rank == 0:
-            self._thread = threading.Thread(target=self._judge, args=(folder, ranks), name="aorta-verdict")
-            self._thread.start()
+
+    def _say(self, text):
+        with contextlib.suppress(OSError, ValueError):  # a full disk behind it, a closed file: training goes on
+            print(text, file=self.file or sys.stderr, flush=True)
 
     def _report(self, error, rank=0):
         self._error = error
         if rank == 0:
-            print(f"aorta: no verdict: {error}", file=self.file or sys.stderr, flush=True)
+            self._say(f"aorta: no verdict: {error}")
 
     def _write(self, profiler, rank):
         """This rank's trace of the cycle, with a dot before its name until it is whole."""
@@ -84,8 +89,13 @@ class Verdict:
         if os.path.exists(path):
             raise Failed(f"{path} is of an earlier run: name another directory, or remove it")
         written = os.path.join(folder, f".rank{rank}.json")
-        profiler.export_chrome_trace(written)
-        os.replace(written, path)
+        try:
+            profiler.export_chrome_trace(written)
+            os.replace(written, path)
+        except BaseException:   # half a trace would take the space that is missing
+            with contextlib.suppress(OSError):
+                os.unlink(written)
+            raise
         return folder
 
     def _arrived(self, folder, ranks):
@@ -97,20 +107,20 @@ class Verdict:
             time.sleep(LOOK_S)
 
     def _judge(self, folder, ranks):
-        out = self.file or sys.stderr
         try:
             arrived = self._arrived(folder, ranks)
             if arrived < ranks:
-                print(f"aorta: {arrived} of {ranks} ranks have written to {folder}: give verdict() a directory that all "
-                      "of them share", file=out)
+                self._say(f"aorta: {arrived} of {ranks} ranks have written to {folder}: give verdict() a directory that all "
+                          "of them share")
             self._result, self._error = load(folder, options=self.options, timeout=max(self.timeout_s, 60) * 10), None
-            print(self._result.text, file=out, flush=True)
+            self._say(self._result.text)
             if self.on_result:
                 self.on_result(self._result)
         except (Failed, OSError, ValueError) as error:
             self._report(error)
-        if not self.keep:
-            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            if not self.keep:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _wait(self):
         if self._thread:

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,16 +24,20 @@ void aorta_gnuplot_quote(struct aorta_text *script, const char *string) {
     aorta_text_puts(script, "'");
 }
 
-/* The script comes from a file and not a pipe, so that a child that dies early cannot hang or kill the parent. */
-static aorta_status spawn(FILE *input, FILE *picture, FILE *errors, pid_t *child) {
+/* Files in memory and not pipes, so that a child that dies early cannot hang or kill the parent. */
+struct files {
+    int script, picture, errors; /* -1: none */
+};
+
+static aorta_status spawn(const struct files *files, pid_t *child) {
     char *const argv[] = {"gnuplot", "-", NULL};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
-    posix_spawn_file_actions_adddup2(&actions, fileno(input), STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, fileno(picture), STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, fileno(errors), STDERR_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, files->script, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, files->picture, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, files->errors, STDERR_FILENO);
     /* The caller may block or handle signals (a trainer does); the child must not inherit that. */
     sigset_t none, defaults;
     sigemptyset(&none);
@@ -50,11 +55,10 @@ static aorta_status spawn(FILE *input, FILE *picture, FILE *errors, pid_t *child
     return error ? AORTA_ERROR(AORTA_IO, "cannot start gnuplot: %s", strerror(error)) : NULL;
 }
 
-static aorta_status explain_failure(FILE *errors, int outcome) {
+static aorta_status explain_failure(int errors, int outcome) {
     char words[512] = "";
-    rewind(errors);
-    size_t length = fread(words, 1, sizeof words - 1, errors);
-    words[length] = '\0';
+    const ssize_t length = pread(errors, words, sizeof words - 1, 0);
+    words[length > 0 ? length : 0] = '\0';
     for (char *c = words; *c; c++)
         if (*c == '\n') *c = ' ';
     if (WIFSIGNALED(outcome)) return AORTA_ERROR(AORTA_IO, "gnuplot was ended by signal %d", WTERMSIG(outcome));
@@ -77,47 +81,55 @@ static aorta_status wait_for(pid_t child, double limit_s, int *outcome) {
     }
 }
 
-static aorta_status run(const struct aorta_text *script, double limit_s, FILE *input, FILE *picture, FILE *errors) {
-    if (fwrite(script->data, 1, script->length, input) != script->length || fflush(input) != 0 ||
-        fseek(input, 0, SEEK_SET) != 0)
-        return AORTA_ERROR(AORTA_IO, "cannot hand gnuplot its script: %s", strerror(errno));
+static aorta_status run(const struct aorta_text *script, double limit_s, const struct files *files) {
+    const int error = aorta_write_all(files->script, script->data, script->length);
+    if (error || lseek(files->script, 0, SEEK_SET) < 0)
+        return AORTA_ERROR(AORTA_IO, "cannot hand gnuplot its script: %s", strerror(error ? error : errno));
     pid_t child = 0;
-    AORTA_TRY(spawn(input, picture, errors, &child));
+    AORTA_TRY(spawn(files, &child));
     int outcome = 0;
     AORTA_TRY(wait_for(child, limit_s, &outcome));
-    return WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0 ? NULL : explain_failure(errors, outcome);
+    return WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0 ? NULL : explain_failure(files->errors, outcome);
 }
 
-/* A disk that is full cuts a picture off, and gnuplot does not say so: the last piece of a PNG is IEND. */
+/* Where memory or a limit of files (ulimit -f) cuts a picture off, gnuplot does not say so: the last piece of a PNG is
+ * IEND. */
 static bool is_whole(const char *bytes, size_t length) {
     static const char end[] = "IEND\xae\x42\x60\x82";
     return length > sizeof end && memcmp(bytes + length - (sizeof end - 1), end, sizeof end - 1) == 0;
 }
 
-static aorta_status place(FILE *picture, const char *path) {
-    long length = fseek(picture, 0, SEEK_END) == 0 ? ftell(picture) : -1;
+static aorta_status place(int picture, const char *path) {
+    const off_t length = lseek(picture, 0, SEEK_END);
     char *bytes = length > 0 ? malloc((size_t)length) : NULL;
-    rewind(picture);
     aorta_status status = NULL;
-    if (!bytes || fread(bytes, 1, (size_t)length, picture) != (size_t)length || !is_whole(bytes, (size_t)length))
-        status = AORTA_ERROR(AORTA_IO, "gnuplot made no whole picture; the temporary directory may be full");
+    if (!bytes || pread(picture, bytes, (size_t)length, 0) != length || !is_whole(bytes, (size_t)length))
+        status = AORTA_ERROR(AORTA_IO, "gnuplot made no whole picture: memory or files may be limited");
     else
         status = aorta_file_replace(path, bytes, (size_t)length);
     free(bytes);
     return status;
 }
 
+static int file_in_memory(void) {
+    return memfd_create("gnuplot", MFD_CLOEXEC);
+}
+
+static void close_files(const struct files *files) {
+    const int all[] = {files->script, files->picture, files->errors};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i] >= 0) close(all[i]);
+}
+
 aorta_status aorta_gnuplot_draw(const struct aorta_text *script, double limit_s, const char *path) {
     AORTA_TRY(aorta_text_check(script));
-    FILE *input = tmpfile(), *picture = tmpfile(), *errors = tmpfile();
+    const struct files files = {file_in_memory(), file_in_memory(), file_in_memory()};
     aorta_status status = NULL;
-    if (!input || !picture || !errors)
-        status = AORTA_ERROR(AORTA_IO, "cannot make a temporary file: %s", strerror(errno));
+    if (files.script < 0 || files.picture < 0 || files.errors < 0)
+        status = AORTA_ERROR(AORTA_IO, "no file in memory for gnuplot: %s", strerror(errno));
     else
-        status = run(script, limit_s, input, picture, errors);
-    if (!status) status = place(picture, path);
-    if (input) fclose(input);
-    if (picture) fclose(picture);
-    if (errors) fclose(errors);
+        status = run(script, limit_s, &files);
+    if (!status) status = place(files.picture, path);
+    close_files(&files);
     return aorta_annotate(status, "%s", path);
 }

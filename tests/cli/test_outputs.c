@@ -125,16 +125,27 @@ static void test_pages_of_others_stay(void **state) {
     expect("report --log-dir run --log-dir other -o reported --no-pictures", 0, "Verdict: ");
 }
 
-/* Threads have as little. */
+/* Threads have as little. Below 16 KiB the kernel starts no program. */
 static void test_small_stack(void **state) {
     (void)state;
-    const int status = system("(ulimit -s 64; exec " AORTA_PROGRAM " info) >said 2>&1");
-    char *output;
-    size_t length;
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 2);
-    check_ok(aorta_file_read("said", &output, &length));
-    assert_string_equal(output, "aorta: the stack is limited to 64 KiB, and at least 256 are needed: ulimit -s 8192\n");
-    free(output);
+    for (int limit = 16; limit < 256; limit *= 2) {
+        char command[512], expected[256], *output;
+        size_t length;
+        snprintf(command, sizeof command, "(ulimit -s %d; exec " AORTA_PROGRAM " info) >said 2>&1", limit);
+        const int status = system(command);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 2);
+        check_ok(aorta_file_read("said", &output, &length));
+        snprintf(expected, sizeof expected,
+                 "aorta: the stack is limited to %d KiB, and at least 256 are needed: ulimit -s 8192\n", limit);
+        assert_string_equal(output, expected);
+        free(output);
+    }
+    static const char *const served[] = {"info", "trace analyze " ZERO, "hwq run tiny_kernel_stress -d cpu -i 3 -w 0"};
+    for (size_t i = 0; i < sizeof served / sizeof *served; i++) {
+        char command[512];
+        snprintf(command, sizeof command, "(ulimit -s 256; exec %s %s) >said 2>&1", AORTA_PROGRAM, served[i]);
+        if (system(command)) fail_msg("with a stack of 256 KiB: %s", served[i]);
+    }
 }
 
 /* ---- the folder ---- */

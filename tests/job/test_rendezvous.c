@@ -2,7 +2,7 @@
 #include "check.h"
 
 #include "base/clock.h"
-#include "job/rendezvous.h"
+#include "job/rendezvous_internal.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -424,6 +424,102 @@ static void test_silence(void **state) {
     end(&job);
 }
 
+/* ---- a join's own bytes, sent again by somebody who has read them ---- */
+
+enum { JOIN = sizeof(struct wire_message) + sizeof(struct wire_handshake) };
+static char recorded[JOIN];
+
+/* What rank 1 sends to whoever listens where it looks for rank 0. */
+static void record_join(const struct aorta_rendezvous_options *options) {
+    const int listener = bind_at(0, true);
+    assert_true(listener >= 0);
+    const pid_t rank = fork();
+    if (rank == 0) {
+        struct aorta_rendezvous_options here = *options;
+        here.port = port_of(listener);
+        aorta_status_free(only_open(&here));
+        _exit(0);
+    }
+    const int fd = accept(listener, NULL, NULL);
+    assert_int_equal(recv(fd, recorded, JOIN, MSG_WAITALL), JOIN);
+    kill(rank, SIGKILL);
+    waitpid(rank, NULL, 0);
+    close(fd);
+    close(listener);
+}
+
+/* Sends them to rank 0 until it has answered; the connection stays open. */
+static int replay(int port) {
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)port)};
+    const int64_t until_ns = aorta_clock_ns() + 10000000000;
+    while (aorta_clock_ns() < until_ns) {
+        const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        char answer;
+        if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+            send(fd, recorded, JOIN, MSG_NOSIGNAL) == JOIN && recv(fd, &answer, 1, 0) == 1)
+            return fd;
+        close(fd);
+        usleep(20000);
+    }
+    return -1;
+}
+
+static aorta_status exchange_behind_a_replay(struct aorta_rendezvous_options *options) {
+    const int stranger = replay(options->port);
+    if (stranger < 0) return AORTA_ERROR(AORTA_INTERNAL, "rank 0 did not answer");
+    aorta_status status = exchange(options);
+    close(stranger);
+    return status;
+}
+
+static aorta_status exchange_before_a_replay(struct aorta_rendezvous_options *options) {
+    struct aorta_rendezvous *r;
+    AORTA_TRY(aorta_rendezvous_open(options, &r));
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)options->port)};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool reached = options->rank && connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
+    close(fd);
+    usleep(100000);
+    aorta_rendezvous_close(r);
+    return reached ? AORTA_ERROR(AORTA_INTERNAL, "the port is still open") : NULL;
+}
+
+static struct job replayed_job(rank_function *second) {
+    struct job job = job_of(2, exchange, 20);
+    job.functions[1] = second;
+    for (int rank = 0; rank < 2; rank++) strcpy(job.options[rank].token, "6e1f");
+    return job;
+}
+
+/* In its own job it takes the place of rank 1, which all ranks learn at once; nobody waits, nothing is computed with a
+ * stranger. In another job (its run or its token differs) it changes nothing. Once all have joined no port is open. */
+static void test_replayed_join(void **state) {
+    (void)state;
+    struct job job = replayed_job(exchange_behind_a_replay);
+    record_join(&job.options[1]);
+    run(&job);
+    expect_all(&job, AORTA_COMM, "two processes have rank 1 (RANK)");
+    assert_true(job.outcomes[0].seconds < 10 && job.outcomes[1].seconds < 10);
+    end(&job);
+    for (int other = 0; other < 2; other++) {
+        job = replayed_job(exchange_behind_a_replay);
+        for (int rank = 0; rank < 2; rank++) {
+            if (other) strcpy(job.options[rank].token, "6e1e");
+            else job.options[rank].run++;
+        }
+        run(&job);
+        expect_all(&job, AORTA_OK, "");
+        end(&job);
+    }
+    job = replayed_job(exchange_before_a_replay);
+    job.functions[0] = exchange_before_a_replay;
+    run(&job);
+    expect_all(&job, AORTA_OK, "");
+    end(&job);
+}
+
 static aorta_status sizes_and_keys(struct aorta_rendezvous_options *options) {
     struct aorta_rendezvous *r;
     AORTA_TRY(aorta_rendezvous_open(options, &r));
@@ -500,7 +596,7 @@ int main(void) {
         cmocka_unit_test(test_leaving),        cmocka_unit_test(test_noise),
         cmocka_unit_test(test_silence),        cmocka_unit_test(test_values),
         cmocka_unit_test(test_place),          cmocka_unit_test(test_unknown_host),
-        cmocka_unit_test(test_token),
+        cmocka_unit_test(test_token),          cmocka_unit_test(test_replayed_join),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,9 @@
     package.py SOURCE AORTA FAKE_CUPTI FAKE_CUDA_FOLDER
 """
 import base64
+import contextlib
 import ctypes
+import errno
 import hashlib
 import io
 import json
@@ -16,6 +18,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 import zipfile
 
 SOURCE, AORTA, FAKE_CUPTI, FAKE_CUDA = sys.argv[1:5]
@@ -69,6 +72,15 @@ class Profiler:
 
     def export_chrome_trace(self, path):
         shutil.copy(self.trace, path)
+
+
+class FullDisk(Profiler):
+    """Half of the trace fits."""
+
+    def export_chrome_trace(self, path):
+        with open(self.trace, "rb") as whole, open(path, "wb") as half:
+            half.write(whole.read(1000))
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
 
 class Verdicts(Folder):
@@ -138,6 +150,58 @@ class Verdicts(Folder):
         with self.assertRaises(OSError):
             verdict.result()
         self.assertIn("no verdict: ", self.log.getvalue())
+
+    def test_half_a_trace_is_removed(self):
+        verdict = self.rank(0, ranks=1)
+        verdict(FullDisk(TRACES[0]))
+        with self.assertRaisesRegex(OSError, "No space left"):
+            verdict.result()
+        self.assertEqual(os.listdir(os.path.join(self.folder, "cycle0")), [])
+
+    def test_nothing_can_be_printed_and_training_goes_on(self):
+        """A full disk behind the log; a log that is closed."""
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            self.log = full
+            verdict = self.rank(0, ranks=1, keep=False)
+            verdict(Profiler(TRACES[0]))
+            self.assertEqual(len(verdict.result().data["ranks"]), 1)
+            verdict(Profiler(os.path.join(self.folder, "nowhere.json")))
+            with self.assertRaises(OSError):
+                verdict.result()
+            self.assertEqual(os.listdir(self.folder), ["cycle1"])
+            with contextlib.suppress(OSError):
+                full.close()
+        verdict(Profiler(TRACES[0]))
+        self.assertEqual(len(verdict.result().data["ranks"]), 1)
+
+    def test_a_folder_that_cannot_be_written_ends_no_training(self):
+        """Read-only, of a file system that has no space (/dev/full as a trace), a file in its place."""
+        taken = os.path.join(self.folder, "taken")
+        with open(taken, "w", encoding="utf-8"):
+            pass
+        for place in ("/proc/aorta", taken, os.path.join(taken, "below")):
+            os.environ.update(RANK="0", WORLD_SIZE="1")
+            verdict = aorta.verdict(place, file=self.log)
+            verdict(Profiler(TRACES[0]))
+            with self.assertRaises(OSError):
+                verdict.result()
+            self.assertIn(place, self.log.getvalue())
+
+    def test_no_space_for_the_analysis_ends_no_training(self):
+        verdict = self.rank(0, ranks=1, keep=False)
+        with unittest.mock.patch("tempfile.tempdir", "/proc/aorta"):
+            verdict(Profiler(TRACES[0]))
+            with self.assertRaises(OSError):
+                verdict.result()
+        self.assertIn("no verdict: ", self.log.getvalue())
+        self.assertEqual(os.listdir(self.folder), [])
+
+    def test_what_on_result_raises_leaves_nothing(self):
+        verdict = self.rank(0, ranks=1, keep=False, on_result=lambda analysis: analysis.nothing)
+        with unittest.mock.patch("threading.excepthook"):
+            verdict(Profiler(TRACES[0]))
+            verdict.result()
+        self.assertEqual(os.listdir(self.folder), [])
 
     def test_a_foreign_folder_is_refused(self):
         """Somebody made the folder first, open to all: its name can be guessed."""
