@@ -4,6 +4,10 @@
 /* Sizes beyond a petabyte are damage; below, sums cannot overflow. */
 #define BYTES_MOST 1e15
 #define INT_MOST 2147483647.0
+/* A collective's number in its run has the step in its upper 39 bits, its number in the step in the lower 24
+ * (measured.c). */
+#define STEP_MOST 5e11
+#define SEQUENCE_MOST 16e6
 
 static const char *role_name(int role) {
     return aorta_role_name((enum aorta_role)role);
@@ -40,7 +44,7 @@ const struct aorta_row aorta_step_rows[] = {
     {"world_size", AORTA_ROW_INT32, AT(world_size), .required = true, .help = "ranks of the job"},
     {"epoch", AORTA_ROW_INT, AT(epoch), .required = true, .help = "from 0"},
     {"step", AORTA_ROW_INT, AT(step), .required = true, .help = "within the epoch"},
-    {"global_step", AORTA_ROW_INT, AT(global_step), .required = true, .help = "from 0"},
+    {"global_step", AORTA_ROW_INT, AT(global_step), .required = true, .high = STEP_MOST, .help = "from 0"},
     {"loss", AORTA_ROW_NUMBER, AT(loss), .help = "of the rank's own samples", .reason = "the loss was not finite"},
     {"grad_norm", AORTA_ROW_NUMBER, AT(grad_norm), .help = "before clipping", .reason_at = AT(grad_norm_reason)},
     {"lr", AORTA_ROW_NUMBER, AT(lr), .help = "learning rate of this step", .reason = "the optimizer did not run"},
@@ -168,7 +172,7 @@ static const struct aorta_row metadata_rows[] = {
     {"group", AORTA_ROW_INT, AT(group), .omit = true, .high = INT_MOST, .help = "the lowest of them"},
     {"group_stride", AORTA_ROW_INT, AT(group_stride), .omit = true, .high = INT_MOST,
      .help = "distance of neighbours among them, where it is not 1"},
-    {"sequence", AORTA_ROW_INT, AT(sequence), .omit = true,
+    {"sequence", AORTA_ROW_INT, AT(sequence), .omit = true, .low = -1, .high = SEQUENCE_MOST,
      .help = "collectives: number in the step, which pairs ranks"},
     {"algbw_gbps", AORTA_ROW_NUMBER, AT(algbw_gbps), "GB/s", 6, .omit = true, .written_only = true,
      .help = "collectives: bytes / time"},

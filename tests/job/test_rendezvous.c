@@ -506,8 +506,10 @@ static void test_replayed_join(void **state) {
     for (int other = 0; other < 2; other++) {
         job = replayed_job(exchange_behind_a_replay);
         for (int rank = 0; rank < 2; rank++) {
-            if (other) strcpy(job.options[rank].token, "6e1e");
-            else job.options[rank].run++;
+            if (other)
+                strcpy(job.options[rank].token, "6e1e");
+            else
+                job.options[rank].run++;
         }
         run(&job);
         expect_all(&job, AORTA_OK, "");
