@@ -1,11 +1,12 @@
 /* aorta trace watch: windows that recorders of several nodes write into a shared folder, evaluated together. */
+#include "base/clock.h"
 #include "base/files.h"
+#include "base/signals.h"
 #include "cli/trace_run.h"
 #include "cli/trace_windows.h"
 #include "timeline/infer.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -50,31 +51,37 @@ static const struct aorta_cli_syntax syntax = {
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .operands = true,
+    .reads_operands = true,
     .footer = "It ends when all processes have ended, or no window comes any more (--patience), or with Ctrl-C.",
 };
 
-/* Until there is a signal that ends the watch, or the time is over. */
-static bool interrupted(const sigset_t *signals, int64_t pause_ns) {
-    const struct timespec pause = {.tv_nsec = pause_ns};
-    return sigtimedwait(signals, NULL, &pause) > 0;
+static bool no_words(void *user, int signal) {
+    (void)user, (void)signal;
+    return false;
 }
 
-static aorta_status watch(struct aorta_trace_windows *windows, const struct watch_arguments *arguments) {
-    sigset_t signals;
-    time_t came = 0;
+static aorta_status watch(struct aorta_trace_windows *windows, const struct watch_arguments *arguments,
+                          const struct aorta_signals *signals) {
+    static const struct timespec pause = {.tv_nsec = 200000000};
+    const int64_t patience_ns = (int64_t)(arguments->patience_s * 1e9);
+    int64_t came_ns = 0; /* 0: none yet */
     bool evaluated = true;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    sigprocmask(SIG_BLOCK, &signals, NULL);
     while (evaluated || !arguments->once) {
         AORTA_TRY(aorta_trace_windows_look(windows, arguments->once, &evaluated));
-        if (evaluated) came = time(NULL);
-        if (interrupted(&signals, evaluated ? 0 : 200000000)) return NULL;
-        const bool over = came && !evaluated && !aorta_trace_windows_run(windows);
-        if (over || (came && difftime(time(NULL), came) > arguments->patience_s)) break;
+        if (evaluated) came_ns = aorta_clock_ns();
+        if (!evaluated) nanosleep(&pause, NULL);
+        if (aorta_signals_get(signals)) return NULL;
+        const bool over = came_ns && !evaluated && !aorta_trace_windows_run(windows);
+        if (over || (came_ns && aorta_clock_ns() - came_ns > patience_ns)) break;
     }
     return arguments->once ? NULL : aorta_trace_windows_end(windows); /* of a part nobody knows who went on */
+}
+
+/* What was not written makes the watch a failure, at its end. */
+static aorta_status written(struct aorta_trace_windows *windows) {
+    AORTA_TRY(aorta_trace_windows_unwritten(windows));
+    if (fflush(stderr) == 0 && !ferror(stderr)) return NULL;
+    return AORTA_ERROR(AORTA_IO, "the standard error cannot be written");
 }
 
 static aorta_status watch_with(const struct watch_arguments *arguments, const char *directory,
@@ -93,10 +100,16 @@ static aorta_status watch_with(const struct watch_arguments *arguments, const ch
         .grace_ms = (int64_t)(arguments->grace_s * 1e3),
     };
     struct aorta_trace_windows *windows;
+    struct aorta_signals *signals;
     AORTA_TRY(aorta_directory_make(directory));
-    AORTA_TRY(aorta_trace_windows_open(&options, &windows));
-    aorta_status status = watch(windows, arguments);
-    aorta_trace_windows_close(windows);
+    AORTA_TRY(aorta_signals_begin(no_words, NULL, &signals));
+    aorta_status status = aorta_trace_windows_open(&options, &windows);
+    if (!status) {
+        status = watch(windows, arguments, signals);
+        if (!status) status = written(windows);
+        aorta_trace_windows_close(windows);
+    }
+    aorta_signals_end(signals);
     return status;
 }
 

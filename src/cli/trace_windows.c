@@ -25,13 +25,21 @@ struct aorta_trace_windows {
     struct aorta_live *live;
     FILE *json_lines;
     struct aorta_tensorboard *board;
+    int64_t day_ms;       /* time of day less the clock that nobody sets, as it was at the beginning */
     int64_t evaluated_ms; /* start of the last window that was evaluated; -1: none */
     bool described;       /* who the ranks are */
     bool threaded;
     pthread_t thread;
     _Atomic bool ending;
-    aorta_status status; /* of the thread */
+    aorta_status status;    /* of the thread */
+    aorta_status unwritten; /* the first window that a file did not take */
 };
+
+static int64_t day_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
 
 aorta_status aorta_trace_windows_open(const struct aorta_trace_windows_options *options,
                                       struct aorta_trace_windows **windows) {
@@ -42,6 +50,7 @@ aorta_status aorta_trace_windows_open(const struct aorta_trace_windows_options *
     if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory for windows");
     made->options = *options;
     made->evaluated_ms = -1;
+    made->day_ms = day_ms() - aorta_clock_ns() / 1000000;
     aorta_status status = aorta_live_create(&made->live);
     if (!status && options->json_lines) {
         made->json_lines = fopen(options->json_lines, "ae");
@@ -62,6 +71,7 @@ void aorta_trace_windows_close(struct aorta_trace_windows *windows) {
     aorta_tensorboard_close(windows->board);
     aorta_window_processes_free(&windows->processes);
     aorta_live_free(windows->live);
+    aorta_status_free(windows->unwritten);
     free(windows);
 }
 
@@ -76,12 +86,15 @@ static void put_lines(const struct aorta_trace_windows *windows, const char *lin
 }
 
 /* What cannot be written is said, and the program goes on. */
-static void report(const struct aorta_trace_windows *windows, aorta_status status) {
+static void report(struct aorta_trace_windows *windows, aorta_status status) {
     if (status) put_lines(windows, aorta_status_message(status));
-    aorta_status_free(status);
+    if (windows->unwritten)
+        aorta_status_free(status);
+    else
+        windows->unwritten = status;
 }
 
-static void write_files(const struct aorta_trace_windows *windows, const struct aorta_live_window *window,
+static void write_files(struct aorta_trace_windows *windows, const struct aorta_live_window *window,
                         const struct aorta_live_said *said) {
     if (windows->board)
         report(windows, aorta_tensorboard_write(windows->board, (double)(window->start_ms + window->length_ms) * 1e-3,
@@ -192,19 +205,13 @@ static aorta_status take(struct aorta_trace_windows *windows, const struct aorta
 
 /* ---- all of them ---- */
 
-static int64_t now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static bool is_over(const struct aorta_trace_windows *windows, const struct aorta_window *window, bool final) {
-    const int64_t late_ms = now_ms() - window->start_ms - window->length_ms;
+    const int64_t late_ms = windows->day_ms + aorta_clock_ns() / 1000000 - window->start_ms - window->length_ms;
     return final || (window->ready && late_ms >= 0) || late_ms >= windows->options.grace_ms;
 }
 
 /* The newest one stays until the program has ended, as it may be written still. */
-static void let_go(const struct aorta_trace_windows *windows) {
+static void let_go(struct aorta_trace_windows *windows) {
     struct aorta_window_list list;
     aorta_status status = aorta_windows_list(windows->options.directory, -1, &list);
     size_t evaluated = 0;
@@ -237,6 +244,12 @@ aorta_status aorta_trace_windows_look(struct aorta_trace_windows *windows, bool 
 
 bool aorta_trace_windows_run(const struct aorta_trace_windows *windows) {
     return aorta_window_processes_run(&windows->processes);
+}
+
+aorta_status aorta_trace_windows_unwritten(struct aorta_trace_windows *windows) {
+    aorta_status status = windows->unwritten;
+    windows->unwritten = NULL;
+    return status;
 }
 
 aorta_status aorta_trace_windows_end(struct aorta_trace_windows *windows) {

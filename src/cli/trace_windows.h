@@ -67,6 +67,9 @@ bool aorta_trace_windows_run(const struct aorta_trace_windows *windows);
 /* No window will come any more: names the processes that went without an end. */
 AORTA_MUST_USE aorta_status aorta_trace_windows_end(struct aorta_trace_windows *windows);
 
+/* Why a file did not take the first window that it did not take; NULL: all files have all windows. */
+AORTA_MUST_USE aorta_status aorta_trace_windows_unwritten(struct aorta_trace_windows *windows);
+
 /* The same on a thread of low priority, until aorta_trace_windows_join, which evaluates what is left and closes. *any:
  * some window had work. */
 AORTA_MUST_USE aorta_status aorta_trace_windows_start(struct aorta_trace_windows *windows);

@@ -1,6 +1,7 @@
 #include "formats/spool.h"
 
 #include "base/array.h"
+#include "base/files.h"
 #include "formats/open.h"
 #include "timeline/builder.h"
 #include "timeline/mangled.h"
@@ -8,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PIECE = 1 << 20, OPEN_MARKS = 4096 };
 static const int64_t OUT_OF_ORDER_NS = 2500000000;
@@ -472,6 +474,13 @@ void aorta_spool_facts_free(struct aorta_spool_facts *facts) {
     *facts = (struct aorta_spool_facts){0};
 }
 
+FILE *aorta_spool_stream(const char *path) {
+    const int file = aorta_file_open_regular(path);
+    FILE *stream = file < 0 ? NULL : fdopen(file, "rb");
+    if (file >= 0 && !stream) close(file);
+    return stream;
+}
+
 /* ---- as one of the readers ---- */
 
 static bool recognises(const char *head, size_t length) {
@@ -480,7 +489,7 @@ static bool recognises(const char *head, size_t length) {
 
 static aorta_status read_file(const char *path, const struct aorta_trace_options *options,
                               struct aorta_trace_list *list) {
-    FILE *file = fopen(path, "rbe");
+    FILE *file = aorta_spool_stream(path);
     if (!file) return AORTA_ERROR(AORTA_IO, "%s: %s", path, strerror(errno));
     struct aorta_trace *trace;
     aorta_status status = aorta_spool_read(file, path, options, NULL, &trace);

@@ -22,6 +22,10 @@ void aorta_spool_facts_free(struct aorta_spool_facts *facts);
 
 const char *aorta_spool_state_name(uint32_t state); /* "ended"; "unknown" for one of a newer writer */
 
+/* A regular file, opened without waiting for anybody: in shared folders a pipe can have a spool's name. NULL and errno.
+ */
+FILE *aorta_spool_stream(const char *path);
+
 /* Reads a spool from where the file stands, its beginning. A record that is cut at the end is left out and counted
  * (AORTA_REASON_TRUNCATED): the program may have been killed. AORTA_FORMAT: no spool, of another version or byte order,
  * or damaged at the byte offset named (with options->recover what stands before is read). `facts` may be NULL. */

@@ -17,7 +17,7 @@ static aorta_status read_one(const char *path, const struct aorta_trace_options 
     process->rank = -1;
     process->path = strdup(path);
     if (!process->path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    FILE *file = fopen(path, "rbe");
+    FILE *file = aorta_spool_stream(path);
     if (!file) return AORTA_ERROR(AORTA_IO, "%s: %s", path, strerror(errno));
     aorta_status status = aorta_spool_read(file, path, &lenient, &process->facts, &trace);
     fclose(file);

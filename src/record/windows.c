@@ -21,10 +21,18 @@ static bool is_spool(const char *name) {
     return length > suffix && strcmp(name + length - suffix, AORTA_SPOOL_SUFFIX) == 0;
 }
 
+/* In a folder that others share a link could lead anywhere, and a pipe would wait. */
+static DIR *open_folder(const char *path) {
+    const int file = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *folder = file < 0 ? NULL : fdopendir(file);
+    if (file >= 0 && !folder) close(file);
+    return folder;
+}
+
 /* A file without a whole head is one that has just been made. */
 static bool is_recording(int folder, const char *name) {
     struct aorta_spool_head head = {.state = AORTA_SPOOL_RECORDING};
-    int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int file = openat(folder, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
     if (file < 0) return false;
     if (pread(file, &head, sizeof head, 0) < (ssize_t)sizeof head) head.state = AORTA_SPOOL_RECORDING;
     close(file);
@@ -32,7 +40,7 @@ static bool is_recording(int folder, const char *name) {
 }
 
 static bool all_closed(const char *path) {
-    DIR *folder = opendir(path);
+    DIR *folder = open_folder(path);
     bool closed = folder != NULL;
     for (struct dirent *entry; closed && (entry = readdir(folder));)
         if (is_spool(entry->d_name)) closed = !is_recording(dirfd(folder), entry->d_name);
@@ -73,6 +81,8 @@ aorta_status aorta_windows_list(const char *directory, int64_t after_ms, struct 
     if (!folder) return AORTA_ERROR(AORTA_IO, "%s: %s", directory, strerror(errno));
     for (struct dirent *entry; !status && (entry = readdir(folder));) {
         struct aorta_window window;
+        struct stat info;
+        if (fstatat(dirfd(folder), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(info.st_mode)) continue;
         if (read_name(entry->d_name, &window) && window.start_ms > after_ms)
             status = add(directory, entry->d_name, window, list, &capacity);
     }
@@ -90,7 +100,7 @@ void aorta_windows_free(struct aorta_window_list *list) {
 
 int64_t aorta_window_bytes(const struct aorta_window *window) {
     int64_t bytes = 0;
-    DIR *folder = opendir(window->path);
+    DIR *folder = open_folder(window->path);
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         struct stat info;
         if (is_spool(entry->d_name) && fstatat(dirfd(folder), entry->d_name, &info, 0) == 0) bytes += info.st_size;
@@ -100,7 +110,7 @@ int64_t aorta_window_bytes(const struct aorta_window *window) {
 }
 
 void aorta_window_remove(const struct aorta_window *window) {
-    DIR *folder = opendir(window->path);
+    DIR *folder = open_folder(window->path);
     if (!folder) return;
     for (struct dirent *entry; (entry = readdir(folder));)
         if (is_spool(entry->d_name)) unlinkat(dirfd(folder), entry->d_name, 0);

@@ -125,13 +125,14 @@ static void test_pages_of_others_stay(void **state) {
     expect("report --log-dir run --log-dir other -o reported --no-pictures", 0, "Verdict: ");
 }
 
-/* Threads have as little. Below 16 KiB the kernel starts no program. */
+/* Threads have as little. With 16 KiB, in which the environment lies too, it is chance whether the loader itself has
+ * enough. */
 static void test_small_stack(void **state) {
     (void)state;
-    for (int limit = 16; limit < 256; limit *= 2) {
+    for (int limit = 32; limit < 256; limit *= 2) {
         char command[512], expected[256], *output;
         size_t length;
-        snprintf(command, sizeof command, "(ulimit -s %d; exec " AORTA_PROGRAM " info) >said 2>&1", limit);
+        snprintf(command, sizeof command, "env -i sh -c 'ulimit -s %d; exec " AORTA_PROGRAM " info' >said 2>&1", limit);
         const int status = system(command);
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 2);
         check_ok(aorta_file_read("said", &output, &length));

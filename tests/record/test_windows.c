@@ -146,6 +146,40 @@ static void what_does_not_fit_windows_is_refused(void **state) {
     shell_expect(shell, 0, "", "");
 }
 
+/* A folder that others share: a pipe among the spools is not waited for, a link to a folder is not followed, let alone
+ * emptied. */
+static void a_watch_leaves_alone_what_is_not_its_own(void **state) {
+    struct shell *shell = *state;
+    shell_run(
+        shell,
+        "$A trace run --every 1 --into w -- $P live 3 && mkdir other && cp $(ls -d w/window-*|head -1)/*.spool "
+        "other && ln -s $PWD/other w/window-1000-1000 && mkfifo $(ls -d w/window-1[0-9][0-9]*|head -1)/x.spool && "
+        "timeout -k 1 20 $A trace watch w --once; code=$?; ls other; exit $code");
+    shell_expect(shell, 0, ".spool", "Verdict: ");
+}
+
+/* What could not be written is said at once, and is the exit code at the end; the other files are whole. */
+static void a_watch_that_cannot_write_fails(void **state) {
+    struct shell *shell = *state;
+    shell_run(shell, "$A trace run --every 1 --into w -- $P live 3 && cp -r w v && cp -r w u && "
+                     "{ $A trace watch w --once --json-lines /dev/full --prometheus w.prom; echo $?; "
+                     "$A trace watch v --once --prometheus /dev/full --json-lines v.jsonl; echo $?; "
+                     "$A trace watch u --once 2>/dev/full; echo $?; }");
+    shell_expect(shell, 0, "1\n1\n1\n", "aorta: --json-lines /dev/full: No space left on device\n");
+    shell_expect(shell, 0, "", "aorta: cannot write /dev/full: No space left on device\n");
+    json_t *lines = read_lines(shell, "v.jsonl");
+    assert_true(json_array_size(lines) >= 3);
+    json_decref(lines);
+    assert_true(shell_has(shell, "w.prom"));
+}
+
+/* Two signals end a watch at once, one after the window at hand. */
+static void a_watch_ends_by_signals(void **state) {
+    struct shell *shell = *state;
+    shell_run(shell, "mkdir w; $A trace watch w & sleep 1; kill -TERM $!; wait $!");
+    shell_expect(shell, 0, "", "");
+}
+
 /* The job file for several nodes; srun is a stand-in that runs the command on two "nodes". */
 static void a_job_of_slurm_is_watched(void **state) {
     struct shell *shell = *state;
@@ -167,9 +201,14 @@ static void a_job_of_slurm_is_watched(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SHELL_TEST(a_planted_change_is_named_within_two_windows),   SHELL_TEST(windows_are_let_go),
-        SHELL_TEST(a_watch_evaluates_all_nodes_and_names_the_dead), SHELL_TEST(a_job_of_slurm_is_watched),
+        SHELL_TEST(a_planted_change_is_named_within_two_windows),
+        SHELL_TEST(windows_are_let_go),
+        SHELL_TEST(a_watch_evaluates_all_nodes_and_names_the_dead),
+        SHELL_TEST(a_job_of_slurm_is_watched),
         SHELL_TEST(what_does_not_fit_windows_is_refused),
+        SHELL_TEST(a_watch_leaves_alone_what_is_not_its_own),
+        SHELL_TEST(a_watch_that_cannot_write_fails),
+        SHELL_TEST(a_watch_ends_by_signals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

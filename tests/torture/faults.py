@@ -622,10 +622,11 @@ def clock_jumps(bench):
     library = next(filter(os.path.exists, libraries), None)
     if not library:
         return "left out: libfaketime is not installed"
-    stamp, what = bench.out("offset"), bench.random.choice(["train", "sweep", "trace run"])
+    stamp, what = bench.out("offset"), bench.random.choice(["train", "sweep", "trace run", "windows"])
     stop = threading.Event()
 
     def jump():
+        stop.wait(1.5 if what == "windows" else 0)  # the time of day at which a process starts names its windows
         while not stop.wait(0.1):
             with open(stamp + ".new", "w", encoding="utf-8") as file:
                 file.write(f"{bench.random.choice('+-')}{bench.random.randint(1, 9)}h")
@@ -644,6 +645,9 @@ def clock_jumps(bench):
             job = bench.train(2, environment=environment)
         elif what == "sweep":
             job = Job(bench.folder, sweep, 4 * BOUND_S, environment)
+        elif what == "windows":
+            job = Job(bench.folder, [bench.aorta, "trace", "run", "--every", "1", "--json-lines", "lines", "--", f"{bench.tests}/record/program",
+                                     "live", "6"], BOUND_S, {**environment, **bench.recorded()})
         else:
             job = Job(bench.folder, [bench.aorta, "trace", "run", "-o", "rec", "--", f"{bench.tests}/record/program", "layers", "100"], BOUND_S,
                       {**environment, **bench.recorded()})
@@ -653,6 +657,7 @@ def clock_jumps(bench):
         thread.join()
     job.check_left()
     whole = {"train": lambda: set(check_lines(bench.out()).values()) == {60}, "sweep": lambda: ": 2 done" in job.output(),
+             "windows": lambda: sum(json.loads(line)["steps"] for line in read(bench.out("lines")).splitlines()) > 500,
              "trace run": lambda: " 720 kernels and copies" in job.output() and "Verdict: " in job.output()}
     if code or not whole[what]():
         raise Wrong(f"{what}: exit {code}: {job.output()[-300:]!r}")

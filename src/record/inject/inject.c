@@ -76,7 +76,8 @@ static struct {
     int64_t duration_ns;   /* of recording; 0: to the end of the process */
     int64_t end_ns;        /* on the monotonic clock; 0: not known yet, or with the process */
     int64_t window_ms;     /* of each file; 0: there is one */
-    int64_t window_end_ms; /* time of day */
+    int64_t window_end_ms; /* time of window_time() */
+    int64_t day_ns;        /* time of day less the clock that nobody sets, as it was at the start */
     int64_t flush_ns;
     int64_t flushed_ns; /* when CUPTI was last asked for what it holds, on the monotonic clock */
     int64_t arrived_ns; /* when records last came, on the monotonic clock */
@@ -310,10 +311,15 @@ static void keep_to_time(int64_t now_ns) {
     if (inject.enabled && inject.end_ns && now_ns >= inject.end_ns) stop_recording(AORTA_SPOOL_STOPPED);
 }
 
+/* The time of day without what it jumps: windows are named by it, in all processes that have started before a jump. */
+static int64_t window_time(void) {
+    return inject.day_ns + aorta_clock_ns();
+}
+
 /* Makes the folder of the window that is now: 0, or errno. */
 static int window_folder(char folder[AORTA_SPOOL_PATH]) {
     const char *directory = getenv(AORTA_INJECT_DIRECTORY);
-    int64_t now_ms = aorta_inject_time_of_day() / 1000000, start_ms = now_ms - now_ms % inject.window_ms;
+    int64_t now_ms = window_time() / 1000000, start_ms = now_ms - now_ms % inject.window_ms;
     inject.window_end_ms = start_ms + inject.window_ms;
     int length = snprintf(folder, AORTA_SPOOL_PATH, "%s/" AORTA_SPOOL_WINDOW_NAME, directory ? directory : ".",
                           (long long)start_ms, (long long)inject.window_ms);
@@ -325,7 +331,7 @@ static int window_folder(char folder[AORTA_SPOOL_PATH]) {
  * is not recorded, and the next one tries again. */
 static void turn_window(void) {
     char folder[AORTA_SPOOL_PATH];
-    if (!inject.window_ms || inject.over_ns || aorta_inject_time_of_day() / 1000000 < inject.window_end_ms) return;
+    if (!inject.window_ms || inject.over_ns || window_time() / 1000000 < inject.window_end_ms) return;
     fetch(0);
     aorta_spool_set_state(&inject.spool, AORTA_SPOOL_WINDOW, 0);
     int64_t last_ns = inject.spool.head.last_ns, begun_ns = inject.spool.head.begun_ns;
@@ -393,7 +399,7 @@ static void yield_to_the_program(void) {
 static int64_t next_look(int64_t now_ns) {
     int64_t edge_ns = inject.attached ? inject.end_ns : inject.begin_ns, usual_ns = now_ns + inject.flush_ns;
     if (inject.window_ms) {
-        int64_t left_ns = inject.window_end_ms * 1000000 - aorta_inject_time_of_day();
+        int64_t left_ns = inject.window_end_ms * 1000000 - window_time();
         if (left_ns > 0 && left_ns < inject.flush_ns) usual_ns = now_ns + left_ns;
     }
     return edge_ns > now_ns && edge_ns < usual_ns ? edge_ns : usual_ns;
@@ -418,15 +424,17 @@ static void *run(void *unused) {
 /* ---- the end, and children ---- */
 
 static bool end_thread(void) {
-    struct timespec until;
+    static const struct timespec nap = {.tv_nsec = 2000000};
     if (!inject.threaded) return true;
     pthread_mutex_lock(&inject.lock);
     inject.ending = true;
     pthread_cond_signal(&inject.wake);
     pthread_mutex_unlock(&inject.lock);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += END_SECONDS;
-    return pthread_timedjoin_np(inject.thread, NULL, &until) == 0;
+    const int64_t until_ns = aorta_clock_ns() + END_SECONDS * INT64_C(1000000000);
+    int error; /* pthread_timedjoin_np would wait by the time of day, which may jump */
+    while ((error = pthread_tryjoin_np(inject.thread, NULL)) == EBUSY && aorta_clock_ns() < until_ns)
+        nanosleep(&nap, NULL);
+    return error == 0;
 }
 
 static void at_exit(void) {
@@ -507,6 +515,7 @@ static int start(const char *directory, bool windowed) {
     int64_t now_ns = aorta_clock_ns();
     char folder[AORTA_SPOOL_PATH];
     inject.limit = (uint64_t)aorta_inject_setting(AORTA_INJECT_LIMIT, 2048) << 20;
+    inject.day_ns = aorta_inject_time_of_day() - now_ns;
     inject.window_ms = windowed ? aorta_inject_setting(AORTA_INJECT_WINDOW, 0) : 0;
     inject.owner = getpid();
     inject.flush_ns = aorta_inject_setting(AORTA_INJECT_FLUSH, 200) * 1000000;
