@@ -70,14 +70,19 @@ static bool is_within(const char *holder) {
     return false;
 }
 
-static aorta_status taken_by(const char *directory, const char *key, int file) {
+static aorta_status taken_by(const char *directory, const char *key, const char *path, int file) {
     char holder[MOST_HOLDER];
     ssize_t length = pread(file, holder, sizeof holder - 1, 0);
     holder[length > 0 ? length : 0] = '\0';
     if (is_within(holder)) return NULL;
+    if (*holder)
+        return AORTA_ERROR(AORTA_CONFIG,
+                           "%s: another job writes into %s: %s; wait for its end, or choose another directory", key,
+                           directory, holder);
     return AORTA_ERROR(AORTA_CONFIG,
-                       "%s: another job writes into %s: %s; wait for its end, or choose another directory", key,
-                       directory, *holder ? holder : "it has not said which");
+                       "%s: another job writes into %s: it has not said which (fuser -v %s names it); wait for its "
+                       "end, or choose another directory",
+                       key, directory, path);
 }
 
 /* ---- the lock ---- */
@@ -97,7 +102,7 @@ static aorta_status take(const char *directory, const char *key, const char *pat
         bool locked = flock(*file, LOCK_EX | LOCK_NB) == 0;
         const int reason = errno;
         if (locked && is_current(path, *file)) return NULL;
-        aorta_status status = locked || reason != EWOULDBLOCK ? NULL : taken_by(directory, key, *file);
+        aorta_status status = locked || reason != EWOULDBLOCK ? NULL : taken_by(directory, key, path, *file);
         close(*file);
         *file = -1;
         if (!locked) return status;

@@ -349,7 +349,11 @@ static aorta_status open_recorded(const struct aorta_cli_line *line, const struc
     struct aorta_recorded recorded;
     aorta_status status = aorta_recorded_open((const char *const *)line->operands, (size_t)line->operand_count,
                                               &reading, NULL, &log, &recorded);
-    if (!status) status = aorta_annotate(replay_trace(recorded.analysis, task), "%s", line->operands[0]);
+    if (!status) {
+        status = replay_trace(recorded.analysis, task);
+        if (aorta_status_code(status) != AORTA_IO) /* of an output, which names itself */
+            status = aorta_annotate(status, "%s", line->operands[0]);
+    }
     aorta_recorded_free(&recorded);
     return status;
 }

@@ -63,6 +63,20 @@ static void one_at_a_time(void **state) {
     assert_int_equal(rmdir(directory), 0); /* it was there before */
 }
 
+/* A lock whose file says nothing, as of a disk that was full: where to look is said. */
+static void holder_without_a_name(void **state) {
+    (void)state;
+    struct aorta_directory_lock *lock;
+    const pid_t other = start_holder();
+    assert_int_equal(truncate(path, 0), 0);
+    check_fails(aorta_directory_lock(directory, "output", &lock), AORTA_CONFIG, "it has not said which (fuser -v ");
+    check_fails(aorta_directory_lock(directory, "output", &lock), AORTA_CONFIG,
+                "/.aorta.lock names it); wait for its end, or choose another directory");
+    assert_int_equal(kill(other, SIGKILL), 0);
+    assert_int_equal(waitpid(other, NULL, 0), other);
+    assert_int_equal(unlink(path) | rmdir(directory), 0);
+}
+
 /* `aorta trace run` has the lock of a directory into which the program that it runs writes too. */
 static void child_of_the_holder(void **state) {
     (void)state;
@@ -123,6 +137,7 @@ static void removed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_at_a_time),
+        cmocka_unit_test(holder_without_a_name),
         cmocka_unit_test(child_of_the_holder),
         cmocka_unit_test(leaves_nothing),
         cmocka_unit_test(removed),

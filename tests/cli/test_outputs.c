@@ -5,6 +5,8 @@
 #include "folder.h"
 #include "report/page.h"
 
+#include <limits.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +24,9 @@ static const struct {
 } commands[] = {
     {"trace merge " ZERO " " ONE " -o out.json", "out.json", "\"traceEvents\"", false},
     {"trace analyze " ZERO " --html out.html", "out.html", "</html>", true},
+    {"trace analyze " ZERO " --markdown -o out.json", "out.json", "\"schema_version\"", false},
+    {"trace analyze " ZERO " --json --csv out", "out/collectives.csv", "all_gather", false},
+    {"trace compare " ZERO " " ONE " --markdown --csv out", "out/categories.csv", "collective", false},
     {"trace compare " ZERO " " ONE " --html out.html", "out.html", "</html>", true},
     {"trace run --tool cuda --json -o out -- true", "out/analysis.json", "\"schema_version\"", false},
     {"whatif " ZERO " " ONE " --html out.html", "out.html", "</html>", true},
@@ -69,6 +74,102 @@ static void test_files_come_first(void **state) {
         (void)run(commands[i].words, "| true"); /* the shell's code is true's */
         check_file(i, "| true");
     }
+}
+
+/* What writes no file says that it could not print, and no more. */
+static void test_nothing_can_be_printed(void **state) {
+    (void)state;
+    static const char *const printing[] = {"help",
+                                           "help config",
+                                           "help formats",
+                                           "--version",
+                                           "info",
+                                           "info --json",
+                                           "hwq list",
+                                           "hwq info moe",
+                                           "trace watch --help",
+                                           "trace compare --help",
+                                           "trace compare " ZERO " " ONE " --json",
+                                           "whatif " ZERO " " ONE,
+                                           "trace run --dry-run -- true",
+                                           "trace analyze " ZERO " --by op"};
+    for (size_t i = 0; i < sizeof printing / sizeof *printing; i++) {
+        char *errors;
+        size_t length;
+        const int code = run(printing[i], ">/dev/full");
+        check_ok(aorta_file_read("errors", &errors, &length));
+        if (code != 1 || !strstr(errors, "aorta: cannot write to the standard output: No space left on device\n"))
+            fail_msg("aorta %s >/dev/full: exit code %d: %s", printing[i], code, errors);
+        free(errors);
+    }
+}
+
+/* ---- temporary files ---- */
+
+enum { MOST_NAMES = 64 };
+
+struct seen {
+    char names[MOST_NAMES][NAME_MAX + 1];
+    int count, open; /* `open`: that others than their owner can read */
+};
+
+/* What a command makes in TMPDIR, by the mask of modes that hides nothing. */
+static void see_temporaries(const char *words, struct seen *seen) {
+    char events[4096] __attribute__((aligned(__alignof__(struct inotify_event)))), command[2048], path[512];
+    const int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    assert_true(watch >= 0 && inotify_add_watch(watch, "temporary", IN_CREATE | IN_MOVED_TO) >= 0);
+    snprintf(
+        command, sizeof command,
+        "umask 0; rm -rf out; TMPDIR=$PWD/temporary OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 %s %s "
+        ">said 2>&1",
+        AORTA_PROGRAM, words);
+    const pid_t pid = fork();
+    if (pid == 0) _exit(system(command) != 0);
+    int status = 0;
+    for (bool over = false; !over;) {
+        over = waitpid(pid, &status, WNOHANG) == pid;
+        const ssize_t length = read(watch, events, sizeof events);
+        for (char *at = events; length > 0 && at < events + length;) {
+            const struct inotify_event *event = (const void *)at;
+            struct stat info;
+            snprintf(path, sizeof path, "temporary/%s", event->name);
+            if (seen->count < MOST_NAMES) strcpy(seen->names[seen->count++], event->name);
+            if (lstat(path, &info) == 0 && (info.st_mode & 077)) seen->open++;
+            at += sizeof *event + event->len;
+        }
+        if (!over) usleep(500);
+    }
+    close(watch);
+    if (status) fail_msg("aorta %s failed", words);
+    if (rmdir("temporary") || mkdir("temporary", 0700)) fail_msg("aorta %s: something is left in TMPDIR", words);
+}
+
+/* They are their owner's alone, have another name each time, and are gone afterwards. */
+static void test_temporary_files(void **state) {
+    (void)state;
+    static const struct {
+        const char *words;
+        bool any;
+    } makers[] = {
+        {"launch -n 2 -- " AORTA_PROGRAM " hwq run comms_compute_overlap --mm-dim 64 --comm-size 64K -i 2 -w 0", true},
+        {"trace analyze packed.tar", true},
+        {"trace run --tool cuda -- true", true},
+        {"report --log-dir run -o out", false},
+        {"sweep -o out --env X=1 --no-baseline --repeats 1 -- sh -c 'echo {\\\"step_ms\\\": 5} "
+         ">$AORTA_SWEEP_RESULT'",
+         false}};
+    assert_int_equal(system("tar -cf packed.tar -C " TRACE_DATA " fsdp2_rank0.json"), 0);
+    assert_int_equal(mkdir("temporary", 0700), 0);
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
+        struct seen first = {0}, again = {0};
+        see_temporaries(makers[i].words, &first);
+        see_temporaries(makers[i].words, &again);
+        assert_int_equal(first.open + again.open, 0);
+        assert_int_equal(first.count > 0, makers[i].any);
+        for (int a = 0; a < first.count; a++)
+            for (int b = 0; b < again.count; b++) assert_string_not_equal(first.names[a], again.names[b]);
+    }
+    assert_int_equal(rmdir("temporary"), 0);
 }
 
 /* ---- pictures ---- */
@@ -125,6 +226,32 @@ static void test_pages_of_others_stay(void **state) {
     expect("report --log-dir run --log-dir other -o reported --no-pictures", 0, "Verdict: ");
 }
 
+/* As long as a sweep runs its folder is its own; what it has can be read. */
+static void test_running_sweep(void **state) {
+    (void)state;
+    char words[512];
+    const pid_t sweep = fork();
+    if (sweep == 0)
+        execl("/bin/sh", "sh", "-c",
+              "exec " AORTA_PROGRAM " sweep -o running --env X=1,2 --no-baseline --repeats 1 --no-trace -- sh -c "
+              "'[ $X = 1 ] || until [ -e go ]; do sleep 0.1; done; echo {\\\"step_ms\\\": 5} >$AORTA_SWEEP_RESULT' "
+              ">running.log 2>&1",
+              (char *)NULL);
+    for (int i = 0; i < 600 && system("test -s running/trials.jsonl"); i++) usleep(100000);
+    expect("sweep --read running --html running/trials.jsonl", 2, "is one of the files to read");
+    expect("sweep --read running --csv running", 0, "1 done");
+    expect("sweep -o running --env X=1 --no-trace -- true", 2, "another job writes into running: process ");
+    expect("sweep -o running --resume --env X=1,2 --no-trace -- true", 2, "another job writes into running: process ");
+    expect("report --log-dir run -o running", 2, "--output: running holds a sweep (trials.jsonl)");
+    snprintf(words, sizeof words, TRAIN, "running");
+    expect(words, 2, "training.output_dir: running holds a sweep (trials.jsonl)");
+    int status = -1;
+    assert_int_equal(system(": >go"), 0);
+    assert_int_equal(waitpid(sweep, &status, 0), sweep);
+    if (status) fail_msg("the sweep ended with %x", (unsigned)status);
+    expect("sweep --read running", 0, "2 done");
+}
+
 /* Threads have as little. With 16 KiB, in which the environment lies too, it is chance whether the loader itself has
  * enough. */
 static void test_small_stack(void **state) {
@@ -171,8 +298,10 @@ static int leave(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files_come_first),
-                                       cmocka_unit_test(test_missing_pictures_are_named),
-                                       cmocka_unit_test(test_pages_of_others_stay), cmocka_unit_test(test_small_stack)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_files_come_first),     cmocka_unit_test(test_nothing_can_be_printed),
+        cmocka_unit_test(test_temporary_files),      cmocka_unit_test(test_missing_pictures_are_named),
+        cmocka_unit_test(test_pages_of_others_stay), cmocka_unit_test(test_running_sweep),
+        cmocka_unit_test(test_small_stack)};
     return cmocka_run_group_tests(tests, enter, leave);
 }
