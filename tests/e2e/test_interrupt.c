@@ -119,6 +119,38 @@ static void test_hanging_rank(void **state) {
     e2e_free(&run);
 }
 
+#define TINY                                                                                                           \
+    " train --override training.output_dir=out distributed.timeout_s=3 device.kind=cpu training.max_steps=3 "          \
+    "training.batch_size=2 dataset.num_samples=64 model.num_layers=1 model.model_dim=16 model.num_heads=2 "            \
+    "model.mlp_hidden_dim=16"
+
+/* A rank that stands still before it has met the others, and rank 0 while it writes the report: by a gnuplot that stops
+ * who started it. The lines are complete then. */
+static void test_stopped_at_both_ends(void **state) {
+    (void)state;
+    static const struct {
+        const char *words, *who;
+        bool lines;
+    } rows[] = {{"launch -n 2 -- sh -c '[ $RANK = 0 ] || kill -STOP $$; exec " AORTA_PROGRAM TINY "'",
+                 "rank 1 (process ", false},
+                {"launch -n 2 -- sh -c 'mkdir -p bin; printf \"#!/bin/sh\\nkill -STOP \\$PPID; sleep 60\\n\" "
+                 ">bin/gnuplot.$$ && chmod +x bin/gnuplot.$$ && mv bin/gnuplot.$$ bin/gnuplot; PATH=$PWD/bin:$PATH "
+                 "exec " AORTA_PROGRAM TINY "'",
+                 "rank 0 (process ", true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct e2e_run run;
+        e2e_start_command(&run, rows[i].words);
+        e2e_finish(&run);
+        e2e_expect_output(&run, 1, rows[i].who);
+        e2e_expect_output(&run, 1, ") was stopped (SIGSTOP, or a debugger)");
+        if (run.seconds > 60) fail_msg("it took %.1f s", run.seconds);
+        run.ranks = 2;
+        e2e_read_lines(&run, false);
+        for (int rank = 0; rows[i].lines && rank < 2; rank++) assert_int_equal(e2e_steps(&run, rank), 3);
+        e2e_free(&run);
+    }
+}
+
 /* Files of ranks that the new run does not have would be taken for its own. */
 static void test_files_of_earlier_ranks_are_renamed(void **state) {
     (void)state;
@@ -347,6 +379,7 @@ int main(void) {
         cmocka_unit_test(test_interrupted_run_is_reported),
         cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_busy_directory),
+        cmocka_unit_test(test_stopped_at_both_ends),
         cmocka_unit_test(test_removed_directory),
         cmocka_unit_test(test_signal_in_the_last_step),
         cmocka_unit_test(test_ended_in_the_report),

@@ -89,8 +89,26 @@ static void test_interrupted_while_preparing(void **state) {
     }
 }
 
+/* A rank that stands still meanwhile ends the job at its timeout, and is named. */
+static void test_stopped_while_preparing(void **state) {
+    (void)state;
+    struct e2e_run run;
+    e2e_start_command(&run, "launch -n 2 -- sh -c 'echo $$ >pid.$RANK; exec " AORTA_PROGRAM
+                            " train --override training.output_dir=out RunOptions.num_batches=20000 "
+                            "distributed.timeout_s=3 ModelSelectionConfig.batch_size=8192 "
+                            "ModelSelectionConfig.feature_pooling_avg=0'");
+    wait_for_words(&run, "preparing 20000 batches");
+    assert_int_equal(kill(e2e_rank_pid(&run, 1), SIGSTOP), 0);
+    e2e_finish(&run);
+    e2e_expect_output(&run, 1, "[rank 0] error: ");
+    e2e_expect_output(&run, 1, ") was stopped (SIGSTOP, or a debugger)");
+    e2e_expect_gone(e2e_rank_pid(&run, 1));
+    e2e_free(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_files), cmocka_unit_test(test_interrupted),
-                                       cmocka_unit_test(test_interrupted_while_preparing)};
+                                       cmocka_unit_test(test_interrupted_while_preparing),
+                                       cmocka_unit_test(test_stopped_while_preparing)};
     return cmocka_run_group_tests(tests, e2e_open, e2e_close);
 }
