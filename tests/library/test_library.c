@@ -2,12 +2,17 @@
 #include "aorta/aorta.h"
 #include "aorta/ranges.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -70,6 +75,61 @@ static void mistakes_are_named(void **state) {
     assert_int_equal(libaorta_open(good, 1, &wrong, &analysis, message, sizeof message), LIBAORTA_INVALID);
 }
 
+static size_t open_descriptors(void) {
+    size_t count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    while (readdir(folder)) count++;
+    closedir(folder);
+    return count;
+}
+
+/* Either it is evaluated in full, or there is a reason and nothing to close. */
+static void open_hostile(const char *path) {
+    struct libaorta_analysis *analysis;
+    char message[64];
+    const int code = libaorta_open(&path, 1, NULL, &analysis, message, sizeof message);
+    if (code != LIBAORTA_OK) {
+        if (analysis || !*message) fail_msg("%s: %d without a reason", path, code);
+        return;
+    }
+    assert_int_equal(*libaorta_json(analysis), '{');
+    assert_non_null(libaorta_verdict_text(analysis));
+    const char *name;
+    for (size_t i = 0; (name = libaorta_table_name(i)); i++) (void)libaorta_table_csv(analysis, name);
+    libaorta_close(analysis);
+}
+
+/* Files of fuzzers, pipes, devices, folders: nothing is waited for, and no descriptor stays open. */
+static void hostile_files_are_closed(void **state) {
+    (void)state;
+    static const char *const folders[] = {"trace",  "spool", "sqlite",  "xplane", "csv",
+                                          "packed", "gzip",  "metrics", "merge"};
+    char pipe[] = "/tmp/aorta_library_XXXXXX", path[1024];
+    assert_non_null(mkdtemp(pipe));
+    snprintf(path, sizeof path, "%s/pipe.json", pipe);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    const size_t before = open_descriptors();
+    open_hostile(path);
+    unlink(path);
+    open_hostile(pipe);
+    rmdir(pipe);
+    open_hostile("/dev/zero");
+    open_hostile("/proc/self/mem");
+    open_hostile("");
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        snprintf(path, sizeof path, TEST_DATA "/../../fuzz/%s", folders[i]);
+        const size_t length = strlen(path);
+        DIR *folder = opendir(path);
+        assert_non_null(folder);
+        for (const struct dirent *entry; (entry = readdir(folder));) {
+            snprintf(path + length, sizeof path - length, "/%s", entry->d_name);
+            if (*entry->d_name != '.') open_hostile(path);
+        }
+        closedir(folder);
+    }
+    assert_int_equal(open_descriptors(), before);
+}
+
 static void nap(int ms) {
     nanosleep(&(struct timespec){.tv_nsec = ms * 1000000L}, NULL);
 }
@@ -130,6 +190,7 @@ int main(void) {
         cmocka_unit_test(a_recording_is_read_and_evaluated),
         cmocka_unit_test(every_table_can_be_had),
         cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(hostile_files_are_closed),
         cmocka_unit_test(ranges_give_the_overlap),
         cmocka_unit_test(gpus_that_are_not_there_are_refused),
     };
