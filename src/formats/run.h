@@ -10,6 +10,12 @@
 #include "formats/open.h"
 #include "timeline/overlap.h"
 
+/* What ran, and what that says of overlap. */
+struct aorta_run_view {
+    struct aorta_profile profile; /* its strings lie in the run's arena */
+    struct aorta_overlap overlap; /* computed from the ranges */
+};
+
 /* One iteration of one rank. Numbers that the file does not hold are NaN. */
 struct aorta_run_step {
     int rank, world_size;
@@ -21,11 +27,9 @@ struct aorta_run_step {
     int64_t clocks_at_ns;
     bool recorded;                /* the line has ranges */
     bool profiled;                /* they were read; else the two below are empty */
-    struct aorta_profile profile; /* its strings lie in the run's arena */
-    struct aorta_overlap overlap; /* computed from the ranges */
-    bool traced;                  /* the line has the kernel view, too, and it was read */
-    struct aorta_profile kernel_profile;
-    struct aorta_overlap kernel_overlap;
+    struct aorta_profile profile; /* as of a view */
+    struct aorta_overlap overlap;
+    struct aorta_run_view *kernels; /* owned; NULL: the line has no kernel view, or it was not read */
 };
 
 struct aorta_run {
@@ -64,8 +68,8 @@ AORTA_MUST_USE aorta_status aorta_run_read(const char *directory, const char *la
 AORTA_MUST_USE aorta_status aorta_run_read_file(const char *path, const struct aorta_log *log, struct aorta_run *run);
 void aorta_run_free(struct aorta_run *run);
 
-/* Where all iterations were traced `profile` and `overlap` become the kernels', `kernel_profile` and `kernel_overlap`
- * the ranges': true. (run_trace.c) */
+/* Where all iterations were traced `profile` and `overlap` become the kernels', `kernels` the ranges': true.
+ * (run_trace.c) */
 bool aorta_run_take_kernels(struct aorta_run *run);
 /* A trace of each rank with ranges, which borrow the run. AORTA_MEMORY. (run_trace.c) */
 AORTA_MUST_USE aorta_status aorta_run_traces(const struct aorta_run *run, struct aorta_trace_list *list);

@@ -2,6 +2,7 @@
 #include "formats/run.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool follows(const struct aorta_run_step *previous, const struct aorta_run_step *step) {
@@ -18,12 +19,13 @@ static int64_t end_before(const struct aorta_run_step *previous, const struct ao
 }
 
 static aorta_status compute(double lead_ms, const struct aorta_run_step *previous, struct aorta_run_step *step) {
-    const bool seen = follows(previous, step) && previous->traced && previous->kernel_profile.range_count;
+    const struct aorta_run_view *before = follows(previous, step) ? previous->kernels : NULL;
     if (!step->profiled) return NULL;
     AORTA_TRY(aorta_overlap_compute(&step->profile, end_before(previous, step, lead_ms), &step->overlap));
-    if (!step->traced) return NULL;
-    return aorta_overlap_compute(&step->kernel_profile, seen ? previous->kernel_profile.end_ns : INT64_MIN,
-                                 &step->kernel_overlap);
+    if (!step->kernels) return NULL;
+    return aorta_overlap_compute(&step->kernels->profile,
+                                 before && before->profile.range_count ? before->profile.end_ns : INT64_MIN,
+                                 &step->kernels->overlap);
 }
 
 static void take(const struct aorta_metrics_line *line, struct aorta_run_step *step) {
@@ -46,9 +48,20 @@ static void take(const struct aorta_metrics_line *line, struct aorta_run_step *s
                                     .clocks_at_ns = line->clocks.at_ns,
                                     .recorded = line->recorded,
                                     .profiled = line->profiled,
-                                    .profile = line->profile,
-                                    .traced = line->traced,
-                                    .kernel_profile = line->kernel_profile};
+                                    .profile = line->profile};
+}
+
+/* Most steps of most runs have none. */
+static aorta_status take_kernels(struct aorta_metrics_line *line, struct aorta_run_step *step) {
+    if (!line->traced) return NULL;
+    step->kernels = calloc(1, sizeof *step->kernels);
+    if (step->kernels) {
+        step->kernels->profile = line->kernel_profile;
+        return NULL;
+    }
+    aorta_profile_free(&line->kernel_profile);
+    aorta_run_step_free(step);
+    return AORTA_ERROR(AORTA_MEMORY, "no memory for the kernels of a step");
 }
 
 static aorta_status check_origin(const struct aorta_metrics_line *line, struct aorta_run *run) {
@@ -66,6 +79,7 @@ aorta_status aorta_run_parse_line(const char *line, size_t length, bool with_ran
     memset(step, 0, sizeof *step);
     AORTA_TRY(aorta_metrics_read(line, length, with_ranges, &run->strings, &found));
     take(&found, step);
+    AORTA_TRY(take_kernels(&found, step));
     if (found.step.device) run->device = found.step.device;
     if (!run->info.name) run->info = found.info;
     run->simulated |= step->simulated;
@@ -78,13 +92,15 @@ aorta_status aorta_run_parse_line(const char *line, size_t length, bool with_ran
 void aorta_run_step_drop_ranges(struct aorta_run_step *step) {
     aorta_profile_free(&step->profile);
     aorta_overlap_free(&step->overlap);
-    aorta_profile_free(&step->kernel_profile);
-    aorta_overlap_free(&step->kernel_overlap);
+    if (step->kernels) {
+        aorta_profile_free(&step->kernels->profile);
+        aorta_overlap_free(&step->kernels->overlap);
+    }
+    free(step->kernels);
+    step->kernels = NULL;
     memset(&step->profile, 0, sizeof step->profile);
     memset(&step->overlap, 0, sizeof step->overlap);
-    memset(&step->kernel_profile, 0, sizeof step->kernel_profile);
-    memset(&step->kernel_overlap, 0, sizeof step->kernel_overlap);
-    step->profiled = step->traced = false;
+    step->profiled = false;
 }
 
 void aorta_run_step_free(struct aorta_run_step *step) {

@@ -11,8 +11,8 @@
 static bool all_traced(const struct aorta_run *run) {
     bool any = false;
     for (size_t i = 0; i < run->step_count; i++) {
-        if (run->steps[i].profiled && !run->steps[i].traced) return false;
-        any |= run->steps[i].traced;
+        if (run->steps[i].profiled && !run->steps[i].kernels) return false;
+        any |= run->steps[i].kernels != NULL;
     }
     return any;
 }
@@ -21,12 +21,11 @@ bool aorta_run_take_kernels(struct aorta_run *run) {
     if (!all_traced(run)) return false;
     for (size_t i = 0; i < run->step_count; i++) {
         struct aorta_run_step *step = &run->steps[i];
-        struct aorta_profile profile = step->profile;
-        struct aorta_overlap overlap = step->overlap;
-        step->profile = step->kernel_profile;
-        step->overlap = step->kernel_overlap;
-        step->kernel_profile = profile;
-        step->kernel_overlap = overlap;
+        const struct aorta_run_view ranges = {step->profile, step->overlap};
+        if (!step->kernels) continue;
+        step->profile = step->kernels->profile;
+        step->overlap = step->kernels->overlap;
+        *step->kernels = ranges;
     }
     return true;
 }

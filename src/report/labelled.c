@@ -41,8 +41,8 @@ static void count_records(struct aorta_labelled *labelled) {
         size_t first = 0, count = aorta_measured_steps(labelled, i, &first);
         for (size_t j = first; j < first + count; j++) {
             const struct aorta_run_step *step = &labelled->run.steps[j];
-            if (!step->traced) continue;
-            const struct aorta_profile *kernels = labelled->by_kernels ? &step->profile : &step->kernel_profile;
+            if (!step->kernels) continue;
+            const struct aorta_profile *kernels = labelled->by_kernels ? &step->profile : &step->kernels->profile;
             records->iterations++;
             records->kernels += (int64_t)kernels->range_count;
             records->attributed += kernels->kernels.attributed;

@@ -28,8 +28,8 @@ struct aorta_labelled {
     struct aorta_verdict verdict;
     bool has_verdict; /* there were ranges; else there is neither analysis nor verdict */
     size_t warmup;    /* iterations of each rank left out of the figures: recorded ones, and what lies between them */
-    /* Every iteration was traced: the steps' `profile` and `overlap` are the kernel view, `kernel_profile` and
-     * `kernel_overlap` the range view; figures and verdict are made from kernels. */
+    /* Every iteration was traced: the steps' `profile` and `overlap` are the kernel view, `kernels` the range
+     * view; figures and verdict are made from kernels. */
     bool by_kernels;
     struct aorta_measured *measured; /* one for each of run.ranks */
     struct aorta_clocks *clocks;     /* one for each of run.ranks */

@@ -37,7 +37,7 @@ static void check_view(const struct aorta_run_step *step, const struct aorta_pro
 
 static void check(const struct aorta_run_step *step) {
     check_view(step, &step->profile, &step->overlap);
-    check_view(step, &step->kernel_profile, &step->kernel_overlap);
+    if (step->kernels) check_view(step, &step->kernels->profile, &step->kernels->overlap);
 }
 
 static void check_clocks(const struct aorta_run_step *const *steps, size_t count) {

@@ -101,20 +101,20 @@ static void round_trip(void **state) {
     assert_int_equal(run.step_count, 8);
     for (size_t i = 0; i < run.step_count; i++) {
         const struct aorta_run_step *step = &run.steps[i];
-        const struct aorta_range *range = step->kernel_profile.ranges;
+        assert_non_null(step->kernels);
+        const struct aorta_range *range = step->kernels->profile.ranges;
         int64_t t = origin_of((int)step->step);
         assert_true(step->profiled);
-        assert_true(step->traced);
         assert_int_equal(step->profile.source, AORTA_SOURCE_RANGE);
         assert_int_equal(step->profile.range_count, 2);
         assert_null(step->profile.ranges[0].info.within);
-        assert_int_equal(step->kernel_profile.source, AORTA_SOURCE_KERNEL);
-        assert_int_equal(step->kernel_profile.range_count, 3);
-        assert_int_equal(step->kernel_profile.kernels.attributed, 3);
-        assert_int_equal(step->kernel_profile.kernels.launches, 1);
-        assert_int_equal(step->kernel_profile.kernels.dropped, step->step == 2 ? 3 : 0);
-        assert_int_equal(step->kernel_profile.host_count, 1);
-        assert_int_equal(step->kernel_profile.start_ns, t + 1000000);
+        assert_int_equal(step->kernels->profile.source, AORTA_SOURCE_KERNEL);
+        assert_int_equal(step->kernels->profile.range_count, 3);
+        assert_int_equal(step->kernels->profile.kernels.attributed, 3);
+        assert_int_equal(step->kernels->profile.kernels.launches, 1);
+        assert_int_equal(step->kernels->profile.kernels.dropped, step->step == 2 ? 3 : 0);
+        assert_int_equal(step->kernels->profile.host_count, 1);
+        assert_int_equal(step->kernels->profile.start_ns, t + 1000000);
         assert_string_equal(range[0].info.tag, "bias_gelu");
         assert_int_equal(range[0].end_ns, t + 2000123);
         assert_string_equal(range[0].info.function, "linear_forward");
@@ -126,12 +126,12 @@ static void round_trip(void **state) {
         assert_int_equal(range[1].stream, 1);
         assert_true(range[2].info.flops == 5e8);
         assert_int_equal(range[2].enqueue_ns, t - 1000 + 3001000 / 2);
-        assert_int_equal(step->kernel_overlap.compute_ns, 6000123);
-        assert_int_equal(step->kernel_overlap.comm_ns, 3000000);
-        assert_int_equal(step->kernel_overlap.overlap_ns, 1500000);
-        assert_int_equal(step->kernel_overlap.lead_ns, step->step ? 12000000 : 0);
+        assert_int_equal(step->kernels->overlap.compute_ns, 6000123);
+        assert_int_equal(step->kernels->overlap.comm_ns, 3000000);
+        assert_int_equal(step->kernels->overlap.overlap_ns, 1500000);
+        assert_int_equal(step->kernels->overlap.lead_ns, step->step ? 12000000 : 0);
         assert_int_equal(step->overlap.compute_ns, 10000000);
-        if (i) assert_ptr_equal(range[0].info.tag, run.steps[0].kernel_profile.ranges[0].info.tag);
+        if (i) assert_ptr_equal(range[0].info.tag, run.steps[0].kernels->profile.ranges[0].info.tag);
     }
     aorta_run_free(&run);
     workspace_remove(&workspace);
@@ -229,7 +229,7 @@ static void malformed(void **state) {
         struct aorta_run run = {0};
         struct aorta_run_step step;
         check_fails(aorta_run_parse_line(line, strlen(line), true, &run, NULL, &step), AORTA_FORMAT, rows[i].part);
-        assert_null(step.kernel_profile.ranges);
+        assert_null(step.kernels);
         aorta_run_free(&run);
     }
 }
