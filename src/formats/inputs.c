@@ -3,6 +3,7 @@
 #include "base/array.h"
 #include "base/files.h"
 #include "base/printable.h"
+#include "formats/execution_trace.h"
 #include "formats/open.h"
 #include "formats/reader.h"
 #include "formats/spool.h"
@@ -239,6 +240,47 @@ static aorta_status open_once(struct paths *paths, const struct aorta_trace_opti
     return status;
 }
 
+static aorta_status add_companion(struct aorta_execution_traces **executed, const char *path) {
+    struct aorta_json_stream *stream;
+    AORTA_TRY(aorta_json_stream_open(path, &stream));
+    aorta_status status = aorta_execution_traces_add(executed, stream);
+    aorta_json_stream_close(stream);
+    return status;
+}
+
+/* Those leave the paths, where there are others. */
+static aorta_status take_companions(struct paths *paths, struct aorta_execution_traces **executed) {
+    bool *companion = calloc(paths->count + 1, sizeof *companion);
+    size_t count = 0, used = 0;
+    aorta_status status = companion ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu paths", paths->count);
+    for (size_t i = 0; !status && paths->count > 1 && i < paths->count; i++) {
+        status = aorta_trace_is_companion(paths->items[i], &companion[i]);
+        count += companion[i];
+    }
+    for (size_t i = 0; !status && count && count < paths->count && i < paths->count; i++)
+        if (companion[i]) status = add_companion(executed, paths->items[i]);
+    for (size_t i = 0; !status && count < paths->count && i < paths->count; i++) {
+        if (companion[i])
+            free(paths->items[i]);
+        else
+            paths->items[used++] = paths->items[i];
+    }
+    if (!status && count < paths->count) paths->count = used;
+    free(companion);
+    return status;
+}
+
+/* With the shapes that execution traces among the files have of the others. */
+static aorta_status open_with_companions(struct paths *paths, const struct aorta_trace_options *options,
+                                         struct aorta_trace_list *list) {
+    struct aorta_trace_options more = options ? *options : (struct aorta_trace_options){0};
+    aorta_status status = take_companions(paths, &more.executed);
+    if (!status) status = open_once(paths, &more, list);
+    if (!status && more.executed) status = aorta_execution_traces_check_used(more.executed);
+    aorta_execution_traces_free(more.executed);
+    return status;
+}
+
 static aorta_status read_inputs(const char *const *paths, size_t count, const struct aorta_trace_options *options,
                                 struct aorta_unpacking *unpacking) {
     struct paths files = {0};
@@ -246,7 +288,7 @@ static aorta_status read_inputs(const char *const *paths, size_t count, const st
     aorta_status status = NULL;
     for (size_t i = 0; !status && i < count; i++) status = add_input(&files, paths[i]);
     if (!status) status = unpack_all(unpacking, &files);
-    if (!status) status = open_once(&files, options, unpacking->list);
+    if (!status) status = open_with_companions(&files, options, unpacking->list);
     if (!status) status = aorta_unpack_name_traces(unpacking, before);
     free_paths(&files);
     return status;

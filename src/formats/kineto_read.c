@@ -65,6 +65,7 @@ static const struct aorta_key_row argument_rows[] = {
     {"Addr", ARGUMENT_ADDRESS},
     {"Device Id", ARGUMENT_DEVICE},
     {"Device Type", ARGUMENT_DEVICE_TYPE},
+    {"Record function id", ARGUMENT_FUNCTION},
     {"kernel", ARGUMENT_KERNEL}, /* of a launch, on ROCm */
 };
 

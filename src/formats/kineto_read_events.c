@@ -1,4 +1,5 @@
 /* What an event becomes in the recording, by its category. */
+#include "formats/execution_trace.h"
 #include "formats/kineto_read_internal.h"
 
 #include <stdio.h>
@@ -133,6 +134,16 @@ static struct aorta_trace_annotation frame_of(struct trace_kineto *kineto, const
                                            get_thread(kineto, event)};
 }
 
+/* Of the execution trace beside the file. */
+static void borrow_inputs(const struct trace_kineto *kineto, const struct kineto_event *event,
+                          struct aorta_operation *operation) {
+    struct aorta_execution_traces *executed = kineto->options ? kineto->options->executed : NULL;
+    int64_t number;
+    if (executed && aorta_json_get_int(event->argument[ARGUMENT_FUNCTION], &number) && number > 0)
+        (void)aorta_execution_traces_find(executed, aorta_trace_kineto_id(event->field[FIELD_PROCESS]), number,
+                                          operation);
+}
+
 void aorta_trace_kineto_add_operation(struct trace_kineto *kineto, const struct kineto_event *event) {
     const struct aorta_json_value *argument = event->argument;
     struct aorta_json_value name = event->field[FIELD_NAME];
@@ -152,6 +163,7 @@ void aorta_trace_kineto_add_operation(struct trace_kineto *kineto, const struct 
                                         .strides = argument[ARGUMENT_STRIDES]};
     int64_t forward_thread;
     if (!aorta_json_get_int(argument[ARGUMENT_AUTOGRAD], &operation.sequence)) operation.sequence = -1;
+    if (!operation.dims.length) borrow_inputs(kineto, event, &operation);
     operation.gradient = aorta_json_get_int(argument[ARGUMENT_FORWARD_THREAD], &forward_thread) && forward_thread > 0;
     aorta_trace_builder_operation(kineto->builder, &frame,
                                   aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], event->offset),

@@ -2,6 +2,7 @@
 #include "formats/open.h"
 #include "base/thread.h"
 #include "formats/archive.h"
+#include "formats/execution_trace.h"
 #include "formats/reader.h"
 #include "formats/source.h"
 #include "formats/unpack.h"
@@ -75,7 +76,6 @@ static const struct unread {
     {".qdrep", 0, 0, "", "a report of Nsight Systems", "export it: nsys export --type sqlite FILE"},
     {".ncu-rep", 0, 0, "", "a report of Nsight Compute, which holds no timeline",
      "record with `aorta trace run -- COMMAND`"},
-    {".pftrace", 0, 0, "", "Perfetto's binary trace", "let rocprofv3 write `--output-format rocpd` or json"},
     {NULL, 0, 4, "PK\3\4", "a zip archive", "unpack it"},
     {NULL, 257, 5, "ustar", "a tar archive", "unpack it, and name the folder"},
 };
@@ -155,6 +155,8 @@ static aorta_status check_content(const char *path, bool *trace) {
     struct head head;
     AORTA_TRY(read_head(path, &head));
     const struct aorta_trace_reader *reader = reader_of(head.bytes, head.length);
+    *trace = aorta_execution_trace_is(head.bytes, head.length);
+    if (*trace) return NULL;
     *trace = reader && (!reader->leads || reader->leads(path, head.bytes, head.length));
     if (reader) return NULL;
     AORTA_TRY(aorta_json_stream_open(path, &stream));
@@ -178,6 +180,15 @@ aorta_status aorta_trace_recognise(const char *path, bool *trace) {
     *trace = false;
     if (aorta_packing_is_archive_name(path)) return check_archive(path, trace);
     return aorta_trace_is_name(path) ? check_content(path, trace) : NULL;
+}
+
+aorta_status aorta_trace_is_companion(const char *path, bool *companion) {
+    struct head head;
+    *companion = false;
+    if (!has_suffix(path, ".json")) return NULL;
+    AORTA_TRY(read_head(path, &head));
+    *companion = aorta_execution_trace_is(head.bytes, head.length);
+    return NULL;
 }
 
 /* ---- several files ---- */

@@ -137,8 +137,8 @@ static aorta_status read_stream(struct json_reading *r) {
     if (r->other) return NULL;
     if (r->nodes)
         return AORTA_ERROR(AORTA_FORMAT,
-                           "%s is an execution trace (Chakra): operations without times, which is not read; name the "
-                           "trace of torch.profiler of the same run, with record_shapes=True",
+                           "%s is an execution trace (Chakra): operations without times; name the trace of "
+                           "torch.profiler of the same process beside it",
                            name);
     return AORTA_ERROR(AORTA_FORMAT, "%s is JSON but holds no trace: its outermost object has none of the keys%s", name,
                        json_formats);

@@ -1,5 +1,6 @@
 #include "formats/source_internal.h"
 
+#include "base/array.h"
 #include "base/files.h"
 #include "formats/archive.h"
 
@@ -130,4 +131,26 @@ aorta_status aorta_source_memory(const char *bytes, size_t length, size_t piece,
     *self = (struct memory_source){{&memory_kind, false, false}, bytes, length, piece};
     *source = &self->base;
     return NULL;
+}
+
+static aorta_status load(struct aorta_source *source, const char *path, char **bytes, size_t *length) {
+    static const size_t MOST = (size_t)2 << 30;
+    enum { PIECE = 1 << 20 };
+    size_t capacity = 0, got = 1;
+    for (*length = 0; got; *length += got) {
+        if (!aorta_array_fit(bytes, &capacity, *length + PIECE + 1, 1))
+            return AORTA_ERROR(AORTA_MEMORY, "no memory to read %s", path);
+        AORTA_TRY(aorta_source_read(source, *bytes + *length, PIECE, &got));
+        if (*length + got > MOST) return AORTA_ERROR(AORTA_FORMAT, "%s: more than 2 GiB, which no such file has", path);
+    }
+    (*bytes)[*length] = '\0';
+    return NULL;
+}
+
+aorta_status aorta_source_load(const char *path, char **bytes, size_t *length) {
+    struct aorta_source *source;
+    AORTA_TRY(aorta_source_open(path, &source));
+    aorta_status status = load(source, path, bytes, length);
+    aorta_source_close(source);
+    return status;
 }

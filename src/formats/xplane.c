@@ -315,30 +315,6 @@ static aorta_status read_space(struct xplane *x, bool recover) {
 
 /* ---- the file ---- */
 
-/* Ends with NUL, which stops numbers at the end. Messages have at most 2 GiB. */
-static aorta_status read_bytes(struct aorta_source *source, struct xplane *x, char **bytes) {
-    static const size_t MOST = (size_t)2 << 30;
-    enum { PIECE = 1 << 20 };
-    size_t capacity = 0, got = 1;
-    for (x->length = 0; got; x->length += got) {
-        if (!aorta_array_fit(bytes, &capacity, x->length + PIECE + 1, 1)) return no_memory(x);
-        AORTA_TRY(aorta_source_read(source, *bytes + x->length, PIECE, &got));
-        if (x->length + got > MOST)
-            return AORTA_ERROR(AORTA_FORMAT, "%s: more than 2 GiB, which no XSpace has", x->path);
-    }
-    (*bytes)[x->length] = '\0';
-    return NULL;
-}
-
-static aorta_status load(struct xplane *x, char **bytes) {
-    struct aorta_source *source;
-    AORTA_TRY(aorta_source_open(x->path, &source));
-    aorta_status status = read_bytes(source, x, bytes);
-    aorta_source_close(source);
-    x->bytes = *bytes;
-    return status;
-}
-
 static aorta_status build(struct xplane *x, const struct aorta_trace_options *options, struct aorta_trace_list *list) {
     struct aorta_trace *trace;
     AORTA_TRY(aorta_trace_builder_create(AORTA_TRACE_XPLANE, x->path, options, &x->builder));
@@ -356,7 +332,8 @@ static aorta_status read_file(const char *path, const struct aorta_trace_options
                               struct aorta_trace_list *list) {
     struct xplane x = {.path = path};
     char *bytes = NULL;
-    aorta_status status = load(&x, &bytes);
+    aorta_status status = aorta_source_load(path, &bytes, &x.length);
+    x.bytes = bytes;
     if (!status) status = build(&x, options, list);
     free(bytes);
     free(x.events.items);

@@ -15,7 +15,8 @@ struct aorta_trace_options {
         *step_range;  /* a step begins with each range whose name has this regular expression; NULL: see infer.h */
     int64_t until_ns; /* of spools: what begins then or later is left out; 0: nothing is */
     bool functions;   /* of Kineto files keep the program's functions and PyTorch's modules (trace->functions) */
-    bool to_align;    /* of Kineto files keep no calls, annotations and shapes, which aligning clocks does not need */
+    struct aorta_execution_traces *executed; /* of Kineto files: what says the shapes that they do not; or NULL */
+    bool to_align; /* of Kineto files keep no calls, annotations and shapes, which aligning clocks does not need */
 };
 
 struct aorta_trace_builder;

@@ -32,6 +32,7 @@ enum aorta_trace_kind { AORTA_TRACE_KERNEL, AORTA_TRACE_COPY, AORTA_TRACE_FILL }
     X(ROCPROF_JSON, "rocprofv3 JSON") /* rocprofv3 --output-format json */                                             \
     X(ROCPROF_CSV, "rocprofv3 CSV")   /* rocprofv3 --output-format csv */                                              \
     X(ROCPD, "rocpd")                 /* rocprofv3's SQLite file */                                                    \
+    X(PFTRACE, "rocprofv3 pftrace")   /* rocprofv3 --output-format pftrace */                                          \
     X(NSYS, "Nsight Systems")         /* `nsys export --type sqlite` */                                                \
     X(LIVE, "live")                   /* recorded by the tracer in this process */                                     \
     X(SPOOL, "aorta trace run")       /* recorded by `aorta trace run` */                                              \

@@ -3,6 +3,7 @@
 #define AORTA_TESTS_FUZZ_READER_H
 
 #include "formats/reader.h"
+#include "fuzz.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,23 @@ static inline aorta_status fuzz_read(const struct aorta_trace_reader *reader, co
         }
     }
     return status;
+}
+
+/* A reader of the bytes as a file of this name: with recovery nothing is refused that was taken without. */
+static inline void fuzz_reader(const struct aorta_trace_reader *reader, const char *name, const uint8_t *data,
+                               size_t size) {
+    char path[FUZZ_PATH];
+    struct aorta_trace_list whole = {0}, recovered = {0};
+    fuzz_path(path, name);
+    fuzz_write(path, data, size);
+    (void)reader->recognises((const char *)data, size < 4096 ? size : 4096);
+    aorta_status first = fuzz_read(reader, path, false, &whole), second = fuzz_read(reader, path, true, &recovered);
+    unlink(path);
+    if (!first && second) abort();
+    aorta_status_free(first);
+    aorta_status_free(second);
+    aorta_trace_list_free(&whole);
+    aorta_trace_list_free(&recovered);
 }
 
 #endif
