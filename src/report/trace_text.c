@@ -239,6 +239,10 @@ static void step_line(const struct aorta_trace_analysis *analysis, struct aorta_
         [AORTA_STEPS_APART] = "steps: iterations measured one by one; the time between them is left out\n",
         [AORTA_STEPS_BY_ENGINE] = "steps: no ProfilerStep is marked; each begins with a range of the engine\n",
     };
+    if (analysis->ranks[0].trace->host_only)
+        aorta_text_puts(out,
+                        "host alone: no work of a device is in the file. Operations stand for it, each with its own "
+                        "time, threads for streams\n");
     const char *sentence = analysis->stepped ? sentences[analysis->ranks[0].trace->steps_by] : NULL;
     if (sentence) aorta_text_puts(out, sentence);
 }
@@ -267,14 +271,17 @@ void aorta_trace_report_text(const struct aorta_trace_report *report, int width,
     const struct aorta_trace_rank *rank = busiest(analysis);
     struct aorta_text sentence = {0};
     rank_lines(analysis, out);
-    idle_line(analysis, &sentence);
-    put_sentence(&sentence, width, out);
+    if (!analysis->ranks[0].trace->host_only) {
+        idle_line(analysis, &sentence);
+        put_sentence(&sentence, width, out);
+    }
     alignment_line(analysis, &sentence);
     if (sentence.length) put_sentence(&sentence, width, out);
     step_line(analysis, out);
     if (!analysis->measured) startup_line(analysis, rank, width, &sentence, out);
     if (analysis->rank_count > 1) aorta_text_printf(out, "\nrank %d, the busiest:\n", rank->rank);
-    table_lines(analysis, &aorta_table_work, rank, NULL, KERNEL_COLUMNS, KERNELS_SHOWN, width, out);
+    table_lines(analysis, &aorta_table_work, rank, rank->trace->host_only ? "operations, their own time" : NULL,
+                KERNEL_COLUMNS, KERNELS_SHOWN, width, out);
     table_lines(analysis, &aorta_table_collectives, rank, NULL, COLLECTIVE_COLUMNS, COLLECTIVES_SHOWN, width, out);
     if (sizes_say_more(analysis, rank))
         table_lines(analysis, &aorta_table_collective_sizes, rank, NULL, COLLECTIVE_COLUMNS, COLLECTIVES_SHOWN, width,

@@ -159,11 +159,6 @@ static aorta_status nothing_ran(const struct aorta_trace_list *list) {
         return AORTA_ERROR(AORTA_FORMAT, "nothing ran on a device in %s: %lld × %s%s", list->items[i]->path,
                            (long long)bad->count, aorta_trace_reason_text(AORTA_REASON_BAD_EVENT), place);
     }
-    if (list->count && list->items[0]->operation_count)
-        return AORTA_ERROR(AORTA_FORMAT,
-                           "nothing ran on a device in %s: it has %zu operations on the host alone; record with "
-                           "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
-                           list->items[0]->path, list->items[0]->operation_count);
     const char *note = list->count ? aorta_trace_text(list->items[0], list->items[0]->note) : "";
     return AORTA_ERROR(AORTA_FORMAT, "nothing ran on a device in %s%s: no kernels, copies or fills are recorded%s%s",
                        list->count ? list->items[0]->path : "the list",

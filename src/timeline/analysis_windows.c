@@ -25,8 +25,8 @@ static void measure_reaches(const struct aorta_trace_rank *rank, struct reach *r
     for (size_t i = 0; i < trace->step_count; i++) reaches[i] = (struct reach){INT64_MAX, INT64_MIN};
     for (size_t i = 0; i < rank->work_count; i++) {
         const struct aorta_trace_work *work = &rank->work[i];
-        if (work->call == AORTA_TRACE_NONE) continue;
-        size_t step = step_at(trace, trace->calls[work->call].start_ns);
+        if (work->call == AORTA_TRACE_NONE && !trace->host_only) continue;
+        size_t step = step_at(trace, trace->host_only ? work->start_ns : trace->calls[work->call].start_ns);
         if (step == trace->step_count) continue;
         if (work->start_ns < reaches[step].first_start_ns) reaches[step].first_start_ns = work->start_ns;
         if (work->end_ns > reaches[step].last_end_ns) reaches[step].last_end_ns = work->end_ns;

@@ -117,6 +117,9 @@ void aorta_trace_add_host_collectives(struct aorta_trace_builder *builder);
 /* builder_captures.c; after launches are linked: fills `graphs` and `captured`. */
 void aorta_trace_find_captures(struct aorta_trace_builder *builder);
 
+/* builder_host_work.c; after operations are linked: where nothing ran on a device, what the host ran stands for it. */
+void aorta_trace_add_host_work(struct aorta_trace_builder *builder);
+
 /* builder_waits.c; after the calls are sorted. */
 void aorta_trace_link_waits(struct aorta_trace_builder *builder);
 

@@ -380,6 +380,8 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     aorta_trace_find_captures(builder);
     aorta_trace_link_shapes(builder);
     aorta_trace_link_operations(builder);
+    aorta_trace_add_host_work(builder);
+    aorta_trace_rows_sort(&builder->pending, sizeof(struct trace_pending), by_start);
     aorta_trace_link_callers(builder);
     aorta_trace_link_waits(builder);
     link_collectives(builder);

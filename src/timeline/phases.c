@@ -81,10 +81,10 @@ const char *aorta_phase_of(const struct aorta_phases *phases, const struct aorta
         if (mark != NOTHING) return name_of(mark);
         again |= operation->sequence >= 0 && !operation->range;
     }
-    if (work->call == AORTA_TRACE_NONE) return NULL;
-    const struct aorta_trace_call *call = &trace->calls[work->call];
+    const struct aorta_trace_call *call = work->call == AORTA_TRACE_NONE ? NULL : &trace->calls[work->call];
     const struct aorta_nest_range *ranges = phases->ranges;
-    uint32_t range = aorta_nest_find(ranges, trace->annotation_count, sizeof *ranges, call->thread, call->start_ns);
+    uint32_t range = AORTA_NEST_NONE;
+    if (call) range = aorta_nest_find(ranges, trace->annotation_count, sizeof *ranges, call->thread, call->start_ns);
     for (; range != AORTA_NEST_NONE; range = ranges[range].parent)
         if (ask(phases, ranges[range].number) != NOTHING) return name_of(ask(phases, ranges[range].number));
     return phases->training && work->operation != AORTA_TRACE_NONE ? "forward" : NULL;
@@ -164,9 +164,10 @@ bool aorta_forward_place(const struct aorta_forwards *forwards, const struct aor
         *at_ns = trace->captured_places[stands->captured].at_ns;
         return true;
     }
-    if (!forward && work->call == AORTA_TRACE_NONE) return false;
-    *thread = forward ? forward->thread : trace->calls[work->call].thread;
-    *at_ns = forward ? forward->start_ns : trace->calls[work->call].start_ns;
+    if (!stands && work->call == AORTA_TRACE_NONE) return false;
+    const bool called = !forward && work->call != AORTA_TRACE_NONE;
+    *thread = called ? trace->calls[work->call].thread : stands->thread;
+    *at_ns = called ? trace->calls[work->call].start_ns : stands->start_ns;
     return true;
 }
 

@@ -324,6 +324,7 @@ struct aorta_trace {
     bool no_launches;          /* calls that launch were left out on purpose, so no work has one */
     bool no_waits;             /* so were calls that wait for the device */
     bool earlier;              /* of an earlier cycle (cycles.c) */
+    bool host_only;            /* the file has operations of the host and no work of a device: they stand for it */
 
     struct aorta_trace_work *work; /* ascending start, then end */
     size_t work_count;

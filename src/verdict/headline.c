@@ -87,6 +87,10 @@ static void say_idle(const struct aorta_verdict *verdict, struct aorta_text *out
             most = finding;
     }
     const double left_ms = verdict->idle_ms - verdict->replay.recording_ms;
+    if (most && verdict->host_only) {
+        aorta_text_printf(out, "; none ran in %.0f%% of it", 100 * left_ms / aorta_verdict_spent_ms(verdict));
+        return;
+    }
     if (!most || left_ms < IDLE * aorta_verdict_spent_ms(verdict)) return;
     aorta_text_printf(out, "; the device is idle in %.0f%% of it", 100 * left_ms / aorta_verdict_spent_ms(verdict));
     if (most->cause == AORTA_CAUSE_HOST_LAUNCH && verdict->idle_unexplained)
@@ -168,10 +172,12 @@ static void headline_of_unknown(const struct aorta_verdict *verdict, const struc
 static void headline_of_compute(const struct aorta_verdict *verdict, const struct aorta_finding *compute,
                                 struct aorta_text *out) {
     const bool exposed = is_mostly_exposed(verdict) && verdict->replay.known;
-    const char *words = verdict->coarse ? "these files do not show what limits: their compute ranges may contain gaps "
-                                          "of the host: "
-                        : verdict->gaps ? "compute with the gaps between its kernels: "
-                        : exposed       ? "nothing to gain: compute is "
+    const char *words = verdict->host_only ? "no device in the files; operations of the host: "
+                        : verdict->coarse
+                            ? "these files do not show what limits: their compute ranges may contain gaps "
+                              "of the host: "
+                        : verdict->gaps        ? "compute with the gaps between its kernels: "
+                        : exposed              ? "nothing to gain: compute is "
                         : compute->share < 0.5 ? "compute is the largest part, below half: "
                                                : "compute-bound: ";
     aorta_text_printf(out, "Verdict: %s", words);

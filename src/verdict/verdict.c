@@ -379,7 +379,9 @@ static aorta_status make(const struct aorta_trace_analysis *analysis, struct aor
 }
 
 aorta_status aorta_verdict_make(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+    const bool host_only = analysis->rank_count && analysis->ranks[0].trace->host_only;
     *verdict = (struct aorta_verdict){.recorded = !analysis->measured,
+                                      .host_only = host_only,
                                       .whole = !analysis->stepped,
                                       .warmup = analysis->warmup,
                                       .ranks_missing = missing_ranks(analysis)};

@@ -113,6 +113,7 @@ struct aorta_verdict {
     char *note;        /* beside the causes, without a cost of its own: "clocks: ..."; NULL: none */
     int ranks_missing; /* of a recording: ranks of its largest process group that were not given */
     bool simulated, common_clock;
+    bool host_only;        /* no work of a device is in the files: operations of the host stand for it */
     bool recorded;         /* of any program: not of steps that a recorder of ours measured */
     bool whole;            /* an iteration is a whole recording, not a step */
     bool idle_unexplained; /* most of host_launch is idle time of which the launches are not known */

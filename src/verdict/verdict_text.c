@@ -247,7 +247,7 @@ static void put_advice_on_work(const struct aorta_verdict *verdict, int width, s
 static void put_advice(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
     const char *shown[ADVICE_SHOWN] = {0};
     int count = 0;
-    for (size_t i = 0; i < verdict->finding_count && count < ADVICE_SHOWN; i++) {
+    for (size_t i = 0; i < verdict->finding_count && count < ADVICE_SHOWN && !verdict->host_only; i++) {
         const struct aorta_finding *finding = in_order(verdict, i);
         const char *advice = finding->advice;
         if (!deserves_advice(verdict, finding) || !advice || (count && strcmp(shown[0], advice) == 0)) continue;

@@ -1,0 +1,150 @@
+/* A program without a device. One step, in us; operations of two threads:
+ *
+ *   ProfilerStep#3     [0                                         100]
+ *   forward  thread 1    [10                     50]                      aten::linear 40, of it 25 within
+ *                           [15        40]                                aten::addmm  25, of it 5 within
+ *                                [20 25]                                  aten::empty   5
+ *            range                                 load [60  90]
+ *                                                        [70 80]          aten::copy_  10
+ *   backward thread 2                                       [75 95]       AddmmBackward0, the gradient of addmm */
+#include "base/files.h"
+#include "check.h"
+#include "folder.h"
+#include "formats/inputs.h"
+#include "report/trace_report.h"
+#include "timeline/breakdown.h"
+#include "verdict/verdict.h"
+
+static const char trace[] =
+#define EVENT(category, name, thread, ts, dur, args)                                                                   \
+    "{\"ph\":\"X\",\"cat\":\"" category "\",\"name\":\"" name "\",\"pid\":1,\"tid\":" #thread ",\"ts\":" #ts           \
+    ",\"dur\":" #dur ",\"args\":{" args "}}"
+    "{\"traceEvents\":[" EVENT("user_annotation", "ProfilerStep#3", 1, 0, 100, "") "," EVENT(
+        "python_function", "nn.Module: Linear_0", 1, 5, 50,
+        "") "," EVENT("cpu_op", "aten::linear", 1, 10, 40,
+                      "\"Sequence number\":7") "," EVENT("cpu_op", "aten::addmm", 1, 15, 25,
+                                                         "\"Sequence number\":7,\"Input Dims\":[[4,8]],\"Input "
+                                                         "type\":[\"float\"]") "," EVENT("cpu_op", "aten::empty", 1, 20,
+                                                                                         5,
+                                                                                         "") "," EVENT("user_"
+                                                                                                       "annotation",
+                                                                                                       "load", 1, 60,
+                                                                                                       30,
+                                                                                                       "") "," EVENT("c"
+                                                                                                                     "p"
+                                                                                                                     "u"
+                                                                                                                     "_"
+                                                                                                                     "o"
+                                                                                                                     "p",
+                                                                                                                     "a"
+                                                                                                                     "t"
+                                                                                                                     "e"
+                                                                                                                     "n"
+                                                                                                                     ":"
+                                                                                                                     ":"
+                                                                                                                     "c"
+                                                                                                                     "o"
+                                                                                                                     "p"
+                                                                                                                     "y"
+                                                                                                                     "_",
+                                                                                                                     1,
+                                                                                                                     70,
+                                                                                                                     10,
+                                                                                                                     "") "," EVENT("cpu_op",
+                                                                                                                                   "AddmmBackward0",
+                                                                                                                                   2,
+                                                                                                                                   75,
+                                                                                                                                   20,
+                                                                                                                                   "\"Sequence number\":7,\"Fwd thread id\":1") "]}";
+
+struct scene {
+    struct aorta_trace_list list;
+    struct aorta_trace_analysis analysis;
+};
+
+static void read_scene(struct scene *scene) {
+    const struct aorta_trace_options options = {.functions = true};
+    char folder[FOLDER_PATH], path[64];
+    folder_make(folder, "host");
+    snprintf(path, sizeof path, "%s/host.json", folder);
+    check_ok(aorta_file_replace(path, trace, sizeof trace - 1));
+    const char *const paths[] = {path};
+    *scene = (struct scene){0};
+    check_ok(aorta_trace_open_inputs(paths, 1, &options, &scene->list));
+    check_ok(aorta_trace_analyze(&scene->list, NULL, &scene->analysis));
+    assert_int_equal(folder_remove(folder), 0);
+}
+
+static void free_scene(struct scene *scene) {
+    aorta_trace_analysis_free(&scene->analysis);
+    aorta_trace_list_free(&scene->list);
+}
+
+static void check_row(const struct scene *scene, enum aorta_by by, const char *name, int64_t own_us,
+                      int64_t within_us) {
+    struct aorta_breakdown breakdown;
+    bool found = false;
+    check_ok(aorta_breakdown_make(&scene->analysis.ranks[0], by, NULL, &breakdown));
+    for (size_t i = 0; i < breakdown.count; i++) {
+        if (!breakdown.rows[i].name || strcmp(breakdown.rows[i].name, name) != 0) continue;
+        assert_int_equal(breakdown.rows[i].ns, 1000 * own_us);
+        assert_int_equal(breakdown.rows[i].ns_within, 1000 * within_us);
+        found = true;
+    }
+    assert_true(found);
+    aorta_breakdown_free(&breakdown);
+}
+
+static void operations_have_their_own_time(void **state) {
+    (void)state;
+    struct scene scene;
+    read_scene(&scene);
+    check_row(&scene, AORTA_BY_OPERATION, "aten::linear", 15, 40);
+    check_row(&scene, AORTA_BY_OPERATION, "aten::addmm", 20, 25);
+    check_row(&scene, AORTA_BY_OPERATION, "aten::empty", 5, 5);
+    check_row(&scene, AORTA_BY_ANNOTATION, "load", 10, 10);
+    check_row(&scene, AORTA_BY_MODULE, "Linear_0", 60, 60); /* the gradient's 20 too */
+    check_row(&scene, AORTA_BY_PHASE, "backward", 20, 20);
+    check_row(&scene, AORTA_BY_PHASE, "forward", 50, 50);
+    free_scene(&scene);
+}
+
+/* Threads are streams; time in which no operation ran is idle. */
+static void figures_are_of_the_threads(void **state) {
+    (void)state;
+    struct scene scene;
+    read_scene(&scene);
+    const struct aorta_trace_rank *rank = &scene.analysis.ranks[0];
+    assert_true(rank->trace->host_only);
+    assert_int_equal(rank->stream_count, 2);
+    assert_int_equal(rank->figures.busy_ns, 65000); /* 10 to 50, 70 to 95 */
+    assert_int_equal(rank->figures.span_ns, 85000);
+    assert_true(scene.analysis.stepped);
+    free_scene(&scene);
+}
+
+static void the_text_says_so(void **state) {
+    (void)state;
+    struct scene scene;
+    struct aorta_verdict verdict;
+    struct aorta_text text = {0};
+    read_scene(&scene);
+    check_ok(aorta_verdict_make(&scene.analysis, &verdict));
+    aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &scene.analysis, .verdict = &verdict}, 100, &text);
+    assert_non_null(strstr(text.data, "host alone: no work of a device is in the file"));
+    assert_non_null(strstr(text.data, "Verdict: no device in the files; operations of the host: 76% of the step"));
+    assert_non_null(strstr(text.data, "ran in 24% of it"));
+    assert_null(strstr(text.data, "try:"));
+    aorta_text_free(&text);
+    aorta_verdict_free(&verdict);
+    free_scene(&scene);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(operations_have_their_own_time),
+        cmocka_unit_test(figures_are_of_the_threads),
+        cmocka_unit_test(the_text_says_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
