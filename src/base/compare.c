@@ -311,8 +311,8 @@ struct aorta_between_runs aorta_between_runs_on(bool gpu) {
 void aorta_compare_chance(const struct aorta_comparison *c, const char *unit, struct aorta_text *out) {
     if (isnan(c->p_value)) {
         if (c->fewest)
-            aorta_text_printf(out, "%s are too few: it needs about %zu", aorta_counted((long long)c->fewest, unit).text,
-                              c->wanted_iterations);
+            aorta_text_printf(out, "%s %s too few: it needs about %zu", aorta_counted((long long)c->fewest, unit).text,
+                              c->fewest == 1 ? "is" : "are", c->wanted_iterations);
         else
             aorta_text_puts(out, "not measured on a side");
         return;

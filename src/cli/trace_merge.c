@@ -64,7 +64,7 @@ static aorta_status merge_with_tracks(const struct aorta_cli_line *line, const c
         status = AORTA_ERROR(AORTA_USAGE, "--tracks is for traces; %s is a run: name its traces (DIR/torch_profiler)",
                              paths[0]);
     if (!status) status = make_tracks(recorded.analysis, &path, &counters, &count);
-    const struct aorta_merge_tracks tracks = {&path, counters, count};
+    const struct aorta_merge_tracks tracks = {&recorded.traces, &path, counters, count};
     if (!status) status = aorta_trace_merge(paths, (size_t)line->operand_count, output, options, &tracks, report);
     if (!status && path.reason) aorta_text_printf(report, "no critical path: %s\n", path.reason);
     for (size_t i = 0; i < count; i++) aorta_counters_free(&counters[i]);

@@ -11,9 +11,10 @@
 #include <string.h>
 
 struct merging {
-    struct aorta_trace_list list;
-    struct aorta_align_rank *ranks;     /* one for each trace, in order of rank */
-    struct aorta_merge_source *sources; /* the same */
+    struct aorta_trace_list own;         /* of what was read here */
+    const struct aorta_trace_list *list; /* that, or the caller's */
+    struct aorta_align_rank *ranks;      /* one for each trace, in order of rank */
+    struct aorta_merge_source *sources;  /* the same */
     size_t count;
     struct aorta_alignment alignment;
     struct merge_rank *written;
@@ -62,9 +63,9 @@ static aorta_status two_of_one_rank(const struct merging *m, size_t second) {
 static aorta_status number_ranks(struct merging *m) {
     for (size_t i = 0; i < m->count; i++) {
         bool several;
-        const struct aorta_trace *trace = m->list.items[i];
-        bool alone = (i == 0 || strcmp(m->list.items[i - 1]->path, trace->path) != 0) &&
-                     (i + 1 == m->count || strcmp(m->list.items[i + 1]->path, trace->path) != 0);
+        const struct aorta_trace *trace = m->list->items[i];
+        bool alone = (i == 0 || strcmp(m->list->items[i - 1]->path, trace->path) != 0) &&
+                     (i + 1 == m->count || strcmp(m->list->items[i + 1]->path, trace->path) != 0);
         int rank = trace->rank >= 0 ? trace->rank : alone ? aorta_trace_rank_in_path(trace->path) : -1;
         bool known = rank >= 0 && taken(m, i, rank);
         m->ranks[i] = (struct aorta_align_rank){rank, trace, main_device(trace, &several)};
@@ -83,8 +84,8 @@ static aorta_status number_ranks(struct merging *m) {
 /* Kineto files are copied event by event: one that holds several ranks would come out once for each. */
 static aorta_status check_unmerged(const struct merging *m) {
     for (size_t i = 1; i < m->count; i++) {
-        const struct aorta_trace *trace = m->list.items[i];
-        if (trace->format == AORTA_TRACE_KINETO && strcmp(m->list.items[i - 1]->path, trace->path) == 0)
+        const struct aorta_trace *trace = m->list->items[i];
+        if (trace->format == AORTA_TRACE_KINETO && strcmp(m->list->items[i - 1]->path, trace->path) == 0)
             return AORTA_ERROR(AORTA_USAGE, "%s is merged already: give the files of its ranks", trace->path);
     }
     return NULL;
@@ -94,8 +95,9 @@ static aorta_status read_all(struct merging *m, const char *const *paths, size_t
                              const struct aorta_trace_options *options) {
     struct aorta_trace_options reading = options ? *options : (struct aorta_trace_options){0};
     reading.to_align = true; /* Kineto files are read again, event by event */
-    AORTA_TRY(aorta_trace_open_inputs(paths, count, &reading, &m->list));
-    m->count = m->list.count;
+    if (!m->list) AORTA_TRY(aorta_trace_open_inputs(paths, count, &reading, &m->own));
+    if (!m->list) m->list = &m->own;
+    m->count = m->list->count;
     AORTA_TRY(check_unmerged(m));
     m->ranks = calloc(m->count + 1, sizeof *m->ranks);
     m->sources = calloc(m->count + 1, sizeof *m->sources);
@@ -245,7 +247,7 @@ static void write_report(const struct merging *m, const char *output, struct aor
 aorta_status aorta_trace_merge(const char *const *paths, size_t count, const char *output,
                                const struct aorta_trace_options *options, const struct aorta_merge_tracks *tracks,
                                struct aorta_text *report) {
-    struct merging m = {0};
+    struct merging m = {.list = tracks ? tracks->traces : NULL};
     aorta_status status = read_all(&m, paths, count, options);
     if (!status) status = write_all(&m, output, options, tracks);
     if (!status) {
@@ -261,6 +263,6 @@ aorta_status aorta_trace_merge(const char *const *paths, size_t count, const cha
     free(m.sources);
     free(m.ranks);
     aorta_alignment_free(&m.alignment);
-    aorta_trace_list_free(&m.list);
+    aorta_trace_list_free(&m.own);
     return status;
 }

@@ -24,6 +24,7 @@ struct aorta_merge_source {
 
 /* What the analysis of the same files adds to the trace (merge_tracks.c). Borrowed. */
 struct aorta_merge_tracks {
+    const struct aorta_trace_list *traces;  /* of the paths, read already: the standard input is there once */
     const struct aorta_critical_path *path; /* its ranks are places in counters[] */
     const struct aorta_counters *counters;  /* of each rank of the analysis, in its order */
     size_t count;

@@ -29,6 +29,26 @@ static void put_piece(struct merge_rank *rank, const struct aorta_path_piece *pi
     rank->events++;
 }
 
+/* An arrow from the piece before to this one, where that is of another rank: `number` is this one's in the path. */
+static void put_flow(struct merge_rank *rank, size_t number, bool begins, int64_t at_ns, int64_t thread) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    struct aorta_json json;
+    aorta_merge_event(rank);
+    aorta_json_begin(&json, out, 0);
+    aorta_json_object(&json);
+    aorta_json_key_string(&json, "ph", begins ? "s" : "f");
+    if (!begins) aorta_json_key_string(&json, "bp", "e");
+    aorta_json_key_string(&json, "cat", "critical_path");
+    aorta_json_key_string(&json, "name", "critical path");
+    aorta_json_key_int(&json, "id", (int64_t)number);
+    aorta_json_key_int(&json, "pid", rank->source->rank);
+    aorta_json_key_int(&json, "tid", thread);
+    aorta_text_puts(out, ",\"ts\":");
+    aorta_merge_time(rank, at_ns);
+    aorta_json_object_end(&json);
+    rank->events++;
+}
+
 static aorta_status put_path(struct merge_rank *rank, const struct aorta_critical_path *path, uint32_t place) {
     int64_t thread;
     bool added, any = false;
@@ -38,7 +58,10 @@ static aorta_status put_path(struct merge_rank *rank, const struct aorta_critica
     aorta_merge_thread_name(rank, thread, "critical path");
     for (size_t i = 0; i < path->count; i++) {
         if (path->pieces[i].rank != place) continue;
-        put_piece(rank, &path->pieces[i], thread);
+        const struct aorta_path_piece *piece = &path->pieces[i];
+        put_piece(rank, piece, thread);
+        if (i && piece[-1].rank != place) put_flow(rank, i, false, piece->start_ns, thread);
+        if (i + 1 < path->count && piece[1].rank != place) put_flow(rank, i + 1, true, piece->end_ns - 1, thread);
         AORTA_TRY(aorta_merge_sink_flush(rank->sink));
     }
     return NULL;

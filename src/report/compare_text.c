@@ -125,9 +125,11 @@ static const char *named_after(const struct aorta_trace_compare_row *row, char *
     return row->section == AORTA_SECTION_KERNEL ? aorta_kernel_short_name(row->name, name, size) : row->name;
 }
 
-/* "What changed most: softmax 262 → 154 ms, -108 ms, 38% of the step; the step 285 → 180 ms (-37%)." */
+/* "What changed most: softmax 262 → 154 ms, -108 ms, 38% of the step and 90% of all changes; the step 285 → 180 ms
+ * (-37%)." */
 static void put_largest(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
-    const struct aorta_trace_compare_row *most = aorta_trace_changed_most(c, side);
+    double share;
+    const struct aorta_trace_compare_row *most = aorta_trace_changed_most(c, side, &share);
     const char *whole = c->stepped ? "step" : "recording";
     char name[NAME_SIZE];
     if (!most) {
@@ -141,8 +143,8 @@ static void put_largest(const struct aorta_trace_comparison *c, size_t side, str
     aorta_text_printf(out, ": %s %s", named_after(most, name, sizeof name), aorta_brief(base_ms).text);
     aorta_text_printf(out, " → %s ms", aorta_brief(value->ms).text);
     aorta_text_printf(out, ", %s%s ms", value->change_ms > 0 ? "+" : "", aorta_brief(value->change_ms).text);
-    aorta_text_printf(out, ", %.0f%% of the %s%s", 100 * fabs(value->change_ms) / step_ms, whole,
-                      isnan(value->p) ? ", which may be chance" : "");
+    aorta_text_printf(out, ", %.0f%% of the %s and %.0f%% of all changes%s", 100 * fabs(value->change_ms) / step_ms,
+                      whole, 100 * share, isnan(value->p) ? ", which may be chance" : "");
     aorta_text_printf(out, "; the %s %s", whole, aorta_brief(step_ms).text);
     aorta_text_printf(out, " → %s ms (%+.1f%%)", aorta_brief(step->ms).text, step->percent);
     aorta_text_puts(out, ".");

@@ -195,22 +195,38 @@ static bool is_shown(const struct aorta_trace_rank *rank, enum aorta_trace_reaso
     return reason != AORTA_REASON_SAME_STREAM_OVERLAP || (double)overlapped_ns >= much * (double)rank->figures.busy_ns;
 }
 
-static void warning_lines(const struct aorta_trace_analysis *analysis, int width, struct aorta_text *sentence,
-                          struct aorta_text *out) {
-    const struct aorta_trace *last = NULL;
+/* Of the trace that the rank is the first of. */
+static bool is_first_of_trace(const struct aorta_trace_analysis *analysis, size_t rank) {
+    return !rank || analysis->ranks[rank].trace != analysis->ranks[rank - 1].trace;
+}
+
+/* The same in several files is one note, by the file that has it first. */
+static void warning_line(const struct aorta_trace_analysis *analysis, enum aorta_trace_reason reason,
+                         struct aorta_text *sentence) {
+    const struct aorta_trace *first = NULL;
+    int64_t count = 0;
+    size_t files = 0;
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace *trace = analysis->ranks[i].trace;
-        if (trace == last) continue;
-        last = trace;
-        for (int reason = 0; reason < AORTA_REASON_COUNT; reason++) {
-            if (!trace->warnings[reason].count) continue;
-            if (!is_shown(&analysis->ranks[i], (enum aorta_trace_reason)reason)) continue;
-            aorta_text_printf(sentence, "note: %s: %lld × %s", trace->path, (long long)trace->warnings[reason].count,
-                              aorta_trace_reason_text((enum aorta_trace_reason)reason));
-            if (trace->warnings[reason].offset >= 0)
-                aorta_text_printf(sentence, " (first at byte %lld)", (long long)trace->warnings[reason].offset);
-            put_sentence(sentence, width, out);
-        }
+        if (!is_first_of_trace(analysis, i) || !trace->warnings[reason].count) continue;
+        if (!is_shown(&analysis->ranks[i], reason)) continue;
+        if (!first) first = trace;
+        count += trace->warnings[reason].count;
+        files++;
+    }
+    if (!first) return;
+    aorta_text_printf(sentence, "note: %s", first->path);
+    if (files > 1) aorta_text_printf(sentence, " and %s", aorta_counted((long long)files - 1, "more file").text);
+    aorta_text_printf(sentence, ": %lld × %s", (long long)count, aorta_trace_reason_text(reason));
+    if (first->warnings[reason].offset >= 0)
+        aorta_text_printf(sentence, " (first at byte %lld)", (long long)first->warnings[reason].offset);
+}
+
+static void warning_lines(const struct aorta_trace_analysis *analysis, int width, struct aorta_text *sentence,
+                          struct aorta_text *out) {
+    for (int reason = 0; reason < AORTA_REASON_COUNT; reason++) {
+        warning_line(analysis, (enum aorta_trace_reason)reason, sentence);
+        if (sentence->length) put_sentence(sentence, width, out);
     }
 }
 

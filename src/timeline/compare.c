@@ -186,12 +186,18 @@ static bool is_one_thing(const struct aorta_trace_compare_row *row, bool operati
     return row->section == (operations ? AORTA_SECTION_OPERATION : AORTA_SECTION_CATEGORY) && !row->communicates;
 }
 
-const struct aorta_trace_compare_row *aorta_trace_changed_most(const struct aorta_trace_comparison *c, size_t side) {
+const struct aorta_trace_compare_row *aorta_trace_changed_most(const struct aorta_trace_comparison *c, size_t side,
+                                                               double *share) {
     static const double least = 0.01; /* of the base's step */
     const bool operations = has_operations(c);
     const struct aorta_trace_compare_row *most = NULL;
+    double all_ms = 0;
     size_t count = 0;
-    for (size_t i = 0; i < c->row_count; i++) count += is_one_thing(&c->rows[i], operations);
+    for (size_t i = 0; i < c->row_count; i++) {
+        if (!is_one_thing(&c->rows[i], operations)) continue;
+        all_ms += fabs(c->rows[i].values[side].change_ms);
+        count++;
+    }
     for (size_t i = 0; i < c->row_count; i++) {
         const struct aorta_trace_compare_row *row = &c->rows[i];
         const struct aorta_trace_compared *value = &row->values[side];
@@ -199,6 +205,7 @@ const struct aorta_trace_compare_row *aorta_trace_changed_most(const struct aort
         if (value->p >= aorta_significance / (double)count || value->change_ms == 0) continue;
         if (!most || fabs(value->change_ms) > fabs(most->values[side].change_ms)) most = row;
     }
+    *share = most ? fabs(most->values[side].change_ms) / all_ms : NAN;
     return most;
 }
 

@@ -75,9 +75,10 @@ void aorta_trace_comparison_free(struct aorta_trace_comparison *comparison);
 
 /* The row that changed most on this side, of the operations (of the categories, where no operations are recorded), the
  * idle causes and the exposed time of each collective: what of a step's time is one thing's. Beyond chance, where that
- * is known, as one of so many (Bonferroni), and by 1% of the step. NULL: none did. */
+ * is known, as one of so many (Bonferroni), and by 1% of the step; *share: of the changes of all of
+ * these, by size, as they may cancel each other. NULL: none did. */
 const struct aorta_trace_compare_row *aorta_trace_changed_most(const struct aorta_trace_comparison *comparison,
-                                                               size_t side);
+                                                               size_t side, double *share);
 
 /* Shorter names of recordings: without the folders that all are in, and without ".pt.trace.json.gz" and the like where
  * the names stay apart. Into `arena`; NULL: no memory. */

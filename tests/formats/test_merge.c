@@ -226,6 +226,43 @@ static void flows_and_threads_stay_apart(void **state) {
 }
 
 /* Files that count from different moments of the day. */
+/* A path from rank 0 to rank 1 and back has two arrows: they end where the pieces behind them begin. */
+static void the_critical_path_has_arrows(void **state) {
+    (void)state;
+    const char *const paths[] = {write_rank("r0.json", 0, 0, 0), write_rank("r1.json", 1, 0, 0)};
+    enum { AT = 1000000000, PIECE = 5000 };
+    struct aorta_path_piece pieces[] = {{AT, AT + PIECE, 0, AORTA_PATH_KERNEL, "first"},
+                                        {AT + PIECE, AT + 2 * PIECE, 0, AORTA_PATH_KERNEL, "second"},
+                                        {AT + 2 * PIECE, AT + 3 * PIECE, 1, AORTA_PATH_COLLECTIVE, "third"},
+                                        {AT + 3 * PIECE, AT + 4 * PIECE, 0, AORTA_PATH_KERNEL, "fourth"}};
+    const struct aorta_critical_path path = {pieces, sizeof pieces / sizeof *pieces, NULL};
+    const struct aorta_counters counters[2] = {{.rank = 0}, {.rank = 1}};
+    struct aorta_trace_list list = {0};
+    struct aorta_text report = {0};
+    check_ok(aorta_trace_open_inputs(paths, 2, NULL, &list));
+    const struct aorta_merge_tracks tracks = {&list, &path, counters, 2};
+    check_ok(aorta_trace_merge(paths, 2, in_folder("arrows.json"), NULL, &tracks, &report));
+    json_t *document = load(in_folder("arrows.json"));
+    const struct {
+        int rank;
+        const char *phase;
+        size_t number;
+        int id;
+        double us;
+    } arrows[] = {
+        {0, "s", 0, 2, 1000009.999}, {1, "f", 0, 2, 1000010}, {1, "s", 0, 3, 1000014.999}, {0, "f", 0, 3, 1000015}};
+    for (size_t i = 0; i < sizeof arrows / sizeof *arrows; i++) {
+        json_t *event = event_of(document, arrows[i].rank, arrows[i].phase, "critical path", arrows[i].number);
+        assert_non_null(event);
+        assert_int_equal(json_integer_value(json_object_get(event, "id")), arrows[i].id);
+        assert_true(number_of(event, "ts") > arrows[i].us - 1e-4 && number_of(event, "ts") < arrows[i].us + 1e-4);
+        assert_null(event_of(document, arrows[i].rank, arrows[i].phase, "critical path", 1));
+    }
+    json_decref(document);
+    aorta_text_free(&report);
+    aorta_trace_list_free(&list);
+}
+
 static void times_of_day(void **state) {
     (void)state;
     const char *const paths[] = {write_rank("r0.json", 0, 1790857026000000000, 0),
@@ -483,6 +520,7 @@ int main(void) {
         cmocka_unit_test(ranks_come_on_one_clock),
         cmocka_unit_test(nothing_is_lost),
         cmocka_unit_test(flows_and_threads_stay_apart),
+        cmocka_unit_test(the_critical_path_has_arrows),
         cmocka_unit_test(times_of_day),
         cmocka_unit_test(packed_is_the_same),
         cmocka_unit_test(reads_back),

@@ -148,7 +148,9 @@ static void the_first_line_names_what_changed_most(void **state) {
     struct aorta_text text = {0}, json = {0};
     memset(none, 0, sizeof none);
     compare(true, &c);
-    assert_string_equal(aorta_trace_changed_most(&c.comparison, 1)->name, "aten::mul");
+    double share = 0;
+    assert_string_equal(aorta_trace_changed_most(&c.comparison, 1, &share)->name, "aten::mul");
+    assert_true(share > 0 && share <= 1);
     aorta_trace_comparison_text(&c.comparison, none, NAN, 0, &text);
     assert_non_null(strstr(text.data, "What changed most: aten::mul 0.006 → 0 ms, -0.006 ms, "));
     assert_non_null(strstr(text.data, "        eager: aten::mul, aten::pow\n        fused: fused::rms_norm\n"));
