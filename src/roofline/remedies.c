@@ -171,8 +171,9 @@ static void say_dims(const struct remedy_model *model, const struct leaf *leaf, 
 static void say_rough(const struct remedy_model *model, const struct aorta_remedy_row *row, struct aorta_text *text) {
     static const double SOME = 0.1;
     const bool sized = model->shapes || model->own;
-    if (row->rough_ns < SOME * row->then_ns) return;
-    aorta_text_printf(text, "; %ssizes are not recorded, so that this is rough", sized ? "some " : "");
+    if (row->rough_ns <= SOME * row->alone_ns) return;
+    aorta_text_puts(text, sized ? "; some sizes are not recorded, so that this is rough"
+                                : "; at most so much, as sizes are not recorded");
     if (sized || aorta_framework_has_own_words(aorta_trace_framework(model->trace))) return;
     aorta_text_puts(text, model->operations ? " (record_shapes=True says more)"
                                             : " (PyTorch's profiler with record_shapes=True says more)");
@@ -255,6 +256,12 @@ static double bound_ns(const struct leaf *leaf, double rate, double bandwidth) {
     return bound > 0 && bound < leaf->ns ? bound : leaf->ns;
 }
 
+/* Its arithmetic is in 16 bits or fewer. */
+static bool is_narrow(const struct leaf *leaf) {
+    return leaf->math == MATH_HALF || leaf->math == MATH_FP8 || leaf->kernels_any & AORTA_KERNEL_HALF ||
+           (leaf->kernels_any & AORTA_KERNEL_PRODUCT && strstr(leaf->kernel, "fp8"));
+}
+
 static void add_bounds(struct aorta_remedies *remedies) {
     const struct remedy_model *model = remedies->model;
     if (isnan(model->peak[MATH_HALF])) remedies->at_peak_ns = remedies->at_reached_ns = NAN;
@@ -262,6 +269,8 @@ static void add_bounds(struct aorta_remedies *remedies) {
         const struct leaf *leaf = &model->leaves[i];
         if (!leaf->counted || leaf->kind == LEAF_TRANSFER) continue;
         remedies->bounded_ns += leaf->ns / model->steps;
+        if (!isnan(leaf->flops) || !isnan(leaf->bytes)) remedies->sized_ns += leaf->ns / model->steps;
+        remedies->halved_ns += is_narrow(leaf) ? leaf->ns / model->steps : 0;
         remedies->at_peak_ns += bound_ns(leaf, model->peak[leaf->math], model->peaks.gbytes_per_s) / model->steps;
         const bool fused = leaf->kind == LEAF_ATTENTION; /* no product's rate */
         remedies->at_reached_ns +=
@@ -315,6 +324,7 @@ aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, si
     model->shapes = has_shapes(model->trace);
     model->operations = has_operations(model->trace);
     aorta_rank_peaks(analysis, rank, &model->peaks);
+    remedies->no_bf16 = isnan(model->peaks.tflops[AORTA_IN_BF16]);
     remedies->amd = model->amd = model->peaks.device && !strncmp(model->peaks.device, "AMD", 3);
     aorta_status status = reserve(model);
     if (!status) status = aorta_remedy_leaves(model, analysis);

@@ -53,6 +53,9 @@ struct aorta_remedies {
      * operation takes as long as recorded. NaN: the peaks are not known. */
     double at_peak_ns, at_reached_ns;
     double bounded_ns; /* … as recorded, one after the other; without copies from and to the host */
+    double sized_ns;   /* of bounded_ns: of what the bytes or arithmetic are known */
+    double halved_ns;  /* … and of what computes in 16 bits or fewer */
+    bool no_bf16;      /* the card has 16 bits as fp16 only */
     bool amd;          /* the card */
     struct remedy_model *model;
 };

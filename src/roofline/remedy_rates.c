@@ -47,12 +47,14 @@ static double find_best(const struct remedy_model *model, enum leaf_math math, d
 }
 
 aorta_status aorta_remedy_rates(struct remedy_model *model) {
-    static const enum aorta_arithmetic arithmetic[MATH_COUNT] = {AORTA_ARITHMETIC_UNKNOWN, AORTA_IN_FP32, AORTA_IN_TF32,
-                                                                 AORTA_IN_BF16, AORTA_IN_FP8};
+    enum aorta_arithmetic arithmetic[MATH_COUNT] = {AORTA_ARITHMETIC_UNKNOWN, AORTA_IN_FP32, AORTA_IN_TF32,
+                                                    AORTA_IN_BF16, AORTA_IN_FP8};
     double *samples = malloc((model->leaf_count + 1) * sizeof *samples);
     if (!samples) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu operations", model->leaf_count);
     for (int i = 0; i < MATH_COUNT; i++) {
         const bool known = arithmetic[i] != AORTA_ARITHMETIC_UNKNOWN;
+        if (i == MATH_HALF && isnan(model->peaks.tflops[AORTA_IN_BF16]))
+            arithmetic[i] = AORTA_IN_FP16; /* before Ampere */
         model->peak[i] = known ? 1e3 * model->peaks.tflops[arithmetic[i]] : NAN;
         model->best[i] = known ? find_best(model, (enum leaf_math)i, samples) : NAN;
     }

@@ -8,9 +8,9 @@ static bool begins(const char *name, const char *with) {
 
 /* XLA names its fusions after what they compute ("loop_add_fusion_3", "input_reduce_fusion", "wrapped_add"). */
 static bool is_xla(const char *name) {
-    static const char *const begin[] = {"loop_", "input_", "gemm_fusion", "triton_softmax", "wrapped_"};
+    static const char *const begin[] = {"loop_", "input_", "gemm_fusion", "triton_softmax"};
     if (strstr(name, "stream_executor::gpu") || strstr(name, "xla::gpu") || begins(name, "__cublas$") ||
-        begins(name, "__cudnn$") || begins(name, "gemm_fusion_dot"))
+        begins(name, "__cudnn$") || begins(name, "wrapped_"))
         return true;
     for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
         if (begins(name, begin[i]) && strstr(name, "fusion")) return true;
@@ -29,6 +29,27 @@ static enum aorta_framework framework_of(const char *name) {
     return is_compiled(name) ? AORTA_FRAMEWORK_COMPILED : AORTA_FRAMEWORK_OTHER;
 }
 
+/* Triton's functions have plain names, as those of Python; libraries' kernels that do say whose they are. */
+static bool is_plain(const char *name) {
+    static const char *const libraries[] = {
+        "nvjet",  "cutlass", "sm",    "ampere", "turing", "volta",  "cudnn",  "gemm",   "Cijk", "nccl",  "rccl",
+        "MIOpen", "miopen",  "igemm", "mi",     "dgrad",  "Memcpy", "Memset", "__amd_", "fmha", "flash", "maxwell"};
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
+        if (begins(name, libraries[i])) return false;
+    return *name && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name);
+}
+
+static bool is_triton(const struct aorta_trace *trace) {
+    enum { LOOKED_AT = 20000 };
+    size_t kernels = 0, plain = 0;
+    for (size_t i = 0; i < trace->work_count && kernels < LOOKED_AT; i++) {
+        if (trace->work[i].kind != AORTA_TRACE_KERNEL) continue;
+        kernels++;
+        plain += is_plain(aorta_trace_text(trace, trace->work[i].name));
+    }
+    return 10 * plain > 3 * kernels;
+}
+
 bool aorta_framework_has_own_words(enum aorta_framework framework) {
     return framework == AORTA_FRAMEWORK_XLA || framework == AORTA_FRAMEWORK_CUPY;
 }
@@ -39,5 +60,5 @@ enum aorta_framework aorta_trace_framework(const struct aorta_trace *trace) {
         const enum aorta_framework framework = framework_of(aorta_trace_text(trace, (uint32_t)i));
         if (framework) return framework;
     }
-    return AORTA_FRAMEWORK_OTHER;
+    return is_triton(trace) ? AORTA_FRAMEWORK_TRITON : AORTA_FRAMEWORK_OTHER;
 }

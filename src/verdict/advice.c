@@ -282,6 +282,9 @@ static const struct aorta_advice_row rows[] = {
              "devices"},
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_MOVES_DATA,
      .text = "fuse what only moves data: torch.compile, fused norms and activations, optimizers with fused=True"},
+    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_NARROW,
+     .text = "less work (no padding, a smaller batch or sequence where the result allows it), fewer bits still (fp8), "
+             "tuned kernels (torch.compile(mode=\"max-autotune\"); on AMD PYTORCH_TUNABLEOP_ENABLED=1), or more ranks"},
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS,
      .text = "faster kernels (16 bits, fused attention, torch.compile) or more ranks"},
 };

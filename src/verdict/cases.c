@@ -360,8 +360,10 @@ static aorta_status add_evidence(const struct aorta_trace_analysis *analysis, st
 }
 
 aorta_status aorta_verdict_add_cases(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
-    static const unsigned circumstances[] = {
-        [AORTA_FRAMEWORK_XLA] = AORTA_XLA, [AORTA_FRAMEWORK_CUPY] = AORTA_CUPY, [AORTA_FRAMEWORK_COMPILED] = 0};
+    static const unsigned circumstances[] = {[AORTA_FRAMEWORK_XLA] = AORTA_XLA,
+                                             [AORTA_FRAMEWORK_CUPY] = AORTA_CUPY,
+                                             [AORTA_FRAMEWORK_TRITON] = 0,
+                                             [AORTA_FRAMEWORK_COMPILED] = 0};
     const unsigned known = analysis->rank_count ? circumstances[aorta_trace_framework(analysis->ranks[0].trace)] : 0;
     for (size_t i = 0; i < verdict->finding_count; i++) verdict->findings[i].circumstances |= known;
     for (size_t i = 0; i < verdict->finding_count; i++) AORTA_TRY(add_evidence(analysis, &verdict->findings[i]));

@@ -94,6 +94,14 @@ static double less(double before_ns, double after_ns) {
     return after_ns < before_ns ? before_ns - after_ns : 0;
 }
 
+/* Those that have a row. */
+static uint32_t said(const struct aorta_remedy_gains *measured) {
+    uint32_t set = 0;
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
+        if (measured->gain_ns[i] >= SHOWN * measured->step_ns) set |= aorta_remedy_bit((enum aorta_remedy)i);
+    return set;
+}
+
 static aorta_status measure_steps(struct aorta_remedy_gains *measured) {
     double alone_ns, before_ns = measured->step_ns;
     uint32_t set = 0;
@@ -109,6 +117,7 @@ static aorta_status measure_steps(struct aorta_remedy_gains *measured) {
         before_ns -= measured->then_ns[i];
     }
     measured->together_ns = before_ns;
+    set = said(measured);
     const uint32_t everything = aorta_removal_bit(AORTA_REMOVAL_COUNT) - 1;
     return set ? step_with(measured, set, everything, &measured->without_ns) : NULL;
 }
@@ -145,6 +154,12 @@ static const char *const words_of_cupy[AORTA_REMEDY_COUNT] = {
     [AORTA_REMEDY_BF16] = "arrays in float16 where the range allows, sums in fp32",
     [AORTA_REMEDY_ALIGNMENT] = "pad the sizes to multiples of 8 elements in 16 bits",
     [AORTA_REMEDY_FUSION] = "@cupy.fuse() around the expression, or one ElementwiseKernel or ReductionKernel"};
+static const char *const words_of_triton[AORTA_REMEDY_COUNT] = {
+    [AORTA_REMEDY_FUSION] =
+        "what stands between two products in one @triton.jit function, or at the end of the one that computes "
+        "the product",
+    [AORTA_REMEDY_LIBRARY] = "@triton.autotune with more configurations (blocks, warps, stages)",
+    [AORTA_REMEDY_ATTENTION] = "a fused attention kernel (Triton's tutorial has one; flash-attn)"};
 static const char *const words_of_compiled[AORTA_REMEDY_COUNT] = {
     [AORTA_REMEDY_FUSION] =
         "compile these parts, too: torch.compile left them out (TORCH_LOGS=graph_breaks says why; fullgraph=True)",
@@ -161,11 +176,15 @@ static const char *const words_of_amd[AORTA_REMEDY_COUNT] = {
 static const char *advice_of(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
     static const char *const *const others[] = {[AORTA_FRAMEWORK_XLA] = words_of_xla,
                                                 [AORTA_FRAMEWORK_CUPY] = words_of_cupy,
+                                                [AORTA_FRAMEWORK_TRITON] = words_of_triton,
                                                 [AORTA_FRAMEWORK_COMPILED] = words_of_compiled};
     const enum aorta_framework framework = aorta_trace_framework(measured->analysis->ranks[0].trace);
     const char *own = measured->analysis->measured ? aorta_remedy_own_key(remedy) : NULL;
     if (own) return own;
     if (measured->ranks[0].amd && framework != AORTA_FRAMEWORK_XLA && words_of_amd[remedy]) return words_of_amd[remedy];
+    if (measured->ranks[0].no_bf16 && remedy == AORTA_REMEDY_BF16 && !aorta_framework_has_own_words(framework))
+        return "torch.autocast(\"cuda\", dtype=torch.float16) around forward and loss, with torch.amp.GradScaler; "
+               "transformers: fp16=True (this card has no bf16)";
     const char *words = others[framework] ? others[framework][remedy] : NULL;
     return words ? words : aorta_remedy_advice(remedy);
 }
@@ -174,15 +193,14 @@ static aorta_status say(const struct aorta_remedy_gains *measured, enum aorta_re
                         const struct aorta_verdict *verdict, struct aorta_finding *finding) {
     const struct aorta_remedy_row *row = &measured->ranks[largest_rank(measured, remedy)].rows[remedy];
     struct aorta_text text = {0};
-    aorta_text_printf(&text, "%s%s: %s", aorta_remedy_row_is_rough(row) ? "at most: " : "", aorta_remedy_change(remedy),
-                      row->evidence ? row->evidence : "");
+    aorta_text_printf(&text, "%s: %s", aorta_remedy_change(remedy), row->evidence ? row->evidence : "");
     if (measured->then_ns[remedy] < 0.5 * measured->gain_ns[remedy])
         aorta_text_printf(&text, "; either this or the remedies before it, after which it saves %s ms more",
                           aorta_brief(measured->then_ns[remedy] / 1e6).text);
     else if (measured->then_ns[remedy] < 0.95 * measured->gain_ns[remedy])
         aorta_text_printf(&text, "; %s ms of it after the others", aorta_brief(measured->then_ns[remedy] / 1e6).text);
     if (remedy == AORTA_REMEDY_TF32 && measured->gain_ns[AORTA_REMEDY_BF16] >= SHOWN * measured->step_ns)
-        aorta_text_printf(&text, "; in bf16 %s ms instead",
+        aorta_text_printf(&text, "; in 16 bits %s ms instead",
                           aorta_brief(measured->gain_ns[AORTA_REMEDY_BF16] / 1e6).text);
     if (measured->gain_ns[remedy] < 0.8 * row->alone_ns)
         aorta_text_printf(&text, "; kernels save %s ms, but then the step waits for %s",
@@ -218,10 +236,20 @@ static aorta_status say_lacking(const struct aorta_remedy_gains *measured, struc
 }
 
 /* Of a step whose compute no remedy makes a twentieth less: how near it is to what the card can do. */
+/* Of a step whose products are in 16 bits nobody says that these would make it faster. */
+static void mark_narrow(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict) {
+    static const double MUCH = 0.3;
+    const struct aorta_remedies *first = &measured->ranks[0];
+    if (!measured->rank_count || first->halved_ns < MUCH * first->bounded_ns) return;
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].cause == AORTA_CAUSE_COMPUTE) verdict->findings[i].circumstances |= AORTA_NARROW;
+}
+
 static aorta_status say_bounds(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict) {
-    static const double LITTLE = 0.05;
+    static const double LITTLE = 0.05, MOST_KNOWN = 0.6;
     const struct aorta_remedies *first = &measured->ranks[0];
     if (!measured->rank_count || first->rows[AORTA_REMEDY_LIBRARY].lacks || !(first->at_peak_ns > 0)) return NULL;
+    if (first->sized_ns < MOST_KNOWN * first->bounded_ns) return NULL;
     if (measured->step_ns - measured->together_ns >= LITTLE * measured->step_ns) return NULL;
     for (size_t i = 0; i < verdict->finding_count; i++) {
         struct aorta_finding *compute = &verdict->findings[i];
@@ -286,7 +314,7 @@ void aorta_remedy_gains_free(struct aorta_remedy_gains *gains) {
 
 static aorta_status walk_left(struct aorta_remedy_gains *gains, struct aorta_verdict *verdict) {
     struct aorta_graph scaled;
-    (void)fill_scales(gains, gains->set);
+    (void)fill_scales(gains, said(gains));
     AORTA_TRY(scale_graph(gains, &scaled));
     aorta_status status =
         aorta_verdict_walk_left(gains->built, &scaled, verdict->replay.floor_ms, &verdict->replay.left);
@@ -302,6 +330,7 @@ aorta_status aorta_remedy_gains_add(struct aorta_remedy_gains *gains, const stru
     AORTA_TRY(add_findings(gains, verdict));
     if (!gains->analysis->measured) AORTA_TRY(say_lacking(gains, verdict));
     AORTA_TRY(say_bounds(gains, verdict));
+    mark_narrow(gains, verdict);
     if (gains->without_ns / 1e6 >= verdict->replay.floor_ms) return NULL;
     verdict->replay.floor_ms = gains->without_ns / 1e6;
     return walk_left(gains, verdict);

@@ -38,6 +38,7 @@ enum aorta_circumstance {
     AORTA_CUPY = 1 << 17,     /* … CuPy's */
     AORTA_FRAMEWORKS = AORTA_XLA | AORTA_CUPY,
     AORTA_OFFLOADED = 1 << 18, /* host_pause: in most steps, after copies to the host as large as those back */
+    AORTA_NARROW = 1 << 19,    /* compute: much of it is arithmetic in 16 bits or fewer */
     AORTA_HOST_WAITS = 4096,   /* copy: most of the gain is the host's, which waits in the copy */
 };
 

@@ -7,6 +7,7 @@
 #include "formats/open.h"
 #include "roofline/remedies.h"
 #include "samples/dump.h"
+#include "timeline/framework.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -562,7 +563,7 @@ static void names_and_times_say_some(void **state) {
     }
     struct found sized = find(chain, COUNT(chain), 7, true);
     assert_false(aorta_remedy_row_is_rough(&sized.remedies.rows[AORTA_REMEDY_FUSION]));
-    assert_null(strstr(sized.remedies.rows[AORTA_REMEDY_FUSION].evidence, "record_shapes"));
+    assert_null(strstr(sized.remedies.rows[AORTA_REMEDY_FUSION].evidence, "not recorded"));
     end(&sized);
 }
 
@@ -585,6 +586,30 @@ static void loops_over_parameters_are_no_chain(void **state) {
     found = find(ops, PARAMETERS * EACH, 7, WITHOUT_OPERATIONS);
     assert_true(found.remedies.rows[AORTA_REMEDY_FUSION].alone_ns <= 0);
     end(&found);
+}
+
+/* Who made the kernels, whose words the advice has. */
+static void frameworks_are_known_by_names(void **state) {
+    (void)state;
+    static const struct {
+        const char *kernel;
+        enum aorta_framework framework;
+    } known[] = {{"loop_add_fusion_3", AORTA_FRAMEWORK_XLA},
+                 {"wrapped_transpose_6", AORTA_FRAMEWORK_XLA},
+                 {"gemm_fusion_dot_73", AORTA_FRAMEWORK_XLA},
+                 {"cupy_add__float32_float32_float32", AORTA_FRAMEWORK_CUPY},
+                 {"triton_red_fused_add_mean_2", AORTA_FRAMEWORK_COMPILED},
+                 {"blend", AORTA_FRAMEWORK_TRITON},
+                 {"nvjet_sm90_tst_64x64", AORTA_FRAMEWORK_OTHER},
+                 {"vectorized_elementwise_kernel<4, mul>", AORTA_FRAMEWORK_OTHER}};
+    for (size_t i = 0; i < COUNT(known); i++) {
+        const struct op op = {"x", NULL, NULL, NULL, known[i].kernel, 60, NULL, 0};
+        struct found found = find(&op, 1, 7, WITHOUT_OPERATIONS);
+        assert_int_equal(aorta_trace_framework(found.list.items[0]), known[i].framework);
+        assert_int_equal(aorta_framework_has_own_words(known[i].framework),
+                         known[i].framework == AORTA_FRAMEWORK_XLA || known[i].framework == AORTA_FRAMEWORK_CUPY);
+        end(&found);
+    }
 }
 
 static void keys_and_causes_are_found(void **state) {
@@ -613,6 +638,7 @@ int main(void) {
         cmocka_unit_test(ranks_may_have_any_number),
         cmocka_unit_test(names_and_times_say_some),
         cmocka_unit_test(loops_over_parameters_are_no_chain),
+        cmocka_unit_test(frameworks_are_known_by_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
