@@ -60,7 +60,7 @@ static aorta_status read_object(struct json_reading *r) {
         r->nodes |= aorta_json_key_is(key, "nodes");
         if (!row) {
             AORTA_TRY(aorta_trace_kineto_member(r->kineto, key));
-        } else if (!row->read) {
+        } else if (row->read == aorta_trace_read_json) {
             AORTA_TRY(read_events(r));
         } else {
             r->other = true;

@@ -23,9 +23,8 @@ struct aorta_trace_reader {
 typedef aorta_status aorta_trace_json_reader(struct aorta_json_stream *stream,
                                              const struct aorta_trace_options *options, struct aorta_trace_list *list);
 
-aorta_trace_json_reader aorta_trace_read_rocprof;
 #define READER(symbol, suffix, names) extern const struct aorta_trace_reader aorta_trace_reader_##symbol;
-#define JSON(key, suffix, names, read)
+#define JSON(key, suffix, names, read) aorta_trace_json_reader read;
 #define SQLITE(table, suffix, names, read)
 #include "formats/formats.def"
 #undef READER
