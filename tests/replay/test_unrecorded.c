@@ -24,6 +24,7 @@ struct program {
     double pace;
     bool by_engine;   /* every second step's half runs on a thread of autograd's, which the first one waits for */
     int64_t batch_ns; /* a data loader's processes bring a batch each; 0: none */
+    int64_t sleep_ns; /* of the host, before a step; 0: it does not sleep */
     bool calls_only;  /* `aorta trace run` records; every second step is `pace` times as long, recorded or not */
 };
 
@@ -35,6 +36,7 @@ struct made {
     int thread;
     bool slow;                    /* a step of calls_only */
     double now_ns, unrecorded_ns; /* the host's time as recorded, and without */
+    double slept_ns;              /* since when */
     double device_ns;
     struct aorta_trace_list list;
     struct aorta_trace_analysis analysis;
@@ -134,6 +136,10 @@ static void record(struct made *made, const struct program *program) {
         snprintf(name, sizeof name, "ProfilerStep#%d", step);
         const double start_ns = made->now_ns;
         made->slow = step % 2;
+        if (step == STEPS / 2) {
+            made->slept_ns = made->now_ns;
+            cost(made, program->sleep_ns);
+        }
         if (program->batch_ns) load(made, batch_ns);
         batch_ns = made->now_ns;
         for (int unit = 0; unit < UNITS; unit++) {
@@ -185,6 +191,34 @@ static void costs_are_found(void **state) {
     const int64_t unit_ns = aorta_recording_cost_between(cost, made.threads[0], 2000000, 3000000);
     expect_near((double)unit_ns, 1e6 - (1e6 - 1e6 * found->share) / found->pace, 0.02);
     assert_int_equal(aorta_recording_cost_between(cost, made.threads[1], 2000000, 3000000), 0);
+    aorta_recording_cost_free(cost);
+    end(&made);
+}
+
+/* A host that sleeps for ten seconds between two stamps: recording cost it something in the last 4.29 s alone.
+ *
+ *     stamp |---- 5.7 s: nothing ----|---- 2^32 ns: in proportion ----| stamp */
+static void a_long_sleep(void **state) {
+    (void)state;
+    const int64_t slept_ns = 10000000000, last_ns = UINT32_MAX;
+    const struct program program = {.own_ns = 16900,
+                                    .kernel_ns = 2000,
+                                    .enter_ns = 850,
+                                    .leave_ns = 350,
+                                    .cupti_ns = 2800,
+                                    .pace = 1,
+                                    .sleep_ns = slept_ns};
+    struct made made;
+    struct aorta_recording_cost *cost;
+    record(&made, &program);
+    check_ok(aorta_recording_cost_make(made.list.items[0], &cost));
+    aorta_recording_cost_sum(cost, (struct aorta_recording_weight){1, 1});
+    const int64_t from_ns = (int64_t)made.slept_ns, to_ns = from_ns + slept_ns;
+    const int64_t all_ns = aorta_recording_cost_between(cost, made.threads[0], from_ns, to_ns);
+    assert_true(all_ns > 10000 && all_ns < 500000);
+    assert_int_equal(aorta_recording_cost_between(cost, made.threads[0], from_ns, to_ns - last_ns - 100000), 0);
+    expect_near((double)aorta_recording_cost_between(cost, made.threads[0], from_ns, to_ns - last_ns / 2),
+                (double)all_ns / 2, 0.01);
     aorta_recording_cost_free(cost);
     end(&made);
 }
@@ -336,6 +370,7 @@ static void without_a_host_it_is_not_known(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(costs_are_found),
+        cmocka_unit_test(a_long_sleep),
         cmocka_unit_test(a_host_bound_step_is_found),
         cmocka_unit_test(steps_of_calls_stay_apart),
         cmocka_unit_test(a_device_bound_step_stays),
