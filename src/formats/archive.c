@@ -12,33 +12,23 @@
 
 /* ---- what is packed ---- */
 
-static const struct mark {
+static const struct {
     enum aorta_packing packing;
-    const char *name;
     size_t at, length;
     const char *bytes;
 } marks[] = {
-    {AORTA_PACKING_GZIP, "gzip", 0, 2, "\x1f\x8b"},          {AORTA_PACKING_STREAM, "zstd", 0, 4, "\x28\xb5\x2f\xfd"},
-    {AORTA_PACKING_STREAM, "xz", 0, 6, "\xfd\x37zXZ\0"},     {AORTA_PACKING_STREAM, "bzip2", 0, 3, "BZh"},
-    {AORTA_PACKING_STREAM, "lz4", 0, 4, "\x04\x22\x4d\x18"}, {AORTA_PACKING_ARCHIVE, "zip", 0, 4, "PK\3\4"},
-    {AORTA_PACKING_ARCHIVE, "tar", 257, 5, "ustar"},
+    {AORTA_PACKING_GZIP, 0, 2, "\x1f\x8b"},           {AORTA_PACKING_STREAM, 0, 4, "\x28\xb5\x2f\xfd"}, /* zstd */
+    {AORTA_PACKING_STREAM, 0, 6, "\xfd\x37zXZ\0"},    {AORTA_PACKING_STREAM, 0, 3, "BZh"},
+    {AORTA_PACKING_STREAM, 0, 4, "\x04\x22\x4d\x18"}, /* lz4 */
+    {AORTA_PACKING_ARCHIVE, 0, 4, "PK\3\4"},          /* zip */
+    {AORTA_PACKING_ARCHIVE, 257, 5, "ustar"},         /* tar */
 };
 
-static const struct mark *mark_of(const char *bytes, size_t length) {
+enum aorta_packing aorta_packing_of(const char *bytes, size_t length) {
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
         if (length >= marks[i].at + marks[i].length && !memcmp(bytes + marks[i].at, marks[i].bytes, marks[i].length))
-            return &marks[i];
-    return NULL;
-}
-
-enum aorta_packing aorta_packing_of(const char *bytes, size_t length) {
-    const struct mark *mark = mark_of(bytes, length);
-    return mark ? mark->packing : AORTA_PACKING_NONE;
-}
-
-const char *aorta_packing_name(const char *bytes, size_t length) {
-    const struct mark *mark = mark_of(bytes, length);
-    return mark ? mark->name : "";
+            return marks[i].packing;
+    return AORTA_PACKING_NONE;
 }
 
 /* The length without the suffix; 0: it has another one. */

@@ -17,8 +17,6 @@ enum aorta_packing {
 };
 /* By the first bytes; a tar needs 262 of them. */
 enum aorta_packing aorta_packing_of(const char *bytes, size_t length);
-/* "zstd", "zip": what the bytes are; "" for none. */
-const char *aorta_packing_name(const char *bytes, size_t length);
 /* The name without ".gz", ".zst", …: its length. */
 size_t aorta_packing_strip(const char *path);
 /* Whether it ends as archives do: ".zip", ".tar", ".tgz", ".tar.gz", … */
