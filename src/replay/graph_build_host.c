@@ -27,6 +27,7 @@ struct thread {
     uint32_t open;       /* innermost call that has not ended; NONE */
     uint32_t last_point; /* NONE: nothing so far */
     uint32_t last_call;  /* whose point that is */
+    bool reading, read;  /* that call copies a value to the host; it waited for such a copy */
 };
 
 /* A thread that records nothing for long after its last call. */
@@ -63,6 +64,7 @@ static const struct {
 } kinds[] = {
     [AORTA_REPLAY_LAUNCH] = {AORTA_EDGE_CALL, AORTA_EDGE_WAIT_QUEUE},
     [AORTA_REPLAY_COPY] = {AORTA_EDGE_CALL, AORTA_EDGE_WAIT_COPY},
+    [AORTA_REPLAY_READ] = {AORTA_EDGE_CALL_SYNC, AORTA_EDGE_WAIT},
     [AORTA_REPLAY_SYNC_DEVICE] = {AORTA_EDGE_CALL_SYNC, AORTA_EDGE_WAIT},
     [AORTA_REPLAY_SYNC] = {AORTA_EDGE_CALL_SYNC, AORTA_EDGE_WAIT},
     [AORTA_REPLAY_MEMORY] = {AORTA_EDGE_CALL_MEMORY, AORTA_EDGE_WAIT_MEMORY},
@@ -173,6 +175,7 @@ static bool add_waits(struct host *host, uint32_t call) {
     case AORTA_REPLAY_SYNC:
         return row->awaited ? wait_for_awaited(host, call) : wait_for_last(host, call);
     case AORTA_REPLAY_COPY:
+    case AORTA_REPLAY_READ:
         return wait_for_own(host, call) || (is_long && queue_full(host, call) && wait_for_last(host, call));
     case AORTA_REPLAY_LAUNCH:
         return is_long && queue_full(host, call) && wait_for_last(host, call);
@@ -189,9 +192,14 @@ static bool add_waits(struct host *host, uint32_t call) {
 
 /* ---- order within a thread ---- */
 
-static enum aorta_edge_kind time_within(const struct host *host, uint32_t open) {
-    if (open == AORTA_GRAPH_NONE) return AORTA_EDGE_GAP;
-    return kinds[host->rows->calls[open].kind].own;
+static bool is_read(const struct host *host, uint32_t call) {
+    return host->rows->calls[call].kind == AORTA_REPLAY_READ;
+}
+
+/* Between the calls of one read the time is the read's. */
+static enum aorta_edge_kind time_within(const struct host *host, const struct thread *thread) {
+    if (thread->open != AORTA_GRAPH_NONE) return kinds[host->rows->calls[thread->open].kind].own;
+    return is_read(host, thread->last_call) ? AORTA_EDGE_CALL_SYNC : AORTA_EDGE_GAP;
 }
 
 static uint32_t name_at(const struct host *host, uint32_t point) {
@@ -242,6 +250,8 @@ static void end_call(struct host *host, struct thread *thread) {
     if (host->rows->calls[call].kind == AORTA_REPLAY_BATCH) add_batch(host, call, point);
     thread->open = host->around[call];
     thread->last_point = point;
+    thread->read = !is_read(host, call) && thread->reading;
+    thread->reading = is_read(host, call);
     thread->last_call = call;
 }
 
@@ -298,6 +308,16 @@ static const struct thread *handed_over_by(struct host *host, const struct threa
     return NULL;
 }
 
+/* Without a read the host goes from the launch before it to the next one, as between any two: of the time after it only
+ * the usual gap, which the one before it has already, is the read's. */
+static void end_read(struct host *host, uint32_t point) {
+    struct aorta_graph *graph = host->builder->graph;
+    const uint32_t edge = graph->edge_count - 1;
+    if (graph->to[edge] != point || graph->kind[edge] != AORTA_EDGE_GAP) return;
+    const int64_t left_ns = graph->lag_ns[edge] - host->usual_gap_ns;
+    aorta_graph_change(graph, edge, AORTA_WITHOUT_HOST_SYNC, left_ns > 0 ? left_ns : 0);
+}
+
 static void begin_call(struct host *host, uint32_t call) {
     struct aorta_graph_builder *builder = host->builder;
     struct thread *thread = &host->threads[host->rows->calls[call].thread];
@@ -309,7 +329,8 @@ static void begin_call(struct host *host, uint32_t call) {
         if (thread->last_point != AORTA_GRAPH_NONE)
             aorta_graph_edge(builder->graph, thread->last_point, point, 0, AORTA_EDGE_HANDOVER, false);
     } else if (thread->last_point != AORTA_GRAPH_NONE) {
-        add_time(host, thread->last_point, point, time_within(host, thread->open), false);
+        add_time(host, thread->last_point, point, time_within(host, thread), false);
+        if (thread->read) end_read(host, point);
     }
     host->around[call] = thread->open;
     thread->open = call;
@@ -385,7 +406,7 @@ static aorta_status host_make(struct host *host) {
     if (!host->threads || !host->around || !host->next || !host->silent || !host->rank || !host->cursor || !host->dirty)
         return AORTA_ERROR(AORTA_MEMORY, "no memory for %u calls", host->rows->call_count);
     for (uint32_t i = 0; i < host->rows->thread_count; i++)
-        host->threads[i] = (struct thread){AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE};
+        host->threads[i] = (struct thread){AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, false, false};
     for (uint32_t i = 0; i < recording->rank_count; i++) {
         const struct aorta_replay_rank *rank = &recording->ranks[i];
         if (rank->host != host->host) continue;

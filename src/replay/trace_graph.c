@@ -65,6 +65,25 @@ static void bound_calls(const struct build *build, const struct aorta_trace *tra
     }
 }
 
+/* A copy to the host that the thread's next call waits for is a value that is read. */
+static bool mark_reads(const struct aorta_trace *trace, const uint32_t *sources, struct aorta_replay_call *calls,
+                       uint32_t count) {
+    uint32_t *next = malloc((trace->thread_count + 1) * sizeof *next);
+    bool *reads = trace->measured ? NULL : aorta_trace_reading_calls(trace);
+    for (size_t i = 0; next && i < trace->thread_count; i++) next[i] = AORTA_GRAPH_NONE;
+    for (uint32_t i = count; next && reads && i-- > 0;) {
+        const uint32_t after = next[calls[i].thread];
+        next[calls[i].thread] = i;
+        if (calls[i].kind == AORTA_REPLAY_COPY && reads[sources[i]] && after != AORTA_GRAPH_NONE &&
+            calls[after].kind == AORTA_REPLAY_SYNC)
+            calls[i].kind = AORTA_REPLAY_READ;
+    }
+    const bool made = next && (reads || trace->measured);
+    free(next);
+    free(reads);
+    return made;
+}
+
 /* Calls of threads that launch, and waits for data. */
 static aorta_status add_calls(struct build *build, uint32_t host, size_t rank) {
     const struct aorta_trace *trace = trace_of(build, rank);
@@ -97,6 +116,8 @@ static aorta_status add_calls(struct build *build, uint32_t host, size_t rank) {
                                                     0};
     }
     free(launching);
+    if (!mark_reads(trace, sources, calls, count))
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu calls", trace->call_count);
     build->hosts[host] = (struct aorta_replay_host){calls, count, (uint32_t)trace->thread_count, (uint32_t)rank};
     return NULL;
 }

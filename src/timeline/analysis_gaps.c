@@ -1,5 +1,6 @@
 /* When the host could not launch, and the longest gaps of a rank: why it was idle, and what the host did meanwhile. */
 #include "timeline/analysis_internal.h"
+#include "timeline/copied.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,17 @@ bool *aorta_trace_launching_threads(const struct aorta_trace *trace) {
     for (size_t i = 0; launching && i < trace->call_count; i++)
         if (is_launch(&trace->calls[i])) launching[trace->calls[i].thread] = true;
     return launching;
+}
+
+bool *aorta_trace_reading_calls(const struct aorta_trace *trace) {
+    bool *reads = calloc(trace->call_count + 1, sizeof *reads);
+    for (size_t i = 0; reads && i < trace->work_count; i++) {
+        const struct aorta_trace_work *work = &trace->work[i];
+        if (work->kind == AORTA_TRACE_COPY && work->call != AORTA_TRACE_NONE &&
+            aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_HOST)
+            reads[work->call] = true;
+    }
+    return reads;
 }
 
 /* The time lost by a wait of length d: the wait itself, and of the time until the thread's next launch what would not

@@ -385,6 +385,9 @@ size_t aorta_trace_text_count(const struct aorta_trace *trace); /* numbers are 0
 /* Whether each of the trace's threads launches work, as those do that the device waits for and a watchdog does not; the
  * caller frees it. NULL: no memory. */
 bool *aorta_trace_launching_threads(const struct aorta_trace *trace);
+
+/* Whether each of the trace's calls copies to the host; the caller frees it. NULL: no memory. */
+bool *aorta_trace_reading_calls(const struct aorta_trace *trace);
 /* Whether a call returns only when the device has come so far: it synchronises, copies or frees. */
 bool aorta_trace_call_waits(const struct aorta_trace *trace, const struct aorta_trace_call *call);
 

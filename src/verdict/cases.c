@@ -1,7 +1,6 @@
 /* The longest case of each cause, as evidence. */
 #include "verdict/verdict_internal.h"
 
-#include "timeline/copied.h"
 #include "timeline/framework.h"
 
 #include <stdlib.h>
@@ -72,20 +71,12 @@ static struct place longest_gap(const struct aorta_trace_analysis *analysis, enu
     return worst;
 }
 
-/* Whether the work is a copy to the host. */
-static bool is_read(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
-    return work->kind == AORTA_TRACE_COPY && work->call != AORTA_TRACE_NONE &&
-           aorta_copied_how(aorta_trace_text(trace, work->name)) == AORTA_COPIED_TO_HOST;
-}
-
 /* Of the calls with this name how many follow a copy to the host as the thread's next call, as those of .item() do. */
 static double share_after_reads(const struct aorta_trace *trace, uint32_t name) {
     uint32_t *last = malloc((trace->thread_count + 1) * sizeof *last);
-    bool *reads = calloc(trace->call_count + 1, sizeof *reads);
+    bool *reads = aorta_trace_reading_calls(trace);
     size_t calls = 0, after = 0;
     for (size_t i = 0; last && i < trace->thread_count; i++) last[i] = AORTA_TRACE_NONE;
-    for (size_t i = 0; reads && i < trace->work_count; i++)
-        if (is_read(trace, &trace->work[i])) reads[trace->work[i].call] = true;
     for (size_t i = 0; last && reads && i < trace->call_count; i++) {
         const struct aorta_trace_call *call = &trace->calls[i];
         const uint32_t before = last[call->thread];

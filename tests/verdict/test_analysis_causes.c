@@ -381,7 +381,7 @@ static void reads_are_recognised_by_their_copies(void **state) {
     end(&made);
 }
 
-static void copy(struct made *made, int64_t launch, int64_t returns, int64_t start, int64_t end) {
+static void copy_by(struct made *made, const char *by, int64_t launch, int64_t returns, int64_t start, int64_t end) {
     made->correlation++;
     const struct aorta_trace_work work = {.start_ns = start,
                                           .end_ns = end,
@@ -392,7 +392,36 @@ static void copy(struct made *made, int64_t launch, int64_t returns, int64_t sta
                                           .queue = AORTA_TRACE_NONE,
                                           .kind = AORTA_TRACE_COPY};
     aorta_trace_builder_work(made->builder, &work, -1, NULL, -1);
-    call(made, "cudaMemcpy", 1, launch, returns, true);
+    call(made, by, 1, launch, returns, true);
+}
+
+static void copy(struct made *made, int64_t launch, int64_t returns, int64_t start, int64_t end) {
+    copy_by(made, "cudaMemcpy", launch, returns, start, end);
+}
+
+/* A value is read after each kernel; what the read takes besides the wait is the read's, too:
+ *
+ *     host    [launch]10[launch copy]4[ wait ]  20 us  [launch] …       16 us a read, 6 of it the wait, of 46
+ *     device      [ 8 us     ][copy]
+ *
+ * Without reads a launch follows 10 us after another (the usual gap): 12 us. */
+static void a_read_is_more_than_its_wait(void **state) {
+    (void)state;
+    struct made made = {0};
+    begin(&made, 0);
+    for (int64_t i = 0; i < 100; i++) {
+        const int64_t at = 1000000 + i * 46000;
+        kernel(&made, "norm", 7, at, at + 4000, at + 12000, -1, NULL);
+        copy_by(&made, "cudaMemcpyAsync", at + 12000, at + 18000, at + 19000, at + 20000);
+        call(&made, "cudaStreamSynchronize", 1, at + 22000, at + 26000, false);
+        kernel(&made, "relu", 7, at + 36000, at + 40000, at + 41000, -1, NULL);
+    }
+    add(&made);
+    analyze(&made);
+    const struct aorta_finding *waits = find(&made, AORTA_CAUSE_HOST_SYNC);
+    assert_ptr_equal(waits, &made.verdict.findings[0]);
+    assert_true(waits->gain_ms > 0.3 * 4.6);
+    end(&made);
 }
 
 /* A copy of 1 us that returns when it is done, behind a kernel of 60 us:
@@ -917,6 +946,7 @@ int main(void) {
         cmocka_unit_test(what_is_not_recorded_is_not_blamed),
         cmocka_unit_test(a_specific_cause_comes_before_launches),
         cmocka_unit_test(reads_are_recognised_by_their_copies),
+        cmocka_unit_test(a_read_is_more_than_its_wait),
         cmocka_unit_test(a_copy_that_waits_says_so),
         cmocka_unit_test(kernels_that_overlap_a_little_are_compute),
         cmocka_unit_test(advice_is_in_the_frameworks_words),
