@@ -61,6 +61,9 @@ static const struct aorta_advice_row rows[] = {
      .text =
          "launch less often: several operations in one kernel (cupy.fuse, ElementwiseKernel), the step captured in a "
          "graph (stream.begin_capture); or give each launch more work (larger arrays)"},
+    {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS, .circumstances = AORTA_TRITON,
+     .text = "launch less often: one kernel in place of several, the loop's launches captured in a graph "
+             "(torch.cuda.graph, cudaStreamBeginCapture); or give each launch more work (larger arrays)"},
     {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS,
      .text = "launch less often: capture the step in a graph (torch.compile(mode=\"reduce-overhead\"), "
              "torch.cuda.graph), fuse small kernels, foreach/fused optimizers; or give each launch more work "
@@ -163,9 +166,13 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_STRAGGLER, ANY, AORTA_EITHER, .circumstances = AORTA_OWN_WORK,
      .text = "give ranks batches of equal work: samples sorted into batches of like length, a sampler that balances "
              "tokens, padding to the same few sizes"},
+    {AORTA_CAUSE_STRAGGLER, ANY, AORTA_EITHER, .circumstances = AORTA_LATE_CHANGES | AORTA_UNLIKE,
+     .text = "give ranks batches of equal work: samples sorted into batches of like length, a sampler that balances "
+             "tokens, padding to the same few sizes"},
     {AORTA_CAUSE_STRAGGLER, ANY, AORTA_EITHER, .circumstances = AORTA_LATE_CHANGES,
-     .text = "the late rank changes from step to step: give each rank its own cores or device and stop what else runs "
-             "there"},
+     .text =
+         "the late rank changes from step to step: if batches differ in size, balance their work (sorted lengths, a "
+         "sampler by tokens); else give each rank its own cores or device and stop what else runs there"},
     {AORTA_CAUSE_STRAGGLER, ANY, AORTA_EITHER, .circumstances = AORTA_LATE_DEVICE,
      .text = "see what slows the device of rank {rank}: clocks, temperature, other processes, fewer cores than "
              "its peers"},
@@ -234,12 +241,19 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, AORTA_OURS,
      .text = "more compute per reduction: larger training.batch_size or training.gradient_accumulation; or "
              "fsdp.sharding_strategy=hybrid_shard"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, AORTA_OTHERS, .circumstances = AORTA_REPEATED,
+     .text =
+         "reduce once a step: set_requires_gradient_sync(False) (FSDP1: no_sync()) for all but the last micro-batch, "
+         "for the memory of whole gradients"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, AORTA_OTHERS,
      .text = "more compute per reduction: larger batch or gradient accumulation without sync; or reduce within a "
              "node first (HSDP)"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, AORTA_OURS,
      .text = "start reducing earlier: smaller distributed.bucket_cap_mb, distributed.enable_overlap=true; or "
              "reduce less often: training.gradient_accumulation"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, AORTA_OTHERS, .circumstances = AORTA_REPEATED,
+     .text = "reduce once a step: model.no_sync() around all but the last micro-batch (FSDP2: "
+             "set_requires_gradient_sync(False))"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, AORTA_OTHERS,
      .text = "start reducing earlier: a smaller bucket_cap_mb, gradient_as_bucket_view; or reduce less often: "
              "gradient accumulation under no_sync"},
@@ -247,6 +261,10 @@ static const struct aorta_advice_row rows[] = {
      .text = "broadcast once at the start (fsdp.sync_module_states), not in the step"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_BROADCAST, AORTA_OTHERS,
      .text = "broadcast once at the start, not in the step (DDP: broadcast_buffers=False)"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_TO_ALL, AORTA_OTHERS, .circumstances = AORTA_SENDS,
+     .text =
+         "send while something else is computed: isend and irecv posted early, more microbatches between stages; an "
+         "all-to-all in two halves, with compute on the first beside the second"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_TO_ALL, AORTA_EITHER,
      .text = "split the exchange, so that compute on the first part runs beside the second"},
     {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_BARRIER, AORTA_EITHER, .text = "take barriers out of the step"},
@@ -280,6 +298,10 @@ static const struct aorta_advice_row rows[] = {
      .text = "fewer passes over memory (cupy.fuse, ElementwiseKernel, ReductionKernel), products in TF32 or 16 bits; "
              "or more "
              "devices"},
+    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_TRITON,
+     .text =
+         "faster kernels: block sizes and warps by measuring (triton.autotune), fewer passes over memory, products in "
+         "16 bits; or more devices"},
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_MOVES_DATA,
      .text = "fuse what only moves data: torch.compile, fused norms and activations, optimizers with fused=True"},
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_NARROW,
@@ -358,14 +380,15 @@ static void add_key(struct aorta_text *text, const struct aorta_advice_row *row,
 }
 
 static void put_text(struct aorta_text *text, const char *advice, int rank) {
-    static const char mark[] = "{rank}";
+    static const char mark[] = "rank {rank}";
     const char *at = strstr(advice, mark);
     if (!at) {
         aorta_text_puts(text, advice);
         return;
     }
     aorta_text_append(text, advice, (size_t)(at - advice));
-    aorta_text_printf(text, "%d%s", rank, at + strlen(mark));
+    if (rank >= 0) aorta_text_printf(text, "rank %d", rank);
+    aorta_text_printf(text, "%s%s", rank >= 0 ? "" : "the late rank", at + strlen(mark));
 }
 
 static aorta_status advise(const struct aorta_verdict *verdict, struct aorta_finding *finding,

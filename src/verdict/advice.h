@@ -39,4 +39,9 @@ const struct aorta_advice_row *aorta_advice_rows(size_t *count);
 /* Gives every finding its advice. `settings`: NULL or empty where they are not known. */
 AORTA_MUST_USE aorta_status aorta_advise(struct aorta_verdict *verdict, const struct aorta_settings *settings);
 
+/* Says in the evidence of rows which variables of environment.json ("environment.NCCL_PROTO") explain them.
+ * (environment.c) */
+AORTA_MUST_USE aorta_status aorta_verdict_environment(struct aorta_verdict *verdict,
+                                                      const struct aorta_settings *environment);
+
 #endif

@@ -200,6 +200,11 @@ static void say_exposed(const struct aorta_trace_analysis *analysis, struct aort
                       short_name(worst.rank, work->name, finding, text, name));
     say_stream(worst.rank, work->stream, text);
     say_where(analysis, worst.rank, worst.step, text);
+    if (finding->cause == AORTA_CAUSE_EXPOSED_COLLECTIVE && finding->collective <= AORTA_REDUCE_SCATTER) {
+        const int times = aorta_verdict_reduced_again(analysis, worst.rank, finding->collective);
+        if (times > 1) finding->circumstances |= AORTA_REPEATED;
+        if (times > 1) aorta_text_printf(text, "; all gradients are reduced %d times a step", times);
+    }
     if (shares_one_queue(worst.rank))
         aorta_text_printf(text, "; all %zu streams use one hardware queue (CUDA_DEVICE_MAX_CONNECTIONS=1?)",
                           worst.rank->stream_count);
@@ -264,9 +269,10 @@ static void say_largest(const struct aorta_trace_analysis *analysis, struct aort
     }
     if (!largest.rank) return;
     const double steps = (double)largest.rank->steps, per_step = (double)largest.count / steps;
+    finding->kernel_ms = (double)largest.ns / 1e6 / steps;
     aorta_text_printf(text, "; most of it %s (%.3g run%s%s, %s ms%s)",
                       short_name(largest.rank, largest.name, finding, text, name), per_step, per_step == 1 ? "" : "s",
-                      analysis->stepped ? " a step" : "", aorta_brief((double)largest.ns / 1e6 / steps).text,
+                      analysis->stepped ? " a step" : "", aorta_brief(finding->kernel_ms).text,
                       analysis->stepped ? "" : " in all");
 }
 
@@ -353,7 +359,7 @@ static aorta_status add_evidence(const struct aorta_trace_analysis *analysis, st
 aorta_status aorta_verdict_add_cases(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     static const unsigned circumstances[] = {[AORTA_FRAMEWORK_XLA] = AORTA_XLA,
                                              [AORTA_FRAMEWORK_CUPY] = AORTA_CUPY,
-                                             [AORTA_FRAMEWORK_TRITON] = 0,
+                                             [AORTA_FRAMEWORK_TRITON] = AORTA_TRITON,
                                              [AORTA_FRAMEWORK_COMPILED] = 0};
     const unsigned known = analysis->rank_count ? circumstances[aorta_trace_framework(analysis->ranks[0].trace)] : 0;
     for (size_t i = 0; i < verdict->finding_count; i++) verdict->findings[i].circumstances |= known;

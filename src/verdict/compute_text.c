@@ -1,4 +1,5 @@
 /* What the roofline says of compute. */
+#include "timeline/kernel_names.h"
 #include "verdict/advice.h"
 #include "verdict/verdict_internal.h"
 
@@ -74,9 +75,10 @@ static int larger_part(const void *left, const void *right) {
 }
 
 /* ", decided by 46.00 compute + 14.00 all_reduce + …": where compute is not nearly all of it. False: nothing said. */
-static bool say_parts(const struct aorta_verdict_replay *replay, struct aorta_text *out) {
+static bool say_parts(const struct aorta_verdict *verdict, struct aorta_text *out) {
     static const double ALL = 0.9, SHOWN = 0.03, ALONE = 0.1;
     static const char compute[] = "compute";
+    const struct aorta_verdict_replay *replay = &verdict->replay;
     const struct aorta_verdict_left *left = &replay->left;
     struct part parts[5 + AORTA_COLLECTIVE_COUNT] = {{left->compute_ms, compute, ""},
                                                      {left->copy_ms, "copies", ""},
@@ -85,7 +87,8 @@ static bool say_parts(const struct aorta_verdict_replay *replay, struct aorta_te
                                                      {left->unexplained_ms, "lags without a recorded reason", ""}};
     int count = 5, shown = 0;
     for (int i = 0; i < AORTA_COLLECTIVE_COUNT; i++)
-        parts[count++] = (struct part){left->collective_ms[i], "", aorta_collective_name((enum aorta_collective)i)};
+        parts[count++] =
+            (struct part){left->collective_ms[i], "", aorta_verdict_kind_name(verdict, (enum aorta_collective)i)};
     if (!(left->compute_ms < ALL * replay->floor_ms || left->alone_ms >= ALONE * replay->floor_ms)) return false;
     qsort(parts, (size_t)count, sizeof *parts, larger_part);
     for (int i = 0; i < count && parts[i].ms >= SHOWN * replay->floor_ms; i++) {
@@ -95,6 +98,18 @@ static bool say_parts(const struct aorta_verdict_replay *replay, struct aorta_te
             aorta_text_printf(out, " (%.2f of one rank while the others wait for it)", left->alone_ms);
     }
     return shown > 0;
+}
+
+/* Of compute whose operations nothing is known of: its largest kernel. */
+static void say_largest(const struct aorta_verdict *verdict, bool parts, int decimals, struct aorta_text *out) {
+    const struct aorta_finding *compute = NULL;
+    char name[256];
+    if (!parts) aorta_text_printf(out, ", %.*f ms of it compute", decimals, verdict->replay.left.compute_ms);
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].cause == AORTA_CAUSE_COMPUTE) compute = &verdict->findings[i];
+    if (compute && compute->kernel && compute->kernel_ms > 0)
+        aorta_text_printf(out, "; most compute in %s (%.*f ms)",
+                          aorta_kernel_short_name(compute->kernel, name, sizeof name), decimals, compute->kernel_ms);
 }
 
 bool aorta_verdict_say_left(const struct aorta_verdict *verdict, struct aorta_text *out) {
@@ -108,13 +123,13 @@ bool aorta_verdict_say_left(const struct aorta_verdict *verdict, struct aorta_te
     const int decimals = aorta_verdict_decimals(aorta_verdict_gained_ms(verdict));
     aorta_text_printf(out, "%.*f of %.*f ms without these causes", decimals, replay->floor_ms, decimals,
                       aorta_verdict_gained_ms(verdict));
-    const bool parts = say_parts(replay, out);
+    const bool parts = say_parts(verdict, out);
     /* Compute that is much less with remedies is no longer made of what was recorded. */
     const bool as_recorded = replay->left.compute_ms >= AS_RECORDED * verdict->compute_ms / longer;
     if (as_recorded && roofline && aorta_roofline_say(roofline, longer * replay->floor_ms, "it", &words))
         aorta_text_printf(out, "%s%s", parts ? "; " : ": ", words.data ? words.data : "");
-    else if (!parts)
-        aorta_text_printf(out, ", %.*f ms of it compute", decimals, replay->left.compute_ms);
+    else
+        say_largest(verdict, parts, decimals, out);
     out->failed |= words.failed;
     aorta_text_free(&words);
     return true;

@@ -4,6 +4,7 @@
 #include "replay/trace_graph.h"
 #include "replay/unrecorded.h"
 #include "verdict/advice.h"
+#include "verdict/verdict_internal.h"
 
 #include "timeline/copied.h"
 
@@ -76,7 +77,7 @@ static const char *name_of_point(const struct gains *gains, uint32_t point, char
     case AORTA_SUBJECT_ARRIVAL:
         break;
     }
-    return aorta_collective_name(gains->analysis->shared_collectives[row].kind);
+    return aorta_verdict_kind_name(gains->verdict, gains->analysis->shared_collectives[row].kind);
 }
 
 /* How long collectives ran on the hosts in the steps that count, and how much of that no compute ran beside them; means

@@ -55,7 +55,8 @@ static void name_finding(const struct aorta_verdict *verdict, const struct aorta
         aorta_text_puts(out, "idle time whose reason is not recorded");
     else
         aorta_text_printf(out, "%s%s", aorta_cause_plain_name(finding->cause),
-                          aorta_cause_has_kind(finding->cause) ? aorta_collective_name(finding->collective) : "");
+                          aorta_cause_has_kind(finding->cause) ? aorta_verdict_kind_name(verdict, finding->collective)
+                                                               : "");
 }
 
 /* "60% of the step (60.00 of 100.00 ms)" */

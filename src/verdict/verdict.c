@@ -3,6 +3,7 @@
  * then the time queued after other work, the time lost to a slow transfer, and the rest; compute, of which a part may
  * be lost to contention. */
 #include "verdict/verdict.h"
+#include "verdict/advice.h"
 #include "verdict/gains.h"
 #include "verdict/verdict_internal.h"
 
@@ -378,6 +379,34 @@ static aorta_status make(const struct aorta_trace_analysis *analysis, struct aor
     return aorta_verdict_gains(analysis, verdict);
 }
 
+/* Kernels that NCCL makes sends, receives and all-to-alls of, where no operation says that it is one of these. */
+static bool are_sends(const struct aorta_trace_analysis *analysis) {
+    bool any = false;
+    for (size_t i = 0; i < analysis->rank_count && !analysis->measured; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        for (size_t j = 0; j < rank->work_count; j++) {
+            const struct aorta_trace_work *work = &rank->work[j];
+            if (!work->named || work->by_name != AORTA_ALL_TO_ALL) continue;
+            const bool known = work->collective != AORTA_TRACE_NONE && rank->trace->collectives[work->collective].named;
+            if (known || !strstr(aorta_trace_text(rank->trace, work->name), "SendRecv")) return false;
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* What is known of all steps or of the kinds of collectives, and changes advice. */
+static aorta_status say_circumstances(struct aorta_verdict *verdict) {
+    static const double MANY = 0.3;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        struct aorta_finding *finding = &verdict->findings[i];
+        if (finding->cause == AORTA_CAUSE_STRAGGLER && verdict->steps_unlike >= MANY)
+            finding->circumstances |= AORTA_UNLIKE;
+        if (verdict->sends) finding->circumstances |= AORTA_SENDS;
+    }
+    return aorta_advise(verdict, NULL);
+}
+
 aorta_status aorta_verdict_make(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     const bool host_only = analysis->rank_count && analysis->ranks[0].trace->host_only;
     *verdict = (struct aorta_verdict){.recorded = !analysis->measured,
@@ -385,8 +414,10 @@ aorta_status aorta_verdict_make(const struct aorta_trace_analysis *analysis, str
                                       .whole = !analysis->stepped,
                                       .warmup = analysis->warmup,
                                       .ranks_missing = missing_ranks(analysis)};
+    verdict->sends = are_sends(analysis);
     aorta_status status = make(analysis, verdict);
     verdict->steps_unlike = aorta_verdict_steps_differ(verdict) ? aorta_trace_steps_unlike(analysis) : NAN;
+    if (!status && verdict->recorded) status = say_circumstances(verdict);
     if (status) aorta_verdict_free(verdict);
     return status;
 }

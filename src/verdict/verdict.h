@@ -20,23 +20,27 @@ bool aorta_cause_has_place(enum aorta_cause cause);         /* it lies somewhere
 
 /* What else is known of a finding: bits. */
 enum aorta_circumstance {
-    AORTA_OF_GRAPH = 1,       /* launch_latency: most of it between operations of a graph */
-    AORTA_LATE_DEVICE = 2,    /* straggler: the late rank's device was still busy; else its host came late */
-    AORTA_LATE_CHANGES = 4,   /* straggler: less than two thirds are one rank's doing */
-    AORTA_NOT_EXPLAINED = 8,  /* host_launch: of most of it the launches are not known */
-    AORTA_COARSE = 16,        /* as the verdict's */
-    AORTA_GAPS = 32,          /* as the verdict's */
-    AORTA_POWER_LIMIT = 64,   /* contention: the device is at its power limit */
-    AORTA_LAUNCHES = 128,     /* compute: as far as is known, launches cost time too */
-    AORTA_MOVES_DATA = 256,   /* compute: more of it is pointwise kernels and reductions than products */
-    AORTA_RECURS = 512,       /* launch_latency: about as much in most steps */
-    AORTA_CAPTURE = 1024,     /* host_launch: graphs were captured, and not run */
-    AORTA_INPUT = 2048,       /* host_pause: in most steps before a copy to the device */
-    AORTA_OWN_WORK = 1 << 14, /* straggler: ranks wait for each other's compute, whatever else is mended */
-    AORTA_STAGES = 1 << 15,   /* … most of it in sends and receives */
-    AORTA_XLA = 1 << 16,      /* the program's kernels are XLA's: JAX */
-    AORTA_CUPY = 1 << 17,     /* … CuPy's */
-    AORTA_FRAMEWORKS = AORTA_XLA | AORTA_CUPY,
+    AORTA_OF_GRAPH = 1,          /* launch_latency: most of it between operations of a graph */
+    AORTA_LATE_DEVICE = 2,       /* straggler: the late rank's device was still busy; else its host came late */
+    AORTA_LATE_CHANGES = 4,      /* straggler: less than two thirds are one rank's doing */
+    AORTA_NOT_EXPLAINED = 8,     /* host_launch: of most of it the launches are not known */
+    AORTA_COARSE = 16,           /* as the verdict's */
+    AORTA_GAPS = 32,             /* as the verdict's */
+    AORTA_POWER_LIMIT = 64,      /* contention: the device is at its power limit */
+    AORTA_LAUNCHES = 128,        /* compute: as far as is known, launches cost time too */
+    AORTA_MOVES_DATA = 256,      /* compute: more of it is pointwise kernels and reductions than products */
+    AORTA_RECURS = 512,          /* launch_latency: about as much in most steps */
+    AORTA_CAPTURE = 1024,        /* host_launch: graphs were captured, and not run */
+    AORTA_INPUT = 2048,          /* host_pause: in most steps before a copy to the device */
+    AORTA_OWN_WORK = 1 << 14,    /* straggler: ranks wait for each other's compute, whatever else is mended */
+    AORTA_STAGES = 1 << 15,      /* … most of it in sends and receives */
+    AORTA_XLA = 1 << 16,         /* the program's kernels are XLA's: JAX */
+    AORTA_CUPY = 1 << 17,        /* … CuPy's */
+    AORTA_TRITON = 1 << 19, /* … Triton's, which the driver launches */
+    AORTA_FRAMEWORKS = AORTA_XLA | AORTA_CUPY | AORTA_TRITON,
+    AORTA_REPEATED = 1 << 20,  /* exposed reductions: all gradients are reduced several times a step */
+    AORTA_UNLIKE = 1 << 21,    /* straggler: the steps' work differs */
+    AORTA_SENDS = 1 << 13,     /* exposed all_to_all: sends and receives, as far as the file says */
     AORTA_OFFLOADED = 1 << 18, /* host_pause: in most steps, after copies to the host as large as those back */
     AORTA_NARROW = 1 << 19,    /* compute: much of it is arithmetic in 16 bits or fewer */
     AORTA_HOST_WAITS = 4096,   /* copy: most of the gain is the host's, which waits in the copy */
@@ -56,7 +60,8 @@ struct aorta_finding {
     const char *remedy; /* static: key of the remedy of compute that it is, "precision=bf16"; NULL: none */
     double then_ms;     /* of a remedy: what it gains after those before it in roofline/remedies.def */
     char *evidence, *advice;
-    char *kernel; /* whole name of the kernel that the evidence names; NULL: none */
+    char *kernel;     /* whole name of the kernel that the evidence names; NULL: none */
+    double kernel_ms; /* compute, copies: a step's in it */
 };
 
 /* What the step without all causes still takes, along the path that decides it; adds up to it (left.c). */
@@ -113,6 +118,7 @@ struct aorta_verdict {
     bool undisturbed;  /* the machine was watched, and nothing disturbed it */
     char *note;        /* beside the causes, without a cost of its own: "clocks: ..."; NULL: none */
     int ranks_missing; /* of a recording: ranks of its largest process group that were not given */
+    bool sends;        /* what is called all-to-all are sends and receives, as far as the file says */
     bool simulated, common_clock;
     bool host_only;        /* no work of a device is in the files: operations of the host stand for it */
     bool recorded;         /* of any program: not of steps that a recorder of ours measured */

@@ -26,8 +26,12 @@ static const char *each(const struct subject *subject) {
 
 enum { NAME_SIZE = 512 };
 
+const char *aorta_verdict_kind_name(const struct aorta_verdict *verdict, enum aorta_collective kind) {
+    return kind == AORTA_ALL_TO_ALL && verdict->sends ? "sends and receives" : aorta_collective_name(kind);
+}
+
 static const char *kind_name(const struct subject *subject) {
-    return aorta_collective_name(subject->finding->collective);
+    return aorta_verdict_kind_name(subject->verdict, subject->finding->collective);
 }
 
 /* The row with most time, or -1. */

@@ -56,6 +56,14 @@ static inline int aorta_verdict_decimals(double whole_ms) {
     return whole_ms < 1 ? 4 : 2;
 }
 
+/* How often in a step the same reductions of this kind follow the same kernels, as for micro-batches whose gradients
+ * are all reduced; 1: not so. (accumulation.c) */
+int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                                enum aorta_collective kind);
+
+/* "all_reduce", …; of sends and receives what they are. (verdict_findings.c) */
+const char *aorta_verdict_kind_name(const struct aorta_verdict *verdict, enum aorta_collective kind);
+
 /* A recording's steps take so different times that one must know. (verdict_text.c) */
 bool aorta_verdict_steps_differ(const struct aorta_verdict *verdict);
 

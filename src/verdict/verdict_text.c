@@ -89,8 +89,15 @@ static void put_sentence(const char *words, int width, struct aorta_text *out) {
     put(&text, 2, width, out);
 }
 
+/* A gain below what steps that differ so much can show. */
+static bool is_doubtful(const struct aorta_verdict *verdict, const struct aorta_finding *finding, bool by_gain) {
+    return by_gain && aorta_verdict_steps_differ(verdict) &&
+           finding->gain_ms < (verdict->step_ms_p90 - verdict->step_ms_p10) / 2;
+}
+
 /* Of what gains the time that the step is shorter without it, of other causes the time that they take. */
-static void put_cause(const struct aorta_finding *finding, bool by_gain, int width, struct aorta_text *out) {
+static void put_cause(const struct aorta_verdict *verdict, const struct aorta_finding *finding, bool by_gain, int width,
+                      struct aorta_text *out) {
     struct aorta_text text = {0};
     char bar[BAR_WIDTH + 1];
     double share = by_gain ? finding->gain_share : finding->share;
@@ -102,10 +109,12 @@ static void put_cause(const struct aorta_finding *finding, bool by_gain, int wid
     aorta_text_printf(&text, "  %s %3.0f%% %s %8.3f ms  %s%s%s", bar, 100 * share, by_gain ? "saves" : "takes",
                       by_gain ? finding->gain_ms : finding->cost_ms, aorta_cause_name(finding->cause),
                       aorta_cause_has_kind(finding->cause) ? " " : "",
-                      aorta_cause_has_kind(finding->cause) ? aorta_collective_name(finding->collective) : "");
+                      aorta_cause_has_kind(finding->cause) ? aorta_verdict_kind_name(verdict, finding->collective)
+                                                           : "");
     if (finding->rank >= 0 && finding->cause != AORTA_CAUSE_STRAGGLER)
         aorta_text_printf(&text, ", most on rank %d", finding->rank);
     if (by_gain) aorta_finding_say_range(finding, &text);
+    if (is_doubtful(verdict, finding, by_gain)) aorta_text_puts(&text, ", less than such steps can show");
     aorta_text_printf(&text, ": %s", finding->evidence);
     put(&text, 4 + BAR_WIDTH, width, out);
 }
@@ -134,9 +143,9 @@ static void put_exposed(const struct aorta_verdict *verdict, int width, struct a
     aorta_text_printf(&text, "  exposed: %.2f ms =", verdict->exposed_ms);
     for (const struct aorta_finding *finding; (finding = next_exposed(verdict, last)) != NULL; last = finding) {
         if (finding->cost_ms < little * verdict->exposed_ms) break;
-        aorta_text_printf(&text, "%s %.2f %s%s", parts++ ? " +" : "", finding->cost_ms,
-                          aorta_cause_plain_name(finding->cause),
-                          aorta_cause_has_kind(finding->cause) ? aorta_collective_name(finding->collective) : "");
+        aorta_text_printf(
+            &text, "%s %.2f %s%s", parts++ ? " +" : "", finding->cost_ms, aorta_cause_plain_name(finding->cause),
+            aorta_cause_has_kind(finding->cause) ? aorta_verdict_kind_name(verdict, finding->collective) : "");
         rest_ms -= finding->cost_ms;
     }
     if (rest_ms >= 0.005) aorta_text_printf(&text, " + %.2f others", rest_ms);
@@ -220,7 +229,7 @@ static void put_causes(const struct aorta_verdict *verdict, int width, struct ao
     size_t folded;
     const size_t shown = list_rows(verdict, rows, &folded);
     for (size_t i = 0; i < shown; i++)
-        put_cause(rows[i], verdict->replay.known && aorta_finding_gains(rows[i]), width, out);
+        put_cause(verdict, rows[i], verdict->replay.known && aorta_finding_gains(rows[i]), width, out);
     struct aorta_text rest = {0};
     say_folded(folded, &rest);
     if (folded) put_words("  ", rest.data ? rest.data : "", width, out);
@@ -362,13 +371,16 @@ static void put_figures(const struct aorta_verdict *verdict, int width, struct a
     if (verdict->note) put_words("  ", verdict->note, width, out);
 }
 
-static void put_cause_row(const struct aorta_finding *finding, bool by_gain, struct aorta_text *out) {
+static void put_cause_row(const struct aorta_verdict *verdict, const struct aorta_finding *finding, bool by_gain,
+                          struct aorta_text *out) {
     struct aorta_text range = {0};
     aorta_text_printf(out, "| %.0f%% | %s %.3f ms", 100 * (by_gain ? finding->gain_share : finding->share),
                       by_gain ? "saves" : "takes", by_gain ? finding->gain_ms : finding->cost_ms);
     if (by_gain) aorta_finding_say_range(finding, &range);
+    if (is_doubtful(verdict, finding, by_gain)) aorta_text_puts(&range, ", less than such steps can show");
     aorta_text_printf(out, "%s | `%s", range.data ? range.data : "", aorta_cause_name(finding->cause));
-    if (aorta_cause_has_kind(finding->cause)) aorta_text_printf(out, " %s", aorta_collective_name(finding->collective));
+    if (aorta_cause_has_kind(finding->cause))
+        aorta_text_printf(out, " %s", aorta_verdict_kind_name(verdict, finding->collective));
     aorta_text_puts(out, "`");
     if (finding->rank >= 0) aorta_text_printf(out, ", rank %d", finding->rank);
     aorta_text_puts(out, " | ");
@@ -395,7 +407,7 @@ void aorta_verdict_markdown(const struct aorta_verdict *verdict, struct aorta_te
     const size_t shown = list_rows(verdict, rows, &folded);
     if (shown) aorta_text_puts(out, "| of a step | time | cause | evidence |\n| ---: | ---: | --- | --- |\n");
     for (size_t i = 0; i < shown; i++)
-        put_cause_row(rows[i], verdict->replay.known && aorta_finding_gains(rows[i]), out);
+        put_cause_row(verdict, rows[i], verdict->replay.known && aorta_finding_gains(rows[i]), out);
     if (folded) aorta_text_puts(out, "|  |  |  | ");
     say_folded(folded, out);
     aorta_text_puts(out, folded ? " |\n\n" : "\n");

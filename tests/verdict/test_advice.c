@@ -2,6 +2,7 @@
 #include "verdict/advice.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static bool simulated;   /* collectives of the run */
 static bool no_launches; /* a replay says that they cost nothing */
@@ -312,6 +313,32 @@ static void test_the_rank_is_named(void **state) {
     free(advice);
 }
 
+static void test_no_rank_is_named_that_is_none(void **state) {
+    (void)state;
+    struct aorta_finding late = {.cause = AORTA_CAUSE_STRAGGLER, .rank = -1, .circumstances = AORTA_LATE_DEVICE};
+    struct aorta_verdict verdict = {.findings = &late, .finding_count = 1, .recorded = true};
+    check_ok(aorta_advise(&verdict, NULL));
+    assert_non_null(strstr(late.advice, "the device of the late rank:"));
+    late.circumstances |= AORTA_LATE_CHANGES | AORTA_UNLIKE; /* batches differ, not processors */
+    check_ok(aorta_advise(&verdict, NULL));
+    assert_non_null(strstr(late.advice, "batches of equal work"));
+    assert_null(strstr(late.advice, "own cores"));
+    free(late.advice);
+}
+
+static void test_the_environment_explains_rows(void **state) {
+    (void)state;
+    for (int one = 0; one < 2; one++) {
+        struct aorta_finding exposed = {.cause = AORTA_CAUSE_EXPOSED_COLLECTIVE, .evidence = strdup("it ran")};
+        struct aorta_verdict verdict = {.findings = &exposed, .finding_count = 1, .recorded = true};
+        struct aorta_setting items[] = {{"environment.CUDA_DEVICE_MAX_CONNECTIONS", one ? "1" : "8"}};
+        check_ok(aorta_verdict_environment(&verdict, &(struct aorta_settings){items, 1}));
+        assert_int_equal(strstr(exposed.evidence, "it ran; CUDA_DEVICE_MAX_CONNECTIONS=1 was set: all streams") != NULL,
+                         one);
+        free(exposed.evidence);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_set_is_not_advised),
@@ -330,6 +357,8 @@ int main(void) {
         cmocka_unit_test(test_launches_that_cost_nothing),
         cmocka_unit_test(test_when_all_is_set_it_says_so),
         cmocka_unit_test(test_the_rank_is_named),
+        cmocka_unit_test(test_no_rank_is_named_that_is_none),
+        cmocka_unit_test(test_the_environment_explains_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

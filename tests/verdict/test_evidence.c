@@ -324,6 +324,81 @@ static void merge_and_the_verdict_agree_on_who_was_late(void **state) {
     end(&run);
 }
 
+/* ---- gradients of micro-batches ---- */
+
+/* Steps of four micro-batches on one rank of two; the gradients of each, or of the last only, are reduced in two parts,
+ * each beside nothing. */
+static void micro_batches(struct run *run, bool each, bool marked) {
+    struct sample_kineto sample;
+    const char reduce[] = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
+    sample_kineto_begin(&sample, 0, 2);
+    for (int i = 0; i < 5; i++) {
+        double at = 10000.0 * i + 100;
+        if (marked) step_mark(&sample, i, at, 9990);
+        for (int j = 0; j < 4; j++, at += 2000) {
+            const bool reduced = each || j == 3;
+            for (int k = 0; k < 8; k++)
+                sample_kineto_kernel(&sample, "sm90_xmma_gemm_forward", 7, at + 10 * k, at + 20 + 50 * k, 49, "");
+            sample_kineto_kernel(&sample, "sm90_xmma_gemm_backward", 7, at + 100, at + 420, 80, "");
+            if (reduced) sample_kineto_kernel(&sample, reduce, 20, at + 110, at + 500, 300, "");
+            sample_kineto_kernel(&sample, "sm90_xmma_gemm_backward", 7, at + 120, at + 800, 80, "");
+            if (j)
+                sample_kineto_kernel(&sample, "void at::native::vectorized_elementwise_kernel", 7, at + 125, at + 880,
+                                     5, "");
+            if (reduced) sample_kineto_kernel(&sample, reduce, 20, at + 130, at + 900, 800, "");
+        }
+        for (int k = 0; k < 6; k++)
+            sample_kineto_kernel(&sample, "void at::native::multi_tensor_apply_kernel", 7, at + 10 * k, at + 20 * k, 15,
+                                 "");
+    }
+    sample_kineto_open(&sample, &run->list);
+    analyze(run);
+}
+
+static void gradients_reduced_for_each_micro_batch_are_seen(void **state) {
+    (void)state;
+    for (int each = 0; each < 2; each++) {
+        struct run run = {0};
+        struct aorta_text text = {0};
+        micro_batches(&run, each, true);
+        print(&run, &text);
+        assert_true(!each == !strstr(text.data, "all gradients are reduced 4 times a step"));
+        assert_true(!each == !strstr(text.data, "no_sync() around all but the last micro-batch"));
+        aorta_text_free(&text);
+        end(&run);
+    }
+}
+
+/* ---- sends ---- */
+
+/* NCCL's kernel is the same for both; the file may say which it was. */
+static void sends_are_no_all_to_all(void **state) {
+    static const char *const said[] = {"sends and receives ran 0.9 ms a step", "all_to_all ran 0.9 ms a step"};
+    (void)state;
+    for (int named = 0; named < 2; named++) {
+        struct sample_kineto sample;
+        struct run run = {0};
+        struct aorta_verdict verdict;
+        sample_kineto_begin(&sample, 0, 2);
+        for (int i = 0; i < 5; i++) {
+            const double at = 2000.0 * i + 100;
+            step_mark(&sample, i, at, 1990);
+            sample_kineto_kernel(&sample, "sm90_xmma_gemm", 7, at + 10, at + 20, 900, "");
+            sample_kineto_kernel(
+                &sample, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", 20, at + 30, at + 930, 900,
+                named ? "\"Collective name\": \"all_to_allv\", \"In msg nelems\": 4, \"Group size\": 2" : "");
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run);
+        check_ok(aorta_verdict_make(&run.analysis, &verdict));
+        for (size_t j = 0; j < verdict.finding_count; j++)
+            if (verdict.findings[j].cause == AORTA_CAUSE_EXPOSED_COLLECTIVE)
+                assert_ptr_equal(strstr(verdict.findings[j].evidence, said[named]), verdict.findings[j].evidence);
+        aorta_verdict_free(&verdict);
+        end(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_are_named_by_what_made_them),
@@ -333,6 +408,8 @@ int main(void) {
         cmocka_unit_test(noise_is_no_difference),
         cmocka_unit_test(launches_within_an_operation_have_its_shape),
         cmocka_unit_test(merge_and_the_verdict_agree_on_who_was_late),
+        cmocka_unit_test(gradients_reduced_for_each_micro_batch_are_seen),
+        cmocka_unit_test(sends_are_no_all_to_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

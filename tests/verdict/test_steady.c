@@ -420,9 +420,38 @@ static void steps_of_other_work_are_no_disturbance(void **state) {
     end(&run);
 }
 
+/* Triton's kernels, which the driver launches: nothing that torch.compile can do. */
+static void own_kernels_are_not_compiled(void **state) {
+    (void)state;
+    for (int own = 0; own < 2; own++) {
+        struct sample_kineto sample;
+        struct run run = {0};
+        struct aorta_text text = {0};
+        sample_kineto_begin(&sample, 0, 1);
+        for (int i = 0; i < 100; i++) {
+            char args[64];
+            const double at_us = 1000 + 60.0 * i;
+            snprintf(args, sizeof args, "\"correlation\": %d", 1000 + i);
+            sample_kineto_event(&sample, "cuda_driver", own ? "cuLaunchKernelEx" : "cudaLaunchKernel", 1, at_us, 3,
+                                args);
+            snprintf(args, sizeof args, "\"correlation\": %d, \"device\": 0, \"stream\": 7", 1000 + i);
+            sample_kineto_event(&sample, "kernel", i % 2 ? "softmax" : "blend", 7, at_us + 10, 5, args);
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run, NULL);
+        print(&run, &text);
+        assert_non_null(strstr(text.data, "late launches"));
+        assert_int_equal(strstr(text.data, "torch.compile") == NULL, own);
+        assert_int_equal(strstr(text.data, "one kernel in place of several") != NULL, own);
+        aorta_text_free(&text);
+        end(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_of_other_work_are_no_disturbance),
+        cmocka_unit_test(own_kernels_are_not_compiled),
         cmocka_unit_test(compilation_is_no_pause_of_the_host),
         cmocka_unit_test(what_recurs_is_no_warmup),
         cmocka_unit_test(a_late_pause_is_no_warmup),

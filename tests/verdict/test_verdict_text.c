@@ -42,6 +42,29 @@ static size_t place(const struct aorta_text *text, const char *part) {
     return (size_t)(at - text->data);
 }
 
+/* Of steps that differ by 50 ms a gain of 10 is no gain that one recording shows. */
+static void test_gains_below_what_steps_show_are_marked(void **state) {
+    (void)state;
+    struct aorta_finding findings[] = {finding(AORTA_CAUSE_HOST_SYNC, 40, 30), finding(AORTA_CAUSE_COPY, 10, 9)};
+    struct aorta_verdict verdict = {
+        .findings = findings,
+        .finding_count = 2,
+        .rank_count = 1,
+        .iterations = 12,
+        .recorded = true,
+        .step_ms_mean = step_ms,
+        .step_ms_p10 = 80,
+        .step_ms_p50 = step_ms,
+        .step_ms_p90 = 130,
+        .replay = {.known = true, .measured_ms = step_ms, .replayed_ms = step_ms, .floor_ms = 50}};
+    struct aorta_text text = {0};
+    aorta_verdict_text(&verdict, 200, &text);
+    place(&text, "trust no gain below 25 ms");
+    place(&text, "10.000 ms  copy, less than such steps can show:");
+    assert_null(strstr(text.data, "host_sync, less than"));
+    aorta_text_free(&text);
+}
+
 static void test_small_causes_that_are_much_together(void **state) {
     (void)state;
     struct aorta_finding findings[] = {finding(AORTA_CAUSE_HOST_SYNC, 4, 3), finding(AORTA_CAUSE_COPY, 3, 2),
@@ -167,6 +190,7 @@ static void test_how_sure_a_gain_is(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gains_below_what_steps_show_are_marked),
         cmocka_unit_test(test_small_causes_that_are_much_together),
         cmocka_unit_test(test_compute_bound_with_symptoms),
         cmocka_unit_test(test_exposed_communication_is_said),
