@@ -173,6 +173,10 @@ static const struct aorta_advice_row rows[] = {
      .text =
          "the late rank changes from step to step: if batches differ in size, balance their work (sorted lengths, a "
          "sampler by tokens); else give each rank its own cores or device and stop what else runs there"},
+    {AORTA_CAUSE_STRAGGLER, ANY, AORTA_EITHER, .circumstances = AORTA_LATE_DEVICE | AORTA_UNLIKE,
+     .text =
+         "balance the work, of which rank {rank} has more or larger pieces: experts (a loss that balances them, limits "
+         "of capacity), batches by tokens, stages of equal work"},
     {AORTA_CAUSE_STRAGGLER, ANY, AORTA_EITHER, .circumstances = AORTA_LATE_DEVICE,
      .text = "see what slows the device of rank {rank}: clocks, temperature, other processes, fewer cores than "
              "its peers"},

@@ -101,13 +101,14 @@ static bool say_parts(const struct aorta_verdict *verdict, struct aorta_text *ou
 }
 
 /* Of compute whose operations nothing is known of: its largest kernel. */
-static void say_largest(const struct aorta_verdict *verdict, bool parts, int decimals, struct aorta_text *out) {
+static void say_largest(const struct aorta_verdict *verdict, bool parts, bool as_recorded, int decimals,
+                        struct aorta_text *out) {
     const struct aorta_finding *compute = NULL;
     char name[256];
     if (!parts) aorta_text_printf(out, ", %.*f ms of it compute", decimals, verdict->replay.left.compute_ms);
     for (size_t i = 0; i < verdict->finding_count; i++)
         if (verdict->findings[i].cause == AORTA_CAUSE_COMPUTE) compute = &verdict->findings[i];
-    if (compute && compute->kernel && compute->kernel_ms > 0)
+    if (as_recorded && compute && compute->kernel && compute->kernel_ms > 0)
         aorta_text_printf(out, "; most compute in %s (%.*f ms)",
                           aorta_kernel_short_name(compute->kernel, name, sizeof name), decimals, compute->kernel_ms);
 }
@@ -129,7 +130,7 @@ bool aorta_verdict_say_left(const struct aorta_verdict *verdict, struct aorta_te
     if (as_recorded && roofline && aorta_roofline_say(roofline, longer * replay->floor_ms, "it", &words))
         aorta_text_printf(out, "%s%s", parts ? "; " : ": ", words.data ? words.data : "");
     else
-        say_largest(verdict, parts, decimals, out);
+        say_largest(verdict, parts, as_recorded, decimals, out);
     out->failed |= words.failed;
     aorta_text_free(&words);
     return true;

@@ -387,7 +387,10 @@ static bool are_sends(const struct aorta_trace_analysis *analysis) {
         for (size_t j = 0; j < rank->work_count; j++) {
             const struct aorta_trace_work *work = &rank->work[j];
             if (!work->named || work->by_name != AORTA_ALL_TO_ALL) continue;
-            const bool known = work->collective != AORTA_TRACE_NONE && rank->trace->collectives[work->collective].named;
+            const uint32_t name = work->collective == AORTA_TRACE_NONE
+                                      ? AORTA_TRACE_NONE
+                                      : rank->trace->collectives[work->collective].name;
+            const bool known = name != AORTA_TRACE_NONE && strcasestr(aorta_trace_text(rank->trace, name), "all");
             if (known || !strstr(aorta_trace_text(rank->trace, work->name), "SendRecv")) return false;
             any = true;
         }
@@ -395,14 +398,27 @@ static bool are_sends(const struct aorta_trace_analysis *analysis) {
     return any;
 }
 
+/* Whether most of what the rank computes longer than the others is in kernels that it runs more often: it has more
+ * work, or other sizes, for which a library takes other kernels. */
+static bool runs_other_work(const struct aorta_trace_analysis *analysis, int rank) {
+    double more_ns = 0, other_ns = 0;
+    for (size_t i = 0; i < analysis->difference_count; i++) {
+        const struct aorta_trace_difference *row = &analysis->differences[i];
+        if (analysis->ranks[row->rank].rank != rank) continue;
+        more_ns += row->excess_ns;
+        if (row->count > 1.2 * row->others_count) other_ns += row->excess_ns;
+    }
+    return 2 * other_ns > more_ns;
+}
+
 /* What is known of all steps or of the kinds of collectives, and changes advice. */
-static aorta_status say_circumstances(struct aorta_verdict *verdict) {
+static aorta_status say_circumstances(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     static const double MANY = 0.3;
     for (size_t i = 0; i < verdict->finding_count; i++) {
         struct aorta_finding *finding = &verdict->findings[i];
-        if (finding->cause == AORTA_CAUSE_STRAGGLER && verdict->steps_unlike >= MANY)
+        if (finding->cause == AORTA_CAUSE_STRAGGLER &&
+            (verdict->steps_unlike >= MANY || runs_other_work(analysis, finding->rank)))
             finding->circumstances |= AORTA_UNLIKE;
-        if (verdict->sends) finding->circumstances |= AORTA_SENDS;
     }
     return aorta_advise(verdict, NULL);
 }
@@ -417,7 +433,7 @@ aorta_status aorta_verdict_make(const struct aorta_trace_analysis *analysis, str
     verdict->sends = are_sends(analysis);
     aorta_status status = make(analysis, verdict);
     verdict->steps_unlike = aorta_verdict_steps_differ(verdict) ? aorta_trace_steps_unlike(analysis) : NAN;
-    if (!status && verdict->recorded) status = say_circumstances(verdict);
+    if (!status && verdict->recorded) status = say_circumstances(analysis, verdict);
     if (status) aorta_verdict_free(verdict);
     return status;
 }

@@ -246,11 +246,15 @@ static bool deserves_advice(const struct aorta_verdict *verdict, const struct ao
     return !rest && (headline || large);
 }
 
-/* Ranks that wait for each other's work: beside the two for what gains most. */
+/* Ranks that wait for each other's work, gradients that are reduced too often: beside the two for what gains most. */
 static void put_advice_on_work(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {
-    for (size_t i = 0; i < verdict->finding_count; i++)
-        if (verdict->findings[i].circumstances & AORTA_OWN_WORK)
-            put_words("  and: ", verdict->findings[i].advice, width, out);
+    static const double MUCH = 0.05;
+    const bool exposed = verdict->exposed_ms >= MUCH * verdict->step_ms_mean;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        const struct aorta_finding *finding = &verdict->findings[i];
+        const bool repeated = finding->circumstances & AORTA_REPEATED && exposed && !deserves_advice(verdict, finding);
+        if (repeated || finding->circumstances & AORTA_OWN_WORK) put_words("  and: ", finding->advice, width, out);
+    }
 }
 
 static void put_advice(const struct aorta_verdict *verdict, int width, struct aorta_text *out) {

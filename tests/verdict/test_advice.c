@@ -319,7 +319,11 @@ static void test_no_rank_is_named_that_is_none(void **state) {
     struct aorta_verdict verdict = {.findings = &late, .finding_count = 1, .recorded = true};
     check_ok(aorta_advise(&verdict, NULL));
     assert_non_null(strstr(late.advice, "the device of the late rank:"));
-    late.circumstances |= AORTA_LATE_CHANGES | AORTA_UNLIKE; /* batches differ, not processors */
+    late.rank = 2;
+    late.circumstances |= AORTA_UNLIKE; /* it has more of it */
+    check_ok(aorta_advise(&verdict, NULL));
+    assert_non_null(strstr(late.advice, "balance the work, of which rank 2 has more"));
+    late.circumstances |= AORTA_LATE_CHANGES; /* batches differ, not processors */
     check_ok(aorta_advise(&verdict, NULL));
     assert_non_null(strstr(late.advice, "batches of equal work"));
     assert_null(strstr(late.advice, "own cores"));
