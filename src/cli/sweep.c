@@ -85,7 +85,7 @@ static const struct aorta_option options[] = {
     {"submit", AORTA_OPTION_STRING, AT(submit), "null", .nullable = true, .argument = "TEMPLATE",
      .path = AORTA_PATH_READ,
      .help = "run each trial as a job of Slurm, from a script for sbatch with {command} in it "
-             "(scripts/slurm/sweep_trial.sbatch); --output lies in a folder that all nodes share"},
+             "(scripts/slurm/sweep.sbatch); --output lies in a folder that all nodes share"},
     {"jobs", AORTA_OPTION_INT, AT(jobs), "1", .limits = &at_least_one, .argument = "N",
      .help = "jobs of --submit that are queued or run at a time"},
     {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seeds, .argument = "N",

@@ -33,7 +33,7 @@ wait_for() { # wait_for SECONDS COMMAND...
 lines() { wc -l <"$1"; }
 
 # A machine of two processors has no GPUs: the template that we ship, less its requests.
-sed '/gpus-per-node/d; /exclusive/d' "$source/scripts/slurm/sweep_trial.sbatch" >template
+sed '/gpus-per-node/d; /exclusive/d' "$source/scripts/slurm/sweep.sbatch" >template
 grep -q '^srun {command}' template || fail "the template has changed"
 
 cat >job.sh <<'J'
