@@ -1,6 +1,7 @@
 /* aorta trace merge: many ranks' traces as one, on one clock. */
 #include "base/files.h"
 #include "cli/cli.h"
+#include "cli/perfetto.h"
 #include "formats/merge.h"
 #include "formats/open.h"
 #include "replay/critical_path.h"
@@ -12,7 +13,7 @@
 struct merge_arguments {
     const char *output;
     struct aorta_string_list patterns;
-    bool recover, tracks;
+    bool recover, tracks, perfetto;
 };
 
 #define AT(field) offsetof(struct merge_arguments, field)
@@ -23,13 +24,16 @@ static const struct aorta_option rows[] = {
      .help =
          "add what the analysis says of each rank: its part of the critical path as a row of its own, and counters of "
          "overlap, queue length, bytes a second and memory"},
+    {"perfetto", AORTA_OPTION_BOOL, AT(perfetto), "false",
+     .help = "print a link that opens the file in Perfetto, and wait until a browser on this machine has followed it; "
+             "the file goes to that browser and nowhere else"},
     AORTA_CLI_RECOVER_OPTION(AT(recover)),
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta trace merge RANK_FILE|DIR … -o FILE [--tracks] [--recover] [--comm-pattern REGEX …]",
+    .usage = "aorta trace merge RANK_FILE|DIR … -o FILE [--tracks] [--perfetto] [--recover] [--comm-pattern REGEX …]",
     .about = "Makes one trace of the traces of several ranks, a process for each, which Perfetto and chrome://tracing "
              "open. The ranks' clocks are aligned on the ends of the collectives they share; prints how far each was "
              "off, what is left over, and which rank was late.",
@@ -77,6 +81,8 @@ static aorta_status merge_with_tracks(const struct aorta_cli_line *line, const c
 static aorta_status merge(const struct aorta_cli_line *line, void *values) {
     const struct merge_arguments *arguments = values;
     if (line->operand_count == 0) return AORTA_ERROR(AORTA_USAGE, "no files to merge; give the trace of each rank");
+    if (arguments->perfetto && aorta_file_is_direct(arguments->output))
+        return AORTA_ERROR(AORTA_USAGE, "--perfetto needs a file: --output %s is none", arguments->output);
     struct aorta_kernel_patterns *patterns = NULL;
     aorta_status status = aorta_file_prepare(arguments->output, "--output");
     if (!status) status = aorta_cli_comm_patterns(&arguments->patterns, &patterns);
@@ -88,6 +94,7 @@ static aorta_status merge(const struct aorta_cli_line *line, void *values) {
         status = aorta_trace_merge((const char *const *)line->operands, (size_t)line->operand_count, arguments->output,
                                    &options, NULL, &report);
     if (!status) status = aorta_cli_print_beside(arguments->output, report.data);
+    if (!status && arguments->perfetto) status = aorta_perfetto_show(arguments->output);
     aorta_text_free(&report);
     aorta_kernel_patterns_free(patterns);
     return status;

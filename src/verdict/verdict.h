@@ -20,23 +20,23 @@ bool aorta_cause_has_place(enum aorta_cause cause);         /* it lies somewhere
 
 /* What else is known of a finding: bits. */
 enum aorta_circumstance {
-    AORTA_OF_GRAPH = 1,          /* launch_latency: most of it between operations of a graph */
-    AORTA_LATE_DEVICE = 2,       /* straggler: the late rank's device was still busy; else its host came late */
-    AORTA_LATE_CHANGES = 4,      /* straggler: less than two thirds are one rank's doing */
-    AORTA_NOT_EXPLAINED = 8,     /* host_launch: of most of it the launches are not known */
-    AORTA_COARSE = 16,           /* as the verdict's */
-    AORTA_GAPS = 32,             /* as the verdict's */
-    AORTA_POWER_LIMIT = 64,      /* contention: the device is at its power limit */
-    AORTA_LAUNCHES = 128,        /* compute: as far as is known, launches cost time too */
-    AORTA_MOVES_DATA = 256,      /* compute: more of it is pointwise kernels and reductions than products */
-    AORTA_RECURS = 512,          /* launch_latency: about as much in most steps */
-    AORTA_CAPTURE = 1024,        /* host_launch: graphs were captured, and not run */
-    AORTA_INPUT = 2048,          /* host_pause: in most steps before a copy to the device */
-    AORTA_OWN_WORK = 1 << 14,    /* straggler: ranks wait for each other's compute, whatever else is mended */
-    AORTA_STAGES = 1 << 15,      /* … most of it in sends and receives */
-    AORTA_XLA = 1 << 16,         /* the program's kernels are XLA's: JAX */
-    AORTA_CUPY = 1 << 17,        /* … CuPy's */
-    AORTA_TRITON = 1 << 19, /* … Triton's, which the driver launches */
+    AORTA_OF_GRAPH = 1,       /* launch_latency: most of it between operations of a graph */
+    AORTA_LATE_DEVICE = 2,    /* straggler: the late rank's device was still busy; else its host came late */
+    AORTA_LATE_CHANGES = 4,   /* straggler: less than two thirds are one rank's doing */
+    AORTA_NOT_EXPLAINED = 8,  /* host_launch: of most of it the launches are not known */
+    AORTA_COARSE = 16,        /* as the verdict's */
+    AORTA_GAPS = 32,          /* as the verdict's */
+    AORTA_POWER_LIMIT = 64,   /* contention: the device is at its power limit */
+    AORTA_LAUNCHES = 128,     /* compute: as far as is known, launches cost time too */
+    AORTA_MOVES_DATA = 256,   /* compute: more of it is pointwise kernels and reductions than products */
+    AORTA_RECURS = 512,       /* launch_latency: about as much in most steps */
+    AORTA_CAPTURE = 1024,     /* host_launch: graphs were captured, and not run */
+    AORTA_INPUT = 2048,       /* host_pause: in most steps before a copy to the device */
+    AORTA_OWN_WORK = 1 << 14, /* straggler: ranks wait for each other's compute, whatever else is mended */
+    AORTA_STAGES = 1 << 15,   /* … most of it in sends and receives */
+    AORTA_XLA = 1 << 16,      /* the program's kernels are XLA's: JAX */
+    AORTA_CUPY = 1 << 17,     /* … CuPy's */
+    AORTA_TRITON = 1 << 19,   /* … Triton's, which the driver launches */
     AORTA_FRAMEWORKS = AORTA_XLA | AORTA_CUPY | AORTA_TRITON,
     AORTA_REPEATED = 1 << 20,  /* exposed reductions: all gradients are reduced several times a step */
     AORTA_UNLIKE = 1 << 21,    /* straggler: the steps' work differs */
