@@ -2,6 +2,10 @@
 #include "report/comparison.h"
 #include "timeline/cycles.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 static aorta_status check_reading(const struct aorta_trace_options *reading, const char *directory) {
     const char *option = reading->recover      ? "--recover"
                          : reading->patterns   ? "--comm-pattern"
@@ -29,10 +33,56 @@ static aorta_status open_run(const char *directory, const struct aorta_trace_ana
     return NULL;
 }
 
+/* "cycle 1 of 2 (trace_step2.json, steps 1 to 2): step p50 42.03 ms; limited by …" */
+static aorta_status say_cycle(const struct aorta_trace_list *cycle, const struct aorta_trace_analysis_options *options,
+                              const char *number, const struct aorta_log *log) {
+    const struct aorta_trace *first = cycle->items[0];
+    const char *slash = strrchr(first->path, '/');
+    struct aorta_trace_analysis analysis = {0};
+    struct aorta_verdict verdict = {0};
+    struct aorta_text headline = {0};
+    aorta_status status = aorta_trace_analyze(cycle, options, &analysis);
+    if (!status) status = aorta_verdict_make(&analysis, &verdict);
+    if (!status) aorta_verdict_headline(&verdict, &headline);
+    if (!status) status = aorta_text_check(&headline);
+    if (!status)
+        aorta_log(log, AORTA_LOG_INFO, "%s (%s, steps %lld to %lld): step p50 %.2f ms; %s", number,
+                  slash ? slash + 1 : first->path, (long long)first->steps[0].number,
+                  (long long)first->steps[first->step_count - 1].number, verdict.step_ms_p50, headline.data);
+    aorta_text_free(&headline);
+    aorta_verdict_free(&verdict);
+    aorta_trace_analysis_free(&analysis);
+    return status;
+}
+
+/* A line for each cycle of a profile schedule but the last, whose verdict follows. */
+static aorta_status say_cycles(const struct aorta_trace_list *list, const struct aorta_trace_analysis_options *options,
+                               const struct aorta_log *log) {
+    struct aorta_trace_list cycle = {.items = malloc((list->count + 1) * sizeof *cycle.items)};
+    if (!cycle.items) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu traces", list->count);
+    aorta_status status = NULL;
+    size_t most = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const size_t later = aorta_trace_later_cycles(list, i);
+        if (later > most) most = later;
+    }
+    for (size_t behind = most; !status && behind > 0; behind--) {
+        char number[48];
+        snprintf(number, sizeof number, "cycle %zu of %zu", most + 1 - behind, most + 1);
+        cycle.count = 0;
+        for (size_t i = 0; i < list->count; i++)
+            if (aorta_trace_later_cycles(list, i) == behind) cycle.items[cycle.count++] = list->items[i];
+        status = say_cycle(&cycle, options, number, log);
+    }
+    free(cycle.items);
+    return status;
+}
+
 static aorta_status open_traces(const char *const *paths, size_t count, const struct aorta_trace_options *reading,
                                 const struct aorta_trace_analysis_options *options, const struct aorta_log *log,
                                 struct aorta_recorded *recorded) {
     AORTA_TRY(aorta_trace_open_inputs(paths, count, reading, &recorded->traces));
+    AORTA_TRY(say_cycles(&recorded->traces, options, log));
     const size_t cycles = aorta_trace_take_last_cycle(&recorded->traces);
     if (cycles > 1)
         aorta_log(log, AORTA_LOG_INFO,

@@ -14,18 +14,17 @@ static bool are_of_one_run(const struct aorta_trace *a, const struct aorta_trace
     return true;
 }
 
-/* Marked by a profiler, so that two files with the same numbers are of two runs. */
+/* Marked by a profiler, so that two files with the same numbers are of two runs, or of two ranks that are not named. */
 static bool is_before(const struct aorta_trace *a, const struct aorta_trace *b) {
     const int rank = a->rank >= 0 ? a->rank : aorta_trace_rank_in_path(a->path);
     const int other = b->rank >= 0 ? b->rank : aorta_trace_rank_in_path(b->path);
-    if (rank < 0 || rank != other || a->format != b->format || !are_of_one_run(a, b)) return false;
+    if (rank != other || a->format != b->format || !are_of_one_run(a, b)) return false;
     if (!a->step_count || !b->step_count) return false;
     if (a->steps_by != AORTA_STEPS_MARKED || b->steps_by != AORTA_STEPS_MARKED) return false;
     return a->steps[a->step_count - 1].number < b->steps[0].number;
 }
 
-/* How many of the same rank come later. */
-static size_t later(const struct aorta_trace_list *list, size_t trace) {
+size_t aorta_trace_later_cycles(const struct aorta_trace_list *list, size_t trace) {
     size_t count = 0;
     for (size_t i = 0; i < list->count; i++) count += is_before(list->items[trace], list->items[i]);
     return count;
@@ -35,7 +34,7 @@ size_t aorta_trace_take_last_cycle(struct aorta_trace_list *list) {
     size_t cycles = 1, used = 0;
     /* From the front: what is dropped has later ones, which stay. */
     for (size_t i = 0; i < list->count; i++) {
-        const size_t behind = later(list, i);
+        const size_t behind = aorta_trace_later_cycles(list, i);
         if (behind + 1 > cycles) cycles = behind + 1;
         list->items[i]->earlier = behind > 0;
     }

@@ -209,14 +209,17 @@ static void say_pause(const struct gains *gains, struct aorta_finding *finding, 
         aorta_text_puts(text, ", which takes or gives back memory, as for sizes that are new to a caching allocator");
 }
 
-/* A wait that ends with a call that does not wait itself. */
+/* A wait that ends where a call begins that does not wait itself. */
 static bool is_silent_wait(const struct gains *gains, const struct aorta_origin *origin) {
     const struct aorta_graph *graph = gains->graph;
     if (aorta_subject_kind(graph->subject[origin->point]) != AORTA_SUBJECT_CALL) return false;
+    if (origin->from == AORTA_GRAPH_NONE || aorta_subject_kind(graph->subject[origin->from]) != AORTA_SUBJECT_SPAN)
+        return false;
     const struct aorta_replay_source *source =
         &gains->built->sources[gains->built->hosts[gains->built->sources[graph->rank[origin->point]].host]];
-    const uint32_t row = source->calls[aorta_subject_row(graph->subject[origin->point])];
-    return source->trace->calls[row].kind != AORTA_CALL_SYNC;
+    const struct aorta_trace_call *call =
+        &source->trace->calls[source->calls[aorta_subject_row(graph->subject[origin->point])]];
+    return call->kind != AORTA_CALL_SYNC && call->start_ns == graph->time_ns[origin->point] + source->shift_ns;
 }
 
 /* Of causes whose place in the program is worth knowing. The others' evidence has it already, or they have none. */
@@ -231,8 +234,8 @@ static void say_origin(const struct gains *gains, struct aorta_finding *finding,
     if (cause == AORTA_CAUSE_HOST_SYNC && !gains->analysis->measured && is_silent_wait(gains, origin))
         aorta_text_printf(text,
                           "the host records nothing until the device has finished, before %s, as where a value is read "
-                          "or waited for (in JAX float(loss), block_until_ready)",
-                          where);
+                          "or waited for%s",
+                          where, finding->circumstances & AORTA_XLA ? " (float(loss), block_until_ready)" : "");
     if (cause == AORTA_CAUSE_HOST_SYNC && gains->analysis->measured)
         aorta_text_printf(text, "the host waits for the device before %s, and what follows is launched late", where);
     else if (cause == AORTA_CAUSE_ALLOCATION)
