@@ -42,6 +42,8 @@ extern const struct aorta_command_group aorta_cli_program, aorta_cli_trace, aort
 AORTA_MUST_USE aorta_status aorta_cli_print(const char *text);
 /* The same; to the standard error where `output` (NULL: none) is the standard output. */
 AORTA_MUST_USE aorta_status aorta_cli_print_beside(const char *output, const char *text);
+/* Ends the text with the line before the one that follows a \n of `from`; without one it stays whole. */
+void aorta_cli_cut(struct aorta_text *text, const char *from);
 /* The same of a text that may have failed (aorta_text_check), which is freed in any case. */
 AORTA_MUST_USE aorta_status aorta_cli_print_text(struct aorta_text *text);
 /* The option --csv DIR: the names of its files, for the option's row; and the check that the directory can be made,
@@ -135,6 +137,11 @@ AORTA_MUST_USE aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax
         .key = "csv", .type = AORTA_OPTION_STRING, .offset = (place), .fallback = "null", .nullable = true,            \
         .argument = "DIR", .path = AORTA_PATH_FOLDER, .files = aorta_cli_csv_files,                                    \
         .help = "directory for one CSV file of each table; made when missing"                                          \
+    }
+#define AORTA_CLI_QUIET_OPTION(place, words)                                                                           \
+    {                                                                                                                  \
+        .key = "quiet", .type = AORTA_OPTION_BOOL, .offset = (place), .fallback = "false", .letter = 'q',              \
+        .help = (words)                                                                                                \
     }
 #define AORTA_CLI_RECOVER_OPTION(place)                                                                                \
     {                                                                                                                  \

@@ -20,7 +20,7 @@
 struct arguments {
     const char *device, *output, *csv;
     struct aorta_string_list traces;
-    bool json, dry_run;
+    bool json, dry_run, quiet;
     char **workload; /* its name and options; NULL-terminated */
 };
 
@@ -39,6 +39,7 @@ static const struct aorta_option rows[] = {
     AORTA_CLI_CSV_OPTION(AT(csv)),
     {"json", AORTA_OPTION_BOOL, AT(json), "false",
      .help = "print one JSON object; what the workload prints goes to standard error"},
+    AORTA_CLI_QUIET_OPTION(AT(quiet), "print the result and errors only: the workload prints nothing"),
     {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false",
      .help = "print the command that would be run, and run nothing"},
 };
@@ -190,10 +191,11 @@ static const char *own_path(char path[PATH_MAX]) {
 
 /* `aorta hwq run WORKLOAD … --device D`. The caller frees the array. */
 static char **make_command(const struct arguments *arguments, const char *program) {
-    const char *first[] = {program, "hwq", "run"}, *last[] = {"--device", arguments->device, NULL};
+    const char *first[] = {program, "hwq", "run"},
+               *last[] = {"--device", arguments->device, arguments->quiet ? "--quiet" : NULL, NULL};
     size_t count = 0;
     while (arguments->workload[count]) count++;
-    const char **command = calloc(count + 6, sizeof *command);
+    const char **command = calloc(count + 7, sizeof *command);
     if (!command) return NULL;
     memcpy(command, first, sizeof first);
     memcpy(command + 3, arguments->workload, count * sizeof *command);

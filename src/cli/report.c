@@ -14,7 +14,7 @@ struct report_arguments {
     const char *output, *reference, *candidate;
     int64_t warmup, read_every;
     struct aorta_cli_outputs to;
-    bool no_pictures;
+    bool no_pictures, quiet;
 };
 
 #define AT(field) offsetof(struct report_arguments, field)
@@ -45,6 +45,7 @@ static const struct aorta_option rows[] = {
      .help = "read the ranges of every Nth recorded iteration; default: of all, in runs of more than 1 GiB of as many "
              "as take that memory"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print summary.json instead of the verdict"},
+    AORTA_CLI_QUIET_OPTION(AT(quiet), "print errors only; the files have the report"),
     {"no-pictures", AORTA_OPTION_BOOL, AT(no_pictures), "false", .help = "draw no pictures"},
 };
 #undef AT
@@ -89,7 +90,9 @@ static aorta_status check_output(const struct report_arguments *arguments) {
 }
 
 static aorta_status report(const struct report_arguments *arguments, struct aorta_report_input *inputs) {
-    const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
+    const struct aorta_log log = {.level = arguments->quiet ? AORTA_LOG_ERROR : AORTA_LOG_INFO, .rank = -1};
+    if (arguments->quiet && arguments->to.json)
+        return AORTA_ERROR(AORTA_USAGE, "--json prints all figures and --quiet nothing: give one of them");
     AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
     AORTA_TRY(make_inputs(arguments, inputs));
     AORTA_TRY(check_output(arguments));
@@ -109,7 +112,8 @@ static aorta_status report(const struct report_arguments *arguments, struct aort
     };
     struct aorta_text text = {0}, json = {0};
     aorta_status status = aorta_report_make(&options, &log, &text, &json);
-    if (text.length) status = aorta_status_join(status, aorta_cli_print(arguments->to.json ? json.data : text.data));
+    if (text.length && !arguments->quiet)
+        status = aorta_status_join(status, aorta_cli_print(arguments->to.json ? json.data : text.data));
     aorta_text_free(&text);
     aorta_text_free(&json);
     return status;

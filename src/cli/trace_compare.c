@@ -17,7 +17,7 @@ struct compare_arguments {
     double threshold;
     struct aorta_cli_outputs to;
     struct aorta_string_list labels, patterns;
-    bool recover, markdown;
+    bool recover, markdown, quiet;
 };
 
 #define AT(field) offsetof(struct compare_arguments, field)
@@ -35,6 +35,7 @@ static const struct aorta_option rows[] = {
      .help = "file for a page with all of them side by side (docs/report.md)"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print all rows as JSON"},
     {"markdown", AORTA_OPTION_BOOL, AT(markdown), "false", .help = "print GitHub's Markdown, for pull requests"},
+    AORTA_CLI_QUIET_OPTION(AT(quiet), "print what changed in sentences alone, without the tables"),
     AORTA_CLI_RECOVER_OPTION(AT(recover)),
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };
@@ -42,7 +43,7 @@ static const struct aorta_option rows[] = {
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta trace compare BASE TEST [TEST …] [--label NAME …] [--threshold X] [--html OUT] [--csv DIR] "
-             "[--json|--markdown] [--recover]",
+             "[--json|--markdown|-q] [--recover]",
     .about =
         "Sets recordings side by side: what changed in the timeline, in kernels, matrix products and collectives, "
         "in ms per step and rank, the largest change first, and whether it is more than chance. Each recording is "
@@ -151,6 +152,7 @@ static aorta_status show(const struct compare_arguments *arguments, struct recor
     else if (!arguments->to.json)
         aorta_trace_comparison_text(&comparison, r->differences, threshold, aorta_terminal_width(stdout), &text);
     aorta_status status = aorta_status_join(aorta_text_check(&text), aorta_text_check(&json));
+    if (!status && arguments->quiet) aorta_cli_cut(&text, "\nms per ");
     if (!status && arguments->to.html) status = write_page(r, &json, arguments->to.html);
     if (!status && arguments->to.csv) status = aorta_trace_comparison_csv(&comparison, arguments->to.csv);
     if (!status) status = aorta_cli_print_beside(arguments->to.html, arguments->to.json ? json.data : text.data);
@@ -171,6 +173,9 @@ static aorta_status compare(const struct aorta_cli_line *line, void *values) {
     if (count < 2) return AORTA_ERROR(AORTA_USAGE, "give a base and at least one test to compare with it");
     if (arguments->to.json && arguments->markdown)
         return AORTA_ERROR(AORTA_USAGE, "--json and --markdown are two forms of the same: give one of them");
+    if (arguments->quiet && (arguments->to.json || arguments->markdown))
+        return AORTA_ERROR(AORTA_USAGE, "--quiet prints sentences alone: give it without %s",
+                           arguments->to.json ? "--json" : "--markdown");
     const char *const *paths = (const char *const *)line->operands;
     AORTA_TRY(check_labels(&arguments->labels, paths, count));
     AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));

@@ -13,7 +13,7 @@
 struct merge_arguments {
     const char *output;
     struct aorta_string_list patterns;
-    bool recover, tracks, perfetto;
+    bool recover, tracks, perfetto, quiet;
 };
 
 #define AT(field) offsetof(struct merge_arguments, field)
@@ -27,13 +27,14 @@ static const struct aorta_option rows[] = {
     {"perfetto", AORTA_OPTION_BOOL, AT(perfetto), "false",
      .help = "print a link that opens the file in Perfetto, and wait until a browser on this machine has followed it; "
              "the file goes to that browser and nowhere else"},
+    AORTA_CLI_QUIET_OPTION(AT(quiet), "print errors only"),
     AORTA_CLI_RECOVER_OPTION(AT(recover)),
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta trace merge RANK_FILE|DIR … -o FILE [--tracks] [--perfetto] [--recover] [--comm-pattern REGEX …]",
+    .usage = "aorta trace merge RANK_FILE|DIR … -o FILE [--tracks] [--perfetto] [-q] [--recover] [--comm-pattern REGEX …]",
     .about = "Makes one trace of the traces of several ranks, a process for each, which Perfetto and chrome://tracing "
              "open. The ranks' clocks are aligned on the ends of the collectives they share; prints how far each was "
              "off, what is left over, and which rank was late.",
@@ -93,7 +94,7 @@ static aorta_status merge(const struct aorta_cli_line *line, void *values) {
     else if (!status)
         status = aorta_trace_merge((const char *const *)line->operands, (size_t)line->operand_count, arguments->output,
                                    &options, NULL, &report);
-    if (!status) status = aorta_cli_print_beside(arguments->output, report.data);
+    if (!status && !arguments->quiet) status = aorta_cli_print_beside(arguments->output, report.data);
     if (!status && arguments->perfetto) status = aorta_perfetto_show(arguments->output);
     aorta_text_free(&report);
     aorta_kernel_patterns_free(patterns);

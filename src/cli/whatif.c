@@ -18,6 +18,7 @@ struct whatif_arguments {
     struct aorta_string_list without, remedies;
     int64_t ranks_per_node;
     struct aorta_cli_outputs to;
+    bool quiet;
 };
 
 #define AT(field) offsetof(struct whatif_arguments, field)
@@ -47,13 +48,14 @@ static const struct aorta_option rows[] = {
     {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page of the figures (docs/report.md)"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print all figures as JSON"},
+    AORTA_CLI_QUIET_OPTION(AT(quiet), "print the steps alone, without what is assumed"),
 };
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta whatif FILE|DIR|RUN [--ranks 8,64,1024] [--bandwidth 400G] [--latency 5us] [--ranks-per-node 8] "
              "[--compute 2x] [--copies 2x] [--without CAUSE …] [--remedy KEY[=VALUE] …] [--html OUT] [--csv DIR] "
-             "[--json]",
+             "[--json|-q]",
     .about = "Replays the recorded step with other resources: more ranks, other links, faster kernels, without a "
              "cause. Takes traces as aorta trace analyze does, or the directory of a run of aorta train. Prints what "
              "it assumes.",
@@ -293,6 +295,7 @@ static aorta_status print(const struct whatif_page *page, const struct whatif_ar
     struct aorta_text text = {0}, json = {0};
     whatif_json(page, &json);
     whatif_text(page, aorta_terminal_width(stdout), &text);
+    if (arguments->quiet) aorta_cli_cut(&text, "\nassumed");
     return aorta_cli_show(&arguments->to, shown, &text, &json,
                           arguments->to.csv ? whatif_csv(page, arguments->to.csv) : NULL);
 }
@@ -362,6 +365,8 @@ static aorta_status run(const struct aorta_cli_line *line, void *values) {
     const struct whatif_arguments *arguments = values;
     if (!line->operand_count)
         return AORTA_ERROR(AORTA_USAGE, "no trace and no run directory is named; usage: %s", syntax.usage);
+    if (arguments->quiet && arguments->to.json)
+        return AORTA_ERROR(AORTA_USAGE, "--quiet prints the steps alone: give it without --json");
     struct request request = {0};
     struct task task = {arguments, &request};
     AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));

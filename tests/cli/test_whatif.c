@@ -25,6 +25,8 @@ static const struct {
     {BOTH "--ranks 64 --bandwidth 50GB/s --latency 5000ns", 0, "between nodes of 8 ranks: 5 us, 50 GB/s"},
     {BOTH "--ranks 16384", 0, "scaling stops at 4096 ranks"},
     {BOTH "--ranks 16384", 0, "assumed\n  - each rank has the batch that was recorded (weak scaling)"},
+    {BOTH "-q | tail -2 | tr -s ' '", 0, " 2 430.607 134.311 100.0% 100.0%\n\n"},
+    {BOTH "-q --json", 2, "--quiet prints the steps alone: give it without --json"},
     {BOTH "--bandwidth 100G", 0, "--bandwidth and --latency change nothing: 2 ranks are in one node of 8"},
     {BOTH "--compute 2x", 0, "kernels 2x as fast"},
     {BOTH "--without host_launch", 0, "without host_launch: launches cost the host nothing"},
