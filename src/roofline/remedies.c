@@ -191,8 +191,8 @@ static aorta_status say_evidence(const struct remedy_model *model, struct aorta_
     struct aorta_text text = {0};
     char name[256];
     const struct leaf *leaf = &model->leaves[largest.leaf];
-    aorta_text_printf(&text, "%.0f operation%s take %.2f of %.2f ms of kernels; most in %s", row->operations,
-                      row->operations > 1.5 ? "s" : "", row->touched_ns / 1e6, model->row_kernels_ns / 1e6,
+    aorta_text_printf(&text, "%.0f operation%s %.2f of %.2f ms of kernels; most in %s", row->operations,
+                      row->operations > 1.5 ? "s take" : " takes", row->touched_ns / 1e6, model->row_kernels_ns / 1e6,
                       leaf->operation == AORTA_TRACE_NONE ? aorta_kernel_short_name(leaf->name, name, sizeof name)
                                                           : leaf->name);
     say_dims(model, leaf, &text);

@@ -910,6 +910,11 @@ static void what_remedies_leave_is_said(void **state) {
         sscanf(left, "\n  left: %lf of %*f ms without these causes, %lf ms of it compute", &left_ms, &compute_ms) != 2)
         fail_msg("%s", out.data);
     assert_true(compute_ms > 20 && compute_ms <= left_ms);
+    /* The pause hides it: first is what gains alone. */
+    const struct aorta_finding *library = find(&made, AORTA_CAUSE_LIBRARY);
+    if (!library) fail_msg("%s", out.data);
+    assert_true(library->gain_ms > 4 && library->alone_ms < 0.1 && library != &made.verdict.findings[0]);
+    assert_non_null(strstr(library->evidence, "the rest only together with what the step waits for now"));
     aorta_text_free(&out);
     end(&made);
 }
