@@ -77,7 +77,8 @@ static void scale_span(const struct aorta_graph *graph, uint32_t point, struct a
                        struct aorta_graph *scaled) {
     for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++) {
         const uint8_t kind = graph->kind[i];
-        if (kind == AORTA_EDGE_KERNEL || kind == AORTA_EDGE_COPY) shorten(scaled, i, (double)scale.left);
+        if (kind == AORTA_EDGE_KERNEL || kind == AORTA_EDGE_COPY || kind == AORTA_EDGE_TRANSFER)
+            shorten(scaled, i, (double)scale.left);
         if (kind == AORTA_EDGE_STREAM && scale.gone) shorten(scaled, i, 0);
     }
 }

@@ -246,6 +246,7 @@ double aorta_remedies_apply(struct aorta_remedies *remedies, uint32_t set, struc
             if (stay) stay--;
         }
     }
+    if (model->own && set & aorta_remedy_bit(AORTA_REMEDY_BF16)) aorta_remedy_own_gathers(model, scales);
     return saved_ns;
 }
 

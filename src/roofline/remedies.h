@@ -70,7 +70,8 @@ void aorta_remedies_free(struct aorta_remedies *remedies);
 void aorta_remedies_settle(struct aorta_remedies *remedies);
 
 /* Applies a set of remedies (bits) to the recording as it is, in the table's order. `scales`: of each row of the
- * trace's work[]; those of other ranks of the trace are not touched. Returns the kernel time saved a step. */
+ * trace's work[]; those of other ranks of the trace are not touched. Returns the kernel time saved a step, without that
+ * of collectives, which `scales` has. */
 double aorta_remedies_apply(struct aorta_remedies *remedies, uint32_t set, struct aorta_work_scale *scales);
 
 #endif

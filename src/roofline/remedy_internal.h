@@ -189,6 +189,7 @@ double aorta_remedy_converting_ns(const struct remedy_model *model, const struct
 enum aorta_arithmetic aorta_remedy_describe_own(struct remedy_model *model, struct leaf *leaf);
 void aorta_remedy_own_attention(struct remedy_model *model);
 /* What a leaf beside the products takes in 16 bits. True: it is a product, which changes its type. */
+void aorta_remedy_own_gathers(const struct remedy_model *model, struct aorta_work_scale *scales);
 bool aorta_remedy_own_bf16(struct remedy_model *model, size_t leaf);
 
 /* ---- recordings without shapes (remedy_unsized.c) ---- */

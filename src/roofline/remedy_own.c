@@ -1,5 +1,6 @@
 /* Runs of our own recorder: operations as ranges name them ("linear_forward"), with shapes and a type, and what our
  * trainer makes of another precision or other heads. */
+#include "base/dtype.h"
 #include "roofline/remedy_internal.h"
 
 #include <math.h>
@@ -120,6 +121,22 @@ void aorta_remedy_own_attention(struct remedy_model *model) {
 }
 
 /* ---- 16 bits ---- */
+
+/* Gathers of parameters move half as much then, beside what each takes to begin. Reductions stay in fp32. */
+void aorta_remedy_own_gathers(const struct remedy_model *model, struct aorta_work_scale *scales) {
+    static const double START_NS = 10e3;
+    const struct aorta_trace *trace = model->trace;
+    for (size_t i = 0; i < model->rank->work_count; i++) {
+        const struct aorta_trace_work *work = &model->rank->work[i];
+        const double ns = (double)(work->end_ns - work->start_ns);
+        if (work->collective == AORTA_TRACE_NONE || !(ns > START_NS)) continue;
+        const struct aorta_trace_collective *facts = &trace->collectives[work->collective];
+        if (facts->kind != AORTA_ALL_GATHER || facts->dtype == AORTA_TRACE_NONE) continue;
+        if (strcmp(aorta_trace_text(trace, facts->dtype), aorta_dtype_name(AORTA_F32)) != 0) continue;
+        const size_t row = model->rank->source ? model->rank->source[i] : (size_t)(work - trace->work);
+        scales[row].left = (float)((START_NS + (ns - START_NS) / 2) / ns);
+    }
+}
 
 bool aorta_remedy_own_bf16(struct remedy_model *model, size_t number) {
     const struct leaf *leaf = &model->leaves[number];

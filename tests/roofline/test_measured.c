@@ -5,6 +5,7 @@
 #include "samples/measured.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A device of 1 TFLOP/s in single precision and 100 GB/s. */
@@ -255,10 +256,10 @@ static void make_step(struct aorta_range ranges[OPERATIONS], enum aorta_dtype dt
     ranges[4].info.bytes = 28 << 20;
 }
 
-static void find(struct aorta_range ranges[OPERATIONS], struct sample_recording *recording,
+static void find(struct aorta_range *ranges, size_t count, struct sample_recording *recording,
                  struct aorta_remedies *remedies) {
     const struct aorta_profile profile = {
-        .source = AORTA_SOURCE_KERNEL, .ranges = ranges, .range_count = OPERATIONS, .end_ns = 4400000};
+        .source = AORTA_SOURCE_KERNEL, .ranges = ranges, .range_count = count, .end_ns = 4400000};
     const struct aorta_overlap overlap = {.span_ns = 4400000};
     const struct aorta_iteration iteration = {.profile = &profile, .overlap = &overlap, .on_gpu = true};
     const struct aorta_measured_rank device = {
@@ -278,7 +279,7 @@ static void remedies_of_our_own(void **state) {
     struct sample_recording recording;
     struct aorta_remedies remedies;
     make_step(ranges, AORTA_F32, HIDDEN, 16);
-    find(ranges, &recording, &remedies);
+    find(ranges, OPERATIONS, &recording, &remedies);
     const double flops = 2.0 * ROWS * WIDTH * HIDDEN;
     within(remedies.rows[AORTA_REMEDY_TF32].alone_ns, 2900000 - 2 * flops / (0.72 * 494.5e3),
            2900000 - 2 * flops / (0.75 * 494.5e3));
@@ -292,6 +293,43 @@ static void remedies_of_our_own(void **state) {
     near(remedies.rows[AORTA_REMEDY_ATTENTION].alone_ns, 0); /* in fp32 there are no better kernels */
     aorta_remedies_free(&remedies);
     sample_recording_free(&recording);
+}
+
+/* Gathers of fp32 parameters move half as much in 16 bits; reductions stay, and so do gathers in other types. */
+static void gathers_move_half(void **state) {
+    (void)state;
+    static const struct {
+        enum aorta_collective kind;
+        enum aorta_dtype dtype;
+        double left;
+    } rows[] = {{AORTA_ALL_GATHER, AORTA_F32, (10 + 45) / 100.0},
+                {AORTA_ALL_GATHER, AORTA_BF16, 1},
+                {AORTA_REDUCE_SCATTER, AORTA_F32, 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_range ranges[OPERATIONS + 1];
+        struct sample_recording recording;
+        struct aorta_remedies remedies;
+        make_step(ranges, AORTA_F32, HIDDEN, 16);
+        ranges[OPERATIONS] = range("gather", "ncclDevKernel", 3000000, 3100000, 0, 0);
+        struct aorta_range_info *info = &ranges[OPERATIONS].info;
+        info->kind = AORTA_RANGE_COLLECTIVE, info->collective = rows[i].kind;
+        info->dtype = rows[i].dtype, info->bytes = 64 << 20;
+        find(ranges, OPERATIONS + 1, &recording, &remedies);
+        const struct aorta_trace *trace = recording.analysis.ranks[0].trace;
+        struct aorta_work_scale *scales = calloc(trace->work_count + 1, sizeof *scales);
+        for (size_t j = 0; j < trace->work_count; j++) scales[j].left = 1;
+        (void)aorta_remedies_apply(&remedies, aorta_remedy_bit(AORTA_REMEDY_BF16), scales);
+        size_t collectives = 0;
+        for (size_t j = 0; j < trace->work_count; j++) {
+            if (trace->work[j].collective == AORTA_TRACE_NONE) continue;
+            within((double)scales[j].left, rows[i].left - 1e-6, rows[i].left + 1e-6);
+            collectives++;
+        }
+        assert_int_equal(collectives, 1);
+        free(scales);
+        aorta_remedies_free(&remedies);
+        sample_recording_free(&recording);
+    }
 }
 
 /* The better form itself has nothing left; wider heads and rows that miss 16 bytes have. */
@@ -309,7 +347,7 @@ static void better_forms_of_our_own(void **state) {
         make_step(ranges, AORTA_BF16, rows[i].hidden, rows[i].heads);
         if (rows[i].remedy == AORTA_REMEDY_ALIGNMENT) /* twelve times as slow as the aligned ones */
             ranges[0].end_ns += 1100000, ranges[3].end_ns += 1100000;
-        find(ranges, &recording, &remedies);
+        find(ranges, OPERATIONS, &recording, &remedies);
         for (int j = 0; j < AORTA_REMEDY_COUNT; j++) {
             if (rows[i].remedy == (enum aorta_remedy)j)
                 within(remedies.rows[j].alone_ns, 400000, 2300000);
@@ -331,6 +369,7 @@ int main(void) {
         cmocka_unit_test(precision_of_our_own),
         cmocka_unit_test(a_batch_copied_far_ahead),
         cmocka_unit_test(remedies_of_our_own),
+        cmocka_unit_test(gathers_move_half),
         cmocka_unit_test(better_forms_of_our_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
