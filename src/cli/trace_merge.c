@@ -34,7 +34,8 @@ static const struct aorta_option rows[] = {
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta trace merge RANK_FILE|DIR … -o FILE [--tracks] [--perfetto] [-q] [--recover] [--comm-pattern REGEX …]",
+    .usage =
+        "aorta trace merge RANK_FILE|DIR … -o FILE [--tracks] [--perfetto] [-q] [--recover] [--comm-pattern REGEX …]",
     .about = "Makes one trace of the traces of several ranks, a process for each, which Perfetto and chrome://tracing "
              "open. The ranks' clocks are aligned on the ends of the collectives they share; prints how far each was "
              "off, what is left over, and which rank was late.",
