@@ -95,6 +95,7 @@ static void forget(struct remedy_model *model) {
     memset(model->gone, 0, model->leaf_count * sizeof *model->gone);
     memset(model->claimed, 0, model->leaf_count);
     memset(model->added, 0, model->leaf_count);
+    memset(model->stays, 0, model->leaf_count * sizeof *model->stays);
     model->attention_fused = model->halved = false;
 }
 
@@ -293,10 +294,11 @@ static aorta_status reserve(struct remedy_model *model) {
     model->gone = calloc(leaves, sizeof *model->gone);
     model->claimed = calloc(leaves, 1);
     model->added = calloc(leaves, 1);
+    model->stays = calloc(leaves, sizeof *model->stays);
     model->by_backward = calloc(leaves, sizeof *model->by_backward);
     if (model->leaves && model->next_work && model->inputs && model->shape_inputs && model->op_bits &&
         model->kernel_bits && model->now_ns && model->gained_ns && model->gone && model->claimed && model->added &&
-        model->by_backward)
+        model->stays && model->by_backward)
         return NULL;
     return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies of %s", trace->path);
 }
@@ -364,6 +366,7 @@ void aorta_remedies_settle(struct aorta_remedies *remedies) {
     free(model->by_backward);
     free(model->claimed);
     free(model->added);
+    free(model->stays);
     free(model);
     remedies->model = NULL;
 }

@@ -79,7 +79,8 @@ struct region {
     size_t first, last; /* leaves of the forward pass */
     int64_t from, to;   /* sequence numbers; -1: none */
     struct attention attention;
-    bool fallback; /* scaled_dot_product_attention itself wrote it out */
+    bool fallback; /* scaled_dot_product_attention itself wrote it out … */
+    bool biased;   /* … and adds something that differs between heads or samples, which no type changes */
 };
 
 /* The outermost frame that is the product itself. */
@@ -129,6 +130,16 @@ static bool is_masked(const struct remedy_model *model, const struct region *reg
     return false;
 }
 
+static bool is_biased(const struct remedy_model *model, const struct region *region, double pairs) {
+    for (size_t i = region->first; i <= region->last; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        const struct aorta_input *bias = aorta_remedy_tensor(leaf, 1);
+        const bool adds = !strcmp(leaf->name, "aten::add") || !strcmp(leaf->name, "aten::add_");
+        if (adds && bias && aorta_remedy_elements(bias) > pairs) return true;
+    }
+    return false;
+}
+
 static int64_t sequence_of(const struct remedy_model *model, uint32_t row) {
     const struct aorta_trace_operation *operation = &model->trace->operations[row];
     return operation->gradient ? -1 : operation->sequence;
@@ -163,6 +174,7 @@ static bool find_region(const struct remedy_model *model, size_t soft, struct re
            operations[model->leaves[region->last + 1].operation].start_ns <= operations[whole_b].end_ns)
         region->last++;
     const double rows = (double)scores->size[scores->rank - 2], columns = (double)scores->size[scores->rank - 1];
+    region->biased = is_biased(model, region, rows * columns);
     const bool causal = rows == columns && is_masked(model, region, count, rows * columns);
     region->attention =
         (struct attention){.flops = 2 * count * ((double)q->size[2] + (double)v->size[2]) * (causal ? 0.5 : 1),
@@ -214,7 +226,7 @@ static void fuse_attention(struct remedy_model *model, bool half) {
         if (!(model->leaves[i].op & AORTA_OP_SOFTMAX) || model->now_ns[i] <= 0) continue;
         if (!find_region(model, i, &region)) continue;
         /* scaled_dot_product_attention writes out what it has no kernel for: fp32 with grouped heads. */
-        if (region.fallback && !region.attention.half && !half) continue;
+        if (region.fallback && !region.attention.half && (!half || region.biased)) continue;
         if (half && !region.fallback && !model->attention_fused) continue;
         if (half && !region.attention.half) {
             region.attention.half = true;
@@ -237,4 +249,17 @@ void aorta_remedy_attention(struct remedy_model *model) {
 
 void aorta_remedy_attention_in_half(struct remedy_model *model) {
     fuse_attention(model, true);
+}
+
+void aorta_remedy_mark_staying_attention(struct remedy_model *model) {
+    struct region region;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        if (!(model->leaves[i].op & AORTA_OP_SOFTMAX) || !find_region(model, i, &region)) continue;
+        if (!region.fallback || !region.biased) continue;
+        for (size_t j = region.first; j <= region.last; j++) model->stays[j] = true;
+        if (region.from < 0) continue;
+        size_t from, end;
+        aorta_remedy_backward(model, region.from, region.to, region.last, &from, &end);
+        for (size_t j = from; j < end; j++) model->stays[model->by_backward[j]] = true;
+    }
 }

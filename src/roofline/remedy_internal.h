@@ -129,6 +129,7 @@ struct remedy_model {
     double *now_ns;               /* of each leaf */
     uint32_t *gone;               /* kernels of it that fall away */
     uint8_t *claimed;             /* by a remedy before */
+    bool *stays;                  /* in fp32, whatever the products around it */
     uint8_t *added;               /* launches that come before it */
     double *gained_ns;            /* of the remedy that runs */
     struct aorta_remedy_row *row; /* of the remedy that runs */
@@ -176,9 +177,13 @@ void aorta_remedy_backward(const struct remedy_model *model, int64_t from, int64
 double aorta_remedy_attention_ns(const struct remedy_model *model, const struct leaf *leaf);
 /* In 16 bits: what scaled_dot_product_attention itself wrote out, having no kernel for its type, becomes fused, and so
  * does what the remedy for attention has changed. */
+/* Attention that scaled_dot_product_attention writes out in any type, as it has a bias for each head, computes in fp32
+ * all the same: sets `stays`. */
+void aorta_remedy_mark_staying_attention(struct remedy_model *model);
 void aorta_remedy_attention_in_half(struct remedy_model *model);
 
 /* ---- layouts ---- */
+bool aorta_remedy_turns(const struct leaf *leaf); /* a copy whose result lies otherwise */
 /* What a norm takes that reads rows of channels, with `scale` times its bytes. */
 double aorta_remedy_norm_ns(const struct remedy_model *model, const struct leaf *leaf, double scale);
 /* What conversions to NHWC and back take around a convolution on matrix units; 0: it lies so. */

@@ -70,6 +70,15 @@ static bool is_plain_copy(const struct leaf *leaf) {
     return from->rank == to->rank;
 }
 
+bool aorta_remedy_turns(const struct leaf *leaf) {
+    if (leaf->kind != LEAF_COPY || strcmp(leaf->name, "aten::copy_") != 0 || leaf->inputs->count < 2) return false;
+    const struct aorta_input *from = source_of(leaf), *to = target_of(leaf);
+    if (!from->tensor || !to->tensor || !from->strided || !to->strided || from->rank != to->rank) return false;
+    for (int i = 0; i < from->rank; i++)
+        if (from->size[i] > 1 && from->stride[i] != to->stride[i]) return true;
+    return false;
+}
+
 static bool continues(const struct leaf *before, const struct leaf *leaf) {
     const struct aorta_input *made = target_of(before), *read = source_of(leaf);
     return aorta_leaves_together(leaf, before) && read->bytes == made->bytes && read->arithmetic == made->arithmetic &&

@@ -85,14 +85,17 @@ void aorta_remedy_tf32(struct remedy_model *model) {
 
 /* ---- bf16 ---- */
 
-/* Autocast casts weights forward, their gradients back, and activations where they meet a product in fp32. */
-static double cast_ns(const struct remedy_model *model, const struct leaf *leaf) {
+/* Autocast casts weights forward, their gradients back, and activations where they meet a product in fp32: in front of
+ * it, with a gradient that is widened, and behind it, where the sum with a residual stream hands back a wide gradient.
+ * Widening kernels reach less of the streaming rate. `wide`: the input is in fp32 still. */
+static double cast_ns(const struct remedy_model *model, const struct leaf *leaf, bool wide) {
+    static const double NARROWS = 6, WIDENS = 6 / 0.6, LINEAR = 12, OTHERS = 1; /* bytes an element */
     const bool backward = strstr(leaf->name, "backward") != NULL;
     const struct aorta_input *a = aorta_remedy_matrix(leaf, 0), *b = aorta_remedy_matrix(leaf, backward ? 2 : 1);
     double bytes = 0;
-    if (leaf->kind == LEAF_CONVOLUTION && b) bytes = 6 * aorta_remedy_elements(b);
+    if (leaf->kind == LEAF_CONVOLUTION && b) bytes = NARROWS * aorta_remedy_elements(b);
     if (leaf->kind == LEAF_PRODUCT && a && b && !leaf->gradient)
-        bytes = 12 * aorta_remedy_elements(b) + 5 * aorta_remedy_elements(a);
+        bytes = LINEAR * aorta_remedy_elements(b) + (wide ? NARROWS + WIDENS : OTHERS) * aorta_remedy_elements(a);
     return bytes / model->stream;
 }
 
@@ -189,6 +192,15 @@ static double norm_left_ns(const struct remedy_model *model, size_t number) {
     return rows ? aorta_remedy_norm_ns(model, leaf, 0.5) : model->now_ns[number];
 }
 
+/* Sums over rows, and copies that change the layout, take about as long for each element, whatever its size. */
+static double half_ns(const struct remedy_model *model, size_t number) {
+    static const double SUMS = 0.85, TURNED = 0.8;
+    const struct leaf *leaf = &model->leaves[number];
+    if (leaf->op & AORTA_OP_TWO_PASSES) return norm_left_ns(model, number);
+    if (leaf->op & AORTA_OP_SMALL_OUTPUT) return SUMS * model->now_ns[number];
+    return (aorta_remedy_turns(leaf) ? TURNED : 0.5) * model->now_ns[number];
+}
+
 /* What runs between products moves half the bytes then. */
 static void halve_between(struct remedy_model *model) {
     const struct residual residual = find_residual(model);
@@ -196,26 +208,39 @@ static void halve_between(struct remedy_model *model) {
         const struct leaf *leaf = &model->leaves[i];
         if ((leaf->kind != LEAF_STREAM && leaf->kind != LEAF_COPY) || !(leaf->largest > 1e6)) continue;
         if (!in_fp32(leaf) && !(leaf->op & AORTA_OP_TWO_PASSES && first_in_fp32(leaf))) continue;
-        if (stays_fp32(leaf) || in_written_norm(&residual, leaf)) continue;
-        double left_ns = model->now_ns[i] / 2;
-        if (leaf->op & AORTA_OP_TWO_PASSES) left_ns = norm_left_ns(model, i);
+        if (model->stays[i] || stays_fp32(leaf) || in_written_norm(&residual, leaf)) continue;
+        double left_ns = half_ns(model, i);
         if (adds(leaf) && is_residual(&residual, leaf->largest)) left_ns = model->now_ns[i] * 0.85;
         aorta_remedy_claim(model, i, left_ns, 0);
     }
 }
 
+/* What the walk over a forward pass has come from: norms leave their result in fp32, products and activations do not.
+ */
+static bool is_wide_after(const struct leaf *leaf, bool wide) {
+    if (leaf->op & AORTA_OP_NORM || !strcmp(leaf->name, "aten::rsqrt")) return true;
+    if (leaf->kind == LEAF_ATTENTION || leaf->kind == LEAF_CONVOLUTION || strstr(leaf->name, "bmm")) return false;
+    static const char *const activations[] = {"gelu", "relu", "silu", "tanh", "sigmoid", "softmax", "clamp_min"};
+    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
+        if (strstr(leaf->name, activations[i])) return false;
+    return wide;
+}
+
 void aorta_remedy_bf16(struct remedy_model *model) {
-    bool any = false;
+    bool any = false, wide = false;
     const bool layer_norms = !model->own && find_residual(model).count > 0;
+    if (!model->own) aorta_remedy_mark_staying_attention(model);
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
         if (model->own && !aorta_remedy_own_bf16(model, i)) continue;
+        if (!leaf->gradient) wide = is_wide_after(leaf, wide);
+        if (model->stays[i]) continue;
         if (leaf->kind == LEAF_ATTENTION) {
             const double ns = aorta_remedy_attention_ns(model, leaf);
             if (!isnan(ns) && first_in_fp32(leaf)) aorta_remedy_claim(model, i, ns, 0);
         }
         if (leaf->math != MATH_FP32 && leaf->math != MATH_TF32) continue;
-        if (!claim_product(model, i, MATH_HALF, model->own ? 0 : cast_ns(model, leaf))) continue;
+        if (!claim_product(model, i, MATH_HALF, model->own ? 0 : cast_ns(model, leaf, wide))) continue;
         any = true;
         if (model->shapes) model->added[i] = casts_added(model, leaf, layer_norms);
     }
