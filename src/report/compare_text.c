@@ -220,13 +220,15 @@ static void put_category(const struct aorta_trace_comparison *c, size_t side, st
 
 /* What is known of chance, for the step of each test. */
 static void put_chance(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
-    if (!c->stepped || !c->row_count) return;
+    const char *whole = c->stepped ? "step" : "recording";
+    if (!c->row_count || (!c->stepped && c->unsure)) return;
     const struct aorta_comparison *step = &c->rows[0].values[side].compared;
-    aorta_text_printf(out, "The step of %s is ", label_of(c, side));
+    aorta_text_printf(out, "The %s of %s is ", whole, label_of(c, side));
     aorta_text_printf(out, "%s ms, %+.1f%%: ", aorta_brief(step->value[1] / 1e6).text,
                       100 * step->delta / step->value[0]);
-    aorta_compare_chance(step, "step", out);
+    aorta_compare_chance(step, whole, out);
     aorta_text_puts(out, ".\n");
+    if (!c->stepped) return; /* how recordings differ is the whole chance */
     aorta_compare_between(step, "recordings of one --label", out);
     aorta_text_puts(out, "\n");
 }

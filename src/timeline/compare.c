@@ -57,16 +57,18 @@ static bool on_gpu(const struct aorta_trace_side *side) {
     return !trace || !trace->measured || trace->on_gpu;
 }
 
-static struct aorta_samples samples_of(const struct aorta_trace_side *side, const double *values) {
-    return (struct aorta_samples){values, side->step_count, side->steps, side->count};
+/* Recordings without steps are a series themselves. */
+static struct aorta_samples samples_of(const struct aorta_trace_comparison *c, size_t side, const double *values) {
+    const struct aorta_trace_side *s = &c->sides[side];
+    return (struct aorta_samples){values, s->step_count, c->stepped ? s->steps : NULL, s->count};
 }
 
 static void compare_with_base(const struct aorta_trace_comparison *c, const double *base, size_t side,
                               const double *samples, struct aorta_trace_compared *value) {
-    const struct aorta_samples before = samples_of(c->sides, base), after = samples_of(&c->sides[side], samples);
+    const struct aorta_samples before = samples_of(c, 0, base), after = samples_of(c, side, samples);
     const struct aorta_between_runs between = aorta_between_runs_on(on_gpu(c->sides) && on_gpu(&c->sides[side]));
-    value->compared = aorta_compare(&before, &after, AORTA_MEAN, &between);
-    value->p = c->stepped ? value->compared.p_value : NAN;
+    value->compared = aorta_compare(&before, &after, AORTA_MEAN, c->stepped ? &between : NULL);
+    value->p = value->compared.p_value;
     value->low_ms = value->compared.low / 1e6;
     value->high_ms = value->compared.high / 1e6;
 }
@@ -130,6 +132,20 @@ static bool make_sides(struct aorta_trace_comparison *c, const struct aorta_trac
     return c->sides != NULL;
 }
 
+static const char *why_unsure(const struct aorta_trace_comparison *c) {
+    const size_t fewest = aorta_compare_fewest(AORTA_MEAN);
+    bool few = false;
+    for (size_t i = 0; i < c->side_count; i++) {
+        few |= !c->stepped && c->sides[i].count < fewest;
+        for (size_t r = 0; c->stepped && r < c->sides[i].count; r++) few |= c->sides[i].steps[r] < fewest;
+    }
+    if (!few) return NULL;
+    return c->stepped ? "fewer than three steps in a recording are too few to separate a change from chance: it needs "
+                        "about 20"
+                      : "not every recording marks its steps (ProfilerStep#N): no spread to compare a change with; "
+                        "three recordings of each --label would show one";
+}
+
 aorta_status aorta_trace_compare(const struct aorta_trace_compare_input *inputs, size_t count,
                                  struct aorta_trace_comparison *c) {
     *c = (struct aorta_trace_comparison){0};
@@ -138,13 +154,8 @@ aorta_status aorta_trace_compare(const struct aorta_trace_compare_input *inputs,
     c->stepped = samples.stepped;
     if (!status && !make_sides(c, inputs, count, &samples))
         status = AORTA_ERROR(AORTA_MEMORY, "no memory to compare recordings");
-    for (size_t i = 0; !status && i < count; i++)
-        if (samples.steps[i] < aorta_compare_fewest(AORTA_MEAN))
-            c->unsure =
-                "fewer than three steps in a recording are too few to separate a change from chance: it needs about 20";
-    if (!c->stepped)
-        c->unsure = "not every recording marks its steps (ProfilerStep#N): no spread to compare a change with";
     if (!status) {
+        c->unsure = why_unsure(c);
         c->rows = aorta_arena_alloc(&c->arena, (samples.count + 1) * sizeof *c->rows);
         if (!c->rows) status = AORTA_ERROR(AORTA_MEMORY, "no memory to compare recordings");
     }

@@ -3,7 +3,8 @@
  * All times are per step and rank (steps are ProfilerStep#N; where a recording has none, all are compared as a whole),
  * so that recordings of different length and size compare. A step's sample is the mean over its ranks. A side is one
  * recording or several of equal runs. `p` and the interval of a change come from base/compare.h over the steps and runs
- * of both; with fewer than three steps in a recording there is neither. */
+ * of both; with fewer than three steps in a recording there is neither. Recordings that are compared as a whole are
+ * samples themselves: of three or more a side. */
 #ifndef AORTA_TIMELINE_COMPARE_H
 #define AORTA_TIMELINE_COMPARE_H
 

@@ -274,7 +274,48 @@ static void noise_is_no_news(void **state) {
     end_comparison(&c);
 }
 
-static const struct aorta_differences none[2];
+static const struct aorta_differences none[3];
+
+/* Recordings without steps: each is one sample. Four steps of the kernel each, in us.
+ *
+ *   base  300  304  308      test  330  334  338      other  300  312 */
+static void recordings_are_samples(void **state) {
+    (void)state;
+    static const struct {
+        int compute;
+        bool repeats;
+        const char *label;
+    } runs[] = {{300, false, "base"}, {304, true, "base"}, {308, true, "base"},   {330, false, "test"},
+                {334, true, "test"},  {338, true, "test"}, {300, false, "other"}, {312, true, "other"}};
+    enum { COUNT = sizeof runs / sizeof *runs };
+    struct recording recordings[COUNT];
+    struct aorta_trace_compare_input inputs[COUNT];
+    struct aorta_trace_comparison c;
+    for (int i = 0; i < COUNT; i++) {
+        struct plan plan = usual;
+        plan.ranks = 1;
+        plan.steps = plan.jitter = 0;
+        plan.compute = runs[i].compute;
+        record(&plan, &recordings[i]);
+        inputs[i] = (struct aorta_trace_compare_input){"", runs[i].label, &recordings[i].analysis, runs[i].repeats};
+    }
+    check_ok(aorta_trace_compare(inputs, 6, &c));
+    const struct aorta_trace_compared *test = &row_of(&c, AORTA_SECTION_KERNEL, usual.kernel)->values[1];
+    check_near(test->ms, 4 * 0.334);
+    check_near(test->change_ms, 4 * 0.030);
+    assert_true(!c.stepped && !c.unsure && test->p < 0.01 && test->low_ms > 0.05 && test->high_ms < 0.19);
+    struct aorta_text text = {0};
+    aorta_trace_comparison_text(&c, none, NAN, 0, &text);
+    assert_non_null(strstr(text.data, "The recording of test is "));
+    assert_non_null(strstr(text.data, "significant (p = "));
+    aorta_text_free(&text);
+    aorta_trace_comparison_free(&c);
+    check_ok(aorta_trace_compare(inputs, COUNT, &c)); /* two recordings are too few */
+    assert_non_null(strstr(c.unsure, "three recordings of each --label would show one"));
+    assert_true(isnan(row_of(&c, AORTA_SECTION_KERNEL, usual.kernel)->values[2].p));
+    aorta_trace_comparison_free(&c);
+    for (int i = 0; i < COUNT; i++) end_recording(&recordings[i]);
+}
 
 /* Kernel's time in us, each run of one rank; the mean of a side is that of its runs, however long they are.
  *
@@ -415,11 +456,17 @@ static void other_kernels_line_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(other_kernels_line_up), cmocka_unit_test(a_recording_equals_itself),
-        cmocka_unit_test(planted_changes),       cmocka_unit_test(a_collective_over_a_boundary_counts_once),
-        cmocka_unit_test(the_timeline_adds_up),  cmocka_unit_test(kernels_of_another_name),
-        cmocka_unit_test(regressions),           cmocka_unit_test(noise_is_no_news),
-        cmocka_unit_test(text_and_json),         cmocka_unit_test(runs_of_a_side),
+        cmocka_unit_test(other_kernels_line_up),
+        cmocka_unit_test(a_recording_equals_itself),
+        cmocka_unit_test(planted_changes),
+        cmocka_unit_test(a_collective_over_a_boundary_counts_once),
+        cmocka_unit_test(the_timeline_adds_up),
+        cmocka_unit_test(kernels_of_another_name),
+        cmocka_unit_test(regressions),
+        cmocka_unit_test(noise_is_no_news),
+        cmocka_unit_test(text_and_json),
+        cmocka_unit_test(runs_of_a_side),
+        cmocka_unit_test(recordings_are_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
