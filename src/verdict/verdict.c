@@ -434,6 +434,8 @@ aorta_status aorta_verdict_make(const struct aorta_trace_analysis *analysis, str
     aorta_status status = make(analysis, verdict);
     verdict->steps_unlike = aorta_verdict_steps_differ(verdict) ? aorta_trace_steps_unlike(analysis) : NAN;
     if (!status && verdict->recorded) status = say_circumstances(analysis, verdict);
+    if (!status && analysis->rank_count && analysis->ranks[0].trace->host_only)
+        status = aorta_verdict_note_host_collectives(analysis->ranks[0].trace, verdict);
     if (status) aorta_verdict_free(verdict);
     return status;
 }

@@ -64,6 +64,11 @@ int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, con
 /* "all_reduce", …; of sends and receives what they are. (verdict_findings.c) */
 const char *aorta_verdict_kind_name(const struct aorta_verdict *verdict, enum aorta_collective kind);
 
+/* Of a trace without a device's work: says in the verdict's note how long gloo's collectives ran, if it has any.
+ * (host_collectives.c) */
+AORTA_MUST_USE aorta_status aorta_verdict_note_host_collectives(const struct aorta_trace *trace,
+                                                                struct aorta_verdict *verdict);
+
 /* A recording's steps take so different times that one must know. (verdict_text.c) */
 bool aorta_verdict_steps_differ(const struct aorta_verdict *verdict);
 

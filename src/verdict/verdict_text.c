@@ -38,7 +38,7 @@ static void without_recording(const struct aorta_verdict_replay *replay, struct 
 static bool has_host_collectives(const struct aorta_verdict *verdict) {
     for (size_t i = 0; i < verdict->finding_count; i++)
         if (verdict->findings[i].cause == AORTA_CAUSE_HOST_COLLECTIVE) return true;
-    return false;
+    return verdict->host_only && verdict->note;
 }
 
 static void figures(const struct aorta_verdict *verdict, struct aorta_text *out) {

@@ -420,6 +420,31 @@ static void steps_of_other_work_are_no_disturbance(void **state) {
     end(&run);
 }
 
+/* Gloo on tensors of the CPU: two steps of 1 ms, 0.5 of it a collective, of which 0.1 beside an operation. */
+static void without_a_device_collectives_are_named(void **state) {
+    (void)state;
+    struct sample_kineto sample;
+    struct run run = {0};
+    struct aorta_text text = {0};
+    sample_kineto_begin(&sample, 0, 2);
+    for (int i = 0; i < 2; i++) {
+        const double at_us = 1000 + 1000.0 * i;
+        sample_kineto_event(&sample, "user_annotation", i ? "ProfilerStep#2" : "ProfilerStep#1", 1, at_us, 1000, "");
+        sample_kineto_event(&sample, "cpu_op", "aten::addmm", 1, at_us + 10, 290, "");
+        sample_kineto_event(&sample, "cpu_op", "c10d::allreduce_", 1, at_us + 300, 20, "");
+        sample_kineto_event(&sample, "user_annotation", "gloo:all_reduce", 2, at_us + 320, 500, "");
+        sample_kineto_event(&sample, "cpu_op", "aten::add", 1, at_us + 400, 100, "");
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    print(&run, &text);
+    assert_non_null(strstr(text.data, "; collectives on the host"));
+    assert_non_null(strstr(run.verdict.note, "collectives on the host: gloo:all_reduce ran 0.5 ms a step, 0.4 ms of it "
+                                             "with no operation of the program beside it"));
+    aorta_text_free(&text);
+    end(&run);
+}
+
 /* Triton's kernels, which the driver launches: nothing that torch.compile can do. */
 static void own_kernels_are_not_compiled(void **state) {
     (void)state;
@@ -452,6 +477,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_of_other_work_are_no_disturbance),
         cmocka_unit_test(own_kernels_are_not_compiled),
+        cmocka_unit_test(without_a_device_collectives_are_named),
         cmocka_unit_test(compilation_is_no_pause_of_the_host),
         cmocka_unit_test(what_recurs_is_no_warmup),
         cmocka_unit_test(a_late_pause_is_no_warmup),

@@ -1,0 +1,58 @@
+/* Of a recording without a device: how long collectives ran on the host. */
+#include "base/interval.h"
+#include "verdict/verdict_internal.h"
+
+#include <string.h>
+
+/* The collectives, and what the program computes: operations that are no ranges and no collectives themselves. */
+static aorta_status collect(const struct aorta_trace *trace, struct aorta_intervals *ran,
+                            struct aorta_intervals *compute, const char **name) {
+    for (size_t i = 0; i < trace->annotation_count; i++) {
+        const struct aorta_trace_annotation *range = &trace->annotations[i];
+        if (strncmp(aorta_trace_text(trace, range->name), "gloo:", 5) != 0) continue;
+        *name = aorta_trace_text(trace, range->name);
+        AORTA_TRY(aorta_intervals_add(ran, range->start_ns, range->end_ns));
+    }
+    for (size_t i = 0; i < trace->operation_count; i++) {
+        const struct aorta_trace_operation *operation = &trace->operations[i];
+        if (operation->range || strncmp(aorta_trace_text(trace, operation->name), "c10d::", 6) == 0) continue;
+        AORTA_TRY(aorta_intervals_add(compute, operation->start_ns, operation->end_ns));
+    }
+    return NULL;
+}
+
+static aorta_status note(const struct aorta_trace *trace, double ran_ns, double alone_ns, const char *name,
+                         struct aorta_verdict *verdict) {
+    const double steps = trace->step_count ? (double)trace->step_count : 1;
+    struct aorta_text text = {0};
+    aorta_text_printf(&text, "%s ran %s ms%s, %s ms of it with no operation of the program beside it", name,
+                      aorta_brief(ran_ns / 1e6 / steps).text, trace->step_count ? " a step" : "",
+                      aorta_brief(alone_ns / 1e6 / steps).text);
+    aorta_status status = aorta_text_check(&text);
+    if (!status) status = aorta_verdict_note(verdict, "collectives on the host", text.data);
+    aorta_text_free(&text);
+    return status;
+}
+
+aorta_status aorta_verdict_note_host_collectives(const struct aorta_trace *trace, struct aorta_verdict *verdict) {
+    struct aorta_intervals ran = {0}, compute = {0}, alone = {0};
+    const char *name = NULL;
+    aorta_status status = collect(trace, &ran, &compute, &name);
+    aorta_intervals_normalise(&ran);
+    aorta_intervals_normalise(&compute);
+    if (!status) status = aorta_intervals_subtract(&ran, &compute, &alone);
+    double ran_ns = 0, alone_ns = 0;
+    for (size_t i = 0; i < trace->step_count; i++) {
+        ran_ns += (double)aorta_intervals_within(&ran, trace->steps[i].start_ns, trace->steps[i].end_ns);
+        alone_ns += (double)aorta_intervals_within(&alone, trace->steps[i].start_ns, trace->steps[i].end_ns);
+    }
+    if (!trace->step_count) {
+        ran_ns = (double)aorta_intervals_length(&ran);
+        alone_ns = (double)aorta_intervals_length(&alone);
+    }
+    if (!status && name) status = note(trace, ran_ns, alone_ns, name, verdict);
+    aorta_intervals_free(&ran);
+    aorta_intervals_free(&compute);
+    aorta_intervals_free(&alone);
+    return status;
+}
