@@ -155,8 +155,8 @@ def times(path):
 def last_lines(path):
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = [line.strip() for line in file if line.strip()]
-    missing = [line for line in lines if line.startswith("ModuleNotFoundError")]
-    return missing[-1] if missing else " | ".join(lines[-3:])[-400:]
+    errors = [line for line in lines if "Error: " in line and "ChildFailedError" not in line]
+    return errors[-1][-400:] if errors else " | ".join(lines[-3:])[-400:]
 
 
 def with_company(options, one, work):
