@@ -303,9 +303,8 @@ static const struct aorta_advice_row rows[] = {
              "or more "
              "devices"},
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_TRITON,
-     .text =
-         "faster kernels: block sizes and warps by measuring (triton.autotune), fewer passes over memory, products in "
-         "16 bits; or more devices"},
+     .text = "faster kernels: block sizes and warps by measuring (triton.autotune), fewer passes over memory; "
+             "or more devices"},
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_MOVES_DATA,
      .text = "fuse what only moves data: torch.compile, fused norms and activations, optimizers with fused=True"},
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_NARROW,
