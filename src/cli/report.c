@@ -42,8 +42,8 @@ static const struct aorta_option rows[] = {
      .argument = "N",
      .help = "iterations of each rank left out at the start; default: 3, 1 of fewer than 10, 0 of fewer than 4"},
     {"read-every", AORTA_OPTION_INT, AT(read_every), "null", .nullable = true, .limits = &at_least_one, .argument = "N",
-     .help = "read the ranges of every Nth recorded iteration; default: of all, in runs of more than 1 GiB of as many "
-             "as take that memory"},
+     .help = "read the ranges of every Nth recorded iteration; default: of all, or of so many that they take some "
+             "1 GiB of memory"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print summary.json instead of the verdict"},
     AORTA_CLI_QUIET_OPTION(AT(quiet), "print errors only; the files have the report"),
     {"no-pictures", AORTA_OPTION_BOOL, AT(no_pictures), "false", .help = "draw no pictures"},

@@ -75,7 +75,7 @@ bool aorta_run_take_kernels(struct aorta_run *run);
 AORTA_MUST_USE aorta_status aorta_run_traces(const struct aorta_run *run, struct aorta_trace_list *list);
 /* Whether a path is a directory with such a file. */
 bool aorta_run_is_directory(const char *path);
-/* Of `bytes` of lines, so that the ranges read take 1 GiB at most: they take about as much memory as their lines. */
+/* Of `bytes` of lines, so that the ranges read and what is made of them take about 1 GiB at most. */
 int64_t aorta_run_read_every(int64_t bytes);
 
 /* One line of a file, with its ranges or without (run_parse.c). `previous`: the rank's step before, or NULL. On failure
