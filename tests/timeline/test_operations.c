@@ -177,6 +177,9 @@ static void inference(void **state) {
         {"vllm::outplace_fused_experts", "[[6, 16], [8, 32, 16], [8, 16, 16], [6, 2], [6, 2]]",
          "[\"c10::BFloat16\", \"c10::Float8_e4m3fn\", \"c10::Float8_e4m3fn\", \"float\", \"int\"]", NULL,
          AORTA_WORK_GEMM, AORTA_IN_FP8, 2.0 * 12 * (512 + 256), 2.0 * 192 + 8 * (512 + 256)},
+        {"vllm::rocm_aiter_fused_moe", "[[6, 16], [8, 32, 16], [8, 16, 16], [6, 2], [6, 2]]",
+         "[\"c10::BFloat16\", \"c10::Float8_e4m3fn\", \"c10::Float8_e4m3fn\", \"float\", \"int\"]", NULL,
+         AORTA_WORK_GEMM, AORTA_IN_FP8, 2.0 * 12 * (512 + 256), 2.0 * 192 + 8 * (512 + 256)},
         {"aten::_grouped_mm", "[[64, 32], [4, 32, 16], [4]]", half, NULL, AORTA_WORK_GEMM, AORTA_IN_BF16,
          2.0 * 64 * 32 * 16, 2.0 * (2048 + 2048 + 1024)},
         /* Two numbers of four bits in a byte: k is 64. */
@@ -189,6 +192,19 @@ static void inference(void **state) {
          2.0 * (128 + 128 + 16)},
         {"_C::fused_add_rms_norm", "[[8, 16], [8, 16], [16], []]", half, NULL, AORTA_WORK_REDUCTION, AORTA_IN_BF16, 0,
          2.0 * (4 * 128 + 16)},
+        {"aiter::rms_norm", "[[4, 16], [16], [], []]", "[\"c10::BFloat16\", \"c10::BFloat16\", \"Scalar\", \"Scalar\"]",
+         NULL, AORTA_WORK_REDUCTION, AORTA_IN_BF16, 0, 2.0 * (64 + 16 + 64)},
+        /* What it writes is among the inputs: output, input, residual read and written, weight. */
+        {"aiter::rmsnorm2d_fwd_with_add_ck", "[[4, 16], [4, 16], [4, 16], [4, 16], [16], [], []]",
+         "[\"c10::BFloat16\", \"c10::BFloat16\", \"c10::BFloat16\", \"c10::BFloat16\", \"c10::BFloat16\", \"Scalar\", "
+         "\"Scalar\"]",
+         NULL, AORTA_WORK_REDUCTION, AORTA_IN_BF16, 0, 2.0 * (4 * 64 + 16)},
+        {"aiter::rmsnorm2d_fwd_with_dynamicquant_ck", "[[4, 16], [4, 16], [4, 1], [16], [], []]",
+         "[\"c10::Float8_e4m3fn\", \"c10::BFloat16\", \"float\", \"c10::BFloat16\", \"Scalar\", \"Scalar\"]", NULL,
+         AORTA_WORK_REDUCTION, AORTA_IN_FP8, 0, 64 + 2.0 * 64 + 4.0 * 4 + 2.0 * 16},
+        {"aiter::gemm_a16w16", "[[64, 32], [16, 32], [], []]",
+         "[\"c10::BFloat16\", \"c10::BFloat16\", \"\", \"Scalar\"]", NULL, AORTA_WORK_GEMM, AORTA_IN_BF16, 65536,
+         2.0 * (2048 + 512 + 1024)},
         {"sgl_kernel::silu_and_mul", "[[8, 16], [8, 32]]", half, NULL, AORTA_WORK_POINTWISE, AORTA_IN_BF16, 0,
          2.0 * (128 + 256)},
         /* Positions of 8 bytes; query and key there and back; a line of 4 sines for each of 8 tokens. */
