@@ -159,19 +159,19 @@ static void alignment_line(const struct aorta_trace_analysis *analysis, struct a
     if (analysis->rank_count < 2) return;
     if (!analysis->common_clock) {
         aorta_text_puts(out, "clocks: each step of a rank has one of its own, or the ranks' differ: waits are known of "
-                             "each step alone\n");
+                             "each step alone");
         return;
     }
     if (!alignment->shared_count) {
         if (alignment->mismatch_ns < 0)
             aorta_text_puts(out,
                             "clocks: the ranks share no collective that identifies itself, so their waits for each "
-                            "other are not known\n");
+                            "other are not known");
         else
             aorta_text_printf(out,
                               "clocks: the ranks' collectives do not match, their ends lie %.1f us apart: a rank lost "
                               "records, or the files are of different runs. Waits for each other are not known; record "
-                              "again\n",
+                              "again",
                               (double)alignment->mismatch_ns / 1e3);
         return;
     }
