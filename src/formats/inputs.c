@@ -301,7 +301,10 @@ aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count, con
     status = aorta_unpack_name_failure(&unpacking, status);
     aorta_unpacking_free(&unpacking);
     if (status) return status;
-    if (!options || !options->to_align) AORTA_TRY(aorta_trace_join_captures(list));
+    if (options && options->to_align)
+        aorta_trace_drop_captures(list);
+    else
+        AORTA_TRY(aorta_trace_join_captures(list));
     aorta_spool_number_ranks(list);
     AORTA_TRY(aorta_trace_mark_steps(list, options ? options->step_range : NULL));
     return without_marks(list) ? aorta_trace_infer_steps(list) : NULL;

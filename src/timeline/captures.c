@@ -268,7 +268,7 @@ static void join_replay(struct joining *joining, struct graph_replay *replay) {
                                          : AORTA_REASON_NO_CAPTURE);
 }
 
-static aorta_status join_trace(struct aorta_trace *trace, const struct captures *captures, bool *replays_any) {
+static aorta_status join_trace(struct aorta_trace *trace, const struct captures *captures) {
     struct replays replays = {0};
     struct joining joining = {.captures = captures, .trace = trace, .last_operation = AORTA_TRACE_NONE};
     bool made = find_replays(trace, &replays);
@@ -277,7 +277,6 @@ static aorta_status join_trace(struct aorta_trace *trace, const struct captures 
     joining.taken = calloc(captures->count + 1, sizeof *joining.taken);
     made = made && joining.choice.fitting && joining.pieces && joining.taken;
     for (size_t i = 0; made && i < replays.count; i++) join_replay(&joining, &replays.items[i]);
-    *replays_any = replays.count > 0;
     aorta_status status = made ? aorta_trace_take_captures(trace, replays.items, replays.count)
                                : AORTA_ERROR(AORTA_MEMORY, "no memory for the graphs of %s", trace->path);
     free(joining.choice.fitting);
@@ -302,13 +301,19 @@ static bool make_captures(const struct aorta_trace_list *list, struct captures *
     return captures->items != NULL;
 }
 
-/* Of others' graphs: `replays` says by trace whether it launches any. */
-static void drop_capturing(struct aorta_trace_list *list, const bool *replays) {
-    size_t used = 0, launching = 0;
-    for (size_t i = 0; i < list->count; i++) launching += replays[i];
+static bool launches_graphs(const struct aorta_trace *trace) {
+    for (size_t i = 0; i < trace->work_count; i++)
+        if (trace->work[i].graph) return true;
+    return false;
+}
+
+void aorta_trace_drop_captures(struct aorta_trace_list *list) {
+    size_t used = 0, launching = 0, capturing = 0;
+    for (size_t i = 0; i < list->count; i++) capturing += list->items[i]->graph_count > 0;
+    for (size_t i = 0; capturing && i < list->count; i++) launching += launches_graphs(list->items[i]);
     for (size_t i = 0; i < list->count; i++) {
         struct aorta_trace *trace = list->items[i];
-        if (launching && trace->graph_count && !replays[i])
+        if (launching && trace->graph_count && !launches_graphs(trace))
             aorta_trace_free(trace);
         else
             list->items[used++] = trace;
@@ -318,14 +323,12 @@ static void drop_capturing(struct aorta_trace_list *list, const bool *replays) {
 
 aorta_status aorta_trace_join_captures(struct aorta_trace_list *list) {
     struct captures captures = {0};
-    bool *replays = calloc(list->count + 1, sizeof *replays);
     aorta_status status = NULL;
-    if (!replays || !make_captures(list, &captures))
+    if (!make_captures(list, &captures))
         status = AORTA_ERROR(AORTA_MEMORY, "no memory for the captured graphs of %zu traces", list->count);
     for (size_t i = 0; !status && captures.count && i < list->count; i++)
-        status = join_trace(list->items[i], &captures, &replays[i]);
+        status = join_trace(list->items[i], &captures);
     free_captures(&captures);
-    if (!status) drop_capturing(list, replays);
-    free(replays);
+    if (!status) aorta_trace_drop_captures(list);
     return status;
 }

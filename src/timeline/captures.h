@@ -14,5 +14,7 @@
 /* Gives replayed work the operations, shapes and collectives of its capture. Traces that do nothing but capture graphs
  * of others are taken from the list. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_join_captures(struct aorta_trace_list *list);
+/* Only the latter. */
+void aorta_trace_drop_captures(struct aorta_trace_list *list);
 
 #endif

@@ -89,8 +89,8 @@ struct scene {
     struct aorta_trace_analysis analysis;
 };
 
-static void read_scene(struct scene *scene) {
-    static const struct aorta_trace_options options = {.functions = true};
+static void read_as(struct scene *scene, bool to_align) {
+    const struct aorta_trace_options options = {.functions = true, .to_align = to_align};
     char folder[FOLDER_PATH];
     folder_make(folder, "captures");
     if (scene->capture.length) write_file(folder, "capture.json", &scene->capture);
@@ -99,6 +99,10 @@ static void read_scene(struct scene *scene) {
     check_ok(aorta_trace_open_inputs(paths, 1, &options, &scene->list));
     assert_int_equal(folder_remove(folder), 0);
     assert_int_equal(scene->list.count, 1);
+}
+
+static void read_scene(struct scene *scene) {
+    read_as(scene, false);
     check_ok(aorta_trace_analyze(&scene->list, NULL, &scene->analysis));
 }
 
@@ -229,6 +233,17 @@ static void one_file_can_have_both(void **state) {
     free_scene(&scene);
 }
 
+/* What aligns clocks, for merging, has the launches alone. */
+static void captures_are_not_merged(void **state) {
+    (void)state;
+    struct scene scene = {0};
+    capture(&scene.capture, 8, 0, true);
+    execution(&scene.execution, decode, kernels, 7);
+    read_as(&scene, true);
+    assert_int_equal(scene.list.items[0]->work_count, 3);
+    free_scene(&scene);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(launches_have_what_the_capture_says),
@@ -236,6 +251,7 @@ int main(void) {
         cmocka_unit_test(what_is_not_known_is_said),
         cmocka_unit_test(names_can_be_missing),
         cmocka_unit_test(one_file_can_have_both),
+        cmocka_unit_test(captures_are_not_merged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
