@@ -112,10 +112,11 @@ static aorta_status memory_read(struct aorta_source *source, char *buffer, size_
     struct memory_source *self = (struct memory_source *)source;
     size_t count = capacity < self->left ? capacity : self->left;
     if (self->piece && count > self->piece) count = self->piece;
-    if (count) memcpy(buffer, self->bytes, count);
+    *got = count;
+    if (!count) return NULL; /* where nothing was given, `bytes` may be NULL */
+    memcpy(buffer, self->bytes, count);
     self->bytes += count;
     self->left -= count;
-    *got = count;
     return NULL;
 }
 

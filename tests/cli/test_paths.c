@@ -69,7 +69,7 @@ static int each_command(const struct aorta_command_group *group, visit *look) {
 /* ---- every option that takes a path says what it does with it ---- */
 
 static bool names_path(const struct aorta_option *row) {
-    static const char *const words[] = {"FILE", "DIR", "OUT", "PATH", "RUN"};
+    static const char *const words[] = {"FILE", "DIR", "OUT", "PATH", "RUN", "TEMPLATE"};
     for (size_t i = 0; row->argument && i < sizeof words / sizeof *words; i++)
         if (strcmp(row->argument, words[i]) == 0) return true;
     return false;

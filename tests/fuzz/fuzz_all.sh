@@ -29,6 +29,7 @@ field() { sed -n "s/^stat::$1: *\([0-9]*\)/\1/p" "$2" | tail -n 1; }
 fuzz() {
     end=$(($(date +%s) + seconds)) run=0 executions=0
     mkdir "$work/corpora/$1" "$work/crashes/$1"
+    mkdir -p "$work/first/$1" # a new fuzzer has none yet
     while left=$((end - $(date +%s))) && [ "$left" -gt 0 ] && [ "$run" -lt 50 ]; do
         run=$((run + 1)) log="$work/logs/$1.$run"
         # shellcheck disable=SC2086 # words of a command
