@@ -12,9 +12,7 @@ static enum aorta_page_kind kind_of_work(const struct aorta_trace *trace, const 
     if (work->kind == AORTA_TRACE_COPY) return AORTA_PAGE_COPY;
     if (work->kind == AORTA_TRACE_FILL) return AORTA_PAGE_FILL;
     if (!aorta_trace_is_collective(work)) return AORTA_PAGE_COMPUTE;
-    if (work->collective != AORTA_TRACE_NONE && trace->collectives[work->collective].named)
-        return aorta_page_collective(trace->collectives[work->collective].kind);
-    return work->named ? aorta_page_collective((enum aorta_collective)work->by_name) : AORTA_PAGE_OTHER_COLLECTIVE;
+    return aorta_page_collective(aorta_trace_collective_kind(trace, work));
 }
 
 static enum aorta_page_kind kind_of_call(const struct aorta_trace *trace, const struct aorta_trace_call *call) {

@@ -143,14 +143,20 @@ static void free_scripts(struct scripts *scripts) {
     aorta_text_free(&scripts->wrapper);
 }
 
-static bool same_file(const char *directory, const char *name, const struct aorta_text *text) {
+/* A file of at most `most` bytes; NULL where it is missing or larger. The caller frees it. */
+static char *read_small(const char *directory, const char *name, size_t most, size_t *length) {
     char *path = aorta_path_join(directory, name), *bytes = NULL;
-    size_t length = 0;
-    aorta_status failed = path ? aorta_file_read_regular(path, text->length, &bytes, &length) : NULL;
-    const bool same = bytes && length == text->length && memcmp(bytes, text->data, length) == 0;
-    aorta_status_free(failed);
-    free(bytes);
+    *length = 0;
+    aorta_status_free(path ? aorta_file_read_regular(path, most, &bytes, length) : NULL);
     free(path);
+    return bytes;
+}
+
+static bool same_file(const char *directory, const char *name, const struct aorta_text *text) {
+    size_t length;
+    char *bytes = read_small(directory, name, text->length, &length);
+    const bool same = bytes && length == text->length && memcmp(bytes, text->data, length) == 0;
+    free(bytes);
     return same;
 }
 
@@ -165,11 +171,8 @@ static aorta_status write_file(const char *directory, const char *name, const st
 
 /* The number that a sweep of before has written. */
 static bool read_id(struct aorta_sweep_submission *job) {
-    char *path = aorta_path_join(job->directory, "id"), *bytes = NULL;
-    size_t length = 0;
-    aorta_status failed = path ? aorta_file_read_regular(path, sizeof job->id - 1, &bytes, &length) : NULL;
-    aorta_status_free(failed);
-    free(path);
+    size_t length;
+    char *bytes = read_small(job->directory, "id", sizeof job->id - 1, &length);
     snprintf(job->id, sizeof job->id, "%.*s", bytes ? (int)strspn(bytes, "0123456789") : 0, bytes ? bytes : "");
     free(bytes);
     return *job->id;
@@ -259,12 +262,9 @@ void aorta_sweep_submissions_look(struct aorta_sweep_submission *const *jobs, si
 
 static bool read_exit(const struct aorta_sweep_submission *job, struct aorta_sweep_end *end) {
     enum { MOST_BYTES = 256 };
-    char *path = aorta_path_join(job->directory, "exit"), *bytes = NULL;
-    size_t length = 0;
+    size_t length;
     double begin = 0, until = 0;
-    aorta_status failed = path ? aorta_file_read_regular(path, MOST_BYTES, &bytes, &length) : NULL;
-    aorta_status_free(failed);
-    free(path);
+    char *bytes = read_small(job->directory, "exit", MOST_BYTES, &length);
     const bool whole = bytes && sscanf(bytes, "%d %lf %lf", &end->exit_code, &begin, &until) == 3;
     free(bytes);
     if (whole) end->seconds = until > begin ? until - begin : 0;

@@ -58,11 +58,6 @@ static aorta_status facts_make(struct aorta_trace_analysis *analysis, struct aor
     return NULL;
 }
 
-/* The name's kind is the reader's, who knew the user's own patterns. */
-static enum aorta_collective kind_by_name(const struct aorta_trace_work *work) {
-    return work->named ? (enum aorta_collective)work->by_name : AORTA_COLLECTIVE_OTHER;
-}
-
 static struct aorta_trace_part part_of(const struct aorta_trace_analysis *analysis, const struct facts *facts,
                                        const struct aorta_trace_work *work) {
     struct aorta_trace_part part = {.group = AORTA_TRACE_NONE,
@@ -75,7 +70,7 @@ static struct aorta_trace_part part_of(const struct aorta_trace_analysis *analys
                                     .wait_ns = -1};
     const struct aorta_trace_collective *known =
         work->collective == AORTA_TRACE_NONE ? NULL : &facts->trace->collectives[work->collective];
-    part.kind = known && known->named ? known->kind : kind_by_name(work);
+    part.kind = aorta_trace_collective_kind(facts->trace, work);
     if (!known) return part;
     part.bytes = known->bytes;
     part.channels = known->blocks;

@@ -14,7 +14,6 @@ enum { SMALLEST_BYTES = 4096, FEWEST_COPIES = 3 }; /* copies of a thread, to be 
 enum { LONG_NS = 1000000, SOON_NS = 2000000 }; /* a wait, and how soon after the collective's end it ends */
 static const double COVERED = 0.8;             /* of a wait, by collectives */
 
-static const char range_prefix[] = "gloo:";
 static const char plain_name[] = "collective on the host";
 
 /* A copy, and the call that launched it. */
@@ -121,7 +120,7 @@ static void add_call(struct aorta_trace_builder *builder, int64_t start_ns, int6
 }
 
 static bool is_collective_range(const struct aorta_trace_builder *builder, const struct aorta_trace_annotation *range) {
-    return !strncmp(aorta_trace_text(builder->trace, range->name), range_prefix, sizeof range_prefix - 1);
+    return aorta_trace_is_gloo_range(aorta_trace_text(builder->trace, range->name));
 }
 
 /* The range around a time of the thread; NULL: none. */

@@ -205,7 +205,7 @@ static struct aorta_nest_range *nest_annotations(const struct aorta_trace *trace
     *count = 0;
     for (size_t i = 0; nest && i < rows->count; i++) {
         const char *name = aorta_trace_text(trace, annotations[i].name);
-        if (!strncmp(name, "nccl:", 5) || !strncmp(name, "gloo:", 5)) continue;
+        if (!strncmp(name, "nccl:", 5) || aorta_trace_is_gloo_range(name)) continue;
         nest[(*count)++] = (struct aorta_nest_range){annotations[i].start_ns, annotations[i].end_ns,
                                                      annotations[i].thread, (uint32_t)i, 0};
     }

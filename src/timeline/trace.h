@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define AORTA_TRACE_NONE UINT32_MAX
 
@@ -394,6 +395,19 @@ bool aorta_trace_call_waits(const struct aorta_trace *trace, const struct aorta_
 /* Whether work is communication: a kernel that the one table of names, or the file's own facts, call a collective. */
 static inline bool aorta_trace_is_collective(const struct aorta_trace_work *work) {
     return work->kind == AORTA_TRACE_KERNEL && work->class == AORTA_KERNEL_COLLECTIVE;
+}
+
+/* Which collective such a kernel is: what the file says, else what its name does. */
+static inline enum aorta_collective aorta_trace_collective_kind(const struct aorta_trace *trace,
+                                                                const struct aorta_trace_work *work) {
+    if (work->collective != AORTA_TRACE_NONE && trace->collectives[work->collective].named)
+        return trace->collectives[work->collective].kind;
+    return work->named ? (enum aorta_collective)work->by_name : AORTA_COLLECTIVE_OTHER;
+}
+
+/* Whether a range is one that gloo makes around its part of a collective ("gloo:all_reduce"). */
+static inline bool aorta_trace_is_gloo_range(const char *name) {
+    return strncmp(name, "gloo:", 5) == 0;
 }
 
 /* What the file says of the device with this number, as its work names it. AMD's tools number processors first (2 or 8

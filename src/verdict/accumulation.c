@@ -23,10 +23,7 @@ static bool is_pointwise(const char *name) {
 
 static bool is_reduction(const struct aorta_trace *trace, const struct aorta_trace_work *work,
                          enum aorta_collective kind) {
-    if (!aorta_trace_is_collective(work)) return false;
-    if (work->collective != AORTA_TRACE_NONE && trace->collectives[work->collective].named)
-        return trace->collectives[work->collective].kind == kind;
-    return work->named && work->by_name == kind;
+    return aorta_trace_is_collective(work) && aorta_trace_collective_kind(trace, work) == kind;
 }
 
 static int by_launch(const void *left, const void *right) {

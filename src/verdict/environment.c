@@ -24,8 +24,8 @@ static const struct {
     {"NCCL_MAX_CTAS", NULL, AORTA_CAUSE_EXPOSED_COLLECTIVE, "which limits the channels of a collective"},
     {"NCCL_MAX_NCHANNELS", NULL, AORTA_CAUSE_EXPOSED_COLLECTIVE, "which limits the channels of a collective"},
     {"NCCL_MAX_CTAS", NULL, AORTA_CAUSE_CONTENTION, "which limits the channels of a collective"},
-    {"NCCL_MIN_CTAS", NULL, AORTA_CAUSE_CONTENTION, "channels that compute has no multiprocessors of"},
-    {"NCCL_MIN_NCHANNELS", NULL, AORTA_CAUSE_CONTENTION, "channels that compute has no multiprocessors of"},
+    {"NCCL_MIN_CTAS", NULL, AORTA_CAUSE_CONTENTION, "each channel takes a multiprocessor from compute"},
+    {"NCCL_MIN_NCHANNELS", NULL, AORTA_CAUSE_CONTENTION, "each channel takes a multiprocessor from compute"},
     {"NCCL_ALGO", NULL, AORTA_CAUSE_SLOW_COLLECTIVE, "which takes the choice from NCCL"},
     {"NCCL_PROTO", NULL, AORTA_CAUSE_SLOW_COLLECTIVE, "which takes the choice from NCCL"},
 };

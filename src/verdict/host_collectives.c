@@ -9,7 +9,7 @@ static aorta_status collect(const struct aorta_trace *trace, struct aorta_interv
                             struct aorta_intervals *compute, const char **name) {
     for (size_t i = 0; i < trace->annotation_count; i++) {
         const struct aorta_trace_annotation *range = &trace->annotations[i];
-        if (strncmp(aorta_trace_text(trace, range->name), "gloo:", 5) != 0) continue;
+        if (!aorta_trace_is_gloo_range(aorta_trace_text(trace, range->name))) continue;
         *name = aorta_trace_text(trace, range->name);
         AORTA_TRY(aorta_intervals_add(ran, range->start_ns, range->end_ns));
     }

@@ -19,10 +19,7 @@ static const struct aorta_trace_work *work_at(const struct walk *walk, uint32_t 
 }
 
 static enum aorta_collective kind_of(const struct walk *walk, uint32_t point, const struct aorta_trace_work *work) {
-    const struct aorta_trace *trace = walk->built->sources[walk->graph->rank[point]].trace;
-    if (work->collective != AORTA_TRACE_NONE && trace->collectives[work->collective].named)
-        return trace->collectives[work->collective].kind;
-    return work->named ? (enum aorta_collective)work->by_name : AORTA_COLLECTIVE_OTHER;
+    return aorta_trace_collective_kind(walk->built->sources[walk->graph->rank[point]].trace, work);
 }
 
 static double *sum_of(struct walk *walk, uint32_t point, uint32_t edge) {
