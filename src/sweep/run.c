@@ -163,7 +163,7 @@ static aorta_status start_trial(struct session *session, const struct aorta_swee
         .log = log,
         .timeout_s = job->timeout_s,
     };
-    return job->submit ? aorta_sweep_submit(job->submit, &process, &flight->job)
+    return job->submit ? aorta_sweep_submit(job->submit, &process, session->signals, &flight->job)
                        : run_here(session, &process, flight, interrupted);
 }
 
@@ -293,7 +293,7 @@ static aorta_status look(struct session *session, int *interrupted) {
         struct aorta_sweep_end end;
         bool ended = false;
         if (flight->ended) continue;
-        status = aorta_sweep_submission_ended(&flight->job, session->job->timeout_s, &ended, &end);
+        status = aorta_sweep_submission_ended(&flight->job, session->job->timeout_s, session->signals, &ended, &end);
         if (!status && ended) status = conclude(session, flight, &end, interrupted);
     }
     return status;
@@ -321,7 +321,7 @@ static aorta_status cancel(const struct session *session) {
     AORTA_TRY(list_jobs(session, &jobs, &count));
     if (count && session->job->progress)
         fprintf(session->job->progress, "aorta sweep: cancels %s\n", aorta_counted((long long)count, "job").text);
-    aorta_status status = count ? aorta_sweep_submissions_cancel(jobs, count) : NULL;
+    aorta_status status = count ? aorta_sweep_submissions_cancel(jobs, count, session->signals) : NULL;
     free(jobs);
     return status;
 }

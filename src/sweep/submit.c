@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 static const char place[] = "{command}", directive[] = "#SBATCH";
@@ -203,7 +202,8 @@ static aorta_status send(struct aorta_sweep_submission *job) {
     return status;
 }
 
-static aorta_status submit(const struct scripts *scripts, struct aorta_sweep_submission *job) {
+static aorta_status submit(const struct scripts *scripts, const struct aorta_sweep_signals *signals,
+                           struct aorta_sweep_submission *job) {
     AORTA_TRY(aorta_text_check(&scripts->command));
     AORTA_TRY(aorta_text_check(&scripts->job));
     const bool former = read_id(job);
@@ -211,7 +211,7 @@ static aorta_status submit(const struct scripts *scripts, struct aorta_sweep_sub
     if (former && same_file(job->directory, "command.sh", &scripts->command) &&
         same_file(job->directory, "job.sh", &scripts->job))
         return NULL;
-    if (former) AORTA_TRY(aorta_sweep_submissions_cancel(&job, 1));
+    if (former) AORTA_TRY(aorta_sweep_submissions_cancel(&job, 1, signals));
     aorta_directory_remove(job->directory);
     AORTA_TRY(aorta_directory_make(job->directory));
     AORTA_TRY(write_file(job->directory, "command.sh", &scripts->command));
@@ -221,12 +221,12 @@ static aorta_status submit(const struct scripts *scripts, struct aorta_sweep_sub
 }
 
 aorta_status aorta_sweep_submit(const struct aorta_sweep_template *template, const struct aorta_sweep_process *process,
-                                struct aorta_sweep_submission *job) {
+                                const struct aorta_sweep_signals *signals, struct aorta_sweep_submission *job) {
     struct scripts scripts = {0};
     write_command(process, &scripts.command);
     write_job(template, job->directory, &scripts.job);
     write_wrapper(template, job->directory, &scripts.wrapper);
-    aorta_status status = submit(&scripts, job);
+    aorta_status status = submit(&scripts, signals, job);
     free_scripts(&scripts);
     return status;
 }
@@ -297,7 +297,8 @@ static double seconds_since(int64_t ns) {
     return ns ? (double)(aorta_clock_ns() - ns) / 1e9 : 0;
 }
 
-aorta_status aorta_sweep_submission_ended(struct aorta_sweep_submission *job, double timeout_s, bool *ended,
+aorta_status aorta_sweep_submission_ended(struct aorta_sweep_submission *job, double timeout_s,
+                                          const struct aorta_sweep_signals *signals, bool *ended,
                                           struct aorta_sweep_end *end) {
     *end = (struct aorta_sweep_end){0};
     *ended = read_exit(job, end);
@@ -305,7 +306,7 @@ aorta_status aorta_sweep_submission_ended(struct aorta_sweep_submission *job, do
     end->seconds = seconds_since(job->running_ns);
     if (timeout_s > 0 && end->seconds > timeout_s && *job->state) {
         *ended = end->timed_out = true;
-        return aorta_sweep_submissions_cancel(&job, 1);
+        return aorta_sweep_submissions_cancel(&job, 1, signals);
     }
     if (*job->state || !job->gone_ns) return NULL;
     if (!job->asked) ask_for_end(job);
@@ -341,7 +342,16 @@ static aorta_status name_left(struct aorta_sweep_submission *const *jobs, size_t
     return status;
 }
 
-aorta_status aorta_sweep_submissions_cancel(struct aorta_sweep_submission *const *jobs, size_t count) {
+/* For half a second; false: a signal that ends a sweep has come meanwhile. */
+static bool wait_a_little(const struct aorta_sweep_signals *signals) {
+    const int64_t start_ns = aorta_clock_ns();
+    while (seconds_since(start_ns) < 0.5)
+        if (aorta_sweep_signals_wait(signals)) return false;
+    return true;
+}
+
+aorta_status aorta_sweep_submissions_cancel(struct aorta_sweep_submission *const *jobs, size_t count,
+                                            const struct aorta_sweep_signals *signals) {
     struct aorta_text line = {0}, answer = {0};
     int code = 0;
     aorta_text_puts(&line, "scancel");
@@ -355,10 +365,8 @@ aorta_status aorta_sweep_submissions_cancel(struct aorta_sweep_submission *const
     aorta_status status = count ? ask(&line, &answer, &code) : NULL;
     const int64_t start_ns = aorta_clock_ns();
     if (!status) aorta_sweep_submissions_look(jobs, count);
-    while (!status && in_queue(jobs, count) && seconds_since(start_ns) < cancel_s) {
-        nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
+    while (!status && in_queue(jobs, count) && seconds_since(start_ns) < cancel_s && wait_a_little(signals))
         aorta_sweep_submissions_look(jobs, count);
-    }
     if (answer.data) aorta_make_printable(answer.data, answer.length, false);
     if (!status && in_queue(jobs, count)) status = name_left(jobs, count, answer.data ? answer.data : "");
     aorta_text_free(&line);

@@ -39,6 +39,7 @@ struct aorta_sweep_submission { /* zero-initialise */
  * AORTA_IO with the scheduler's words. */
 AORTA_MUST_USE aorta_status aorta_sweep_submit(const struct aorta_sweep_template *template,
                                                const struct aorta_sweep_process *process,
+                                               const struct aorta_sweep_signals *signals,
                                                struct aorta_sweep_submission *job);
 
 /* Asks the scheduler for the states of all. Where it does not answer, they stay as they are. */
@@ -46,10 +47,12 @@ void aorta_sweep_submissions_look(struct aorta_sweep_submission *const *jobs, si
 
 /* Whether it has ended, and how. One that runs for longer than `timeout_s` (0: none) is cancelled. */
 AORTA_MUST_USE aorta_status aorta_sweep_submission_ended(struct aorta_sweep_submission *job, double timeout_s,
-                                                         bool *ended, struct aorta_sweep_end *end);
+                                                         const struct aorta_sweep_signals *signals, bool *ended,
+                                                         struct aorta_sweep_end *end);
 
-/* Cancels jobs and waits until the queue has none of them. They are not taken over any more. AORTA_IO names those that
- * are left. */
-AORTA_MUST_USE aorta_status aorta_sweep_submissions_cancel(struct aorta_sweep_submission *const *jobs, size_t count);
+/* Cancels jobs and waits until the queue has none of them, or until a signal. They are not taken over any more.
+ * AORTA_IO names those that are left. */
+AORTA_MUST_USE aorta_status aorta_sweep_submissions_cancel(struct aorta_sweep_submission *const *jobs, size_t count,
+                                                           const struct aorta_sweep_signals *signals);
 
 #endif

@@ -79,6 +79,24 @@ done
 expect 1 "4 trials: 4 hung" ./sweep out-INT 60 --jobs 4 --resume --timeout-s 1
 [ "$(jobs_in_queue)" = 0 ] || fail "jobs are left after the timeout"
 
+# Where the queue does not get rid of them, a second signal ends the wait.
+mkdir bin && printf '#!/bin/sh\n' >bin/scancel && chmod +x bin/scancel
+rm -f starts
+PATH=$work/bin:$PATH ./sweep out-twice 60 --jobs 1 --trials 1 >output 2>&1 &
+pid=$!
+wait_for 30 test -s starts
+kill -INT $pid
+wait_for 10 grep -q "cancels 1 job" output
+sleep 1
+kill -INT $pid
+wait_for 5 sh -c "! kill -0 $pid 2>/dev/null"
+wait $pid
+[ $? = 1 ] || fail "two signals: no exit code 1"
+left=$(squeue -h -o %A)
+grep -q "jobs are still in Slurm's queue: scancel $left" output || fail "the job that is left is not named"
+scancel "$left"
+wait_for 20 sh -c '[ -z "$(squeue -h)" ]'
+
 # Killed: its jobs go on, and the next sweep takes them over, those that have ended and those that have not.
 rm -f starts
 ./sweep out-killed 3 --jobs 2 >output 2>&1 &
