@@ -29,25 +29,41 @@ static enum aorta_framework framework_of(const char *name) {
     return is_compiled(name) ? AORTA_FRAMEWORK_COMPILED : AORTA_FRAMEWORK_OTHER;
 }
 
-/* Triton's functions have plain names, as those of Python; libraries' kernels that do say whose they are. */
+/* Triton's functions have plain names, as those of Python; libraries' kernels that do say whose they are, and "_Z"
+ * begins a name of C++ that nothing has decoded. */
 static bool is_plain(const char *name) {
     static const char *const libraries[] = {
-        "nvjet",  "cutlass", "sm",    "ampere", "turing", "volta",  "cudnn",  "gemm",   "Cijk", "nccl",  "rccl",
-        "MIOpen", "miopen",  "igemm", "mi",     "dgrad",  "Memcpy", "Memset", "__amd_", "fmha", "flash", "maxwell"};
+        "nvjet",      "cutlass",     "sm",         "ampere",      "turing",
+        "volta",      "cudnn",       "gemm",       "Cijk",        "nccl",
+        "rccl",       "MIOpen",      "miopen",     "igemm",       "mi",
+        "dgrad",      "Memcpy",      "Memset",     "__amd_",      "fmha",
+        "flash",      "maxwell",     "_Z",         "Custom_Cijk", "batched_transpose",
+        "transpose_", "SubTensorOp", "OpTensor",   "Op1dTensor",  "Op2dTensor",
+        "Op3dTensor", "Op4dTensor",  "Op5dTensor", "mlo",         "naive_conv",
+        "Im2",        "Col2Im",      "gcnAsm",     "gridwise_"};
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
         if (begins(name, libraries[i])) return false;
     return *name && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == strlen(name);
 }
 
+/* The driver's interface, as Triton uses it; libraries and PyTorch's own kernels use the runtime's. A launch that is
+ * not recorded says nothing. */
+static bool may_be_tritons(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    if (!is_plain(aorta_trace_text(trace, work->name))) return false;
+    if (work->call == AORTA_TRACE_NONE) return true;
+    const char *call = aorta_trace_text(trace, trace->calls[work->call].name);
+    return begins(call, "cuLaunch") || begins(call, "hipModuleLaunch");
+}
+
 static bool is_triton(const struct aorta_trace *trace) {
     enum { LOOKED_AT = 20000 };
-    size_t kernels = 0, plain = 0;
+    size_t kernels = 0, such = 0;
     for (size_t i = 0; i < trace->work_count && kernels < LOOKED_AT; i++) {
         if (trace->work[i].kind != AORTA_TRACE_KERNEL) continue;
         kernels++;
-        plain += is_plain(aorta_trace_text(trace, trace->work[i].name));
+        such += may_be_tritons(trace, &trace->work[i]);
     }
-    return 10 * plain > 3 * kernels;
+    return 10 * such > 3 * kernels;
 }
 
 bool aorta_framework_has_own_words(enum aorta_framework framework) {

@@ -8,7 +8,8 @@ enum aorta_framework {
     AORTA_FRAMEWORK_OTHER, /* PyTorch, or not known */
     AORTA_FRAMEWORK_XLA,   /* JAX: kernels are named after what was fused, and some are XLA's own */
     AORTA_FRAMEWORK_CUPY,
-    AORTA_FRAMEWORK_TRITON,  /* many kernels are functions of @triton.jit, by their plain names */
+    AORTA_FRAMEWORK_TRITON,  /* many kernels are functions of @triton.jit, by their plain names, which the driver
+                                launches */
     AORTA_FRAMEWORK_COMPILED /* PyTorch, some of it by torch.compile: its kernels say what they fuse */
 };
 

@@ -357,19 +357,6 @@ static aorta_status add_evidence(const struct aorta_trace_analysis *analysis, st
     return aorta_text_take(&text, &finding->evidence);
 }
 
-/* By the driver's interface, as Triton does; libraries and PyTorch's own kernels use the runtime's. */
-static bool is_launched_by_driver(const struct aorta_trace *trace) {
-    size_t such = 0, kernels = 0;
-    for (size_t i = 0; i < trace->work_count; i++) {
-        const struct aorta_trace_work *work = &trace->work[i];
-        if (work->kind != AORTA_TRACE_KERNEL || work->call == AORTA_TRACE_NONE) continue;
-        const char *call = aorta_trace_text(trace, trace->calls[work->call].name);
-        kernels++;
-        such += strncmp(call, "cuLaunch", 8) == 0 || strncmp(call, "hipModuleLaunch", 15) == 0;
-    }
-    return 10 * such > 3 * kernels;
-}
-
 aorta_status aorta_verdict_add_cases(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     static const unsigned circumstances[] = {[AORTA_FRAMEWORK_XLA] = AORTA_XLA,
                                              [AORTA_FRAMEWORK_CUPY] = AORTA_CUPY,
@@ -377,8 +364,7 @@ aorta_status aorta_verdict_add_cases(const struct aorta_trace_analysis *analysis
                                              [AORTA_FRAMEWORK_COMPILED] = 0};
     const unsigned framework =
         analysis->rank_count ? circumstances[aorta_trace_framework(analysis->ranks[0].trace)] : 0;
-    const bool compiled = framework != AORTA_TRITON || is_launched_by_driver(analysis->ranks[0].trace);
-    const unsigned known = (compiled ? framework : 0) | (verdict->sends ? (unsigned)AORTA_SENDS : 0);
+    const unsigned known = framework | (verdict->sends ? (unsigned)AORTA_SENDS : 0);
     for (size_t i = 0; i < verdict->finding_count; i++) verdict->findings[i].circumstances |= known;
     for (size_t i = 0; i < verdict->finding_count; i++) AORTA_TRY(add_evidence(analysis, &verdict->findings[i]));
     return NULL;

@@ -42,7 +42,7 @@ enum aorta_circumstance {
     AORTA_UNLIKE = 1 << 21,    /* straggler: the steps' work differs */
     AORTA_SENDS = 1 << 13,     /* exposed all_to_all: sends and receives, as far as the file says */
     AORTA_OFFLOADED = 1 << 18, /* host_pause: in most steps, after copies to the host as large as those back */
-    AORTA_NARROW = 1 << 19,    /* compute: much of it is arithmetic in 16 bits or fewer */
+    AORTA_NARROW = 1 << 22,    /* compute: much of it is arithmetic in 16 bits or fewer */
     AORTA_HOST_WAITS = 4096,   /* copy: most of the gain is the host's, which waits in the copy */
 };
 

@@ -15,6 +15,8 @@
 enum { STEPS = 2 };
 enum { WITHOUT_OPERATIONS = 2 }; /* beside true and false, with or without shapes */
 
+static const char *launched_by = "cudaLaunchKernel";
+
 struct made {
     struct aorta_text text;
     int host_us, device_us, correlation, stream;
@@ -49,7 +51,7 @@ static void launch(struct made *made, const struct op *op) {
     char args[256];
     made->correlation++;
     snprintf(args, sizeof args, "\"correlation\": %d", made->correlation);
-    event(made, "cuda_runtime", "cudaLaunchKernel", 1 + op->thread, made->host_us + 2, made->host_us + 4, args);
+    event(made, "cuda_runtime", launched_by, 1 + op->thread, made->host_us + 2, made->host_us + 4, args);
     if (made->device_us < made->host_us + 5) made->device_us = made->host_us + 5;
     snprintf(args, sizeof args,
              "\"device\": 0, \"context\": 1, \"stream\": %d, \"correlation\": %d, \"grid\": [64, 1, 1], \"block\": "
@@ -654,22 +656,29 @@ static void frameworks_are_known_by_names(void **state) {
     static const struct {
         const char *kernel;
         enum aorta_framework framework;
-    } known[] = {{"loop_add_fusion_3", AORTA_FRAMEWORK_XLA},
-                 {"wrapped_transpose_6", AORTA_FRAMEWORK_XLA},
-                 {"gemm_fusion_dot_73", AORTA_FRAMEWORK_XLA},
-                 {"cupy_add__float32_float32_float32", AORTA_FRAMEWORK_CUPY},
-                 {"triton_red_fused_add_mean_2", AORTA_FRAMEWORK_COMPILED},
-                 {"blend", AORTA_FRAMEWORK_TRITON},
-                 {"nvjet_sm90_tst_64x64", AORTA_FRAMEWORK_OTHER},
-                 {"vectorized_elementwise_kernel<4, mul>", AORTA_FRAMEWORK_OTHER}};
+        const char *call;
+    } known[] = {{"loop_add_fusion_3", AORTA_FRAMEWORK_XLA, "cudaLaunchKernel"},
+                 {"wrapped_transpose_6", AORTA_FRAMEWORK_XLA, "cudaLaunchKernel"},
+                 {"gemm_fusion_dot_73", AORTA_FRAMEWORK_XLA, "cudaLaunchKernel"},
+                 {"cupy_add__float32_float32_float32", AORTA_FRAMEWORK_CUPY, "cudaLaunchKernel"},
+                 {"triton_red_fused_add_mean_2", AORTA_FRAMEWORK_COMPILED, "cudaLaunchKernel"},
+                 {"blend", AORTA_FRAMEWORK_TRITON, "cuLaunchKernelEx"},
+                 {"blend", AORTA_FRAMEWORK_OTHER, "cudaLaunchKernel"}, /* of a program in CUDA */
+                 {"batched_transpose_16x32_half", AORTA_FRAMEWORK_OTHER, "hipModuleLaunchKernel"},
+                 {"SubTensorOpWithScalar1d", AORTA_FRAMEWORK_OTHER, "hipModuleLaunchKernel"},
+                 {"_ZN2ck16tensor_operation6device12_GLOBAL__N_1", AORTA_FRAMEWORK_OTHER, "hipModuleLaunchKernel"},
+                 {"nvjet_sm90_tst_64x64", AORTA_FRAMEWORK_OTHER, "cudaLaunchKernel"},
+                 {"vectorized_elementwise_kernel<4, mul>", AORTA_FRAMEWORK_OTHER, "cudaLaunchKernel"}};
     for (size_t i = 0; i < COUNT(known); i++) {
         const struct op op = {"x", NULL, NULL, NULL, known[i].kernel, 60, NULL, 0};
+        launched_by = known[i].call;
         struct found found = find(&op, 1, 7, WITHOUT_OPERATIONS);
         assert_int_equal(aorta_trace_framework(found.list.items[0]), known[i].framework);
         assert_int_equal(aorta_framework_has_own_words(known[i].framework),
                          known[i].framework == AORTA_FRAMEWORK_XLA || known[i].framework == AORTA_FRAMEWORK_CUPY);
         end(&found);
     }
+    launched_by = "cudaLaunchKernel";
 }
 
 static void keys_and_causes_are_found(void **state) {

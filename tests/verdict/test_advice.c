@@ -55,6 +55,24 @@ static const char *general_text(enum aorta_cause cause) {
     return "";
 }
 
+/* A step of 16 bits is no step of Triton's kernels: each has its own words. */
+static void test_circumstances_differ(void **state) {
+    (void)state;
+    static const struct {
+        unsigned circumstances;
+        const char *words;
+    } rows[] = {
+        {AORTA_NARROW, "fewer bits still (fp8)"}, {AORTA_TRITON, "triton.autotune"}, {0, "faster kernels (16 bits"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_finding finding = {
+            .cause = AORTA_CAUSE_COMPUTE, .rank = -1, .circumstances = rows[i].circumstances};
+        struct aorta_verdict verdict = {.findings = &finding, .finding_count = 1, .recorded = true};
+        check_ok(aorta_advise(&verdict, NULL));
+        assert_non_null(strstr(finding.advice, rows[i].words));
+        free(finding.advice);
+    }
+}
+
 /* What helps a device's streams is nothing for threads, whose advice is general. */
 static void test_devices_differ(void **state) {
     (void)state;
@@ -347,6 +365,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_set_is_not_advised),
         cmocka_unit_test(test_a_remedy_can_be_pointless),
+        cmocka_unit_test(test_circumstances_differ),
         cmocka_unit_test(test_devices_differ),
         cmocka_unit_test(test_collectives_of_gpus),
         cmocka_unit_test(test_modes_have_keys_of_their_own),
