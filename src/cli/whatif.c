@@ -278,7 +278,7 @@ static aorta_status fill(struct whatif_page *page, const struct request *request
         .ranks = recorded, .network = page->whatif->recorded, .compute = 1, .copies = 1};
     struct aorta_whatif_step step;
     AORTA_TRY(aorta_whatif_run(page->whatif, &unchanged, &step));
-    if (!page->remedies.set) page->replayed_ns = step.step_ns;
+    page->replayed_ns = page->remedies.set ? page->remedies.worth.before_ns : step.step_ns;
     int most = request->rank_count ? request->ranks[request->rank_count - 1] : recorded;
     AORTA_TRY(add_row(page, recorded, true));
     for (size_t i = 0; i < request->rank_count; i++) AORTA_TRY(add_row(page, request->ranks[i], true));
@@ -337,8 +337,7 @@ static aorta_status replay_trace(const struct aorta_trace_analysis *analysis, co
     if (!status) {
         status = aorta_trace_graph_unrecord(&built, &page.unrecorded); /* as the verdict's gains */
         if (!status && page.remedies.set)
-            status = aorta_verdict_apply_remedies(analysis, &built, page.remedies.set, &page.replayed_ns,
-                                                  &page.remedies.saved_ns);
+            status = aorta_verdict_apply_remedies(analysis, &built, page.remedies.set, &page.remedies.worth);
         if (!status) status = replay(&built.graph, &collectives, task->arguments, task->request, &page);
         aorta_whatif_collectives_free(&collectives);
     }

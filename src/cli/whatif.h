@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "replay/unrecorded.h"
 #include "replay/whatif.h"
-#include "roofline/remedies.h"
+#include "verdict/gains.h"
 
 /* Efficiency below this is where scaling stops. */
 #define WHATIF_SCALES 0.8
@@ -19,8 +19,8 @@ struct whatif_row {
 
 /* Remedies of compute that the graph has. */
 struct whatif_remedies {
-    uint32_t set;    /* aorta_remedy_bit of each; 0: none */
-    double saved_ns; /* kernel time a step, mean over ranks */
+    uint32_t set; /* aorta_remedy_bit of each; 0: none */
+    struct aorta_remedies_worth worth;
 };
 
 struct whatif_page {

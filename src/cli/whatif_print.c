@@ -151,14 +151,26 @@ static void text_causes(const struct whatif_page *page, struct aorta_text *out) 
     }
 }
 
+/* What is not known of a remedy takes no time off the step, and is said. */
 static void text_remedies(const struct whatif_page *page, struct aorta_text *out) {
-    for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
-        if (page->remedies.set & aorta_remedy_bit((enum aorta_remedy)i))
-            aorta_text_printf(out, "with %s%s: %s\n", aorta_remedy_key((enum aorta_remedy)i),
-                              aorta_remedy_is_upper((enum aorta_remedy)i) ? " (at most)" : "",
-                              aorta_remedy_change((enum aorta_remedy)i));
-    if (page->remedies.set)
-        aorta_text_printf(out, "kernels save %s ms a step\n", aorta_brief(page->remedies.saved_ns / 1e6).text);
+    const struct aorta_remedies_worth *worth = &page->remedies.worth;
+    if (!page->remedies.set) return;
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
+        if (!(page->remedies.set & aorta_remedy_bit((enum aorta_remedy)i))) continue;
+        aorta_text_printf(out, "with %s%s: %s", aorta_remedy_key((enum aorta_remedy)i),
+                          aorta_remedy_is_upper((enum aorta_remedy)i) ? " (at most)" : "",
+                          aorta_remedy_change((enum aorta_remedy)i));
+        if (worth->lacks[i]) aorta_text_printf(out, " (not known: the recording has no %s)", worth->lacks[i]);
+        aorta_text_puts(out, "\n");
+    }
+    if (worth->unknown) {
+        aorta_text_printf(out, "what remedies save is not known: %s\n", worth->unknown);
+        return;
+    }
+    aorta_text_printf(out, "kernels save %s ms a step", aorta_brief(worth->mean.saved_ns / 1e6).text);
+    if (worth->mean.gone > 0) aorta_text_printf(out, ", %.0f launches fall away", worth->mean.gone);
+    if (worth->mean.added > 0) aorta_text_printf(out, ", casts add %.0f", worth->mean.added);
+    aorta_text_puts(out, "\n");
 }
 
 /* ---- the steps ---- */
@@ -311,7 +323,16 @@ static void json_remedies(const struct whatif_page *page, struct aorta_json *jso
         if (page->remedies.set & aorta_remedy_bit((enum aorta_remedy)i))
             aorta_json_string(json, aorta_remedy_key((enum aorta_remedy)i));
     aorta_json_array_end(json);
-    aorta_json_key_double(json, "kernels_saved_ms", page->remedies.saved_ns / 1e6);
+    const struct aorta_remedies_worth *worth = &page->remedies.worth;
+    aorta_json_key_double(json, "kernels_saved_ms", worth->unknown ? NAN : worth->mean.saved_ns / 1e6);
+    if (worth->unknown) aorta_json_key_string(json, "kernels_saved_reason", worth->unknown);
+    aorta_json_key_double(json, "launches_gone", worth->mean.gone);
+    aorta_json_key_double(json, "launches_added", worth->mean.added);
+    aorta_json_key_array(json, "remedies_lacking");
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
+        if (page->remedies.set & aorta_remedy_bit((enum aorta_remedy)i) && worth->lacks[i])
+            aorta_json_string(json, aorta_remedy_key((enum aorta_remedy)i));
+    aorta_json_array_end(json);
     const bool exposed = page->exposed.kind != AORTA_COLLECTIVE_COUNT;
     aorta_json_key_object(json, "most_exposed");
     aorta_json_key_string(json, "collective", exposed ? aorta_collective_name(page->exposed.kind) : NULL);

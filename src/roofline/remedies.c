@@ -226,20 +226,23 @@ static aorta_status run_all(struct aorta_remedies *remedies) {
     return NULL;
 }
 
-double aorta_remedies_apply(struct aorta_remedies *remedies, uint32_t set, struct aorta_work_scale *scales) {
+struct aorta_remedies_applied aorta_remedies_apply(struct aorta_remedies *remedies, uint32_t set,
+                                                   struct aorta_work_scale *scales) {
     struct remedy_model *model = remedies->model;
-    double saved_ns = 0;
+    struct aorta_remedies_applied applied = {0};
     forget(model);
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
         struct aorta_remedy_row row;
         if (!(set & aorta_remedy_bit((enum aorta_remedy)i))) continue;
         run_rule(model, (enum aorta_remedy)i, &row);
-        saved_ns += row.then_ns;
+        applied.saved_ns += row.then_ns;
     }
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
         const float left = leaf->ns > 0 ? (float)(model->now_ns[i] / leaf->ns) : 1;
-        uint32_t gone = model->gone[i];
+        const uint32_t gone = model->gone[i];
+        applied.gone += leaf->counted ? gone / model->steps : 0;
+        applied.added += leaf->counted && left > 0 ? model->added[i] / model->steps : 0;
         /* Of several kernels the last ones fall away. */
         uint32_t stay = leaf->kernels + leaf->fills - gone;
         for (uint32_t row = leaf->first_work; row != AORTA_TRACE_NONE; row = model->next_work[row]) {
@@ -248,7 +251,7 @@ double aorta_remedies_apply(struct aorta_remedies *remedies, uint32_t set, struc
         }
     }
     if (model->own && set & aorta_remedy_bit(AORTA_REMEDY_BF16)) aorta_remedy_own_gathers(model, scales);
-    return saved_ns;
+    return applied;
 }
 
 /* What bounds an operation; it takes no longer than recorded. */
@@ -337,6 +340,8 @@ aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, si
         model->row_kernels_ns = remedies->kernels_ns;
         status = aorta_remedy_rates(model);
     }
+    if (!status && isnan(model->peak[MATH_HALF]))
+        remedies->unknown = model->peaks.reason ? model->peaks.reason : "the device's rate in 16 bits is not known";
     if (!status) {
         add_bounds(remedies);
         status = run_all(remedies);

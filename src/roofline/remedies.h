@@ -52,11 +52,12 @@ struct aorta_remedies {
     /* The same operations at the card's peak rates, and at those that this run reaches; what is not known of an
      * operation takes as long as recorded. NaN: the peaks are not known. */
     double at_peak_ns, at_reached_ns;
-    double bounded_ns; /* … as recorded, one after the other; without copies from and to the host */
-    double sized_ns;   /* of bounded_ns: of what the bytes or arithmetic are known */
-    double halved_ns;  /* … and of what computes in 16 bits or fewer */
-    bool no_bf16;      /* the card has 16 bits as fp16 only */
-    bool amd;          /* the card */
+    double bounded_ns;   /* … as recorded, one after the other; without copies from and to the host */
+    double sized_ns;     /* of bounded_ns: of what the bytes or arithmetic are known */
+    double halved_ns;    /* … and of what computes in 16 bits or fewer */
+    bool no_bf16;        /* the card has 16 bits as fp16 only */
+    bool amd;            /* the card */
+    const char *unknown; /* why no remedy can be computed: the card's peaks are not known; NULL: they are. Static */
     struct remedy_model *model;
 };
 
@@ -69,9 +70,15 @@ void aorta_remedies_free(struct aorta_remedies *remedies);
 /* Leaves the figures and frees what only aorta_remedies_apply needs, which may not be called any more. */
 void aorta_remedies_settle(struct aorta_remedies *remedies);
 
+/* Of a step. */
+struct aorta_remedies_applied {
+    double saved_ns;    /* kernel time, without that of collectives, which the scales have */
+    double gone, added; /* launches */
+};
+
 /* Applies a set of remedies (bits) to the recording as it is, in the table's order. `scales`: of each row of the
- * trace's work[]; those of other ranks of the trace are not touched. Returns the kernel time saved a step, without that
- * of collectives, which `scales` has. */
-double aorta_remedies_apply(struct aorta_remedies *remedies, uint32_t set, struct aorta_work_scale *scales);
+ * trace's work[]; those of other ranks of the trace are not touched. */
+struct aorta_remedies_applied aorta_remedies_apply(struct aorta_remedies *remedies, uint32_t set,
+                                                   struct aorta_work_scale *scales);
 
 #endif

@@ -3,6 +3,7 @@
 #define AORTA_VERDICT_GAINS_H
 
 #include "replay/trace_graph.h"
+#include "roofline/remedies.h"
 #include "timeline/analysis.h"
 #include "verdict/verdict.h"
 
@@ -29,10 +30,15 @@ AORTA_MUST_USE aorta_status aorta_verdict_walk_left(const struct aorta_trace_gra
                                                     const struct aorta_graph *graph, double floor_ms,
                                                     struct aorta_verdict_left *left);
 
-/* Gives the graph the lags of a step with these remedies (bits), in place. before_ns: the step replayed without them;
- * saved_ns: kernel time a step, mean over ranks. AORTA_MEMORY. (remedy_gains.c) */
+struct aorta_remedies_worth {
+    double before_ns;                      /* the step replayed without them */
+    struct aorta_remedies_applied mean;    /* over ranks */
+    const char *lacks[AORTA_REMEDY_COUNT]; /* what a recording lacks for it; NULL: nothing. Static */
+    const char *unknown;                   /* why none can be computed; NULL: they can. Static */
+};
+/* Gives the graph the lags of a step with these remedies (bits), in place. AORTA_MEMORY. (remedy_gains.c) */
 AORTA_MUST_USE aorta_status aorta_verdict_apply_remedies(const struct aorta_trace_analysis *analysis,
                                                          struct aorta_trace_graph *built, uint32_t set,
-                                                         double *before_ns, double *saved_ns);
+                                                         struct aorta_remedies_worth *worth);
 
 #endif

@@ -66,15 +66,19 @@ static bool is_worth(const struct aorta_remedy_gains *measured, enum aorta_remed
 
 /* ---- the step ---- */
 
-/* Returns the kernel time saved a step, mean over ranks. */
-static double fill_scales(struct aorta_remedy_gains *measured, uint32_t set) {
-    double saved_ns = 0;
+/* Returns what is saved, mean over ranks. */
+static struct aorta_remedies_applied fill_scales(struct aorta_remedy_gains *measured, uint32_t set) {
+    const double ranks = measured->rank_count ? (double)measured->rank_count : 1;
+    struct aorta_remedies_applied mean = {0};
     for (size_t i = 0; i < measured->rank_count; i++) {
         const size_t count = measured->analysis->ranks[i].trace->work_count;
         for (size_t j = 0; j < count; j++) measured->scales[i][j] = (struct aorta_work_scale){1, false, 0};
-        saved_ns += aorta_remedies_apply(&measured->ranks[i], set, measured->scales[i]);
+        const struct aorta_remedies_applied own = aorta_remedies_apply(&measured->ranks[i], set, measured->scales[i]);
+        mean.saved_ns += own.saved_ns / ranks;
+        mean.gone += own.gone / ranks;
+        mean.added += own.added / ranks;
     }
-    return measured->rank_count ? saved_ns / (double)measured->rank_count : 0;
+    return mean;
 }
 
 static aorta_status scale_graph(const struct aorta_remedy_gains *measured, struct aorta_graph *scaled) {
@@ -252,12 +256,16 @@ static aorta_status say_lacking(const struct aorta_remedy_gains *measured, struc
         return NULL;
     for (size_t i = 0; i < measured->rank_count && !lacks; i++)
         for (int j = 0; j < AORTA_REMEDY_COUNT && !lacks; j++) lacks = measured->ranks[i].rows[j].lacks;
-    for (size_t i = 0; lacks && i < verdict->finding_count; i++) {
+    const char *unknown = measured->rank_count ? measured->ranks[0].unknown : NULL;
+    for (size_t i = 0; (lacks || unknown) && i < verdict->finding_count; i++) {
         struct aorta_finding *compute = &verdict->findings[i];
         if (compute->cause != AORTA_CAUSE_COMPUTE || !compute->evidence) continue;
         struct aorta_text text = {0};
-        aorta_text_printf(&text, "%s; what else it is worth shows with %s (PyTorch's profiler: record_shapes=True)",
-                          compute->evidence, lacks);
+        if (unknown)
+            aorta_text_printf(&text, "%s; what faster kernels are worth is not known: %s", compute->evidence, unknown);
+        else
+            aorta_text_printf(&text, "%s; what else it is worth shows with %s (PyTorch's profiler: record_shapes=True)",
+                              compute->evidence, lacks);
         AORTA_TRY(aorta_text_take(&text, &compute->evidence));
     }
     return NULL;
@@ -366,14 +374,17 @@ aorta_status aorta_remedy_gains_add(struct aorta_remedy_gains *gains, const stru
 }
 
 aorta_status aorta_verdict_apply_remedies(const struct aorta_trace_analysis *analysis, struct aorta_trace_graph *built,
-                                          uint32_t set, double *before_ns, double *saved_ns) {
+                                          uint32_t set, struct aorta_remedies_worth *worth) {
     struct aorta_remedy_gains measured = {.analysis = analysis, .built = built};
     struct aorta_graph scaled;
     aorta_status status = make_ranks(&measured);
+    *worth = (struct aorta_remedies_worth){.unknown = measured.rank_count ? measured.ranks[0].unknown : NULL};
+    for (int i = 0; measured.rank_count && i < AORTA_REMEDY_COUNT; i++)
+        worth->lacks[i] = measured.ranks[0].rows[i].lacks;
     if (!status) status = aorta_replay_run(&built->graph, 0, &measured.replay);
     if (!status) {
-        *before_ns = measured.replay.step_ns;
-        *saved_ns = fill_scales(&measured, set);
+        worth->before_ns = measured.replay.step_ns;
+        worth->mean = fill_scales(&measured, set);
         status = scale_graph(&measured, &scaled);
     }
     if (!status) {
