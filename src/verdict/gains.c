@@ -1,12 +1,6 @@
-#include "verdict/gains.h"
-
-#include "replay/replay.h"
-#include "replay/trace_graph.h"
 #include "replay/unrecorded.h"
 #include "verdict/advice.h"
-#include "verdict/verdict_internal.h"
-
-#include "timeline/copied.h"
+#include "verdict/gains_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,231 +13,9 @@ static const double SHOWS = 0.1;     /* of the gain: what costs less shows under
 static const double ABOVE = 1.25;    /* times its cost, or its gain beside others: what gains more says why */
 static const double WIDE = 0.3;      /* of a gain: a range that is wider is said */
 
-/* What is replayed. */
-struct gains {
-    struct aorta_verdict *verdict;
-    const struct aorta_graph *graph;
-    const struct aorta_trace_analysis *analysis;
-    const struct aorta_trace_graph *built; /* its graph */
-    struct aorta_remedy_gains *remedies;
-    struct aorta_gains found;
-};
-
-/* ---- words ---- */
-
-enum { NAME_SIZE = 256 };
-
-static struct aorta_brief ms(double ns) {
-    return aorta_brief(ns / 1e6);
-}
-
 /* The step that gains are of. */
 static double step_ms(const struct gains *gains) {
     return gains->found.replayed_ns / 1e6;
-}
-
-static double steps_of(const struct gains *gains) {
-    return gains->graph->rank_count && gains->graph->ranks[0].steps ? gains->graph->ranks[0].steps : 1;
-}
-
-/* What a call launched; NULL: nothing. */
-static const char *launched_by(const struct aorta_trace *trace, uint32_t row) {
-    for (size_t i = 0; i < trace->work_count; i++)
-        if (trace->work[i].call == row) return aorta_trace_text(trace, trace->work[i].name);
-    return NULL;
-}
-
-/* What the host launched with a call, or what the call is. Waits of our own recorder have no names: what was launched
- * next. */
-static const char *name_of_call(const struct aorta_replay_source *source, uint32_t row) {
-    const struct aorta_trace *trace = source->trace;
-    const char *name = launched_by(trace, row);
-    if (!trace->measured) return name ? name : aorta_trace_text(trace, trace->calls[row].name);
-    for (size_t i = row + 1; !name && i < trace->call_count; i++) name = launched_by(trace, (uint32_t)i);
-    return name ? name : "the end";
-}
-
-static const char *name_of_point(const struct gains *gains, uint32_t point, char *name, size_t size) {
-    const struct aorta_graph *graph = gains->graph;
-    const struct aorta_replay_source *source = &gains->built->sources[graph->rank[point]];
-    uint32_t row = aorta_subject_row(graph->subject[point]);
-    switch (aorta_subject_kind(graph->subject[point])) {
-    case AORTA_SUBJECT_CALL:
-        source = &gains->built->sources[gains->built->hosts[source->host]];
-        return aorta_kernel_short_name(name_of_call(source, source->calls[row]), name, size);
-    case AORTA_SUBJECT_SPAN:
-        return aorta_kernel_short_name(aorta_trace_text(source->trace, source->trace->work[source->works[row]].name),
-                                       name, size);
-    case AORTA_SUBJECT_ARRIVAL:
-        break;
-    }
-    return aorta_verdict_kind_name(gains->verdict, gains->analysis->shared_collectives[row].kind);
-}
-
-/* How long collectives ran on the hosts in the steps that count, and how much of that no compute ran beside them; means
- * of the ranks; and a name that the recording has for one. */
-static aorta_status sum_host_collectives(const struct aorta_trace_analysis *analysis, double *ran_ms,
-                                         double *exposed_ms, const char **name) {
-    aorta_status status = NULL;
-    *ran_ms = *exposed_ms = 0;
-    for (size_t i = 0; !status && i < analysis->rank_count; i++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[i];
-        struct aorta_intervals ran = {0}, compute = {0}, alone = {0};
-        for (size_t j = 0; !status && j < rank->trace->call_count; j++) {
-            const struct aorta_trace_call *call = &rank->trace->calls[j];
-            if (call->kind != AORTA_CALL_COLLECTIVE) continue;
-            if (!strchr(*name, ':')) *name = aorta_trace_text(rank->trace, call->name); /* "gloo:all_reduce", if any */
-            status = aorta_intervals_add(&ran, call->start_ns, call->end_ns);
-        }
-        for (size_t j = 0; !status && j < rank->work_count; j++)
-            if (rank->work[j].kind == AORTA_TRACE_KERNEL)
-                status = aorta_intervals_add(&compute, rank->work[j].start_ns, rank->work[j].end_ns);
-        aorta_intervals_normalise(&ran);
-        aorta_intervals_normalise(&compute);
-        if (!status) status = aorta_intervals_subtract(&ran, &compute, &alone);
-        for (size_t j = 0; !status && j < rank->window_count; j++) {
-            const struct aorta_trace_window *window = &rank->windows[j];
-            const double share = 1e6 * (double)rank->steps * (double)analysis->rank_count;
-            if (!aorta_trace_window_counts(analysis, window)) continue;
-            *ran_ms += (double)aorta_intervals_within(&ran, window->start_ns, window->end_ns) / share;
-            *exposed_ms += (double)aorta_intervals_within(&alone, window->start_ns, window->end_ns) / share;
-        }
-        aorta_intervals_free(&ran);
-        aorta_intervals_free(&compute);
-        aorta_intervals_free(&alone);
-    }
-    return status;
-}
-
-static void say_host_collectives(const struct gains *gains, struct aorta_text *text) {
-    double ran_ms, exposed_ms;
-    const char *name = "", *each = gains->verdict->whole ? "" : " a step";
-    aorta_status status = sum_host_collectives(gains->analysis, &ran_ms, &exposed_ms, &name);
-    text->failed |= status != NULL;
-    aorta_status_free(status);
-    if (status) return;
-    aorta_text_printf(text,
-                      "%s: copies to the host, sums there, copies back; ran %s ms%s, %s ms with no compute beside",
-                      name, aorta_brief(ran_ms).text, each, aorta_brief(exposed_ms).text);
-}
-
-/* ", after KERNEL": what the thread called before the pause that ends at the origin's point. */
-static void say_before(const struct gains *gains, const struct aorta_origin *origin, struct aorta_text *text) {
-    const struct aorta_graph *graph = gains->graph;
-    char name[NAME_SIZE];
-    if (origin->from == AORTA_GRAPH_NONE || aorta_subject_kind(graph->subject[origin->from]) != AORTA_SUBJECT_CALL)
-        return;
-    aorta_text_printf(text, ", after %s", name_of_point(gains, origin->from, name, sizeof name));
-}
-
-/* The innermost range that the program had marked around the pause, if it is not the whole step; NULL: none. */
-static const char *range_around(const struct gains *gains, const struct aorta_origin *origin) {
-    const struct aorta_graph *graph = gains->graph;
-    if (aorta_subject_kind(graph->subject[origin->point]) != AORTA_SUBJECT_CALL) return NULL;
-    const struct aorta_replay_source *source =
-        &gains->built->sources[gains->built->hosts[gains->built->sources[graph->rank[origin->point]].host]];
-    const struct aorta_trace *trace = source->trace;
-    const struct aorta_trace_call *call =
-        &trace->calls[source->calls[aorta_subject_row(graph->subject[origin->point])]];
-    const char *inner = NULL;
-    for (size_t i = 0; i < trace->annotation_count && trace->annotations[i].start_ns < call->start_ns; i++) {
-        const struct aorta_trace_annotation *range = &trace->annotations[i];
-        if (range->thread == call->thread && range->end_ns > call->start_ns &&
-            range->start_ns <= call->start_ns - origin->largest_ns / 2)
-            inner = aorta_trace_text(trace, range->name);
-    }
-    return inner && strncmp(inner, "ProfilerStep#", 13) != 0 ? inner : NULL;
-}
-
-/* Whether what the host launches there in most steps is a copy to the device. */
-static bool brings_input(const struct gains *gains, const struct aorta_origin *origin, const char *where) {
-    return !gains->verdict->whole && strncmp(where, "Memcpy", 6) == 0 &&
-           aorta_copied_how(where) == AORTA_COPIED_TO_DEVICE && 2 * origin->count >= steps_of(gains);
-}
-
-static const double LEAST_OFFLOADED = 4e6; /* bytes a step: less are figures that are printed */
-
-/* Bytes copied in the steps of a rank that count, by direction. */
-static void add_copied(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
-                       double copied[AORTA_COPIED_COUNT]) {
-    const struct aorta_trace *trace = rank->trace;
-    for (size_t i = 0, next = 0; i < rank->window_count; i++) {
-        const struct aorta_trace_window *window = &rank->windows[i];
-        if (!aorta_trace_window_counts(analysis, window)) continue;
-        for (; next < trace->work_count && trace->work[next].start_ns < window->end_ns; next++) {
-            const struct aorta_trace_work *work = &trace->work[next];
-            if (work->start_ns >= window->start_ns && work->kind == AORTA_TRACE_COPY && work->bytes > 0)
-                copied[aorta_copied_how(aorta_trace_text(trace, work->name))] += (double)work->bytes;
-        }
-    }
-}
-
-/* Whether about as much is copied to the host as to the device: as gradients and parameters of an optimizer there. */
-static bool is_offloaded(const struct gains *gains) {
-    double copied[AORTA_COPIED_COUNT] = {0};
-    for (size_t i = 0; i < gains->analysis->rank_count; i++)
-        add_copied(gains->analysis, &gains->analysis->ranks[i], copied);
-    return copied[AORTA_COPIED_TO_HOST] > LEAST_OFFLOADED * steps_of(gains) &&
-           copied[AORTA_COPIED_TO_HOST] > 0.25 * copied[AORTA_COPIED_TO_DEVICE];
-}
-
-static void say_pause(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
-                      const char *where, struct aorta_text *text) {
-    const char *range = range_around(gains, origin);
-    const bool input = !range && brings_input(gains, origin, where);
-    const bool offloaded = !range && !gains->verdict->whole && strncmp(where, "Memcpy", 6) == 0 &&
-                           aorta_copied_how(where) <= AORTA_COPIED_TO_HOST && is_offloaded(gains);
-    if (offloaded)
-        finding->circumstances |= AORTA_OFFLOADED;
-    else if (input)
-        finding->circumstances |= AORTA_INPUT;
-    aorta_text_printf(text, "the host recorded nothing for up to %s ms", ms((double)origin->largest_ns).text);
-    if (range) aorta_text_printf(text, " in %s", range);
-    say_before(gains, origin, text);
-    aorta_text_printf(text, ", before %s%s", where,
-                      offloaded ? ": it may compute there on what was copied to the host"
-                      : input   ? " in most steps: it may make the batch there"
-                                : "");
-    if (strstr(where, "Malloc") || strstr(where, "HostAlloc") || strncmp(where, "cudaFree", 8) == 0 ||
-        strncmp(where, "hipFree", 7) == 0)
-        aorta_text_puts(text, ", which takes or gives back memory, as for sizes that are new to a caching allocator");
-}
-
-/* A wait that ends where a call begins that does not wait itself. */
-static bool is_silent_wait(const struct gains *gains, const struct aorta_origin *origin) {
-    const struct aorta_graph *graph = gains->graph;
-    if (aorta_subject_kind(graph->subject[origin->point]) != AORTA_SUBJECT_CALL) return false;
-    if (origin->from == AORTA_GRAPH_NONE || aorta_subject_kind(graph->subject[origin->from]) != AORTA_SUBJECT_SPAN)
-        return false;
-    const struct aorta_replay_source *source =
-        &gains->built->sources[gains->built->hosts[gains->built->sources[graph->rank[origin->point]].host]];
-    const struct aorta_trace_call *call =
-        &source->trace->calls[source->calls[aorta_subject_row(graph->subject[origin->point])]];
-    return call->kind != AORTA_CALL_SYNC && call->start_ns == graph->time_ns[origin->point] + source->shift_ns;
-}
-
-/* Of causes whose place in the program is worth knowing. The others' evidence has it already, or they have none. */
-static void say_origin(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
-                       struct aorta_text *text) {
-    const enum aorta_cause cause = finding->cause;
-    char name[NAME_SIZE];
-    const char *where = name_of_point(gains, origin->point, name, sizeof name);
-    struct aorta_brief largest = ms((double)origin->largest_ns);
-    if (cause == AORTA_CAUSE_HOST_PAUSE) say_pause(gains, finding, origin, where, text);
-    if (cause == AORTA_CAUSE_HOST_COLLECTIVE) say_host_collectives(gains, text);
-    if (cause == AORTA_CAUSE_HOST_SYNC && !gains->analysis->measured && is_silent_wait(gains, origin))
-        aorta_text_printf(text,
-                          "the host records nothing until the device has finished, before %s, as where a value is read "
-                          "or waited for%s",
-                          where, finding->circumstances & AORTA_XLA ? " (float(loss), block_until_ready)" : "");
-    if (cause == AORTA_CAUSE_HOST_SYNC && gains->analysis->measured)
-        aorta_text_printf(text, "the host waits for the device before %s, and what follows is launched late", where);
-    else if (cause == AORTA_CAUSE_ALLOCATION)
-        aorta_text_printf(text, "%s ms%s in calls that take or give back memory, up to %s ms in %s",
-                          ms((double)origin->total_ns / steps_of(gains)).text, gains->verdict->whole ? "" : " a step",
-                          largest.text, where);
-    else if (cause == AORTA_CAUSE_STRAGGLER)
-        aorta_text_printf(text, "computes longer than the others: up to %s ms in %s", largest.text, where);
 }
 
 /* ---- findings ---- */
@@ -417,7 +189,7 @@ static void say_lost_again(const struct gains *gains, const struct aorta_finding
 static aorta_status explain(struct gains *gains, struct aorta_finding *finding, enum aorta_removal removal,
                             const struct aorta_origin *origin) {
     struct aorta_text text = {0};
-    if (origin->point != AORTA_GRAPH_NONE) say_origin(gains, finding, origin, &text);
+    if (origin->point != AORTA_GRAPH_NONE) aorta_gains_say_origin(gains, finding, origin, &text);
     bool shows = !text.length || finding->cost_ms >= SHOWS * finding->gain_ms;
     if (finding->evidence && shows) aorta_text_printf(&text, "%s%s", text.length ? "; " : "", finding->evidence);
     if (!text.length) aorta_text_puts(&text, aorta_removal_description(removal)); /* it matters once others are gone */
@@ -565,8 +337,8 @@ static aorta_status take_recording_out(struct aorta_verdict *verdict) {
     static const enum aorta_cause waits[] = {AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_LAUNCH_LATENCY, AORTA_CAUSE_HOST_SYNC,
                                              AORTA_CAUSE_DATA_WAIT};
     struct aorta_verdict_replay *replay = &verdict->replay;
-    if (!(replay->unrecorded_ms > 0)) return NULL;
-    double left_ms = replay->replayed_ms - replay->unrecorded_ms;
+    if (!(replay->unrecorded_ms > 0) || replay->unrecorded_ms >= replay->replayed_ms) return NULL;
+    double left_ms = verdict->step_ms_mean - replay->unrecorded_ms; /* so that costs add up to that step */
     for (size_t i = 0; i < sizeof waits / sizeof *waits && left_ms > 0; i++) {
         struct aorta_finding *finding = find(verdict, waits[i]);
         if (!finding) continue;

@@ -1,0 +1,24 @@
+/* What the parts of aorta_verdict_gains share; for this folder only. */
+#ifndef AORTA_VERDICT_GAINS_INTERNAL_H
+#define AORTA_VERDICT_GAINS_INTERNAL_H
+
+#include "replay/replay.h"
+#include "verdict/gains.h"
+#include "verdict/verdict_internal.h"
+
+/* What is replayed. */
+struct gains {
+    struct aorta_verdict *verdict;
+    const struct aorta_graph *graph;
+    const struct aorta_trace_analysis *analysis;
+    const struct aorta_trace_graph *built; /* its graph */
+    struct aorta_remedy_gains *remedies;
+    struct aorta_gains found;
+};
+
+/* Of causes whose place in the program is worth knowing. The others' evidence has it already, or they have none.
+ * (gains_origin.c) */
+void aorta_gains_say_origin(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
+                            struct aorta_text *text);
+
+#endif
