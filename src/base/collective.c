@@ -15,6 +15,10 @@ const char *aorta_collective_name(enum aorta_collective kind) {
     return collectives[kind].name;
 }
 
+const char *aorta_collective_words(enum aorta_collective kind, bool sends) {
+    return sends && kind == AORTA_ALL_TO_ALL ? "sends and receives" : aorta_collective_name(kind);
+}
+
 double aorta_collective_bus_factor(enum aorta_collective kind, int ranks) {
     return collectives[kind].ring_passes * (ranks - 1) / ranks + collectives[kind].constant;
 }

@@ -2,6 +2,8 @@
 #ifndef AORTA_BASE_COLLECTIVE_H
 #define AORTA_BASE_COLLECTIVE_H
 
+#include <stdbool.h>
+
 enum aorta_collective {
     AORTA_ALL_REDUCE,
     AORTA_REDUCE_SCATTER,
@@ -14,6 +16,8 @@ enum aorta_collective {
 };
 
 const char *aorta_collective_name(enum aorta_collective kind); /* "all_reduce", "reduce_scatter", …, "collective" */
+/* The same for people: of a recording whose all_to_alls are sends and receives it says that. */
+const char *aorta_collective_words(enum aorta_collective kind, bool sends);
 
 /* nccl-tests' convention (its PERFORMANCE.md): busbw = algbw × factor, algbw = bytes / time, where bytes is the size
  * of the larger of the two buffers of one rank. Factors: all_reduce 2(n−1)/n; reduce_scatter, all_gather, all_to_all

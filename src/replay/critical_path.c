@@ -46,7 +46,7 @@ static const char *name_of(const struct walking *w, uint32_t point) {
     case AORTA_SUBJECT_ARRIVAL:
         break;
     }
-    return aorta_collective_name(w->analysis->shared_collectives[row].kind);
+    return aorta_trace_kind_name(w->analysis, w->analysis->shared_collectives[row].kind);
 }
 
 static void add(struct walking *w, uint32_t point, enum aorta_path_kind kind, int64_t start_ns, int64_t end_ns) {

@@ -188,7 +188,7 @@ static void put_bandwidth(const struct aorta_trace_comparison *c, size_t side, s
         if (!other || isnan(bus_of(row)) || isnan(bus_of(other))) continue;
         const double ratio = bus_of(row) / bus_of(other);
         if (ratio < most_alike && 1 / ratio < most_alike) continue;
-        aorta_text_printf(out, "%s of %s MB: bus", aorta_collective_name(row->kind),
+        aorta_text_printf(out, "%s of %s MB: bus", aorta_trace_kind_name(base, row->kind),
                           aorta_brief((double)row->bytes_each / 1e6).text);
         aorta_text_printf(out, " %s", aorta_brief(bus_of(row)).text);
         aorta_text_printf(out, " → %s GB/s", aorta_brief(bus_of(other)).text);

@@ -26,6 +26,9 @@ extern const struct aorta_result_table aorta_table_ranks; /* of all: one line fo
 extern const struct aorta_result_table aorta_table_work;  /* kernels, copies and fills */
 extern const struct aorta_result_table aorta_table_collectives, aorta_table_collective_sizes,
     aorta_table_synchronisations, aorta_table_differences;
+/* The same of a step, of those that the verdict is of. */
+extern const struct aorta_result_table aorta_table_work_by_step, aorta_table_collectives_by_step,
+    aorta_table_collective_sizes_by_step;
 
 /* A sentence on the rank's kernel in this place, if it may be communication; false: it may not. */
 bool aorta_trace_possible_collective(const struct aorta_trace_rank *rank, size_t index, struct aorta_text *sentence);

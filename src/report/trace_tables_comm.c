@@ -42,7 +42,7 @@ struct collective_values {
     struct aorta_trace_times times;
     int64_t bytes, bytes_each, channels, comm_ns, overlap_ns, exposed_ns, blamed_ns, waits_known, wait_ns, transfer_ns;
     double mb_each, algbw_gbps, busbw_gbps, best_busbw_gbps, transfer_busbw_gbps, either_busbw_gbps, link_gbps,
-        link_share;
+        link_share, count_per_step, ms_per_step, exposed_per_step, wait_per_step, transfer_per_step;
     char name[NAME_SIZE];
 };
 
@@ -74,6 +74,12 @@ static const struct aorta_row collective_rows[] = {
     {"transfer_busbw_gbps", AORTA_ROW_NUMBER, AT(transfer_busbw_gbps), "GB/s", 6, "bus GB/s, without waits",
      .help = "of those, without the waits"},
     {"either_busbw_gbps", AORTA_ROW_NUMBER, AT(either_busbw_gbps), .shown_only = true},
+    {"count_per_step", AORTA_ROW_NUMBER, AT(count_per_step), NULL, 6, "count a step",
+     .help = "in the steps that the verdict is of; null: no steps are known"},
+    {"ms_per_step", AORTA_ROW_NUMBER, AT(ms_per_step), "ms", 9, .help = "likewise: their times added up"},
+    {"exposed_ms_per_step", AORTA_ROW_NUMBER, AT(exposed_per_step), "ms", 9, .help = "likewise: of `blamed_ms`"},
+    {"wait_ms_per_step", AORTA_ROW_NUMBER, AT(wait_per_step), "ms", 9,
+     .help = "likewise: before the last rank had arrived"},
     {0}};
 static const struct aorta_row size_rows[] = {
     KIND_ROWS,
@@ -93,16 +99,22 @@ static const struct aorta_row size_rows[] = {
      .help = "of those, without the waits"},
     {"link_gbps", AORTA_ROW_NUMBER, AT(link_gbps), "GB/s", 3, .help = "what the link reaches at most"},
     {"link_share", AORTA_ROW_NUMBER, AT(link_share), "share", 6, "of the link", .help = "of that"},
+    {"count_per_step", AORTA_ROW_NUMBER, AT(count_per_step), NULL, 6, "count a step",
+     .help = "in the steps that the verdict is of; null: no steps are known"},
+    {"ms_per_step", AORTA_ROW_NUMBER, AT(ms_per_step), "ms", 9, .help = "likewise: their times added up"},
+    {"transfer_ms_per_step", AORTA_ROW_NUMBER, AT(transfer_per_step), "ms", 9, .help = "likewise: of `transfer_ms`"},
+    {"wait_ms_per_step", AORTA_ROW_NUMBER, AT(wait_per_step), "ms", 9,
+     .help = "likewise: before the last rank had arrived"},
     {0}};
 #undef AT
 
-static void name_collective(const struct aorta_trace_collective_row *row, bool sized,
-                            struct collective_values *values) {
+static void name_collective(const struct aorta_trace_analysis *analysis, const struct aorta_trace_collective_row *row,
+                            bool sized, struct collective_values *values) {
     const struct group_values group = values->group;
     const char *name = group.description ? group.description : group.name ? group.name : "";
     const char *type = sized ? values->dtype : NULL;
-    snprintf(values->name, sizeof values->name, "%s%s%s%s%s", aorta_collective_name(row->kind), name[0] ? " in " : "",
-             name, type ? ", " : "", type ? type : "");
+    snprintf(values->name, sizeof values->name, "%s%s%s%s%s", aorta_trace_kind_name(analysis, row->kind),
+             name[0] ? " in " : "", name, type ? ", " : "", type ? type : "");
     values->label = values->name;
 }
 
@@ -110,6 +122,7 @@ static void fill_collective_row(const struct aorta_trace_of *of, const struct ao
                                 struct collective_values *values) {
     const double link_gbps = aorta_trace_link_of(of->analysis, of->rank, row);
     const bool waits = row->waits_known > 0;
+    const double steps = of->analysis->stepped ? (double)of->rank->steps : NAN;
     values->kind = (int)row->kind;
     values->group = group_of(of->analysis, row->group);
     values->dtype = trace_text_of(of->rank->trace, row->dtype);
@@ -128,6 +141,11 @@ static void fill_collective_row(const struct aorta_trace_of *of, const struct ao
     values->busbw_gbps = row->busbw_gbps;
     values->transfer_busbw_gbps = row->transfer_busbw_gbps;
     values->either_busbw_gbps = isnan(row->transfer_busbw_gbps) ? row->busbw_gbps : row->transfer_busbw_gbps;
+    values->count_per_step = (double)row->steps.count / steps;
+    values->ms_per_step = (double)row->steps.ns / 1e6 / steps;
+    values->exposed_per_step = (double)row->steps.blamed_ns / 1e6 / steps;
+    values->wait_per_step = waits ? (double)row->steps.wait_ns / 1e6 / steps : NAN;
+    values->transfer_per_step = waits ? (double)row->steps.transfer_ns / 1e6 / steps : NAN;
     values->link_gbps = link_gbps > 0 ? link_gbps : NAN;
     values->link_share = link_gbps > 0 ? row->transfer_busbw_gbps / link_gbps : NAN;
 }
@@ -137,7 +155,7 @@ static bool fill_collective(const void *of, size_t index, void *values) {
     struct collective_values *out = values;
     fill_collective_row(of, row, out);
     out->mb_each = row->bytes >= 0 ? (double)row->bytes / 1e6 / (double)row->times.count : NAN;
-    name_collective(row, false, out);
+    name_collective(trace_analysis_of(of), row, false, out);
     return true;
 }
 
@@ -147,8 +165,16 @@ static bool fill_size(const void *of, size_t index, void *values) {
     fill_collective_row(of, row, out);
     out->mb_each = row->bytes_each >= 0 ? (double)row->bytes_each / 1e6 : NAN;
     out->best_busbw_gbps = row->busbw_gbps / row->algbw_gbps * (double)row->bytes_each / (double)row->times.min_ns;
-    name_collective(row, true, out);
+    name_collective(trace_analysis_of(of), row, true, out);
     return true;
+}
+
+static bool fill_collective_by_step(const void *of, size_t index, void *values) {
+    return trace_rank_of(of)->collectives[index].steps.count && fill_collective(of, index, values);
+}
+
+static bool fill_size_by_step(const void *of, size_t index, void *values) {
+    return trace_rank_of(of)->collective_sizes[index].steps.count && fill_size(of, index, values);
 }
 
 static size_t collective_count(const void *of) {
@@ -175,6 +201,20 @@ const struct aorta_result_table aorta_table_collectives = {.key = "collectives",
                                                            .count = collective_count,
                                                            .fill = fill_collective,
                                                            .columns = collective_columns};
+static const struct aorta_column collective_step_columns[] = {{"count_per_step", "count", 7, .decimals = 1},
+                                                              {"mb_each", "MB each", 9, .decimals = 3},
+                                                              {"ms_per_step", "ms", 9, .decimals = 3},
+                                                              {"exposed_ms_per_step", "exposed", 9, .decimals = 3},
+                                                              {"wait_ms_per_step", "waited", 9, .decimals = 3},
+                                                              {"either_busbw_gbps", "GB/s bus", 9, .decimals = 2},
+                                                              {0}};
+const struct aorta_result_table aorta_table_collectives_by_step = {.key = "collectives",
+                                                                   .title = "collectives, a step",
+                                                                   .rows = collective_rows,
+                                                                   .size = sizeof(struct collective_values),
+                                                                   .count = collective_count,
+                                                                   .fill = fill_collective_by_step,
+                                                                   .columns = collective_step_columns};
 static const struct aorta_column size_columns[] = {{"count", "count", .width = 7},
                                                    {"mb_each", "MB each", 9, .decimals = 3},
                                                    {"channels", "channels", .width = 9},
@@ -192,6 +232,21 @@ const struct aorta_result_table aorta_table_collective_sizes = {
     .count = size_count,
     .fill = fill_size,
     .columns = size_columns};
+
+static const struct aorta_column size_step_columns[] = {{"count_per_step", "count", 7, .decimals = 1},
+                                                        {"mb_each", "MB each", 9, .decimals = 3},
+                                                        {"channels", "channels", .width = 9},
+                                                        {"transfer_ms_per_step", "transfer", 9, .decimals = 3},
+                                                        {"transfer_busbw_gbps", "GB/s bus", 9, .decimals = 2},
+                                                        {"link_share", "of link", 9, .decimals = 1},
+                                                        {0}};
+const struct aorta_result_table aorta_table_collective_sizes_by_step = {.key = "collective_sizes",
+                                                                        .title = "collectives by size, a step",
+                                                                        .rows = size_rows,
+                                                                        .size = sizeof(struct collective_values),
+                                                                        .count = size_count,
+                                                                        .fill = fill_size_by_step,
+                                                                        .columns = size_step_columns};
 
 /* ---- of several ranks ---- */
 

@@ -23,17 +23,28 @@ struct kernel_values {
     const char *name;
     int class;
     struct aorta_trace_times times;
-    double share, gbps;
+    double share, gbps, count_per_step, ms_per_step, step_share;
     int64_t bytes;
 };
 
 #define AT(member) offsetof(struct kernel_values, member)
+#define STEP_ROWS                                                                                                      \
+    {"count_per_step",                                                                                                 \
+     AORTA_ROW_NUMBER,                                                                                                 \
+     AT(count_per_step),                                                                                               \
+     NULL,                                                                                                             \
+     6,                                                                                                                \
+     "count a step",                                                                                                   \
+     .help = "in the steps that the verdict is of; null: no steps are known"},                                         \
+        {"ms_per_step", AORTA_ROW_NUMBER, AT(ms_per_step), "ms", 9, "ms a step", .help = "likewise"}, {                \
+        "step_share", AORTA_ROW_NUMBER, AT(step_share), "share", 9, .help = "of all device work in these steps"        \
+    }
 #define KERNEL_ROWS(heading_)                                                                                          \
     {"name", AORTA_ROW_KERNEL, AT(name), .heading = heading_, .help = "of the kernel, or kind of copy"},               \
         {"class", AORTA_ROW_CHOICE, AT(class), .heading = "class", .name = class_name, .names = 4, .help = "one of"},  \
-        TRACE_TIMES(struct kernel_values), {                                                                           \
-        "share", AORTA_ROW_NUMBER, AT(share), "share", 9, "share", .help = "of all device work of the rank"            \
-    }
+        TRACE_TIMES(struct kernel_values),                                                                             \
+        {"share", AORTA_ROW_NUMBER, AT(share), "share", 9, "share", .help = "of all device work of the rank"},         \
+        STEP_ROWS
 static const struct aorta_row kernel_rows[] = {KERNEL_ROWS("kernel"), {0}};
 static const struct aorta_row copy_rows[] = {
     KERNEL_ROWS("copy"),
@@ -49,6 +60,7 @@ static size_t kernel_count(const void *of) {
 static bool fill_work(const void *of, size_t index, void *values) {
     const struct aorta_trace_rank *rank = trace_rank_of(of);
     const struct aorta_trace_kernel_row *row = &rank->kernels[index];
+    const double steps = trace_analysis_of(of)->stepped ? (double)rank->steps : NAN;
     const bool sized = row->bytes > 0 && row->times.total_ns > 0;
     *(struct kernel_values *)values =
         (struct kernel_values){trace_text_of(rank->trace, row->name),
@@ -56,8 +68,15 @@ static bool fill_work(const void *of, size_t index, void *values) {
                                row->times,
                                row->share,
                                sized ? (double)row->bytes / (double)row->times.total_ns : NAN,
+                               (double)row->step_count / steps,
+                               (double)row->step_ns / 1e6 / steps,
+                               (double)row->step_ns / (double)rank->step_work_ns,
                                trace_known(row->bytes)};
     return true;
+}
+
+static bool fill_work_by_step(const void *of, size_t index, void *values) {
+    return trace_rank_of(of)->kernels[index].step_ns > 0 && fill_work(of, index, values);
 }
 
 static bool fill_kernel(const void *of, size_t index, void *values) {
@@ -94,6 +113,20 @@ const struct aorta_result_table aorta_table_work = {.key = "work",
                                                     .count = kernel_count,
                                                     .fill = fill_work,
                                                     .columns = kernel_columns};
+
+static const struct aorta_column step_columns[] = {{"count_per_step", "count", 7, .decimals = 1},
+                                                   {"ms_per_step", "ms", 9, .decimals = 3},
+                                                   {"step_share", "share", 6, .decimals = 1},
+                                                   {"p50_ms", "p50 us", 9, 2, true},
+                                                   {"p95_ms", "p95 us", 9, 2, true},
+                                                   {0}};
+const struct aorta_result_table aorta_table_work_by_step = {.key = "work",
+                                                            .title = "kernels and copies, a step",
+                                                            .rows = kernel_rows,
+                                                            .size = sizeof(struct kernel_values),
+                                                            .count = kernel_count,
+                                                            .fill = fill_work_by_step,
+                                                            .columns = step_columns};
 
 /* ---- matrix products ---- */
 

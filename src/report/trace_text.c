@@ -276,10 +276,25 @@ static void startup_line(const struct aorta_trace_analysis *analysis, const stru
                       ms(rank->figures.span_ns));
     if (analysis->warmup)
         aorta_text_printf(sentence, ", %s in them", aorta_counted((long long)analysis->warmup, "warm-up step").text);
-    aorta_text_puts(sentence,
-                    ": start-up, compilation, autotuning; the figures and the tables of kernels and collectives "
-                    "are of all of it, the verdict is of the steps");
+    aorta_text_puts(
+        sentence, ": start-up, compilation, autotuning; the figures above are of all of it, what is of a step and the "
+                  "verdict are of the steps");
     put_sentence(sentence, width, out);
+}
+
+/* Of a step, of those that the verdict is of, where steps are known. */
+static void work_lines(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank, int width,
+                       struct aorta_text *out) {
+    const bool stepped = analysis->stepped;
+    char title[48];
+    snprintf(title, sizeof title, "operations, their own time%s", stepped ? ", a step" : "");
+    table_lines(analysis, stepped ? &aorta_table_work_by_step : &aorta_table_work, rank,
+                rank->trace->host_only ? title : NULL, KERNEL_COLUMNS, KERNELS_SHOWN, width, out);
+    table_lines(analysis, stepped ? &aorta_table_collectives_by_step : &aorta_table_collectives, rank, NULL,
+                COLLECTIVE_COLUMNS, COLLECTIVES_SHOWN, width, out);
+    if (sizes_say_more(analysis, rank))
+        table_lines(analysis, stepped ? &aorta_table_collective_sizes_by_step : &aorta_table_collective_sizes, rank,
+                    NULL, COLLECTIVE_COLUMNS, COLLECTIVES_SHOWN, width, out);
 }
 
 void aorta_trace_report_text(const struct aorta_trace_report *report, int width, struct aorta_text *out) {
@@ -296,12 +311,7 @@ void aorta_trace_report_text(const struct aorta_trace_report *report, int width,
     step_line(analysis, out);
     if (!analysis->measured) startup_line(analysis, rank, width, &sentence, out);
     if (analysis->rank_count > 1) aorta_text_printf(out, "\nrank %d, the busiest:\n", rank->rank);
-    table_lines(analysis, &aorta_table_work, rank, rank->trace->host_only ? "operations, their own time" : NULL,
-                KERNEL_COLUMNS, KERNELS_SHOWN, width, out);
-    table_lines(analysis, &aorta_table_collectives, rank, NULL, COLLECTIVE_COLUMNS, COLLECTIVES_SHOWN, width, out);
-    if (sizes_say_more(analysis, rank))
-        table_lines(analysis, &aorta_table_collective_sizes, rank, NULL, COLLECTIVE_COLUMNS, COLLECTIVES_SHOWN, width,
-                    out);
+    work_lines(analysis, rank, width, out);
     lane_line(rank, rank->streams, rank->stream_count, false, &sentence);
     put_sentence(&sentence, width, out);
     if (rank->queue_count) {

@@ -153,6 +153,7 @@ static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work
     AORTA_TRY(check_steps(analysis, options));
     drop_empty_ranks(analysis);
     AORTA_TRY(aorta_trace_clocks_check(analysis));
+    analysis->sends = aorta_trace_are_sends(analysis);
     work->busy = calloc(analysis->rank_count + 1, sizeof *work->busy);
     work->waits = calloc(analysis->rank_count + 1, sizeof *work->waits);
     if (!work->busy || !work->waits) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", analysis->rank_count);
@@ -170,8 +171,9 @@ static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work
     aorta_trace_shared_finish(analysis, &work->parts);
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_parts *parts = &work->parts;
-        AORTA_TRY(aorta_trace_collectives_make(&analysis->ranks[i], parts->items + parts->first[i],
+        AORTA_TRY(aorta_trace_collectives_make(analysis, &analysis->ranks[i], parts->items + parts->first[i],
                                                parts->first[i + 1] - parts->first[i], &work->busy[i]));
+        AORTA_TRY(aorta_trace_kernels_in_steps(analysis, &analysis->ranks[i]));
         AORTA_TRY(aorta_trace_syncs_make(analysis, &analysis->ranks[i]));
         count_steps(analysis, &analysis->ranks[i]);
     }

@@ -33,6 +33,8 @@ struct aorta_trace_kernel_row {
     struct aorta_trace_times times;
     double share;      /* of the summed time of all device work of the rank */
     int64_t bytes;     /* copies and fills: sum; -1: the file does not say */
+    size_t step_count; /* of those that begin in the steps that count, and what of their time lies in these */
+    int64_t step_ns;
     size_t launched;   /* kernels with a launch of their own (no graph's) in the file, */
     size_t shorter;    /* of these, those that take less time than their launch, */
     int64_t launch_ns; /* and what all these launches took */
@@ -78,8 +80,12 @@ struct aorta_trace_collective_row {
     int64_t wait_ns;                         /* sum of the time before the last rank had arrived */
     size_t waits_known;                      /* collectives that all ranks of the group recorded */
     int64_t transfer_ns;                     /* sum over those: from when the last rank had arrived */
-    double algbw_gbps, busbw_gbps;           /* over all of them, waiting included; NaN: not known */
-    double transfer_busbw_gbps;              /* over those with known waits, without the waits; NaN: not known */
+    struct {                                 /* the same of those in the steps that count */
+        size_t count;
+        int64_t ns, blamed_ns, wait_ns, transfer_ns;
+    } steps;
+    double algbw_gbps, busbw_gbps; /* over all of them, waiting included; NaN: not known */
+    double transfer_busbw_gbps;    /* over those with known waits, without the waits; NaN: not known */
 };
 
 /* Calls of the host that wait for the device, of one name and from one place in the program. Texts; NONE: not recorded.
@@ -144,9 +150,11 @@ struct aorta_trace_rank {
     struct aorta_intervals holes;   /* between chosen steps that do not follow each other: not in any figure */
 
     struct aorta_trace_figures figures;
-    struct aorta_idle idle;                 /* adds up to figures.idle_ns */
-    struct aorta_trace_kernel_row *kernels; /* largest total first, as all tables */
+    struct aorta_idle idle; /* adds up to figures.idle_ns */
+    struct aorta_trace_kernel_row
+        *kernels; /* of the steps that count, then in all: largest total first, as all tables */
     size_t kernel_count;
+    int64_t step_work_ns; /* sum of their step_ns */
     struct aorta_trace_gemm_row *gemms;
     size_t gemm_count;
     struct aorta_trace_lane_row *streams, *queues; /* queue_count 0: the file names no queues */
@@ -226,6 +234,7 @@ struct aorta_trace_analysis {
     bool measured;        /* a recorder of ours measured them (aorta_trace_measured) */
     bool common_clock;    /* of the ranks, once they are aligned; else each step has clocks of its own: nothing that
                            * needs one is known */
+    bool sends;           /* what looks like all_to_all are sends and receives, as far as the files say */
     size_t warmup;        /* steps left out at each rank's start */
     int64_t steady_from;  /* number of the first step that is no warm-up; INT64_MIN: all, or the steps were measured */
     size_t ranks_outside; /* left out: they ran in none of the steps that they mark, and others did in theirs */
@@ -240,6 +249,9 @@ struct aorta_trace_analysis_options {
     size_t warmup;         /* as many as aorta_analysis_warmup says of the first rank */
     int32_t gpus_per_node; /* 0: as the files say */
 };
+
+/* "all_reduce", …; of sends and receives what they are. */
+const char *aorta_trace_kind_name(const struct aorta_trace_analysis *analysis, enum aorta_collective kind);
 
 /* On how many nodes the group's ranks are; -1: not known. */
 int32_t aorta_trace_nodes_of(const struct aorta_trace_analysis *analysis, uint32_t group);

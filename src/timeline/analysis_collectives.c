@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int compare(int64_t a, int64_t b) {
     return (a > b) - (a < b);
@@ -30,7 +31,8 @@ static int part_order(const void *left, const void *right) {
 
 static int longest_first(const void *left, const void *right) {
     const struct aorta_trace_collective_row *a = left, *b = right;
-    int order = compare(b->times.total_ns, a->times.total_ns);
+    int order = compare(b->steps.ns, a->steps.ns);
+    if (!order) order = compare(b->times.total_ns, a->times.total_ns);
     if (!order) order = compare(a->kind, b->kind);
     if (!order) order = compare(a->group, b->group);
     if (!order) order = compare(b->bytes_each, a->bytes_each);
@@ -54,21 +56,37 @@ static void measure_bandwidth(const struct aorta_trace_part *const *parts, size_
     row->transfer_busbw_gbps = rate(waited_bytes, row->transfer_ns) * factor;
 }
 
+/* What rows are made of. */
+struct making {
+    const struct aorta_trace_analysis *analysis;
+    const struct aorta_trace_rank *rank;
+    const struct aorta_trace_busy *busy;
+};
+
+static void add_in_steps(const struct aorta_trace_part *part, int64_t ns, struct aorta_trace_collective_row *row) {
+    row->steps.count++;
+    row->steps.ns += ns;
+    row->steps.blamed_ns += part->blamed_ns;
+    if (part->wait_ns < 0) return;
+    row->steps.wait_ns += part->wait_ns;
+    row->steps.transfer_ns += ns - part->wait_ns;
+}
+
 /* parts: those of one row. */
-static aorta_status make_row(const struct aorta_trace_rank *rank, const struct aorta_trace_part *const *parts,
-                             size_t count, const struct aorta_trace_busy *busy, int64_t *scratch,
-                             struct aorta_trace_collective_row *row) {
+static aorta_status make_row(const struct making *making, const struct aorta_trace_part *const *parts, size_t count,
+                             int64_t *scratch, struct aorta_trace_collective_row *row) {
     struct aorta_intervals comm = {0};
     aorta_status status = NULL;
     int64_t waited_bytes = 0;
     *row = (struct aorta_trace_collective_row){
         .kind = parts[0]->kind, .group = parts[0]->group, .bytes_each = -1, .channels = -1, .dtype = AORTA_TRACE_NONE};
     for (size_t i = 0; !status && i < count; i++) {
-        const struct aorta_trace_work *work = &rank->work[parts[i]->work];
+        const struct aorta_trace_work *work = &making->rank->work[parts[i]->work];
         scratch[i] = work->end_ns - work->start_ns;
         row->bytes = parts[i]->bytes < 0 || row->bytes < 0 ? -1 : row->bytes + parts[i]->bytes;
         row->blamed_ns += parts[i]->blamed_ns;
         status = aorta_intervals_add(&comm, work->start_ns, work->end_ns);
+        if (aorta_trace_step_counts(making->analysis, parts[i]->step)) add_in_steps(parts[i], scratch[i], row);
         if (parts[i]->wait_ns < 0) continue;
         row->waits_known++;
         row->wait_ns += parts[i]->wait_ns;
@@ -78,7 +96,7 @@ static aorta_status make_row(const struct aorta_trace_rank *rank, const struct a
     row->times = aorta_trace_times_of(scratch, count);
     row->comm_ns = aorta_intervals_length(&comm);
     for (size_t i = 0; i < comm.count; i++)
-        row->overlap_ns += aorta_intervals_within(&busy->compute, comm.items[i].start_ns, comm.items[i].end_ns);
+        row->overlap_ns += aorta_intervals_within(&making->busy->compute, comm.items[i].start_ns, comm.items[i].end_ns);
     row->exposed_ns = row->comm_ns - row->overlap_ns;
     measure_bandwidth(parts, count, waited_bytes, row);
     aorta_intervals_free(&comm);
@@ -94,9 +112,9 @@ static void describe_size(const struct aorta_trace_part *part, struct aorta_trac
 typedef int (*part_comparison)(const struct aorta_trace_part *a, const struct aorta_trace_part *b);
 
 /* A row for the parts that `same` finds equal, which are neighbours in `sorted`; the caller frees *rows. */
-static aorta_status make_rows(const struct aorta_trace_rank *rank, const struct aorta_trace_part *const *sorted,
-                              size_t part_count, part_comparison same, const struct aorta_trace_busy *busy,
-                              struct aorta_trace_collective_row **rows, size_t *count) {
+static aorta_status make_rows(const struct making *making, const struct aorta_trace_part *const *sorted,
+                              size_t part_count, part_comparison same, struct aorta_trace_collective_row **rows,
+                              size_t *count) {
     int64_t *scratch = malloc((part_count + 1) * sizeof *scratch);
     aorta_status status = NULL;
     size_t limit = 0;
@@ -106,7 +124,7 @@ static aorta_status make_rows(const struct aorta_trace_rank *rank, const struct 
     for (size_t i = 0; !status && i < part_count;) {
         size_t equal = 1;
         while (i + equal < part_count && same(sorted[i], sorted[i + equal]) == 0) equal++;
-        status = make_row(rank, sorted + i, equal, busy, scratch, &(*rows)[(*count)++]);
+        status = make_row(making, sorted + i, equal, scratch, &(*rows)[(*count)++]);
         if (same == size_order) describe_size(sorted[i], &(*rows)[*count - 1]);
         i += equal;
     }
@@ -115,17 +133,43 @@ static aorta_status make_rows(const struct aorta_trace_rank *rank, const struct 
     return status;
 }
 
-aorta_status aorta_trace_collectives_make(struct aorta_trace_rank *rank, const struct aorta_trace_part *parts,
-                                          size_t part_count, const struct aorta_trace_busy *busy) {
+aorta_status aorta_trace_collectives_make(const struct aorta_trace_analysis *analysis, struct aorta_trace_rank *rank,
+                                          const struct aorta_trace_part *parts, size_t part_count,
+                                          const struct aorta_trace_busy *busy) {
+    const struct making making = {analysis, rank, busy};
     const struct aorta_trace_part **sorted = malloc((part_count + 1) * sizeof(*sorted));
     if (!sorted) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu collectives", part_count);
     for (size_t i = 0; i < part_count; i++) sorted[i] = &parts[i];
     qsort(sorted, part_count, sizeof(*sorted), part_order);
     aorta_status status =
-        make_rows(rank, sorted, part_count, row_order, busy, &rank->collectives, &rank->collective_count);
+        make_rows(&making, sorted, part_count, row_order, &rank->collectives, &rank->collective_count);
     if (!status)
-        status = make_rows(rank, sorted, part_count, size_order, busy, &rank->collective_sizes,
-                           &rank->collective_size_count);
+        status =
+            make_rows(&making, sorted, part_count, size_order, &rank->collective_sizes, &rank->collective_size_count);
     free(sorted);
     return status;
+}
+
+/* ---- sends and receives ---- */
+
+bool aorta_trace_are_sends(const struct aorta_trace_analysis *analysis) {
+    bool any = false;
+    for (size_t i = 0; i < analysis->rank_count && !analysis->measured; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        for (size_t j = 0; j < rank->work_count; j++) {
+            const struct aorta_trace_work *work = &rank->work[j];
+            if (!work->named || work->by_name != AORTA_ALL_TO_ALL) continue;
+            const uint32_t name = work->collective == AORTA_TRACE_NONE
+                                      ? AORTA_TRACE_NONE
+                                      : rank->trace->collectives[work->collective].name;
+            const bool known = name != AORTA_TRACE_NONE && strcasestr(aorta_trace_text(rank->trace, name), "all");
+            if (known || !strstr(aorta_trace_text(rank->trace, work->name), "SendRecv")) return false;
+            any = true;
+        }
+    }
+    return any;
+}
+
+const char *aorta_trace_kind_name(const struct aorta_trace_analysis *analysis, enum aorta_collective kind) {
+    return aorta_collective_words(kind, analysis->sends);
 }

@@ -56,6 +56,9 @@ AORTA_MUST_USE aorta_status aorta_trace_gemms_make(struct aorta_trace_rank *rank
 /* Of the steps that count. */
 AORTA_MUST_USE aorta_status aorta_trace_syncs_make(const struct aorta_trace_analysis *analysis,
                                                    struct aorta_trace_rank *rank);
+/* After the warm-up is known: of the rows of kernels what lies in the steps that count; sorts them by it. */
+AORTA_MUST_USE aorta_status aorta_trace_kernels_in_steps(const struct aorta_trace_analysis *analysis,
+                                                         struct aorta_trace_rank *rank);
 /* Sorts *durations, which are scratch. */
 struct aorta_trace_times aorta_trace_times_of(int64_t *durations, size_t count);
 
@@ -92,9 +95,14 @@ struct aorta_trace_part *aorta_trace_part_of(struct aorta_trace_part *parts, siz
 /* After the windows are made: how long each part waited for the last rank, and what each collective cost. */
 void aorta_trace_shared_finish(struct aorta_trace_analysis *analysis, struct aorta_trace_parts *parts);
 /* Both tables of one rank, from its parts. */
-AORTA_MUST_USE aorta_status aorta_trace_collectives_make(struct aorta_trace_rank *rank,
+AORTA_MUST_USE aorta_status aorta_trace_collectives_make(const struct aorta_trace_analysis *analysis,
+                                                         struct aorta_trace_rank *rank,
                                                          const struct aorta_trace_part *parts, size_t part_count,
                                                          const struct aorta_trace_busy *busy);
+
+/* Whether NCCL's kernels that sends, receives and all-to-alls are made of are the former: no operation says that it is
+ * one of the latter. */
+bool aorta_trace_are_sends(const struct aorta_trace_analysis *analysis);
 
 /* After the windows are made; `busy` is of each rank (analysis_differences.c). */
 AORTA_MUST_USE aorta_status aorta_trace_differences_make(struct aorta_trace_analysis *analysis,

@@ -24,6 +24,7 @@ struct aorta_trace_times aorta_trace_times_of(int64_t *durations, size_t count) 
 
 static int larger_kernel_first(const void *left, const void *right) {
     const struct aorta_trace_kernel_row *a = left, *b = right;
+    if (a->step_ns != b->step_ns) return a->step_ns > b->step_ns ? -1 : 1;
     if (a->times.total_ns != b->times.total_ns) return a->times.total_ns > b->times.total_ns ? -1 : 1;
     return (a->name > b->name) - (a->name < b->name);
 }
@@ -100,6 +101,29 @@ aorta_status aorta_trace_kernels_make(struct aorta_trace_rank *rank) {
     free(first);
     free(durations);
     return status;
+}
+
+aorta_status aorta_trace_kernels_in_steps(const struct aorta_trace_analysis *analysis, struct aorta_trace_rank *rank) {
+    const size_t names = aorta_trace_text_count(rank->trace);
+    uint32_t *row_of = analysis->stepped ? malloc((names + 1) * sizeof *row_of) : NULL;
+    if (!analysis->stepped) return NULL;
+    if (!row_of) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu names", names);
+    for (size_t i = 0; i < rank->kernel_count; i++) row_of[rank->kernels[i].name] = (uint32_t)i;
+    for (size_t i = 0; i < rank->window_count; i++) {
+        const struct aorta_trace_window *window = &rank->windows[i];
+        if (!aorta_trace_window_counts(analysis, window)) continue;
+        for (size_t j = 0; j < window->profile.range_count; j++) {
+            const struct aorta_trace_work *work = &rank->work[window->work[j]];
+            struct aorta_trace_kernel_row *row = &rank->kernels[row_of[work->name]];
+            row->step_count += work->start_ns >= window->start_ns;
+            const int64_t ns = window->profile.ranges[j].end_ns - window->profile.ranges[j].start_ns;
+            row->step_ns += ns;
+            rank->step_work_ns += ns;
+        }
+    }
+    free(row_of);
+    qsort(rank->kernels, rank->kernel_count, sizeof *rank->kernels, larger_kernel_first);
+    return NULL;
 }
 
 /* ---- matrix products ---- */

@@ -147,7 +147,7 @@ static aorta_status add_timeline(struct collecting *c, const struct aorta_trace_
         const struct aorta_collective_overlap *overlap = &window->overlap.kind[kind];
         char name[64];
         if (!overlap->count) continue;
-        snprintf(name, sizeof name, "%s: exposed", aorta_collective_name((enum aorta_collective)kind));
+        snprintf(name, sizeof name, "%s: exposed", aorta_trace_kind_name(c->analysis, (enum aorta_collective)kind));
         AORTA_TRY(add_named(c, AORTA_SECTION_COLLECTIVE, name, step, overlap->blamed_ns, false));
     }
     return NULL;
@@ -198,7 +198,7 @@ static aorta_status add_work(struct collecting *c, const struct aorta_trace *tra
         AORTA_TRY(add_gemm(c, trace, work, step, ns, counted));
     if (range->info.kind != AORTA_RANGE_COLLECTIVE) return NULL;
     char name[64];
-    const char *kind = aorta_collective_name(range->info.collective);
+    const char *kind = aorta_trace_kind_name(c->analysis, range->info.collective);
     if (range->info.group_size > 0) {
         snprintf(name, sizeof name, "%s, %d ranks", kind, range->info.group_size);
     } else {

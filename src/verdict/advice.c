@@ -54,6 +54,9 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS, .circumstances = AORTA_CAPTURE,
      .text = "record the program while it runs the graphs that it captures here: late launches of a capture are paid "
              "once"},
+    {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS, .circumstances = AORTA_SERVING,
+     .text = "let the engine replay graphs: no enforce_eager (vLLM) or --disable-cuda-graph (SGLang), batches of the "
+             "sizes that it captures (cudagraph_capture_sizes, --cuda-graph-max-bs); or more requests at a time"},
     {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS, .circumstances = AORTA_XLA,
      .text = "launch less often: jax.jit around the whole step, donated buffers (donate_argnums), several steps in one "
              "lax.scan; or give each launch more work (larger batch)"},
@@ -295,6 +298,9 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OURS, .circumstances = AORTA_GAPS,
      .text = "compile.enabled=true: the step as one graph, whose kernels follow each other at once"},
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OURS, .text = "faster kernels, or more ranks with processors of their own"},
+    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_SERVING,
+     .text = "fewer bits (weights in fp8 or 4 bits, the KV cache in fp8), kernels tuned for these sizes (vLLM's tables "
+             "for experts; on AMD PYTORCH_TUNABLEOP_ENABLED=1), or more devices (tensor parallel)"},
     {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_XLA,
      .text = "faster kernels (jax.default_matmul_precision, parameters and activations in bfloat16, "
              "jax.nn.dot_product_attention with implementation=\"cudnn\") or more devices"},

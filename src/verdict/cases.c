@@ -271,10 +271,10 @@ static void say_largest(const struct aorta_trace_analysis *analysis, struct aort
     if (!largest.rank) return;
     const double steps = (double)largest.rank->steps, per_step = (double)largest.count / steps;
     finding->kernel_ms = (double)largest.ns / 1e6 / steps;
-    aorta_text_printf(text, "; most of it %s (%.3g run%s%s, %s ms%s)",
-                      short_name(largest.rank, largest.name, finding, text, name), per_step, per_step == 1 ? "" : "s",
-                      analysis->stepped ? " a step" : "", aorta_brief(finding->kernel_ms).text,
-                      analysis->stepped ? "" : " in all");
+    aorta_text_printf(text, "; most of it %s (%s run%s%s, %s ms%s)",
+                      short_name(largest.rank, largest.name, finding, text, name), aorta_brief(per_step).text,
+                      per_step == 1 ? "" : "s", analysis->stepped ? " a step" : "",
+                      aorta_brief(finding->kernel_ms).text, analysis->stepped ? "" : " in all");
 }
 
 static void say_slowest_gemm(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding,
@@ -306,12 +306,12 @@ static bool captures(const struct aorta_trace *trace) {
     return found && runs < FEW;
 }
 
-/* How often the host launches and how short the work is: of the rank with most launches. */
+/* How often the host launches and how short the work is, collectives left out: of the rank with most launches. */
 static void say_launch_rate(const struct aorta_trace_analysis *analysis, struct aorta_text *text) {
     double most = 0, work_us = 0, step_us = 0;
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
-        double launches = 0, work_ns = 0, step_ns = 0;
+        double launches = 0, pieces = 0, work_ns = 0, step_ns = 0;
         for (size_t j = 0; j < rank->window_count; j++) {
             const struct aorta_trace_window *window = &rank->windows[j];
             if (!aorta_trace_window_counts(analysis, window)) continue;
@@ -320,12 +320,14 @@ static void say_launch_rate(const struct aorta_trace_analysis *analysis, struct 
                 const struct aorta_trace_work *work = &rank->work[window->work[k]];
                 if (work->call == AORTA_TRACE_NONE || work->start_ns < window->start_ns) continue;
                 launches++;
+                if (aorta_trace_is_collective(work)) continue; /* which waits for other ranks */
+                pieces++;
                 work_ns += (double)(work->end_ns - work->start_ns);
             }
         }
         if (launches / (double)rank->steps <= most) continue;
         most = launches / (double)rank->steps;
-        work_us = work_ns / launches / 1e3;
+        work_us = pieces > 0 ? work_ns / pieces / 1e3 : 0;
         step_us = step_ns / launches / 1e3;
     }
     if (most >= 2)
@@ -364,7 +366,9 @@ aorta_status aorta_verdict_add_cases(const struct aorta_trace_analysis *analysis
                                              [AORTA_FRAMEWORK_COMPILED] = 0};
     const unsigned framework =
         analysis->rank_count ? circumstances[aorta_trace_framework(analysis->ranks[0].trace)] : 0;
-    const unsigned known = framework | (verdict->sends ? (unsigned)AORTA_SENDS : 0);
+    const bool serving = analysis->stepped && analysis->ranks[0].trace->steps_by == AORTA_STEPS_BY_ENGINE;
+    const unsigned known =
+        framework | (serving ? (unsigned)AORTA_SERVING : 0) | (verdict->sends ? (unsigned)AORTA_SENDS : 0);
     for (size_t i = 0; i < verdict->finding_count; i++) verdict->findings[i].circumstances |= known;
     for (size_t i = 0; i < verdict->finding_count; i++) AORTA_TRY(add_evidence(analysis, &verdict->findings[i]));
     return NULL;

@@ -126,6 +126,7 @@ static void headline_of_gains(const struct aorta_verdict *verdict, struct aorta_
         "the largest is ",
         verdict->whole ? "run" : "step", all_ms, step_ms, 100 * all_ms / step_ms);
     name_finding(verdict, &verdict->findings[0], out);
+    if (is_mostly_exposed(verdict)) say_exposed(verdict, out);
 }
 
 /* Nobody knows whether it waits without the recording. */

@@ -379,25 +379,6 @@ static aorta_status make(const struct aorta_trace_analysis *analysis, struct aor
     return aorta_verdict_gains(analysis, verdict);
 }
 
-/* Kernels that NCCL makes sends, receives and all-to-alls of, where no operation says that it is one of these. */
-static bool are_sends(const struct aorta_trace_analysis *analysis) {
-    bool any = false;
-    for (size_t i = 0; i < analysis->rank_count && !analysis->measured; i++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[i];
-        for (size_t j = 0; j < rank->work_count; j++) {
-            const struct aorta_trace_work *work = &rank->work[j];
-            if (!work->named || work->by_name != AORTA_ALL_TO_ALL) continue;
-            const uint32_t name = work->collective == AORTA_TRACE_NONE
-                                      ? AORTA_TRACE_NONE
-                                      : rank->trace->collectives[work->collective].name;
-            const bool known = name != AORTA_TRACE_NONE && strcasestr(aorta_trace_text(rank->trace, name), "all");
-            if (known || !strstr(aorta_trace_text(rank->trace, work->name), "SendRecv")) return false;
-            any = true;
-        }
-    }
-    return any;
-}
-
 /* Whether most of what the rank computes longer than the others is in kernels that it runs more often: it has more
  * work, or other sizes, for which a library takes other kernels. */
 static bool runs_other_work(const struct aorta_trace_analysis *analysis, int rank) {
@@ -430,7 +411,7 @@ aorta_status aorta_verdict_make(const struct aorta_trace_analysis *analysis, str
                                       .whole = !analysis->stepped,
                                       .warmup = analysis->warmup,
                                       .ranks_missing = missing_ranks(analysis)};
-    verdict->sends = are_sends(analysis);
+    verdict->sends = analysis->sends;
     aorta_status status = make(analysis, verdict);
     verdict->steps_unlike = aorta_verdict_steps_differ(verdict) ? aorta_trace_steps_unlike(analysis) : NAN;
     if (!status && verdict->recorded) status = say_circumstances(analysis, verdict);

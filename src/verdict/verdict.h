@@ -37,7 +37,8 @@ enum aorta_circumstance {
     AORTA_XLA = 1 << 16,      /* the program's kernels are XLA's: JAX */
     AORTA_CUPY = 1 << 17,     /* … CuPy's */
     AORTA_TRITON = 1 << 19,   /* … Triton's, which the driver launches */
-    AORTA_FRAMEWORKS = AORTA_XLA | AORTA_CUPY | AORTA_TRITON,
+    AORTA_SERVING = 1 << 23,  /* the steps are those of an inference engine: vLLM, SGLang */
+    AORTA_FRAMEWORKS = AORTA_XLA | AORTA_CUPY | AORTA_TRITON | AORTA_SERVING,
     AORTA_REPEATED = 1 << 20,  /* exposed reductions: all gradients are reduced several times a step */
     AORTA_UNLIKE = 1 << 21,    /* straggler: the steps' work differs */
     AORTA_SENDS = 1 << 13,     /* exposed all_to_all: sends and receives, as far as the file says */

@@ -27,7 +27,7 @@ static const char *each(const struct subject *subject) {
 enum { NAME_SIZE = 512 };
 
 const char *aorta_verdict_kind_name(const struct aorta_verdict *verdict, enum aorta_collective kind) {
-    return kind == AORTA_ALL_TO_ALL && verdict->sends ? "sends and receives" : aorta_collective_name(kind);
+    return aorta_collective_words(kind, verdict->sends);
 }
 
 static const char *kind_name(const struct subject *subject) {
@@ -52,6 +52,7 @@ static void say_where_idle(struct subject *subject, const struct aorta_tally *be
 }
 
 static void say_host_launch(struct subject *subject) {
+    static const double LITTLE = 0.01; /* of what is known */
     const struct aorta_evidence_sums *sums = subject->sums;
     struct aorta_text *text = &subject->evidence;
     int64_t known = -sums->unknown_idle_ns;
@@ -62,11 +63,11 @@ static void say_host_launch(struct subject *subject) {
                           aorta_brief(per_step_ms(subject, known)).text,
                           subject->verdict->whole ? ", start-up included," : each(subject));
     const struct aorta_brief unknown = aorta_brief(per_step_ms(subject, sums->unknown_idle_ns));
-    if (sums->unknown_idle_ns > 0 && known > 0)
+    if (known > 0 && LITTLE * (double)known < (double)sums->unknown_idle_ns)
         aorta_text_printf(text,
                           ", and %s ms%s before work whose launch is not recorded, so that the reason is not known",
                           unknown.text, each(subject));
-    else if (sums->unknown_idle_ns > 0)
+    else if (known <= 0 && sums->unknown_idle_ns > 0)
         aorta_text_printf(text, "idle %s ms%s; these files contain no launch times, so the reason is not known",
                           unknown.text, each(subject));
     say_where_idle(subject, &sums->late_before);

@@ -24,13 +24,12 @@ static void slowdown(const struct aorta_slowdown *found, struct aorta_text *out)
     if (found->by_grid) aorta_text_puts(out, " (by kernel and grid)");
 }
 
-/* Where recording changed the step. */
+/* Where recording changed the step by more than the figures show. */
 static void without_recording(const struct aorta_verdict_replay *replay, struct aorta_text *out) {
-    static const double changes = 0.03;
+    static const double changes = 0.005;
     if (!(replay->unrecorded_ms > 0) || replay->replayed_ms - replay->unrecorded_ms < changes * replay->replayed_ms)
         return;
-    aorta_text_printf(out, "; recorded %s ms, without the recording about %s (%s to %s)",
-                      aorta_brief(replay->replayed_ms).text, aorta_brief(replay->unrecorded_ms).text,
+    aorta_text_printf(out, "; without the recording about %s ms (%s to %s)", aorta_brief(replay->unrecorded_ms).text,
                       aorta_brief(replay->unrecorded_range_ms[0]).text,
                       aorta_brief(replay->unrecorded_range_ms[1]).text);
 }
@@ -41,22 +40,29 @@ static bool has_host_collectives(const struct aorta_verdict *verdict) {
     return verdict->host_only && verdict->note;
 }
 
+/* From the end of one step to the end of the next, and how much of that the device is busy. */
+static void step_time(const struct aorta_verdict *verdict, struct aorta_text *out) {
+    const int decimals = digits(verdict->step_ms_p50);
+    const bool several = verdict->iterations > 1;
+    aorta_text_printf(out, "step to step %.*f ms", decimals, verdict->step_ms_mean);
+    if (several) aorta_text_printf(out, " (p50 %.*f%s", decimals, verdict->step_ms_p50, verdict->host_only ? ")" : "");
+    if (!verdict->host_only)
+        aorta_text_printf(out, "%sdevice busy %.*f)", several ? ", " : " (", decimals,
+                          verdict->step_ms_mean - verdict->idle_ms);
+    aorta_text_printf(out, " over %s of %s",
+                      aorta_counted((long long)verdict->iterations, verdict->recorded ? "step" : "iteration").text,
+                      aorta_counted((long long)verdict->rank_count, "rank").text);
+    if (verdict->warmup || !verdict->recorded) aorta_text_printf(out, " (%zu warm-up left out)", verdict->warmup);
+    aorta_text_puts(out, "; ");
+}
+
 static void figures(const struct aorta_verdict *verdict, struct aorta_text *out) {
-    const struct aorta_counted ranks = aorta_counted((long long)verdict->rank_count, "rank");
-    const int step_digits = digits(verdict->step_ms_p50), comm_digits = digits(verdict->comm_ms);
-    char warmup[48] = "";
-    if (verdict->warmup) snprintf(warmup, sizeof warmup, " (%zu warm-up left out)", verdict->warmup);
+    const int comm_digits = digits(verdict->comm_ms);
     if (verdict->whole)
-        aorta_text_printf(out, "no steps known: %.2f ms of %s; ", verdict->step_ms_mean, ranks.text);
-    else if (verdict->recorded)
-        aorta_text_printf(out, "step p50 %.*f ms over %s of %s%s; ", step_digits, verdict->step_ms_p50,
-                          aorta_counted((long long)verdict->iterations, "step").text, ranks.text, warmup);
+        aorta_text_printf(out, "no steps known: %.2f ms of %s; ", verdict->step_ms_mean,
+                          aorta_counted((long long)verdict->rank_count, "rank").text);
     else
-        aorta_text_printf(out,
-                          "step to step %.*f ms (p50 %.*f, device busy %.*f) over %s of %s (%zu warm-up left out); ",
-                          step_digits, verdict->step_ms_mean, step_digits, verdict->step_ms_p50, step_digits,
-                          verdict->step_ms_mean - verdict->idle_ms,
-                          aorta_counted((long long)verdict->iterations, "iteration").text, ranks.text, verdict->warmup);
+        step_time(verdict, out);
     if (isnan(verdict->overlap_ratio))
         aorta_text_puts(out, has_host_collectives(verdict) ? "collectives on the host" : "no collectives");
     else

@@ -126,11 +126,31 @@ static void the_answer_is_short_and_whole(void **state) {
     }
 }
 
+/* The costs of causes are of the step that the headline, the figures and the replay speak of: the one without its
+ * recording. The first of two steps is longer than the second, which alone is replayed. */
+static void costs_add_up_to_the_step_without_recording(void **state) {
+    (void)state;
+    int exit_code;
+    double sum_ms = 0;
+    char *output = run(WHOLE "/fsdp2_rank0.json.gz --json", &exit_code);
+    json_t *root = json_loads(output, 0, NULL);
+    assert_non_null(root);
+    const json_t *verdict = json_object_get(root, "verdict");
+    for (size_t i = 0; i < json_array_size(verdict); i++)
+        sum_ms += json_number_value(json_object_get(json_array_get(verdict, i), "cost_ms"));
+    sum_ms += json_number_value(json_object_get(json_object_get(root, "verdict_folded"), "cost_ms"));
+    const double unrecorded_ms = json_number_value(json_object_get(json_object_get(root, "replay"), "unrecorded_ms"));
+    assert_true(unrecorded_ms < json_number_value(json_object_get(root, "judged_ms_mean")) - 1);
+    assert_float_equal(sum_ms, unrecorded_ms, 1e-3);
+    json_decref(root);
+    free(output);
+}
+
 /* Tables have the names of kernels and calls as the file has them, in their last column. */
 static void names_are_whole(void **state) {
     (void)state;
     static const char *const expected[] = {
-        "  kernels and copies\n",
+        "  kernels and copies, a step\n",
         "  void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128, 4, false, false, "
         "cutlass::bfloat16_t, pytorch_flash::Flash_kernel_traits<64, 128, 128, 4, cutlass::bfloat16_t> >, false, true, "
         "false, false, false, true, false>(pytorch_flash::Flash_fwd_params)\n",
@@ -467,6 +487,7 @@ int main(void) {
         cmocka_unit_test(calls_answer),
         cmocka_unit_test(the_answer_is_short_and_whole),
         cmocka_unit_test(markdown_is_made_of_tables),
+        cmocka_unit_test(costs_add_up_to_the_step_without_recording),
         cmocka_unit_test(names_are_whole),
         cmocka_unit_test(rank_keys_are_there),
         cmocka_unit_test(own_collectives_have_their_kind),

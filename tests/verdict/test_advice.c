@@ -303,6 +303,25 @@ static void test_precision(void **state) {
     }
 }
 
+/* An inference engine has settings of its own. */
+static void test_engines(void **state) {
+    (void)state;
+    static const struct {
+        enum aorta_cause cause;
+        unsigned known;
+        const char *said;
+    } rows[] = {{AORTA_CAUSE_COMPUTE, AORTA_SERVING, "KV cache"},
+                {AORTA_CAUSE_HOST_LAUNCH, AORTA_SERVING, "enforce_eager"},
+                {AORTA_CAUSE_HOST_LAUNCH, AORTA_SERVING | AORTA_CAPTURE, "paid once"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct aorta_finding finding = {.cause = rows[i].cause, .circumstances = rows[i].known, .rank = -1};
+        struct aorta_verdict verdict = {.findings = &finding, .finding_count = 1, .recorded = true};
+        check_ok(aorta_advise(&verdict, NULL));
+        if (!strstr(finding.advice, rows[i].said)) fail_msg("row %zu: %s", i, finding.advice);
+        free(finding.advice);
+    }
+}
+
 static void test_launches_that_cost_nothing(void **state) {
     (void)state;
     struct aorta_setting items[] = {{"training.mixed_precision", "none"}, {"device.kind", "cpu"}};
@@ -377,6 +396,7 @@ int main(void) {
         cmocka_unit_test(test_accumulation),
         cmocka_unit_test(test_late_launches),
         cmocka_unit_test(test_precision),
+        cmocka_unit_test(test_engines),
         cmocka_unit_test(test_launches_that_cost_nothing),
         cmocka_unit_test(test_when_all_is_set_it_says_so),
         cmocka_unit_test(test_the_rank_is_named),

@@ -369,6 +369,37 @@ static void gradients_reduced_for_each_micro_batch_are_seen(void **state) {
     }
 }
 
+/* ---- late launches ---- */
+
+/* A kernel each 100 us; before one whose launch is not recorded the device is idle for 1 or 90 us in each step: the
+ * first is not worth words. How short the work is says nothing of collectives, which wait for other ranks. */
+static void late_launches_are_counted_with_the_work_they_launch(void **state) {
+    (void)state;
+    for (int much = 0; much < 2; much++) {
+        struct sample_kineto sample;
+        struct run run = {0};
+        struct aorta_text text = {0};
+        sample_kineto_begin(&sample, 0, 2);
+        for (int i = 0; i < 5; i++) {
+            const double at = 2000.0 * i + 100;
+            step_mark(&sample, i, at, 1990);
+            for (int j = 0; j < 15; j++)
+                sample_kineto_kernel(&sample, "relu", 7, at + 100 * j, at + 100 * j + 5, 10, "");
+            sample_kineto_event(&sample, "kernel", "relu", 0, at + 1415 + (much ? 90 : 1), 10,
+                                "\"device\": 0, \"stream\": 7, \"correlation\": 999999");
+            sample_kineto_kernel(&sample, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20, at + 1600, at + 1610, 300, "");
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run);
+        print(&run, &text);
+        assert_int_equal(strstr(text.data, "before work whose launch is not recorded") != NULL, much);
+        assert_non_null(strstr(text.data, "16 launches a step"));
+        assert_non_null(strstr(text.data, "of work that takes 10 us"));
+        aorta_text_free(&text);
+        end(&run);
+    }
+}
+
 /* ---- sends ---- */
 
 /* NCCL's kernel is the same for both; the file may say which it was. */
@@ -394,6 +425,12 @@ static void sends_are_no_all_to_all(void **state) {
         for (size_t j = 0; j < verdict.finding_count; j++)
             if (verdict.findings[j].cause == AORTA_CAUSE_EXPOSED_COLLECTIVE)
                 assert_ptr_equal(strstr(verdict.findings[j].evidence, said[named]), verdict.findings[j].evidence);
+        struct aorta_text text = {0};
+        aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &run.analysis, .verdict = &verdict}, 0, &text);
+        check_ok(aorta_text_check(&text));
+        assert_int_equal(strstr(text.data, "  sends and receives\n") != NULL, !named); /* the table */
+        assert_int_equal(strstr(text.data, "  all_to_all\n") != NULL, named);
+        aorta_text_free(&text);
         aorta_verdict_free(&verdict);
         end(&run);
     }
@@ -409,6 +446,7 @@ int main(void) {
         cmocka_unit_test(launches_within_an_operation_have_its_shape),
         cmocka_unit_test(merge_and_the_verdict_agree_on_who_was_late),
         cmocka_unit_test(gradients_reduced_for_each_micro_batch_are_seen),
+        cmocka_unit_test(late_launches_are_counted_with_the_work_they_launch),
         cmocka_unit_test(sends_are_no_all_to_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

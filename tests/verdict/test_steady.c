@@ -138,6 +138,13 @@ static void a_loop_of_one_kernel_has_steps(void **state) {
     assert_null(strstr(text.data, "pause"));
     assert_non_null(strstr(text.data, "left out of the steps: the first 1754.097 of "));
     assert_non_null(strstr(text.data, "autotuning; the"));
+    /* tables are of the steps, too */
+    const struct aorta_trace_rank *rank = &run.analysis.ranks[0];
+    assert_non_null(strstr(text.data, "  kernels and copies, a step\n    1.0     0.046 100.0%"));
+    assert_null(strstr(text.data, "  normal\n"));
+    assert_int_equal(rank->kernels[0].times.count, 400);
+    assert_int_equal(rank->kernels[0].step_count, rank->steps);
+    assert_int_equal(rank->kernels[1].step_count, 0);
     assert_non_null(strstr(text.data, "(0.0460 of 0.0470 ms)")); /* not 0.05 of 0.05 */
     aorta_text_free(&text);
     end(&run);

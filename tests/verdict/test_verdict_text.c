@@ -144,6 +144,38 @@ static void test_exposed_communication_is_said(void **state) {
     aorta_text_free(&text);
 }
 
+/* Small causes are no reason to say nothing of communication that nothing hides. */
+static void test_small_causes_beside_exposed_communication(void **state) {
+    (void)state;
+    struct aorta_finding findings[] = {finding(AORTA_CAUSE_LAYOUT, 4, 1), finding(AORTA_CAUSE_RECOMPUTE, 3, 1),
+                                       finding(AORTA_CAUSE_EXPOSED_COLLECTIVE, 0, 60)};
+    struct aorta_verdict verdict = {.findings = findings,
+                                    .finding_count = 3,
+                                    .rank_count = 1,
+                                    .iterations = 3,
+                                    .recorded = true,
+                                    .step_ms_mean = step_ms,
+                                    .step_ms_p50 = step_ms - 1,
+                                    .idle_ms = 2,
+                                    .comm_ms = 80,
+                                    .exposed_ms = 60,
+                                    .overlap_ratio = 0.25,
+                                    .replay = {.known = true, .replayed_ms = step_ms, .floor_ms = 93}};
+    struct aorta_text text = {0};
+    aorta_verdict_text(&verdict, 200, &text);
+    place(&text, "the largest is convolutions in NCHW; 75% of communication is exposed (60.00 ms)");
+    place(&text, "step to step 100.00 ms (p50 99.00, device busy 98.00) over 3 steps of 1 rank; 25.0%");
+    assert_null(strstr(text.data, "without the recording"));
+    aorta_text_free(&text);
+    verdict.iterations = 1; /* its median is itself */
+    verdict.replay.unrecorded_ms = 99;
+    aorta_verdict_text(&verdict, 200, &text);
+    place(&text, "shorter (6%); the largest");
+    place(&text, "step to step 100.00 ms (device busy 98.00) over 1 step of 1 rank");
+    place(&text, "; without the recording about 99 ms (0 to 0)");
+    aorta_text_free(&text);
+}
+
 /* Eleven causes: eight rows in text and JSON, with the one that costs most, and the rest as a count and a sum. */
 static void test_at_most_eight_rows(void **state) {
     (void)state;
@@ -196,6 +228,7 @@ int main(void) {
         cmocka_unit_test(test_exposed_communication_is_said),
         cmocka_unit_test(test_how_sure_a_gain_is),
         cmocka_unit_test(test_advice_for_what_matters),
+        cmocka_unit_test(test_small_causes_beside_exposed_communication),
         cmocka_unit_test(test_at_most_eight_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
