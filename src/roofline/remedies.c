@@ -264,7 +264,7 @@ static double bound_ns(const struct leaf *leaf, double rate, double bandwidth) {
 /* Its arithmetic is in 16 bits or fewer. */
 static bool is_narrow(const struct leaf *leaf) {
     return leaf->math == MATH_HALF || leaf->math == MATH_FP8 || leaf->kernels_any & AORTA_KERNEL_HALF ||
-           (leaf->kernels_any & AORTA_KERNEL_PRODUCT && strstr(leaf->kernel, "fp8"));
+           leaf->kernels_any & AORTA_KERNEL_FP8;
 }
 
 static void add_bounds(struct aorta_remedies *remedies) {

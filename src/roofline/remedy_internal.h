@@ -23,6 +23,7 @@ enum {
     AORTA_KERNEL_SOFTMAX = 4096, /* not its logarithm */
     AORTA_KERNEL_GROUP_NORM = 8192,
     AORTA_KERNEL_BATCH_NORM = 16384,
+    AORTA_KERNEL_FP8 = 32768, /* products */
 };
 
 /* What operations are by their names: bits. */

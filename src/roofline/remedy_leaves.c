@@ -241,6 +241,7 @@ static enum leaf_math math_of(const struct remedy_model *model, const struct lea
     if (leaf->kind == LEAF_ATTENTION) return typed;
     if (leaf->kind != LEAF_PRODUCT && leaf->kind != LEAF_CONVOLUTION) return MATH_NONE;
     if (typed == MATH_NONE && type == AORTA_ARITHMETIC_UNKNOWN) {
+        if (leaf->kernels_any & AORTA_KERNEL_FP8) return MATH_FP8;
         if (leaf->kernels_any & AORTA_KERNEL_HALF) return MATH_HALF;
         if (leaf->kernels_any & AORTA_KERNEL_TF32) return MATH_TF32;
         return leaf->kernels_any & AORTA_KERNEL_PLAIN_FP32 ? MATH_FP32 : MATH_NONE;

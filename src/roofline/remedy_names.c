@@ -73,7 +73,6 @@ static const struct mark kernel_marks[] = {
     {"ffma", AORTA_KERNEL_PLAIN_FP32},
     {"simt", AORTA_KERNEL_PLAIN_FP32},
     {"sgemm", AORTA_KERNEL_PLAIN_FP32},
-    {"_SB_MT", AORTA_KERNEL_PLAIN_FP32}, /* Tensile, hipBLASLt */
     {"scudnn", AORTA_KERNEL_PLAIN_FP32},
     {"fft", AORTA_KERNEL_PLAIN_FP32},
     {"inograd", AORTA_KERNEL_PLAIN_FP32},
@@ -102,10 +101,11 @@ static const struct mark kernel_marks[] = {
     {"h16816", AORTA_KERNEL_HALF},
     {"s16816", AORTA_KERNEL_HALF},
     {"bfloat16", AORTA_KERNEL_HALF},
-    {"_BBS_", AORTA_KERNEL_HALF},
-    {"_HHS_", AORTA_KERNEL_HALF},
-    {"_HB_", AORTA_KERNEL_HALF},
-    {"_BB_", AORTA_KERNEL_HALF},
+    {"_fp16_", AORTA_KERNEL_HALF}, /* MIOpen's: implicit GEMM, Winograd */
+    {"_fp32_", AORTA_KERNEL_PLAIN_FP32},
+    {"DF16", AORTA_KERNEL_HALF}, /* names of C++ that nothing has decoded: _Float16, __bf16 */
+    {"_Float16", AORTA_KERNEL_HALF},
+    {"__bf16", AORTA_KERNEL_HALF},
     {"_tst_", AORTA_KERNEL_HALF},
     {"_hsh_", AORTA_KERNEL_HALF},
     {"_align1", AORTA_KERNEL_UNALIGNED},
@@ -114,12 +114,27 @@ static const struct mark kernel_marks[] = {
     {NULL, 0},
 };
 
+/* Of rocBLAS and hipBLASLt. */
+static uint32_t bits_of_tensile(const char *name) {
+    switch (aorta_kernel_tensile_arithmetic(name)) {
+    case AORTA_IN_FP32:
+        return AORTA_KERNEL_PLAIN_FP32;
+    case AORTA_IN_FP16:
+    case AORTA_IN_BF16:
+        return AORTA_KERNEL_HALF;
+    case AORTA_IN_FP8:
+        return AORTA_KERNEL_FP8;
+    default:
+        return 0;
+    }
+}
+
 uint32_t aorta_remedy_find_kernel_bits(struct remedy_model *model, uint32_t text) {
     uint32_t *bits = &model->kernel_bits[text];
     const char *name = aorta_trace_text(model->trace, text);
-    *bits = AORTA_NAME_KNOWN | marks_of(name, kernel_marks);
+    *bits = AORTA_NAME_KNOWN | marks_of(name, kernel_marks) | bits_of_tensile(name);
     if (aorta_kernel_uses_tf32(name)) *bits |= AORTA_KERNEL_TF32;
-    if (aorta_kernel_is_gemm(name)) *bits |= AORTA_KERNEL_PRODUCT;
+    if (aorta_kernel_is_gemm(name)) *bits |= AORTA_KERNEL_PRODUCT | (strstr(name, "fp8") ? AORTA_KERNEL_FP8 : 0);
     /* softmax_warp_forward<input, output, sums, size, whether its logarithm, whether masked> */
     if (strstr(name, "LogSoftMax") || (strstr(name, "softmax_warp") && strstr(name, "true, ")))
         *bits &= ~(uint32_t)AORTA_KERNEL_SOFTMAX;

@@ -77,10 +77,14 @@ static bool claim_product(struct remedy_model *model, size_t number, enum leaf_m
     return true;
 }
 
+/* PyTorch does not pass its setting on to MIOpen: on AMD, of products only. */
 void aorta_remedy_tf32(struct remedy_model *model) {
     if (isnan(model->peak[MATH_TF32])) return;
-    for (size_t i = 0; i < model->leaf_count; i++)
-        if (model->leaves[i].math == MATH_FP32) (void)claim_product(model, i, MATH_TF32, 0);
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (leaf->math != MATH_FP32 || (model->amd && leaf->kind == LEAF_CONVOLUTION)) continue;
+        (void)claim_product(model, i, MATH_TF32, 0);
+    }
 }
 
 /* ---- bf16 ---- */

@@ -532,8 +532,31 @@ static bool contains_one(const char *name, const char *const *parts) {
     return false;
 }
 
+/* "Cijk_Ailk_Bljk_" is followed by the type of the operands, then those of the result and the sums, and flags:
+ * "HHS_BH", "B_BS_BH", "SB", "F8BS_BH"; "S_MX_B": single precision with fewer bits. */
+enum aorta_arithmetic aorta_kernel_tensile_arithmetic(const char *kernel) {
+    enum { INDICES = 15 };
+    const char *at = strstr(kernel, "Cijk_");
+    if (!at || strlen(at) <= INDICES || at[5] != 'A' || at[10] != 'B' || at[INDICES - 1] != '_')
+        return AORTA_ARITHMETIC_UNKNOWN;
+    at += INDICES;
+    if (at[0] == 'F' || (at[0] == 'B' && at[1] == '8')) return at[1] == '8' ? AORTA_IN_FP8 : AORTA_ARITHMETIC_UNKNOWN;
+    switch (*at) {
+    case 'H':
+        return AORTA_IN_FP16;
+    case 'B':
+        return AORTA_IN_BF16;
+    case 'S':
+        return !strncmp(at, "S_MX_", 5) ? AORTA_IN_TF32 : AORTA_IN_FP32;
+    case 'D':
+        return AORTA_IN_FP64;
+    default:
+        return AORTA_ARITHMETIC_UNKNOWN;
+    }
+}
+
 bool aorta_kernel_uses_tf32(const char *kernel) {
     /* cuBLAS, CUTLASS and cuDNN; 1688 is the shape of Ampere's instruction for it; XF32: AMD. */
     static const char *const parts[] = {"tf32", "TF32", "xf32", "XF32", "s1688", NULL};
-    return contains_one(kernel, parts);
+    return contains_one(kernel, parts) || aorta_kernel_tensile_arithmetic(kernel) == AORTA_IN_TF32;
 }

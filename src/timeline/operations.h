@@ -82,6 +82,8 @@ bool aorta_operation_reads_values(const struct aorta_operation *operation);
 bool aorta_operation_count(const struct aorta_operation *operation, struct aorta_product *product,
                            struct aorta_work_amount *amount);
 
+/* What a kernel of Tensile's (rocBLAS, hipBLASLt) multiplies, by its name; UNKNOWN: another kernel, or integers. */
+enum aorta_arithmetic aorta_kernel_tensile_arithmetic(const char *kernel);
 /* Whether the name says that single precision is computed in TF32 (XF32). */
 bool aorta_kernel_uses_tf32(const char *kernel);
 

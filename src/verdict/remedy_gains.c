@@ -195,6 +195,8 @@ static const char *const words_of_compiled[AORTA_REMEDY_COUNT] = {
     [AORTA_REMEDY_LIBRARY] =
         "torch.compile(mode=\"max-autotune\"); torch.backends.cudnn.benchmark = True (fixed shapes)"};
 static const char *const words_of_amd[AORTA_REMEDY_COUNT] = {
+    [AORTA_REMEDY_TF32] =
+        "torch.set_float32_matmul_precision(\"high\") with HIPBLASLT_ALLOW_TF32=1 in the environment (MI300 series)",
     [AORTA_REMEDY_LAYOUT] =
         "model.to(memory_format=torch.channels_last) and the same of the input, with PYTORCH_MIOPEN_SUGGEST_NHWC=1 in "
         "the environment",

@@ -15,7 +15,11 @@
 enum { STEPS = 2 };
 enum { WITHOUT_OPERATIONS = 2 }; /* beside true and false, with or without shapes */
 
-static const char *launched_by = "cudaLaunchKernel";
+static const char H100[] = "\"name\": \"NVIDIA H100 80GB HBM3\", \"totalGlobalMem\": 85018279936, "
+                           "\"computeMajor\": 9, \"computeMinor\": 0, \"numSms\": 132";
+static const char MI300X[] = "\"name\": \"AMD Instinct MI300X\", \"totalGlobalMem\": 206141652992, "
+                             "\"computeMajor\": 9, \"computeMinor\": 4, \"numSms\": 304";
+static const char *launched_by = "cudaLaunchKernel", *device = H100;
 
 struct made {
     struct aorta_text text;
@@ -98,10 +102,7 @@ static void add_program(struct aorta_trace_list *list, int rank, const struct op
                         int shapes) {
     struct made made = {.host_us = 10, .stream = stream, .shapes = shapes};
     aorta_text_printf(&made.text, "{\"distributedInfo\": {\"rank\": %d, \"world_size\": 8}, ", rank);
-    aorta_text_puts(&made.text,
-                    "\"deviceProperties\": [{\"id\": 0, \"name\": \"NVIDIA H100 80GB HBM3\", "
-                    "\"totalGlobalMem\": 85018279936, \"computeMajor\": 9, \"computeMinor\": 0, \"numSms\": "
-                    "132}], \"traceEvents\": [\n");
+    aorta_text_printf(&made.text, "\"deviceProperties\": [{\"id\": 0, %s}], \"traceEvents\": [\n", device);
     for (int step = 0; step < STEPS; step++) {
         char name[32];
         const int start = made.host_us;
@@ -681,6 +682,41 @@ static void frameworks_are_known_by_names(void **state) {
     launched_by = "cudaLaunchKernel";
 }
 
+/* On AMD kernels say their types otherwise, with sizes recorded or not, and TF32 is of products only. */
+static void amd_has_names_of_its_own(void **state) {
+    (void)state;
+#define CIJK(types)                                                                                                    \
+    {                                                                                                                  \
+        "aten::mm", "[[4096, 4096], [4096, 4096]]", TWO("float"), "[[4096, 1], [4096, 1]]",                            \
+            "Cijk_Alik_Bljk_" types "_UserArgs_MT128x128x32_MI16x16x1_SN", 1200, NULL, 0                               \
+    }
+    static const struct {
+        struct op op;
+        bool tf32, half;
+    } rows[] = {{CIJK("S_B_Bias_HA_S_SAV"), true, true},
+                {CIJK("SB"), true, true},
+                {CIJK("S_MX_B"), false, true},
+                {{"aten::miopen_convolution", "[[64, 256, 56, 56], [256, 256, 3, 3], [], [], [], [], [], [], []]",
+                  "[\"float\", \"float\", \"\", \"ScalarList\", \"ScalarList\", \"ScalarList\", \"Scalar\", "
+                  "\"Scalar\", \"Scalar\"]",
+                  NULL, "miopenSp3AsmConv_v30_3_1_gfx9_fp32_f2x3_stride1", 4000,
+                  "\"Concrete Inputs\": [\"\", \"\", \"\", \"[1, 1]\", \"[1, 1]\", \"[1, 1]\", \"1\", "
+                  "\"False\", \"False\"]",
+                  0},
+                 false,
+                 true}};
+    device = MI300X;
+    for (size_t i = 0; i < COUNT(rows); i++)
+        for (int shapes = 0; shapes < 2; shapes++) {
+            struct found found = find(&rows[i].op, 1, 7, shapes);
+            assert_true(found.remedies.amd);
+            assert_int_equal(found.remedies.rows[AORTA_REMEDY_TF32].alone_ns > 0, rows[i].tf32);
+            assert_int_equal(found.remedies.rows[AORTA_REMEDY_BF16].alone_ns > 0, rows[i].half);
+            end(&found);
+        }
+    device = H100;
+}
+
 static void keys_and_causes_are_found(void **state) {
     (void)state;
     assert_int_equal(aorta_remedy_find("precision=bf16"), aorta_remedy_bit(AORTA_REMEDY_BF16));
@@ -710,6 +746,7 @@ int main(void) {
         cmocka_unit_test(frameworks_are_known_by_names),
         cmocka_unit_test(biased_attention_stays),
         cmocka_unit_test(turning_copies_gain_little),
+        cmocka_unit_test(amd_has_names_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -256,12 +256,41 @@ static void kernels_by_name(void **state) {
     assert_true(aorta_kernel_uses_tf32("sm90_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32"));
     assert_true(aorta_kernel_uses_tf32("ampere_s1688gemm_128x128_tn"));
     assert_false(aorta_kernel_uses_tf32("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x32_8x5_nn_align1>"));
+    assert_true(aorta_kernel_uses_tf32("Cijk_Alik_Bljk_S_MX_B_Bias_HA_S_SAV_UserArgs_MT128x160x64_MI16x16x1_SN"));
+    assert_false(aorta_kernel_uses_tf32("Cijk_Ailk_Bljk_S_B_Bias_HA_S_SAV_UserArgs_MT16x16x128_MI16x16x1_SN"));
+}
+
+static void tensile_says_its_types(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        enum aorta_arithmetic arithmetic;
+    } rows[] = {
+        {"Cijk_Alik_Bljk_B_BS_BH_Bias_HA_S_SAV_UserArgs_MT256x128x64_MI16x16x1_SN", AORTA_IN_BF16},
+        {"Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT320x224x64_MI16x16x1_SN", AORTA_IN_BF16},
+        {"Custom_Cijk_Ailk_Bljk_HSS_BH_Bias_AS_SAV_MT64x16x64_MI16x16x1", AORTA_IN_FP16},
+        {"Cijk_Ailk_Bljk_SB_MT64x64x16_MI16x16x4x1_SN", AORTA_IN_FP32},
+        {"Cijk_Ailk_Bjlk_S_MX_B_UserArgs_MT128x160x64_MI16x16x1_SN", AORTA_IN_TF32},
+        {"Cijk_Alik_Bljk_F8BS_BH_Bias_HA_S_SAB_SAV_UserArgs_MT256x256x128", AORTA_IN_FP8},
+        {"Cijk_Alik_Bljk_B8F8BS_BH_UserArgs_MT256x256x128", AORTA_IN_FP8},
+        {"Cijk_Alik_Bljk_I8II_BH_MT64x64x64", AORTA_ARITHMETIC_UNKNOWN},
+        {"Cijk_Ailk_Bljk_", AORTA_ARITHMETIC_UNKNOWN},
+        {"Cijk_", AORTA_ARITHMETIC_UNKNOWN},
+        {"nvjet_sm90_tst_128x96_64x6", AORTA_ARITHMETIC_UNKNOWN},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_int_equal(aorta_kernel_tensile_arithmetic(rows[i].name), rows[i].arithmetic);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products),        cmocka_unit_test(attention), cmocka_unit_test(convolutions),
-        cmocka_unit_test(what_only_moves), cmocka_unit_test(inference), cmocka_unit_test(each_operation_is_found),
+        cmocka_unit_test(tensile_says_its_types),
+        cmocka_unit_test(products),
+        cmocka_unit_test(attention),
+        cmocka_unit_test(convolutions),
+        cmocka_unit_test(what_only_moves),
+        cmocka_unit_test(inference),
+        cmocka_unit_test(each_operation_is_found),
         cmocka_unit_test(kernels_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
