@@ -240,7 +240,8 @@ static const struct {
     {"norm_", AORTA_WORK_REDUCTION, true},       {"gelu_", AORTA_WORK_POINTWISE, true},
     {"add", AORTA_WORK_POINTWISE, false},        {"cast", AORTA_WORK_POINTWISE, false},
     {"embedding_", AORTA_WORK_POINTWISE, false}, {"bce_with_logits", AORTA_WORK_REDUCTION, false},
-    {"adamw_", AORTA_WORK_POINTWISE, true},      {"square_sum", AORTA_WORK_REDUCTION, true},
+    {"dense_", AORTA_WORK_GEMM, true},           {"adamw_", AORTA_WORK_POINTWISE, true},
+    {"square_sum", AORTA_WORK_REDUCTION, true},
 };
 
 /* A unit's whole pass, as it is recorded on GPUs. */

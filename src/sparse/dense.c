@@ -158,25 +158,53 @@ static struct aorta_linear linear_of(const struct aorta_sparse_dense *d, int lay
     return (struct aorta_linear){.dtype = AORTA_F32, .rows = samples, .in = l->in, .out = l->out};
 }
 
+/* One product [m, k] times [k, n] of the pass that is open, which only kernels' records show. */
+static aorta_status begin_product(const struct aorta_sparse_dense *d, const char *function, int64_t m, int64_t k,
+                                  int64_t n, int *range) {
+    const struct aorta_range_info info = {.tag = "dense",
+                                          .function = function,
+                                          .role = AORTA_ROLE_COMPUTE,
+                                          .kind = AORTA_RANGE_COMPUTE,
+                                          .layer = -1,
+                                          .bytes = (m * k + k * n + m * n) * (int64_t)sizeof(float),
+                                          .flops = 2.0 * (double)m * (double)k * (double)n,
+                                          .dims = {{(int32_t)m, (int32_t)k}, {(int32_t)k, (int32_t)n}},
+                                          .dtype = AORTA_F32,
+                                          .inner = true};
+    return aorta_range_begin(d->context->recorder, compute_of(d), &info, range);
+}
+
 static aorta_status forward(struct aorta_sparse_dense *d, int layer, int64_t samples, const float *x, bool relu) {
     const struct aorta_sparse_layer *l = &d->shape.layers[layer];
     const float *weight = d->parameters + l->weight, *bias = d->parameters + l->bias;
     const struct aorta_linear shape = linear_of(d, layer, samples);
-    if (relu) return aorta_linear_relu_forward(compute_of(d), shape, x, weight, bias, d->outputs[layer], false);
-    return aorta_linear_forward(compute_of(d), shape, x, weight, bias, d->outputs[layer]);
+    int range;
+    AORTA_TRY(begin_product(d, "dense_forward", samples, l->in, l->out, &range));
+    if (relu)
+        AORTA_TRY(aorta_linear_relu_forward(compute_of(d), shape, x, weight, bias, d->outputs[layer], false));
+    else
+        AORTA_TRY(aorta_linear_forward(compute_of(d), shape, x, weight, bias, d->outputs[layer]));
+    return finish(d, range);
 }
 
 static aorta_status backward_weight(struct aorta_sparse_dense *d, int layer, int64_t samples, const float *x,
                                     const float *dy) {
     const struct aorta_sparse_layer *l = &d->shape.layers[layer];
-    return aorta_linear_backward_weight(compute_of(d), linear_of(d, layer, samples), x, dy, d->gradients + l->weight,
-                                        d->gradients + l->bias, false);
+    int range;
+    AORTA_TRY(begin_product(d, "dense_backward_weight", l->out, samples, l->in, &range));
+    AORTA_TRY(aorta_linear_backward_weight(compute_of(d), linear_of(d, layer, samples), x, dy, d->gradients + l->weight,
+                                           d->gradients + l->bias, false));
+    return finish(d, range);
 }
 
 static aorta_status backward_input(struct aorta_sparse_dense *d, int layer, int64_t samples, const float *dy,
                                    float *dx) {
-    return aorta_linear_backward_input(compute_of(d), linear_of(d, layer, samples), dy,
-                                       d->parameters + d->shape.layers[layer].weight, dx, false);
+    const struct aorta_sparse_layer *l = &d->shape.layers[layer];
+    int range;
+    AORTA_TRY(begin_product(d, "dense_backward_input", samples, l->out, l->in, &range));
+    AORTA_TRY(aorta_linear_backward_input(compute_of(d), linear_of(d, layer, samples), dy, d->parameters + l->weight,
+                                          dx, false));
+    return finish(d, range);
 }
 
 aorta_status aorta_sparse_dense_bottom(struct aorta_sparse_dense *d, const struct aorta_sparse_pass *pass) {

@@ -130,9 +130,10 @@ static aorta_status prepare(struct aorta_train_workload *workload, struct aorta_
     return NULL;
 }
 
+/* Of each layer three products, beside what the exchanges need. */
 static size_t ranges_per_step(struct aorta_train_workload *workload) {
-    (void)workload;
-    return 256;
+    const struct sparse *s = sparse_of(workload);
+    return 256 + 3 * (s->options->model.dense_layers.count + s->options->model.over_layers.count + 2);
 }
 
 /* ---- batches ---- */

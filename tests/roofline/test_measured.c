@@ -295,6 +295,28 @@ static void remedies_of_our_own(void **state) {
     sample_recording_free(&recording);
 }
 
+/* Layers of the sparse pipeline are in fp32 whatever a key says: TF32 is what they can have. */
+static void layers_of_the_sparse_pipeline(void **state) {
+    (void)state;
+    struct aorta_range ranges[OPERATIONS];
+    struct sample_recording recording;
+    struct aorta_remedies remedies;
+    make_step(ranges, AORTA_F32, HIDDEN, 16);
+    ranges[0].info.operation = "dense_forward", ranges[3].info.operation = "dense_backward_weight";
+    for (int i = 0; i < OPERATIONS; i++) ranges[i].info.function = i < 3 ? "top_forward" : "top_backward";
+    find(ranges, OPERATIONS, &recording, &remedies);
+    const double flops = 2.0 * ROWS * WIDTH * HIDDEN;
+    within(remedies.rows[AORTA_REMEDY_TF32].alone_ns, 2900000 - 2 * flops / (0.72 * 494.5e3),
+           2900000 - 2 * flops / (0.75 * 494.5e3));
+    within(remedies.rows[AORTA_REMEDY_BF16].alone_ns, 0, 700000); /* of activations and attention alone */
+    struct aorta_roofline roofline;
+    check_ok(aorta_roofline_of_trace(&recording.analysis, 0, &roofline));
+    near(roofline.classes[AORTA_WORK_GEMM].flops, 2 * flops);
+    aorta_roofline_free(&roofline);
+    aorta_remedies_free(&remedies);
+    sample_recording_free(&recording);
+}
+
 /* Gathers of fp32 parameters move half as much in 16 bits; reductions stay, and so do gathers in other types. */
 static void gathers_move_half(void **state) {
     (void)state;
@@ -369,6 +391,7 @@ int main(void) {
         cmocka_unit_test(precision_of_our_own),
         cmocka_unit_test(a_batch_copied_far_ahead),
         cmocka_unit_test(remedies_of_our_own),
+        cmocka_unit_test(layers_of_the_sparse_pipeline),
         cmocka_unit_test(gathers_move_half),
         cmocka_unit_test(better_forms_of_our_own),
     };
