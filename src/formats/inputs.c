@@ -10,6 +10,7 @@
 #include "formats/unpack.h"
 #include "timeline/captures.h"
 #include "timeline/infer.h"
+#include "timeline/requests.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -305,6 +306,7 @@ aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count, con
         aorta_trace_drop_captures(list);
     else
         AORTA_TRY(aorta_trace_join_captures(list));
+    for (size_t i = 0; i < list->count; i++) AORTA_TRY(aorta_trace_count_requests(list->items[i]));
     aorta_spool_number_ranks(list);
     AORTA_TRY(aorta_trace_mark_steps(list, options ? options->step_range : NULL));
     return without_marks(list) ? aorta_trace_infer_steps(list) : NULL;

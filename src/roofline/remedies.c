@@ -254,8 +254,16 @@ struct aorta_remedies_applied aorta_remedies_apply(struct aorta_remedies *remedi
     return applied;
 }
 
+/* Of products and fused attention without known arithmetic the inputs do not say what they read: weights of experts,
+ * caches. */
+static bool is_sized(const struct leaf *leaf) {
+    const bool multiplies = leaf->kernels_any & (AORTA_KERNEL_PRODUCT | AORTA_KERNEL_FUSED_ATTENTION);
+    return !isnan(leaf->flops) || (!isnan(leaf->bytes) && !multiplies);
+}
+
 /* What bounds an operation; it takes no longer than recorded. */
 static double bound_ns(const struct leaf *leaf, double rate, double bandwidth) {
+    if (!is_sized(leaf)) return leaf->ns;
     const double arithmetic = leaf->flops > 0 && leaf->math != MATH_NONE ? leaf->flops / rate : 0;
     const double bound = fmax(arithmetic, leaf->bytes / bandwidth); /* NaN counts as 0 */
     return bound > 0 && bound < leaf->ns ? bound : leaf->ns;
@@ -274,7 +282,7 @@ static void add_bounds(struct aorta_remedies *remedies) {
         const struct leaf *leaf = &model->leaves[i];
         if (!leaf->counted || leaf->kind == LEAF_TRANSFER) continue;
         remedies->bounded_ns += leaf->ns / model->steps;
-        if (!isnan(leaf->flops) || !isnan(leaf->bytes)) remedies->sized_ns += leaf->ns / model->steps;
+        if (is_sized(leaf)) remedies->sized_ns += leaf->ns / model->steps;
         remedies->halved_ns += is_narrow(leaf) ? leaf->ns / model->steps : 0;
         remedies->at_peak_ns += bound_ns(leaf, model->peak[leaf->math], model->peaks.gbytes_per_s) / model->steps;
         const bool fused = leaf->kind == LEAF_ATTENTION; /* no product's rate */

@@ -283,13 +283,14 @@ bool aorta_remedy_aligned(const struct leaf *leaf) {
 static void count_amounts(struct remedy_model *model, struct leaf *leaf) {
     const struct aorta_trace *trace = model->trace;
     leaf->flops = leaf->bytes = NAN;
+    double bytes = 0, cached = NAN;
     for (uint32_t row = leaf->first_work; row != AORTA_TRACE_NONE; row = model->next_work[row]) {
         const uint32_t shape = trace->work[row].shape;
         if (shape == AORTA_TRACE_NONE || isnan(trace->shapes[shape].amount.flops)) continue;
         leaf->flops = trace->shapes[shape].amount.flops;
+        if (trace->shapes[shape].amount.class == AORTA_WORK_ATTENTION) cached = trace->shapes[shape].amount.bytes;
         break;
     }
-    double bytes = 0;
     for (int i = 0; i < leaf->inputs->count; i++) {
         const struct aorta_input *input = &leaf->inputs->items[i];
         if (!input->tensor && !input->list) continue;
@@ -312,6 +313,7 @@ static void count_amounts(struct remedy_model *model, struct leaf *leaf) {
     }
     if (leaf->op & AORTA_OP_FILLS && leaf->output_count) bytes = leaf->outputs[0].elements * leaf->outputs[0].bytes;
     if (bytes > 0) leaf->bytes = bytes;
+    if (!isnan(cached)) leaf->bytes = cached; /* of a cache not all is read, and more than there are queries */
 }
 
 /* Its kind and amounts are known; its outputs are as its inputs. */

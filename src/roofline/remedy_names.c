@@ -82,6 +82,7 @@ static const struct mark kernel_marks[] = {
     {"wgrad_alg", AORTA_KERNEL_PLAIN_FP32},
     {"fmha", AORTA_KERNEL_FUSED_ATTENTION},
     {"flash", AORTA_KERNEL_FUSED_ATTENTION},
+    {"unified_attention", AORTA_KERNEL_FUSED_ATTENTION},
     {"attn_fwd", AORTA_KERNEL_FUSED_ATTENTION},
     {"attn_bwd", AORTA_KERNEL_FUSED_ATTENTION},
     {"bwd_kernel_dk_dv", AORTA_KERNEL_FUSED_ATTENTION},

@@ -29,6 +29,7 @@ enum rule {
     ATTENTION_BACKWARD_BSHD,
     ATTENTION_VARIABLE, /* sequences one behind the other, 0 to 3: query, key, value, where queries begin; first: the
                          * longest of queries, then of keys; count: whether it is causal */
+    REQUESTS,           /* query, key, value, of as many keys as the step's requests have (requests.h) */
     /* These read inputs [first, first + count). */
     MAP,    /* and write one output, as wide as the inputs broadcast */
     TEST,   /* the same of truth values */
@@ -413,6 +414,7 @@ static void count_by_rule(const struct row *row, const struct aorta_inputs *inpu
                           struct aorta_work_amount *amount) {
     switch (row->rule) {
     case NOTHING:
+    case REQUESTS:
         return;
     case PLAIN:
     case BATCHED:
@@ -503,6 +505,12 @@ bool aorta_operation_is_view(const char *name, size_t length) {
 
 bool aorta_operation_wanted(const char *name, size_t length) {
     return find_row(name, length) != NULL;
+}
+
+enum aorta_cache_use aorta_operation_cache_use(const char *name, size_t length) {
+    const struct row *row = find_row(name, length);
+    if (row && row->rule == CACHE) return AORTA_CACHE_WRITTEN;
+    return row && (row->rule == REQUESTS || row->rule == ATTENTION_VARIABLE) ? AORTA_CACHE_READ : AORTA_CACHE_UNUSED;
 }
 
 bool aorta_operation_reads_values(const struct aorta_operation *operation) {

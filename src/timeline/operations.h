@@ -84,6 +84,11 @@ bool aorta_operation_count(const struct aorta_operation *operation, struct aorta
 
 /* What a kernel of Tensile's (rocBLAS, hipBLASLt) multiplies, by its name; UNKNOWN: another kernel, or integers. */
 enum aorta_arithmetic aorta_kernel_tensile_arithmetic(const char *kernel);
+
+/* Whether it reads or writes a cache of keys and values, of which its inputs do not say how much (requests.h). */
+enum aorta_cache_use { AORTA_CACHE_UNUSED, AORTA_CACHE_READ, AORTA_CACHE_WRITTEN };
+enum aorta_cache_use aorta_operation_cache_use(const char *name, size_t length);
+
 /* Whether the name says that single precision is computed in TF32 (XF32). */
 bool aorta_kernel_uses_tf32(const char *kernel);
 

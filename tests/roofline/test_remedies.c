@@ -717,6 +717,22 @@ static void amd_has_names_of_its_own(void **state) {
     device = H100;
 }
 
+/* Of the first the inputs lack the experts' weights: it may be bound already. Of the second all is known. */
+static void what_is_not_known_takes_as_long(void **state) {
+    (void)state;
+    static const struct op program[] = {
+        {"vllm::moe_forward", "[[64, 4096], [64, 32]]", "[\"c10::BFloat16\", \"c10::BFloat16\"]", NULL,
+         "nvjet_tst_128x128", 700, NULL, 0},
+        {"aten::mm", "[[4096, 4096], [4096, 4096]]", "[\"c10::BFloat16\", \"c10::BFloat16\"]", NULL,
+         "nvjet_tst_256x128", 300, NULL, 0},
+    };
+    struct found found = find(program, sizeof program / sizeof *program, 7, true);
+    assert_float_equal(found.remedies.bounded_ns, 1e6, 1);
+    assert_float_equal(found.remedies.sized_ns, 300e3, 1);
+    assert_float_equal(found.remedies.at_peak_ns, 700e3 + 2.0 * 4096 * 4096 * 4096 / 989.4e3, 100);
+    end(&found);
+}
+
 static void keys_and_causes_are_found(void **state) {
     (void)state;
     assert_int_equal(aorta_remedy_find("precision=bf16"), aorta_remedy_bit(AORTA_REMEDY_BF16));
@@ -736,6 +752,7 @@ int main(void) {
         cmocka_unit_test(the_ledger_adds_up),
         cmocka_unit_test(streams_may_have_any_number),
         cmocka_unit_test(files_without_shapes_lose_evidence),
+        cmocka_unit_test(what_is_not_known_takes_as_long),
         cmocka_unit_test(keys_and_causes_are_found),
         cmocka_unit_test(results_that_are_wanted_stay),
         cmocka_unit_test(plain_copies_stay),
