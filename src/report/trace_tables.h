@@ -30,8 +30,8 @@ extern const struct aorta_result_table aorta_table_collectives, aorta_table_coll
 extern const struct aorta_result_table aorta_table_work_by_step, aorta_table_collectives_by_step,
     aorta_table_collective_sizes_by_step;
 
-/* A sentence on the rank's kernel in this place, if it may be communication; false: it may not. */
-bool aorta_trace_possible_collective(const struct aorta_trace_rank *rank, size_t index, struct aorta_text *sentence);
+/* A sentence on the rank's kernels that may be communication; false: there are none. */
+bool aorta_trace_possible_collectives(const struct aorta_trace_rank *rank, struct aorta_text *sentence);
 
 extern const struct aorta_row aorta_trace_figure_rows[]; /* of struct aorta_trace_figures */
 /* What the JSON says of a rank beside its tables, and of its clock (trace_json.c); for the docs. */

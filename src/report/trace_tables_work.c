@@ -2,6 +2,8 @@
 #include "report/trace_tables_internal.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 enum { NAME_SIZE = 512 };
 
@@ -335,15 +337,64 @@ static bool fill_possible(const void *of, size_t index, void *values) {
     return true;
 }
 
-bool aorta_trace_possible_collective(const struct aorta_trace_rank *rank, size_t index, struct aorta_text *sentence) {
+/* Distinct patterns, the one of most time first. */
+struct possible {
+    char patterns[4][NAME_SIZE];
+    size_t count;
+    int64_t ns;
+};
+
+static void find_all_possible(const struct aorta_trace_rank *rank, struct possible *all) {
     const struct aorta_trace_of of = {NULL, rank, NULL};
-    struct possible_values values = {0};
-    if (!fill_possible(&of, index, &values)) return false;
+    for (size_t i = 0; i < rank->kernel_count; i++) {
+        struct possible_values values = {0};
+        size_t known = 0;
+        if (!fill_possible(&of, i, &values)) continue;
+        while (known < all->count && strcmp(all->patterns[known], values.text) != 0) known++;
+        if (known == sizeof all->patterns / sizeof *all->patterns) continue;
+        if (known == all->count) memcpy(all->patterns[all->count++], values.text, sizeof values.text);
+        all->ns += values.total_ns;
+    }
+}
+
+/* Whether a kernel whose category is known would match it, too. */
+static bool is_of_others(const struct aorta_trace_rank *rank, const char *space) {
+    char pattern[NAME_SIZE];
+    for (size_t i = 0; i < rank->kernel_count; i++) {
+        const struct aorta_trace_kernel_row *row = &rank->kernels[i];
+        const char *name = aorta_trace_text(rank->trace, row->name);
+        if (row->class != AORTA_KERNEL_COMPUTE || row->kind != AORTA_TRACE_KERNEL) continue;
+        aorta_kernel_pattern_of(name, pattern, sizeof pattern);
+        if (strstr(pattern, space) && aorta_kernel_category(name) != AORTA_CATEGORY_OTHER) return true;
+    }
+    return false;
+}
+
+/* The namespace that all are in, with its "::", where nothing else is; empty: none. */
+static void common_space(const struct aorta_trace_rank *rank, const struct possible *all, char *space) {
+    size_t length = strlen(all->patterns[0]);
+    for (size_t i = 1; i < all->count; i++)
+        while (strncmp(all->patterns[0], all->patterns[i], length) != 0) length--;
+    while (length > 2 && strncmp(all->patterns[0] + length - 2, "::", 2) != 0) length--;
+    snprintf(space, NAME_SIZE, "%.*s", length > 2 ? (int)length : 0, all->patterns[0]);
+    if (*space && is_of_others(rank, space)) *space = 0;
+}
+
+bool aorta_trace_possible_collectives(const struct aorta_trace_rank *rank, struct aorta_text *sentence) {
+    struct possible all = {.count = 0};
+    char space[NAME_SIZE] = "";
+    find_all_possible(rank, &all);
+    if (!all.count) return false;
+    const bool several = all.count > 1;
+    if (several) common_space(rank, &all, space);
+    aorta_text_printf(sentence, "note: %s", all.patterns[0]);
+    if (several) aorta_text_printf(sentence, " and %zu more", all.count - 1);
     aorta_text_printf(
-        sentence,
-        "note: %s (%.3f ms on rank %d) counts as compute, but may be communication by its name; if it is: "
-        "--comm-pattern '%s'",
-        values.pattern, (double)values.total_ns / 1e6, rank->rank, values.pattern);
+        sentence, " (%.3f ms on rank %d) %s as compute, but may be communication by %s; if %s:", (double)all.ns / 1e6,
+        rank->rank, several ? "count" : "counts", several ? "their names" : "its name", several ? "they are" : "it is");
+    if (*space) aorta_text_printf(sentence, " --comm-pattern '%s'", space);
+    for (size_t i = 0; !*space && i < all.count; i++)
+        aorta_text_printf(sentence, " --comm-pattern '%s'", all.patterns[i]);
     return true;
 }
 
