@@ -11,6 +11,7 @@
 #include "timeline/breakdown.h"
 #include "timeline/infer.h"
 #include "timeline/phases.h"
+#include "timeline/within.h"
 #include "verdict/verdict.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@
 
 struct analyze_arguments {
     bool json, quiet, markdown, recover;
-    const char *output, *html, *csv, *step_range, *phase;
+    const char *output, *html, *csv, *step_range, *phase, *within;
     struct aorta_string_list patterns, steps, by;
     int64_t top, gpus_per_node;
 };
@@ -46,15 +47,19 @@ static const struct aorta_option rows[] = {
          "extended); without it steps are ProfilerStep#N, else end with Optimizer.step, else begin with an engine's "
          "step[…] or execute_model"},
     {"by", AORTA_OPTION_STRING_LIST, AT(by), "null", .nullable = true, .argument = "WHAT",
-     .help = "work by op, shape, module, function, annotation, category, phase, kernel, sequence, time, stream, memory "
-             "or path, "
-             "instead of the usual text; a table more in --json, --csv and --html; repeat it for several"},
+     .help =
+         "work by op, shape, module, function, annotation, category, phase, kernel, sequence, time, stream, memory, "
+         "path or arrival, instead of the usual text; a table more in --json, --csv and --html; repeat it for several"},
     {"top", AORTA_OPTION_INT, AT(top), "20", .limits = &at_least_one, .argument = "N",
      .help = "lines of each table of --by"},
     {"phase", AORTA_OPTION_STRING, AT(phase), "null", .nullable = true, .argument = "PHASE",
      .help =
          "tables of --by of work only of this phase: forward, backward, recomputation, optimizer, prefill, decode, or "
          "\"prefill and decode\""},
+    {"within", AORTA_OPTION_STRING, AT(within), "null", .nullable = true, .argument = "REGEX",
+     .help =
+         "tables of --by of work only that was launched within an operation (its shapes behind its name: \"aten::mm "
+         "[[8, 4], …\"), module, function or range whose name matches (POSIX extended)"},
     {"gpus-per-node", AORTA_OPTION_INT, AT(gpus_per_node), "null", .nullable = true, .when_null = 0,
      .limits = &at_least_one, .argument = "N",
      .help = "which ranks are on one node, where the files do not list the node's devices: for the collectives inside "
@@ -67,8 +72,8 @@ static const struct aorta_option rows[] = {
 static const struct aorta_cli_syntax syntax = {
     .usage =
         "aorta trace analyze FILE|DIR … [--json|-q|--markdown] [-o FILE] [--html OUT] [--csv DIR] [--step N|all …] "
-        "[--step-range REGEX] [--by WHAT …] [--top N] [--phase PHASE] [--gpus-per-node N] "
-        "[--recover] "
+        "[--step-range REGEX] [--by WHAT …] [--top N] [--phase PHASE] [--within REGEX] "
+        "[--gpus-per-node N] [--recover] "
         "[--comm-pattern REGEX …]",
     .about =
         "Says what ranks did with their time and what limits them, from traces of PyTorch (Kineto), rocprofv3 (JSON, "
@@ -113,6 +118,23 @@ static aorta_status read_by(const struct aorta_string_list *list, unsigned *by) 
         *by |= 1u << found;
     }
     return NULL;
+}
+
+/* --phase and --within choose work: what is no table of work has no use for them. */
+static aorta_status check_work(const struct analyze_arguments *arguments, unsigned by) {
+    const char *option = arguments->phase ? "--phase" : "--within";
+    if (!arguments->phase && !arguments->within) return NULL;
+    if (!by) return AORTA_ERROR(AORTA_USAGE, "%s is of tables of --by: give one of them, --by op for instance", option);
+    for (int i = AORTA_BY_BREAKDOWN_COUNT; i < AORTA_BY_COUNT; i++)
+        if (by & 1u << i)
+            return AORTA_ERROR(AORTA_USAGE, "--by %s is of all work: give it without %s",
+                               aorta_by_name((enum aorta_by)i), option);
+    if (arguments->phase && !aorta_phase_exists(arguments->phase))
+        return AORTA_ERROR(AORTA_USAGE,
+                           "--phase %s: forward, backward, recomputation, optimizer, prefill, decode or \"prefill and "
+                           "decode\"",
+                           arguments->phase);
+    return aorta_annotate(aorta_within_check(arguments->within), "--within");
 }
 
 static aorta_status shown(const struct aorta_trace_report *report, const struct analyze_arguments *arguments,
@@ -172,13 +194,15 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     struct aorta_trace_analysis_options options = {0};
     struct aorta_trace_options reading = {
         .recover = arguments->recover, .patterns = patterns, .step_range = arguments->step_range};
-    struct aorta_trace_report report = {.top = (size_t)arguments->top, .phase = arguments->phase};
+    struct aorta_trace_report report = {.top = (size_t)arguments->top, .of = {arguments->phase, arguments->within}};
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     struct aorta_recorded recorded;
     AORTA_TRY(read_steps(&arguments->steps, steps, &options));
     AORTA_TRY(read_by(&arguments->by, &report.by));
+    AORTA_TRY(check_work(arguments, report.by));
     const unsigned by = !report.by && arguments->html ? aorta_page_by : report.by;
     reading.functions = by & (1u << AORTA_BY_MODULE | 1u << AORTA_BY_FUNCTION | 1u << AORTA_BY_MEMORY);
+    reading.functions |= arguments->within != NULL;
     options.gpus_per_node = (int32_t)arguments->gpus_per_node;
     options.warmup_given = options.step_count > 0; /* what is asked for is no warm-up */
     AORTA_TRY(aorta_trace_check_step_range(arguments->step_range));
@@ -213,13 +237,6 @@ static aorta_status run(const struct aorta_cli_line *line, void *values) {
                                               : "--by");
     if (arguments->by.count && arguments->quiet)
         return AORTA_ERROR(AORTA_USAGE, "--by prints tables and --quiet the verdict alone: give one of them");
-    if (arguments->phase && !arguments->by.count)
-        return AORTA_ERROR(AORTA_USAGE, "--phase is of tables of --by: give one of them, --by op for instance");
-    if (arguments->phase && !aorta_phase_exists(arguments->phase))
-        return AORTA_ERROR(AORTA_USAGE,
-                           "--phase %s: forward, backward, recomputation, optimizer, prefill, decode or \"prefill and "
-                           "decode\"",
-                           arguments->phase);
     struct aorta_kernel_patterns *patterns = NULL;
     int64_t *steps = malloc((arguments->steps.count + 1) * sizeof *steps);
     aorta_status status = steps ? aorta_cli_comm_patterns(&arguments->patterns, &patterns)

@@ -193,7 +193,8 @@ static void add_trace(struct aorta_text *out) {
              "`by_phase`, "
              "`by_sequence`, `by_time`,\n`by_stream`, `by_memory`, `by_path` without asking. Where one distinguishes "
              "nothing apart, "
-             "`KEY_reason` says why:\n");
+             "`KEY_reason` says why. `by_of` has `phase` and `within` where `--phase` or `--within` chose the "
+             "work:\n");
     for (size_t i = 0; aorta_by_tables[i]; i++) add_table(aorta_by_tables[i], out);
     aorta_text_puts(out, "\nBeside `by_memory[]` a rank has `memory_peak`:\n\n");
     aorta_rows_markdown(trace_memory_peak_rows, out);

@@ -78,7 +78,7 @@ static void write_rank(struct aorta_json *json, const struct aorta_trace_report 
     write_tables(aorta_rank_tables, &of, report->most_lines, json);
     aorta_roofline_write(place < verdict->roofline_count ? &verdict->rooflines[place] : NULL, json);
     write_tables(aorta_rank_tables_after, &of, report->most_lines, json);
-    aorta_trace_by_json(&of, report->by, &(struct trace_by){report->path, report->phase}, json);
+    aorta_trace_by_json(&of, report->by, &(struct trace_by){report->path, report->of}, json);
     aorta_json_object_end(json);
 }
 

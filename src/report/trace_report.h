@@ -6,6 +6,7 @@
 #include "report/machine.h"
 #include "report/settings.h"
 #include "timeline/analysis.h"
+#include "timeline/breakdown.h"
 #include "timeline/compare.h"
 #include "timeline/critical_path.h"
 #include "verdict/verdict.h"
@@ -15,9 +16,9 @@ struct aorta_trace_report {
     const struct aorta_trace_analysis *analysis;
     const struct aorta_verdict *verdict;
     const struct aorta_recorded_machine *machine; /* NULL: none was read */
-    unsigned by;       /* tables of work by what launched it that are asked for: bits 1 << enum aorta_by */
-    size_t top;        /* lines of each in the text */
-    const char *phase; /* those of work are of this phase alone; NULL: of all */
+    unsigned by;                  /* tables of work by what launched it that are asked for: bits 1 << enum aorta_by */
+    size_t top;                   /* lines of each in the text */
+    struct aorta_breakdown_of of; /* the work that those of work are of */
     const struct aorta_critical_path *path; /* where AORTA_BY_PATH asks for it; NULL: it was not made */
     /* Of tables with a line for each step or collective in the JSON, at most about so many, every n-th; 0: all. */
     size_t most_lines;

@@ -422,7 +422,7 @@ aorta_status aorta_trace_report_csv(const struct aorta_trace_report *report, con
     for (int i = 0; i < AORTA_BY_COUNT; i++)
         if (report->by & 1u << i)
             AORTA_TRY(aorta_trace_by_csv(report->analysis, (enum aorta_by)i,
-                                         &(struct trace_by){report->path, report->phase}, folder));
+                                         &(struct trace_by){report->path, report->of}, folder));
     for (size_t i = 0; aorta_world_tables[i]; i++) AORTA_TRY(aorta_table_csv(aorta_world_tables[i], &of, folder));
     return NULL;
 }

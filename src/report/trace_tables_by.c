@@ -148,7 +148,7 @@ struct source {
 static aorta_status make(const struct aorta_trace_rank *rank, enum aorta_by by, const struct source *source,
                          union trace_made *made) {
     static const struct aorta_critical_path none = {.reason = "it was not made"};
-    if (by < AORTA_BY_BREAKDOWN_COUNT) return aorta_breakdown_make(rank, by, source->from->phase, &made->breakdown);
+    if (by < AORTA_BY_BREAKDOWN_COUNT) return aorta_breakdown_make(rank, by, source->from->of, &made->breakdown);
     if (by == AORTA_BY_SEQUENCE) return aorta_sequences_make(rank, &made->sequences);
     if (by == AORTA_BY_MEMORY) return aorta_memory_make(rank, &made->memory);
     if (by == AORTA_BY_PATH)
@@ -210,6 +210,12 @@ void aorta_trace_by_json(const struct aorta_trace_of *of, unsigned by, const str
                          struct aorta_json *json) {
     for (int i = 0; i < AORTA_BY_COUNT; i++)
         if (by & 1u << i) write_json(of, (enum aorta_by)i, from, json);
+    if (!from->of.phase && !from->of.within) return;
+    aorta_json_key(json, "by_of");
+    aorta_json_object(json);
+    aorta_json_key_string(json, "phase", from->of.phase);
+    aorta_json_key_string(json, "within", from->of.within);
+    aorta_json_object_end(json);
 }
 
 static aorta_status add_csv(const struct aorta_trace_analysis *analysis, size_t place, enum aorta_by by,

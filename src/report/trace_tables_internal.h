@@ -32,7 +32,7 @@ union trace_made {
 /* What the tables of aorta_by_tables are made of beside the analysis. */
 struct trace_by {
     const struct aorta_critical_path *path; /* for AORTA_BY_PATH; may be NULL */
-    const char *phase;                      /* of work: NULL: all phases */
+    struct aorta_breakdown_of of;           /* the work that tables of work are of */
 };
 
 /* A table of aorta_by_tables for each bit 1 << enum aorta_by of a rank, with the reason where it distinguishes nothing.

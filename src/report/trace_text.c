@@ -230,14 +230,9 @@ static void warning_lines(const struct aorta_trace_analysis *analysis, int width
     }
 }
 
-/* The largest: one pattern often has all. */
 static void possible_line(const struct aorta_trace_rank *rank, int width, struct aorta_text *sentence,
                           struct aorta_text *out) {
-    for (size_t i = 0; i < rank->kernel_count; i++) {
-        if (!aorta_trace_possible_collective(rank, i, sentence)) continue;
-        put_sentence(sentence, width, out);
-        return;
-    }
+    if (aorta_trace_possible_collectives(rank, sentence)) put_sentence(sentence, width, out);
 }
 
 static void outside_line(const struct aorta_trace_analysis *analysis, int width, struct aorta_text *sentence,
@@ -333,11 +328,14 @@ aorta_status aorta_trace_report_by(const struct aorta_trace_report *report, int 
     const struct aorta_trace_of of = {analysis, busiest(analysis), NULL};
     const struct aorta_table_view view = {NULL, name_columns(BY_COLUMNS, width), report->top, aorta_kernel_short_name};
     if (analysis->rank_count > 1) aorta_text_printf(out, "rank %d, the busiest:\n", of.rank->rank);
+    if (report->of.within) aorta_text_printf(out, "work within \"%s\" alone:\n", report->of.within);
+    bool first = true;
     for (int i = 0; i < AORTA_BY_COUNT; i++)
         if (report->by & 1u << i) {
-            if (out->length) aorta_text_puts(out, "\n");
-            AORTA_TRY(aorta_trace_by_text(&of, (enum aorta_by)i, &(struct trace_by){report->path, report->phase}, &view,
-                                          out));
+            if (!first || analysis->rank_count > 1) aorta_text_puts(out, "\n");
+            first = false;
+            AORTA_TRY(
+                aorta_trace_by_text(&of, (enum aorta_by)i, &(struct trace_by){report->path, report->of}, &view, out));
         }
     return NULL;
 }

@@ -5,6 +5,7 @@
 #include "base/table.h"
 #include "timeline/nest.h"
 #include "timeline/phases.h"
+#include "timeline/within.h"
 #include "timeline/work_names.h"
 
 #include <stdlib.h>
@@ -37,8 +38,9 @@ struct making {
     struct aorta_phases phases;
     struct aorta_work_names names;
     struct aorta_forwards forwards;
-    const char *phase; /* NULL: all */
-    bool any;          /* something has a name */
+    struct aorta_breakdown_of of;
+    struct aorta_within within;
+    bool any; /* something has a name */
 };
 
 /* ---- rows ---- */
@@ -190,12 +192,13 @@ static bool prepare(struct making *making) {
     making->seen = calloc(trace->operation_count + making->nest_count + 1, sizeof *making->seen);
     return making->seen && (!functions || aorta_forwards_make(trace, &making->forwards)) &&
            (by != AORTA_BY_CATEGORY || aorta_work_names_make(trace, &making->names)) &&
-           ((by != AORTA_BY_PHASE && !making->phase) || aorta_phases_make(making->rank, &making->phases));
+           ((by != AORTA_BY_PHASE && !making->of.phase) || aorta_phases_make(making->rank, &making->phases));
 }
 
-static bool is_of_phase(const struct making *making, const struct aorta_trace_work *work) {
-    const char *phase = making->phase ? aorta_phase_of(&making->phases, work) : NULL;
-    return !making->phase || (phase && !strcmp(phase, making->phase));
+static bool is_asked_for(const struct making *making, const struct aorta_trace_work *work) {
+    const char *phase = making->of.phase ? aorta_phase_of(&making->phases, work) : NULL;
+    if (making->of.phase && (!phase || strcmp(phase, making->of.phase) != 0)) return false;
+    return !making->of.within || aorta_within_has(&making->within, work);
 }
 
 static bool count_all(struct making *making) {
@@ -203,22 +206,26 @@ static bool count_all(struct making *making) {
     const bool of_work = by == AORTA_BY_CATEGORY || by == AORTA_BY_PHASE || by == AORTA_BY_KERNEL;
     for (size_t i = 0; i < making->rank->work_count; i++) {
         const struct aorta_trace_work *work = &making->rank->work[i];
-        if (!is_of_phase(making, work)) continue;
+        if (!is_asked_for(making, work)) continue;
         making->breakdown->total_ns += work->end_ns - work->start_ns;
         if (!(of_work ? count_work : making->nest ? count_nested : count_operations)(making, i)) return false;
     }
     return true;
 }
 
-aorta_status aorta_breakdown_make(const struct aorta_trace_rank *rank, enum aorta_by by, const char *phase,
+aorta_status aorta_breakdown_make(const struct aorta_trace_rank *rank, enum aorta_by by, struct aorta_breakdown_of of,
                                   struct aorta_breakdown *breakdown) {
-    struct making making = {.rank = rank, .trace = rank->trace, .breakdown = breakdown, .phase = phase};
+    struct making making = {.rank = rank, .trace = rank->trace, .breakdown = breakdown, .of = of};
     *breakdown = (struct aorta_breakdown){.by = by};
-    const bool made = prepare(&making) && count_all(&making);
+    aorta_status status = of.within ? aorta_within_make(rank->trace, of.within, &making.within) : NULL;
+    const bool made = !status && prepare(&making) && count_all(&making);
     if (made && breakdown->count) qsort(breakdown->rows, breakdown->count, sizeof *breakdown->rows, larger_first);
     if (!making.any) breakdown->reason = why_nothing(by);
-    if (phase && !breakdown->count)
+    if (made && !breakdown->count && of.within)
+        breakdown->reason = "no work lies within what --within matches";
+    else if (made && !breakdown->count && of.phase)
         breakdown->reason = "no work is of this phase (--by phase has those that there are)";
+    aorta_within_free(&making.within);
     aorta_table_free(&making.table);
     free(making.last);
     free(making.seen);
@@ -228,6 +235,7 @@ aorta_status aorta_breakdown_make(const struct aorta_trace_rank *rank, enum aort
     aorta_forwards_free(&making.forwards);
     if (made) return NULL;
     aorta_breakdown_free(breakdown);
+    if (status) return status;
     return AORTA_ERROR(AORTA_MEMORY, "no memory to distinguish %zu kernels by %s", rank->work_count, names[by]);
 }
 

@@ -43,10 +43,15 @@ struct aorta_breakdown {
     const char *reason; /* why nothing is distinguished; NULL: it is */
 };
 
-/* Of the rank's chosen steps. `by`: below AORTA_BY_BREAKDOWN_COUNT; `phase`: only of work of this phase (phases.h);
- * NULL: of all. AORTA_MEMORY. */
+/* Which work is looked at; NULL: all. */
+struct aorta_breakdown_of {
+    const char *phase;  /* of this phase (phases.h) */
+    const char *within; /* launched within what has this pattern (within.h) */
+};
+
+/* Of the rank's chosen steps. `by`: below AORTA_BY_BREAKDOWN_COUNT. AORTA_MEMORY; AORTA_USAGE: no pattern. */
 AORTA_MUST_USE aorta_status aorta_breakdown_make(const struct aorta_trace_rank *rank, enum aorta_by by,
-                                                 const char *phase, struct aorta_breakdown *breakdown);
+                                                 struct aorta_breakdown_of of, struct aorta_breakdown *breakdown);
 void aorta_breakdown_free(struct aorta_breakdown *breakdown);
 
 #endif

@@ -36,7 +36,7 @@ static void check_breakdowns(const struct aorta_trace_rank *rank) {
     for (int by = 0; by < AORTA_BY_BREAKDOWN_COUNT; by++) {
         struct aorta_breakdown breakdown;
         int64_t sum_ns = 0;
-        aorta_status status = aorta_breakdown_make(rank, (enum aorta_by)by, NULL, &breakdown);
+        aorta_status status = aorta_breakdown_make(rank, (enum aorta_by)by, (struct aorta_breakdown_of){0}, &breakdown);
         fuzz_require(!status);
         for (size_t i = 0; i < breakdown.count; i++) {
             sum_ns += breakdown.rows[i].ns;

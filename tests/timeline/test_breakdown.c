@@ -104,7 +104,7 @@ struct expected {
 
 static void check(const struct read *read, enum aorta_by by, const struct expected *rows, size_t count) {
     struct aorta_breakdown breakdown;
-    check_ok(aorta_breakdown_make(&read->analysis.ranks[0], by, NULL, &breakdown));
+    check_ok(aorta_breakdown_make(&read->analysis.ranks[0], by, (struct aorta_breakdown_of){0}, &breakdown));
     assert_null(breakdown.reason);
     assert_int_equal(breakdown.total_ns, 27000);
     assert_int_equal(breakdown.count, count);
@@ -163,7 +163,8 @@ static void what_is_not_recorded_is_said(void **state) {
     struct read read;
     struct aorta_breakdown breakdown;
     read_step(&read, false);
-    check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_MODULE, NULL, &breakdown));
+    check_ok(
+        aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_MODULE, (struct aorta_breakdown_of){0}, &breakdown));
     assert_non_null(strstr(breakdown.reason, "with_stack=True"));
     assert_int_equal(breakdown.count, 1);
     assert_int_equal(breakdown.rows[0].ns, 27000);
@@ -177,7 +178,7 @@ static void shapes_are_named(void **state) {
     struct read read;
     struct aorta_breakdown breakdown;
     read_step(&read, true);
-    check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_SHAPE, NULL, &breakdown));
+    check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_SHAPE, (struct aorta_breakdown_of){0}, &breakdown));
     const struct aorta_breakdown_row *row = breakdown.rows;
     while (strcmp(row->name ? row->name : "", "aten::addmm") != 0) row++;
     const struct aorta_trace *trace = read.analysis.ranks[0].trace;
@@ -214,7 +215,8 @@ static void engines_have_phases(void **state) {
         check_ok(aorta_file_replace(path, text.data, text.length));
         check_ok(aorta_trace_open(path, NULL, &read.list));
         check_ok(aorta_trace_analyze(&read.list, NULL, &read.analysis));
-        check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_PHASE, NULL, &breakdown));
+        check_ok(
+            aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_PHASE, (struct aorta_breakdown_of){0}, &breakdown));
         if (rows[i].phase)
             assert_string_equal(breakdown.rows[0].name, rows[i].phase);
         else
@@ -232,22 +234,53 @@ static void a_phase_alone(void **state) {
     struct read read;
     struct aorta_breakdown breakdown;
     read_step(&read, true);
-    check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_KERNEL, "backward", &breakdown));
+    check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_KERNEL,
+                                  (struct aorta_breakdown_of){.phase = "backward"}, &breakdown));
     assert_int_equal(breakdown.count, 1);
     assert_string_equal(breakdown.rows[0].name, "sgemm");
     assert_int_equal(breakdown.rows[0].ns, 5000);
     assert_int_equal(breakdown.total_ns, 5000);
     aorta_breakdown_free(&breakdown);
-    check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_OPERATION, "decode", &breakdown));
+    check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_OPERATION,
+                                  (struct aorta_breakdown_of){.phase = "decode"}, &breakdown));
     assert_int_equal(breakdown.count, 0);
     assert_non_null(strstr(breakdown.reason, "no work is of this phase"));
     aorta_breakdown_free(&breakdown);
     free_read(&read);
 }
 
+/* Launched within what has the name; gradients lie within the modules of their forward pass. */
+static void what_lies_within(void **state) {
+    (void)state;
+    static const struct {
+        const char *within, *phase;
+        int us;
+    } rows[] = {
+        {"Linear_0$", NULL, 2 + 5 + 6},   {"Linear_0$", "backward", 5},     {"^aten::(linear|relu)$", NULL, 2 + 6},
+        {"linear \\[\\[4,8\\]", NULL, 2}, {"linear \\[\\[8,4\\]", NULL, 0}, {"^loss$", NULL, 3},
+        {"Optimizer", NULL, 4},           {"train.py", NULL, 27},           {"sgemm", NULL, 0}};
+    struct read read;
+    read_step(&read, true);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct aorta_breakdown_of of = {rows[i].phase, rows[i].within};
+        struct aorta_breakdown breakdown;
+        check_ok(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_KERNEL, of, &breakdown));
+        if (breakdown.total_ns != 1000 * rows[i].us)
+            fail_msg("within %s: %lld ns, not %d us", rows[i].within, (long long)breakdown.total_ns, rows[i].us);
+        if (!rows[i].us) assert_string_equal(breakdown.reason, "no work lies within what --within matches");
+        aorta_breakdown_free(&breakdown);
+    }
+    struct aorta_breakdown breakdown;
+    check_fails(aorta_breakdown_make(&read.analysis.ranks[0], AORTA_BY_KERNEL,
+                                     (struct aorta_breakdown_of){.within = "("}, &breakdown),
+                AORTA_USAGE, "regular expression");
+    free_read(&read);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_way_adds_up), cmocka_unit_test(a_phase_alone),
-                                       cmocka_unit_test(what_is_not_recorded_is_said),
-                                       cmocka_unit_test(shapes_are_named), cmocka_unit_test(engines_have_phases)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_way_adds_up), cmocka_unit_test(a_phase_alone),
+        cmocka_unit_test(what_lies_within), cmocka_unit_test(what_is_not_recorded_is_said),
+        cmocka_unit_test(shapes_are_named), cmocka_unit_test(engines_have_phases)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

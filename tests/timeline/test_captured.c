@@ -120,7 +120,7 @@ static const char decode[] = "execute_8_context_0(sq0)_generation_8(sq8)";
 static int64_t ns_of(const struct scene *scene, enum aorta_by by, const char *name, size_t runs) {
     struct aorta_breakdown breakdown;
     int64_t ns = -1;
-    check_ok(aorta_breakdown_make(&scene->analysis.ranks[0], by, NULL, &breakdown));
+    check_ok(aorta_breakdown_make(&scene->analysis.ranks[0], by, (struct aorta_breakdown_of){0}, &breakdown));
     for (size_t i = 0; i < breakdown.count; i++)
         if (breakdown.rows[i].name ? !strcmp(breakdown.rows[i].name, name) : !*name) {
             assert_int_equal(breakdown.rows[i].runs, runs);

@@ -84,7 +84,7 @@ static void check_row(const struct scene *scene, enum aorta_by by, const char *n
                       int64_t within_us) {
     struct aorta_breakdown breakdown;
     bool found = false;
-    check_ok(aorta_breakdown_make(&scene->analysis.ranks[0], by, NULL, &breakdown));
+    check_ok(aorta_breakdown_make(&scene->analysis.ranks[0], by, (struct aorta_breakdown_of){0}, &breakdown));
     for (size_t i = 0; i < breakdown.count; i++) {
         if (!breakdown.rows[i].name || strcmp(breakdown.rows[i].name, name) != 0) continue;
         assert_int_equal(breakdown.rows[i].ns, 1000 * own_us);
