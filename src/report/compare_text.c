@@ -204,7 +204,7 @@ static void put_bandwidth(const struct aorta_trace_comparison *c, size_t side, s
 static void put_category(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
     static const double least = 0.01;
     const struct aorta_trace_compare_row *most = NULL;
-    double all_ms = 0, most_ms = 0;
+    double all_ms = 0, most_ms = 0, share;
     for (size_t i = 0; i < c->row_count; i++) {
         if (c->rows[i].section != AORTA_SECTION_CATEGORY) continue;
         const double change_ms = fabs(c->rows[i].values[side].change_ms);
@@ -214,6 +214,7 @@ static void put_category(const struct aorta_trace_comparison *c, size_t side, st
         most = &c->rows[i];
     }
     if (!most || !(most_ms > least * c->rows[0].values[0].ms)) return;
+    if (aorta_trace_changed_most(c, side, &share) == most) return; /* the line before has it */
     aorta_text_printf(out, "Of the work %s changed most: %.2f → %.2f ms, %.0f%% of all changes.\n", most->name,
                       most->values[0].ms, most->values[side].ms, 100 * most_ms / all_ms);
 }

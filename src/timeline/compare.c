@@ -183,37 +183,91 @@ bool aorta_trace_regressed(const struct aorta_trace_comparison *c, size_t side, 
 
 /* ---- what changed most ---- */
 
-static bool has_operations(const struct aorta_trace_comparison *c) {
+static double sum_ms(const struct aorta_trace_comparison *c, enum aorta_trace_section section, size_t side) {
+    double ms = 0;
     for (size_t i = 0; i < c->row_count; i++)
-        if (c->rows[i].section == AORTA_SECTION_OPERATION) return true;
+        if (c->rows[i].section == section) ms += c->rows[i].values[side].ms;
+    return ms;
+}
+
+/* Operations launched most of the work on both sides: of a replayed graph nothing may be known. */
+static bool operations_say_most(const struct aorta_trace_comparison *c, size_t side) {
+    static const double most = 0.5;
+    const size_t sides[] = {0, side};
+    for (size_t i = 0; i < 2; i++)
+        if (sum_ms(c, AORTA_SECTION_OPERATION, sides[i]) < most * sum_ms(c, AORTA_SECTION_CATEGORY, sides[i]))
+            return false;
+    return sum_ms(c, AORTA_SECTION_OPERATION, 0) > 0;
+}
+
+/* Whether the operation of this name (not ended) runs on one of the two sides only. */
+static bool stands_alone(const struct aorta_trace_comparison *c, size_t side, const char *name, size_t length) {
+    for (size_t i = 0; i < c->row_count; i++) {
+        const struct aorta_trace_compare_row *row = &c->rows[i];
+        if (row->section == AORTA_SECTION_OPERATION && !strncmp(row->name, name, length) && !row->name[length])
+            return row->values[0].there != row->values[side].there;
+    }
     return false;
 }
 
-static bool is_one_thing(const struct aorta_trace_compare_row *row, bool operations) {
+/* Whether other operations do on one side what operations do on the other: "aten::clamp_min", "aten::threshold_". */
+static bool is_replacement(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row,
+                           size_t side) {
+    const size_t sides[] = {0, side};
+    if (row->section != AORTA_SECTION_SUBTREE || !row->below) return false;
+    if (!row->values[0].there || !row->values[side].there) return false;
+    for (size_t i = 0; i < 2; i++) {
+        const char *at = row->below[sides[i]];
+        if (!at || !*at) return false;
+        for (size_t length; *at; at += length + (at[length] ? 2 : 0)) {
+            length = strcspn(at, ",");
+            if (!stands_alone(c, side, at, length)) return false;
+        }
+    }
+    return true;
+}
+
+static bool is_replaced(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *operation,
+                        size_t side) {
+    const size_t of = operation->values[0].there ? 0 : side, length = strlen(operation->name);
+    if (operation->values[0].there == operation->values[side].there) return false;
+    for (size_t i = 0; i < c->row_count; i++) {
+        const struct aorta_trace_compare_row *row = &c->rows[i];
+        const char *found = row->below && row->below[of] ? strstr(row->below[of], operation->name) : NULL;
+        if (found && (!found[length] || found[length] == ',') && is_replacement(c, row, side)) return true;
+    }
+    return false;
+}
+
+static bool is_one_thing(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row, size_t side,
+                         bool operations) {
     static const char idle[] = "idle: ", exposed[] = ": exposed";
     const size_t length = strlen(row->name), end = sizeof exposed - 1;
     if (row->section == AORTA_SECTION_TIMELINE) return !strncmp(row->name, idle, sizeof idle - 1);
     if (row->section == AORTA_SECTION_COLLECTIVE) return length > end && !strcmp(row->name + length - end, exposed);
-    return row->section == (operations ? AORTA_SECTION_OPERATION : AORTA_SECTION_CATEGORY) && !row->communicates;
+    if (row->communicates) return false;
+    if (!operations) return row->section == AORTA_SECTION_CATEGORY;
+    return row->section == AORTA_SECTION_OPERATION ? !is_replaced(c, row, side) : is_replacement(c, row, side);
 }
 
 const struct aorta_trace_compare_row *aorta_trace_changed_most(const struct aorta_trace_comparison *c, size_t side,
                                                                double *share) {
     static const double least = 0.01; /* of the base's step */
-    const bool operations = has_operations(c);
+    const bool operations = operations_say_most(c, side);
     const struct aorta_trace_compare_row *most = NULL;
     double all_ms = 0;
     size_t count = 0;
     for (size_t i = 0; i < c->row_count; i++) {
-        if (!is_one_thing(&c->rows[i], operations)) continue;
+        if (!is_one_thing(c, &c->rows[i], side, operations)) continue;
         all_ms += fabs(c->rows[i].values[side].change_ms);
         count++;
     }
     for (size_t i = 0; i < c->row_count; i++) {
         const struct aorta_trace_compare_row *row = &c->rows[i];
         const struct aorta_trace_compared *value = &row->values[side];
-        if (!is_one_thing(row, operations) || fabs(value->change_ms) < least * c->rows[0].values[0].ms) continue;
+        if (fabs(value->change_ms) < least * c->rows[0].values[0].ms) continue;
         if (value->p >= aorta_significance / (double)count || value->change_ms == 0) continue;
+        if (!is_one_thing(c, row, side, operations)) continue;
         if (!most || fabs(value->change_ms) > fabs(most->values[side].change_ms)) most = row;
     }
     *share = most ? fabs(most->values[side].change_ms) / all_ms : NAN;

@@ -74,10 +74,11 @@ AORTA_MUST_USE aorta_status aorta_trace_compare(const struct aorta_trace_compare
                                                 struct aorta_trace_comparison *comparison);
 void aorta_trace_comparison_free(struct aorta_trace_comparison *comparison);
 
-/* The row that changed most on this side, of the operations (of the categories, where no operations are recorded), the
- * idle causes and the exposed time of each collective: what of a step's time is one thing's. Beyond chance, where that
- * is known, as one of so many (Bonferroni), and by 1% of the step; *share: of the changes of all of
- * these, by size, as they may cancel each other. NULL: none did. */
+/* The row that changed most on this side, of the operations, the idle causes and the exposed time of each collective:
+ * what of a step's time is one thing's. Where operations launched less than half of the work, of the categories
+ * instead. Operations that run on one side each and stand for each other are one row, of the subtrees. Beyond chance,
+ * where that is known, as one of so many (Bonferroni), and by 1% of the step; *share: of the changes of all of these,
+ * by size, as they may cancel each other. NULL: none did. */
 const struct aorta_trace_compare_row *aorta_trace_changed_most(const struct aorta_trace_comparison *comparison,
                                                                size_t side, double *share);
 

@@ -374,6 +374,24 @@ static void runs_of_a_side(void **state) {
     for (int i = 0; i < 4; i++) end_recording(&recordings[i]);
 }
 
+/* Of six steps' kernels one has its operation: what the others do is known by their names. */
+static void operations_of_little_work_say_little(void **state) {
+    (void)state;
+    struct plan test = usual;
+    struct compared c;
+    double share = 0;
+    test.compute = 400;
+    compare(&usual, &test, &c);
+    assert_true(row_of(&c.comparison, AORTA_SECTION_OPERATION, "mm")->values[1].ms < 0.1);
+    assert_string_equal(aorta_trace_changed_most(&c.comparison, 1, &share)->name, "gemm");
+    struct aorta_text text = {0};
+    aorta_trace_comparison_text(&c.comparison, none, NAN, 0, &text);
+    assert_non_null(strstr(text.data, "What changed most: gemm "));
+    assert_null(strstr(text.data, "Of the work")); /* it would say the same again */
+    aorta_text_free(&text);
+    end_comparison(&c);
+}
+
 static void text_and_json(void **state) {
     (void)state;
     struct plan other = usual;
@@ -464,6 +482,7 @@ int main(void) {
         cmocka_unit_test(kernels_of_another_name),
         cmocka_unit_test(regressions),
         cmocka_unit_test(noise_is_no_news),
+        cmocka_unit_test(operations_of_little_work_say_little),
         cmocka_unit_test(text_and_json),
         cmocka_unit_test(runs_of_a_side),
         cmocka_unit_test(recordings_are_samples),
