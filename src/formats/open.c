@@ -74,7 +74,7 @@ static const struct unread {
 } unread[] = {
     {".nsys-rep", 0, 0, "", "a report of Nsight Systems", "export it: nsys export --type sqlite FILE"},
     {".qdrep", 0, 0, "", "a report of Nsight Systems", "export it: nsys export --type sqlite FILE"},
-    {".ncu-rep", 0, 0, "", "a report of Nsight Compute, which holds no timeline",
+    {".ncu-rep", 0, 0, "", "a report of Nsight Compute (it holds no timeline)",
      "record with `aorta trace run -- COMMAND`"},
     {NULL, 0, 4, "PK\3\4", "a zip archive", "unpack it"},
     {NULL, 257, 5, "ustar", "a tar archive", "unpack it, and name the folder"},

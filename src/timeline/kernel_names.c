@@ -143,6 +143,29 @@ static size_t head_length(const char *name) {
     }
 }
 
+/* Behind the "<" or "(" that the text begins with: what stands behind its end; the text itself, where it has none. */
+static const char *behind_brackets(const char *text) {
+    int round = 0, angle = 0;
+    for (const char *at = text; *at; at++) {
+        round += (*at == '(') - (*at == ')');
+        if (!round) angle += (*at == '<') - (*at == '>'); /* "(8)>(0)" compares */
+        if (!round && !angle) return at + 1;
+    }
+    return text;
+}
+
+/* Without a return type that says when the template exists:
+ * "std::enable_if<(((8)>(0)))&&…, void>::type vllm::fused_add_rms_norm_kernel<…>(…)". */
+static const char *own_name(const char *name) {
+    static const char condition[] = "std::enable_if", type[] = "::type";
+    const char *found = strncmp(name, "typename ", 9) ? name : name + 9;
+    if (strncmp(found, condition, sizeof condition - 1) != 0) return name;
+    const char *arguments = strchr(found, '<'), *end = arguments ? behind_brackets(arguments) : NULL;
+    if (!end || end == arguments) return name;
+    if (!strncmp(end, type, sizeof type - 1)) end += sizeof type - 1;
+    return *end == ' ' ? end + 1 : name;
+}
+
 static bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
@@ -168,8 +191,9 @@ static struct aorta_kernel_kind collective_by(const char *text, size_t length) {
 }
 
 struct aorta_kernel_kind aorta_kernel_classify(const char *name, const struct aorta_kernel_patterns *patterns) {
-    size_t length = head_length(name);
-    if (aorta_kernel_patterns_match(patterns, name)) return collective_by(name, length);
+    if (aorta_kernel_patterns_match(patterns, name)) return collective_by(name, head_length(name));
+    name = own_name(name);
+    const size_t length = head_length(name);
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (!contains_word(name, length, words[i].word)) continue;
         if (words[i].class != AORTA_KERNEL_COLLECTIVE) return (struct aorta_kernel_kind){.class = words[i].class};
@@ -183,8 +207,9 @@ bool aorta_kernel_may_communicate(const char *name) {
     static const char *const parts[] = {"dispatch",  "combine",    "a2a",        "alltoall",      "all_to_all",
                                         "allreduce", "all_reduce", "all_gather", "reduce_scatter"};
     char head[256];
-    snprintf(head, sizeof head, "%.*s", (int)head_length(name), name);
     if (aorta_kernel_category(name) != AORTA_CATEGORY_OTHER) return false;
+    name = own_name(name);
+    snprintf(head, sizeof head, "%.*s", (int)head_length(name), name);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (strcasestr(head, parts[i])) return true;
     return false;
@@ -192,6 +217,7 @@ bool aorta_kernel_may_communicate(const char *name) {
 
 /* "void my::dispatch<8>(int)": my::dispatch. */
 void aorta_kernel_pattern_of(const char *name, char *pattern, size_t size) {
+    name = own_name(name);
     const size_t end = head_length(name);
     size_t begin = end;
     while (begin > 0 && name[begin - 1] != ' ') begin--;
@@ -278,6 +304,7 @@ static void find_words(const char *name, size_t *first, size_t *end) {
 static const char *short_demangled(const char *name, char *text, size_t size) {
     enum { DEEPEST = 8 }; /* names come from files of others */
     size_t from, end, functor_length = 0;
+    name = own_name(name);
     find_words(name, &from, &end);
     for (int depth = 0; depth < DEEPEST && name[end] == '<' && says_nothing(name + from, end - from); depth++) {
         name += end + 1;

@@ -184,6 +184,14 @@ static void names_fit_a_line(void **state) {
         {"_Z", "_Z"},
         {"_ZN", "_ZN"},
         {"f<", "f"},
+        {"std::enable_if<(((8)>(0)))&&vllm::_typeConvert<c10::BFloat16>::exists, void>::type "
+         "vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*, long)",
+         "fused_add_rms_norm_kernel"},
+        {"typename std::enable_if<true, void>::type norm<float>(int)", "norm"},
+        {"std::enable_if_t<true, void> norm(int)", "norm"},
+        {"std::enable_if<true", "enable_if"},
+        {"std::enable_if<", "enable_if"},
+        {"std::enable_if<true>", "enable_if"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[256], tight[12];
