@@ -33,7 +33,7 @@ static aorta_status open_run(const char *directory, const struct aorta_trace_ana
     return NULL;
 }
 
-/* "cycle 1 of 2 (trace_step2.json, steps 1 to 2): step p50 42.03 ms; limited by …" */
+/* "cycle 1 of 2 (trace_step2.json, steps 1 to 2): step to step 42.03 ms; limited by …" */
 static aorta_status say_cycle(const struct aorta_trace_list *cycle, const struct aorta_trace_analysis_options *options,
                               const char *number, const struct aorta_log *log) {
     const struct aorta_trace *first = cycle->items[0];
@@ -46,9 +46,9 @@ static aorta_status say_cycle(const struct aorta_trace_list *cycle, const struct
     if (!status) aorta_verdict_headline(&verdict, &headline);
     if (!status) status = aorta_text_check(&headline);
     if (!status)
-        aorta_log(log, AORTA_LOG_INFO, "%s (%s, steps %lld to %lld): step p50 %.2f ms; %s", number,
+        aorta_log(log, AORTA_LOG_INFO, "%s (%s, steps %lld to %lld): step to step %.2f ms; %s", number,
                   slash ? slash + 1 : first->path, (long long)first->steps[0].number,
-                  (long long)first->steps[first->step_count - 1].number, verdict.step_ms_p50, headline.data);
+                  (long long)first->steps[first->step_count - 1].number, verdict.step_ms_mean, headline.data);
     aorta_text_free(&headline);
     aorta_verdict_free(&verdict);
     aorta_trace_analysis_free(&analysis);

@@ -29,6 +29,7 @@ static aorta_status note(const struct aorta_trace *trace, double ran_ns, double 
                       aorta_brief(ran_ns / 1e6 / steps).text, trace->step_count ? " a step" : "",
                       aorta_brief(alone_ns / 1e6 / steps).text);
     aorta_status status = aorta_text_check(&text);
+    verdict->host_alone_ms = alone_ns / 1e6 / steps;
     if (!status) status = aorta_verdict_note(verdict, "collectives on the host", text.data);
     aorta_text_free(&text);
     return status;

@@ -258,7 +258,7 @@ static aorta_status say_lacking(const struct aorta_remedy_gains *measured, struc
         return NULL;
     for (size_t i = 0; i < measured->rank_count && !lacks; i++)
         for (int j = 0; j < AORTA_REMEDY_COUNT && !lacks; j++) lacks = measured->ranks[i].rows[j].lacks;
-    const char *unknown = measured->rank_count ? measured->ranks[0].unknown : NULL;
+    const char *unknown = measured->rank_count && !verdict->host_only ? measured->ranks[0].unknown : NULL;
     for (size_t i = 0; (lacks || unknown) && i < verdict->finding_count; i++) {
         struct aorta_finding *compute = &verdict->findings[i];
         if (compute->cause != AORTA_CAUSE_COMPUTE || !compute->evidence) continue;

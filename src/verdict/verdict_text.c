@@ -101,6 +101,14 @@ static bool is_doubtful(const struct aorta_verdict *verdict, const struct aorta_
            finding->gain_ms < (verdict->step_ms_p90 - verdict->step_ms_p10) / 2;
 }
 
+/* Of a remedy of little the first sentence is enough; the JSON has the others. */
+static int said_of(const struct aorta_finding *finding) {
+    static const double LITTLE = 0.05;
+    const bool little = finding->remedy && finding->gain_share < LITTLE;
+    const char *more = little ? strstr(finding->evidence, "; ") : NULL;
+    return (int)(more ? (size_t)(more - finding->evidence) : strlen(finding->evidence));
+}
+
 /* Of what gains the time that the step is shorter without it, of other causes the time that they take. */
 static void put_cause(const struct aorta_verdict *verdict, const struct aorta_finding *finding, bool by_gain, int width,
                       struct aorta_text *out) {
@@ -121,7 +129,7 @@ static void put_cause(const struct aorta_verdict *verdict, const struct aorta_fi
         aorta_text_printf(&text, ", most on rank %d", finding->rank);
     if (by_gain) aorta_finding_say_range(finding, &text);
     if (is_doubtful(verdict, finding, by_gain)) aorta_text_puts(&text, ", less than such steps can show");
-    aorta_text_printf(&text, ": %s", finding->evidence);
+    aorta_text_printf(&text, ": %.*s", said_of(finding), finding->evidence);
     put(&text, 4 + BAR_WIDTH, width, out);
 }
 

@@ -446,6 +446,8 @@ static void without_a_device_collectives_are_named(void **state) {
     analyze(&run, NULL);
     print(&run, &text);
     assert_non_null(strstr(text.data, "; collectives on the host"));
+    assert_non_null(strstr(text.data, "of it, collectives on the host in 40%\n")); /* the first line names them */
+    assert_null(strstr(text.data, "does not name its device"));                    /* there is none */
     assert_non_null(strstr(run.verdict.note, "collectives on the host: gloo:all_reduce ran 0.5 ms a step, 0.4 ms of it "
                                              "with no operation of the program beside it"));
     aorta_text_free(&text);

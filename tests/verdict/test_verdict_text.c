@@ -176,6 +176,21 @@ static void test_small_causes_beside_exposed_communication(void **state) {
     aorta_text_free(&text);
 }
 
+/* A screen has ten lines: a remedy of less than a twentieth has one sentence, with the rest in the JSON. */
+static void test_small_remedies_are_short(void **state) {
+    (void)state;
+    static char long_evidence[] = "fewer passes; most in mul; kernels save 3 ms of it";
+    struct aorta_finding findings[] = {finding(AORTA_CAUSE_FUSION, 12, 0), finding(AORTA_CAUSE_CASTS, 4, 0),
+                                       finding(AORTA_CAUSE_HOST_SYNC, 3, 0)};
+    for (int i = 0; i < 3; i++) findings[i].evidence = long_evidence;
+    findings[0].remedy = findings[1].remedy = "some";
+    struct aorta_text text = text_of(findings, 3, 80);
+    place(&text, "fusion: fewer passes; most in mul; kernels save 3 ms of it\n");
+    place(&text, "casts: fewer passes\n");
+    place(&text, "host_sync: fewer passes; most in mul; kernels save 3 ms of it\n");
+    aorta_text_free(&text);
+}
+
 /* Eleven causes: eight rows in text and JSON, with the one that costs most, and the rest as a count and a sum. */
 static void test_at_most_eight_rows(void **state) {
     (void)state;
@@ -229,6 +244,7 @@ int main(void) {
         cmocka_unit_test(test_how_sure_a_gain_is),
         cmocka_unit_test(test_advice_for_what_matters),
         cmocka_unit_test(test_small_causes_beside_exposed_communication),
+        cmocka_unit_test(test_small_remedies_are_short),
         cmocka_unit_test(test_at_most_eight_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
