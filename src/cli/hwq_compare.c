@@ -10,6 +10,7 @@ struct compare_arguments {
     struct aorta_cli_outputs to;
     const char *baseline, *test;
     double threshold, between_runs;
+    bool quiet;
 };
 
 #define AT(field) offsetof(struct compare_arguments, field)
@@ -28,6 +29,7 @@ static const struct aorta_option rows[] = {
      .help =
          "relative standard deviation between equal runs, where none was repeated; default: by the device, and more "
          "where iterations vary much"},
+    AORTA_CLI_QUIET_OPTION(AT(quiet), "print errors only; the exit code says whether anything is slower"),
     AORTA_CLI_CSV_OPTION(AT(to.csv)),
     {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page with both side by side (docs/report.md)"},
@@ -36,7 +38,7 @@ static const struct aorta_option rows[] = {
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta hwq compare --baseline FILE --test FILE [--threshold X] [--html OUT] [--csv DIR]",
+    .usage = "aorta hwq compare --baseline FILE --test FILE [--threshold X] [-q] [--html OUT] [--csv DIR]",
     .about = "Pairs results by workload and number of streams and compares the raw times of their iterations. A change "
              "counts only where its whole interval is beyond the threshold.",
     .options = rows,
@@ -51,7 +53,10 @@ static aorta_status show(const struct aorta_hwq_comparison *comparison, const st
     aorta_json_begin(&json, &object, 2);
     aorta_hwq_comparison_json(comparison, &json);
     aorta_text_puts(&object, "\n");
-    aorta_hwq_comparison_text(comparison, &text);
+    if (arguments->quiet)
+        aorta_text_puts(&text, "");
+    else
+        aorta_hwq_comparison_text(comparison, &text);
     for (int i = 0; i < 2; i++) {
         aorta_json_begin(&json, &parts[i], 0);
         aorta_hwq_measurements_json(sides[i], &json);

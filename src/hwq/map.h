@@ -115,7 +115,8 @@ const char *aorta_map_copy_name(enum aorta_map_copy kind); /* "h2d" */
 enum aorta_map_copies_verdict {
     AORTA_MAP_SIDE_BY_SIDE,     /* together they take clearly less than one after the other */
     AORTA_MAP_SHARED_BANDWIDTH, /* both progress at the same time, and the sum is no faster */
-    AORTA_MAP_SERIAL            /* one waits until the other has ended */
+    AORTA_MAP_SERIAL,           /* one waits until the other has ended */
+    AORTA_MAP_COPIES_VARY       /* now this, now that: no four of five repeats agree */
 };
 const char *aorta_map_copies_verdict_name(enum aorta_map_copies_verdict verdict);
 
@@ -137,8 +138,9 @@ struct aorta_map_copies {
 AORTA_MUST_USE aorta_status aorta_map_copies_measure(struct aorta_device *device, size_t bytes, int samples,
                                                      struct aorta_map_copies *copies);
 
-/* From the four times. */
+/* From the four times of one repeat, and from all repeats. */
 enum aorta_map_copies_verdict aorta_map_copies_evaluate(const struct aorta_map_copy_pair *pair);
+enum aorta_map_copies_verdict aorta_map_copies_decide(const struct aorta_map_copy_pair *repeats, size_t count);
 
 /* ---- results ---- */
 

@@ -29,7 +29,8 @@ const char *aorta_map_copy_name(enum aorta_map_copy kind) {
 }
 
 const char *aorta_map_copies_verdict_name(enum aorta_map_copies_verdict verdict) {
-    static const char *const names[] = {"side by side", "share the bandwidth", "one after the other"};
+    static const char *const names[] = {"side by side", "share the bandwidth", "one after the other",
+                                        "differs between repeats"};
     return names[verdict];
 }
 
@@ -39,6 +40,15 @@ enum aorta_map_copies_verdict aorta_map_copies_evaluate(const struct aorta_map_c
     if (sum - pair->together_ms > 0.4 * shorter) return AORTA_MAP_SIDE_BY_SIDE;
     return pair->first_end_ms > 1.4 * fmax(pair->alone_ms[0], pair->alone_ms[1]) ? AORTA_MAP_SHARED_BANDWIDTH
                                                                                  : AORTA_MAP_SERIAL;
+}
+
+enum aorta_map_copies_verdict aorta_map_copies_decide(const struct aorta_map_copy_pair *repeats, size_t count) {
+    static const double MOST = 0.8; /* of the repeats */
+    size_t votes[AORTA_MAP_COPIES_VARY] = {0};
+    for (size_t i = 0; i < count; i++) votes[aorta_map_copies_evaluate(&repeats[i])]++;
+    for (int i = 0; i < AORTA_MAP_COPIES_VARY; i++)
+        if ((double)votes[i] >= MOST * (double)count) return (enum aorta_map_copies_verdict)i;
+    return AORTA_MAP_COPIES_VARY;
 }
 
 static aorta_status queue_copy(struct copies *copies, int at, enum aorta_map_copy kind) {
@@ -72,6 +82,7 @@ static aorta_status copy_once(struct copies *copies, const enum aorta_map_copy k
 /* Each alone and both together in turn, so that what changes meanwhile, a clock or other load, changes all alike. */
 static aorta_status measure(struct copies *copies, int samples, struct aorta_map_copy_pair *pair) {
     double firsts[MOST_SAMPLES], lasts[MOST_SAMPLES], alone[2][MOST_SAMPLES], unused;
+    struct aorta_map_copy_pair repeats[MOST_SAMPLES];
     for (int i = -1; i < samples; i++) { /* the first warms up */
         const int place = i < 0 ? 0 : i;
         for (int k = 0; k < 2; k++) {
@@ -79,10 +90,13 @@ static aorta_status measure(struct copies *copies, int samples, struct aorta_map
             AORTA_TRY(copy_once(copies, one, &unused, &alone[k][place]));
         }
         AORTA_TRY(copy_once(copies, pair->kinds, &firsts[place], &lasts[place]));
+        repeats[place] = (struct aorta_map_copy_pair){
+            .alone_ms = {alone[0][place], alone[1][place]}, .first_end_ms = firsts[place], .together_ms = lasts[place]};
     }
     for (int k = 0; k < 2; k++) pair->alone_ms[k] = aorta_summarise(alone[k], (size_t)samples).p50;
     pair->first_end_ms = aorta_summarise(firsts, (size_t)samples).p50;
     pair->together_ms = aorta_summarise(lasts, (size_t)samples).p50;
+    pair->verdict = aorta_map_copies_decide(repeats, (size_t)samples);
     return NULL;
 }
 
@@ -92,7 +106,6 @@ static aorta_status measure_all(struct copies *copies, int samples, struct aorta
         for (enum aorta_map_copy b = a; b < AORTA_MAP_COPY_COUNT; b++, pair++) {
             *pair = (struct aorta_map_copy_pair){.kinds = {a, b}};
             AORTA_TRY(measure(copies, samples, pair));
-            pair->verdict = aorta_map_copies_evaluate(pair);
         }
     }
     return NULL;

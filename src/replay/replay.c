@@ -417,6 +417,7 @@ struct search {
     const struct aorta_graph *graph;
     enum aorta_removal removal;
     int64_t *rank_ns;
+    int64_t last_ns; /* of the points visited so far */
     struct aorta_origin origin;
 };
 
@@ -433,12 +434,22 @@ static int64_t taken_from(const struct search *search, uint32_t edge) {
     return gone_ns > 0 ? gone_ns : 0;
 }
 
+static void count_time(struct search *search, uint32_t point) {
+    const struct aorta_graph *graph = search->graph;
+    const struct aorta_graph_rank *rank = &graph->ranks[graph->rank[point]];
+    const int64_t near_ns = (rank->end_ns - rank->from_ns) / 4 * 3 / (rank->steps ? rank->steps : 1);
+    const int64_t apart_ns = search->last_ns - graph->time_ns[point];
+    search->origin.times += !search->origin.times || apart_ns >= near_ns || apart_ns <= -near_ns;
+    search->last_ns = graph->time_ns[point];
+}
+
 static void search_edge(void *user, uint32_t point, uint32_t edge, int64_t lag_ns, int64_t residual_ns) {
     struct search *search = user;
     (void)lag_ns;
     (void)residual_ns;
     int64_t gone_ns = taken_from(search, edge);
     if (!gone_ns) return;
+    count_time(search, point);
     search->origin.count++;
     search->origin.total_ns += gone_ns;
     if (search->origin.point != AORTA_GRAPH_NONE && gone_ns <= search->origin.largest_ns) return;

@@ -203,7 +203,7 @@ static aorta_status write_report(const struct aorta_report_options *options, con
     if (!status && options->csv) status = aorta_summary_csv(labels->runs, count, options->csv);
     if (!status && options->pictures) drawn = draw_pictures(labels->runs, count, options->output, log, &files);
     if (!status) status = print(options, labels, text);
-    if (!status) print_files(&files, text);
+    if (!status && !options->quiet) print_files(&files, text);
     aorta_text_free(&files);
     if (status) aorta_text_clear(text);
     if (status) aorta_text_clear(json);
@@ -294,8 +294,13 @@ aorta_status aorta_report_after_run(const char *directory, const char *label, in
     char *name = label ? strdup(label) : aorta_report_label(directory);
     if (!name) return AORTA_ERROR(AORTA_MEMORY, "no memory for a label");
     struct aorta_report_input input = {.directory = directory, .label = name};
-    struct aorta_report_options options = {
-        .inputs = &input, .input_count = 1, .output = directory, .pictures = true, .warmup = -1, .width = width};
+    struct aorta_report_options options = {.inputs = &input,
+                                           .input_count = 1,
+                                           .output = directory,
+                                           .pictures = true,
+                                           .quiet = log->level > AORTA_LOG_INFO,
+                                           .warmup = -1,
+                                           .width = width};
     aorta_status status = aorta_report_make(&options, log, text, NULL);
     free(name);
     return status;

@@ -104,6 +104,11 @@ static const struct aorta_advice_row rows[] = {
              "non_blocking=False copies, shapes that depend on data"},
     {AORTA_CAUSE_HOST_PAUSE, ANY, AORTA_OURS,
      .text = "see what the host does there: files or sockets, a lock, other processes on its cores"},
+    {AORTA_CAUSE_HOST_PAUSE, ANY, AORTA_OTHERS, .circumstances = AORTA_SAVES,
+     .text =
+         "if a checkpoint is written there: in the background (torch.distributed.checkpoint.async_save, Lightning's "
+         "AsyncCheckpointIO), less often (save_steps, every_n_train_steps), to a faster disk; else see what the host "
+         "does there"},
     {AORTA_CAUSE_HOST_PAUSE, ANY, AORTA_OTHERS, .circumstances = AORTA_OFFLOADED,
      .text =
          "if the optimizer runs on the host (CPUOffloadPolicy, DeepSpeed's offload): keep it on the device where "

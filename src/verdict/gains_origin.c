@@ -157,13 +157,26 @@ static bool is_offloaded(const struct gains *gains) {
            copied[AORTA_COPIED_TO_HOST] > 0.25 * copied[AORTA_COPIED_TO_DEVICE];
 }
 
+/* In less than half of the steps, while much is copied to the host: as where a checkpoint is written. */
+static bool saves(const struct gains *gains, const struct aorta_origin *origin) {
+    double copied[AORTA_COPIED_COUNT] = {0};
+    if (gains->verdict->whole || 2 * origin->times >= steps_of(gains)) return false;
+    for (size_t i = 0; i < gains->analysis->rank_count; i++)
+        add_copied(gains->analysis, &gains->analysis->ranks[i], copied);
+    return copied[AORTA_COPIED_TO_HOST] > LEAST_OFFLOADED * origin->times &&
+           copied[AORTA_COPIED_TO_HOST] > copied[AORTA_COPIED_TO_DEVICE];
+}
+
 static void say_pause(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
                       const char *where, struct aorta_text *text) {
     const char *range = range_around(gains, origin);
+    const bool saving = !range && saves(gains, origin);
     const bool input = !range && brings_input(gains, origin, where);
-    const bool offloaded = !range && !gains->verdict->whole && strncmp(where, "Memcpy", 6) == 0 &&
+    const bool offloaded = !saving && !range && !gains->verdict->whole && strncmp(where, "Memcpy", 6) == 0 &&
                            aorta_copied_how(where) <= AORTA_COPIED_TO_HOST && is_offloaded(gains);
-    if (offloaded)
+    if (saving)
+        finding->circumstances |= AORTA_SAVES;
+    else if (offloaded)
         finding->circumstances |= AORTA_OFFLOADED;
     else if (input)
         finding->circumstances |= AORTA_INPUT;
@@ -174,6 +187,9 @@ static void say_pause(const struct gains *gains, struct aorta_finding *finding, 
                       offloaded ? ": it may compute there on what was copied to the host"
                       : input   ? " in most steps: it may make the batch there"
                                 : "");
+    if (saving)
+        aorta_text_printf(text, ", %s in %.0f steps, with copies to the host: it may write a checkpoint",
+                          aorta_counted(origin->times, "time").text, steps_of(gains));
     if (strstr(where, "Malloc") || strstr(where, "HostAlloc") || strncmp(where, "cudaFree", 8) == 0 ||
         strncmp(where, "hipFree", 7) == 0)
         aorta_text_puts(text, ", which takes or gives back memory, as for sizes that are new to a caching allocator");

@@ -89,10 +89,9 @@ static void say_idle(const struct aorta_verdict *verdict, struct aorta_text *out
     }
     const double left_ms = verdict->idle_ms - verdict->replay.recording_ms;
     if (most && verdict->host_only) {
-        const double step_ms = aorta_verdict_spent_ms(verdict);
-        aorta_text_printf(out, "; none ran in %.0f%% of it", 100 * left_ms / step_ms);
-        if (verdict->host_alone_ms >= BOUND * step_ms)
-            aorta_text_printf(out, ", collectives on the host in %.0f%%", 100 * verdict->host_alone_ms / step_ms);
+        aorta_text_printf(out, "; none ran in %.0f%% of it", 100 * left_ms / aorta_verdict_spent_ms(verdict));
+        if (verdict->host_alone >= BOUND)
+            aorta_text_printf(out, ", collectives on the host alone in %.0f%%", 100 * verdict->host_alone);
         return;
     }
     if (!most || left_ms < IDLE * aorta_verdict_spent_ms(verdict)) return;

@@ -29,7 +29,6 @@ static aorta_status note(const struct aorta_trace *trace, double ran_ns, double 
                       aorta_brief(ran_ns / 1e6 / steps).text, trace->step_count ? " a step" : "",
                       aorta_brief(alone_ns / 1e6 / steps).text);
     aorta_status status = aorta_text_check(&text);
-    verdict->host_alone_ms = alone_ns / 1e6 / steps;
     if (!status) status = aorta_verdict_note(verdict, "collectives on the host", text.data);
     aorta_text_free(&text);
     return status;
@@ -42,15 +41,17 @@ aorta_status aorta_verdict_note_host_collectives(const struct aorta_trace *trace
     aorta_intervals_normalise(&ran);
     aorta_intervals_normalise(&compute);
     if (!status) status = aorta_intervals_subtract(&ran, &compute, &alone);
-    double ran_ns = 0, alone_ns = 0;
+    double ran_ns = 0, alone_ns = 0, all_ns = 0;
     for (size_t i = 0; i < trace->step_count; i++) {
         ran_ns += (double)aorta_intervals_within(&ran, trace->steps[i].start_ns, trace->steps[i].end_ns);
         alone_ns += (double)aorta_intervals_within(&alone, trace->steps[i].start_ns, trace->steps[i].end_ns);
+        all_ns += (double)(trace->steps[i].end_ns - trace->steps[i].start_ns);
     }
     if (!trace->step_count) {
         ran_ns = (double)aorta_intervals_length(&ran);
         alone_ns = (double)aorta_intervals_length(&alone);
     }
+    if (all_ns > 0) verdict->host_alone = alone_ns / all_ns;
     if (!status && name) status = note(trace, ran_ns, alone_ns, name, verdict);
     aorta_intervals_free(&ran);
     aorta_intervals_free(&compute);

@@ -44,6 +44,7 @@ enum aorta_circumstance {
     AORTA_SENDS = 1 << 13,     /* exposed all_to_all: sends and receives, as far as the file says */
     AORTA_OFFLOADED = 1 << 18, /* host_pause: in most steps, after copies to the host as large as those back */
     AORTA_NARROW = 1 << 22,    /* compute: much of it is arithmetic in 16 bits or fewer */
+    AORTA_SAVES = 1 << 24,     /* host_pause: in few steps, with much that is copied to the host */
     AORTA_HOST_WAITS = 4096,   /* copy: most of the gain is the host's, which waits in the copy */
 };
 
@@ -115,12 +116,12 @@ struct aorta_verdict {
     struct aorta_verdict_replay replay;
     struct aorta_roofline *rooflines; /* of each rank; NULL: none were made */
     size_t roofline_count;
-    char *disturbed;  /* what disturbed the machine, a sentence without its full stop; NULL: nothing that is known */
-    bool undisturbed; /* the machine was watched, and nothing disturbed it */
-    char *note;       /* beside the causes, without a cost of its own: "clocks: ..."; NULL: none */
-    double host_alone_ms; /* of a recording without a device: collectives with nothing of the program beside them */
-    int ranks_missing;    /* of a recording: ranks of its largest process group that were not given */
-    bool sends;           /* what is called all-to-all are sends and receives, as far as the file says */
+    char *disturbed;   /* what disturbed the machine, a sentence without its full stop; NULL: nothing that is known */
+    bool undisturbed;  /* the machine was watched, and nothing disturbed it */
+    char *note;        /* beside the causes, without a cost of its own: "clocks: ..."; NULL: none */
+    double host_alone; /* of a recording without a device: share of the time in which its collectives ran alone */
+    int ranks_missing; /* of a recording: ranks of its largest process group that were not given */
+    bool sends;        /* what is called all-to-all are sends and receives, as far as the file says */
     bool simulated, common_clock;
     bool host_only;        /* no work of a device is in the files: operations of the host stand for it */
     bool recorded;         /* of any program: not of steps that a recorder of ours measured */

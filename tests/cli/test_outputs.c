@@ -276,6 +276,15 @@ static void test_small_stack(void **state) {
     }
 }
 
+/* A quiet run says its verdict, and does not list its files; a quiet comparison ends with its exit code alone. */
+static void test_quiet(void **state) {
+    (void)state;
+    assert_int_equal(system("grep -q Verdict: train.log"), 0);
+    assert_int_not_equal(system("grep -q Written: train.log"), 0);
+    assert_int_equal(system("test -s run/index.html"), 0);
+    assert_int_equal(system(AORTA_PROGRAM " hwq compare -q -b h.json -t h.json >said 2>&1 && test ! -s said"), 0);
+}
+
 /* ---- the folder ---- */
 
 static char folder[FOLDER_PATH];
@@ -302,6 +311,6 @@ int main(void) {
         cmocka_unit_test(test_files_come_first),     cmocka_unit_test(test_nothing_can_be_printed),
         cmocka_unit_test(test_temporary_files),      cmocka_unit_test(test_missing_pictures_are_named),
         cmocka_unit_test(test_pages_of_others_stay), cmocka_unit_test(test_running_sweep),
-        cmocka_unit_test(test_small_stack)};
+        cmocka_unit_test(test_small_stack),          cmocka_unit_test(test_quiet)};
     return cmocka_run_group_tests(tests, enter, leave);
 }

@@ -457,6 +457,10 @@ static void pictures_of_a_run_whose_first_rank_is_empty(void **state) {
     struct aorta_log log = silent();
     struct aorta_text text = {0};
     check_ok(aorta_report_after_run(run.path, "run", 0, &log, &text));
+    assert_null(strstr(text.data, "Written:")); /* of a quiet run */
+    aorta_text_free(&text);
+    log.level = AORTA_LOG_INFO;
+    check_ok(aorta_report_after_run(run.path, "run", 0, &log, &text));
     assert_int_equal(check_files(text.data), 5 + aorta_page_available());
     assert_true(is_png(&run, "run_streams.png"));
     aorta_text_free(&text);

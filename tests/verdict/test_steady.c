@@ -290,6 +290,40 @@ static void a_pause_before_the_batch_is_copied_is_of_the_input(void **state) {
     pause_before_a_copy(true);
 }
 
+/* Each sixth of 24 steps of 12 ms ends with twelve copies of 20 MB to the host, each with 15 ms in which a file is
+ * written. */
+static void a_checkpoint_is_no_optimizer_on_the_host(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct sample_kineto sample;
+    char args[128];
+    double at_us = 1000;
+    sample_kineto_begin(&sample, 0, 1);
+    for (int step = 0; step < 24; step++) {
+        snprintf(args, sizeof args, "ProfilerStep#%d", step);
+        sample_kineto_event(&sample, "user_annotation", args, 1, at_us, step % 6 == 5 ? 204000 : 12000, "");
+        for (int i = 0; i < KERNELS; i++)
+            sample_kineto_kernel(&sample, step_kernels[i], 7, at_us + 10 + 5 * i, at_us + 110 + 1900 * i, 1890, "");
+        at_us += 12000;
+        if (step % 6 != 5) continue;
+        for (int i = 0; i < 12; i++, at_us += 16000) {
+            snprintf(args, sizeof args, "\"correlation\": %d", 5000 + 20 * step + i);
+            sample_kineto_event(&sample, "cuda_runtime", "cudaMemcpyAsync", 1, at_us + 10, 5, args);
+            sample_kineto_event(&sample, "cuda_runtime", "cudaStreamSynchronize", 1, at_us + 20, 1100, "");
+            snprintf(args, sizeof args, "\"device\": 0, \"stream\": 7, \"bytes\": 20000000, \"correlation\": %d",
+                     5000 + 20 * step + i);
+            sample_kineto_event(&sample, "gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 7, at_us + 20, 1000, args);
+        }
+    }
+    sample_kineto_open(&sample, &run.list);
+    analyze(&run, NULL);
+    const struct aorta_finding *pause = finding_of(&run, AORTA_CAUSE_HOST_PAUSE);
+    assert_int_equal(pause->circumstances & (AORTA_SAVES | AORTA_OFFLOADED), AORTA_SAVES);
+    assert_non_null(strstr(pause->evidence, " times in 23 steps, with copies to the host"));
+    assert_non_null(strstr(pause->advice, "async_save"));
+    end(&run);
+}
+
 /* One thread launches 5 ms of kernels and the copies of two buckets to the host; threads of gloo sum and copy back,
  * which the first one waits for before it launches the optimizer. 45 ms a step.
  *
@@ -446,8 +480,8 @@ static void without_a_device_collectives_are_named(void **state) {
     analyze(&run, NULL);
     print(&run, &text);
     assert_non_null(strstr(text.data, "; collectives on the host"));
-    assert_non_null(strstr(text.data, "of it, collectives on the host in 40%\n")); /* the first line names them */
-    assert_null(strstr(text.data, "does not name its device"));                    /* there is none */
+    assert_non_null(strstr(text.data, "of it, collectives on the host alone in 40%\n")); /* the first line names them */
+    assert_null(strstr(text.data, "does not name its device"));                          /* there is none */
     assert_non_null(strstr(run.verdict.note, "collectives on the host: gloo:all_reduce ran 0.5 ms a step, 0.4 ms of it "
                                              "with no operation of the program beside it"));
     aorta_text_free(&text);
@@ -495,6 +529,7 @@ int main(void) {
         cmocka_unit_test(late_starts_in_each_step_are_no_first_use),
         cmocka_unit_test(who_captures_graphs_is_not_asked_to),
         cmocka_unit_test(a_pause_before_the_batch_is_copied_is_of_the_input),
+        cmocka_unit_test(a_checkpoint_is_no_optimizer_on_the_host),
         cmocka_unit_test(collectives_on_the_host_are_named),
         cmocka_unit_test(threads_that_copy_batches_are_no_collectives),
         cmocka_unit_test(steps_that_differ_are_said_first),
