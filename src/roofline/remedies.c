@@ -12,8 +12,6 @@
 
 enum need { NEEDS_NAMES, NEEDS_OPERATIONS, NEEDS_SHAPES };
 
-static const double GONE_NS = 500; /* between two kernels of a stream */
-
 static const struct {
     const char *key, *cause, *change, *advice, *own;
     void (*rule)(struct remedy_model *);
@@ -79,11 +77,27 @@ void aorta_remedy_claim(struct remedy_model *model, size_t number, double new_ns
     model->claimed[number] = true;
     model->gained_ns[number] += saved_ns;
     if (!leaf->counted) return;
-    model->row->then_ns += saved_ns + gone * GONE_NS;
-    if (model->rough) model->row->rough_ns += saved_ns + gone * GONE_NS;
+    model->row->then_ns += saved_ns;
+    if (model->rough) model->row->rough_ns += saved_ns;
     model->row->touched_ns += again ? 0 : leaf->ns;
     model->row->operations += !again;
     model->row->gone += gone;
+}
+
+void aorta_remedy_cost(struct remedy_model *model, size_t number, double more_ns) {
+    model->now_ns[number] += more_ns;
+    model->gained_ns[number] -= more_ns;
+    if (model->leaves[number].counted) model->row->then_ns -= more_ns;
+}
+
+/* A remedy that costs more than it saves is none. */
+static void undo(struct remedy_model *model) {
+    for (size_t i = 0; i < model->leaf_count; i++) model->now_ns[i] += model->gained_ns[i];
+    memcpy(model->gone, model->gone_before, model->leaf_count * sizeof *model->gone);
+    memset(model->added, 0, model->leaf_count);
+    memset(model->gained_ns, 0, model->leaf_count * sizeof *model->gained_ns);
+    model->halved = false;
+    *model->row = (struct aorta_remedy_row){.lacks = model->row->lacks};
 }
 
 double aorta_remedy_least(const struct remedy_model *model, double flops, enum leaf_math math, double bytes) {
@@ -115,7 +129,9 @@ static void run_rule(struct remedy_model *model, enum aorta_remedy remedy, struc
     *row = (struct aorta_remedy_row){.lacks = lacks(model, remedy)};
     model->row = row;
     model->rough = false;
+    memcpy(model->gone_before, model->gone, model->leaf_count * sizeof *model->gone);
     if (!row->lacks && applies(model, remedy)) table[remedy].rule(model);
+    if (row->then_ns < 0) undo(model);
     row->then_ns /= model->steps;
     row->rough_ns /= model->steps;
     row->touched_ns /= model->steps;
@@ -303,13 +319,14 @@ static aorta_status reserve(struct remedy_model *model) {
     model->now_ns = calloc(leaves, sizeof *model->now_ns);
     model->gained_ns = calloc(leaves, sizeof *model->gained_ns);
     model->gone = calloc(leaves, sizeof *model->gone);
+    model->gone_before = calloc(leaves, sizeof *model->gone_before);
     model->claimed = calloc(leaves, 1);
     model->added = calloc(leaves, 1);
     model->stays = calloc(leaves, sizeof *model->stays);
     model->by_backward = calloc(leaves, sizeof *model->by_backward);
     if (model->leaves && model->next_work && model->inputs && model->shape_inputs && model->op_bits &&
-        model->kernel_bits && model->now_ns && model->gained_ns && model->gone && model->claimed && model->added &&
-        model->stays && model->by_backward)
+        model->kernel_bits && model->now_ns && model->gained_ns && model->gone && model->gone_before &&
+        model->claimed && model->added && model->stays && model->by_backward)
         return NULL;
     return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies of %s", trace->path);
 }
@@ -376,6 +393,7 @@ void aorta_remedies_settle(struct aorta_remedies *remedies) {
     free(model->now_ns);
     free(model->gained_ns);
     free(model->gone);
+    free(model->gone_before);
     free(model->by_backward);
     free(model->claimed);
     free(model->added);

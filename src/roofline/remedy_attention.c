@@ -251,15 +251,69 @@ void aorta_remedy_attention_in_half(struct remedy_model *model) {
     fuse_attention(model, true);
 }
 
+static void mark_gradients(struct remedy_model *model, const struct region *region, int64_t first) {
+    size_t from, end;
+    if (region->from < 0) return;
+    aorta_remedy_backward(model, first, region->to, region->last, &from, &end);
+    for (size_t j = from; j < end; j++)
+        if (first == region->from || model->leaves[model->by_backward[j]].kind == LEAF_STREAM)
+            model->stays[model->by_backward[j]] = true;
+}
+
+/* A sum of the scores with a smaller tensor: a mask or a bias, which is in fp32, and makes the sum fp32. */
+static bool adds_bias(const struct leaf *leaf, double scores) {
+    const struct aorta_input *bias = aorta_remedy_tensor(leaf, 1);
+    const bool adds = !strcmp(leaf->name, "aten::add") || !strcmp(leaf->name, "aten::add_");
+    return adds && leaf->largest == scores && bias && aorta_remedy_elements(bias) < scores;
+}
+
+static double scores_of(const struct remedy_model *model, size_t soft) {
+    return aorta_remedy_elements(aorta_remedy_tensor(&model->leaves[soft], 0));
+}
+
 void aorta_remedy_mark_staying_attention(struct remedy_model *model) {
     struct region region;
     for (size_t i = 0; i < model->leaf_count; i++) {
         if (!(model->leaves[i].op & AORTA_OP_SOFTMAX) || !find_region(model, i, &region)) continue;
-        if (!region.fallback || !region.biased) continue;
-        for (size_t j = region.first; j <= region.last; j++) model->stays[j] = true;
-        if (region.from < 0) continue;
-        size_t from, end;
-        aorta_remedy_backward(model, region.from, region.to, region.last, &from, &end);
-        for (size_t j = from; j < end; j++) model->stays[model->by_backward[j]] = true;
+        if (region.fallback && !region.biased) continue;
+        const bool all = region.fallback;
+        for (size_t j = region.first; j <= region.last; j++)
+            model->stays[j] |= all || (j > i && model->leaves[j].kind == LEAF_STREAM) ||
+                               adds_bias(&model->leaves[j], scores_of(model, i));
+        mark_gradients(model, &region, all ? region.from : model->leaves[i].forward);
+    }
+}
+
+/* Casts of 16 bits around attention that stays written out, at the rates of such kernels. PyTorch's own widens what it
+ * reads and narrows what it returns, the probabilities, too. Around a softmax by itself the scores are widened, unless
+ * a bias did it, and the probabilities narrowed; so are their gradients. */
+static double casts_ns(const struct remedy_model *model, const struct region *region, size_t soft) {
+    static const double NARROWS = 6, WIDENS = 6 / 0.6; /* bytes an element */
+    const struct attention *attention = &region->attention;
+    const double scores = scores_of(model, soft), heads = scores / (attention->rows * attention->columns);
+    const double queries = heads * attention->rows * attention->width,
+                 keys = heads * attention->columns * attention->width;
+    const bool gradients = region->from >= 0 && model->by_backward_count > 0;
+    if (region->fallback)
+        return ((WIDENS + (gradients ? NARROWS : 0)) * (queries + 2 * keys) +
+                (NARROWS + (gradients ? WIDENS : 0)) * queries + NARROWS * scores) /
+               model->stream;
+    bool widened = false;
+    double sums_ns = 0;
+    for (size_t j = region->first; j < soft; j++) {
+        if (!adds_bias(&model->leaves[j], scores)) continue;
+        widened = true;
+        sums_ns += 0.25 * model->leaves[j].ns; /* as it reads two types */
+    }
+    return sums_ns + (NARROWS + (widened ? 0 : WIDENS) + (gradients ? NARROWS + WIDENS : 0)) * scores / model->stream;
+}
+
+void aorta_remedy_cast_attention(struct remedy_model *model) {
+    struct region region;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        if (!(model->leaves[i].op & AORTA_OP_SOFTMAX) || model->now_ns[i] <= 0) continue;
+        if (!find_region(model, i, &region) || region.attention.half || model->gone[i]) continue;
+        if (region.fallback && !region.biased) continue;
+        aorta_remedy_cost(model, i, casts_ns(model, &region, i));
     }
 }

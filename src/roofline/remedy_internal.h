@@ -128,7 +128,7 @@ struct remedy_model {
 
     /* The ledger. */
     double *now_ns;               /* of each leaf */
-    uint32_t *gone;               /* kernels of it that fall away */
+    uint32_t *gone, *gone_before; /* kernels of it that fall away; before the remedy that runs */
     uint8_t *claimed;             /* by a remedy before */
     bool *stays;                  /* in fp32, whatever the products around it */
     uint8_t *added;               /* launches that come before it */
@@ -166,7 +166,9 @@ double aorta_remedy_bytes(const struct aorta_input *input);
 const struct aorta_input *aorta_remedy_tensor(const struct leaf *leaf, int number); /* the number-th tensor; NULL */
 /* The two matrices of a product, or input and weight; NULL: not known. */
 const struct aorta_input *aorta_remedy_matrix(const struct leaf *leaf, int which);
-bool aorta_remedy_aligned(const struct leaf *leaf); /* all rows begin at multiples of 16 bytes */
+/* All rows begin at multiples of 16 bytes; as they are, and with elements of so many bytes. */
+bool aorta_remedy_aligned(const struct leaf *leaf);
+bool aorta_remedy_aligned_with(const struct leaf *leaf, int bytes);
 
 /* ---- gradients ---- */
 /* Places [at, end) of by_backward[]: gradients of the operations with these numbers, that run after leaf `after`. */
@@ -180,7 +182,9 @@ double aorta_remedy_attention_ns(const struct remedy_model *model, const struct 
  * does what the remedy for attention has changed. */
 /* Attention that scaled_dot_product_attention writes out in any type, as it has a bias for each head, computes in fp32
  * all the same: sets `stays`. */
+/* Of attention that is written out by hand: what follows the softmax, and sums with a bias. */
 void aorta_remedy_mark_staying_attention(struct remedy_model *model);
+void aorta_remedy_cast_attention(struct remedy_model *model); /* … costs casts */
 void aorta_remedy_attention_in_half(struct remedy_model *model);
 
 /* ---- layouts ---- */
@@ -210,6 +214,8 @@ void aorta_remedy_unsized_fusion(struct remedy_model *model);
 /* ---- the ledger (remedies.c) ---- */
 /* The leaf takes so long from here on, if that is less; `gone` of its kernels fall away. */
 void aorta_remedy_claim(struct remedy_model *model, size_t leaf, double new_ns, uint32_t gone);
+/* The leaf takes longer by that: what a remedy costs, which gains nothing in sum where that is more. */
+void aorta_remedy_cost(struct remedy_model *model, size_t leaf, double more_ns);
 double aorta_remedy_least(const struct remedy_model *model, double flops, enum leaf_math math, double bytes);
 
 /* ---- rules: of the table, remedies.def ---- */

@@ -264,18 +264,23 @@ const struct aorta_input *aorta_remedy_matrix(const struct leaf *leaf, int which
     return which < 3 - first ? found[first + which] : NULL;
 }
 
-static bool rows_aligned(const struct aorta_input *input) {
-    if (!input || !input->bytes || input->rank < 2) return true;
+static bool rows_aligned(const struct aorta_input *input, int bytes) {
+    if (!input || !bytes || input->rank < 2) return true;
     const int last = input->rank - 1;
     int64_t row = input->size[last];
     if (input->strided) row = input->stride[last] > 1 ? input->stride[last] : input->stride[last - 1];
-    return row * input->bytes % 16 == 0;
+    return row * bytes % 16 == 0;
 }
 
 bool aorta_remedy_aligned(const struct leaf *leaf) {
     const struct aorta_input *a = aorta_remedy_matrix(leaf, 0), *b = aorta_remedy_matrix(leaf, 1);
     if (!a || !b) return !(leaf->kernels_any & AORTA_KERNEL_UNALIGNED);
-    return rows_aligned(a) && rows_aligned(b) && b->size[b->rank - 1] * a->bytes % 16 == 0;
+    return aorta_remedy_aligned_with(leaf, a->bytes);
+}
+
+bool aorta_remedy_aligned_with(const struct leaf *leaf, int bytes) {
+    const struct aorta_input *a = aorta_remedy_matrix(leaf, 0), *b = aorta_remedy_matrix(leaf, 1);
+    return !a || !b || (rows_aligned(a, bytes) && rows_aligned(b, bytes) && b->size[b->rank - 1] * bytes % 16 == 0);
 }
 
 /* ---- amounts ---- */

@@ -48,7 +48,11 @@ static double product_ns(const struct remedy_model *model, const struct leaf *le
     share *= block_share(leaf);
     const double rate = large ? fmax(model->best[math], share * model->peak[math]) : share * model->peak[math];
     const bool halves = math == MATH_HALF && (leaf->math == MATH_FP32 || leaf->math == MATH_TF32);
-    const double own_ns = fmax(leaf->flops / rate, leaf->bytes * (halves ? 0.5 : 1) / model->stream);
+    double own_ns = fmax(leaf->flops / rate, leaf->bytes * (halves ? 0.5 : 1) / model->stream);
+    /* Rows that miss 16 bytes are loaded element by element, and there are as many of them. */
+    static const double LOADS_LEFT = 0.7;
+    if (halves && leaf->kind == LEAF_PRODUCT && !aorta_remedy_aligned_with(leaf, 2))
+        own_ns = fmax(own_ns, LOADS_LEFT * leaf->ns);
     return own_ns + (leaf->math == MATH_FP32 ? aorta_remedy_converting_ns(model, leaf, halves ? 0.5 : 1) : 0);
 }
 
@@ -62,6 +66,13 @@ static double product_by_name_ns(const struct leaf *leaf, enum leaf_math math) {
     return leaf->ns * left;
 }
 
+/* Of volumes whose channels are no multiple of 8 (pictures of three colours in time), cuDNN has none on matrix units.
+ */
+static bool lacks_kernels(const struct leaf *leaf) {
+    const struct aorta_input *x = aorta_remedy_matrix(leaf, 0);
+    return leaf->kind == LEAF_CONVOLUTION && !leaf->gradient && x && x->rank == 5 && x->size[1] % 8 != 0;
+}
+
 /* Claims what a product takes in another type; false: it is none, or too small. */
 static bool claim_product(struct remedy_model *model, size_t number, enum leaf_math math, double casts_ns) {
     const struct leaf *leaf = &model->leaves[number];
@@ -73,6 +84,7 @@ static bool claim_product(struct remedy_model *model, size_t number, enum leaf_m
         return true;
     }
     if (leaf->flops <= MATTERS_FLOPS || isnan(model->peak[math])) return false;
+    if (math == MATH_HALF && lacks_kernels(leaf)) return true;
     aorta_remedy_claim(model, number, product_ns(model, leaf, math) + casts_ns, 0);
     return true;
 }
@@ -196,6 +208,20 @@ static double norm_left_ns(const struct remedy_model *model, size_t number) {
     return rows ? aorta_remedy_norm_ns(model, leaf, 0.5) : model->now_ns[number];
 }
 
+/* Batch norm of NCHW in 16 bits is PyTorch's own, cuDNN's is of fp32 and NHWC. It has a block for each channel, which
+ * takes so long for each of its elements, and reaches so much of the streaming rate where there are many (ResNet-50,
+ * DenseNet, DeepLab and a 3-D ResNet, 64 to 2048 channels, on an H100). */
+static double native_norm_ns(const struct remedy_model *model, const struct leaf *leaf) {
+    static const double BLOCK_NS[2] = {0.98, 1.85}, REACHED[2] = {0.33, 0.45};
+    static const double PASSES[2] = {3, 5}, HALF_BYTES = 2;
+    const struct aorta_input *x = aorta_remedy_tensor(leaf, 0);
+    const bool backward = strstr(leaf->name, "backward") != NULL;
+    if (!x || x->rank < 4 || (x->strided && x->stride[1] == 1) || !strstr(leaf->kernel, "cudnn")) return 0;
+    const double elements = aorta_remedy_elements(x);
+    return fmax(BLOCK_NS[backward] * elements / (double)x->size[1],
+                PASSES[backward] * HALF_BYTES * elements / (REACHED[backward] * model->stream));
+}
+
 /* Sums over rows, and copies that change the layout, take about as long for each element, whatever its size. */
 static double half_ns(const struct remedy_model *model, size_t number) {
     static const double SUMS = 0.85, TURNED = 0.8;
@@ -216,6 +242,8 @@ static void halve_between(struct remedy_model *model) {
         double left_ns = half_ns(model, i);
         if (adds(leaf) && is_residual(&residual, leaf->largest)) left_ns = model->now_ns[i] * 0.85;
         aorta_remedy_claim(model, i, left_ns, 0);
+        const double native_ns = strstr(leaf->name, "batch_norm") ? native_norm_ns(model, leaf) : 0;
+        if (native_ns > model->now_ns[i]) aorta_remedy_cost(model, i, native_ns - model->now_ns[i]);
     }
 }
 
@@ -252,6 +280,7 @@ void aorta_remedy_bf16(struct remedy_model *model) {
     aorta_remedy_attention_in_half(model);
     halve_between(model);
     model->halved = true;
+    if (model->shapes) aorta_remedy_cast_attention(model);
 }
 
 void aorta_remedy_fp8(struct remedy_model *model) {

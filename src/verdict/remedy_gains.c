@@ -25,8 +25,10 @@ struct aorta_remedy_gains {
     double gain_ns[AORTA_REMEDY_COUNT];   /* alone */
     double then_ns[AORTA_REMEDY_COUNT];   /* after those before it */
     double behind_ns[AORTA_REMEDY_COUNT]; /* of what the host hides: once all causes are gone */
-    double together_ns, without_ns;       /* the step with all of them; without all causes, too */
-    uint32_t set;                         /* those that are worth it */
+    bool with_attention;            /* 16 bits gain much more with attention in one kernel, which fp32 has not … */
+    double paired_ns;               /* … by so much */
+    double together_ns, without_ns; /* the step with all of them; without all causes, too */
+    uint32_t set;                   /* those that are worth it */
 };
 
 /* ---- ranks ---- */
@@ -101,7 +103,8 @@ static double less(double before_ns, double after_ns) {
 
 /* Most remedies gain by themselves; what is hidden gains together with what hides it. */
 static double row_gain_ns(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
-    return fmax(measured->gain_ns[remedy], measured->behind_ns[remedy]);
+    const double paired_ns = remedy == AORTA_REMEDY_BF16 ? measured->paired_ns : 0;
+    return fmax(fmax(measured->gain_ns[remedy], measured->behind_ns[remedy]), paired_ns);
 }
 
 static const uint32_t EVERYTHING = (UINT32_C(1) << AORTA_REMOVAL_COUNT) - 1;
@@ -122,12 +125,17 @@ static aorta_status measure_hidden(struct aorta_remedy_gains *measured) {
     return NULL;
 }
 
+/* What a remedy is taken together with. */
+static uint32_t partners(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
+    return remedy == AORTA_REMEDY_BF16 && measured->with_attention ? aorta_remedy_bit(AORTA_REMEDY_ATTENTION) : 0;
+}
+
 /* Those that have a row. */
 static uint32_t said(const struct aorta_remedy_gains *measured) {
     uint32_t set = 0;
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
         if (row_gain_ns(measured, (enum aorta_remedy)i) >= SHOWN * measured->step_ns)
-            set |= aorta_remedy_bit((enum aorta_remedy)i);
+            set |= aorta_remedy_bit((enum aorta_remedy)i) | partners(measured, (enum aorta_remedy)i);
     return set;
 }
 
@@ -138,9 +146,12 @@ static aorta_status measure_steps(struct aorta_remedy_gains *measured) {
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
         const uint32_t bit = aorta_remedy_bit((enum aorta_remedy)i);
         if (!(measured->set & bit)) continue;
-        set |= bit;
+        const uint32_t together = bit | partners(measured, (enum aorta_remedy)i);
+        set |= together;
         AORTA_TRY(step_with(measured, bit, 0, &alone_ns));
         measured->gain_ns[i] = less(measured->step_ns, alone_ns);
+        if (together != bit) AORTA_TRY(step_with(measured, together, 0, &alone_ns));
+        if (together != bit) measured->paired_ns = less(measured->step_ns, alone_ns);
         if (set != bit) AORTA_TRY(step_with(measured, set, 0, &alone_ns));
         measured->then_ns[i] = less(before_ns, alone_ns);
         before_ns -= measured->then_ns[i];
@@ -225,7 +236,12 @@ static aorta_status say(const struct aorta_remedy_gains *measured, enum aorta_re
     const struct aorta_remedy_row *row = &measured->ranks[largest_rank(measured, remedy)].rows[remedy];
     struct aorta_text text = {0};
     aorta_text_printf(&text, "%s: %s", aorta_remedy_change(remedy), row->evidence ? row->evidence : "");
-    if (measured->behind_ns[remedy] > 0)
+    if (partners(measured, remedy))
+        aorta_text_printf(&text,
+                          "; with attention in one kernel, which there is for 16 bits only (remedy attention): alone "
+                          "it saves %s ms",
+                          aorta_brief(measured->gain_ns[remedy] / 1e6).text);
+    else if (measured->behind_ns[remedy] > 0)
         aorta_text_printf(&text, "; alone it saves %s ms: the rest only together with what the step waits for now",
                           aorta_brief(measured->gain_ns[remedy] / 1e6).text);
     else if (measured->then_ns[remedy] < 0.5 * measured->gain_ns[remedy])
@@ -334,6 +350,16 @@ static aorta_status add_findings(const struct aorta_remedy_gains *measured, stru
     return NULL;
 }
 
+/* Attention that is written out in fp32 has no better form there, and in 16 bits its softmax stays in fp32: only both
+ * together gain. */
+static bool needs_attention(struct aorta_remedy_gains *found) {
+    static const double MUCH = 1.25;
+    const uint32_t half = aorta_remedy_bit(AORTA_REMEDY_BF16), attention = aorta_remedy_bit(AORTA_REMEDY_ATTENTION);
+    if (!(found->set & half) || found->set & attention) return false;
+    const double alone_ns = fill_scales(found, half).saved_ns;
+    return fill_scales(found, half | attention).saved_ns > MUCH * alone_ns;
+}
+
 aorta_status aorta_remedy_gains_find(const struct aorta_trace_analysis *analysis, struct aorta_remedy_gains **gains) {
     struct aorta_remedy_gains *found = calloc(1, sizeof *found);
     *gains = found;
@@ -342,6 +368,7 @@ aorta_status aorta_remedy_gains_find(const struct aorta_trace_analysis *analysis
     AORTA_TRY(make_ranks(found));
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
         if (is_worth(found, (enum aorta_remedy)i)) found->set |= aorta_remedy_bit((enum aorta_remedy)i);
+    found->with_attention = needs_attention(found);
     for (size_t i = 0; i < found->rank_count && !found->set; i++) aorta_remedies_settle(&found->ranks[i]);
     return NULL;
 }
