@@ -370,6 +370,7 @@ aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, si
     if (!status) {
         add_bounds(remedies);
         status = run_all(remedies);
+        remedies->wide_attention = model->wide_attention;
     }
     if (status) aorta_remedies_free(remedies);
     return status;

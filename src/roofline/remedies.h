@@ -57,6 +57,7 @@ struct aorta_remedies {
     double halved_ns;    /* … and of what computes in 16 bits or fewer */
     bool no_bf16;        /* the card has 16 bits as fp16 only */
     bool amd;            /* the card */
+    bool wide_attention; /* attention that is written out in fp32: 16 bits gain with it in one kernel */
     const char *unknown; /* why no remedy can be computed: the card's peaks are not known; NULL: they are. Static */
     struct remedy_model *model;
 };

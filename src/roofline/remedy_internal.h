@@ -123,6 +123,7 @@ struct remedy_model {
 
     /* What remedies before have changed. */
     bool attention_fused, halved;
+    bool wide_attention; /* any is written out by hand in fp32, which 16 bits widen */
 
     bool rough; /* what is claimed follows from names: sizes are not known */
 

@@ -286,7 +286,7 @@ static void pass(struct chain *chain, const struct leaf *leaf, double size) {
 static void claim_chain(struct remedy_model *model, struct chain *chain, size_t from, size_t end, double size) {
     double now_ns = 0, bytes = 0, again = 0;
     uint32_t kernels = 0;
-    bool computes = false;
+    bool computes = false, turns = false;
     chain->kind_count = 0;
     for (size_t i = from; i < end; i++) {
         const struct leaf *leaf = &model->leaves[chain->leaves[i]];
@@ -294,6 +294,7 @@ static void claim_chain(struct remedy_model *model, struct chain *chain, size_t 
         now_ns += model->now_ns[chain->leaves[i]];
         kernels += leaf->kernels;
         computes |= !is_plain_copy(leaf);
+        turns |= aorta_remedy_turns(leaf);
         pass(chain, leaf, size);
         if (leaf->op & AORTA_OP_TWO_PASSES && first)
             again += aorta_remedy_bytes(first) * (strstr(leaf->name, "backward") ? 2 : 1);
@@ -304,7 +305,7 @@ static void claim_chain(struct remedy_model *model, struct chain *chain, size_t 
     const struct leaf *last = &model->leaves[chain->leaves[end - 1]];
     for (int i = 0; i < last->output_count; i++)
         if (last->outputs[i].elements * 8 >= size) bytes += last->outputs[i].elements * last->outputs[i].bytes;
-    const double ns = (bytes + again) / (model->fused * (again > 0 ? 0.75 : 1));
+    const double ns = (bytes + again) / (model->fused * (again > 0 ? 0.75 : 1) * (turns ? 0.75 : 1));
     for (size_t i = from; i < end && ns < now_ns; i++) {
         const struct leaf *leaf = &model->leaves[chain->leaves[i]];
         aorta_remedy_claim(model, chain->leaves[i], model->now_ns[chain->leaves[i]] * ns / now_ns,

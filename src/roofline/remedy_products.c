@@ -110,7 +110,8 @@ static double cast_ns(const struct remedy_model *model, const struct leaf *leaf,
     const struct aorta_input *a = aorta_remedy_matrix(leaf, 0), *b = aorta_remedy_matrix(leaf, backward ? 2 : 1);
     double bytes = 0;
     if (leaf->kind == LEAF_CONVOLUTION && b) bytes = NARROWS * aorta_remedy_elements(b);
-    if (leaf->kind == LEAF_PRODUCT && a && b && !leaf->gradient)
+    const bool batched = a && b && a->rank > 2 && b->rank > 2; /* of activations alone, which are in 16 bits already */
+    if (leaf->kind == LEAF_PRODUCT && a && b && !batched && !leaf->gradient)
         bytes = LINEAR * aorta_remedy_elements(b) + (wide ? NARROWS + WIDENS : OTHERS) * aorta_remedy_elements(a);
     return bytes / model->stream;
 }

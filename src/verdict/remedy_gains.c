@@ -355,9 +355,9 @@ static aorta_status add_findings(const struct aorta_remedy_gains *measured, stru
 static bool needs_attention(struct aorta_remedy_gains *found) {
     static const double MUCH = 1.25;
     const uint32_t half = aorta_remedy_bit(AORTA_REMEDY_BF16), attention = aorta_remedy_bit(AORTA_REMEDY_ATTENTION);
-    if (!(found->set & half) || found->set & attention) return false;
-    const double alone_ns = fill_scales(found, half).saved_ns;
-    return fill_scales(found, half | attention).saved_ns > MUCH * alone_ns;
+    if (!found->rank_count || !found->ranks[0].wide_attention) return false;
+    const double apart_ns = fill_scales(found, half).saved_ns + fill_scales(found, attention).saved_ns;
+    return fill_scales(found, half | attention).saved_ns > MUCH * apart_ns;
 }
 
 aorta_status aorta_remedy_gains_find(const struct aorta_trace_analysis *analysis, struct aorta_remedy_gains **gains) {
@@ -369,6 +369,7 @@ aorta_status aorta_remedy_gains_find(const struct aorta_trace_analysis *analysis
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
         if (is_worth(found, (enum aorta_remedy)i)) found->set |= aorta_remedy_bit((enum aorta_remedy)i);
     found->with_attention = needs_attention(found);
+    if (found->with_attention) found->set |= aorta_remedy_bit(AORTA_REMEDY_BF16);
     for (size_t i = 0; i < found->rank_count && !found->set; i++) aorta_remedies_settle(&found->ranks[i]);
     return NULL;
 }

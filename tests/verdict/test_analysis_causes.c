@@ -1,6 +1,7 @@
 /* Small traces made by hand: each cause of lost time is found and named. */
 #include "check.h"
 #include "report/trace_report.h"
+#include "samples/dump.h"
 #include "timeline/analysis.h"
 #include "timeline/analysis_internal.h"
 #include "timeline/builder.h"
@@ -919,6 +920,45 @@ static void what_remedies_leave_is_said(void **state) {
     end(&made);
 }
 
+/* Attention written out in TF32: in 16 bits the softmax stays in fp32, and in fp32 one kernel is no faster. The row of
+ * 16 bits has both together, and says so. */
+static void attention_and_half_go_together(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *dims, *kernel;
+        int from_us, to_us;
+    } rows[] = {{"aten::bmm", "[[96, 1024, 64], [96, 64, 1024]]", "sm90_xmma_gemm_f32f32_tf32f32_f32", 100, 600},
+                {"aten::mul", "[[8, 12, 1024, 1024], [8, 12, 1024, 1024]]", "elementwise_kernel<mul>", 600, 870},
+                {"aten::_softmax", "[[8, 12, 1024, 1024]]", "softmax_warp_forward", 870, 1150},
+                {"aten::bmm", "[[96, 1024, 1024], [96, 1024, 64]]", "sm90_xmma_gemm_f32f32_tf32f32_f32", 1150, 1650}};
+    struct aorta_text text = {0};
+    aorta_text_puts(&text,
+                    "{\"deviceProperties\": [{\"id\": 0, \"name\": \"NVIDIA H100 80GB HBM3\", \"totalGlobalMem\": "
+                    "85018279936, \"computeMajor\": 9, \"computeMinor\": 0, \"numSms\": 132}], "
+                    "\"traceEvents\": [\n");
+    for (int i = 0; i < 4; i++)
+        aorta_text_printf(
+            &text,
+            "{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"%s\", \"pid\": 1, \"tid\": 1, \"ts\": %d, \"dur\": 8, "
+            "\"args\": {\"Input Dims\": %s, \"Input type\": [\"float\", \"float\"], \"Input Strides\": []}},\n"
+            "{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"cudaLaunchKernel\", \"pid\": 1, \"tid\": 1, "
+            "\"ts\": %d, \"dur\": 2, \"args\": {\"correlation\": %d}},\n"
+            "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"%s\", \"pid\": 0, \"tid\": 7, \"ts\": %d, \"dur\": %d, "
+            "\"args\": {\"device\": 0, \"context\": 1, \"stream\": 7, \"correlation\": %d}},\n",
+            rows[i].name, 10 * i, rows[i].dims, 10 * i + 2, i + 1, rows[i].kernel, rows[i].from_us,
+            rows[i].to_us - rows[i].from_us, i + 1);
+    aorta_text_puts(&text, "{\"ph\": \"M\", \"name\": \"x\"}]}");
+    struct made made = {0};
+    check_ok(aorta_trace_list_add(&made.list, read_text(text.data)));
+    analyze(&made);
+    const struct aorta_finding *half = find(&made, AORTA_CAUSE_PRECISION);
+    if (!half || !(half->gain_ms > 1 && half->then_ms > 1 && half->alone_ms < 0.2))
+        fail_msg("%f ms, alone %f", half ? half->gain_ms : 0, half ? half->alone_ms : 0);
+    assert_non_null(strstr(half->evidence, "with attention in one kernel, which there is for 16 bits only"));
+    aorta_text_free(&text);
+    end(&made);
+}
+
 /* A collective takes most of the time and gains nothing: compute has no row, but a line. */
 static void compute_beside_a_larger_cause(void **state) {
     (void)state;
@@ -968,6 +1008,7 @@ int main(void) {
         cmocka_unit_test(compute_says_what_it_is_made_of),
         cmocka_unit_test(what_is_left_is_said),
         cmocka_unit_test(what_remedies_leave_is_said),
+        cmocka_unit_test(attention_and_half_go_together),
         cmocka_unit_test(compute_beside_a_larger_cause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
