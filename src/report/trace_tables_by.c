@@ -1,6 +1,7 @@
 /* Device work by what launched it or what it does (--by): one table for each way. */
 #include "report/trace_tables_internal.h"
 
+#include "roofline/roofline.h"
 #include "timeline/breakdown.h"
 
 #include <math.h>
@@ -12,6 +13,8 @@ struct by_values {
     const char *label, *name, *dims, *types;
     int64_t runs, count, count_within, ns, ns_within;
     double share, share_within, mean_ns;
+    double flops, bytes, intensity, tflops, gbytes_per_s, share_of_peak;
+    const char *arithmetic, *bound;
     char text[LABEL_SIZE];
 };
 
@@ -45,6 +48,17 @@ static const struct aorta_row shape_rows[] = {
     {"types", AORTA_ROW_TEXT, AT(types), .help = "of the inputs"},
     OWN_ROWS,
     WITHIN_ROWS,
+    {"flops", AORTA_ROW_NUMBER, AT(flops), "FLOP", .heading = "FLOP",
+     .help = "of one run, of its products; null, as what follows: not known of this operation"},
+    {"bytes", AORTA_ROW_NUMBER, AT(bytes), "bytes", .heading = "bytes",
+     .help = "that one run reads and writes at least"},
+    {"arithmetic", AORTA_ROW_TEXT, AT(arithmetic), .heading = "type", .help = "of its products"},
+    {"flops_per_byte", AORTA_ROW_NUMBER, AT(intensity), .heading = "FLOP/byte", .help = "of both"},
+    {"tflops", AORTA_ROW_NUMBER, AT(tflops), "TFLOP/s", .heading = "TFLOP/s", .help = "while its own kernels ran"},
+    {"gbytes_per_s", AORTA_ROW_NUMBER, AT(gbytes_per_s), "GB/s", .heading = "GB/s", .help = "likewise"},
+    {"share_of_peak", AORTA_ROW_NUMBER, AT(share_of_peak), "share", .heading = "of its bound",
+     .help = "of the device's peak that bounds it; null: no peak is known"},
+    {"bound", AORTA_ROW_TEXT, AT(bound), .heading = "bound", .help = "`arithmetic` or `memory`"},
     {0}};
 #undef AT
 
@@ -59,6 +73,14 @@ static const struct aorta_column nested_columns[] = {{"runs", "runs", .width = 7
                                                      {"share_within", "share", 6, .decimals = 1},
                                                      {0}};
 
+static const struct aorta_column shape_columns[] = {{"runs", "runs", .width = 7},
+                                                    {"ms", "itself ms", 10, .decimals = 3},
+                                                    {"ms_within", "in all ms", 10, .decimals = 3},
+                                                    {"share_within", "share", 6, .decimals = 1},
+                                                    {"tflops", "TFLOP/s", 8, .decimals = 1},
+                                                    {"gbytes_per_s", "GB/s", 8, .decimals = 1},
+                                                    {0}};
+
 static const struct aorta_breakdown *breakdown_of(const void *of) {
     return ((const struct aorta_trace_of *)of)->made;
 }
@@ -69,6 +91,27 @@ static size_t row_count(const void *of) {
 
 static double share_of(int64_t ns, int64_t all_ns) {
     return all_ns ? (double)ns / (double)all_ns : NAN;
+}
+
+/* Against the device's peaks; 0 and NaN: there is no such amount. */
+static void fill_rates(const struct aorta_trace_of *of, const struct aorta_breakdown_row *row, struct by_values *out) {
+    const double ns = (double)row->counted_ns, runs = (double)row->counted_runs;
+    out->flops = out->bytes = out->intensity = out->tflops = out->gbytes_per_s = out->share_of_peak = NAN;
+    if (!row->counted_runs || !row->counted_ns) return;
+    const bool products = row->flops > 0, typed = row->arithmetic != AORTA_ARITHMETIC_UNKNOWN;
+    out->flops = row->flops / runs;
+    out->bytes = row->bytes / runs;
+    if (row->bytes > 0) out->gbytes_per_s = row->bytes / ns;
+    if (products) out->tflops = row->flops / ns / 1e3;
+    if (products && row->bytes > 0) out->intensity = row->flops / row->bytes;
+    if (products && typed) out->arithmetic = aorta_arithmetic_name(row->arithmetic);
+    struct aorta_peaks peaks;
+    aorta_rank_peaks(of->analysis, (size_t)(of->rank - of->analysis->ranks), &peaks);
+    const double of_arithmetic = !products ? 0 : typed ? out->tflops / peaks.tflops[row->arithmetic] : NAN;
+    const double of_memory = row->bytes / ns / peaks.gbytes_per_s;
+    if (peaks.reason || isnan(of_arithmetic) || isnan(of_memory)) return;
+    out->share_of_peak = fmax(of_arithmetic, of_memory);
+    out->bound = of_arithmetic >= of_memory ? "arithmetic" : "memory";
 }
 
 static bool fill(const void *of, size_t index, void *values) {
@@ -86,6 +129,7 @@ static bool fill(const void *of, size_t index, void *values) {
     out->ns_within = row->ns_within;
     out->share_within = share_of(row->ns_within, breakdown->total_ns);
     out->label = row->name ? row->name : "(not known)";
+    fill_rates(of, row, out);
     if (row->inputs == AORTA_TRACE_NONE) return true;
     out->dims = trace_text_of(trace, trace->inputs[row->inputs].dims);
     out->types = trace_text_of(trace, trace->inputs[row->inputs].types);
@@ -106,7 +150,7 @@ static bool fill(const void *of, size_t index, void *values) {
                                                  .columns = columns_}
 TABLE(by_op, "By operation", "work by the operation of the framework that launched it", nested_rows, nested_columns);
 TABLE(by_shape, "By operation and shape", "the same by the shapes and types of the operation's inputs", shape_rows,
-      nested_columns);
+      shape_columns);
 TABLE(by_module, "By module", "work by PyTorch's module; gradients count for the module of their forward pass",
       nested_rows, nested_columns);
 TABLE(by_function, "By Python function", "work by the program's function; gradients likewise", nested_rows,

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "roofline/remedy_internal.h"
+#include "roofline/roofline.h"
 
 #include "timeline/framework.h"
 

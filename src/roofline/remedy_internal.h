@@ -153,9 +153,6 @@ static inline uint32_t aorta_remedy_kernel_bits(struct remedy_model *model, uint
 }
 AORTA_MUST_USE aorta_status aorta_remedy_rates(struct remedy_model *model); /* (remedy_rates.c) */
 
-/* The device's, as recorded; its texts are static. (trace.c) */
-void aorta_rank_peaks(const struct aorta_trace_analysis *analysis, size_t rank, struct aorta_peaks *peaks);
-
 /* Of one thread and step. */
 static inline bool aorta_leaves_together(const struct leaf *a, const struct leaf *b) {
     return a->thread == b->thread && a->step == b->step;

@@ -68,6 +68,9 @@ double aorta_roofline_covered(const struct aorta_roofline_class *class); /* shar
  * of products, convolutions and attention whose arithmetic is known. */
 double aorta_roofline_mfu(const struct aorta_roofline *roofline, double *covered);
 
+/* The device's, as recorded; its texts are static. (trace.c) */
+void aorta_rank_peaks(const struct aorta_trace_analysis *analysis, size_t rank, struct aorta_peaks *peaks);
+
 /* What the compute of a step is made of, in one sentence without an end: "41% of the step is 217 GEMMs at 52% of peak
  * (515 TFLOP/s in bf16); 35% …". Shares are of `whole_ms` a step, which the words `whole` name: "the step". False:
  * nothing can be said, and nothing is written. */

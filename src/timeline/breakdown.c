@@ -8,6 +8,7 @@
 #include "timeline/within.h"
 #include "timeline/work_names.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,10 +72,29 @@ static uint32_t row_of(struct making *making, struct key key) {
         !aorta_array_fit(&making->last, &making->last_capacity, breakdown->count + 1, sizeof *making->last))
         return AORTA_TRACE_NONE;
     making->last[breakdown->count] = 0;
-    breakdown->rows[breakdown->count++] = (struct aorta_breakdown_row){.name = key.name, .inputs = key.inputs};
+    breakdown->rows[breakdown->count++] =
+        (struct aorta_breakdown_row){.name = key.name, .inputs = key.inputs, .arithmetic = AORTA_ARITHMETIC_UNKNOWN};
     *slot = (uint32_t)breakdown->count;
     making->any |= key.name != NULL;
     return *slot - 1;
+}
+
+/* The first kernel of a run has all that its operation does. */
+static void count_amount(const struct aorta_trace *trace, const struct aorta_trace_work *work,
+                         struct aorta_breakdown_row *row) {
+    if (work->shape == AORTA_TRACE_NONE || !row->name) return;
+    const struct aorta_trace_shape *shape = &trace->shapes[work->shape];
+    const struct aorta_work_amount *amount = &shape->amount;
+    if (aorta_trace_text(trace, shape->op) != row->name || shape->extent != AORTA_SHAPE_OPERATION) return;
+    if (isnan(amount->flops) || isnan(amount->bytes)) return;
+    row->counted_ns += work->end_ns - work->start_ns;
+    if (!work->leads) return;
+    row->counted_runs++;
+    row->flops += amount->flops;
+    row->bytes += amount->bytes;
+    const bool tf32 = amount->arithmetic == AORTA_IN_FP32 && amount->flops > 0 &&
+                      aorta_kernel_uses_tf32(aorta_trace_text(trace, work->name));
+    row->arithmetic = tf32 ? AORTA_IN_TF32 : amount->arithmetic;
 }
 
 /* `own`: launched by it, not only within it. An operation within one of its own name counts once. */
@@ -87,6 +107,7 @@ static bool count(struct making *making, size_t piece, struct key key, bool own,
     if (own) {
         row->pieces++;
         row->ns += work->end_ns - work->start_ns;
+        if (making->breakdown->by == AORTA_BY_SHAPE) count_amount(making->trace, work, row);
     }
     if (making->last[number] == piece + 1) return true;
     making->last[number] = piece + 1;

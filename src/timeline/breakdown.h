@@ -33,6 +33,12 @@ struct aorta_breakdown_row {
     int64_t ns;           /* and their times added up: over all rows that is all work */
     size_t pieces_within; /* the same with those that anything within it launched */
     int64_t ns_within;
+    /* By shape, of what it launched itself: runs whose arithmetic and bytes are known (operations.h), the time of their
+     * pieces, and the sums. */
+    size_t counted_runs;
+    int64_t counted_ns;
+    double flops, bytes;
+    enum aorta_arithmetic arithmetic; /* of its products */
 };
 
 struct aorta_breakdown {

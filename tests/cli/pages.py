@@ -117,7 +117,7 @@ def is_there(token, program, folder, known):
 
 def check_beside(program, folder):
     recordings = "fsdp2_default_rank0.pt.trace.json.gz fsdp2_default_rank1.pt.trace.json.gz"
-    by = " ".join(f"--by {what}" for what in ("time", "stream", "memory", "path", "arrival"))
+    by = " ".join(f"--by {what}" for what in ("shape", "time", "stream", "memory", "path", "arrival"))
     known = ""
     for command in (f"trace analyze {recordings} --json {by}", "trace analyze --help", "trace compare --help",
                     "trace compare h100_qwen.json.gz mi300_qwen.json.gz --json"):

@@ -8,6 +8,7 @@
 #include "timeline/captures.h"
 #include "timeline/counters.h"
 #include "timeline/infer.h"
+#include "timeline/requests.h"
 #include "timeline/series.h"
 #include "verdict/verdict.h"
 
@@ -46,6 +47,18 @@ static void check_breakdowns(const struct aorta_trace_rank *rank) {
         fuzz_require(sum_ns == breakdown.total_ns);
         aorta_breakdown_free(&breakdown);
     }
+}
+
+/* What lies within something is a part of all work. */
+static void check_within(const struct aorta_trace_rank *rank) {
+    struct aorta_breakdown whole, part;
+    aorta_status status = aorta_breakdown_make(rank, AORTA_BY_KERNEL, (struct aorta_breakdown_of){0}, &whole);
+    fuzz_require(!status);
+    status = aorta_breakdown_make(rank, AORTA_BY_KERNEL, (struct aorta_breakdown_of){.within = "[aN] *\\["}, &part);
+    fuzz_require(!status);
+    fuzz_require(part.count <= whole.count && part.total_ns <= whole.total_ns);
+    aorta_breakdown_free(&whole);
+    aorta_breakdown_free(&part);
 }
 
 /* Parts of time hold all of it, once. */
@@ -109,12 +122,14 @@ static aorta_status analyse(struct aorta_trace_list *list, bool all_steps) {
     struct aorta_trace_analysis analysis;
     struct aorta_verdict verdict;
     AORTA_TRY(aorta_trace_join_captures(list));
+    for (size_t i = 0; i < list->count; i++) AORTA_TRY(aorta_trace_count_requests(list->items[i]));
     AORTA_TRY(aorta_trace_mark_steps(list, NULL));
     AORTA_TRY(aorta_trace_infer_steps(list));
     AORTA_TRY(aorta_trace_analyze(list, &options, &analysis));
     for (size_t i = 0; i < analysis.rank_count; i++) {
         check_rank(&analysis.ranks[i]);
         check_breakdowns(&analysis.ranks[i]);
+        check_within(&analysis.ranks[i]);
         check_series(&analysis.ranks[i]);
         check_counters(&analysis.ranks[i]);
         check_memory(&analysis.ranks[i]);

@@ -17,6 +17,7 @@
 #include "base/files.h"
 #include "check.h"
 #include "formats/open.h"
+#include "report/trace_report.h"
 #include "timeline/breakdown.h"
 
 #include <stdlib.h>
@@ -249,6 +250,56 @@ static void a_phase_alone(void **state) {
     free_read(&read);
 }
 
+/* [N, N] x [N, N] twice, in two kernels the second time, beside what is not counted. */
+static void shapes_have_amounts(void **state) {
+    (void)state;
+    enum { N = 4096 };
+    static const char shape[] =
+        "\"Input Dims\":[[4096,4096],[4096,4096]],\"Input type\":[\"float\",\"float\"],\"External id\":%d";
+    struct aorta_text text = {0};
+    char args[128], path[] = "/tmp/aorta_by_XXXXXX.json";
+    struct read read = {0};
+    aorta_text_puts(&text, "{\"traceEvents\":[\n");
+    for (int i = 0; i < 3; i++) {
+        snprintf(args, sizeof args, shape, i);
+        host(&text, "cpu_op", i < 2 ? "aten::mm" : "mine::mm", 1, 20 * i, 12, args);
+        launch(&text, 2 * i + 1, 1, 20 * i + 1, 2, "kernel", "sgemm");
+        if (i) launch(&text, 2 * i + 2, 1, 20 * i + 4, 3, "kernel", "splitKreduce_kernel");
+    }
+    text.length -= 2;
+    aorta_text_puts(&text, "\n]}\n");
+    const int file = mkstemps(path, 5);
+    assert_true(file >= 0);
+    close(file);
+    check_ok(aorta_file_replace(path, text.data, text.length));
+    check_ok(aorta_trace_open(path, NULL, &read.list));
+    check_ok(aorta_trace_analyze(&read.list, NULL, &read.analysis));
+    for (int by = AORTA_BY_OPERATION; by <= AORTA_BY_SHAPE; by++) {
+        struct aorta_breakdown breakdown;
+        check_ok(aorta_breakdown_make(&read.analysis.ranks[0], (enum aorta_by)by, (struct aorta_breakdown_of){0},
+                                      &breakdown));
+        assert_int_equal(breakdown.count, 2);
+        for (size_t i = 0; i < 2; i++) {
+            const struct aorta_breakdown_row *row = &breakdown.rows[i];
+            const bool counted = by == AORTA_BY_SHAPE && !strcmp(row->name, "aten::mm");
+            assert_int_equal(row->counted_runs, counted ? 2 : 0);
+            assert_int_equal(row->counted_ns, counted ? 2000 + 2000 + 3000 : 0);
+            assert_true(row->flops == (counted ? 2 * 2.0 * N * N * N : 0));
+            assert_true(row->bytes == (counted ? 2 * 4 * 3.0 * N * N : 0));
+            assert_int_equal(row->arithmetic, counted ? AORTA_IN_FP32 : AORTA_ARITHMETIC_UNKNOWN);
+        }
+        aorta_breakdown_free(&breakdown);
+    }
+    const struct aorta_trace_report report = {.analysis = &read.analysis, .by = 1u << AORTA_BY_SHAPE, .top = 9};
+    aorta_text_clear(&text);
+    check_ok(aorta_trace_report_by(&report, 0, &text)); /* 2 * 2 * N * N * N in 7 us; 2 * 3 * N * N of 4 bytes */
+    assert_non_null(strstr(text.data, " 58.3%  39268.3  57521.9  aten::mm [[4096,4096],[4096,4096]]\n"));
+    assert_non_null(strstr(text.data, " 41.7%        -        -  mine::mm [[4096,4096],[4096,4096]]\n"));
+    unlink(path);
+    aorta_text_free(&text);
+    free_read(&read);
+}
+
 /* Launched within what has the name; gradients lie within the modules of their forward pass. */
 static void what_lies_within(void **state) {
     (void)state;
@@ -278,9 +329,12 @@ static void what_lies_within(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_way_adds_up), cmocka_unit_test(a_phase_alone),
-        cmocka_unit_test(what_lies_within), cmocka_unit_test(what_is_not_recorded_is_said),
-        cmocka_unit_test(shapes_are_named), cmocka_unit_test(engines_have_phases)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_way_adds_up),
+                                       cmocka_unit_test(a_phase_alone),
+                                       cmocka_unit_test(what_lies_within),
+                                       cmocka_unit_test(shapes_have_amounts),
+                                       cmocka_unit_test(what_is_not_recorded_is_said),
+                                       cmocka_unit_test(shapes_are_named),
+                                       cmocka_unit_test(engines_have_phases)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
