@@ -1,18 +1,15 @@
 /* Finds the kind of a file, and calls its reader. */
 #include "formats/open.h"
-#include "base/thread.h"
+#include "base/parallel.h"
 #include "formats/archive.h"
 #include "formats/execution_trace.h"
 #include "formats/reader.h"
 #include "formats/source.h"
 #include "formats/unpack.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 static const struct row {
     const char *suffix;
@@ -198,8 +195,6 @@ struct many {
     size_t count;
     const struct aorta_trace_options *options;
     struct aorta_trace_list *lists; /* one for each path */
-    aorta_status *statuses;
-    atomic_size_t next;
 };
 
 /* `array` is the address of the pointer to it. */
@@ -231,13 +226,9 @@ static aorta_status open_one(const char *path, const struct aorta_trace_options 
     return NULL;
 }
 
-static void *open_some(void *argument) {
-    struct many *many = argument;
-    for (;;) {
-        size_t i = atomic_fetch_add(&many->next, 1);
-        if (i >= many->count) return NULL;
-        many->statuses[i] = open_one(many->paths[i], many->options, &many->lists[i]);
-    }
+static aorta_status open_piece(void *user, size_t file) {
+    struct many *many = user;
+    return open_one(many->paths[file], many->options, &many->lists[file]);
 }
 
 /* Files of one set (rocprofv3's CSV) come out of each of its files. */
@@ -250,9 +241,8 @@ static bool has_set(const struct aorta_trace_list *list, const struct aorta_trac
     return false;
 }
 
-static aorta_status gather(struct many *many, struct aorta_trace_list *list) {
-    aorta_status status = NULL;
-    for (size_t i = 0; i < many->count; i++) status = aorta_status_join(status, many->statuses[i]);
+/* `status`: a failure to read one of them, after which the others are dropped. */
+static aorta_status gather(struct many *many, aorta_status status, struct aorta_trace_list *list) {
     for (size_t i = 0; i < many->count; i++) {
         size_t known = list->count;
         for (size_t k = 0; k < many->lists[i].count; k++) {
@@ -269,32 +259,12 @@ static aorta_status gather(struct many *many, struct aorta_trace_list *list) {
     return status;
 }
 
-static void run_threads(struct many *many) {
-    enum { MOST = 16 };
-    pthread_t threads[MOST];
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t wanted = processors > 1 ? (size_t)processors : 1, started = 0;
-    if (wanted > many->count) wanted = many->count;
-    if (wanted > MOST) wanted = MOST;
-    for (; started + 1 < wanted; started++)
-        if (aorta_thread_start(&threads[started], open_some, many)) break; /* fewer are slower, no worse */
-    open_some(many);
-    for (size_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
-}
-
 aorta_status aorta_trace_open_many(const char *const *paths, size_t count, const struct aorta_trace_options *options,
                                    struct aorta_trace_list *list) {
-    struct many many = {.paths = paths, .count = count, .options = options};
-    many.lists = calloc(count + 1, sizeof *many.lists);
-    many.statuses = calloc(count + 1, sizeof *many.statuses);
-    aorta_status status = NULL;
-    if (!many.lists || !many.statuses) {
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory to read %zu traces", count);
-    } else {
-        run_threads(&many);
-        status = gather(&many, list);
-    }
+    struct many many = {
+        .paths = paths, .count = count, .options = options, .lists = calloc(count + 1, sizeof *many.lists)};
+    if (!many.lists) return AORTA_ERROR(AORTA_MEMORY, "no memory to read %zu traces", count);
+    aorta_status status = gather(&many, aorta_parallel(count, open_piece, &many), list);
     free(many.lists);
-    free(many.statuses);
     return status;
 }

@@ -1,5 +1,6 @@
 #include "timeline/analysis.h"
 
+#include "base/parallel.h"
 #include "timeline/analysis_internal.h"
 
 #include <stdlib.h>
@@ -12,6 +13,8 @@ struct work {
     struct aorta_trace_busy *busy;
     struct aorta_host_waits *waits;
     struct aorta_trace_parts parts;
+    struct aorta_trace_analysis *analysis;
+    size_t gaps; /* to keep of each rank */
 };
 
 static bool is_marked(const struct aorta_trace_analysis *analysis, int64_t number) {
@@ -68,15 +71,24 @@ static aorta_status check_steps(const struct aorta_trace_analysis *analysis,
                        options->all_steps ? "" : " asked for");
 }
 
-static aorta_status measure_rank(struct aorta_trace_rank *rank, struct work *work, size_t at, size_t gaps) {
-    struct aorta_trace_busy *busy = &work->busy[at];
+static aorta_status measure_rank(void *user, size_t place) {
+    const struct work *work = user;
+    struct aorta_trace_rank *rank = &work->analysis->ranks[place];
+    struct aorta_trace_busy *busy = &work->busy[place];
     AORTA_TRY(aorta_trace_busy_make(rank, busy));
     AORTA_TRY(aorta_trace_figures_make(rank, busy));
     AORTA_TRY(aorta_trace_lanes_make(rank));
     AORTA_TRY(aorta_trace_kernels_make(rank));
     AORTA_TRY(aorta_trace_gemms_make(rank, &busy->comm));
-    AORTA_TRY(aorta_trace_waits_make(rank, &work->waits[at]));
-    return aorta_trace_gaps_make(rank, &work->waits[at], gaps);
+    AORTA_TRY(aorta_trace_waits_make(rank, &work->waits[place]));
+    return aorta_trace_gaps_make(rank, &work->waits[place], work->gaps);
+}
+
+static aorta_status make_profiles(void *user, size_t place) {
+    const struct work *work = user;
+    const struct aorta_trace_analysis *analysis = work->analysis;
+    return aorta_trace_profiles_make(&analysis->ranks[place], analysis->alignment.clocks[place].shift_ns, &work->parts,
+                                     place, &work->waits[place]);
 }
 
 static void free_rank(struct aorta_trace_rank *rank) {
@@ -132,6 +144,18 @@ static void count_steps(const struct aorta_trace_analysis *analysis, struct aort
     if (!rank->steps) rank->steps = 1;
 }
 
+static aorta_status make_tables(void *user, size_t place) {
+    const struct work *work = user;
+    const struct aorta_trace_parts *parts = &work->parts;
+    struct aorta_trace_rank *rank = &work->analysis->ranks[place];
+    AORTA_TRY(aorta_trace_collectives_make(work->analysis, rank, parts->items + parts->first[place],
+                                           parts->first[place + 1] - parts->first[place], &work->busy[place]));
+    AORTA_TRY(aorta_trace_kernels_in_steps(work->analysis, rank));
+    AORTA_TRY(aorta_trace_syncs_make(work->analysis, rank));
+    count_steps(work->analysis, rank);
+    return NULL;
+}
+
 static aorta_status make_windows(struct aorta_trace_analysis *analysis,
                                  const struct aorta_trace_analysis_options *options) {
     size_t measured = 0;
@@ -157,26 +181,17 @@ static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work
     work->busy = calloc(analysis->rank_count + 1, sizeof *work->busy);
     work->waits = calloc(analysis->rank_count + 1, sizeof *work->waits);
     if (!work->busy || !work->waits) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", analysis->rank_count);
-    for (size_t i = 0; i < analysis->rank_count; i++)
-        AORTA_TRY(measure_rank(&analysis->ranks[i], work, i, options->gaps ? options->gaps : LONGEST_GAPS));
+    work->gaps = options->gaps ? options->gaps : LONGEST_GAPS;
+    AORTA_TRY(aorta_parallel(analysis->rank_count, measure_rank, work));
     AORTA_TRY(aorta_trace_parts_make(analysis, &work->parts));
-    for (size_t i = 0; i < analysis->rank_count; i++)
-        AORTA_TRY(aorta_trace_profiles_make(&analysis->ranks[i], analysis->alignment.clocks[i].shift_ns, &work->parts,
-                                            i, &work->waits[i]));
+    AORTA_TRY(aorta_parallel(analysis->rank_count, make_profiles, work));
     for (size_t i = 0; i < analysis->rank_count; i++)
         for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
             if (analysis->ranks[i].windows[j].number != INT64_MIN) analysis->stepped = true;
     const bool any = !analysis->measured && !options->all_steps && !options->step_count && !options->warmup_given;
     if (analysis->stepped && any) AORTA_TRY(aorta_trace_warmup_find(analysis));
     aorta_trace_shared_finish(analysis, &work->parts);
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace_parts *parts = &work->parts;
-        AORTA_TRY(aorta_trace_collectives_make(analysis, &analysis->ranks[i], parts->items + parts->first[i],
-                                               parts->first[i + 1] - parts->first[i], &work->busy[i]));
-        AORTA_TRY(aorta_trace_kernels_in_steps(analysis, &analysis->ranks[i]));
-        AORTA_TRY(aorta_trace_syncs_make(analysis, &analysis->ranks[i]));
-        count_steps(analysis, &analysis->ranks[i]);
-    }
+    AORTA_TRY(aorta_parallel(analysis->rank_count, make_tables, work));
     AORTA_TRY(aorta_trace_arrivals_make(analysis, options->gpus_per_node));
     return aorta_trace_differences_make(analysis, work->busy);
 }
@@ -185,7 +200,7 @@ aorta_status aorta_trace_analyze(const struct aorta_trace_list *list,
                                  const struct aorta_trace_analysis_options *options,
                                  struct aorta_trace_analysis *analysis) {
     static const struct aorta_trace_analysis_options defaults = {0};
-    struct work work = {0};
+    struct work work = {.analysis = analysis};
     *analysis = (struct aorta_trace_analysis){.steady_from = INT64_MIN};
     aorta_status status = aorta_trace_ranks_make(list, analysis);
     if (!status) status = run(analysis, &work, options ? options : &defaults);

@@ -1,6 +1,7 @@
 /* Remedies of compute as findings: what the step gains by each, by the replay of kernels that take less. */
 #include "verdict/gains.h"
 
+#include "base/parallel.h"
 #include "replay/replay.h"
 #include "replay/scaled.h"
 #include "roofline/remedies.h"
@@ -33,24 +34,27 @@ struct aorta_remedy_gains {
 
 /* ---- ranks ---- */
 
+static aorta_status make_rank(void *user, size_t rank) {
+    const struct aorta_remedy_gains *measured = user;
+    const size_t count = measured->analysis->ranks[rank].trace->work_count;
+    measured->scales[rank] = malloc((count + 1) * sizeof **measured->scales);
+    if (!measured->scales[rank]) return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies");
+    return aorta_remedies_make(measured->analysis, rank, &measured->ranks[rank]);
+}
+
 static aorta_status make_ranks(struct aorta_remedy_gains *measured) {
-    const struct aorta_trace_analysis *analysis = measured->analysis;
-    measured->ranks = calloc(analysis->rank_count + 1, sizeof *measured->ranks);
-    measured->scales = calloc(analysis->rank_count + 1, sizeof *measured->scales);
+    const size_t count = measured->analysis->rank_count;
+    measured->ranks = calloc(count + 1, sizeof *measured->ranks);
+    measured->scales = calloc(count + 1, sizeof *measured->scales);
     if (!measured->ranks || !measured->scales) return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies");
-    for (; measured->rank_count < analysis->rank_count; measured->rank_count++) {
-        const size_t rank = measured->rank_count, count = analysis->ranks[rank].trace->work_count;
-        measured->scales[rank] = malloc((count + 1) * sizeof **measured->scales);
-        if (!measured->scales[rank]) return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies");
-        AORTA_TRY(aorta_remedies_make(analysis, rank, &measured->ranks[rank]));
-    }
-    return NULL;
+    measured->rank_count = count;
+    return aorta_parallel(count, make_rank, measured);
 }
 
 static void free_ranks(struct aorta_remedy_gains *measured) {
-    for (size_t i = 0; i < measured->analysis->rank_count; i++) {
-        if (measured->ranks && i < measured->rank_count) aorta_remedies_free(&measured->ranks[i]);
-        if (measured->scales) free(measured->scales[i]);
+    for (size_t i = 0; i < measured->rank_count; i++) {
+        aorta_remedies_free(&measured->ranks[i]);
+        free(measured->scales[i]);
     }
     free(measured->ranks);
     free(measured->scales);

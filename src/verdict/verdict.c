@@ -7,6 +7,7 @@
 #include "verdict/gains.h"
 #include "verdict/verdict_internal.h"
 
+#include "base/parallel.h"
 #include "base/sort.h"
 #include "base/statistics.h"
 
@@ -360,12 +361,21 @@ static int missing_ranks(const struct aorta_trace_analysis *analysis) {
     return world > (int)analysis->rank_count && !analysis->measured ? world - (int)analysis->rank_count : 0;
 }
 
+struct rooflines {
+    const struct aorta_trace_analysis *analysis;
+    struct aorta_roofline *items; /* of each rank */
+};
+
+static aorta_status make_roofline(void *user, size_t rank) {
+    const struct rooflines *rooflines = user;
+    return aorta_roofline_of_trace(rooflines->analysis, rank, &rooflines->items[rank]);
+}
+
 static aorta_status add_rooflines(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
-    struct aorta_roofline *rooflines = calloc(analysis->rank_count + 1, sizeof *rooflines);
-    aorta_status status = rooflines ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the rooflines");
-    for (size_t i = 0; !status && i < analysis->rank_count; i++)
-        status = aorta_roofline_of_trace(analysis, i, &rooflines[i]);
-    return aorta_status_join(status, aorta_verdict_roofline(verdict, rooflines, rooflines ? analysis->rank_count : 0));
+    struct rooflines rooflines = {analysis, calloc(analysis->rank_count + 1, sizeof *rooflines.items)};
+    if (!rooflines.items) return AORTA_ERROR(AORTA_MEMORY, "no memory for the rooflines");
+    aorta_status status = aorta_parallel(analysis->rank_count, make_roofline, &rooflines);
+    return aorta_status_join(status, aorta_verdict_roofline(verdict, rooflines.items, analysis->rank_count));
 }
 
 static aorta_status make(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {

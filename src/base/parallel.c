@@ -1,0 +1,56 @@
+#include "base/parallel.h"
+#include "base/thread.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+struct pieces {
+    aorta_piece run;
+    void *user;
+    size_t count;
+    atomic_size_t next;
+    pthread_mutex_t lock; /* of what follows */
+    aorta_status status;
+    size_t failed; /* the piece that `status` is of */
+};
+
+/* Pieces begin in their order: those below one that failed have begun, and the lowest failure is always found. */
+static void fail(struct pieces *pieces, size_t piece, aorta_status status) {
+    atomic_store(&pieces->next, pieces->count);
+    pthread_mutex_lock(&pieces->lock);
+    const bool first = !pieces->status || piece < pieces->failed;
+    aorta_status dropped = first ? pieces->status : status;
+    if (first) {
+        pieces->status = status;
+        pieces->failed = piece;
+    }
+    pthread_mutex_unlock(&pieces->lock);
+    aorta_status_free(dropped);
+}
+
+static void *run_some(void *argument) {
+    struct pieces *pieces = argument;
+    for (;;) {
+        const size_t piece = atomic_fetch_add(&pieces->next, 1);
+        if (piece >= pieces->count) return NULL;
+        aorta_status status = pieces->run(pieces->user, piece);
+        if (status) fail(pieces, piece, status);
+    }
+}
+
+aorta_status aorta_parallel(size_t count, aorta_piece run, void *user) {
+    enum { MOST = 16 };
+    pthread_t threads[MOST];
+    struct pieces pieces = {.run = run, .user = user, .count = count, .lock = PTHREAD_MUTEX_INITIALIZER};
+    const long processors = count > 1 ? sysconf(_SC_NPROCESSORS_ONLN) : 1;
+    size_t wanted = processors > 1 ? (size_t)processors : 1, started = 0;
+    if (wanted > count) wanted = count;
+    if (wanted > MOST) wanted = MOST;
+    for (; started + 1 < wanted; started++)
+        if (aorta_thread_start(&threads[started], run_some, &pieces)) break; /* fewer are slower, no worse */
+    run_some(&pieces);
+    for (size_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
+    pthread_mutex_destroy(&pieces.lock);
+    return pieces.status;
+}

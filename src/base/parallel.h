@@ -1,0 +1,17 @@
+/* Work that falls into pieces, on all processors.
+ *
+ * Pieces share nothing that one of them writes, so the result is the same however they are spread. */
+#ifndef AORTA_BASE_PARALLEL_H
+#define AORTA_BASE_PARALLEL_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+
+typedef aorta_status (*aorta_piece)(void *user, size_t piece);
+
+/* Calls `run` for the pieces 0 … count - 1, each once, on this thread and on others; returns once they are done. After
+ * a failure no piece begins that has not; of several failures the one of the lowest piece is returned. */
+AORTA_MUST_USE aorta_status aorta_parallel(size_t count, aorta_piece run, void *user);
+
+#endif
