@@ -1,5 +1,6 @@
 #include "replay/unrecorded.h"
 
+#include "base/parallel.h"
 #include "replay/replay.h"
 
 #include <stdlib.h>
@@ -11,12 +12,21 @@ static const struct aorta_recording_weight weights[WEIGHTS] = {
     [SHORTEST] = {1.4, 0.92}, [LONGEST] = {0.6, 1.1}, [FOUND] = {1, 1}};
 static const double DEVICE_VARIES = 0.02; /* of a step that the device limits */
 
-/* Hosts come one after the other, so that the stamps of one are in memory and not those of all. */
+/* Edges from calls are what a recording makes longer: their lags of each weight lie in the order of the points that
+ * they lead to, those of a host together. */
 struct unrecording {
     struct aorta_trace_graph *built;
-    struct aorta_recording_cost *cost; /* of the host at hand */
-    int64_t *lags[WEIGHTS];            /* of each edge */
+    uint32_t *points;  /* that such edges lead to, by their host */
+    size_t host_count; /* of the next two, where each host's begin; one more than there are hosts */
+    size_t *first_point, *first_lag;
+    int64_t *lags[WEIGHTS];
     struct aorta_replay replay;
+};
+
+/* A host at a time on each processor, so that the stamps of few are in memory and not those of all. */
+struct shortening {
+    const struct unrecording *work;
+    struct aorta_recording_cost *cost;
 };
 
 static const struct aorta_replay_source *source_of(const struct unrecording *work, uint32_t point) {
@@ -36,109 +46,135 @@ static const struct aorta_trace_call *call_of(const struct unrecording *work, ui
 /* ---- shorter edges ---- */
 
 /* Between two calls of the host, of one thread or of one that goes on after the other. */
-static int64_t cost_between(const struct unrecording *work, uint32_t from, uint32_t to) {
+static int64_t cost_between(const struct shortening *host, uint32_t from, uint32_t to) {
+    const struct unrecording *work = host->work;
     const struct aorta_graph *graph = &work->built->graph;
     const struct aorta_replay_source *source = source_of(work, to);
     const int64_t from_ns = graph->time_ns[from] + source->shift_ns, to_ns = graph->time_ns[to] + source->shift_ns;
     const uint32_t thread = call_of(work, to)->thread, before = call_of(work, from)->thread;
-    int64_t sum_ns = aorta_recording_cost_between(work->cost, thread, from_ns, to_ns);
-    if (before != thread) sum_ns += aorta_recording_cost_between(work->cost, before, from_ns, to_ns);
+    int64_t sum_ns = aorta_recording_cost_between(host->cost, thread, from_ns, to_ns);
+    if (before != thread) sum_ns += aorta_recording_cost_between(host->cost, before, from_ns, to_ns);
     return sum_ns;
 }
 
-/* The lag of an edge to a point of the host without what recording cost on the way: all of it between two calls,
- * CUPTI's part of a launch. Others load a batch as fast as before. */
-static int64_t lag_without(const struct unrecording *work, uint32_t edge, uint32_t to,
+/* The edge comes from a call that is replayed. */
+static bool is_from_call(const struct aorta_graph *graph, uint32_t edge) {
+    return is_call(graph, graph->from[edge]) && !aorta_graph_pinned(graph, graph->from[edge]);
+}
+
+/* The lag of an edge from a call without what recording cost on the way: all of it between two calls, CUPTI's part of a
+ * launch. Others load a batch as fast as before. */
+static int64_t lag_without(const struct shortening *host, uint32_t edge, uint32_t to,
                            struct aorta_recording_weight weight) {
+    const struct unrecording *work = host->work;
     const struct aorta_graph *graph = &work->built->graph;
     const uint32_t from = graph->from[edge];
     const int64_t lag_ns = graph->lag_ns[edge];
-    if (lag_ns <= 0 || aorta_graph_pinned(graph, from) || !is_call(graph, from)) return lag_ns;
+    if (lag_ns <= 0) return lag_ns;
     if (graph->kind[edge] == AORTA_EDGE_BATCH) return (int64_t)(weight.own * (double)lag_ns);
     if (graph->kind[edge] == AORTA_EDGE_LAUNCH) {
-        const int64_t own_ns = (int64_t)(weight.cost * aorta_recording_costs(work->cost)->within_ns);
+        const int64_t own_ns = (int64_t)(weight.cost * aorta_recording_costs(host->cost)->within_ns);
         return own_ns < lag_ns / 2 ? lag_ns - own_ns : lag_ns - lag_ns / 2;
     }
     if (!is_call(graph, to) || source_of(work, from)->host != source_of(work, to)->host) return lag_ns;
-    const int64_t distance_ns = graph->time_ns[to] - graph->time_ns[from], own_ns = cost_between(work, from, to);
+    const int64_t distance_ns = graph->time_ns[to] - graph->time_ns[from], own_ns = cost_between(host, from, to);
     if (distance_ns <= lag_ns || own_ns <= 0) return lag_ns - own_ns > 0 ? lag_ns - own_ns : 0;
     return lag_ns > own_ns ? lag_ns - own_ns : lag_ns / 2; /* the rest of it waits for the device */
 }
 
-/* Of edges to these points, all of the host at hand. */
-static void shorten(struct unrecording *work, const uint32_t *points, size_t count) {
-    const struct aorta_graph *graph = &work->built->graph;
+static aorta_status shorten_host(void *user, size_t number) {
+    const struct unrecording *work = user;
+    const struct aorta_trace_graph *built = work->built;
+    const struct aorta_graph *graph = &built->graph;
+    struct shortening host = {.work = work};
+    AORTA_TRY(aorta_recording_cost_make(built->sources[built->hosts[number]].trace, &host.cost));
     for (int w = 0; w < WEIGHTS; w++) {
-        aorta_recording_cost_sum(work->cost, weights[w]);
-        for (size_t i = 0; i < count; i++)
-            for (uint32_t j = graph->first_edge[points[i]]; j < graph->first_edge[points[i] + 1]; j++)
-                work->lags[w][j] = lag_without(work, j, points[i], weights[w]);
+        int64_t *lag_ns = work->lags[w] + work->first_lag[number];
+        aorta_recording_cost_sum(host.cost, weights[w]);
+        for (size_t i = work->first_point[number]; i < work->first_point[number + 1]; i++) {
+            const uint32_t point = work->points[i];
+            for (uint32_t j = graph->first_edge[point]; j < graph->first_edge[point + 1]; j++)
+                if (is_from_call(graph, j)) *lag_ns++ = lag_without(&host, j, point, weights[w]);
+        }
     }
+    aorta_recording_cost_free(host.cost);
+    return NULL;
 }
 
-/* Points by their host, in their order; those of each end at ends[host]. NULL: no memory. */
-static uint32_t *points_by_host(const struct unrecording *work, size_t *ends, size_t hosts) {
+/* ---- which edges ---- */
+
+static uint32_t count_from_calls(const struct aorta_graph *graph, uint32_t point) {
+    uint32_t count = 0;
+    for (uint32_t i = graph->first_edge[point]; i < graph->first_edge[point + 1]; i++) count += is_from_call(graph, i);
+    return count;
+}
+
+/* first[i + 1] has how many host i has, and gets where the host's end. */
+static void sum_up(size_t *first, size_t count) {
+    for (size_t i = 0; i < count; i++) first[i + 1] += first[i];
+}
+
+/* Points in their order, by host. `next`: scratch, one for each host. */
+static void place_points(struct unrecording *work, size_t *next) {
     const struct aorta_graph *graph = &work->built->graph;
-    uint32_t *points = malloc(((size_t)graph->point_count + 1) * sizeof *points);
-    for (uint32_t i = 0; points && i < graph->point_count; i++) ends[source_of(work, i)->host]++;
-    for (size_t h = 0, first = 0; points && h < hosts; h++) {
-        const size_t count = ends[h];
-        ends[h] = first;
-        first += count;
-    }
-    for (uint32_t i = 0; points && i < graph->point_count; i++) points[ends[source_of(work, i)->host]++] = i;
-    return points;
+    memcpy(next, work->first_point, work->host_count * sizeof *next);
+    for (uint32_t i = 0; i < graph->point_count; i++)
+        if (count_from_calls(graph, i)) work->points[next[source_of(work, i)->host]++] = i;
 }
 
-/* Once the first host's stamps are made, which takes more memory than they do. */
-static aorta_status make_lags(struct unrecording *work) {
-    const uint32_t count = work->built->graph.edge_count;
-    for (int w = 0; w < WEIGHTS && !work->lags[WEIGHTS - 1]; w++) {
-        work->lags[w] = malloc(((size_t)count + 1) * sizeof *work->lags[w]);
-        if (!work->lags[w]) return AORTA_ERROR(AORTA_MEMORY, "no memory for the lags of %u edges", count);
-    }
-    return NULL;
-}
-
-static aorta_status shorten_host(struct unrecording *work, size_t host, const uint32_t *points, size_t count) {
+static aorta_status find_edges(struct unrecording *work) {
     const struct aorta_trace_graph *built = work->built;
-    AORTA_TRY(aorta_recording_cost_make(built->sources[built->hosts[host]].trace, &work->cost));
-    AORTA_TRY(make_lags(work));
-    shorten(work, points, count);
-    aorta_recording_cost_free(work->cost);
-    work->cost = NULL;
-    return NULL;
-}
-
-static aorta_status shorten_all(struct unrecording *work) {
-    const struct aorta_trace_graph *built = work->built;
-    size_t hosts = 0;
+    const struct aorta_graph *graph = &built->graph;
     for (size_t i = 0; i < built->source_count; i++)
-        if (built->sources[i].host >= hosts) hosts = built->sources[i].host + 1;
-    size_t *ends = calloc(hosts + 1, sizeof *ends);
-    uint32_t *points = ends ? points_by_host(work, ends, hosts) : NULL;
-    aorta_status status =
-        points ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for what recording %zu hosts cost", hosts);
-    for (size_t h = 0, first = 0; h < hosts && !status; first = ends[h++])
-        status = shorten_host(work, h, points + first, ends[h] - first);
-    free(points);
-    free(ends);
-    return status;
+        if (built->sources[i].host >= work->host_count) work->host_count = built->sources[i].host + 1;
+    work->first_point = calloc(work->host_count + 1, sizeof *work->first_point);
+    work->first_lag = calloc(work->host_count + 1, sizeof *work->first_lag);
+    size_t *next = calloc(work->host_count + 1, sizeof *next);
+    bool made = work->first_point && work->first_lag && next;
+    for (uint32_t i = 0; made && i < graph->point_count; i++) {
+        const uint32_t host = source_of(work, i)->host, edges = count_from_calls(graph, i);
+        work->first_point[host + 1] += edges > 0;
+        work->first_lag[host + 1] += edges;
+    }
+    if (made) {
+        sum_up(work->first_point, work->host_count);
+        sum_up(work->first_lag, work->host_count);
+        work->points = malloc((work->first_point[work->host_count] + 1) * sizeof *work->points);
+        for (int w = 0; w < WEIGHTS; w++)
+            work->lags[w] = malloc((work->first_lag[work->host_count] + 1) * sizeof *work->lags[w]);
+        made = work->points && work->lags[SHORTEST] && work->lags[LONGEST] && work->lags[FOUND];
+    }
+    if (made) place_points(work, next);
+    free(next);
+    return made ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for what recording %zu hosts cost", work->host_count);
 }
 
 /* ---- replaying ---- */
 
-static aorta_status replay_without(struct unrecording *work, int weight, double *step_ns) {
+/* The graph gets the lags of the weight, and the weight's place those of the graph. */
+static void exchange_lags(struct unrecording *work, int weight) {
     struct aorta_graph *graph = &work->built->graph;
-    int64_t *recorded = graph->lag_ns;
-    graph->lag_ns = work->lags[weight];
-    aorta_status status = aorta_replay_run(graph, 0, &work->replay);
-    graph->lag_ns = recorded;
+    int64_t *lag_ns = work->lags[weight];
+    for (size_t i = 0; i < work->first_point[work->host_count]; i++) {
+        const uint32_t point = work->points[i];
+        for (uint32_t j = graph->first_edge[point]; j < graph->first_edge[point + 1]; j++) {
+            if (!is_from_call(graph, j)) continue;
+            const int64_t other_ns = graph->lag_ns[j];
+            graph->lag_ns[j] = *lag_ns;
+            *lag_ns++ = other_ns;
+        }
+    }
+}
+
+static aorta_status replay_without(struct unrecording *work, int weight, double *step_ns) {
+    exchange_lags(work, weight);
+    aorta_status status = aorta_replay_run(&work->built->graph, 0, &work->replay);
     *step_ns = work->replay.step_ns;
     return status;
 }
 
-/* The graph's times become the replay's. Ends that are not measured stay so, wherever they come to lie. */
+/* The graph, whose lags are those that were found, gets the replay's times. Ends that are not measured stay so,
+ * wherever they come to lie. */
 static void adopt(struct unrecording *work) {
     struct aorta_graph *graph = &work->built->graph;
     int64_t *end_ns = work->replay.rank_ns; /* not needed any more */
@@ -149,7 +185,6 @@ static void adopt(struct unrecording *work) {
         if (graph->ends[i] && work->replay.point_ns[i] > end_ns[rank]) end_ns[rank] = work->replay.point_ns[i];
     }
     memcpy(graph->time_ns, work->replay.point_ns, graph->point_count * sizeof *graph->time_ns);
-    memcpy(graph->lag_ns, work->lags[FOUND], graph->edge_count * sizeof *graph->lag_ns);
     for (uint32_t i = 0; i < graph->rank_count; i++)
         if (end_ns[i] != INT64_MIN) graph->ranks[i].end_ns = end_ns[i];
     for (uint32_t i = 0; i < graph->point_count; i++) {
@@ -174,11 +209,14 @@ static bool loads_beside(const struct unrecording *work) {
 }
 
 static aorta_status unrecord(struct unrecording *work, struct aorta_unrecorded *unrecorded) {
-    AORTA_TRY(shorten_all(work));
+    AORTA_TRY(find_edges(work));
+    AORTA_TRY(aorta_parallel(work->host_count, shorten_host, work));
     AORTA_TRY(aorta_replay_run(&work->built->graph, 0, &work->replay));
     unrecorded->recorded_ns = work->replay.step_ns;
     AORTA_TRY(replay_without(work, SHORTEST, &unrecorded->range_ns[0]));
+    exchange_lags(work, SHORTEST);
     AORTA_TRY(replay_without(work, LONGEST, &unrecorded->range_ns[1]));
+    exchange_lags(work, LONGEST);
     AORTA_TRY(replay_without(work, FOUND, &unrecorded->step_ns));
     const double least_ns = (1 - DEVICE_VARIES) * unrecorded->step_ns,
                  most_ns = (1 + DEVICE_VARIES) * unrecorded->step_ns;
@@ -199,8 +237,10 @@ aorta_status aorta_trace_graph_unrecord(struct aorta_trace_graph *built, struct 
         if (trace->own || trace->format == AORTA_TRACE_LIVE || trace->format == AORTA_TRACE_METRICS) return NULL;
     }
     aorta_status status = unrecord(&work, unrecorded);
-    aorta_recording_cost_free(work.cost);
     for (int w = 0; w < WEIGHTS; w++) free(work.lags[w]);
+    free(work.points);
+    free(work.first_point);
+    free(work.first_lag);
     aorta_replay_free(&work.replay);
     if (aorta_status_code(status) != AORTA_UNSUPPORTED) return status;
     aorta_status_free(status);
