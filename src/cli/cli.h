@@ -155,8 +155,8 @@ AORTA_MUST_USE aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax
         .help = "kernels whose name matches are collectives too (POSIX extended); repeat it for several"               \
     }
 
-/* For commands that read recordings, before they read: what is freed goes back to the machine at once. (trace.c) */
-void aorta_cli_return_memory(void);
+/* For commands that read recordings, before they read: memory comes from one heap for all threads. (memory.c) */
+void aorta_cli_one_heap(void);
 
 /* --comm-pattern, as the commands of aorta trace have it: compiles each of the list. *patterns begins as NULL and is
  * the caller's to free, also on failure. (trace.c) */

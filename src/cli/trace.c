@@ -1,8 +1,6 @@
 /* aorta trace: one file per subcommand, one line here. */
 #include "cli/cli.h"
 
-#include <malloc.h>
-
 static const struct aorta_command subcommands[] = {
     {"analyze", "figures of ranks, kernels, collectives and gaps, and the verdict", .run = aorta_cli_trace_analyze},
     {"compare", "recordings side by side: what takes longer or shorter, and whether it is noise",
@@ -25,10 +23,4 @@ aorta_status aorta_cli_comm_patterns(const struct aorta_string_list *list, struc
     for (size_t i = 0; i < list->count; i++)
         AORTA_TRY(aorta_annotate(aorta_kernel_patterns_add(patterns, list->items[i]), "--comm-pattern"));
     return NULL;
-}
-
-/* By itself glibc keeps ever larger blocks once some were freed, and arrays of a stage that is over would stay. */
-void aorta_cli_return_memory(void) {
-    enum { RETURNED_BYTES = 256 * 1024 };
-    mallopt(M_MMAP_THRESHOLD, RETURNED_BYTES);
 }

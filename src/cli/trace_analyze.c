@@ -249,6 +249,6 @@ static aorta_status run(const struct aorta_cli_line *line, void *values) {
 
 aorta_status aorta_cli_trace_analyze(int argc, char **argv) {
     struct analyze_arguments arguments;
-    aorta_cli_return_memory();
+    aorta_cli_one_heap();
     return aorta_cli_command(&syntax, argc, argv, &arguments, run);
 }

@@ -201,6 +201,6 @@ static aorta_status compare(const struct aorta_cli_line *line, void *values) {
 
 aorta_status aorta_cli_trace_compare(int argc, char **argv) {
     struct compare_arguments arguments;
-    aorta_cli_return_memory();
+    aorta_cli_one_heap();
     return aorta_cli_command(&syntax, argc, argv, &arguments, compare);
 }

@@ -377,6 +377,6 @@ static aorta_status run(const struct aorta_cli_line *line, void *values) {
 
 aorta_status aorta_cli_whatif(int argc, char **argv) {
     struct whatif_arguments arguments;
-    aorta_cli_return_memory();
+    aorta_cli_one_heap();
     return aorta_cli_command(&syntax, argc, argv, &arguments, run);
 }
