@@ -15,8 +15,7 @@ static uint32_t next_capacity(uint32_t capacity) {
     return capacity < 1024 ? 1024 : capacity + capacity / 2;
 }
 
-static bool grow_points(struct aorta_graph *graph) {
-    uint32_t capacity = next_capacity(graph->point_capacity);
+static bool grow_points(struct aorta_graph *graph, uint32_t capacity) {
     bool grown = grow((void **)&graph->time_ns, sizeof *graph->time_ns, capacity) &&
                  grow((void **)&graph->rank, sizeof *graph->rank, capacity) &&
                  grow((void **)&graph->subject, sizeof *graph->subject, capacity) &&
@@ -25,8 +24,7 @@ static bool grow_points(struct aorta_graph *graph) {
     return grown;
 }
 
-static bool grow_edges(struct aorta_graph *graph) {
-    uint32_t capacity = next_capacity(graph->edge_capacity);
+static bool grow_edges(struct aorta_graph *graph, uint32_t capacity) {
     bool grown = grow((void **)&graph->from, sizeof *graph->from, capacity) &&
                  grow((void **)&graph->to, sizeof *graph->to, capacity) &&
                  grow((void **)&graph->lag_ns, sizeof *graph->lag_ns, capacity) &&
@@ -45,12 +43,17 @@ aorta_status aorta_graph_begin(struct aorta_graph *graph, const struct aorta_gra
     return NULL;
 }
 
+void aorta_graph_reserve(struct aorta_graph *graph, uint32_t points, uint32_t edges) {
+    graph->failed = graph->failed || !grow_points(graph, points) || !grow_edges(graph, edges);
+}
+
 void aorta_graph_mark(struct aorta_graph *graph, uint32_t rank, uint32_t point) {
     graph->ranks[rank].mark = point;
 }
 
 uint32_t aorta_graph_point(struct aorta_graph *graph, int64_t time_ns, uint32_t rank, uint32_t subject, bool ends) {
-    if (graph->point_count == graph->point_capacity && !graph->failed) graph->failed = !grow_points(graph);
+    if (graph->point_count == graph->point_capacity && !graph->failed)
+        graph->failed = !grow_points(graph, next_capacity(graph->point_capacity));
     if (graph->failed) return 0;
     uint32_t point = graph->point_count++;
     graph->time_ns[point] = time_ns;
@@ -62,7 +65,8 @@ uint32_t aorta_graph_point(struct aorta_graph *graph, int64_t time_ns, uint32_t 
 
 uint32_t aorta_graph_edge(struct aorta_graph *graph, uint32_t from, uint32_t to, int64_t lag_ns,
                           enum aorta_edge_kind kind, bool inferred) {
-    if (graph->edge_count == graph->edge_capacity && !graph->failed) graph->failed = !grow_edges(graph);
+    if (graph->edge_count == graph->edge_capacity && !graph->failed)
+        graph->failed = !grow_edges(graph, next_capacity(graph->edge_capacity));
     if (graph->failed) return 0;
     uint32_t edge = graph->edge_count++;
     int64_t distance_ns = graph->time_ns[to] - graph->time_ns[from];

@@ -1,6 +1,7 @@
 /* The end of building: rows sorted, and each piece of device work linked to its launch, shape and collective. */
 #include "timeline/builder_internal.h"
 
+#include "base/array.h"
 #include "base/hash.h"
 #include "base/sort.h"
 #include "timeline/nest.h"
@@ -280,9 +281,10 @@ static void link_collectives(struct aorta_trace_builder *builder) {
 
 /* ---- into the trace ---- */
 
-static void *take(struct trace_rows *rows, size_t *count) {
+static void *take(struct trace_rows *rows, size_t *count, size_t size) {
     void *items = rows->items;
     *count = rows->count;
+    aorta_array_trim(&items, rows->count, size);
     *rows = (struct trace_rows){0};
     return items;
 }
@@ -365,7 +367,8 @@ static void keep_functions(struct aorta_trace_builder *builder) {
         struct aorta_trace_annotation *row = aorta_trace_rows_add(builder, &builder->functions, sizeof *row);
         if (row) *row = modules[i];
     }
-    builder->trace->functions = take(&builder->functions, &builder->trace->function_count);
+    builder->trace->functions =
+        take(&builder->functions, &builder->trace->function_count, sizeof *builder->trace->functions);
 }
 
 void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
@@ -389,16 +392,16 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     if (builder->failed) return;
     move_work(builder);
     move_keys(builder);
-    trace->calls = take(&builder->calls, &trace->call_count);
-    trace->annotations = take(&builder->annotations, &trace->annotation_count);
+    trace->calls = take(&builder->calls, &trace->call_count, sizeof *trace->calls);
+    trace->annotations = take(&builder->annotations, &trace->annotation_count, sizeof *trace->annotations);
     keep_functions(builder);
-    trace->frames = take(&builder->frames, &trace->frame_count);
+    trace->frames = take(&builder->frames, &trace->frame_count, sizeof *trace->frames);
     aorta_trace_rows_sort(&builder->allocations, sizeof(struct aorta_trace_allocation), aorta_by_int64);
-    trace->allocations = take(&builder->allocations, &trace->allocation_count);
-    trace->steps = take(&builder->steps, &trace->step_count);
-    trace->groups = take(&builder->groups, &trace->group_count);
-    trace->shapes = take(&builder->shapes, &trace->shape_count);
-    trace->inputs = take(&builder->inputs, &trace->input_count);
-    trace->graphs = take(&builder->graphs, &trace->graph_count);
-    trace->devices = take(&builder->devices, &trace->device_count);
+    trace->allocations = take(&builder->allocations, &trace->allocation_count, sizeof *trace->allocations);
+    trace->steps = take(&builder->steps, &trace->step_count, sizeof *trace->steps);
+    trace->groups = take(&builder->groups, &trace->group_count, sizeof *trace->groups);
+    trace->shapes = take(&builder->shapes, &trace->shape_count, sizeof *trace->shapes);
+    trace->inputs = take(&builder->inputs, &trace->input_count, sizeof *trace->inputs);
+    trace->graphs = take(&builder->graphs, &trace->graph_count, sizeof *trace->graphs);
+    trace->devices = take(&builder->devices, &trace->device_count, sizeof *trace->devices);
 }

@@ -103,6 +103,7 @@ void aorta_trace_link_operations(struct aorta_trace_builder *builder) {
     *runs = (struct trace_rows){0};
     merge_ranges(trace->operations, count, ranges, range_count);
     free(ranges);
+    aorta_array_trim(&trace->operations, trace->operation_count, sizeof *trace->operations);
     aorta_nest_parents(trace->operations, trace->operation_count, sizeof *trace->operations);
     link_work(builder, &builder->pending);
     link_work(builder, &builder->captured);
