@@ -104,16 +104,22 @@ static void put_together(const uint32_t *removed, int lanes, struct together *to
     }
 }
 
-/* A point whose edges are all gone stays where it was. `point_ns`: for each point, of each lane. */
-static inline __attribute__((always_inline)) void evaluate(const struct aorta_graph *graph,
-                                                           const struct together *together, const int lanes,
-                                                           int64_t *restrict point_ns) {
+/* The points' times, of each lane, in pieces: one array of a large graph fits into no place that was used before. */
+enum { PIECE_BITS = 14, PIECE_POINTS = 1 << PIECE_BITS };
+
+static inline int64_t *lanes_of(int64_t *const *pieces, uint32_t point, int lanes) {
+    return pieces[point >> PIECE_BITS] + (size_t)(point & (PIECE_POINTS - 1)) * (size_t)lanes;
+}
+
+/* A point whose edges are all gone stays where it was. */
+static inline __attribute__((always_inline)) void
+evaluate(const struct aorta_graph *graph, const struct together *together, const int lanes, int64_t *const *pieces) {
     uint32_t change = 0, next_changed = graph->change_count ? graph->changes[0].edge : AORTA_GRAPH_NONE;
     for (uint32_t i = 0; i < graph->point_count; i++) {
         int64_t latest_ns[LANES] = {INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN};
         for (uint32_t j = graph->first_edge[i]; j < graph->first_edge[i + 1]; j++) {
             const struct effect *effects = together->effects[graph->kind[j]];
-            const int64_t *from_ns = &point_ns[(size_t)graph->from[j] * (size_t)lanes];
+            const int64_t *from_ns = lanes_of(pieces, graph->from[j], lanes);
             int64_t lag_ns[LANES];
             for (int lane = 0; lane < lanes; lane++) lag_ns[lane] = left_of(graph->lag_ns[j], effects[lane]);
             if (j == next_changed) {
@@ -130,38 +136,44 @@ static inline __attribute__((always_inline)) void evaluate(const struct aorta_gr
         }
         const int64_t time_ns = graph->time_ns[i], residual_ns = graph->residual_ns[i];
         const bool stays = aorta_graph_pinned(graph, i);
+        int64_t *point_ns = lanes_of(pieces, i, lanes);
         for (int lane = 0; lane < lanes; lane++)
-            point_ns[(size_t)i * (size_t)lanes + (size_t)lane] =
-                stays || latest_ns[lane] == INT64_MIN ? time_ns : latest_ns[lane] + residual_ns;
+            point_ns[lane] = stays || latest_ns[lane] == INT64_MIN ? time_ns : latest_ns[lane] + residual_ns;
     }
 }
 
-static void evaluate_plain(const struct aorta_graph *graph, const struct together *together, int64_t *point_ns) {
-    evaluate(graph, together, LANES, point_ns);
+static void evaluate_plain(const struct aorta_graph *graph, const struct together *together, int64_t *const *pieces) {
+    evaluate(graph, together, LANES, pieces);
 }
 
 #if defined(__x86_64__)
 __attribute__((target("avx2"))) static void evaluate_avx2(const struct aorta_graph *graph,
-                                                          const struct together *together, int64_t *point_ns) {
-    evaluate(graph, together, LANES, point_ns);
+                                                          const struct together *together, int64_t *const *pieces) {
+    evaluate(graph, together, LANES, pieces);
 }
 #endif
 
-static void evaluate_lanes(const struct aorta_graph *graph, const struct together *together, int64_t *point_ns) {
+static void evaluate_lanes(const struct aorta_graph *graph, const struct together *together, int64_t *const *pieces) {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2")) {
-        evaluate_avx2(graph, together, point_ns);
+        evaluate_avx2(graph, together, pieces);
         return;
     }
 #endif
-    evaluate_plain(graph, together, point_ns);
+    evaluate_plain(graph, together, pieces);
+}
+
+static size_t piece_count(const struct aorta_graph *graph) {
+    return (graph->point_count >> PIECE_BITS) + (size_t)1;
 }
 
 static aorta_status prepare(const struct aorta_graph *graph, struct aorta_replay *replay) {
     if (!replay->point_ns) replay->point_ns = malloc(((size_t)graph->point_count + 1) * sizeof *replay->point_ns);
     if (!replay->rank_ns) replay->rank_ns = malloc(((size_t)graph->rank_count + 1) * sizeof *replay->rank_ns);
-    if (!replay->point_ns || !replay->rank_ns)
+    if (!replay->pieces) replay->pieces = malloc(piece_count(graph) * sizeof *replay->pieces);
+    if (!replay->point_ns || !replay->rank_ns || !replay->pieces)
         return AORTA_ERROR(AORTA_MEMORY, "no memory to replay %u points", graph->point_count);
+    for (size_t i = 0; i < piece_count(graph); i++) replay->pieces[i] = replay->point_ns + (i << PIECE_BITS);
     return NULL;
 }
 
@@ -180,24 +192,23 @@ static double mean_step(const struct aorta_graph *graph, const int64_t *rank_ns,
 
 /* The points are those that end within the rank's time in the recording. */
 static inline __attribute__((always_inline)) void longest(const struct aorta_graph *graph, const int lanes,
-                                                          const int64_t *point_ns, int64_t *restrict rank_ns) {
+                                                          int64_t *const *pieces, int64_t *restrict rank_ns) {
     memset(rank_ns, 0, (size_t)graph->rank_count * (size_t)lanes * sizeof *rank_ns);
     for (uint32_t i = 0; i < graph->point_count; i++) {
         if (!aorta_graph_measured(graph, i)) continue;
         const struct aorta_graph_rank *rank = &graph->ranks[graph->rank[i]];
+        const int64_t *mark_ns = rank->mark == AORTA_GRAPH_NONE ? NULL : lanes_of(pieces, rank->mark, lanes);
+        const int64_t *point_ns = lanes_of(pieces, i, lanes);
+        int64_t *most_ns = &rank_ns[(size_t)graph->rank[i] * (size_t)lanes];
         for (int lane = 0; lane < lanes; lane++) {
-            int64_t *most_ns = &rank_ns[(size_t)graph->rank[i] * (size_t)lanes + (size_t)lane];
-            const int64_t begin_ns = rank->mark == AORTA_GRAPH_NONE
-                                         ? rank->start_ns
-                                         : point_ns[(size_t)rank->mark * (size_t)lanes + (size_t)lane];
-            const int64_t length_ns = point_ns[(size_t)i * (size_t)lanes + (size_t)lane] - begin_ns;
-            *most_ns = length_ns > *most_ns ? length_ns : *most_ns;
+            const int64_t length_ns = point_ns[lane] - (mark_ns ? mark_ns[lane] : rank->start_ns);
+            most_ns[lane] = length_ns > most_ns[lane] ? length_ns : most_ns[lane];
         }
     }
 }
 
 static void measure_ranks(const struct aorta_graph *graph, struct aorta_replay *replay) {
-    longest(graph, 1, replay->point_ns, replay->rank_ns);
+    longest(graph, 1, replay->pieces, replay->rank_ns);
     replay->step_ns = mean_step(graph, replay->rank_ns, 1);
 }
 
@@ -206,7 +217,7 @@ aorta_status aorta_replay_run(const struct aorta_graph *graph, uint32_t removed,
     AORTA_TRY(prepare(graph, replay));
     replay->removed = removed;
     put_together(&removed, 1, &together);
-    evaluate(graph, &together, 1, replay->point_ns);
+    evaluate(graph, &together, 1, replay->pieces);
     measure_ranks(graph, replay);
     return NULL;
 }
@@ -262,23 +273,43 @@ aorta_status aorta_replay_walk(const struct aorta_graph *graph, uint32_t removed
     return status;
 }
 
+static void free_pieces(int64_t **pieces, size_t count) {
+    for (size_t i = 0; pieces && i < count; i++) free(pieces[i]);
+    free(pieces);
+}
+
+/* NULL: no memory. */
+static int64_t **make_pieces(const struct aorta_graph *graph) {
+    const size_t count = piece_count(graph);
+    int64_t **pieces = calloc(count, sizeof *pieces);
+    bool made = pieces;
+    for (size_t i = 0; made && i < count; i++) {
+        const size_t left = graph->point_count - (i << PIECE_BITS), points = left < PIECE_POINTS ? left : PIECE_POINTS;
+        pieces[i] = malloc((points + 1) * LANES * sizeof *pieces[i]);
+        made = pieces[i];
+    }
+    if (made) return pieces;
+    free_pieces(pieces, count);
+    return NULL;
+}
+
 /* The step without each of several sets of removals. */
 static aorta_status replay_each(const struct aorta_graph *graph, const uint32_t *removed, int count, double *step_ns) {
-    int64_t *point_ns = malloc(((size_t)graph->point_count + 1) * LANES * sizeof *point_ns);
+    int64_t **pieces = make_pieces(graph);
     int64_t *rank_ns = malloc(((size_t)graph->rank_count + 1) * LANES * sizeof *rank_ns);
     aorta_status status = NULL;
-    if (!point_ns || !rank_ns) status = AORTA_ERROR(AORTA_MEMORY, "no memory to replay %u points", graph->point_count);
+    if (!pieces || !rank_ns) status = AORTA_ERROR(AORTA_MEMORY, "no memory to replay %u points", graph->point_count);
     for (int first = 0; !status && first < count; first += LANES) {
         uint32_t sets[LANES] = {0};
         struct together together;
         for (int lane = 0; lane < LANES && first + lane < count; lane++) sets[lane] = removed[first + lane];
         put_together(sets, LANES, &together);
-        evaluate_lanes(graph, &together, point_ns);
-        longest(graph, LANES, point_ns, rank_ns);
+        evaluate_lanes(graph, &together, pieces);
+        longest(graph, LANES, pieces, rank_ns);
         for (int lane = 0; lane < LANES && first + lane < count; lane++)
             step_ns[first + lane] = mean_step(graph, rank_ns + lane, LANES);
     }
-    free(point_ns);
+    free_pieces(pieces, piece_count(graph));
     free(rank_ns);
     return status;
 }
@@ -294,6 +325,7 @@ aorta_status aorta_replay_recorded(const struct aorta_graph *graph, struct aorta
 void aorta_replay_free(struct aorta_replay *replay) {
     free(replay->point_ns);
     free(replay->rank_ns);
+    free(replay->pieces);
     *replay = (struct aorta_replay){0};
 }
 

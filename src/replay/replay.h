@@ -36,6 +36,7 @@ struct aorta_replay {
     uint32_t removed;  /* aorta_removal_bit of each cause that is left out */
     int64_t *point_ns; /* of each point */
     int64_t *rank_ns;  /* of each rank: from its mark to the last end of a span */
+    int64_t **pieces;  /* for replay.c: places in point_ns */
     double step_ns;    /* mean over ranks of rank_ns / steps */
 };
 
