@@ -109,27 +109,25 @@ enum state { UNSEEN, OPEN, DONE };
 
 struct walk {
     struct by_target in;
-    uint32_t *stack, *cursor;
+    uint32_t *cursor;
     uint8_t *state;
-    uint32_t *order; /* old numbers, in the new order */
+    uint32_t *order; /* old numbers, in the new order; behind them, from the end on, points that are open */
     uint32_t done;
 };
 
 static bool walk_make(const struct aorta_graph *graph, struct walk *walk) {
     size_t count = (size_t)graph->point_count + 1;
-    *walk = (struct walk){.stack = malloc(count * sizeof *walk->stack),
-                          .cursor = malloc(count * sizeof *walk->cursor),
+    *walk = (struct walk){.cursor = malloc(count * sizeof *walk->cursor),
                           .state = calloc(count, sizeof *walk->state),
                           .order = malloc(count * sizeof *walk->order)};
-    return sort_by_target(graph, &walk->in) && walk->stack && walk->cursor && walk->state && walk->order;
+    return sort_by_target(graph, &walk->in) && walk->cursor && walk->state && walk->order;
 }
 
 /* What is needed for the order alone, and the edges by target: a graph of millions has no memory to spare. */
 static void walk_settle(struct walk *walk) {
-    free(walk->stack);
     free(walk->cursor);
     free(walk->state);
-    walk->stack = walk->cursor = NULL;
+    walk->cursor = NULL;
     walk->state = NULL;
 }
 
@@ -148,16 +146,16 @@ static void walk_free(struct walk *walk) {
 /* Everything that a point depends on goes before it. An edge that would close a circle is dropped: it gets no source.
  */
 static void visit_from(struct aorta_graph *graph, struct walk *walk, uint32_t point) {
-    uint32_t depth = 0;
-    walk->stack[depth++] = point;
+    uint32_t *const end = walk->order + graph->point_count, *open = end;
+    *--open = point;
     walk->cursor[point] = walk->in.first[point];
     walk->state[point] = OPEN;
-    while (depth) {
-        uint32_t top = walk->stack[depth - 1];
+    while (open < end) {
+        const uint32_t top = *open;
         if (walk->cursor[top] == walk->in.first[top + 1]) {
             walk->state[top] = DONE;
+            open++;
             walk->order[walk->done++] = top;
-            depth--;
             continue;
         }
         uint32_t edge = walk->in.edges[walk->cursor[top]++], from = graph->from[edge];
@@ -167,7 +165,7 @@ static void visit_from(struct aorta_graph *graph, struct walk *walk, uint32_t po
         } else if (walk->state[from] == UNSEEN) {
             walk->state[from] = OPEN;
             walk->cursor[from] = walk->in.first[from];
-            walk->stack[depth++] = from;
+            *--open = from;
         }
     }
 }
