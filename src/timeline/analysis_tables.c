@@ -164,14 +164,14 @@ static struct aorta_trace_gemm_row gemm_row(const struct aorta_trace *trace, con
         scratch->apart[row.alone + row.beside] = (double)runs[i].ns;
         *(runs[i].beside == AORTA_BESIDE_COLLECTIVE ? &row.beside : &row.alone) += 1;
     }
+    row.flops = aorta_trace_flops(trace, row.shape);
     struct aorta_product_slowdown slowdown =
-        aorta_product_slowdown_of(scratch->apart, row.alone, scratch->apart + row.alone, row.beside);
+        aorta_product_slowdown_of(scratch->apart, row.alone, scratch->apart + row.alone, row.beside, row.flops > 0);
     row.alone_p50_ns = slowdown.alone_p50_ns;
     row.beside_p50_ns = slowdown.beside_p50_ns;
     row.slowdown = slowdown.ratio;
     row.lost = slowdown.lost;
     row.times = aorta_trace_times_of(scratch->all, count);
-    row.flops = aorta_trace_flops(trace, row.shape);
     return row;
 }
 

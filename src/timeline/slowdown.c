@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEWEST_SAMPLES = 8 }; /* of each kind, before a shape says anything */
+enum { FEWEST_SAMPLES = 8 };      /* of each kind, before a shape says anything */
+static const double DIFFER = 1.5; /* the slowest tenth alone by the fastest: from here on no one product */
 
 struct aorta_shape {
     const char *function;
@@ -69,11 +70,17 @@ static double median(const double *sorted, size_t count) {
     return count ? aorta_percentile_sorted(sorted, count, 50) : NAN;
 }
 
+/* Times ascending. */
+static bool differ(const double *ns, size_t count) {
+    return count > 0 && aorta_percentile_sorted(ns, count, 90) > DIFFER * aorta_percentile_sorted(ns, count, 10);
+}
+
 struct aorta_product_slowdown aorta_product_slowdown_of(const double *alone_ns, size_t alone, const double *beside_ns,
-                                                        size_t beside) {
+                                                        size_t beside, bool counted) {
     struct aorta_product_slowdown slowdown = {
         .alone_p50_ns = median(alone_ns, alone), .beside_p50_ns = median(beside_ns, beside), .ratio = NAN};
     if (alone < FEWEST_SAMPLES || beside < FEWEST_SAMPLES || !(slowdown.alone_p50_ns > 0)) return slowdown;
+    if (!counted && differ(alone_ns, alone)) return slowdown;
     slowdown.ratio = slowdown.beside_p50_ns / slowdown.alone_p50_ns;
     if (aorta_percentile_sorted(beside_ns, beside, 25) > slowdown.alone_p50_ns) slowdown.lost = 1 - 1 / slowdown.ratio;
     return slowdown;
@@ -152,8 +159,10 @@ static struct aorta_shape shape_of(const struct run *runs, size_t count, double 
         beside += runs[i].beside == BESIDE;
         if (runs[i].beside == BESIDE) shape.beside_ns += runs[i].ns;
     }
-    struct aorta_product_slowdown slowdown = aorta_product_slowdown_of(scratch, alone, scratch + alone, beside);
-    add_loss(runs, count, alone, slowdown.alone_p50_ns, loss);
+    const bool counted = shape.flops > 0;
+    struct aorta_product_slowdown slowdown =
+        aorta_product_slowdown_of(scratch, alone, scratch + alone, beside, counted);
+    if (counted || !differ(scratch, alone)) add_loss(runs, count, alone, slowdown.alone_p50_ns, loss);
     shape.ratio = slowdown.ratio;
     shape.lost = slowdown.lost;
     return shape;
@@ -171,7 +180,7 @@ static const char *missing_reason(const struct aorta_slowdown *slowdown) {
     if (slowdown->samples_alone + slowdown->samples_beside == 0) return "no GEMM of known shape or grid was recorded";
     if (slowdown->samples_beside == 0) return "no GEMM ran beside a collective";
     if (slowdown->samples_alone == 0) return "no GEMM ran without a collective beside it";
-    return "no GEMM shape ran at least 8 times alone and 8 times beside a collective";
+    return "no GEMM shape ran at least 8 times alone, each time as long, and 8 times beside a collective";
 }
 
 static bool same_shape(const struct run *a, const struct run *b) {

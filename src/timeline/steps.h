@@ -80,12 +80,15 @@ enum aorta_beside aorta_beside_of(const struct aorta_intervals *comm, int64_t st
 /* The same product alone and beside collectives. Times ascending, ns. */
 struct aorta_product_slowdown {
     double alone_p50_ns, beside_p50_ns; /* NaN: no such runs */
-    double ratio; /* median beside / median alone; NaN: fewer than 8 runs of a kind, or the median alone is 0 */
+    double ratio; /* median beside / median alone; NaN: fewer than 8 runs of a kind, the median alone is 0, or these
+                   * are no one product */
     double lost;  /* share of its time beside that they cost: 1 - 1 / ratio where three quarters of the runs beside are
                      slower than half of those alone, else 0 */
 };
+/* `counted`: their FLOP are known and equal. Else they are alike by dims or grid, which kernels that stay on the device
+ * and take tile after tile share for all sizes: runs that differ by more than half alone are no one product. */
 struct aorta_product_slowdown aorta_product_slowdown_of(const double *alone_ns, size_t alone, const double *beside_ns,
-                                                        size_t beside);
+                                                        size_t beside, bool counted);
 
 /* How much longer the same matrix product takes with a collective beside it, over all products. */
 struct aorta_slowdown {

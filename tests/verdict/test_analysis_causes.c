@@ -222,6 +222,28 @@ static void products_without_shapes_differ_by_their_grids(void **state) {
     end(&made);
 }
 
+/* A kernel that stays on the device has one grid for products of all sizes. */
+static void products_of_one_grid_may_have_other_shapes(void **state) {
+    (void)state;
+    static const int64_t blocks[3] = {112, 1, 1}, threads[3] = {384, 1, 1};
+    struct made made = {0};
+    begin(&made, 0);
+    for (int64_t i = 0; i < 40; i++) {
+        const int64_t start = 1000 + i * 200, size = 20 * (1 + i % 4);
+        kernel(&made, "grouped_gemm::GemmKernel", 7, start - 50, start, start + size * (i < 20 ? 1 : 2), -1, NULL);
+        aorta_trace_builder_geometry(made.builder, blocks, threads);
+    }
+    kernel(&made, "ncclDevKernel_AllGather_RING_LL", 9, 4900, 5000, 9000, -1, NULL);
+    add(&made);
+    analyze(&made);
+    assert_int_equal(made.analysis.ranks[0].gemms[0].alone, 20);
+    assert_true(isnan(made.analysis.ranks[0].gemms[0].slowdown));
+    assert_true(isnan(made.verdict.slowdown.ratio));
+    assert_non_null(strstr(made.verdict.slowdown.reason, "each time as long"));
+    assert_true(isnan(made.verdict.slowdown.lost_per_ns));
+    end(&made);
+}
+
 /* Three collectives of two ranks. Rank 1 comes 400 ns late to the second, with a device that had nothing to do. */
 static void the_last_rank_is_named(void **state) {
     (void)state;
@@ -987,6 +1009,7 @@ int main(void) {
         cmocka_unit_test(waiting_for_data_has_its_own_cause),
         cmocka_unit_test(products_slow_down_beside_collectives),
         cmocka_unit_test(products_without_shapes_differ_by_their_grids),
+        cmocka_unit_test(products_of_one_grid_may_have_other_shapes),
         cmocka_unit_test(the_last_rank_is_named),
         cmocka_unit_test(what_is_not_recorded_is_not_blamed),
         cmocka_unit_test(a_specific_cause_comes_before_launches),
