@@ -75,8 +75,8 @@ static const struct aorta_column nested_columns[] = {{"runs", "runs", .width = 7
 
 static const struct aorta_column shape_columns[] = {{"runs", "runs", .width = 7},
                                                     {"ms", "itself ms", 10, .decimals = 3},
+                                                    {"share", "share", 6, .decimals = 1},
                                                     {"ms_within", "in all ms", 10, .decimals = 3},
-                                                    {"share_within", "share", 6, .decimals = 1},
                                                     {"tflops", "TFLOP/s", 8, .decimals = 1},
                                                     {"gbytes_per_s", "GB/s", 8, .decimals = 1},
                                                     {0}};

@@ -188,6 +188,13 @@ static int larger_first(const void *left, const void *right) {
     return order ? order : (a->inputs > b->inputs) - (a->inputs < b->inputs);
 }
 
+/* By shape, whose rates are of what an operation launched itself. */
+static int larger_itself_first(const void *left, const void *right) {
+    const struct aorta_breakdown_row *a = left, *b = right;
+    if (!a->name == !b->name && a->ns != b->ns) return a->ns > b->ns ? -1 : 1;
+    return larger_first(left, right);
+}
+
 static const char *why_nothing(enum aorta_by by) {
     static const char *const reasons[AORTA_BY_BREAKDOWN_COUNT] = {
         [AORTA_BY_OPERATION] = "the file has no operations of a framework that launched this work",
@@ -240,7 +247,9 @@ aorta_status aorta_breakdown_make(const struct aorta_trace_rank *rank, enum aort
     *breakdown = (struct aorta_breakdown){.by = by};
     aorta_status status = of.within ? aorta_within_make(rank->trace, of.within, &making.within) : NULL;
     const bool made = !status && prepare(&making) && count_all(&making);
-    if (made && breakdown->count) qsort(breakdown->rows, breakdown->count, sizeof *breakdown->rows, larger_first);
+    if (made && breakdown->count)
+        qsort(breakdown->rows, breakdown->count, sizeof *breakdown->rows,
+              by == AORTA_BY_SHAPE ? larger_itself_first : larger_first);
     if (!making.any) breakdown->reason = why_nothing(by);
     if (made && !breakdown->count && of.within)
         breakdown->reason = "no work lies within what --within matches";

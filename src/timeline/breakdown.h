@@ -43,7 +43,7 @@ struct aorta_breakdown_row {
 
 struct aorta_breakdown {
     enum aorta_by by;
-    struct aorta_breakdown_row *rows; /* largest ns_within first */
+    struct aorta_breakdown_row *rows; /* largest ns_within first; by shape largest ns */
     size_t count;
     int64_t total_ns;   /* of all work */
     const char *reason; /* why nothing is distinguished; NULL: it is */
