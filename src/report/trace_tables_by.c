@@ -57,7 +57,7 @@ static const struct aorta_row shape_rows[] = {
     {"tflops", AORTA_ROW_NUMBER, AT(tflops), "TFLOP/s", .heading = "TFLOP/s", .help = "while its own kernels ran"},
     {"gbytes_per_s", AORTA_ROW_NUMBER, AT(gbytes_per_s), "GB/s", .heading = "GB/s", .help = "likewise"},
     {"share_of_peak", AORTA_ROW_NUMBER, AT(share_of_peak), "share", .heading = "of its bound",
-     .help = "of the device's peak that bounds it; null: no peak is known"},
+     .help = "of the device's peak that bounds it; above 1: out of a cache; null: no peak is known"},
     {"bound", AORTA_ROW_TEXT, AT(bound), .heading = "bound", .help = "`arithmetic` or `memory`"},
     {0}};
 #undef AT
