@@ -157,6 +157,7 @@ static void say_verification(const struct aorta_hwq_result *result, struct aorta
 
 void aorta_hwq_run_text(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result,
                         struct aorta_text *out) {
+    static const double LARGE = 1e4; /* from there on no exponents */
     const struct aorta_hwq_workload *w = run->workload;
     const struct aorta_hwq_figure *rate = aorta_hwq_result_find(result, "launches_per_second");
     aorta_text_printf(out, "%s on %s of %s%s%s: %s\n", w->name, aorta_counted(result->stream_count, "stream").text,
@@ -168,8 +169,10 @@ void aorta_hwq_run_text(const struct aorta_hwq_run *run, const struct aorta_hwq_
     if (isnan(result->throughput))
         aorta_text_puts(out, "  throughput  not known");
     else
-        aorta_text_printf(out, "  throughput  %.5g %s", result->throughput, result->throughput_unit);
-    aorta_text_printf(out, "; %.4g launches/s\n", rate ? rate->value : NAN);
+        aorta_text_printf(out, result->throughput < LARGE ? "  throughput  %.5g %s" : "  throughput  %.0f %s",
+                          result->throughput, result->throughput_unit);
+    aorta_text_printf(out, rate && rate->value >= LARGE ? "; %.0f launches/s\n" : "; %.4g launches/s\n",
+                      rate ? rate->value : NAN);
     say_limit(run, result, out);
     say_gaps(run, &result->switch_latency, out);
     say_figures(result, out);

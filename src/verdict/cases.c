@@ -93,7 +93,7 @@ static double share_after_reads(const struct aorta_trace *trace, uint32_t name) 
 static void say_calls(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                       const struct aorta_trace_sync_row *row, struct aorta_text *text) {
     const double calls = (double)row->times.count / (double)rank->steps;
-    aorta_text_printf(text, ", %.3g call%s%s", calls, row->times.count == rank->steps ? "" : "s",
+    aorta_text_printf(text, ", %s call%s%s", aorta_brief(calls).text, row->times.count == rank->steps ? "" : "s",
                       analysis->stepped ? " a step" : "");
 }
 

@@ -33,6 +33,15 @@ static const char *name_of_call(const struct aorta_replay_source *source, uint32
     return name ? name : "the end";
 }
 
+/* The same of what it did before: of a call of our own recorder that launched nothing, what was launched last. */
+static const char *name_of_call_before(const struct aorta_replay_source *source, uint32_t row) {
+    const struct aorta_trace *trace = source->trace;
+    const char *name = launched_by(trace, row);
+    if (!trace->measured) return name_of_call(source, row);
+    while (!name && row-- > 0) name = launched_by(trace, row);
+    return name;
+}
+
 static const char *name_of_point(const struct gains *gains, uint32_t point, char *name, size_t size) {
     const struct aorta_graph *graph = gains->graph;
     const struct aorta_replay_source *source = &gains->built->sources[graph->rank[point]];
@@ -103,7 +112,10 @@ static void say_before(const struct gains *gains, const struct aorta_origin *ori
     char name[NAME_SIZE];
     if (origin->from == AORTA_GRAPH_NONE || aorta_subject_kind(graph->subject[origin->from]) != AORTA_SUBJECT_CALL)
         return;
-    aorta_text_printf(text, ", after %s", name_of_point(gains, origin->from, name, sizeof name));
+    const struct aorta_replay_source *source =
+        &gains->built->sources[gains->built->hosts[gains->built->sources[graph->rank[origin->from]].host]];
+    const char *before = name_of_call_before(source, source->calls[aorta_subject_row(graph->subject[origin->from])]);
+    if (before) aorta_text_printf(text, ", after %s", aorta_kernel_short_name(before, name, sizeof name));
 }
 
 /* The innermost range that the program had marked around the pause, if it is not the whole step; NULL: none. */

@@ -101,7 +101,10 @@ static void test_slow_loader_of_a_rank_captured(void **state) {
 
 static void test_host_pause(void **state) {
     (void)state;
-    expect_first(&(struct planted){.cause = "host_pause", .planted = "\"host_pause:ms=200,rank=1\"", .rank = 1});
+    expect_first(&(struct planted){.cause = "host_pause",
+                                   .planted = "\"host_pause:ms=200,rank=1\"",
+                                   .evidence = ", after adamw_step (layers), before embedding_forward",
+                                   .rank = 1});
 }
 
 static void test_host_pause_captured(void **state) {

@@ -474,6 +474,8 @@ static void test_streams_that_differ_are_named(void **state) {
         .intra_samples = 1,
         .overhead_ms = 0.02,
         .probe = {.same_priority = {0.021, 0.02, 500}, .quickest = {0, 1, 0.0015}, .slowest = {2, 3, 0.040}}};
+    result.throughput = 5105432;
+    check_text(&rig.run, &result, "  throughput  5105432 x;");
     check_text(&rig.run, &result, "pairs of streams differ: from 0 to 1 the gap is 1.500 us, from 2 to 3 40.000 us");
     close_rig(&rig);
 }
