@@ -158,12 +158,20 @@ static const char *function_of(const struct aorta_range_info *info) {
     return info->operation ? info->operation : info->function ? info->function : "work";
 }
 
+/* The original toolkit's tags: the function again, or with the step before it ("epoch0_step5_forward"). */
+static bool says_no_more(const char *tag, const char *function) {
+    const size_t length = strlen(tag), own = strlen(function);
+    if (strcmp(tag, function) == 0) return true;
+    return strncmp(tag, "epoch", 5) == 0 && length > own && strcmp(tag + length - own, function) == 0;
+}
+
 /* "linear_forward (encoder.layers.3.linear1)" */
 static uint32_t name_of(struct build *build, const struct aorta_range_info *info) {
     char name[1024];
     const char *function = function_of(info), *tag = info->tag ? info->tag : "";
     struct kind *kind = kind_of(build, info);
     if (kind && kind->name != AORTA_TRACE_NONE) return kind->name;
+    if (says_no_more(tag, function)) tag = "";
     const int length = snprintf(name, sizeof name, *tag ? "%s (%s)" : "%s", function, tag);
     const uint32_t text = aorta_trace_builder_text(build->builder, name, strnlen(name, (size_t)length));
     if (kind) kind->name = text;
