@@ -32,11 +32,11 @@ function verdictOf({ results, summary, headline }, prefix) {
     results?.remark ? note(results.remark) : null,
     figures([
       ...(summary ? [["step to step, mean", ms(summary.step_ms?.mean)], ["its median", ms(summary.step_ms?.p50)]]
-        : [[`${results.judged === "steps" ? "step" : "recording"}, mean`, ms(results.judged_ms_mean)]]),
+        : [[`${results.judged === "steps" ? "step to step" : "recording"}, mean`, ms(results.judged_ms_mean)], ["without its recording", ms(results.replay?.unrecorded_ms)]]),
       ["floor: without all losses", ms((summary ?? results).floor_ms)],
-      ["of communication hidden", percent(summary ? summary.overlap_ratio_total : sumOf(ranks, "overlap_ms") / sumOf(ranks, "comm_ms"))],
-      ["exposed a step", ms(summary?.exposed_comm_ms?.mean)], ["idle a step", ms(summary?.idle_ms?.mean)],
-      ["device busy", percent(sumOf(ranks, "busy_ms") / sumOf(ranks, "span_ms"))], ["samples/s of a rank", brief(summary?.samples_per_s?.mean)],
+      ["of communication hidden", percent(summary ? summary.overlap_ratio_total : results.step_overlap_ratio)],
+      ["exposed a step", ms(summary ? summary.exposed_comm_ms?.mean : results.step_exposed_comm_ms)], ["idle a step", ms(summary?.idle_ms?.mean)],
+      ["device busy", percent(summary ? sumOf(ranks, "busy_ms") / sumOf(ranks, "span_ms") : results.step_busy_ms / results.judged_ms_mean)], ["samples/s of a rank", brief(summary?.samples_per_s?.mean)],
       ["of peak arithmetic (MFU)", percent(ranks[0]?.roofline?.mfu)],
       ["GEMMs beside communication", known(results?.gemm_slowdown?.ratio) ? `× ${brief(results.gemm_slowdown.ratio)}` : "–"],
     ]),

@@ -128,6 +128,10 @@ void aorta_trace_report_json(const struct aorta_trace_report *report, int indent
     aorta_json_key_fixed(&json, "judged_ms_mean", verdict->step_ms_mean, 9);
     aorta_json_key_fixed(&json, "step_ms_p10", verdict->step_ms_p10, 9);
     aorta_json_key_fixed(&json, "step_ms_p90", verdict->step_ms_p90, 9);
+    aorta_json_key_fixed(&json, "step_busy_ms", verdict->step_ms_mean - verdict->idle_ms, 9);
+    aorta_json_key_fixed(&json, "step_comm_ms", verdict->comm_ms, 9);
+    aorta_json_key_fixed(&json, "step_exposed_comm_ms", verdict->exposed_ms, 9);
+    aorta_json_key_double(&json, "step_overlap_ratio", verdict->overlap_ratio);
     aorta_verdict_findings(verdict, &json);
     aorta_verdict_replay_write(verdict, &json);
     aorta_json_key_int(&json, "ranks_missing", verdict->ranks_missing);
