@@ -1,7 +1,8 @@
 /* Every operation of a training step in bf16, by device timestamps, at the sizes of config/large.yaml or default.yaml:
- *   bench_ops_gpu [large|default] [cuda|hip|cpu]
- * Per call: time, and arithmetic or memory traffic per second, the latter also beside that of a copy within the device;
- * and the sum of all calls of a step on one device. At the end: how the library makes each product. */
+ *   bench_ops_gpu [large|default] [cuda|hip|cpu] [others]
+ * "others": no products. Per call: time, and arithmetic or memory traffic per second, the latter also beside that of a
+ * copy within the device; and the sum of all calls of a step on one device. At the end: how the library makes each
+ * product. */
 #include "device/device.h"
 #include "ops/ops.h"
 
@@ -25,6 +26,7 @@ struct bench {
     struct sizes s;
     int64_t rows;
     int repeats;
+    bool products;
     void *x, *y, *z, *dx, *weight, *bias; /* bf16, [rows, greatest width] or a layer's weights */
     float *dweight, *dbias, *mean, *rstd, *master, *gradient, *m, *v, *square;
     void *copy, *table, *saved, *scratch, *order;
@@ -356,15 +358,16 @@ static aorta_status run(struct bench *b) {
            aorta_device_get_info(b->device)->name);
     AORTA_TRY(report_copy(b));
     AORTA_TRY(report_others(b));
-    AORTA_TRY(report_linears(b));
+    if (b->products) AORTA_TRY(report_linears(b));
     printf("%-34s %56.3f ms\n", "all of them in one step", b->total_ms);
     return aorta_ops_report_products(b->device, print_line, NULL);
 }
 
 int main(int argc, char **argv) {
-    struct bench bench = {.s = all_sizes[0], .repeats = 20};
+    struct bench bench = {.s = all_sizes[0], .repeats = 20, .products = true};
     enum aorta_device_kind kind = AORTA_DEVICE_CUDA;
     for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "others") == 0) bench.products = false;
         for (size_t j = 0; j < sizeof all_sizes / sizeof *all_sizes; j++)
             if (strcmp(argv[i], all_sizes[j].name) == 0) bench.s = all_sizes[j];
         for (enum aorta_device_kind k = AORTA_DEVICE_CPU; k <= AORTA_DEVICE_HIP; k++)
