@@ -88,6 +88,10 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_LAUNCH_LATENCY, ANY, AORTA_OTHERS,
      .text = "work starts long after its launch: run a step before recording (kernels load at first use), see "
              "what its stream waits for, and fuse small kernels"},
+    {AORTA_CAUSE_HOST_SYNC, ANY, AORTA_OURS, .key = "profiling.enabled", .value = "false",
+     .unless = "profiling.enabled!=true", .text = "at the ends of its cycles the host waits for the tracer"},
+    {AORTA_CAUSE_HOST_SYNC, ANY, AORTA_OURS, .key = "training.batch_size", .value = aorta_advice_larger,
+     .text = "more work in a step, at whose end the host waits"},
     {AORTA_CAUSE_HOST_SYNC, ANY, AORTA_OURS,
      .text = "let the host run ahead: more work in a step (training.batch_size, training.gradient_accumulation); "
              "and fewer cycles of profiling.enabled (profiling.repeat), at whose ends the host waits for the "

@@ -303,6 +303,18 @@ static void test_precision(void **state) {
     }
 }
 
+/* The tracer makes the host wait only where it is on. */
+static void test_waits_of_our_host(void **state) {
+    (void)state;
+    for (int traced = 0; traced < 2; traced++) {
+        struct aorta_setting items[] = {{"profiling.enabled", traced ? "true" : "false"}, {"training.batch_size", "8"}};
+        char *advice = advice_for(AORTA_CAUSE_HOST_SYNC, AORTA_ALL_REDUCE, items, 2);
+        assert_int_equal(strstr(advice, "profiling") != NULL, traced);
+        assert_non_null(strstr(advice, "a larger training.batch_size, now 8"));
+        free(advice);
+    }
+}
+
 /* An inference engine has settings of its own. */
 static void test_engines(void **state) {
     (void)state;
@@ -396,6 +408,7 @@ int main(void) {
         cmocka_unit_test(test_accumulation),
         cmocka_unit_test(test_late_launches),
         cmocka_unit_test(test_precision),
+        cmocka_unit_test(test_waits_of_our_host),
         cmocka_unit_test(test_engines),
         cmocka_unit_test(test_launches_that_cost_nothing),
         cmocka_unit_test(test_when_all_is_set_it_says_so),
