@@ -315,6 +315,6 @@ void aorta_remedy_cast_attention(struct remedy_model *model) {
         if (!find_region(model, i, &region) || region.attention.half || model->gone[i]) continue;
         if (region.fallback && !region.biased) continue;
         aorta_remedy_cost(model, i, casts_ns(model, &region, i));
-        model->wide_attention |= !region.fallback;
+        model->wide_attention |= !region.fallback && !region.biased; /* which few kernels take */
     }
 }

@@ -265,9 +265,14 @@ static aorta_status say(const struct aorta_remedy_gains *measured, enum aorta_re
                           "; kernels save %s ms of it, launches that are not made the rest, which late launches "
                           "counts, too",
                           aorta_brief(row->alone_ns / 1e6).text);
-    finding->advice = strdup(advice_of(measured, remedy));
-    AORTA_TRY(aorta_text_take(&text, &finding->evidence));
-    return finding->advice ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
+    struct aorta_text advice = {0};
+    aorta_text_puts(&advice, advice_of(measured, remedy));
+    if (partners(measured, remedy))
+        aorta_text_printf(&advice, "; with it %s", advice_of(measured, AORTA_REMEDY_ATTENTION));
+    aorta_status status = aorta_text_take(&advice, &finding->advice);
+    if (!status) return aorta_text_take(&text, &finding->evidence);
+    aorta_text_free(&text);
+    return status;
 }
 
 /* What the file would have to hold, beside compute's own evidence. */

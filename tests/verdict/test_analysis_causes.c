@@ -977,6 +977,8 @@ static void attention_and_half_go_together(void **state) {
     if (!half || !(half->gain_ms > 1 && half->then_ms > 1 && half->alone_ms < 0.2))
         fail_msg("%f ms, alone %f", half ? half->gain_ms : 0, half ? half->alone_ms : 0);
     assert_non_null(strstr(half->evidence, "with attention in one kernel, which there is for 16 bits only"));
+    assert_non_null(strstr(half->advice, "torch.bfloat16) around forward and loss"));
+    assert_non_null(strstr(half->advice, "; with it call torch.nn.functional.scaled_dot_product_attention"));
     aorta_text_free(&text);
     end(&made);
 }
