@@ -1,9 +1,11 @@
 /* Real traces, cut by cut_operations, beside what it counts in them in another way. */
 #include "check.h"
 #include "formats/inputs.h"
+#include "roofline/remedies.h"
 #include "roofline/roofline.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* Operations of one name: kernels, their time, arithmetic and bytes. */
 struct counted {
@@ -82,6 +84,30 @@ static void check_shares(const struct sample *sample, const struct aorta_rooflin
     assert_int_equal(roofline->row_count, AORTA_ROOFLINE_ROWS);
 }
 
+/* Of remedies: none saves less than nothing or more than it touches, the column adds up to what the kernels take less,
+ * and there are some. */
+static void check_remedies(const struct aorta_trace_analysis *analysis) {
+    const struct aorta_trace *trace = analysis->ranks[0].trace;
+    struct aorta_work_scale *scales = calloc(trace->work_count + 1, sizeof *scales);
+    struct aorta_remedies remedies;
+    check_ok(aorta_remedies_make(analysis, 0, &remedies));
+    double sum_ns = 0;
+    uint32_t set = 0;
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
+        const struct aorta_remedy_row *row = &remedies.rows[i];
+        assert_null(row->lacks);
+        assert_true(row->alone_ns >= 0 && row->then_ns >= 0 && row->alone_ns <= row->touched_ns + 1e-3);
+        assert_true(row->touched_ns <= remedies.kernels_ns + 1);
+        if (aorta_remedy_is_upper((enum aorta_remedy)i) || row->alone_ns <= 0) continue;
+        set |= aorta_remedy_bit((enum aorta_remedy)i);
+        sum_ns += row->then_ns;
+    }
+    assert_true(sum_ns >= 0 && sum_ns < remedies.kernels_ns);
+    assert_true(fabs(aorta_remedies_apply(&remedies, set, scales).saved_ns - sum_ns) < 1);
+    aorta_remedies_free(&remedies);
+    free(scales);
+}
+
 static void real_traces(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
@@ -96,6 +122,7 @@ static void real_traces(void **state) {
         check_ok(aorta_roofline_of_trace(&analysis, 0, &roofline));
         check_counts(&samples[i], list.items[0]);
         check_shares(&samples[i], &roofline);
+        check_remedies(&analysis);
         aorta_roofline_free(&roofline);
         aorta_trace_analysis_free(&analysis);
         aorta_trace_list_free(&list);
