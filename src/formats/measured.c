@@ -205,6 +205,12 @@ static struct aorta_trace_collective collective_of(struct build *build, size_t s
     return facts;
 }
 
+/* A profile has fills among the copies. */
+static uint8_t kind_of_work(const struct aorta_range_info *info) {
+    if (info->kind != AORTA_RANGE_COPY) return AORTA_TRACE_KERNEL;
+    return info->tag && strcmp(info->tag, "fill") == 0 ? AORTA_TRACE_FILL : AORTA_TRACE_COPY;
+}
+
 static void add_range(struct build *build, size_t step, const struct aorta_range *range, uint64_t number) {
     const bool collective = range->info.kind == AORTA_RANGE_COLLECTIVE;
     const struct aorta_trace_work work = {
@@ -215,7 +221,7 @@ static void add_range(struct build *build, size_t step, const struct aorta_range
         .name = name_of(build, &range->info),
         .stream = aorta_trace_builder_stream(build->builder, 0, -1, range->stream),
         .queue = AORTA_TRACE_NONE,
-        .kind = range->info.kind == AORTA_RANGE_COPY ? AORTA_TRACE_COPY : AORTA_TRACE_KERNEL,
+        .kind = kind_of_work(&range->info),
         .graph = range->graph,
     };
     struct aorta_trace_collective facts;

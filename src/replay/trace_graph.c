@@ -210,7 +210,10 @@ static void name_calls(struct build *build, uint32_t host) {
 static bool crosses_link(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
     if (work->kind != AORTA_TRACE_COPY) return false;
     const char *name = aorta_trace_text(trace, work->name);
-    return !strstr(name, "DtoD") && !strstr(name, "DeviceToDevice") && !strstr(name, "Device -> Device");
+    static const char *const within[] = {"DtoD", "DeviceToDevice", "Device -> Device", "device to device"};
+    for (size_t i = 0; i < sizeof within / sizeof within[0]; i++)
+        if (strstr(name, within[i])) return false;
+    return true;
 }
 
 /* Sharing a queue and waiting for an event look alike without the calls that ask for events: `aorta trace run` does not

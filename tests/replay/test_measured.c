@@ -20,6 +20,7 @@ struct case_of {
     bool ahead;         /* gathers run beside the compute before theirs */
     bool graph;         /* the step has one launch */
     int64_t ahead_us;   /* the batch is copied so long before the step begins; 0: no copy */
+    const char *moves;  /* runs for 400 between the last layer's gather and its compute; NULL: nothing */
 };
 
 struct run {
@@ -54,6 +55,11 @@ static int64_t add_step(struct sample *sample, const struct case_of *c, int rank
         struct aorta_range *gather = sample_collective(sample, AORTA_ALL_GATHER, ready * US, end * US, queued);
         place(gather, 1, layer)->sequence = layer;
         int64_t start = end > compute_end ? end : compute_end;
+        if (c->moves && layer == LAYERS - 1) {
+            struct aorta_range *moved = sample_copy(sample, start * US, (start + 400) * US, queued + US);
+            place(moved, 0, -1)->info.tag = c->moves;
+            start += 400;
+        }
         compute_end = start + 300 + c->late_us[rank];
         place(sample_compute(sample, start * US, compute_end * US, queued + (c->graph ? 0 : US)), 0, layer);
     }
@@ -189,6 +195,23 @@ static void the_first_step_is_not_on_the_path(void **state) {
     end(&run);
 }
 
+/* Fills and copies within a device take its memory's time, wherever they run; a copy over a link does not. */
+static void only_copies_over_links_gain(void **state) {
+    (void)state;
+    static const struct {
+        const char *moves;
+        bool gains;
+    } cases[] = {{"copy host to device", true}, {"copy device to device", false}, {"fill", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct run run;
+        make(&(struct case_of){.ahead = true, .graph = true, .moves = cases[i].moves}, &run);
+        struct aorta_gains gains = gains_of(&run);
+        if ((gains.gain_ns[AORTA_WITHOUT_COPY] > 100 * US) != cases[i].gains)
+            fail_msg("%s: %.1f us", cases[i].moves, gains.gain_ns[AORTA_WITHOUT_COPY] / US);
+        end(&run);
+    }
+}
+
 static void what_cannot_be_replayed_says_why(void **state) {
     (void)state;
     struct run run;
@@ -211,6 +234,7 @@ int main(void) {
         cmocka_unit_test(gathers_are_not_prefetched),
         cmocka_unit_test(nothing_is_lost),
         cmocka_unit_test(the_first_step_is_not_on_the_path),
+        cmocka_unit_test(only_copies_over_links_gain),
         cmocka_unit_test(what_cannot_be_replayed_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
