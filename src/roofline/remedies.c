@@ -192,7 +192,7 @@ static void say_rough(const struct remedy_model *model, const struct aorta_remed
     if (row->rough_ns <= SOME * row->alone_ns) return;
     aorta_text_puts(text, sized ? "; some sizes are not recorded, so that this is rough"
                                 : "; at most so much, as sizes are not recorded");
-    if (sized || aorta_framework_has_own_words(aorta_trace_framework(model->trace))) return;
+    if (sized || model->own_words) return;
     aorta_text_puts(text, model->operations ? " (record_shapes=True says more)"
                                             : " (PyTorch's profiler with record_shapes=True says more)");
 }
@@ -355,6 +355,7 @@ aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, si
     model->own = model->trace->measured != NULL;
     model->shapes = has_shapes(model->trace);
     model->operations = has_operations(model->trace);
+    model->own_words = !model->shapes && aorta_framework_has_own_words(aorta_trace_framework(model->trace));
     aorta_rank_peaks(analysis, rank, &model->peaks);
     remedies->no_bf16 = isnan(model->peaks.tflops[AORTA_IN_BF16]);
     remedies->amd = model->amd = model->peaks.device && !strncmp(model->peaks.device, "AMD", 3);

@@ -21,6 +21,7 @@ struct aorta_remedy_gains {
     struct aorta_remedies *ranks;     /* of each rank of the analysis */
     struct aorta_work_scale **scales; /* of each rank, by row of its trace's work[] */
     size_t rank_count;
+    enum aorta_framework framework; /* of the first rank; all names are read for it */
     struct aorta_replay replay;
     double step_ns;                       /* as recorded */
     double gain_ns[AORTA_REMEDY_COUNT];   /* alone */
@@ -224,7 +225,7 @@ static const char *advice_of(const struct aorta_remedy_gains *measured, enum aor
                                                 [AORTA_FRAMEWORK_CUPY] = words_of_cupy,
                                                 [AORTA_FRAMEWORK_TRITON] = words_of_triton,
                                                 [AORTA_FRAMEWORK_COMPILED] = words_of_compiled};
-    const enum aorta_framework framework = aorta_trace_framework(measured->analysis->ranks[0].trace);
+    const enum aorta_framework framework = measured->framework;
     const char *own = measured->analysis->measured ? aorta_remedy_own_key(remedy) : NULL;
     if (own) return own;
     if (measured->ranks[0].amd && framework != AORTA_FRAMEWORK_XLA && words_of_amd[remedy]) return words_of_amd[remedy];
@@ -278,9 +279,7 @@ static aorta_status say(const struct aorta_remedy_gains *measured, enum aorta_re
 /* What the file would have to hold, beside compute's own evidence. */
 static aorta_status say_lacking(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict) {
     const char *lacks = NULL;
-    if (measured->rank_count &&
-        aorta_framework_has_own_words(aorta_trace_framework(measured->analysis->ranks[0].trace)))
-        return NULL;
+    if (aorta_framework_has_own_words(measured->framework)) return NULL;
     for (size_t i = 0; i < measured->rank_count && !lacks; i++)
         for (int j = 0; j < AORTA_REMEDY_COUNT && !lacks; j++) lacks = measured->ranks[i].rows[j].lacks;
     const char *unknown = measured->rank_count && !verdict->host_only ? measured->ranks[0].unknown : NULL;
@@ -374,6 +373,7 @@ aorta_status aorta_remedy_gains_find(const struct aorta_trace_analysis *analysis
     *gains = found;
     if (!found) return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies");
     found->analysis = analysis;
+    if (analysis->rank_count) found->framework = aorta_trace_framework(analysis->ranks[0].trace);
     AORTA_TRY(make_ranks(found));
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++)
         if (is_worth(found, (enum aorta_remedy)i)) found->set |= aorta_remedy_bit((enum aorta_remedy)i);
