@@ -148,7 +148,7 @@ static aorta_status shown(const struct aorta_trace_report *report, const struct 
     else if (arguments->markdown)
         aorta_verdict_markdown(report->verdict, out);
     else if (arguments->quiet)
-        aorta_verdict_text(report->verdict, width, out);
+        aorta_trace_report_verdict(report, width, out);
     else
         aorta_trace_report_text(report, width, out);
     return NULL;

@@ -198,7 +198,7 @@ static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool 
         status = aorta_recorded_machine_read(outcome->machine, &analysis, &machine);
         if (!status) status = aorta_recorded_machine_report(&machine, &verdict);
         if (arguments->quiet)
-            aorta_verdict_text(&verdict, aorta_terminal_width(stderr), text);
+            aorta_trace_report_verdict(&report, aorta_terminal_width(stderr), text);
         else
             aorta_trace_report_text(&report, aorta_terminal_width(stderr), text);
         aorta_trace_report_json(&report, 2, json);

@@ -323,6 +323,13 @@ void aorta_trace_report_text(const struct aorta_trace_report *report, int width,
     aorta_text_free(&sentence);
 }
 
+void aorta_trace_report_verdict(const struct aorta_trace_report *report, int width, struct aorta_text *out) {
+    struct aorta_text sentence = {0};
+    possible_line(busiest(report->analysis), width, &sentence, out);
+    aorta_verdict_text(report->verdict, width, out);
+    aorta_text_free(&sentence);
+}
+
 aorta_status aorta_trace_report_by(const struct aorta_trace_report *report, int width, struct aorta_text *out) {
     const struct aorta_trace_analysis *analysis = report->analysis;
     const struct aorta_trace_of of = {analysis, busiest(analysis), NULL};

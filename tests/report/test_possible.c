@@ -1,5 +1,6 @@
 /* Kernels that no table knows and that are called as communication is: what the text suggests. */
 #include "check.h"
+#include "report/trace_report.h"
 #include "report/trace_tables.h"
 #include "timeline/builder.h"
 
@@ -7,6 +8,18 @@
 
 static uint32_t text(struct aorta_trace_builder *builder, const char *string) {
     return aorta_trace_builder_text(builder, string, strlen(string));
+}
+
+/* What `-q` prints. */
+static void check_verdict_alone(const struct aorta_trace_analysis *analysis, bool noted) {
+    struct aorta_verdict verdict;
+    struct aorta_text text = {0};
+    check_ok(aorta_verdict_make(analysis, &verdict));
+    aorta_trace_report_verdict(&(struct aorta_trace_report){.analysis = analysis, .verdict = &verdict}, 0, &text);
+    assert_int_equal(strncmp(text.data, "note: my", 8) == 0, noted);
+    assert_non_null(strstr(text.data, "Verdict: "));
+    aorta_text_free(&text);
+    aorta_verdict_free(&verdict);
 }
 
 /* Of a trace with these kernels, the first of 9 ms, each next one 1 ms shorter. */
@@ -34,6 +47,7 @@ static void check_note(const char *const *kernels, size_t count, const char *not
     check_ok(aorta_trace_analyze(&list, NULL, &analysis));
     assert_int_equal(aorta_trace_possible_collectives(&analysis.ranks[0], &sentence), note != NULL);
     if (note) assert_string_equal(sentence.data, note);
+    check_verdict_alone(&analysis, note != NULL);
     aorta_text_free(&sentence);
     aorta_trace_analysis_free(&analysis);
     aorta_trace_list_free(&list);
