@@ -7,13 +7,16 @@
 #include <string.h>
 
 aorta_status aorta_graph_copy_lags(const struct aorta_graph *graph, struct aorta_graph *copy) {
+    int64_t *lags = copy->lag_ns;
+    struct aorta_graph_change *changes = copy->changes;
     *copy = *graph;
-    copy->lag_ns = calloc((size_t)graph->edge_count + 1, sizeof *copy->lag_ns);
-    copy->changes = malloc(((size_t)graph->change_count + 1) * sizeof *copy->changes);
+    copy->lag_ns = lags ? lags : malloc(((size_t)graph->edge_count + 1) * sizeof *lags);
+    copy->changes = changes ? changes : malloc(((size_t)graph->change_count + 1) * sizeof *changes);
     if (!copy->lag_ns || !copy->changes) {
         aorta_graph_scaled_free(copy);
         return AORTA_ERROR(AORTA_MEMORY, "no memory for %u edges", graph->edge_count);
     }
+    copy->lag_ns[graph->edge_count] = 0;
     if (graph->edge_count) memcpy(copy->lag_ns, graph->lag_ns, graph->edge_count * sizeof *graph->lag_ns);
     if (graph->change_count) memcpy(copy->changes, graph->changes, graph->change_count * sizeof *graph->changes);
     return NULL;

@@ -6,9 +6,10 @@
 #include "replay/trace_graph.h"
 
 /* A copy that shares all of the graph but lags and changes; ends with aorta_graph_scaled_free, before the graph.
- * `scales`: of each rank of the analysis, by row of its trace's work[]; NULL: all stays. Of work that is gone, its
- * time, the gap before it on its stream, its launch, and the host's own time before that take no time. A launch that is
- * added before it takes the host as long as half of its rank's do. AORTA_MEMORY. */
+ * `scaled` is zero, or an earlier copy of the same graph, whose memory serves again. `scales`: of each rank of the
+ * analysis, by row of its trace's work[]; NULL: all stays. Of work that is gone, its time, the gap before it on its
+ * stream, its launch, and the host's own time before that take no time. A launch that is added before it takes the host
+ * as long as half of its rank's do. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_graph_scale(const struct aorta_trace_graph *built,
                                               const struct aorta_work_scale *const *scales, struct aorta_graph *scaled);
 void aorta_graph_scaled_free(struct aorta_graph *scaled);

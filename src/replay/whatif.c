@@ -141,7 +141,7 @@ static void add_model(const struct aorta_whatif *whatif, const struct aorta_what
 
 static aorta_status replay(const struct aorta_whatif *whatif, const struct aorta_whatif_resources *resources,
                            struct aorta_replay *replayed) {
-    struct aorta_graph changed;
+    struct aorta_graph changed = {0};
     AORTA_TRY(aorta_graph_copy_lags(whatif->graph, &changed));
     for (uint32_t i = 0; i < changed.point_count; i++) change_point(whatif, resources, i, &changed);
     aorta_graph_follow_lags(whatif->graph, &changed);

@@ -23,6 +23,7 @@ struct aorta_remedy_gains {
     size_t rank_count;
     enum aorta_framework framework; /* of the first rank; all names are read for it */
     struct aorta_replay replay;
+    struct aorta_graph scaled;            /* of the remedies measured last: its memory serves all of them */
     double step_ns;                       /* as recorded */
     double gain_ns[AORTA_REMEDY_COUNT];   /* alone */
     double then_ns[AORTA_REMEDY_COUNT];   /* after those before it */
@@ -60,6 +61,7 @@ static void free_ranks(struct aorta_remedy_gains *measured) {
     free(measured->ranks);
     free(measured->scales);
     aorta_replay_free(&measured->replay);
+    aorta_graph_scaled_free(&measured->scaled);
 }
 
 static bool is_worth(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
@@ -93,12 +95,10 @@ static aorta_status scale_graph(const struct aorta_remedy_gains *measured, struc
 }
 
 static aorta_status step_with(struct aorta_remedy_gains *measured, uint32_t set, uint32_t removed, double *step_ns) {
-    struct aorta_graph scaled;
     (void)fill_scales(measured, set);
-    AORTA_TRY(scale_graph(measured, &scaled));
-    aorta_status status = aorta_replay_run(&scaled, removed, &measured->replay);
+    AORTA_TRY(scale_graph(measured, &measured->scaled));
+    aorta_status status = aorta_replay_run(&measured->scaled, removed, &measured->replay);
     *step_ns = measured->replay.step_ns;
-    aorta_graph_scaled_free(&scaled);
     return status;
 }
 
@@ -389,7 +389,7 @@ void aorta_remedy_gains_free(struct aorta_remedy_gains *gains) {
 }
 
 static aorta_status walk_left(struct aorta_remedy_gains *gains, struct aorta_verdict *verdict) {
-    struct aorta_graph scaled;
+    struct aorta_graph scaled = {0};
     (void)fill_scales(gains, said(gains));
     AORTA_TRY(scale_graph(gains, &scaled));
     aorta_status status =
@@ -415,7 +415,7 @@ aorta_status aorta_remedy_gains_add(struct aorta_remedy_gains *gains, const stru
 aorta_status aorta_verdict_apply_remedies(const struct aorta_trace_analysis *analysis, struct aorta_trace_graph *built,
                                           uint32_t set, struct aorta_remedies_worth *worth) {
     struct aorta_remedy_gains measured = {.analysis = analysis, .built = built};
-    struct aorta_graph scaled;
+    struct aorta_graph scaled = {0};
     aorta_status status = make_ranks(&measured);
     *worth = (struct aorta_remedies_worth){.unknown = measured.rank_count ? measured.ranks[0].unknown : NULL};
     for (int i = 0; measured.rank_count && i < AORTA_REMEDY_COUNT; i++)

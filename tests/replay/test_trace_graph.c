@@ -106,7 +106,7 @@ static void added_launches_take_the_hosts_time(void **unused) {
     int calls = 0;
     for (size_t i = 0; i < count; i++) scales[i] = (struct aorta_work_scale){1, false, i % 10 ? 0 : TIMES};
     const struct aorta_work_scale *ranks[] = {scales};
-    struct aorta_graph scaled;
+    struct aorta_graph scaled = {0};
     check_ok(aorta_graph_scale(&run.built, ranks, &scaled));
     const struct aorta_graph *graph = &run.built.graph;
     for (uint32_t i = 0; i < graph->edge_count; i++) {
@@ -166,7 +166,7 @@ static void kernels_that_overlap_shorten_each_other(void **unused) {
     struct aorta_work_scale scales[STEPS * KERNELS];
     for (int i = 0; i < STEPS * KERNELS; i++) scales[i] = (struct aorta_work_scale){0.5, false, 0};
     const struct aorta_work_scale *ranks[] = {scales};
-    struct aorta_graph scaled;
+    struct aorta_graph scaled = {0};
     struct aorta_replay before = {0}, after = {0};
     int within = 0;
     check_ok(aorta_graph_scale(&run.built, ranks, &scaled));
