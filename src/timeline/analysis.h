@@ -151,8 +151,8 @@ struct aorta_trace_rank {
 
     struct aorta_trace_figures figures;
     struct aorta_idle idle; /* adds up to figures.idle_ns */
-    struct aorta_trace_kernel_row
-        *kernels; /* of the steps that count, then in all: largest total first, as all tables */
+    /* Largest total first, as all tables; in the steps that count, then in all. */
+    struct aorta_trace_kernel_row *kernels;
     size_t kernel_count;
     int64_t step_work_ns; /* sum of their step_ns */
     struct aorta_trace_gemm_row *gemms;

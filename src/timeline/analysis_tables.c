@@ -104,9 +104,9 @@ aorta_status aorta_trace_kernels_make(struct aorta_trace_rank *rank) {
 }
 
 aorta_status aorta_trace_kernels_in_steps(const struct aorta_trace_analysis *analysis, struct aorta_trace_rank *rank) {
-    const size_t names = aorta_trace_text_count(rank->trace);
-    uint32_t *row_of = analysis->stepped ? malloc((names + 1) * sizeof *row_of) : NULL;
     if (!analysis->stepped) return NULL;
+    const size_t names = aorta_trace_text_count(rank->trace);
+    uint32_t *row_of = malloc((names + 1) * sizeof *row_of);
     if (!row_of) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu names", names);
     for (size_t i = 0; i < rank->kernel_count; i++) row_of[rank->kernels[i].name] = (uint32_t)i;
     for (size_t i = 0; i < rank->window_count; i++) {

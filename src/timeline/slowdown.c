@@ -70,9 +70,10 @@ static double median(const double *sorted, size_t count) {
     return count ? aorta_percentile_sorted(sorted, count, 50) : NAN;
 }
 
-/* Times ascending. */
-static bool differ(const double *ns, size_t count) {
-    return count > 0 && aorta_percentile_sorted(ns, count, 90) > DIFFER * aorta_percentile_sorted(ns, count, 10);
+/* Whether these runs are of one product. Times alone, ascending. */
+static bool is_one_product(const double *ns, size_t count, bool counted) {
+    if (counted || !count) return true;
+    return aorta_percentile_sorted(ns, count, 90) <= DIFFER * aorta_percentile_sorted(ns, count, 10);
 }
 
 struct aorta_product_slowdown aorta_product_slowdown_of(const double *alone_ns, size_t alone, const double *beside_ns,
@@ -80,7 +81,7 @@ struct aorta_product_slowdown aorta_product_slowdown_of(const double *alone_ns, 
     struct aorta_product_slowdown slowdown = {
         .alone_p50_ns = median(alone_ns, alone), .beside_p50_ns = median(beside_ns, beside), .ratio = NAN};
     if (alone < FEWEST_SAMPLES || beside < FEWEST_SAMPLES || !(slowdown.alone_p50_ns > 0)) return slowdown;
-    if (!counted && differ(alone_ns, alone)) return slowdown;
+    if (!is_one_product(alone_ns, alone, counted)) return slowdown;
     slowdown.ratio = slowdown.beside_p50_ns / slowdown.alone_p50_ns;
     if (aorta_percentile_sorted(beside_ns, beside, 25) > slowdown.alone_p50_ns) slowdown.lost = 1 - 1 / slowdown.ratio;
     return slowdown;
@@ -162,7 +163,7 @@ static struct aorta_shape shape_of(const struct run *runs, size_t count, double 
     const bool counted = shape.flops > 0;
     struct aorta_product_slowdown slowdown =
         aorta_product_slowdown_of(scratch, alone, scratch + alone, beside, counted);
-    if (counted || !differ(scratch, alone)) add_loss(runs, count, alone, slowdown.alone_p50_ns, loss);
+    if (is_one_product(scratch, alone, counted)) add_loss(runs, count, alone, slowdown.alone_p50_ns, loss);
     shape.ratio = slowdown.ratio;
     shape.lost = slowdown.lost;
     return shape;

@@ -12,6 +12,12 @@ static struct aorta_brief ms(double ns) {
     return aorta_brief(ns / 1e6);
 }
 
+/* What was recorded of the host whose call the point is. */
+static const struct aorta_replay_source *host_of(const struct gains *gains, uint32_t point) {
+    const struct aorta_trace_graph *built = gains->built;
+    return &built->sources[built->hosts[built->sources[gains->graph->rank[point]].host]];
+}
+
 static double steps_of(const struct gains *gains) {
     return gains->graph->rank_count && gains->graph->ranks[0].steps ? gains->graph->ranks[0].steps : 1;
 }
@@ -48,7 +54,7 @@ static const char *name_of_point(const struct gains *gains, uint32_t point, char
     uint32_t row = aorta_subject_row(graph->subject[point]);
     switch (aorta_subject_kind(graph->subject[point])) {
     case AORTA_SUBJECT_CALL:
-        source = &gains->built->sources[gains->built->hosts[source->host]];
+        source = host_of(gains, point);
         return aorta_kernel_short_name(name_of_call(source, source->calls[row]), name, size);
     case AORTA_SUBJECT_SPAN:
         return aorta_kernel_short_name(aorta_trace_text(source->trace, source->trace->work[source->works[row]].name),
@@ -112,8 +118,7 @@ static void say_before(const struct gains *gains, const struct aorta_origin *ori
     char name[NAME_SIZE];
     if (origin->from == AORTA_GRAPH_NONE || aorta_subject_kind(graph->subject[origin->from]) != AORTA_SUBJECT_CALL)
         return;
-    const struct aorta_replay_source *source =
-        &gains->built->sources[gains->built->hosts[gains->built->sources[graph->rank[origin->from]].host]];
+    const struct aorta_replay_source *source = host_of(gains, origin->from);
     const char *before = name_of_call_before(source, source->calls[aorta_subject_row(graph->subject[origin->from])]);
     if (before) aorta_text_printf(text, ", after %s", aorta_kernel_short_name(before, name, sizeof name));
 }
@@ -122,8 +127,7 @@ static void say_before(const struct gains *gains, const struct aorta_origin *ori
 static const char *range_around(const struct gains *gains, const struct aorta_origin *origin) {
     const struct aorta_graph *graph = gains->graph;
     if (aorta_subject_kind(graph->subject[origin->point]) != AORTA_SUBJECT_CALL) return NULL;
-    const struct aorta_replay_source *source =
-        &gains->built->sources[gains->built->hosts[gains->built->sources[graph->rank[origin->point]].host]];
+    const struct aorta_replay_source *source = host_of(gains, origin->point);
     const struct aorta_trace *trace = source->trace;
     const struct aorta_trace_call *call =
         &trace->calls[source->calls[aorta_subject_row(graph->subject[origin->point])]];
@@ -160,11 +164,15 @@ static void add_copied(const struct aorta_trace_analysis *analysis, const struct
     }
 }
 
+static void sum_copied(const struct gains *gains, double copied[AORTA_COPIED_COUNT]) {
+    for (size_t i = 0; i < gains->analysis->rank_count; i++)
+        add_copied(gains->analysis, &gains->analysis->ranks[i], copied);
+}
+
 /* Whether about as much is copied to the host as to the device: as gradients and parameters of an optimizer there. */
 static bool is_offloaded(const struct gains *gains) {
     double copied[AORTA_COPIED_COUNT] = {0};
-    for (size_t i = 0; i < gains->analysis->rank_count; i++)
-        add_copied(gains->analysis, &gains->analysis->ranks[i], copied);
+    sum_copied(gains, copied);
     return copied[AORTA_COPIED_TO_HOST] > LEAST_OFFLOADED * steps_of(gains) &&
            copied[AORTA_COPIED_TO_HOST] > 0.25 * copied[AORTA_COPIED_TO_DEVICE];
 }
@@ -173,8 +181,7 @@ static bool is_offloaded(const struct gains *gains) {
 static bool saves(const struct gains *gains, const struct aorta_origin *origin) {
     double copied[AORTA_COPIED_COUNT] = {0};
     if (gains->verdict->whole || 2 * origin->times >= steps_of(gains)) return false;
-    for (size_t i = 0; i < gains->analysis->rank_count; i++)
-        add_copied(gains->analysis, &gains->analysis->ranks[i], copied);
+    sum_copied(gains, copied);
     return copied[AORTA_COPIED_TO_HOST] > LEAST_OFFLOADED * origin->times &&
            copied[AORTA_COPIED_TO_HOST] > copied[AORTA_COPIED_TO_DEVICE];
 }
@@ -213,8 +220,7 @@ static bool is_silent_wait(const struct gains *gains, const struct aorta_origin 
     if (aorta_subject_kind(graph->subject[origin->point]) != AORTA_SUBJECT_CALL) return false;
     if (origin->from == AORTA_GRAPH_NONE || aorta_subject_kind(graph->subject[origin->from]) != AORTA_SUBJECT_SPAN)
         return false;
-    const struct aorta_replay_source *source =
-        &gains->built->sources[gains->built->hosts[gains->built->sources[graph->rank[origin->point]].host]];
+    const struct aorta_replay_source *source = host_of(gains, origin->point);
     const struct aorta_trace_call *call =
         &source->trace->calls[source->calls[aorta_subject_row(graph->subject[origin->point])]];
     return call->kind != AORTA_CALL_SYNC && call->start_ns == graph->time_ns[origin->point] + source->shift_ns;
