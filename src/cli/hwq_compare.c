@@ -29,7 +29,7 @@ static const struct aorta_option rows[] = {
      .help =
          "relative standard deviation between equal runs, where none was repeated; default: by the device, and more "
          "where iterations vary much"},
-    AORTA_CLI_QUIET_OPTION(AT(quiet), "print errors only; the exit code says whether anything is slower"),
+    AORTA_CLI_QUIET_OPTION(AT(quiet), "print what changed in sentences alone, without the table"),
     AORTA_CLI_CSV_OPTION(AT(to.csv)),
     {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "file for a page with both side by side (docs/report.md)"},
@@ -53,10 +53,7 @@ static aorta_status show(const struct aorta_hwq_comparison *comparison, const st
     aorta_json_begin(&json, &object, 2);
     aorta_hwq_comparison_json(comparison, &json);
     aorta_text_puts(&object, "\n");
-    if (arguments->quiet)
-        aorta_text_puts(&text, "");
-    else
-        aorta_hwq_comparison_text(comparison, &text);
+    aorta_hwq_comparison_text(comparison, !arguments->quiet, &text);
     for (int i = 0; i < 2; i++) {
         aorta_json_begin(&json, &parts[i], 0);
         aorta_hwq_measurements_json(sides[i], &json);
@@ -85,6 +82,8 @@ static aorta_status compare(const struct aorta_cli_line *line, void *values) {
                                                          .between_runs = between < 0 ? NAN : between};
     struct aorta_hwq_measurements baseline, test;
     struct aorta_hwq_comparison comparison;
+    if (arguments->quiet && arguments->to.json)
+        return AORTA_ERROR(AORTA_USAGE, "--quiet prints sentences alone: give it without --json");
     AORTA_TRY(aorta_cli_outputs_prepare(&arguments->to));
     AORTA_TRY(aorta_annotate(aorta_hwq_measurements_open(arguments->baseline, &baseline), "--baseline"));
     aorta_status status = aorta_annotate(aorta_hwq_measurements_open(arguments->test, &test), "--test");

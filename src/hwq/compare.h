@@ -98,7 +98,7 @@ AORTA_MUST_USE aorta_status aorta_hwq_comparison_make(const struct aorta_hwq_mea
                                                       struct aorta_hwq_comparison *comparison);
 void aorta_hwq_comparison_free(struct aorta_hwq_comparison *comparison);
 
-void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, struct aorta_text *text);
+void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, bool table, struct aorta_text *text);
 void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, struct aorta_json *json);
 /* The pairs as a file of the folder. AORTA_IO, AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_hwq_comparison_csv(const struct aorta_hwq_comparison *comparison, const char *folder);

@@ -66,21 +66,25 @@ static const struct aorta_comparison *least_sure(const struct aorta_hwq_comparis
     return found;
 }
 
-void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, struct aorta_text *text) {
+static void say_table(const struct aorta_hwq_comparison *comparison, struct aorta_text *text) {
     int width = (int)strlen("workload");
     for (size_t i = 0; i < comparison->pair_count; i++) {
         int length = (int)strlen(comparison->pairs[i].baseline->workload);
         if (length > width) width = length;
     }
-    aorta_text_printf(text, "baseline %s, test %s: time of an iteration, median\n\n", comparison->baseline->path,
-                      comparison->test->path);
-    for (size_t i = 0; i < comparison->warning_count; i++)
-        aorta_text_printf(text, "warning: %s\n", comparison->warnings[i]);
-    if (comparison->warning_count) aorta_text_puts(text, "\n");
     aorta_text_printf(text, "%-*s %7s  %11s  %11s  %8s  %-18s %s\n", width, "workload", "streams", "baseline ms",
                       "test ms", "change", "interval, percent", "verdict");
     for (size_t i = 0; i < comparison->pair_count; i++) say_pair(&comparison->pairs[i], width, text);
     aorta_text_puts(text, "\n");
+}
+
+void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, bool table, struct aorta_text *text) {
+    aorta_text_printf(text, "baseline %s, test %s: time of an iteration, median\n%s", comparison->baseline->path,
+                      comparison->test->path, table ? "\n" : "");
+    for (size_t i = 0; i < comparison->warning_count; i++)
+        aorta_text_printf(text, "warning: %s\n", comparison->warnings[i]);
+    if (comparison->warning_count && table) aorta_text_puts(text, "\n");
+    if (table) say_table(comparison, text);
     say_largest(comparison, text);
     aorta_text_puts(text, "\n");
     const size_t *changes = comparison->changes;

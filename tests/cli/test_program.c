@@ -43,6 +43,7 @@ static const struct {
     {"hwq compare --baseline " HWQ_DATA " --test " HWQ_DATA, 0, "0 regressions"},
     {"hwq compare --baseline " HWQ_DATA " --test " HWQ_DATA " --threshold -1", 2, "--threshold: found \"-1\""},
     {"hwq compare --baseline " HWQ_DATA " --test " HWQ_DATA " --json", 0, "\"change\": \"unchanged\""},
+    {"hwq compare -q --baseline " HWQ_DATA " --test " HWQ_DATA " --json", 2, "--quiet prints sentences alone"},
     {"hwq compare --baseline " HWQ_DATA " --test $(sed '1s/{/{\"schema_version\": 99,/' " HWQ_DATA
      " > /tmp/aorta_version_$$; echo /tmp/aorta_version_$$); rm /tmp/aorta_version_*",
      0, "schema_version is 99; this program reads up to 1"},

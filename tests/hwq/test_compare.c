@@ -238,7 +238,7 @@ static void compare(struct sides *sides, const char *baseline, const char *test)
     check_ok(aorta_hwq_measurements_open(baseline, &sides->baseline));
     check_ok(aorta_hwq_measurements_open(test, &sides->test));
     check_ok(aorta_hwq_comparison_make(&sides->baseline, &sides->test, &options, &sides->comparison));
-    aorta_hwq_comparison_text(&sides->comparison, &sides->text);
+    aorta_hwq_comparison_text(&sides->comparison, true, &sides->text);
     check_ok(aorta_text_check(&sides->text));
 }
 
