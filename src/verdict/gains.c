@@ -8,7 +8,8 @@
 
 static const double MATTERS = 0.005; /* of the step: smaller gains are no reason for a row of their own */
 static const double ORDERS = 0.01;   /* … for a place before causes that cost more */
-static const double PLACED = 0.2;    /* what gains this much at one place comes before launches in general */
+static const double PLACED = 0.2;    /* what gains this much at one place comes before launches in general, */
+static const double NEARLY = 0.5;    /* … where that is this part of what they gain */
 static const double SHOWS = 0.1;     /* of the gain: what costs less shows under other causes */
 static const double ABOVE = 1.25;    /* times its cost, or its gain beside others: what gains more says why */
 static const double WIDE = 0.3;      /* of a gain: a range that is wider is said */
@@ -233,12 +234,6 @@ bool aorta_finding_gains(const struct aorta_finding *finding) {
     return finding->gain_share >= ORDERS;
 }
 
-/* Launches have no place: what they gain is what a captured step would save, and that a host is slow all along does not
- * hide that it stands still somewhere for a fifth of each step. Where no steps are known that may be between them. */
-static bool has_place(const struct aorta_finding *finding) {
-    return finding->gain_share >= PLACED && aorta_cause_has_place(finding->cause);
-}
-
 /* A remedy's place is by what it gains after those before it: fusing what attention writes out comes after attention.
  */
 static double gain_in_order(const struct aorta_finding *finding) {
@@ -254,11 +249,24 @@ static int by_gain(const void *left, const void *right) {
     return (a->cost_ms < b->cost_ms) - (a->cost_ms > b->cost_ms);
 }
 
-static int by_place_and_gain(const void *left, const void *right) {
-    const struct aorta_finding *a = left, *b = right;
-    if (a->cause == AORTA_CAUSE_HOST_LAUNCH && has_place(b)) return 1;
-    if (b->cause == AORTA_CAUSE_HOST_LAUNCH && has_place(a)) return -1;
-    return by_gain(left, right);
+/* Launches have no place: what they gain is what a captured step would save. That a host is slow all along does not
+ * hide that it stands still somewhere for a fifth of each step, unless launches gain far more. */
+static bool precedes_launches(const struct aorta_finding *finding, const struct aorta_finding *launches) {
+    return aorta_cause_has_place(finding->cause) && finding->gain_share >= PLACED &&
+           finding->gain_ms >= NEARLY * launches->gain_ms;
+}
+
+void aorta_findings_order(struct aorta_finding *findings, size_t count, bool whole) {
+    size_t launches = 0;
+    qsort(findings, count, sizeof *findings, by_gain);
+    if (whole) return; /* what stands still may lie between the steps */
+    while (launches < count && findings[launches].cause != AORTA_CAUSE_HOST_LAUNCH) launches++;
+    for (size_t i = launches + 1; i < count; i++) {
+        const struct aorta_finding placed = findings[i];
+        if (!precedes_launches(&placed, &findings[launches])) continue;
+        memmove(&findings[launches + 1], &findings[launches], (i - launches) * sizeof *findings);
+        findings[launches++] = placed;
+    }
 }
 
 /* Ranges may hide gaps between launches. */
@@ -311,8 +319,7 @@ static aorta_status add_gains(struct gains *gains) {
     AORTA_TRY(say_own_work(gains));
     AORTA_TRY(aorta_remedy_gains_add(gains->remedies, gains->built, gains->found.replayed_ns, verdict));
     clear_launches(verdict);
-    qsort(verdict->findings, verdict->finding_count, sizeof *verdict->findings,
-          verdict->whole ? by_gain : by_place_and_gain);
+    aorta_findings_order(verdict->findings, verdict->finding_count, verdict->whole);
     return aorta_advise(verdict, NULL);
 }
 

@@ -16,6 +16,10 @@ struct gains {
     struct aorta_gains found;
 };
 
+/* By gain; but a place in the program where much of the step is lost stands before launches, which lie all over it.
+ * `whole`: no steps are known. */
+void aorta_findings_order(struct aorta_finding *findings, size_t count, bool whole);
+
 /* Of causes whose place in the program is worth knowing. The others' evidence has it already, or they have none.
  * (gains_origin.c) */
 void aorta_gains_say_origin(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
