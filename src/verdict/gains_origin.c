@@ -214,16 +214,35 @@ static void say_pause(const struct gains *gains, struct aorta_finding *finding, 
         aorta_text_puts(text, ", which takes or gives back memory, as for sizes that are new to a caching allocator");
 }
 
-/* A wait that ends where a call begins that does not wait itself. */
-static bool is_silent_wait(const struct gains *gains, const struct aorta_origin *origin) {
+/* A call has two points, of which its start has the lower number. Their times may be those without the recording. */
+static bool begins_call(const struct aorta_graph *graph, uint32_t point) {
+    for (uint32_t i = 0; i < point; i++)
+        if (graph->subject[i] == graph->subject[point] && graph->rank[i] == graph->rank[point]) return false;
+    return true;
+}
+
+/* The call whose point ends a wait for work of the device; NULL: it is no such wait. */
+static const struct aorta_trace_call *call_waiting(const struct gains *gains, const struct aorta_origin *origin) {
     const struct aorta_graph *graph = gains->graph;
-    if (aorta_subject_kind(graph->subject[origin->point]) != AORTA_SUBJECT_CALL) return false;
+    if (aorta_subject_kind(graph->subject[origin->point]) != AORTA_SUBJECT_CALL) return NULL;
     if (origin->from == AORTA_GRAPH_NONE || aorta_subject_kind(graph->subject[origin->from]) != AORTA_SUBJECT_SPAN)
-        return false;
+        return NULL;
     const struct aorta_replay_source *source = host_of(gains, origin->point);
-    const struct aorta_trace_call *call =
-        &source->trace->calls[source->calls[aorta_subject_row(graph->subject[origin->point])]];
-    return call->kind != AORTA_CALL_SYNC && call->start_ns == graph->time_ns[origin->point] + source->shift_ns;
+    return &source->trace->calls[source->calls[aorta_subject_row(graph->subject[origin->point])]];
+}
+
+/* Where no call shows the wait it ends where one begins that does not wait itself. */
+static void say_wait(const struct gains *gains, const struct aorta_finding *finding, const struct aorta_origin *origin,
+                     const char *where, struct aorta_text *text) {
+    const struct aorta_trace_call *call = call_waiting(gains, origin);
+    const char *reads = finding->circumstances & AORTA_XLA ? " (float(loss), block_until_ready)" : "";
+    if (gains->analysis->measured)
+        aorta_text_printf(text, "the host waits for the device before %s, and what follows is launched late", where);
+    else if (call && call->kind != AORTA_CALL_SYNC && begins_call(gains->graph, origin->point))
+        aorta_text_printf(text,
+                          "the host records nothing until the device has finished, before %s, as where a value is read "
+                          "or waited for%s",
+                          where, reads);
 }
 
 void aorta_gains_say_origin(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
@@ -234,13 +253,8 @@ void aorta_gains_say_origin(const struct gains *gains, struct aorta_finding *fin
     struct aorta_brief largest = ms((double)origin->largest_ns);
     if (cause == AORTA_CAUSE_HOST_PAUSE) say_pause(gains, finding, origin, where, text);
     if (cause == AORTA_CAUSE_HOST_COLLECTIVE) say_host_collectives(gains, text);
-    if (cause == AORTA_CAUSE_HOST_SYNC && !gains->analysis->measured && is_silent_wait(gains, origin))
-        aorta_text_printf(text,
-                          "the host records nothing until the device has finished, before %s, as where a value is read "
-                          "or waited for%s",
-                          where, finding->circumstances & AORTA_XLA ? " (float(loss), block_until_ready)" : "");
-    if (cause == AORTA_CAUSE_HOST_SYNC && gains->analysis->measured)
-        aorta_text_printf(text, "the host waits for the device before %s, and what follows is launched late", where);
+    if (cause == AORTA_CAUSE_HOST_SYNC)
+        say_wait(gains, finding, origin, where, text);
     else if (cause == AORTA_CAUSE_ALLOCATION)
         aorta_text_printf(text, "%s ms%s in calls that take or give back memory, up to %s ms in %s",
                           ms((double)origin->total_ns / steps_of(gains)).text, gains->verdict->whole ? "" : " a step",

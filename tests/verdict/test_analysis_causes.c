@@ -523,6 +523,36 @@ static void gains_above_costs_are_explained(void **state) {
     assert_true(above > 50);
 }
 
+/* As where JAX reads a value: the host records nothing until the device has finished, and the recording has its cost.
+ */
+static void a_wait_without_a_call_is_said(void **state) {
+    (void)state;
+    enum { TURN_NS = 2100000, CALL_NS = 5700, UNIT_NS = 16000, UNITS = 4 };
+    struct made made = {0};
+    begin_format(&made, 0, AORTA_TRACE_SPOOL);
+    for (int64_t i = 0; i < 20 * UNITS; i++) {
+        const int64_t at = 1000000 + i / UNITS * TURN_NS + i % UNITS * UNIT_NS;
+        const bool last = i % UNITS == UNITS - 1;
+        made.correlation++;
+        const struct aorta_trace_work work = {.start_ns = at + CALL_NS + 3000,
+                                              .end_ns = at + (last ? 1950000 : CALL_NS + 5000),
+                                              .bytes = -1,
+                                              .correlation = made.correlation,
+                                              .name = text(&made, last ? "gemm" : "relu"),
+                                              .stream = aorta_trace_builder_stream(made.builder, 0, -1, 7),
+                                              .queue = AORTA_TRACE_NONE,
+                                              .kind = AORTA_TRACE_KERNEL};
+        aorta_trace_builder_work(made.builder, &work, -1, NULL, -1);
+        call(&made, "cudaLaunchKernel", 1, at, at + CALL_NS, true);
+    }
+    add(&made);
+    analyze(&made);
+    assert_true(made.verdict.replay.unrecorded_ms > 0);
+    assert_int_equal(made.verdict.findings[0].cause, AORTA_CAUSE_HOST_SYNC);
+    expect_text(&made, "host_sync: the host records nothing until the device has finished, before relu, as where");
+    end(&made);
+}
+
 /* What `aorta trace run` recorded holds its own cost: causes and gains are of the step without it. */
 static void the_recordings_own_part_is_no_cause(void **state) {
     (void)state;
@@ -1022,6 +1052,7 @@ int main(void) {
         cmocka_unit_test(advice_is_in_the_frameworks_words),
         cmocka_unit_test(remedies_are_in_the_frameworks_words),
         cmocka_unit_test(gains_above_costs_are_explained),
+        cmocka_unit_test(a_wait_without_a_call_is_said),
         cmocka_unit_test(the_recordings_own_part_is_no_cause),
         cmocka_unit_test(what_recording_cost_may_not_be_known),
         cmocka_unit_test(kernels_shorter_than_their_launch),
