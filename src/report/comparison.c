@@ -166,6 +166,14 @@ static void put_largest(const struct figures *figures, struct aorta_text *out) {
     aorta_difference_text(farthest > 0 ? &difference : NULL, a, b, out);
 }
 
+static void put_step(const struct figures *figures, struct aorta_text *out) {
+    const struct aorta_comparison *step = &figures->compared[0];
+    aorta_text_printf(out, "%s against %s: step %.3f ms against %.3f ms (%+.1f%%), ",
+                      figures->labels[1]->runs->run.label, figures->labels[0]->runs->run.label, step->value[1],
+                      step->value[0], percent_of(step));
+    aorta_compare_chance(step, "step", out);
+}
+
 static const char repeated[] = "--log-dir of one --label";
 
 aorta_status aorta_label_comparison_text(const struct aorta_label *reference, const struct aorta_label *candidate,
@@ -173,18 +181,15 @@ aorta_status aorta_label_comparison_text(const struct aorta_label *reference, co
     struct figures figures;
     struct aorta_differences differences = {0};
     AORTA_TRY(compare_all(reference, candidate, &figures));
-    const struct aorta_comparison *step = &figures.compared[0];
     aorta_status status = aorta_labelled_differences(reference->runs, candidate->runs, &differences);
     if (!status) aorta_differences_text(&differences, out);
     aorta_differences_free(&differences);
     if (status) return status;
-    aorta_text_printf(out, "%s against %s: step %.3f ms against %.3f ms (%+.1f%%), ", candidate->runs->run.label,
-                      reference->runs->run.label, step->value[1], step->value[0], percent_of(step));
-    aorta_compare_chance(step, "step", out);
+    put_step(&figures, out);
     aorta_text_puts(out, "\n");
     put_largest(&figures, out);
     aorta_text_puts(out, "\n");
-    aorta_compare_between(step, repeated, out);
+    aorta_compare_between(&figures.compared[0], repeated, out);
     aorta_text_puts(out, "\n");
     return NULL;
 }
@@ -231,13 +236,17 @@ aorta_status aorta_label_comparison_json(const struct aorta_label *reference, co
     if (!status) aorta_differences_json(&differences, json);
     aorta_differences_free(&differences);
     if (status) return status;
-    put_largest(&figures, &sentence);
     aorta_json_key_int(json, "reference_runs", (int64_t)reference->count);
     aorta_json_key_int(json, "candidate_runs", (int64_t)candidate->count);
     aorta_summary_ratios(reference->runs, candidate->runs, json);
     aorta_json_key_string(json, "test",
                           "means over blocks of iterations and over runs, two-sided, one sample per iteration");
     aorta_json_key_double(json, "significance_level", aorta_significance);
+    put_step(&figures, &sentence);
+    aorta_json_key_string(json, "step_change", sentence.data);
+    json->out->failed |= sentence.failed;
+    aorta_text_clear(&sentence);
+    put_largest(&figures, &sentence);
     aorta_json_key_string(json, "largest_change", sentence.data);
     json->out->failed |= sentence.failed;
     aorta_text_clear(&sentence);

@@ -160,10 +160,11 @@ static struct aorta_text compared(int64_t step_ns) {
     return text;
 }
 
-/* The page's data of these inputs. */
-static json_t *page_of(const struct aorta_report_options *options, const struct workspace *out) {
+/* The page's data of these inputs; `text` NULL: or what the terminal says. */
+static json_t *page_of(const struct aorta_report_options *options, const struct workspace *out,
+                       struct aorta_text *text) {
     struct aorta_log log = silent();
-    check_ok(aorta_report_make(options, &log, NULL, NULL));
+    check_ok(aorta_report_make(options, &log, text, NULL));
     char *page = workspace_read(out, "index.html");
     char *data = strchr(strstr(page, "id=\"data\">"), '>') + 1;
     *strstr(data, "</script>") = '\0';
@@ -187,7 +188,8 @@ static void the_page_has_the_reference(void **state) {
     const struct aorta_report_input inputs[] = {{slow.path, "slow"}, {base.path, "base"}};
     const struct aorta_report_options options = {
         .inputs = inputs, .input_count = 2, .output = out.path, .reference = "base", .candidate = "slow", .warmup = -1};
-    json_t *root = page_of(&options, &out);
+    struct aorta_text said = {0};
+    json_t *root = page_of(&options, &out, &said);
     json_t *pair = json_array_get(json_object_get(root, "comparisons"), 0);
     assert_int_equal(json_array_size(json_object_get(root, "comparisons")), 1);
     assert_string_equal(json_string_value(json_object_get(pair, "reference")), "base");
@@ -195,6 +197,11 @@ static void the_page_has_the_reference(void **state) {
     json_t *step = json_object_get(json_object_get(pair, "metrics"), "step_ms");
     assert_true(json_number_value(json_object_get(step, "delta_percent")) > 35);
     assert_string_equal(json_string_value(json_object_get(step, "change")), "worse");
+    const char *sentence = json_string_value(json_object_get(pair, "step_change"));
+    assert_int_equal(strncmp(sentence, "slow against base: step 7", 25), 0);
+    assert_non_null(strstr(said.data, sentence));
+    assert_non_null(strstr(said.data, json_string_value(json_object_get(pair, "largest_change"))));
+    aorta_text_free(&said);
     char *written = workspace_read(&out, "summary.json");
     json_t *summary = json_loads(written, 0, NULL);
     free(written);
@@ -219,7 +226,7 @@ static void a_run_is_a_recording(void **state) {
     for (int rank = 0; rank < 2; rank++) workspace_run(&run, rank, 2, 8, 10000000);
     const struct aorta_report_input input = {run.path, "mine"};
     const struct aorta_report_options options = {.inputs = &input, .input_count = 1, .output = out.path, .warmup = -1};
-    json_t *root = page_of(&options, &out);
+    json_t *root = page_of(&options, &out, NULL);
     const json_t *one = json_array_get(json_object_get(root, "recordings"), 0);
     const json_t *lanes = json_object_get(json_object_get(one, "timeline"), "lanes");
     bool compute = false, exposed = false;
