@@ -106,19 +106,58 @@ aorta_status aorta_labelled_differences(const struct aorta_labelled *reference, 
 /* ---- all figures ---- */
 
 enum { MOST_METRICS = 32 };
+static const char rate[] = "samples_per_s";
 
 struct figures {
     const struct aorta_label *labels[2];
     struct aorta_comparison compared[MOST_METRICS]; /* by metric */
-    size_t count;
+    size_t count, main;                             /* the first sentence's: the step, or samples a second */
+    const char *work;                               /* key of what makes the work of a step differ; NULL: nothing */
+    struct aorta_differences differences;
 };
 
+static void figures_free(struct figures *figures) {
+    aorta_differences_free(&figures->differences);
+}
+
+static double get_seconds_per_sample(const struct aorta_run_step *step) {
+    return 1 / step->samples_per_s;
+}
+
+/* The mean of a rate is all samples over all time (aorta_rate_mean): what compares is the time of a sample. */
+static aorta_status compare_rates(const struct aorta_label *reference, const struct aorta_label *candidate,
+                                  struct aorta_comparison *out) {
+    static const struct aorta_metric inverse = {rate, "s", false, get_seconds_per_sample};
+    AORTA_TRY(compare_labels(reference, candidate, &inverse, out));
+    const double before = out->value[0], low = out->low, high = out->high;
+    for (int i = 0; i < 2; i++) out->value[i] = 1 / out->value[i];
+    out->delta = out->value[1] - out->value[0];
+    out->low = 1 / (before + high) - out->value[0];
+    out->high = before + low > 0 ? 1 / (before + low) - out->value[0] : NAN;
+    return NULL;
+}
+
+/* Times of steps with other work do not compare. */
+static void choose_main(struct figures *figures) {
+    for (size_t i = 0; i < figures->differences.count && !figures->work; i++)
+        if (aorta_setting_changes_work(figures->differences.items[i].key))
+            figures->work = figures->differences.items[i].key;
+    for (size_t i = 0; i < figures->count && figures->work && !figures->main; i++)
+        if (strcmp(aorta_metrics[i].key, rate) == 0 && !isnan(figures->compared[i].p_value)) figures->main = i;
+}
+
+/* Ends with figures_free, also on failure. */
 static aorta_status compare_all(const struct aorta_label *reference, const struct aorta_label *candidate,
                                 struct figures *figures) {
     *figures = (struct figures){.labels = {reference, candidate}};
-    for (; aorta_metrics[figures->count].key && figures->count < MOST_METRICS; figures->count++)
-        AORTA_TRY(
-            compare_labels(reference, candidate, &aorta_metrics[figures->count], &figures->compared[figures->count]));
+    for (; aorta_metrics[figures->count].key && figures->count < MOST_METRICS; figures->count++) {
+        const struct aorta_metric *metric = &aorta_metrics[figures->count];
+        struct aorta_comparison *compared = &figures->compared[figures->count];
+        AORTA_TRY(strcmp(metric->key, rate) == 0 ? compare_rates(reference, candidate, compared)
+                                                 : compare_labels(reference, candidate, metric, compared));
+    }
+    AORTA_TRY(aorta_labelled_differences(reference->runs, candidate->runs, &figures->differences));
+    choose_main(figures);
     return NULL;
 }
 
@@ -126,10 +165,13 @@ static double percent_of(const struct aorta_comparison *compared) {
     return 100 * compared->delta / fabs(compared->value[0]);
 }
 
-/* "better", "worse", "within the noise", "not known". */
-static const char *word_of(const struct aorta_metric *metric, const struct aorta_comparison *compared) {
+/* "better", "worse", "within the noise", "not known"; of times of steps with other work "longer", "shorter". */
+static const char *word_of(const struct figures *figures, size_t index) {
+    const struct aorta_metric *metric = &aorta_metrics[index];
+    const struct aorta_comparison *compared = &figures->compared[index];
     if (isnan(compared->p_value)) return "not known";
     if (compared->p_value >= aorta_significance) return "within the noise";
+    if (figures->main && strcmp(metric->unit, "ms") == 0) return compared->delta > 0 ? "longer" : "shorter";
     return (compared->delta > 0) == metric->higher_is_better ? "better" : "worse";
 }
 
@@ -138,20 +180,21 @@ static const char *word_of(const struct aorta_metric *metric, const struct aorta
 static double distance(const struct figures *figures, size_t metric) {
     const struct aorta_comparison *compared = &figures->compared[metric];
     const double before = compared->value[0], after = compared->value[1];
-    const bool step = metric == 0, time = strcmp(aorta_metrics[metric].unit, "ms") == 0;
-    if (!(compared->p_value < (step ? aorta_significance : aorta_significance / (double)figures->count))) return 0;
+    const bool main = metric == figures->main, time = strcmp(aorta_metrics[metric].unit, "ms") == 0;
+    if (!(compared->p_value < (main ? aorta_significance : aorta_significance / (double)figures->count))) return 0;
     if (!(before > 0) || !(after > 0)) return 0;
     if (time && !(fabs(compared->delta) >= 0.01 * figures->compared[0].value[0])) return 0;
     return fabs(log(after / before));
 }
 
-/* Of the step where that differs: a figure that is longer in a longer step is no news. */
+/* Of the step where that differs: a figure that is longer in a longer step is no news. Times of steps with other work
+ * are none either. */
 static void put_largest(const struct figures *figures, struct aorta_text *out) {
-    size_t largest = 0;
-    double farthest = distance(figures, 0);
-    for (size_t i = 1; i < figures->count && !(distance(figures, 0) > 0); i++) {
+    size_t largest = figures->main;
+    double farthest = distance(figures, largest);
+    for (size_t i = 0; i < figures->count && !(distance(figures, figures->main) > 0); i++) {
         const double far = distance(figures, i);
-        if (far <= farthest) continue;
+        if (far <= farthest || (figures->main && strcmp(aorta_metrics[i].unit, "ms") == 0)) continue;
         farthest = far;
         largest = i;
     }
@@ -162,16 +205,23 @@ static void put_largest(const struct figures *figures, struct aorta_text *out) {
         .unit = metric->unit,
         .sides = {a, b},
         .value = {figures->compared[largest].value[0], figures->compared[largest].value[1]},
-        .word = word_of(metric, &figures->compared[largest])};
+        .word = word_of(figures, largest)};
     aorta_difference_text(farthest > 0 ? &difference : NULL, a, b, out);
 }
 
-static void put_step(const struct figures *figures, struct aorta_text *out) {
-    const struct aorta_comparison *step = &figures->compared[0];
-    aorta_text_printf(out, "%s against %s: step %.3f ms against %.3f ms (%+.1f%%), ",
-                      figures->labels[1]->runs->run.label, figures->labels[0]->runs->run.label, step->value[1],
-                      step->value[0], percent_of(step));
-    aorta_compare_chance(step, "step", out);
+static void put_main(const struct figures *figures, struct aorta_text *out) {
+    const struct aorta_comparison *step = &figures->compared[0], *main = &figures->compared[figures->main];
+    aorta_text_printf(out, "%s against %s: ", figures->labels[1]->runs->run.label, figures->labels[0]->runs->run.label);
+    if (figures->main)
+        aorta_text_printf(out, "%.3f samples a second of a rank against %.3f (%+.1f%%), ", main->value[1],
+                          main->value[0], percent_of(main));
+    else
+        aorta_text_printf(out, "step %.3f ms against %.3f ms (%+.1f%%), ", step->value[1], step->value[0],
+                          percent_of(step));
+    aorta_compare_chance(main, "step", out);
+    if (figures->main)
+        aorta_text_printf(out, "; with another %s a step does other work: %.3f ms against %.3f ms", figures->work,
+                          step->value[1], step->value[0]);
 }
 
 static const char repeated[] = "--log-dir of one --label";
@@ -179,25 +229,25 @@ static const char repeated[] = "--log-dir of one --label";
 aorta_status aorta_label_comparison_text(const struct aorta_label *reference, const struct aorta_label *candidate,
                                          struct aorta_text *out) {
     struct figures figures;
-    struct aorta_differences differences = {0};
-    AORTA_TRY(compare_all(reference, candidate, &figures));
-    aorta_status status = aorta_labelled_differences(reference->runs, candidate->runs, &differences);
-    if (!status) aorta_differences_text(&differences, out);
-    aorta_differences_free(&differences);
-    if (status) return status;
-    put_step(&figures, out);
-    aorta_text_puts(out, "\n");
-    put_largest(&figures, out);
-    aorta_text_puts(out, "\n");
-    aorta_compare_between(&figures.compared[0], repeated, out);
-    aorta_text_puts(out, "\n");
-    return NULL;
+    aorta_status status = compare_all(reference, candidate, &figures);
+    if (!status) {
+        aorta_differences_text(&figures.differences, out);
+        put_main(&figures, out);
+        aorta_text_puts(out, "\n");
+        put_largest(&figures, out);
+        aorta_text_puts(out, "\n");
+        aorta_compare_between(&figures.compared[figures.main], repeated, out);
+        aorta_text_puts(out, "\n");
+    }
+    figures_free(&figures);
+    return status;
 }
 
 /* ---- JSON ---- */
 
-static void write_figure(struct aorta_json *json, const struct aorta_metric *metric,
-                         const struct aorta_comparison *compared) {
+static void write_figure(struct aorta_json *json, const struct figures *figures, size_t index) {
+    const struct aorta_metric *metric = &aorta_metrics[index];
+    const struct aorta_comparison *compared = &figures->compared[index];
     const bool known = !isnan(compared->p_value);
     aorta_json_key_object(json, metric->key);
     aorta_json_key_double(json, "reference", compared->value[0]);
@@ -215,7 +265,7 @@ static void write_figure(struct aorta_json *json, const struct aorta_metric *met
     else
         aorta_json_null(json);
     aorta_json_key_bool(json, "higher_is_better", metric->higher_is_better);
-    aorta_json_key_string(json, "change", word_of(metric, compared));
+    aorta_json_key_string(json, "change", word_of(figures, index));
     aorta_compare_between_json(compared, json);
     if (!known)
         aorta_json_key_string(json, "reason",
@@ -223,40 +273,43 @@ static void write_figure(struct aorta_json *json, const struct aorta_metric *met
     aorta_json_object_end(json);
 }
 
-aorta_status aorta_label_comparison_json(const struct aorta_label *reference, const struct aorta_label *candidate,
-                                         struct aorta_json *json) {
-    struct figures figures;
+static void write_sentence(struct aorta_json *json, const char *key, struct aorta_text *sentence) {
+    if (sentence->length) aorta_json_key_string(json, key, sentence->data);
+    json->out->failed |= sentence->failed;
+    aorta_text_clear(sentence);
+}
+
+static void write_comparison(struct aorta_json *json, const struct figures *figures) {
+    const struct aorta_label *const *labels = figures->labels;
     struct aorta_text sentence = {0};
-    struct aorta_differences differences = {0};
-    AORTA_TRY(compare_all(reference, candidate, &figures));
     aorta_json_object(json);
-    aorta_json_key_string(json, "reference", reference->runs->run.label);
-    aorta_json_key_string(json, "candidate", candidate->runs->run.label);
-    aorta_status status = aorta_labelled_differences(reference->runs, candidate->runs, &differences);
-    if (!status) aorta_differences_json(&differences, json);
-    aorta_differences_free(&differences);
-    if (status) return status;
-    aorta_json_key_int(json, "reference_runs", (int64_t)reference->count);
-    aorta_json_key_int(json, "candidate_runs", (int64_t)candidate->count);
-    aorta_summary_ratios(reference->runs, candidate->runs, json);
+    aorta_json_key_string(json, "reference", labels[0]->runs->run.label);
+    aorta_json_key_string(json, "candidate", labels[1]->runs->run.label);
+    aorta_differences_json(&figures->differences, json);
+    aorta_json_key_int(json, "reference_runs", (int64_t)labels[0]->count);
+    aorta_json_key_int(json, "candidate_runs", (int64_t)labels[1]->count);
+    aorta_summary_ratios(labels[0]->runs, labels[1]->runs, json);
     aorta_json_key_string(json, "test",
                           "means over blocks of iterations and over runs, two-sided, one sample per iteration");
     aorta_json_key_double(json, "significance_level", aorta_significance);
-    put_step(&figures, &sentence);
-    aorta_json_key_string(json, "step_change", sentence.data);
-    json->out->failed |= sentence.failed;
-    aorta_text_clear(&sentence);
-    put_largest(&figures, &sentence);
-    aorta_json_key_string(json, "largest_change", sentence.data);
-    json->out->failed |= sentence.failed;
-    aorta_text_clear(&sentence);
-    aorta_compare_between(&figures.compared[0], repeated, &sentence);
-    if (sentence.length) aorta_json_key_string(json, "between_runs", sentence.data);
-    json->out->failed |= sentence.failed;
+    put_main(figures, &sentence);
+    write_sentence(json, "step_change", &sentence);
+    put_largest(figures, &sentence);
+    write_sentence(json, "largest_change", &sentence);
+    aorta_compare_between(&figures->compared[figures->main], repeated, &sentence);
+    write_sentence(json, "between_runs", &sentence);
     aorta_text_free(&sentence);
     aorta_json_key_object(json, "metrics");
-    for (size_t i = 0; i < figures.count; i++) write_figure(json, &aorta_metrics[i], &figures.compared[i]);
+    for (size_t i = 0; i < figures->count; i++) write_figure(json, figures, i);
     aorta_json_object_end(json);
     aorta_json_object_end(json);
-    return NULL;
+}
+
+aorta_status aorta_label_comparison_json(const struct aorta_label *reference, const struct aorta_label *candidate,
+                                         struct aorta_json *json) {
+    struct figures figures;
+    aorta_status status = compare_all(reference, candidate, &figures);
+    if (!status) write_comparison(json, &figures);
+    figures_free(&figures);
+    return status;
 }

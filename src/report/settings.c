@@ -102,6 +102,21 @@ aorta_status aorta_settings_environment(const char *directory, struct aorta_aren
 
 /* ---- what differs ---- */
 
+bool aorta_setting_changes_work(const char *key) {
+    static const char *const sections[] = {"model.", "dataset.", "sparse."};
+    /* the last word of a key, of an option of hwq or of a command */
+    static const char *const words[] = {"batch",     "batch_size",      "batch-size",  "gradient_accumulation",
+                                        "micro",     "streams",         "mm-dim",      "num-compute",
+                                        "comm-size", "compute-streams", "num-coll",    "sequence_length",
+                                        "seq_len",   "seq-len",         "matrix-size", "layers"};
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        if (strncmp(key, sections[i], strlen(sections[i])) == 0) return true;
+    const char *dot = strrchr(key, '.'), *word = dot ? dot + 1 : key;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(word, words[i]) == 0) return true;
+    return false;
+}
+
 /* Names of places. */
 static bool is_ignored(const char *key) {
     static const char *const ignored[] = {"schema_version", "training.output_dir", "training.dump_dir"};

@@ -18,6 +18,10 @@ AORTA_MUST_USE aorta_status aorta_settings_read(const char *directory, const cha
 AORTA_MUST_USE aorta_status aorta_settings_environment(const char *directory, struct aorta_arena *arena,
                                                        struct aorta_settings *settings);
 
+/* With another value a step does other work, so that times of steps do not compare. A key of a configuration, an option
+ * of hwq or of a command. */
+bool aorta_setting_changes_work(const char *key);
+
 struct aorta_differences {    /* zero-initialise */
     struct aorta_arena arena; /* of the items; their strings are borrowed */
     struct aorta_setting_difference {

@@ -182,11 +182,39 @@ static void sum_up(const struct aorta_sweep_side sides[2], enum aorta_sweep_obje
     sum->between = sqrt(parts[1].value / 2) / fabs(sum->mean[0]);
 }
 
+/* What was swept: of our own commands KEY=VALUE and options with their values, of others each word by its place. The
+ * strings live in the arena. */
+static aorta_status read_target(const char *target, struct aorta_arena *arena, struct aorta_settings *settings) {
+    const bool ours = is_ours(target);
+    const char *option = NULL;
+    struct aorta_setting *items = aorta_arena_alloc(arena, (strlen(target) + 1) * sizeof *items);
+    char *words = aorta_arena_strdup(arena, target), *rest;
+    if (!items || !words) return AORTA_ERROR(AORTA_MEMORY, "no memory for what was swept");
+    *settings = (struct aorta_settings){.items = items};
+    for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        char *equals = ours ? strchr(word, '=') : NULL;
+        struct aorta_setting *item = &items[settings->count++];
+        if (equals) *equals = '\0';
+        *item = equals ? (struct aorta_setting){word, equals + 1} : (struct aorta_setting){option, word};
+        if (!item->key) item->key = aorta_arena_printf(arena, "word %zu of the command", settings->count);
+        if (!item->key) return AORTA_ERROR(AORTA_MEMORY, "no memory for what was swept");
+        option = ours && !equals && word[0] == '-' ? word : NULL;
+    }
+    return NULL;
+}
+
+static aorta_status find_differences(const struct aorta_sweep_side sides[2], struct aorta_differences *differences) {
+    struct aorta_settings targets[2];
+    for (int i = 0; i < 2; i++) AORTA_TRY(read_target(sides[i].target, &differences->arena, &targets[i]));
+    AORTA_TRY(aorta_differences_add(differences, &targets[0], &targets[1]));
+    return aorta_differences_add(differences, &sides[0].environment, &sides[1].environment);
+}
+
 aorta_status aorta_sweep_compare(const struct aorta_sweep_side sides[2], struct aorta_sweep_comparison *comparison) {
     const enum aorta_sweep_objective objective = sides[0].plan.objective;
     *comparison = (struct aorta_sweep_comparison){0};
     AORTA_TRY(check_sides(sides));
-    AORTA_TRY(aorta_differences_add(&comparison->differences, &sides[0].environment, &sides[1].environment));
+    AORTA_TRY(find_differences(sides, &comparison->differences));
     for (int i = 0; i < sides[0].plan.space.count; i++)
         comparison->knobs[i] = same_knob(&sides[1].plan.space, &sides[0].plan.space.knobs[i]);
     comparison->common = calloc(sides[0].result.whole + 1, sizeof *comparison->common);

@@ -47,7 +47,7 @@ struct aorta_sweep_comparison {
     size_t count;
     int knobs[AORTA_SWEEP_MOST_KNOBS]; /* of the second sweep, for each of the first */
     struct aorta_sweep_difference figures[AORTA_SWEEP_OBJECTIVE_COUNT];
-    struct aorta_differences differences; /* of the environment */
+    struct aorta_differences differences; /* of what was swept, and of the environment */
 };
 
 /* AORTA_USAGE: other objectives, or other knobs. Ends with aorta_sweep_comparison_free, also on failure. */

@@ -1,5 +1,6 @@
 /* Knobs and their values, and the points these make. */
 #include "config/option.h"
+#include "report/settings.h"
 #include "sweep/sweep.h"
 
 #include <stdlib.h>
@@ -86,19 +87,7 @@ aorta_status aorta_sweep_space_add(struct aorta_sweep_space *space, const char *
 }
 
 static bool changes_work(const struct aorta_sweep_knob *knob) {
-    static const char *const sections[] = {"model.", "dataset.", "sparse."};
-    /* the last word of a key, of an option of hwq or of a command */
-    static const char *const words[] = {"batch",     "batch_size",      "batch-size",  "gradient_accumulation",
-                                        "micro",     "streams",         "mm-dim",      "num-compute",
-                                        "comm-size", "compute-streams", "num-coll",    "sequence_length",
-                                        "seq_len",   "seq-len",         "matrix-size", "layers"};
-    if (knob->environment || knob->count < 2) return false;
-    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
-        if (strncmp(knob->name, sections[i], strlen(sections[i])) == 0) return true;
-    const char *dot = strrchr(knob->name, '.'), *word = dot ? dot + 1 : knob->name;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(word, words[i]) == 0) return true;
-    return false;
+    return !knob->environment && knob->count > 1 && aorta_setting_changes_work(knob->name);
 }
 
 const char *aorta_sweep_changes_work(const struct aorta_sweep_space *space) {

@@ -339,6 +339,37 @@ static void the_largest_difference_is_named(void **state) {
     aorta_text_free(&same);
 }
 
+/* A step of twice the batch takes longer, which is neither worse nor better: samples a second compare. */
+static void steps_of_other_work_are_not_worse(void **state) {
+    (void)state;
+    static const char *const configs[] = {"{\"training\": {\"batch_size\": 8}}",
+                                          "{\"training\": {\"batch_size\": 16}}"};
+    struct workspace runs[2], out = workspace_make();
+    for (int i = 0; i < 2; i++) {
+        runs[i] = workspace_make();
+        workspace_run(&runs[i], 0, 1, 40, i ? 30000000 : 10000000);
+        workspace_write(&runs[i], "config.json", configs[i]);
+    }
+    const struct aorta_report_input inputs[] = {{runs[0].path, "a"}, {runs[1].path, "b"}};
+    const struct aorta_report_options options = {
+        .inputs = inputs, .input_count = 2, .output = out.path, .reference = "a", .candidate = "b", .warmup = -1};
+    struct aorta_log log = silent();
+    struct aorta_text text = {0}, json = {0};
+    check_ok(aorta_report_make(&options, &log, &text, &json));
+    assert_non_null(
+        strstr(text.data, "b against a: 100.000 samples a second of a rank against 100.000 (+0.0%), within"));
+    assert_non_null(strstr(text.data, "; with another training.batch_size a step does other work: 7"));
+    assert_null(strstr(text.data, "step_ms is"));
+    json_t *root = json_loads(json.data, 0, NULL);
+    const json_t *figures = json_object_get(json_object_get(root, "comparison"), "metrics");
+    assert_string_equal(json_string_value(json_object_get(json_object_get(figures, "step_ms"), "change")), "longer");
+    json_decref(root);
+    for (int i = 0; i < 2; i++) workspace_remove(&runs[i]);
+    workspace_remove(&out);
+    aorta_text_free(&text);
+    aorta_text_free(&json);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spans_are_packed),
@@ -349,6 +380,7 @@ int main(void) {
         cmocka_unit_test(a_run_is_a_recording),
         cmocka_unit_test(repeats_have_one_label),
         cmocka_unit_test(what_differs_comes_first),
+        cmocka_unit_test(steps_of_other_work_are_not_worse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

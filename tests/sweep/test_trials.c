@@ -416,6 +416,7 @@ static void test_compare(void **state) {
     run("sweep --compare driver0 driver0", 0, "25, then 25 (+0.0%), within the noise (p = 1)");
     run("sweep --compare driver0 driver1", 0,
         "What differs most: step_ms is 32 in driver1 and 25 in driver0 (+28%, worse)");
+    run("sweep --compare driver0 driver1", 0, "Different: word 10 of the command is d=8;, was d=0;\n");
     run("sweep --compare driver0 driver0", 0, "No figure of driver0 differs from driver0 beyond the noise.");
     run("sweep --compare driver0 driver1 --json", 0, "\"kind\": \"sweep_comparison\"");
     run("sweep --compare driver0", 2, "takes two directories");
