@@ -136,10 +136,12 @@ static bool plausible(const struct fit *fit, size_t shorter) {
 }
 
 /* The lag with the smallest spread. A program that repeats itself exactly fits at several lags. Among those that fit
- * about as well none at all is taken if both have the same number of collectives, which recordings of the same steps
- * have; else the one that agrees best with the clocks; `wall` is what these say the shift is. */
+ * about as well the one that agrees best with the clocks is taken; `wall` is what these say the shift is. If both have
+ * the same number of collectives, which recordings of the same steps have, it is none at all, unless another one agrees
+ * as the clocks of one host do. */
 static int64_t find_lag(struct run reference, struct run other, int64_t wall_ns) {
-    enum { SLACK_NS = 20000 };
+    enum { SLACK_NS = 20000, ONE_CLOCK_NS = 250000 };
+    bool same_steps = false;
     int64_t differences[SAMPLES + 1];
     size_t shorter = reference.count < other.count ? reference.count : other.count;
     size_t longer = reference.count > other.count ? reference.count : other.count;
@@ -153,12 +155,12 @@ static int64_t find_lag(struct run reference, struct run other, int64_t wall_ns)
         struct fit fit = fit_of(reference, other, lag, differences);
         if (!fit.agreeing || !plausible(&fit, shorter)) continue;
         if (spread != INT64_MAX && (fit.agreeing < FEW || fit.spread_ns > 2 * spread + SLACK_NS)) continue;
-        if (lag == 0 && reference.count == other.count) return 0;
+        if (lag == 0 && reference.count == other.count) same_steps = true;
         if (distance_of(&fit, wall_ns) >= distance) continue;
         distance = distance_of(&fit, wall_ns);
         best = lag;
     }
-    return best;
+    return same_steps && distance > ONE_CLOCK_NS ? 0 : best;
 }
 
 /* ---- identities ---- */

@@ -239,25 +239,40 @@ static void test_nothing_shared(void **unused) {
     aorta_alignment_free(&alignment);
 }
 
-/* A program that repeats itself exactly fits at any lag: the time of day decides. */
-static void test_time_of_day_decides(void **unused) {
-    (void)unused;
+/* Collectives of two ranks, each like all others and 1 ms after the one before. Rank 1 has those from `first` to `end`,
+ * and its clock is `clock_ns` ahead, of which nothing is known. */
+static void expect_lag(size_t first, size_t end, int64_t clock_ns, int64_t shift_ns, size_t shared) {
     static struct world world;
     struct plan plan = {.ranks = 2, .even = true, .seed = 3};
     build(&plan, &world);
     for (size_t r = 0; r < 2; r++) {
         struct aorta_trace *trace = &world.traces[r];
         trace->work_count = 0;
-        size_t first = r ? 4 : 0;
         trace->base_ns = r ? 500 : 0;
-        for (size_t c = first; c < 100; c++)
-            add(trace, (int64_t)c * 1000000, (int64_t)c * 1000000 + 50000, (uint32_t)(c - first));
+        const int64_t ahead_ns = r ? clock_ns : 0;
+        for (size_t c = r ? first : 0; c < (r ? end : 100); c++) {
+            const int64_t at_ns = (int64_t)c * 1000000 + ahead_ns;
+            add(trace, at_ns, at_ns + 50000, (uint32_t)(r ? c - first : c));
+        }
     }
     struct aorta_alignment alignment;
     check_ok(aorta_align(world.ranks, 2, AORTA_CLOCKS_OF_TRACES, &alignment));
-    assert_int_equal(alignment.clocks[1].shift_ns, 0);
-    assert_int_equal(alignment.shared_count, 96);
+    assert_int_equal(alignment.clocks[1].shift_ns, shift_ns);
+    assert_int_equal(alignment.shared_count, shared);
     aorta_alignment_free(&alignment);
+}
+
+/* A program that repeats itself exactly fits at any lag: the time of day decides. As many collectives on both are the
+ * same ones, unless the clocks say exactly that they are not, as those of one host do:
+ *
+ *   rank 0   0 1 2 3 … 99
+ *   rank 1           4 … 103   on the same clock */
+static void test_time_of_day_decides(void **unused) {
+    (void)unused;
+    expect_lag(4, 100, 0, 0, 96);
+    expect_lag(4, 104, 0, 0, 96);
+    expect_lag(0, 100, 0, 0, 100);
+    expect_lag(0, 100, 3400000, 3400000, 100);
 }
 
 /* Broadcasts and receives end when they please. */
