@@ -24,6 +24,8 @@ struct live_cause {
 
 struct live_state {
     bool replayed; /* gains are known */
+    bool whole;    /* no steps are known */
+    size_t ranks;
     double step_ms;
     struct live_cause causes[CAUSES_MOST];
     size_t count;
@@ -32,7 +34,7 @@ struct live_state {
 struct aorta_live {
     struct live_state reported; /* as last said */
     bool any;
-    int64_t windows, changes;
+    int64_t windows, changes, less; /* less: windows in a row that show less than the reported one */
 };
 
 aorta_status aorta_live_create(struct aorta_live **live) {
@@ -56,7 +58,10 @@ static struct live_cause *find(struct live_state *state, const struct live_cause
 }
 
 static void read_state(const struct aorta_verdict *verdict, struct live_state *state) {
-    *state = (struct live_state){.replayed = verdict->replay.known, .step_ms = verdict->step_ms_p50};
+    *state = (struct live_state){.replayed = verdict->replay.known,
+                                 .whole = verdict->whole,
+                                 .ranks = verdict->rank_count,
+                                 .step_ms = verdict->step_ms_p50};
     if (!(state->step_ms > 0)) state->step_ms = verdict->step_ms_mean;
     for (size_t i = 0; i < verdict->finding_count && state->count < CAUSES_MOST; i++) {
         const struct aorta_finding *finding = &verdict->findings[i];
@@ -138,6 +143,16 @@ static void say_time(int64_t time_ms, struct aorta_text *out) {
     aorta_text_puts(out, when);
 }
 
+/* A window without some of the ranks, or without steps, shows no change of theirs: the last one of a job often is one.
+ * What stays so is what the next windows are compared with; which processes are gone is said by itself. */
+static bool shows_less(struct aorta_live *live, const struct live_state *now) {
+    const struct live_state *reported = &live->reported;
+    const bool less = now->ranks < reported->ranks || (now->whole && !reported->whole);
+    live->less = less ? live->less + 1 : 0;
+    if (live->less > 1 && !now->whole) live->reported = *now;
+    return less;
+}
+
 static void say_changes(struct aorta_live *live, const struct aorta_live_window *window, struct aorta_text *out) {
     struct live_state now, *reported = &live->reported;
     struct change changes[2 * CAUSES_MOST];
@@ -147,6 +162,7 @@ static void say_changes(struct aorta_live *live, const struct aorta_live_window 
         live->any = true;
         return;
     }
+    if (shows_less(live, &now)) return;
     const size_t count = find_changes(reported, &now, changes);
     const bool step = fabs(now.step_ms - reported->step_ms) >= CHANGE * reported->step_ms;
     if (!count && !step) return;

@@ -15,6 +15,10 @@ struct said_of {
     double gain_ms, cost_ms;
 };
 
+/* What all windows of a test have in common but for one that changes it. */
+static size_t ranks_of_window = 4;
+static bool steps_of_window = true;
+
 static void window(struct aorta_live *live, int64_t start_s, double step_ms, const struct said_of *causes, size_t count,
                    struct aorta_live_said *said) {
     struct aorta_finding findings[MOST];
@@ -30,7 +34,8 @@ static void window(struct aorta_live *live, int64_t start_s, double step_ms, con
                                              .advice = "advice"};
     const struct aorta_verdict verdict = {.findings = findings,
                                           .finding_count = count,
-                                          .rank_count = 4,
+                                          .rank_count = ranks_of_window,
+                                          .whole = !steps_of_window,
                                           .iterations = 30,
                                           .step_ms_mean = step_ms,
                                           .step_ms_p50 = step_ms,
@@ -81,6 +86,33 @@ static void a_late_rank_is_named_once(void **state) {
     expect_change(live, 100, as_late, 3, "");
     expect_change(live, 100, late + 1, 2, "rank 2 is no longer late (before: by 4 ms a step)");
     expect_change(live, 100, other, 3, "rank 1 is late by 4 ms a step (before: 0)");
+    aorta_live_free(live);
+}
+
+/* The last window of a job often has a part of the ranks, or no whole step; what stays so is the new state:
+ *
+ *   window   1     2     3     4     5     6     7
+ *   ranks    4     3     4     4     3     3     4
+ *   steps    yes   yes   no    yes   yes   yes   yes
+ *   says     -     -     -     -     -     -     launches */
+static void a_window_that_shows_less_says_no_change(void **state) {
+    struct aorta_live *live;
+    (void)state;
+    check_ok(aorta_live_create(&live));
+    const struct said_of late[] = {{AORTA_CAUSE_STRAGGLER, 0, 2, 1, 3}, launches, compute};
+    const struct said_of later[] = {{AORTA_CAUSE_HOST_LAUNCH, 0, -1, 30, 40}, compute};
+    expect_change(live, 100, late, 3, "");
+    ranks_of_window = 3;
+    expect_change(live, 90, late + 1, 2, "");
+    ranks_of_window = 4, steps_of_window = false;
+    expect_change(live, 3000, late + 1, 2, "");
+    steps_of_window = true;
+    expect_change(live, 100, late, 3, "");
+    ranks_of_window = 3;
+    expect_change(live, 90, late + 1, 2, "");
+    expect_change(live, 90, late + 1, 2, "");
+    ranks_of_window = 4;
+    expect_change(live, 90, later, 2, "late launches: 30 ms a step (before: 10)");
     aorta_live_free(live);
 }
 
@@ -145,6 +177,7 @@ static void lines_and_gauges_have_the_figures(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_late_rank_is_named_once),
+        cmocka_unit_test(a_window_that_shows_less_says_no_change),
         cmocka_unit_test(noise_is_no_change),
         cmocka_unit_test(lines_and_gauges_have_the_figures),
     };
