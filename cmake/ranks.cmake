@@ -1,5 +1,5 @@
 # Tests that run as several ranks. Include this file, then
-#   aorta_rank_test(NAME PROGRAM RANKS 1 2 4 [ARGS argument...] [TIMEOUT seconds])
+#   aorta_rank_test(NAME PROGRAM RANKS 1 2 4 [ARGS argument...])
 # makes a CTest test NAME.N for each number of ranks. One rank runs without mpirun (backend "local").
 #
 # Open MPI is not instrumented by the sanitizers; what they would misread in it is listed in tests/*.supp. Tests that
@@ -23,10 +23,7 @@ function(aorta_rank_environment)
 endfunction()
 
 function(aorta_rank_test name program)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "TIMEOUT" "RANKS;ARGS")
-  if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 300)
-  endif()
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "RANKS;ARGS")
   foreach(ranks ${arg_RANKS})
     set(launcher)
     if(ranks GREATER 1)
@@ -37,7 +34,7 @@ function(aorta_rank_test name program)
       set(launcher ${AORTA_MPIRUN} -n ${ranks})
     endif()
     add_test(NAME ${name}.${ranks} COMMAND ${launcher} $<TARGET_FILE:${program}> ${arg_ARGS})
-    set_tests_properties(${name}.${ranks} PROPERTIES PROCESSORS ${ranks} TIMEOUT ${arg_TIMEOUT})
+    set_tests_properties(${name}.${ranks} PROPERTIES PROCESSORS ${ranks})
     aorta_rank_environment(${name}.${ranks})
   endforeach()
 endfunction()
