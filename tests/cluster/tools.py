@@ -75,7 +75,8 @@ def check_recipe(calls, lines, name):
     assert list(metrics) == [line["windows"] for line in lines], f"{name}: {metrics}"
     for line in lines:
         got = metrics[line["windows"]]
-        assert got["aorta/step_ms"] == line["step_ms"] and got["aorta/overlap_ratio"] == line["overlap_ratio"]
+        for key in ("step_ms", "overlap_ratio"):  # the last window often has no step
+            assert got.get(f"aorta/{key}") == line[key], f"{name}: {key} of {got}, {line}"
         for row in line["verdict"]:
             if row["gain_ms"] is not None:
                 assert row["gain_ms"] in got.values(), f"{name}: {row['cause']} is missing in {got}"
@@ -144,8 +145,9 @@ def check_board(folder, lines):
     assert [event.step for event in events[1:]] == [line["windows"] for line in lines]
     for event, line in zip(events[1:], lines):
         scalars = {value.tag: value.simple_value for value in event.summary.value}
-        assert math.isclose(scalars["aorta/step_ms"], line["step_ms"], rel_tol=1e-6), scalars
-        assert math.isclose(scalars["aorta/exposed_comm_ms"], line["exposed_comm_ms"], rel_tol=1e-6), scalars
+        for key in ("step_ms", "exposed_comm_ms"):
+            written = scalars.get(f"aorta/{key}")
+            assert written is line[key] or math.isclose(written, line[key], rel_tol=1e-6), scalars
 
 
 with tempfile.TemporaryDirectory() as work:

@@ -4,6 +4,7 @@
 #include "fake_cupti/fake_cupti.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -32,13 +33,32 @@ static struct fake_record *all_records; /* those of a capture run again and agai
 static uint64_t node_count;
 static _Thread_local struct fake_nodes *capturing; /* what this thread captures */
 
-static const struct fake_cupti *find(void) {
+static const struct fake_cupti *look(void) {
     void *library = dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD);
     if (!library) library = dlopen("librocprofiler-sdk.so.1", RTLD_NOW | RTLD_NOLOAD); /* under the HIP forwarder */
     void *symbol = library ? dlsym(library, "fake_cupti") : NULL;
     const struct fake_cupti *(*get)(void);
     memcpy(&get, &symbol, sizeof get);
     return get ? get() : NULL;
+}
+
+static int take_changes(struct dl_phdr_info *info, size_t size, void *user) {
+    (void)size;
+    *(unsigned long long *)user = info->dlpi_adds + info->dlpi_subs;
+    return 1; /* each entry says the same */
+}
+
+/* Looks only when libraries have come or gone: a search in vain takes a millisecond, and each call asks. */
+static const struct fake_cupti *find(void) {
+    static _Atomic(const struct fake_cupti *) found;
+    static _Atomic unsigned long long looked;
+    unsigned long long changes = 0;
+    dl_iterate_phdr(take_changes, &changes);
+    if (changes != atomic_load(&looked)) {
+        atomic_store(&found, look());
+        atomic_store(&looked, changes);
+    }
+    return atomic_load(&found);
 }
 
 void fake_records_call(uint32_t callback) {

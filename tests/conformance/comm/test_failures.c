@@ -7,6 +7,7 @@
 #include "fake_nccl/fake_nccl.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -38,6 +39,26 @@ static void meet(struct scene *scene) {
     scene->start_ns = aorta_clock_ns();
 }
 
+static void name_file(int rank, char path[128]) {
+    const char *folder = getenv("TMPDIR"), *port = getenv("MASTER_PORT");
+    snprintf(path, 128, "%s/aorta-failures-%s.%d", folder ? folder : "/tmp", port ? port : "", rank);
+}
+
+/* Until the other rank has come as far: the short timeouts are of what the tests plant, not of the start of a process.
+ */
+static void await_peer(const struct scene *scene) {
+    char own[128], peers[128];
+    const int rank = scene->options.ranks.rank;
+    name_file(rank, own);
+    name_file(1 - rank, peers);
+    const int file = open(own, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    if (file >= 0) close(file);
+    while (access(peers, F_OK) != 0) usleep(1000);
+    if (rank == 0) unlink(peers);
+    while (rank == 1 && access(own, F_OK) == 0) usleep(1000); /* rank 0 has seen it */
+    if (rank == 1) unlink(peers);
+}
+
 static int open_scene(void **state) {
     static struct suite suite; /* only its device and its options are used */
     struct scene *scene = *state;
@@ -50,6 +71,7 @@ static int open_scene(void **state) {
     }
     check_ok(aorta_stream_create(suite.device, "failing", AORTA_PRIORITY_NORMAL, &scene->stream));
     check_ok(aorta_device_alloc(suite.device, COUNT * sizeof(float), "test buffer", &scene->buffer));
+    await_peer(scene);
     scene->start_ns = aorta_clock_ns();
     if (!scene->apart) meet(scene);
     return 0;

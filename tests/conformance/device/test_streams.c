@@ -261,17 +261,17 @@ static void test_many_streams_with_many_commands(void **state) {
 struct driver {
     struct aorta_device *device;
     struct aorta_event *start;
-    int64_t *counter;
+    int64_t *counter, commands;
     aorta_status status;
 };
 
 static aorta_status drive_stream(struct driver *driver, struct aorta_stream *stream) {
     AORTA_TRY(aorta_stream_wait(stream, driver->start));
-    for (int64_t i = 0; i < 2000; i++) {
+    for (int64_t i = 0; i < driver->commands; i++) {
         void *memory;
         AORTA_TRY(aorta_device_alloc(driver->device, 1000 + (size_t)i, "a thread's", &memory));
         aorta_status status = queue_mix_on(stream, driver->counter, i);
-        if (!status && i % 100 == 0) status = aorta_stream_synchronize(stream);
+        if (!status && i % 5 == 0) status = aorta_stream_synchronize(stream);
         aorta_device_free(driver->device, memory);
         AORTA_TRY(status);
     }
@@ -296,15 +296,16 @@ static void test_host_threads_drive_streams_of_their_own(void **state) {
     struct aorta_event *start = make_event(*state);
     struct lock *lock = make_lock(*state);
     int64_t *counters = make_pinned(*state, THREADS * sizeof *counters), expected = 0;
+    const int64_t commands = command_count() / 5;
     queue_lock(stream, lock);
     check_ok(aorta_event_record(start, stream));
     for (size_t i = 0; i < THREADS; i++) {
-        drivers[i] = (struct driver){*state, start, &counters[i], NULL};
+        drivers[i] = (struct driver){*state, start, &counters[i], commands, NULL};
         assert_int_equal(pthread_create(&threads[i], NULL, drive, &drivers[i]), 0);
     }
     for (size_t i = 0; i < THREADS; i++) assert_int_equal(counters[i], 0);
     open_lock(lock);
-    for (int64_t i = 0; i < 2000; i++) expected = mix(expected, i);
+    for (int64_t i = 0; i < commands; i++) expected = mix(expected, i);
     for (size_t i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);
         check_ok(drivers[i].status);
