@@ -39,14 +39,19 @@ static void *run_some(void *argument) {
     }
 }
 
+enum { MOST = 16 };
+
+size_t aorta_parallel_width(void) {
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    if (processors < 1) return 1;
+    return processors < MOST ? (size_t)processors : MOST;
+}
+
 aorta_status aorta_parallel(size_t count, aorta_piece run, void *user) {
-    enum { MOST = 16 };
     pthread_t threads[MOST];
     struct pieces pieces = {.run = run, .user = user, .count = count, .lock = PTHREAD_MUTEX_INITIALIZER};
-    const long processors = count > 1 ? sysconf(_SC_NPROCESSORS_ONLN) : 1;
-    size_t wanted = processors > 1 ? (size_t)processors : 1, started = 0;
-    if (wanted > count) wanted = count;
-    if (wanted > MOST) wanted = MOST;
+    const size_t width = count > 1 ? aorta_parallel_width() : 1, wanted = width < count ? width : count;
+    size_t started = 0;
     for (; started + 1 < wanted; started++)
         if (aorta_thread_start(&threads[started], run_some, &pieces)) break; /* fewer are slower, no worse */
     run_some(&pieces);

@@ -14,4 +14,7 @@ typedef aorta_status (*aorta_piece)(void *user, size_t piece);
  * a failure no piece begins that has not; of several failures the one of the lowest piece is returned. */
 AORTA_MUST_USE aorta_status aorta_parallel(size_t count, aorta_piece run, void *user);
 
+/* How many threads it takes for many pieces: 1 … 16. */
+size_t aorta_parallel_width(void);
+
 #endif

@@ -19,6 +19,7 @@ struct aorta_json_stream {
     int64_t offset;        /* of what was handed out last */
     bool ended;            /* nothing comes after window[end] */
     bool failed, truncated;
+    aorta_status deferred; /* of a read ahead: what the next one says */
     int depth;             /* brackets entered */
     bool first[MAX_DEPTH]; /* nothing was taken yet from the object or array at this depth */
     char close[MAX_DEPTH];
@@ -55,6 +56,7 @@ aorta_status aorta_json_stream_memory(const char *bytes, size_t length, size_t p
 void aorta_json_stream_close(struct aorta_json_stream *stream) {
     if (!stream) return;
     aorta_source_close(stream->source);
+    aorta_status_free(stream->deferred);
     free(stream->window);
     free(stream->name);
     free(stream);
@@ -113,18 +115,23 @@ static aorta_status grow(struct aorta_json_stream *stream) {
     return NULL;
 }
 
-/* Brings more of the file behind window[end], keeping window[at … end) (which moves to the front). */
+/* window[at … end) moves to the front. */
+static void bring_forward(struct aorta_json_stream *stream) {
+    memmove(stream->window, stream->window + stream->at, stream->end - stream->at);
+    stream->window_offset += (int64_t)stream->at;
+    stream->end -= stream->at;
+    stream->at = 0;
+}
+
+/* Brings more of the file behind window[end], keeping window[at … end). */
 static aorta_status refill(struct aorta_json_stream *stream) {
-    if (stream->at && stream->end - stream->at <= stream->capacity / 2) {
-        memmove(stream->window, stream->window + stream->at, stream->end - stream->at);
-        stream->window_offset += (int64_t)stream->at;
-        stream->end -= stream->at;
-        stream->at = 0;
-    }
+    if (stream->at && stream->end - stream->at <= stream->capacity / 2) bring_forward(stream);
     if (stream->end == stream->capacity) AORTA_TRY(grow(stream));
-    size_t got;
-    aorta_status status =
-        aorta_source_read(stream->source, stream->window + stream->end, stream->capacity - stream->end, &got);
+    size_t got = 0;
+    aorta_status status = stream->deferred;
+    stream->deferred = NULL;
+    if (!status)
+        status = aorta_source_read(stream->source, stream->window + stream->end, stream->capacity - stream->end, &got);
     if (status) {
         stream->failed = true;
         stream->offset = stream->window_offset + (int64_t)stream->end;
@@ -267,6 +274,26 @@ aorta_status aorta_json_stream_value(struct aorta_json_stream *stream, struct ao
     *value = (struct aorta_json_value){stream->window + stream->at, length};
     stream->at += length;
     return NULL;
+}
+
+bool aorta_json_stream_fill(struct aorta_json_stream *stream, size_t size) {
+    if (!aorta_source_is_plain(stream->source)) return false;
+    if (stream->end - stream->at >= size / 2) return true;
+    if (stream->capacity < size) {
+        char *window = realloc(stream->window, size);
+        if (!window) return false;
+        stream->window = window;
+        stream->capacity = size;
+    }
+    bring_forward(stream);
+    while (stream->end < stream->capacity && !stream->ended && !stream->deferred) {
+        size_t got = 0;
+        stream->deferred =
+            aorta_source_read(stream->source, stream->window + stream->end, stream->capacity - stream->end, &got);
+        stream->ended = !stream->deferred && !got;
+        stream->end += got;
+    }
+    return stream->end >= size / 2;
 }
 
 const char *aorta_json_stream_ahead(const struct aorta_json_stream *stream, const char **end) {

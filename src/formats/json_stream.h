@@ -48,6 +48,10 @@ AORTA_MUST_USE aorta_status aorta_json_stream_element(struct aorta_json_stream *
 const char *aorta_json_stream_ahead(const struct aorta_json_stream *stream, const char **end);
 /* The caller took the value that came next, which ends before `behind`; what it points to stays until the next call. */
 void aorta_json_stream_pass(struct aorta_json_stream *stream, const char *behind);
+/* Brings as much as a window of `size` bytes (a power of two) has place for into memory, where less than half of it is
+ * there, and returns whether half of it is now. Not of packed files, whose bytes come slower than they are read. Where
+ * reading fails, the call that needs the bytes says so. */
+bool aorta_json_stream_fill(struct aorta_json_stream *stream, size_t size);
 /* Passes over the value that comes next, of any size, in bounded memory. */
 AORTA_MUST_USE aorta_status aorta_json_stream_skip(struct aorta_json_stream *stream);
 /* The first letter of what comes next, 0 at the end of the file. */

@@ -150,6 +150,7 @@ void aorta_trace_kineto_destroy(struct trace_kineto *kineto) {
     free(kineto->ranks);
     aorta_text_free(&kineto->scratch);
     aorta_trace_kineto_xla_free(kineto->xla);
+    aorta_trace_kineto_spans_free(kineto->spans);
     free(kineto);
 }
 
@@ -290,8 +291,8 @@ static aorta_status add_xla_event(struct trace_kineto *kineto, struct kineto_eve
     return NULL;
 }
 
-/* With the fields of the event filled. */
-static aorta_status add_event(struct trace_kineto *kineto, struct kineto_event *event) {
+aorta_status aorta_trace_kineto_add_event(struct trace_kineto *kineto, struct kineto_event *event) {
+    if (kineto->scratch.length) aorta_text_clear(&kineto->scratch);
     kineto->builder = kineto->whole;
     if (kineto->rank_count) kineto->builder = builder_of(kineto, aorta_trace_kineto_id(event->field[FIELD_PROCESS]));
     if (!is_letter(event->field[FIELD_PHASE], 'X')) {
@@ -360,7 +361,7 @@ static aorta_status read_event(struct trace_kineto *kineto, struct aorta_json_va
     event.text = value.text;
     event.offset = aorta_json_stream_offset(kineto->stream);
     if (!collect(&kineto->fields, value, event.field, &where)) return malformed(kineto, value, where, event.offset);
-    return add_event(kineto, &event);
+    return aorta_trace_kineto_add_event(kineto, &event);
 }
 
 /* ---- an event whose end is not known yet ---- */
@@ -376,7 +377,7 @@ static bool collect_walk(const struct aorta_keys *keys, struct aorta_json_walk *
 }
 
 /* Whether what was read so far says that the arguments are wanted. */
-static bool wants_next(struct trace_kineto *kineto, const struct kineto_event *event) {
+static bool wants_next(const struct trace_kineto *kineto, const struct kineto_event *event) {
     const struct aorta_json_value text = event->field[FIELD_CATEGORY], name = event->field[FIELD_NAME];
     if (!is_letter(event->field[FIELD_PHASE], 'X') || !aorta_json_is_string(text) || !aorta_json_is_string(name))
         return false;
@@ -385,7 +386,8 @@ static bool wants_next(struct trace_kineto *kineto, const struct kineto_event *e
     return category >= 0 && category != CATEGORY_IGNORED && wants_arguments((enum category)category, name);
 }
 
-static bool walk_arguments(struct trace_kineto *kineto, struct aorta_json_walk *walk, struct kineto_event *event) {
+static bool walk_arguments(const struct trace_kineto *kineto, struct aorta_json_walk *walk,
+                           struct kineto_event *event) {
     struct aorta_json_walk inner;
     const char *begin = walk->at;
     memset(event->argument, 0, sizeof event->argument);
@@ -396,9 +398,8 @@ static bool walk_arguments(struct trace_kineto *kineto, struct aorta_json_walk *
     return true;
 }
 
-/* Reads the event in one walk, without looking for its end before; false where that is not possible. Fields by which
- * the arguments were wanted do not come again. */
-static bool walk_event(struct trace_kineto *kineto, struct kineto_event *event, struct aorta_json_walk *walk) {
+/* Fields by which the arguments were wanted do not come again. */
+static bool walk_event(const struct trace_kineto *kineto, struct kineto_event *event, struct aorta_json_walk *walk) {
     struct aorta_json_value key, value;
     while (aorta_json_walk_key(walk, &key)) {
         const int number = aorta_keys_find(&kineto->fields, key);
@@ -413,28 +414,28 @@ static bool walk_event(struct trace_kineto *kineto, struct kineto_event *event, 
     return walk->closed;
 }
 
-/* False: nothing was done. */
-static bool read_walk(struct trace_kineto *kineto, aorta_status *status) {
-    struct kineto_event event;
+const char *aorta_trace_kineto_walk(const struct trace_kineto *kineto, const char *begin, const char *end,
+                                    struct kineto_event *event) {
     struct aorta_json_walk walk;
-    const char *end, *begin = aorta_json_stream_ahead(kineto->stream, &end);
-    memset(event.field, 0, sizeof event.field);
-    event.walked = false;
-    event.text = begin;
-    if (!aorta_json_walk_begin(&walk, begin, end) || !walk_event(kineto, &event, &walk)) return false;
-    aorta_json_stream_pass(kineto->stream, walk.at);
-    event.offset = aorta_json_stream_offset(kineto->stream);
-    *status = add_event(kineto, &event);
-    return true;
+    memset(event->field, 0, sizeof event->field);
+    event->walked = false;
+    event->text = begin;
+    return aorta_json_walk_begin(&walk, begin, end) && walk_event(kineto, event, &walk) ? walk.at : NULL;
 }
 
 static aorta_status read_next(struct trace_kineto *kineto) {
-    aorta_status status = NULL;
+    struct kineto_event event;
     struct aorta_json_value value;
+    const char *end;
     char letter;
     AORTA_TRY(aorta_json_stream_peek(kineto->stream, &letter));
-    if (kineto->scratch.length) aorta_text_clear(&kineto->scratch);
-    if (read_walk(kineto, &status)) return status;
+    const char *begin = aorta_json_stream_ahead(kineto->stream, &end);
+    const char *behind = aorta_trace_kineto_walk(kineto, begin, end, &event);
+    if (behind) {
+        aorta_json_stream_pass(kineto->stream, behind);
+        event.offset = aorta_json_stream_offset(kineto->stream);
+        return aorta_trace_kineto_add_event(kineto, &event);
+    }
     AORTA_TRY(aorta_json_stream_value(kineto->stream, &value));
     return read_event(kineto, value);
 }
@@ -448,6 +449,7 @@ aorta_status aorta_trace_kineto_events(struct trace_kineto *kineto) {
         if (!more) return NULL;
         head->events++;
         AORTA_TRY(read_next(kineto));
+        aorta_trace_kineto_read_spans(kineto);
     }
 }
 

@@ -93,9 +93,22 @@ struct trace_kineto {
     const struct aorta_trace_options *options;
     struct aorta_text scratch; /* texts with escapes, until the next event */
     struct aorta_keys fields, arguments, categories, members;
-    bool modules;           /* are read */
-    struct kineto_xla *xla; /* NULL: no process of XLA's profiler was named */
+    bool modules;               /* are read */
+    struct kineto_xla *xla;     /* NULL: no process of XLA's profiler was named */
+    struct kineto_spans *spans; /* NULL: none were read yet */
 };
+
+/* kineto_read.c */
+/* Fills the event that begins there in one walk, but for its offset, without looking for its end before, and returns
+ * what is behind it. NULL: it does not end before `end`, or something is odd. */
+const char *aorta_trace_kineto_walk(const struct trace_kineto *kineto, const char *begin, const char *end,
+                                    struct kineto_event *event);
+/* AORTA_FORMAT: it is malformed, and nothing was added; AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_trace_kineto_add_event(struct trace_kineto *kineto, struct kineto_event *event);
+
+/* kineto_read_spans.c: between two events of the array, reads some of those that follow, on all processors. */
+void aorta_trace_kineto_read_spans(struct trace_kineto *kineto);
+void aorta_trace_kineto_spans_free(struct kineto_spans *spans); /* NULL is fine */
 
 /* kineto_read_events.c: an event whose fields, and arguments where its category has them, are filled. */
 bool aorta_trace_kineto_times(struct kineto_event *event);    /* false: it has none, or impossible ones */

@@ -111,6 +111,7 @@ void aorta_trace_builder_destroy(struct aorta_trace_builder *builder) {
     free_keys(&builder->step_keys);
     free_keys(&builder->group_keys);
     free_keys(&builder->rank_lists);
+    for (int i = 0; i < TRACE_MAP_COUNT; i++) free(builder->maps[i].items);
     free(builder->meanings);
     aorta_trace_free(builder->trace);
     free(builder);
@@ -284,7 +285,7 @@ void aorta_trace_builder_geometry(struct aorta_trace_builder *builder, const int
 }
 
 bool aorta_trace_builder_captures(const struct aorta_trace_builder *builder) {
-    return builder->capture_marks.count > 0;
+    return builder->captures_before || builder->capture_marks.count > 0;
 }
 
 void aorta_trace_builder_launch(struct aorta_trace_builder *builder, uint64_t correlation, uint32_t kernel,
@@ -364,6 +365,18 @@ static struct aorta_trace_step *find_step(struct aorta_trace_builder *builder, i
 static void widen(int64_t *start_ns, int64_t *end_ns, int64_t from_ns, int64_t to_ns) {
     if (*start_ns == INT64_MIN || from_ns < *start_ns) *start_ns = from_ns;
     if (*end_ns == INT64_MIN || to_ns > *end_ns) *end_ns = to_ns;
+}
+
+/* INT64_MIN: the file does not say. */
+static void widen_known(int64_t *start_ns, int64_t *end_ns, int64_t from_ns, int64_t to_ns) {
+    if (from_ns != INT64_MIN) widen(start_ns, end_ns, from_ns, to_ns);
+}
+
+void aorta_trace_add_step(struct aorta_trace_builder *builder, const struct aorta_trace_step *step) {
+    struct aorta_trace_step *row = find_step(builder, step->number);
+    if (!row) return;
+    widen_known(&row->start_ns, &row->end_ns, step->start_ns, step->end_ns);
+    widen_known(&row->device_start_ns, &row->device_end_ns, step->device_start_ns, step->device_end_ns);
 }
 
 void aorta_trace_builder_annotation(struct aorta_trace_builder *builder,

@@ -36,20 +36,26 @@ uint32_t aorta_trace_list_text(struct aorta_trace_builder *builder, struct aorta
     return text;
 }
 
+uint32_t aorta_trace_add_shape_row(struct aorta_trace_builder *builder, const struct aorta_trace_shape *shape,
+                                   uint32_t values) {
+    const int64_t op_and_types = (int64_t)((uint64_t)shape->op << 32 | shape->types);
+    const uint32_t number = aorta_trace_add_key(builder, &builder->shape_keys, op_and_types, shape->dims, values);
+    if (number != builder->shapes.count) return number;
+    struct aorta_trace_shape *row = aorta_trace_rows_add(builder, &builder->shapes, sizeof *row);
+    if (row) *row = *shape;
+    return row ? number : AORTA_TRACE_NONE;
+}
+
 /* Equal operations are counted once. */
 static uint32_t add_shape(struct aorta_trace_builder *builder, uint32_t name, const struct aorta_operation *operation,
                           const struct aorta_trace_inputs *inputs, bool reads_values) {
-    struct aorta_trace_shape shape = {.op = name, .types = AORTA_TRACE_NONE};
-    shape.dims = inputs->dims;
-    shape.types = inputs->types;
-    const uint32_t values = reads_values ? inputs->values : AORTA_TRACE_NONE;
-    const int64_t op_and_types = (int64_t)((uint64_t)shape.op << 32 | shape.types);
-    uint32_t number = aorta_trace_add_key(builder, &builder->shape_keys, op_and_types, shape.dims, values);
-    if (number != builder->shapes.count) return number;
-    struct aorta_trace_shape *row = aorta_trace_rows_add(builder, &builder->shapes, sizeof *row);
-    if (!row) return AORTA_TRACE_NONE;
-    (void)aorta_operation_count(operation, &shape.product, &shape.amount);
-    *row = shape;
+    const struct aorta_trace_shape shape = {.op = name, .dims = inputs->dims, .types = inputs->types};
+    const size_t before = builder->shapes.count;
+    const uint32_t number =
+        aorta_trace_add_shape_row(builder, &shape, reads_values ? inputs->values : AORTA_TRACE_NONE);
+    if (builder->shapes.count == before) return number;
+    struct aorta_trace_shape *row = (struct aorta_trace_shape *)builder->shapes.items + before;
+    (void)aorta_operation_count(operation, &row->product, &row->amount);
     return number;
 }
 

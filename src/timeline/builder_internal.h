@@ -54,6 +54,23 @@ struct trace_meaning {
     struct aorta_kernel_kind kernel;
 };
 
+/* What has numbers in a part that differ from those in the whole (builder_append.c). */
+enum trace_map {
+    TRACE_MAP_NONE,
+    TRACE_MAP_TEXT,
+    TRACE_MAP_STREAM,
+    TRACE_MAP_QUEUE,
+    TRACE_MAP_THREAD,
+    TRACE_MAP_GROUP,
+    TRACE_MAP_INPUTS,
+    TRACE_MAP_SHAPE,
+    TRACE_MAP_COUNT
+};
+struct trace_numbers { /* in the whole, by number in the part */
+    uint32_t *items;
+    size_t count, capacity;
+};
+
 struct aorta_trace_builder {
     struct aorta_trace *trace;
     const struct aorta_kernel_patterns *patterns;
@@ -78,6 +95,8 @@ struct aorta_trace_builder {
     struct trace_keys rank_lists;   /* of groups: the list before and one more rank */
     struct trace_meaning *meanings; /* by text */
     size_t meaning_count;
+    bool captures_before; /* of a part: a graph was captured in what stands before it */
+    struct trace_numbers maps[TRACE_MAP_COUNT];
 };
 
 /* Memory for one more row, zeroed; NULL (and failed) when memory is exhausted. */
@@ -95,6 +114,12 @@ struct trace_meaning *aorta_trace_operation_meaning(struct aorta_trace_builder *
                                                     const struct aorta_operation *operation);
 /* Of kernels of this name. */
 enum aorta_work_class aorta_trace_work_class(struct aorta_trace_builder *builder, uint32_t name);
+
+/* Rows that are there once each; the number is the row's. NONE (and failed): memory is exhausted. */
+uint32_t aorta_trace_add_inputs_row(struct aorta_trace_builder *builder, const struct aorta_trace_inputs *inputs);
+uint32_t aorta_trace_add_shape_row(struct aorta_trace_builder *builder, const struct aorta_trace_shape *shape,
+                                   uint32_t values);
+void aorta_trace_add_step(struct aorta_trace_builder *builder, const struct aorta_trace_step *step);
 
 /* builder_link.c: sorts and links all rows of a builder that has not failed. */
 void aorta_trace_builder_link(struct aorta_trace_builder *builder);

@@ -15,6 +15,15 @@ static int64_t two(uint32_t high, uint32_t low) {
     return (int64_t)((uint64_t)high << 32 | low);
 }
 
+uint32_t aorta_trace_add_inputs_row(struct aorta_trace_builder *builder, const struct aorta_trace_inputs *inputs) {
+    const uint32_t number = aorta_trace_add_key(builder, &builder->input_keys, two(inputs->dims, inputs->types),
+                                                two(inputs->strides, inputs->values), 0);
+    if (number != builder->inputs.count) return number;
+    struct aorta_trace_inputs *row = aorta_trace_rows_add(builder, &builder->inputs, sizeof *row);
+    if (row) *row = *inputs;
+    return row ? number : AORTA_TRACE_NONE;
+}
+
 uint32_t aorta_trace_add_inputs(struct aorta_trace_builder *builder, const struct aorta_operation *operation,
                                 bool keeps_values) {
     struct aorta_trace_inputs inputs = {.dims = aorta_trace_list_text(builder, operation->dims),
@@ -22,12 +31,7 @@ uint32_t aorta_trace_add_inputs(struct aorta_trace_builder *builder, const struc
                                         .strides = aorta_trace_list_text(builder, operation->strides),
                                         .values = AORTA_TRACE_NONE};
     if (keeps_values) inputs.values = aorta_trace_list_text(builder, operation->values);
-    const uint32_t number = aorta_trace_add_key(builder, &builder->input_keys, two(inputs.dims, inputs.types),
-                                                two(inputs.strides, inputs.values), 0);
-    if (number != builder->inputs.count) return number;
-    struct aorta_trace_inputs *row = aorta_trace_rows_add(builder, &builder->inputs, sizeof *row);
-    if (row) *row = inputs;
-    return row ? number : AORTA_TRACE_NONE;
+    return aorta_trace_add_inputs_row(builder, &inputs);
 }
 
 /* ---- nesting ---- */

@@ -51,6 +51,46 @@ static void dump_host(const struct aorta_trace *t, struct aorta_text *out) {
     }
 }
 
+static void dump_ranges(const struct aorta_trace *t, const struct aorta_trace_annotation *rows, size_t count,
+                        struct aorta_text *out) {
+    for (size_t i = 0; i < count; i++)
+        aorta_text_printf(out, "function %" PRId64 " %" PRId64 " %s %u\n", rows[i].start_ns, rows[i].end_ns,
+                          aorta_trace_text(t, rows[i].name), rows[i].thread);
+}
+
+void dump_framework(const struct aorta_trace *t, struct aorta_text *out) {
+    for (size_t i = 0; i < t->operation_count; i++) {
+        const struct aorta_trace_operation *o = &t->operations[i];
+        aorta_text_printf(out, "operation %" PRId64 " %" PRId64 " %u %s %d %d %" PRId64 " %d %d\n", o->start_ns,
+                          o->end_ns, o->thread, aorta_trace_text(t, o->name), (int)o->parent, (int)o->inputs,
+                          o->sequence, o->gradient, o->range);
+    }
+    for (size_t i = 0; i < t->input_count; i++)
+        aorta_text_printf(out, "inputs %s %s %s %s\n", aorta_trace_text(t, t->inputs[i].dims),
+                          aorta_trace_text(t, t->inputs[i].types), aorta_trace_text(t, t->inputs[i].strides),
+                          aorta_trace_text(t, t->inputs[i].values));
+    dump_ranges(t, t->functions, t->function_count, out);
+    for (size_t i = 0; i < t->frame_count; i++)
+        aorta_text_printf(out, "frame %" PRId64 " %" PRId64 " %s %d %d\n", t->frames[i].start_ns, t->frames[i].end_ns,
+                          aorta_trace_text(t, t->frames[i].name), t->frames[i].thread, t->frames[i].kind);
+    for (size_t i = 0; i < t->allocation_count; i++) {
+        const struct aorta_trace_allocation *a = &t->allocations[i];
+        aorta_text_printf(out, "allocation %" PRId64 " %" PRId64 " %" PRId64 " %" PRIu64 " %u %d\n", a->at_ns, a->bytes,
+                          a->allocated, a->address, a->thread, a->device);
+    }
+    for (size_t i = 0; i < t->wait_count; i++)
+        aorta_text_printf(out, "wait %" PRId64 " %" PRId64 " %d %d %d\n", t->waits[i].asked_ns, t->waits[i].recorded_ns,
+                          (int)t->waits[i].stream, (int)t->waits[i].on, (int)t->waits[i].call);
+    for (size_t i = 0; i < t->caller_count; i++)
+        aorta_text_printf(out, "caller %u %s %s %s\n", t->callers[i].call, aorta_trace_text(t, t->callers[i].operation),
+                          aorta_trace_text(t, t->callers[i].function), aorta_trace_text(t, t->callers[i].range));
+    for (size_t i = 0; i < t->captured_count; i++)
+        aorta_text_printf(out, "captured %" PRId64 " %s %d\n", t->captured[i].start_ns,
+                          aorta_trace_text(t, t->captured[i].name), (int)t->captured[i].shape);
+    for (size_t i = 0; i < aorta_trace_text_count(t); i++)
+        aorta_text_printf(out, "text %s\n", aorta_trace_text(t, (uint32_t)i));
+}
+
 static void dump_tables(const struct aorta_trace *t, struct aorta_text *out) {
     for (size_t i = 0; i < t->stream_count; i++)
         aorta_text_printf(out, "stream %" PRId64 " %" PRId64 " %" PRId64 "\n", t->streams[i].device,

@@ -1,4 +1,4 @@
-/* All that a trace holds, as text: equal texts mean equal traces. */
+/* What a trace holds, as text: equal texts mean equal traces. */
 #ifndef AORTA_TESTS_TRACE_DUMP_H
 #define AORTA_TESTS_TRACE_DUMP_H
 
@@ -6,6 +6,8 @@
 #include "timeline/builder.h"
 
 void dump_trace(const struct aorta_trace *trace, struct aorta_text *out);
+/* What only some formats have, and the texts in their order. */
+void dump_framework(const struct aorta_trace *trace, struct aorta_text *out);
 
 /* Reads a JSON trace from memory, in pieces (0: whole). */
 AORTA_MUST_USE aorta_status read_memory(const char *bytes, size_t length, size_t piece, bool recover,
