@@ -382,6 +382,15 @@ static aorta_status update_layers(struct aorta_step *step, enum aorta_role role)
     return aorta_range_end(c->recorder, c->streams[role], range);
 }
 
+/* A GPU's memory serves one update at a time as fast as two, and the root unit is waited for. A processor does not have
+ * all of the memory's bandwidth: there the layers begin beside the root unit. */
+static aorta_status begin_layers(struct aorta_step *step, enum aorta_role role) {
+    const struct aorta_train_context *c = step->context;
+    if (aorta_device_get_info(c->device)->kind == AORTA_DEVICE_CPU)
+        return aorta_stream_wait(c->streams[role], step->state_updated);
+    return aorta_train_follow(c->streams[role], aorta_train_stream(c, AORTA_FLOW_OPTIMIZER), step->root_updated);
+}
+
 /* The root unit first, so that it can be gathered for the next step while the layers are updated: on compute's stream
  * where the optimizer's is that of the gathers. */
 static aorta_status update(struct aorta_step *step) {
@@ -392,7 +401,7 @@ static aorta_status update(struct aorta_step *step) {
     bool shared = optimizer == aorta_train_stream(c, AORTA_FLOW_ALL_GATHER);
     enum aorta_role role = shared ? AORTA_ROLE_COMPUTE : c->flows[AORTA_FLOW_OPTIMIZER];
     AORTA_TRY(clip_and_update(step, "root", m->layers, m->count - m->layers));
-    AORTA_TRY(aorta_train_follow(c->streams[role], optimizer, step->root_updated));
+    AORTA_TRY(begin_layers(step, role));
     AORTA_TRY(step->strategy->table->root_updated(step->strategy));
     AORTA_TRY(update_layers(step, role));
     return aorta_train_follow(optimizer, c->streams[role], step->layers_updated);
