@@ -98,9 +98,17 @@ static void put_line(const struct aorta_result_table *table, const struct aorta_
         aorta_text_puts(out, "\n");
 }
 
+enum { TITLE_SIZE = 128 };
+
+static const char *title_of(const struct aorta_result_table *table, bool whole, char buffer[TITLE_SIZE]) {
+    snprintf(buffer, TITLE_SIZE, "%s%s", table->title, whole && table->whole ? ", whole recording" : "");
+    return buffer;
+}
+
 static void put_headings(const struct aorta_result_table *table, const struct aorta_table_view *view,
                          struct aorta_text *out) {
-    const char *title = view->title ? view->title : table->title;
+    char buffer[TITLE_SIZE];
+    const char *title = view->title ? view->title : title_of(table, view->whole, buffer);
     const bool named = name_row(table) != NULL;
     if (named) aorta_text_row_begin(out, title, view->columns ? view->columns + 2 : 0);
     put_cells(table, NULL, out);
@@ -175,10 +183,11 @@ static void write_columns(const struct aorta_row *rows, const char *prefix, stru
     }
 }
 
-void aorta_table_page_json(const struct aorta_result_table *table, struct aorta_json *json) {
+void aorta_table_page_json(const struct aorta_result_table *table, bool whole, struct aorta_json *json) {
+    char title[TITLE_SIZE];
     aorta_json_object(json);
     aorta_json_key_string(json, "key", table->key);
-    aorta_json_key_string(json, "title", table->title);
+    aorta_json_key_string(json, "title", title_of(table, whole, title));
     aorta_json_key_string(json, "section", table->section);
     aorta_json_key_array(json, "columns");
     write_columns(table->rows, "", json);

@@ -22,6 +22,7 @@ struct aorta_result_table {
     /* Fills the struct, zeroed before; false: this is no line of the table. */
     bool (*fill)(const void *of, size_t index, void *values);
     const struct aorta_column *columns; /* of the text; NULL: it has none */
+    bool whole; /* of all that was recorded, where other tables are of a part of it: the title says so */
 };
 
 /* How the text shows a table. Its first column is the row of type AORTA_ROW_LABEL or AORTA_ROW_KERNEL. */
@@ -31,6 +32,7 @@ struct aorta_table_view {
     size_t most;       /* lines */
     /* Of kernels' names, on a terminal; returns `name`. NULL: they stay whole. */
     const char *(*shorten)(const char *kernel, char *name, size_t size);
+    bool whole; /* other tables are of a part of the recording */
 };
 
 /* Nothing where the table has no lines. Failed allocations: aorta_text_check of `out`, as below. */
@@ -41,9 +43,9 @@ void aorta_table_json(const struct aorta_result_table *table, const void *of, st
 /* The same; of a table of more than `most` lines every n-th, and n as KEY_every. 0: all. */
 void aorta_table_json_some(const struct aorta_result_table *table, const void *of, size_t most,
                            struct aorta_json *json);
-/* {key, title, section, columns: [{key, heading, kind}]}; kind is kernel, word, text, share, bytes or number; the
- * key of a part's column is "part.key". */
-void aorta_table_page_json(const struct aorta_result_table *table, struct aorta_json *json);
+/* `whole`: as in a view. {key, title, section, columns: [{key, heading, kind}]}; kind is kernel, word, text, share,
+ * bytes or number; the key of a part's column is "part.key". */
+void aorta_table_page_json(const struct aorta_result_table *table, bool whole, struct aorta_json *json);
 
 /* RFC 4180. A name of the header line is the key, with the unit in brackets where the key does not say it. `first`:
  * a column before the others, whose value in all lines is `value`; NULL: there is none. */

@@ -107,7 +107,7 @@ aorta_status aorta_page_make(const char *title, const struct aorta_text *data, s
 
 void aorta_page_tables(const struct aorta_result_table *const *tables, struct aorta_json *json) {
     aorta_json_key_array(json, "tables");
-    for (; tables && *tables; tables++) aorta_table_page_json(*tables, json);
+    for (; tables && *tables; tables++) aorta_table_page_json(*tables, false, json);
     aorta_json_array_end(json);
 }
 

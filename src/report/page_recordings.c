@@ -116,19 +116,19 @@ static aorta_status add_names(const struct aorta_trace_analysis *analysis, struc
     return NULL;
 }
 
-static void write_columns(const struct aorta_result_table *const *tables, struct aorta_json *json) {
-    for (; *tables; tables++) aorta_table_page_json(*tables, json);
+static void write_columns(const struct aorta_result_table *const *tables, bool whole, struct aorta_json *json) {
+    for (; *tables; tables++) aorta_table_page_json(*tables, whole, json);
 }
 
 /* What the page needs to show the tables of "results": headings and kinds of columns. */
-static void write_tables(unsigned by, struct aorta_json *json) {
+static void write_tables(unsigned by, bool whole, struct aorta_json *json) {
     aorta_json_key_array(json, "tables");
-    write_columns(aorta_rank_tables, json);
-    write_columns(aorta_rank_tables_after, json);
-    write_columns(aorta_roofline_tables, json);
+    write_columns(aorta_rank_tables, whole, json);
+    write_columns(aorta_rank_tables_after, whole, json);
+    write_columns(aorta_roofline_tables, whole, json);
     for (int i = 0; i < AORTA_BY_COUNT; i++)
-        if (by & 1u << i) aorta_table_page_json(aorta_by_tables[i], json);
-    write_columns(aorta_world_tables, json);
+        if (by & 1u << i) aorta_table_page_json(aorta_by_tables[i], whole, json);
+    write_columns(aorta_world_tables, whole, json);
     aorta_json_array_end(json);
 }
 
@@ -198,6 +198,9 @@ static aorta_status write_data(const struct aorta_page_recordings *page, struct 
     const unsigned by = by_of(page);
     struct aorta_intern names = {0};
     aorta_status status = NULL;
+    bool beyond = false;
+    for (size_t i = 0; i < page->count; i++)
+        beyond |= page->items[i].report.analysis && aorta_trace_beyond_steps(page->items[i].report.analysis);
     for (size_t i = 0; i < page->count && !status; i++)
         if (page->items[i].report.analysis) status = add_names(page->items[i].report.analysis, &names);
     aorta_json_object(json);
@@ -205,7 +208,7 @@ static aorta_status write_data(const struct aorta_page_recordings *page, struct 
     aorta_json_key_string(json, "kind", "recordings");
     aorta_page_short_names(&names, json);
     aorta_intern_free(&names);
-    write_tables(by, json);
+    write_tables(by, beyond, json);
     write_text("comparisons", page->comparisons, json);
     write_text("comparison", page->comparison, json);
     aorta_json_key_array(json, "recordings");

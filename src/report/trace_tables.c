@@ -269,6 +269,7 @@ const struct aorta_result_table trace_table_streams = {.key = "streams",
                                                        .rows = stream_rows,
                                                        .size = sizeof(struct lane_values),
                                                        .count = stream_count,
+                                                       .whole = true,
                                                        .fill = fill_stream};
 const struct aorta_result_table trace_table_queues = {.key = "queues",
                                                       .title = "Hardware queues",
@@ -277,6 +278,7 @@ const struct aorta_result_table trace_table_queues = {.key = "queues",
                                                       .rows = queue_rows,
                                                       .size = sizeof(struct lane_values),
                                                       .count = queue_count,
+                                                      .whole = true,
                                                       .fill = fill_queue};
 
 /* ---- gaps ---- */
@@ -333,6 +335,7 @@ const struct aorta_result_table trace_table_gaps = {.key = "gaps",
                                                     .rows = gap_rows,
                                                     .size = sizeof(struct gap_values),
                                                     .count = gap_count,
+                                                    .whole = true,
                                                     .fill = fill_gap};
 
 /* ---- warnings ---- */

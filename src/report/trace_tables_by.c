@@ -147,6 +147,7 @@ static bool fill(const void *of, size_t index, void *values) {
                                                  .size = sizeof(struct by_values),                                     \
                                                  .count = row_count,                                                   \
                                                  .fill = fill,                                                         \
+                                                 .whole = true,                                                        \
                                                  .columns = columns_}
 TABLE(by_op, "By operation", "work by the operation of the framework that launched it", nested_rows, nested_columns);
 TABLE(by_shape, "By operation and shape", "the same by the shapes and types of the operation's inputs", shape_rows,

@@ -199,6 +199,7 @@ const struct aorta_result_table aorta_table_collectives = {.key = "collectives",
                                                            .rows = collective_rows,
                                                            .size = sizeof(struct collective_values),
                                                            .count = collective_count,
+                                                           .whole = true,
                                                            .fill = fill_collective,
                                                            .columns = collective_columns};
 static const struct aorta_column collective_step_columns[] = {{"count_per_step", "count", 7, .decimals = 1},
@@ -230,6 +231,7 @@ const struct aorta_result_table aorta_table_collective_sizes = {
     .rows = size_rows,
     .size = sizeof(struct collective_values),
     .count = size_count,
+    .whole = true,
     .fill = fill_size,
     .columns = size_columns};
 

@@ -77,6 +77,7 @@ const struct aorta_result_table trace_table_by_sequence = {
     .rows = sequence_rows,
     .size = sizeof(struct sequence_values),
     .count = sequence_count,
+    .whole = true,
     .fill = fill_sequence,
     .columns = sequence_columns};
 
@@ -246,6 +247,7 @@ const struct aorta_result_table trace_table_by_stream = {
     .rows = stream_rows,
     .size = sizeof(struct stream_values),
     .count = stream_count,
+    .whole = true,
     .fill = fill_stream,
     .columns = stream_columns};
 

@@ -25,7 +25,7 @@ struct kernel_values {
     const char *name;
     int class;
     struct aorta_trace_times times;
-    double share, gbps, count_per_step, ms_per_step, step_share;
+    double share, gbps, count_per_step, ms_per_step, step_share, step_p50_ns, step_p95_ns;
     int64_t bytes;
 };
 
@@ -38,7 +38,15 @@ struct kernel_values {
      6,                                                                                                                \
      "count a step",                                                                                                   \
      .help = "in the steps that the verdict is of; null: no steps are known"},                                         \
-        {"ms_per_step", AORTA_ROW_NUMBER, AT(ms_per_step), "ms", 9, "ms a step", .help = "likewise"}, {                \
+        {"ms_per_step", AORTA_ROW_NUMBER, AT(ms_per_step), "ms", 9, "ms a step", .help = "likewise"},                  \
+        {"step_p50_ms",                                                                                                \
+         AORTA_ROW_MEAN_NS,                                                                                            \
+         AT(step_p50_ns),                                                                                              \
+         "ms",                                                                                                         \
+         9,                                                                                                            \
+         "p50 in steps ms",                                                                                            \
+         .help = "median of those that begin in these steps"},                                                         \
+        {"step_p95_ms", AORTA_ROW_MEAN_NS, AT(step_p95_ns), "ms", 9, .help = "likewise"}, {                            \
         "step_share", AORTA_ROW_NUMBER, AT(step_share), "share", 9, .help = "of all device work in these steps"        \
     }
 #define KERNEL_ROWS(heading_)                                                                                          \
@@ -65,15 +73,17 @@ static bool fill_work(const void *of, size_t index, void *values) {
     const double steps = trace_analysis_of(of)->stepped ? (double)rank->steps : NAN;
     const bool sized = row->bytes > 0 && row->times.total_ns > 0;
     *(struct kernel_values *)values =
-        (struct kernel_values){trace_text_of(rank->trace, row->name),
-                               class_of(row),
-                               row->times,
-                               row->share,
-                               sized ? (double)row->bytes / (double)row->times.total_ns : NAN,
-                               (double)row->step_count / steps,
-                               (double)row->step_ns / 1e6 / steps,
-                               (double)row->step_ns / (double)rank->step_work_ns,
-                               trace_known(row->bytes)};
+        (struct kernel_values){.name = trace_text_of(rank->trace, row->name),
+                               .class = class_of(row),
+                               .times = row->times,
+                               .share = row->share,
+                               .gbps = sized ? (double)row->bytes / (double)row->times.total_ns : NAN,
+                               .count_per_step = (double)row->step_count / steps,
+                               .ms_per_step = (double)row->step_ns / 1e6 / steps,
+                               .step_share = (double)row->step_ns / (double)rank->step_work_ns,
+                               .step_p50_ns = row->step_count ? row->step_p50_ns : NAN,
+                               .step_p95_ns = row->step_count ? row->step_p95_ns : NAN,
+                               .bytes = trace_known(row->bytes)};
     return true;
 }
 
@@ -99,6 +109,7 @@ const struct aorta_result_table trace_table_kernels = {.key = "kernels",
                                                        .rows = kernel_rows,
                                                        .size = sizeof(struct kernel_values),
                                                        .count = kernel_count,
+                                                       .whole = true,
                                                        .fill = fill_kernel};
 const struct aorta_result_table trace_table_copies = {.key = "copies",
                                                       .title = "Copies",
@@ -107,6 +118,7 @@ const struct aorta_result_table trace_table_copies = {.key = "copies",
                                                       .rows = copy_rows,
                                                       .size = sizeof(struct kernel_values),
                                                       .count = kernel_count,
+                                                      .whole = true,
                                                       .fill = fill_copy};
 const struct aorta_result_table aorta_table_work = {.key = "work",
                                                     .title = "kernels and copies",
@@ -116,12 +128,10 @@ const struct aorta_result_table aorta_table_work = {.key = "work",
                                                     .fill = fill_work,
                                                     .columns = kernel_columns};
 
-static const struct aorta_column step_columns[] = {{"count_per_step", "count", 7, .decimals = 1},
-                                                   {"ms_per_step", "ms", 9, .decimals = 3},
-                                                   {"step_share", "share", 6, .decimals = 1},
-                                                   {"p50_ms", "p50 us", 9, 2, true},
-                                                   {"p95_ms", "p95 us", 9, 2, true},
-                                                   {0}};
+static const struct aorta_column step_columns[] = {
+    {"count_per_step", "count", 7, .decimals = 1}, {"ms_per_step", "ms", 9, .decimals = 3},
+    {"step_share", "share", 6, .decimals = 1},     {"step_p50_ms", "p50 us", 9, 2, true},
+    {"step_p95_ms", "p95 us", 9, 2, true},         {0}};
 const struct aorta_result_table aorta_table_work_by_step = {.key = "work",
                                                             .title = "kernels and copies, a step",
                                                             .rows = kernel_rows,
@@ -201,6 +211,7 @@ const struct aorta_result_table trace_table_gemms = {.key = "gemms",
                                                      .rows = gemm_rows,
                                                      .size = sizeof(struct gemm_values),
                                                      .count = gemm_count,
+                                                     .whole = true,
                                                      .fill = fill_gemm};
 
 /* ---- calls that wait for the device ---- */
@@ -299,6 +310,7 @@ static const struct aorta_result_table short_kernels = {
     .rows = short_rows,
     .size = sizeof(struct short_values),
     .count = kernel_count,
+    .whole = true,
     .fill = fill_short};
 
 /* ---- kernels that may be communication ---- */

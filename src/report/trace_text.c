@@ -116,7 +116,11 @@ static const struct aorta_trace_rank *rank_of_syncs(const struct aorta_trace_ana
 static void table_lines(const struct aorta_trace_analysis *analysis, const struct aorta_result_table *table,
                         const struct aorta_trace_rank *rank, const char *title, int columns, size_t most, int width,
                         struct aorta_text *out) {
-    const struct aorta_table_view view = {title, name_columns(columns, width), most, aorta_kernel_short_name};
+    const struct aorta_table_view view = {.title = title,
+                                          .columns = name_columns(columns, width),
+                                          .most = most,
+                                          .whole = aorta_trace_beyond_steps(analysis),
+                                          .shorten = aorta_kernel_short_name};
     aorta_table_text(table, &(struct aorta_trace_of){analysis, rank, NULL}, &view, out);
 }
 
@@ -144,8 +148,9 @@ static void put_sentence(struct aorta_text *text, int width, struct aorta_text *
 }
 
 static void lane_line(const struct aorta_trace_rank *rank, const struct aorta_trace_lane_row *lanes, size_t count,
-                      bool queues, struct aorta_text *out) {
-    aorta_text_printf(out, "%s, ms busy:", aorta_counted((long long)count, queues ? "queue" : "stream").text);
+                      bool queues, bool whole, struct aorta_text *out) {
+    aorta_text_printf(out, "%s, ms busy%s:", aorta_counted((long long)count, queues ? "queue" : "stream").text,
+                      whole ? " in the whole recording" : "");
     for (size_t i = 0; i < count && i < LANES_SHOWN; i++) {
         int64_t id = queues ? rank->trace->queues[lanes[i].row].id : rank->trace->streams[lanes[i].row].id;
         aorta_text_printf(out, "%s %.3f on %lld", i ? "," : "", ms(lanes[i].busy_ns), (long long)id);
@@ -295,6 +300,7 @@ static void work_lines(const struct aorta_trace_analysis *analysis, const struct
 void aorta_trace_report_text(const struct aorta_trace_report *report, int width, struct aorta_text *out) {
     const struct aorta_trace_analysis *analysis = report->analysis;
     const struct aorta_trace_rank *rank = busiest(analysis);
+    const bool whole = aorta_trace_beyond_steps(analysis);
     struct aorta_text sentence = {0};
     rank_lines(analysis, out);
     if (!analysis->ranks[0].trace->host_only) {
@@ -307,10 +313,10 @@ void aorta_trace_report_text(const struct aorta_trace_report *report, int width,
     if (!analysis->measured) startup_line(analysis, rank, width, &sentence, out);
     if (analysis->rank_count > 1) aorta_text_printf(out, "\nrank %d, the busiest:\n", rank->rank);
     work_lines(analysis, rank, width, out);
-    lane_line(rank, rank->streams, rank->stream_count, false, &sentence);
+    lane_line(rank, rank->streams, rank->stream_count, false, whole, &sentence);
     put_sentence(&sentence, width, out);
     if (rank->queue_count) {
-        lane_line(rank, rank->queues, rank->queue_count, true, &sentence);
+        lane_line(rank, rank->queues, rank->queue_count, true, whole, &sentence);
         put_sentence(&sentence, width, out);
     }
     sync_lines(analysis, width, out);
@@ -333,7 +339,10 @@ void aorta_trace_report_verdict(const struct aorta_trace_report *report, int wid
 aorta_status aorta_trace_report_by(const struct aorta_trace_report *report, int width, struct aorta_text *out) {
     const struct aorta_trace_analysis *analysis = report->analysis;
     const struct aorta_trace_of of = {analysis, busiest(analysis), NULL};
-    const struct aorta_table_view view = {NULL, name_columns(BY_COLUMNS, width), report->top, aorta_kernel_short_name};
+    const struct aorta_table_view view = {.columns = name_columns(BY_COLUMNS, width),
+                                          .most = report->top,
+                                          .whole = aorta_trace_beyond_steps(analysis),
+                                          .shorten = aorta_kernel_short_name};
     if (analysis->rank_count > 1) aorta_text_printf(out, "rank %d, the busiest:\n", of.rank->rank);
     if (report->of.within) aorta_text_printf(out, "work within \"%s\" alone:\n", report->of.within);
     bool first = true;

@@ -232,6 +232,15 @@ bool aorta_trace_step_counts(const struct aorta_trace_analysis *analysis, int64_
     return !analysis->stepped || (number != INT64_MIN && number >= analysis->steady_from);
 }
 
+bool aorta_trace_beyond_steps(const struct aorta_trace_analysis *analysis) {
+    for (size_t i = 0; analysis->stepped && i < analysis->rank_count; i++)
+        for (size_t j = 0; j < analysis->ranks[i].window_count; j++) {
+            const struct aorta_trace_window *window = &analysis->ranks[i].windows[j];
+            if (window->profile.range_count && !aorta_trace_window_counts(analysis, window)) return true;
+        }
+    return false;
+}
+
 bool aorta_trace_window_counts(const struct aorta_trace_analysis *analysis, const struct aorta_trace_window *window) {
     return window->profile.range_count && aorta_trace_step_counts(analysis, window->number);
 }

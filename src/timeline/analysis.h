@@ -33,11 +33,12 @@ struct aorta_trace_kernel_row {
     struct aorta_trace_times times;
     double share;      /* of the summed time of all device work of the rank */
     int64_t bytes;     /* copies and fills: sum; -1: the file does not say */
-    size_t step_count; /* of those that begin in the steps that count, and what of their time lies in these */
+    size_t step_count; /* of those that begin in the steps that count, what of their time lies in these, */
     int64_t step_ns;
-    size_t launched;   /* kernels with a launch of their own (no graph's) in the file, */
-    size_t shorter;    /* of these, those that take less time than their launch, */
-    int64_t launch_ns; /* and what all these launches took */
+    double step_p50_ns, step_p95_ns; /* … and how long each takes; NaN: there are none */
+    size_t launched;                 /* kernels with a launch of their own (no graph's) in the file, */
+    size_t shorter;                  /* of these, those that take less time than their launch, */
+    int64_t launch_ns;               /* and what all these launches took */
 };
 
 /* Matrix products of one kernel and shape; of one kernel, grid and block where the file does not say the shape. */
@@ -277,6 +278,8 @@ double aorta_trace_steps_unlike(const struct aorta_trace_analysis *analysis);
  * no warm-up, and the whole recording where no steps are known. */
 bool aorta_trace_step_counts(const struct aorta_trace_analysis *analysis, int64_t number);
 /* The same of a window, in which something ran. */
+/* Whether anything was analysed that lies in no step that counts, so that what is of all of it is not of a step. */
+bool aorta_trace_beyond_steps(const struct aorta_trace_analysis *analysis);
 bool aorta_trace_window_counts(const struct aorta_trace_analysis *analysis, const struct aorta_trace_window *window);
 
 #endif

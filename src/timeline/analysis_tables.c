@@ -103,27 +103,60 @@ aorta_status aorta_trace_kernels_make(struct aorta_trace_rank *rank) {
     return status;
 }
 
+/* Adds the parts of kernels in the window, and marks those that begin in it. */
+static void add_window(struct aorta_trace_rank *rank, const struct aorta_trace_window *window, const uint32_t *row_of,
+                       bool *begins) {
+    for (size_t j = 0; j < window->profile.range_count; j++) {
+        const struct aorta_trace_work *work = &rank->work[window->work[j]];
+        struct aorta_trace_kernel_row *row = &rank->kernels[row_of[work->name]];
+        const int64_t ns = window->profile.ranges[j].end_ns - window->profile.ranges[j].start_ns;
+        row->step_ns += ns;
+        rank->step_work_ns += ns;
+        if (work->start_ns < window->start_ns || begins[window->work[j]]) continue;
+        begins[window->work[j]] = true;
+        row->step_count++;
+    }
+}
+
+/* `durations` has place for all work, `first` for a row more than there are. */
+static void add_step_times(struct aorta_trace_rank *rank, const uint32_t *row_of, const bool *begins, size_t *first,
+                           int64_t *durations) {
+    size_t used = 0;
+    for (size_t i = 0; i < rank->kernel_count; i++) {
+        first[i] = used;
+        used += rank->kernels[i].step_count;
+    }
+    for (size_t i = 0; i < rank->work_count; i++)
+        if (begins[i]) durations[first[row_of[rank->work[i].name]]++] = rank->work[i].end_ns - rank->work[i].start_ns;
+    for (size_t i = 0; i < rank->kernel_count; i++) {
+        struct aorta_trace_kernel_row *row = &rank->kernels[i];
+        const struct aorta_trace_times times =
+            aorta_trace_times_of(durations + first[i] - row->step_count, row->step_count);
+        row->step_p50_ns = times.p50_ns;
+        row->step_p95_ns = times.p95_ns;
+    }
+}
+
 aorta_status aorta_trace_kernels_in_steps(const struct aorta_trace_analysis *analysis, struct aorta_trace_rank *rank) {
     if (!analysis->stepped) return NULL;
     const size_t names = aorta_trace_text_count(rank->trace);
     uint32_t *row_of = malloc((names + 1) * sizeof *row_of);
-    if (!row_of) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu names", names);
-    for (size_t i = 0; i < rank->kernel_count; i++) row_of[rank->kernels[i].name] = (uint32_t)i;
-    for (size_t i = 0; i < rank->window_count; i++) {
-        const struct aorta_trace_window *window = &rank->windows[i];
-        if (!aorta_trace_window_counts(analysis, window)) continue;
-        for (size_t j = 0; j < window->profile.range_count; j++) {
-            const struct aorta_trace_work *work = &rank->work[window->work[j]];
-            struct aorta_trace_kernel_row *row = &rank->kernels[row_of[work->name]];
-            row->step_count += work->start_ns >= window->start_ns;
-            const int64_t ns = window->profile.ranges[j].end_ns - window->profile.ranges[j].start_ns;
-            row->step_ns += ns;
-            rank->step_work_ns += ns;
-        }
-    }
+    bool *begins = calloc(rank->work_count + 1, sizeof *begins);
+    size_t *first = malloc((rank->kernel_count + 1) * sizeof *first);
+    int64_t *durations = malloc((rank->work_count + 1) * sizeof *durations);
+    aorta_status status = row_of && begins && first && durations
+                              ? NULL
+                              : AORTA_ERROR(AORTA_MEMORY, "no memory for the times of %zu kernels", rank->work_count);
+    for (size_t i = 0; !status && i < rank->kernel_count; i++) row_of[rank->kernels[i].name] = (uint32_t)i;
+    for (size_t i = 0; !status && i < rank->window_count; i++)
+        if (aorta_trace_window_counts(analysis, &rank->windows[i])) add_window(rank, &rank->windows[i], row_of, begins);
+    if (!status) add_step_times(rank, row_of, begins, first, durations);
     free(row_of);
-    qsort(rank->kernels, rank->kernel_count, sizeof *rank->kernels, larger_kernel_first);
-    return NULL;
+    free(begins);
+    free(first);
+    free(durations);
+    if (!status) qsort(rank->kernels, rank->kernel_count, sizeof *rank->kernels, larger_kernel_first);
+    return status;
 }
 
 /* ---- matrix products ---- */

@@ -52,8 +52,8 @@ static const struct aorta_column columns[] = {{"count", "count", .width = 7},
                                               {"share", "share", 7, .decimals = 1},
                                               {"p50_per_run", "p50 us", 9, 2, true},
                                               {0}};
-static const struct aorta_result_table table = {"kernels",           "kernels", "what ran", "work", rows,
-                                                sizeof(struct line), count,     fill,       columns};
+static const struct aorta_result_table table = {"kernels",           "kernels", "what ran", "work",  rows,
+                                                sizeof(struct line), count,     fill,       columns, true};
 
 static const char *shorten(const char *kernel, char *name, size_t size) {
     snprintf(name, size, "%.4s", kernel);
@@ -69,13 +69,16 @@ static void as_text(void **state) {
                                    "  gemm<float>           2     3.000   75.0%   1500.00\n"
                                    "  copy, \"quick\"         1         -       -         -\n");
     aorta_text_clear(&text);
-    aorta_table_text(&table, &all, &(struct aorta_table_view){"title", 4, 1, shorten}, &text);
+    aorta_table_text(&table, &all, &(struct aorta_table_view){"title", 4, 1, shorten, true}, &text);
     assert_string_equal(text.data,
                         "title   count  total ms   share    p50 us\n  gemm      2     3.000   75.0%   1500.00\n");
     aorta_text_clear(&text); /* no terminal: names are last and whole */
-    aorta_table_text(&table, &all, &(struct aorta_table_view){"title", 0, 1, shorten}, &text);
+    aorta_table_text(&table, &all, &(struct aorta_table_view){"title", 0, 1, shorten, true}, &text);
     assert_string_equal(text.data, "  count  total ms   share    p50 us  title\n"
                                    "      2     3.000   75.0%   1500.00  gemm<float>\n");
+    aorta_text_clear(&text);
+    aorta_table_text(&table, &all, &(struct aorta_table_view){.most = 1, .whole = true}, &text);
+    assert_non_null(strstr(text.data, "p50 us  kernels, whole recording\n"));
     aorta_text_clear(&text);
     aorta_table_text(&table, &none, &(struct aorta_table_view){.most = 9}, &text);
     assert_int_equal(text.length, 0);
@@ -91,7 +94,7 @@ static void as_json(void **state) {
     aorta_json_object(&json);
     aorta_table_json(&table, &all, &json);
     aorta_json_key(&json, "page");
-    aorta_table_page_json(&table, &json);
+    aorta_table_page_json(&table, false, &json);
     aorta_json_object_end(&json);
     assert_string_equal(
         text.data,

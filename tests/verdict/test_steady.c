@@ -117,6 +117,46 @@ static void chosen_steps_are_no_warmup(void **state) {
     end(&run);
 }
 
+/* The first step warms up, its kernel takes four times as long: tables of a step have what steps take, others say that
+ * they are of the whole recording.
+ *
+ *   |        gemm 400        |gemm 100|gemm 100| …
+ */
+static void tables_say_what_they_are_of(void **state) {
+    (void)state;
+    for (int all = 0; all < 2; all++) {
+        struct run run = {0};
+        struct sample_kineto sample;
+        struct aorta_text text = {0};
+        sample_kineto_begin(&sample, 0, 1);
+        for (int i = 0; i < 10; i++) {
+            const double at = i ? 1000 + 150 * i : 100, takes = i ? 100 : 400;
+            char name[32];
+            snprintf(name, sizeof name, "ProfilerStep#%d", i);
+            sample_kineto_event(&sample, "user_annotation", name, 1, at, i ? 149 : 1040, "");
+            sample_kineto_kernel(&sample, "gemm", 7, at + 5, at + 10, takes, "");
+        }
+        sample_kineto_open(&sample, &run.list);
+        analyze(&run, all ? &(struct aorta_trace_analysis_options){.all_steps = true} : NULL);
+        assert_true((run.analysis.warmup > 0) == !all);
+        assert_true(aorta_trace_beyond_steps(&run.analysis) == !all);
+        const struct aorta_trace_kernel_row *row = &run.analysis.ranks[0].kernels[0];
+        assert_float_equal(row->times.p95_ns, 265000, 1);
+        assert_float_equal(row->step_p95_ns, all ? 265000 : 100000, 1);
+        assert_float_equal(row->step_p50_ns, 100000, 1);
+        print(&run, &text);
+        assert_true((strstr(text.data, "1 stream, ms busy in the whole recording: 1.300 on 7") != NULL) == !all);
+        assert_true((strstr(text.data, "1 stream, ms busy: 1.300 on 7") != NULL) == all);
+        aorta_text_clear(&text);
+        const struct aorta_trace_report report = {
+            .analysis = &run.analysis, .verdict = &run.verdict, .by = 1u << AORTA_BY_CATEGORY, .top = 5};
+        check_ok(aorta_trace_report_by(&report, 0, &text));
+        assert_true((strstr(text.data, "By category, whole recording") != NULL) == !all);
+        aorta_text_free(&text);
+        end(&run);
+    }
+}
+
 /* A kernel is compiled for 1754 ms and runs 400 times, 46 us each:
  *
  *   |normal| ______ compiles ______ |soft|soft|soft| ... 400
@@ -525,6 +565,7 @@ int main(void) {
         cmocka_unit_test(what_recurs_is_no_warmup),
         cmocka_unit_test(a_late_pause_is_no_warmup),
         cmocka_unit_test(chosen_steps_are_no_warmup),
+        cmocka_unit_test(tables_say_what_they_are_of),
         cmocka_unit_test(a_loop_of_one_kernel_has_steps),
         cmocka_unit_test(late_starts_in_each_step_are_no_first_use),
         cmocka_unit_test(who_captures_graphs_is_not_asked_to),
