@@ -112,6 +112,17 @@ static const struct aorta_option *find_letter(const struct aorta_cli_syntax *syn
     return NULL;
 }
 
+/* The only option that begins so, as GNU's programs take it; NULL: there is none, or there are several. */
+static const char *begun(const char *word, const char *const *names, size_t count) {
+    const char *found = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(names[i], word, strlen(word)) != 0) continue;
+        if (found) return NULL;
+        found = names[i];
+    }
+    return found;
+}
+
 static aorta_status unknown_option(const struct reader *reader, const char *word) {
     const char *names[64];
     size_t count = 0;
@@ -121,7 +132,9 @@ static aorta_status unknown_option(const struct reader *reader, const char *word
     names[count++] = "help";
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
-    const char *nearest = strncmp(name, "--", 2) == 0 ? aorta_nearest(name + 2, names, count) : NULL;
+    const bool is_long = strncmp(name, "--", 2) == 0;
+    const char *nearest = is_long ? aorta_nearest(name + 2, names, count) : NULL;
+    if (is_long && !nearest) nearest = begun(name + 2, names, count);
     if (nearest) return AORTA_ERROR(AORTA_USAGE, "unknown option %s; did you mean --%s?", name, nearest);
     return AORTA_ERROR(AORTA_USAGE, "unknown option %s; --help lists the options", name);
 }

@@ -3,6 +3,7 @@
 #include "base/files.h"
 #include "cli/cli.h"
 #include "device/environment.h"
+#include "hwq/workload.h"
 #include "job/mpirun.h"
 #include "report/page.h"
 #include "sparse/options.h"
@@ -175,6 +176,8 @@ static aorta_status make_job(const struct sweep_values *values, char **command, 
     const bool auto_objective = values->objective == OBJECTIVE_AUTO;
     if ((values->workload != NULL) + (values->config || values->overrides.count) + (*command != NULL) > 1)
         return AORTA_ERROR(AORTA_USAGE, "--config and --override, --hwq, and a command exclude each other");
+    const struct aorta_hwq_workload *workload;
+    if (values->workload) AORTA_TRY(aorta_annotate(aorta_hwq_find(values->workload, &workload), "--hwq"));
     *job = (struct aorta_sweep_job){
         .plan = {.method = (enum aorta_sweep_method)values->search,
                  .objective = (enum aorta_sweep_objective)(auto_objective ? AORTA_SWEEP_STEP_MS : values->objective),

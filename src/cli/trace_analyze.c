@@ -105,15 +105,19 @@ static aorta_status read_steps(const struct aorta_string_list *list, int64_t *st
 }
 
 static aorta_status read_by(const struct aorta_string_list *list, unsigned *by) {
+    const char *names[AORTA_BY_COUNT];
     *by = 0;
+    for (int i = 0; i < AORTA_BY_COUNT; i++) names[i] = aorta_by_name((enum aorta_by)i);
     for (size_t i = 0; i < list->count; i++) {
         int found = 0;
-        while (found < AORTA_BY_COUNT && strcmp(list->items[i], aorta_by_name((enum aorta_by)found)) != 0) found++;
+        while (found < AORTA_BY_COUNT && strcmp(list->items[i], names[found]) != 0) found++;
+        const char *nearest = aorta_nearest(list->items[i], names, AORTA_BY_COUNT);
         if (found == AORTA_BY_COUNT)
             return AORTA_ERROR(AORTA_USAGE,
-                               "--by %s: op, shape, module, function, annotation, category, phase, kernel, sequence, "
-                               "time, stream, memory, path or arrival",
-                               list->items[i]);
+                               "--by: found \"%s\"; expected one of op, shape, module, function, annotation, category, "
+                               "phase, kernel, sequence, "
+                               "time, stream, memory, path, arrival%s%s",
+                               list->items[i], nearest ? "; did you mean " : "", nearest ? nearest : "");
         *by |= 1u << found;
     }
     return NULL;

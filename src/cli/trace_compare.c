@@ -68,7 +68,9 @@ static aorta_status read_one(struct recordings *r, const struct aorta_trace_comp
                              const struct aorta_trace_options *options) {
     struct aorta_recorded *item = &r->items[r->count];
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
-    AORTA_TRY(aorta_annotate(aorta_recorded_open(&input->path, 1, options, NULL, &log, item), "%s", input->path));
+    aorta_status status = aorta_recorded_open(&input->path, 1, options, NULL, &log, item);
+    if (!strstr(aorta_status_message(status), input->path)) status = aorta_annotate(status, "%s", input->path);
+    AORTA_TRY(status);
     r->inputs[r->count] = *input;
     r->inputs[r->count++].analysis = item->analysis;
     if (input->repeats) return NULL;

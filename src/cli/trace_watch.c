@@ -1,6 +1,7 @@
 /* aorta trace watch: windows that recorders of several nodes write into a shared folder, evaluated together. */
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/log.h"
 #include "base/signals.h"
 #include "cli/trace_run.h"
 #include "cli/trace_windows.h"
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct watch_arguments {
     const char *json_lines, *prometheus, *tensorboard, *step_range;
@@ -101,7 +103,14 @@ static aorta_status watch_with(const struct watch_arguments *arguments, const ch
     };
     struct aorta_trace_windows *windows;
     struct aorta_signals *signals;
+    const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
+    const bool missing = access(directory, F_OK) != 0;
+    if (missing && arguments->once)
+        return AORTA_ERROR(AORTA_USAGE, "%s: no such folder; name the one of aorta trace run --into", directory);
     AORTA_TRY(aorta_directory_make(directory));
+    if (missing)
+        aorta_log(&log, AORTA_LOG_INFO, "%s is new: waiting for what aorta trace run --every SECONDS --into %s writes",
+                  directory, directory);
     AORTA_TRY(aorta_signals_begin(no_words, NULL, &signals));
     aorta_status status = aorta_trace_windows_open(&options, &windows);
     if (!status) {

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* aorta train or hwq, not somebody's command. */
 static bool is_ours(const char *target) {
@@ -15,7 +16,12 @@ aorta_status aorta_sweep_side_open(const char *directory, struct aorta_sweep_sid
     *side = (struct aorta_sweep_side){.directory = directory};
     char *path = aorta_path_join(directory, "trials.jsonl");
     if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    aorta_status status = aorta_sweep_read(path, &side->arena, &side->plan, &side->target, &side->trials, NULL);
+    aorta_status status =
+        access(path, F_OK) == 0
+            ? NULL
+            : AORTA_ERROR(AORTA_USAGE, "%s holds no trials.jsonl; name the directory that a sweep wrote (its --output)",
+                          directory);
+    if (!status) status = aorta_sweep_read(path, &side->arena, &side->plan, &side->target, &side->trials, NULL);
     free(path);
     /* Earlier versions took the time of a step, whatever was in it. A command's steps a second are no better. */
     if (!status && is_ours(side->target) && side->plan.objective == AORTA_SWEEP_STEP_MS &&

@@ -56,7 +56,8 @@ static const struct {
     {"compare " ZERO ONE "--label a --label a", 2, "all recordings have the label \"a\""},
     {"compare " ZERO ONE ZERO "--label a --label b --label a", 2, "the label \"a\" has "},
     {"compare " ZERO, 2, "give a base and at least one test to compare with it"},
-    {"compare " ZERO "/nowhere", 2, "/nowhere"},
+    {"compare " ZERO "/nowhere", 2, "aorta: cannot open /nowhere: No such file"},
+    {"merge " ZERO "--out $OUT.json", 2, "unknown option --out; did you mean --output?"},
 };
 
 static void calls_end_as_they_should(void **state) {
