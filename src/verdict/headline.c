@@ -169,7 +169,7 @@ static void headline_of_unknown(const struct aorta_verdict *verdict, const struc
         aorta_text_printf(out, "%s, %.0f%% compute", group->name, 100 * first->share);
     else
         name_finding(verdict, first, out);
-    if (verdict->comm_ms > 0 && verdict->exposed_ms >= 0.01 * verdict->step_ms_mean) say_exposed(verdict, out);
+    if (verdict->comm_ms > 0 && verdict->exposed_ms >= BOUND * verdict->step_ms_mean) say_exposed(verdict, out);
     if (!group && first->cause == AORTA_CAUSE_COMPUTE) say_idle(verdict, out);
 }
 

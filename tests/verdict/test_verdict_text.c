@@ -127,6 +127,14 @@ static void test_exposed_communication_is_said(void **state) {
     place(&text, "step to step 100.00 ms (p50 99.00, device busy 100.00) over 9 iterations of 2 ranks");
     place(&text, "exposed: 31.00 ms = 21.00 exposed all_gather + 10.00 waiting for the last rank");
     aorta_text_free(&text);
+    verdict.exposed_ms = verdict.comm_ms = 4; /* all of it, and little of the step */
+    verdict.overlap_ratio = 0;
+    aorta_verdict_text(&verdict, 200, &text);
+    place(&text, "Verdict: gains unknown (12 steps): 69% of the step (69.00 of 100.00 ms) is compute\n");
+    aorta_text_free(&text);
+    verdict.exposed_ms = 31;
+    verdict.comm_ms = 32;
+    verdict.overlap_ratio = 1.0 / 32;
     verdict.replay = (struct aorta_verdict_replay){.known = true, .replayed_ms = step_ms, .floor_ms = 98};
     verdict.lost_beside = 0.8;
     aorta_verdict_text(&verdict, 200, &text);
