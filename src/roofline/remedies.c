@@ -1,6 +1,7 @@
 /* The ledger: rules in the table's order, each from what those before it left. */
 #include "roofline/remedies.h"
 
+#include "base/array.h"
 #include "base/text.h"
 #include "roofline/remedy_internal.h"
 #include "roofline/roofline.h"
@@ -308,15 +309,29 @@ static void add_bounds(struct aorta_remedies *remedies) {
     }
 }
 
+static aorta_status no_memory(const struct remedy_model *model) {
+    return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies of %s", model->trace->path);
+}
+
 static aorta_status reserve(struct remedy_model *model) {
     const struct aorta_trace *trace = model->trace;
     const size_t leaves = model->rank->work_count + 1, texts = aorta_trace_text_count(trace) + 1;
-    model->leaves = malloc(leaves * sizeof *model->leaves);
+    model->leaves = malloc(leaves * sizeof *model->leaves); /* most are fewer: trimmed once they are found */
+    model->by_backward = malloc(leaves * sizeof *model->by_backward);
     model->next_work = malloc((trace->work_count + 1) * sizeof *model->next_work);
     model->inputs = calloc(trace->input_count + 1, sizeof *model->inputs);
     model->shape_inputs = calloc(trace->shape_count + 1, sizeof *model->shape_inputs);
     model->op_bits = calloc(texts, sizeof *model->op_bits);
     model->kernel_bits = calloc(texts, sizeof *model->kernel_bits);
+    const bool made = model->leaves && model->by_backward && model->next_work && model->inputs && model->shape_inputs &&
+                      model->op_bits && model->kernel_bits;
+    return made ? NULL : no_memory(model);
+}
+
+static aorta_status reserve_ledger(struct remedy_model *model) {
+    const size_t leaves = model->leaf_count + 1;
+    aorta_array_trim(&model->leaves, leaves, sizeof *model->leaves);
+    aorta_array_trim(&model->by_backward, model->by_backward_count + 1, sizeof *model->by_backward);
     model->now_ns = calloc(leaves, sizeof *model->now_ns);
     model->gained_ns = calloc(leaves, sizeof *model->gained_ns);
     model->gone = calloc(leaves, sizeof *model->gone);
@@ -324,12 +339,9 @@ static aorta_status reserve(struct remedy_model *model) {
     model->claimed = calloc(leaves, 1);
     model->added = calloc(leaves, 1);
     model->stays = calloc(leaves, sizeof *model->stays);
-    model->by_backward = calloc(leaves, sizeof *model->by_backward);
-    if (model->leaves && model->next_work && model->inputs && model->shape_inputs && model->op_bits &&
-        model->kernel_bits && model->now_ns && model->gained_ns && model->gone && model->gone_before &&
-        model->claimed && model->added && model->stays && model->by_backward)
-        return NULL;
-    return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies of %s", trace->path);
+    const bool made = model->now_ns && model->gained_ns && model->gone && model->gone_before && model->claimed &&
+                      model->added && model->stays;
+    return made ? NULL : no_memory(model);
 }
 
 static bool has_shapes(const struct aorta_trace *trace) {
@@ -361,6 +373,7 @@ aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, si
     remedies->amd = model->amd = model->peaks.device && !strncmp(model->peaks.device, "AMD", 3);
     aorta_status status = reserve(model);
     if (!status) status = aorta_remedy_leaves(model, analysis);
+    if (!status) status = reserve_ledger(model);
     if (!status) {
         for (size_t i = 0; i < model->leaf_count; i++)
             if (model->leaves[i].counted) remedies->kernels_ns += model->leaves[i].ns / model->steps;
