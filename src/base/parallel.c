@@ -1,6 +1,7 @@
 #include "base/parallel.h"
 #include "base/thread.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <unistd.h>
@@ -41,9 +42,16 @@ static void *run_some(void *argument) {
 
 enum { MOST = 16 };
 
+int aorta_processors(void) {
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    if (!sched_getaffinity(0, sizeof allowed, &allowed)) return CPU_COUNT(&allowed);
+    const long online = sysconf(_SC_NPROCESSORS_ONLN); /* more than the set has place for */
+    return online > 1 ? (int)online : 1;
+}
+
 size_t aorta_parallel_width(void) {
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    if (processors < 1) return 1;
+    const int processors = aorta_processors();
     return processors < MOST ? (size_t)processors : MOST;
 }
 

@@ -14,6 +14,8 @@ typedef aorta_status (*aorta_piece)(void *user, size_t piece);
  * a failure no piece begins that has not; of several failures the one of the lowest piece is returned. */
 AORTA_MUST_USE aorta_status aorta_parallel(size_t count, aorta_piece run, void *user);
 
+/* Processors that this process may run on: at least 1. */
+int aorta_processors(void);
 /* How many threads it takes for many pieces: 1 … 16. */
 size_t aorta_parallel_width(void);
 

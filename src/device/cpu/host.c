@@ -1,7 +1,7 @@
 /* What this machine is: processor, instruction set, memory. */
+#include "base/parallel.h"
 #include "device/cpu/cpu.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,10 +155,7 @@ static void find_name(struct aorta_device_info *info) {
 void aorta_cpu_host_describe(struct aorta_device_info *info) {
     find_name(info);
     info->memory_bytes = memory_bounds().total;
-    cpu_set_t allowed;
-    CPU_ZERO(&allowed);
-    bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
-    info->multiprocessors = known ? CPU_COUNT(&allowed) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    info->multiprocessors = aorta_processors();
     struct timespec tick = {0, 1};
     clock_getres(CLOCK_MONOTONIC, &tick);
     info->timestamp_tick = tick.tv_sec * 1000000000 + tick.tv_nsec;
