@@ -44,6 +44,8 @@ AORTA_MUST_USE aorta_status aorta_cli_print(const char *text);
 AORTA_MUST_USE aorta_status aorta_cli_print_beside(const char *output, const char *text);
 /* Ends the text with the line before the one that follows a \n of `from`; without one it stays whole. */
 void aorta_cli_cut(struct aorta_text *text, const char *from);
+/* AORTA_USAGE where no such program can be run; one of our commands is named with what to write instead. */
+AORTA_MUST_USE aorta_status aorta_cli_check_program(const char *program);
 /* The same of a text that may have failed (aorta_text_check), which is freed in any case. */
 AORTA_MUST_USE aorta_status aorta_cli_print_text(struct aorta_text *text);
 /* The option --csv DIR: the names of its files, for the option's row; and the check that the directory can be made,

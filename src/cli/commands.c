@@ -3,9 +3,11 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "device/environment.h"
+#include "job/mpirun.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,6 +39,16 @@ const struct aorta_command_group aorta_cli_program = {
     .footer = "; aorta --version the version.\n"
               "Exit codes: 0 success, 1 the run failed, 2 the arguments or the configuration are wrong.\n",
 };
+
+aorta_status aorta_cli_check_program(const char *program) {
+    char path[PATH_MAX];
+    if (aorta_program_find(program, path)) return NULL;
+    if (strchr(program, '/')) return AORTA_ERROR(AORTA_USAGE, "%s: no such program", program);
+    for (const struct aorta_command *command = commands; command->name; command++)
+        if (strcmp(command->name, program) == 0)
+            return AORTA_ERROR(AORTA_USAGE, "%s: no such program in PATH; write aorta %s", program, program);
+    return AORTA_ERROR(AORTA_USAGE, "%s: no such program in PATH", program);
+}
 
 static aorta_status dispatch(int argc, char **argv) {
     if (strcmp(argv[1], "--version") != 0) return aorta_cli_group_run(&aorta_cli_program, argc, argv);

@@ -71,6 +71,7 @@ static aorta_status run(const struct aorta_cli_line *line, void *of) {
                                                 .mpi = (enum aorta_launch_mpi)values->mpi,
                                                 .command = line->operands, /* the list ends with NULL */
                                                 .self = self};
+    if (line->operand_count) AORTA_TRY(aorta_cli_check_program(line->operands[0]));
     AORTA_TRY(aorta_launch_run(&launch, &exit_code));
     return end_with(exit_code);
 }

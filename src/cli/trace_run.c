@@ -6,14 +6,12 @@
 #include "cli/trace_windows.h"
 #include "device/environment.h"
 #include "formats/open.h"
-#include "job/mpirun.h"
 #include "record/inject/settings.h"
 #include "report/trace_report.h"
 #include "timeline/infer.h"
 #include "verdict/verdict.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -257,11 +255,9 @@ void aorta_trace_run_outcome_free(struct aorta_trace_run_outcome *outcome) {
 /* ---- the command ---- */
 
 static aorta_status check_command(char *const *command) {
-    char path[PATH_MAX];
     if (!command[0])
         return AORTA_ERROR(AORTA_USAGE, "no program: write it after --, as in `aorta trace run -- python train.py`");
-    if (aorta_program_find(command[0], path)) return NULL;
-    return AORTA_ERROR(AORTA_USAGE, "%s: no such program%s", command[0], strchr(command[0], '/') ? "" : " in PATH");
+    return aorta_cli_check_program(command[0]);
 }
 
 /* The program has run: its exit code counts, and what goes wrong with the analysis is only printed. */

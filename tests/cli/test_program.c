@@ -50,6 +50,8 @@ static const struct {
     {"hwq map --device cpu --streams 3 --copy-mb 1", 0, "Threads that stand for hardware queues of "},
     {"hwq map --device cpu --streams 3 --copy-mb 1", 0, "6 found for 6 streams"},
     {"train", 2, "--config FILE is needed: config/quickstart.yaml runs without a GPU"},
+    {"launch -n 2 -- train --config x.yaml", 2, "train: no such program in PATH; write aorta train"},
+    {"trace run -- /nowhere/python", 2, "/nowhere/python: no such program\n"},
     {"sweep --read .", 2, ". holds no trials.jsonl; name the directory that a sweep wrote"},
     {"sweep --compare . .", 2, ". holds no trials.jsonl; name the directory that a sweep wrote"},
     {"sweep --hwq nothing --grid streams=1,2 -o /tmp/aorta_never", 2, "--hwq: unknown workload \"nothing\""},
