@@ -114,11 +114,12 @@ static const struct e2e_filter root_update = {.function = "adamw_step", .tag = "
 static const struct e2e_filter layers_update = {.function = "adamw_step", .tag = "layers"};
 static const struct e2e_filter input = {.function = "embedding_forward"};
 
-/* For the next step, as soon as the unit is updated, with the layers' update beside it. */
+/* For the next step, as soon as the unit is updated, with the layers' update beside it, which on the CPU does not wait
+ * for the unit's. */
 static void check_root_ahead(const json_t *line) {
     assert_int_equal(e2e_count(line, root_gather), 1);
     assert_true(begins(line, root_gather, 0) >= ends(line, root_update, 0));
-    assert_true(begins(line, layers_update, 0) >= ends(line, root_update, 0));
+    assert_true(begins(line, layers_update, 0) >= begins(line, root_update, 0));
     assert_true(place(line, root_gather, 0) < place(line, layers_update, 0));
     const struct e2e_filter root_squares = {.function = "square_sum", .tag = "root"};
     assert_true(begins(line, root_squares, 0) >= ends(line, root_reduction, e2e_count(line, root_reduction) - 1));
