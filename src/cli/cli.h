@@ -40,14 +40,14 @@ extern const struct aorta_command_group aorta_cli_program, aorta_cli_trace, aort
 
 /* A page, whole and at once; NULL is fine. AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_cli_print(const char *text);
-/* The same; to the standard error where `output` (NULL: none) is the standard output. */
+/* The same of a text that may have failed (aorta_text_check), which is freed in any case. */
+AORTA_MUST_USE aorta_status aorta_cli_print_text(struct aorta_text *text);
+/* As aorta_cli_print; to the standard error where `output` (NULL: none) is the standard output. */
 AORTA_MUST_USE aorta_status aorta_cli_print_beside(const char *output, const char *text);
 /* Ends the text with the line before the one that follows a \n of `from`; without one it stays whole. */
 void aorta_cli_cut(struct aorta_text *text, const char *from);
 /* AORTA_USAGE where no such program can be run; one of our commands is named with what to write instead. */
 AORTA_MUST_USE aorta_status aorta_cli_check_program(const char *program);
-/* The same of a text that may have failed (aorta_text_check), which is freed in any case. */
-AORTA_MUST_USE aorta_status aorta_cli_print_text(struct aorta_text *text);
 /* The option --csv DIR: the names of its files, for the option's row; and the check that the directory can be made,
  * before there is anything to lose. NULL is fine. AORTA_CONFIG. */
 extern const char *const aorta_cli_csv_files[];
