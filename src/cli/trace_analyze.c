@@ -104,6 +104,18 @@ static aorta_status read_steps(const struct aorta_string_list *list, int64_t *st
     return NULL;
 }
 
+static aorta_status unknown_by(const char *word, const char *const names[AORTA_BY_COUNT]) {
+    const char *nearest = aorta_nearest(word, names, AORTA_BY_COUNT);
+    struct aorta_text expected = {0};
+    for (int i = 0; i < AORTA_BY_COUNT; i++) aorta_text_printf(&expected, "%s%s", i ? ", " : "", names[i]);
+    aorta_status status = aorta_text_check(&expected);
+    if (!status)
+        status = AORTA_ERROR(AORTA_USAGE, "--by: found \"%s\"; expected one of %s%s%s", word, expected.data,
+                             nearest ? "; did you mean " : "", nearest ? nearest : "");
+    aorta_text_free(&expected);
+    return status;
+}
+
 static aorta_status read_by(const struct aorta_string_list *list, unsigned *by) {
     const char *names[AORTA_BY_COUNT];
     *by = 0;
@@ -111,13 +123,7 @@ static aorta_status read_by(const struct aorta_string_list *list, unsigned *by) 
     for (size_t i = 0; i < list->count; i++) {
         int found = 0;
         while (found < AORTA_BY_COUNT && strcmp(list->items[i], names[found]) != 0) found++;
-        const char *nearest = aorta_nearest(list->items[i], names, AORTA_BY_COUNT);
-        if (found == AORTA_BY_COUNT)
-            return AORTA_ERROR(AORTA_USAGE,
-                               "--by: found \"%s\"; expected one of op, shape, module, function, annotation, category, "
-                               "phase, kernel, sequence, "
-                               "time, stream, memory, path, arrival%s%s",
-                               list->items[i], nearest ? "; did you mean " : "", nearest ? nearest : "");
+        if (found == AORTA_BY_COUNT) return unknown_by(list->items[i], names);
         *by |= 1u << found;
     }
     return NULL;

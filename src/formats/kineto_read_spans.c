@@ -14,8 +14,7 @@ struct span {
     const char *begin, *limit, *end; /* the next span's beginning; that of what is in memory */
     int64_t offset;                  /* of `begin` in the file */
     const char *last, *behind;       /* the last event that was read, and what follows it; NULL: none was */
-    int64_t events;
-    bool joins; /* the next event is that at `limit` */
+    bool joins;                      /* the next event is that at `limit` */
 };
 
 struct kineto_spans {

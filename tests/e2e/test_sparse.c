@@ -101,6 +101,8 @@ static void test_stopped_while_preparing(void **state) {
     assert_int_equal(kill(e2e_rank_pid(&run, 1), SIGSTOP), 0);
     e2e_finish(&run);
     e2e_expect_output(&run, 1, ") was stopped (SIGSTOP, or a debugger)");
+    /* On a loaded host the launcher may end the job before rank 0's own timeout is over. */
+    if (!strstr(run.output, "and the job was ended")) e2e_expect_output(&run, 1, "[rank 0] error: ");
     e2e_expect_gone(e2e_rank_pid(&run, 1));
     e2e_free(&run);
 }

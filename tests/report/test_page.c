@@ -144,18 +144,30 @@ static void labels_are_text(void **state) {
 
 /* ---- two runs ---- */
 
-static struct aorta_text compared(int64_t step_ns) {
-    struct workspace a = workspace_make(), b = workspace_make(), out = workspace_make();
-    workspace_run(&a, 0, 1, 40, 10000000);
-    workspace_run(&b, 0, 1, 40, step_ns);
-    const struct aorta_report_input inputs[] = {{a.path, "a"}, {b.path, "b"}};
+/* A run of 40 steps. */
+struct side {
+    int64_t step_ns;
+    const char *config, *environment; /* NULL: there is no such file */
+};
+
+/* What is said of "b" beside "a". `json` NULL, or the summary. */
+static struct aorta_text compared(const struct side sides[2], json_t **json) {
+    struct workspace runs[2], out = workspace_make();
+    for (int i = 0; i < 2; i++) {
+        runs[i] = workspace_make();
+        workspace_run(&runs[i], 0, 1, 40, sides[i].step_ns);
+        if (sides[i].config) workspace_write(&runs[i], "config.json", sides[i].config);
+        if (sides[i].environment) workspace_write(&runs[i], "environment.json", sides[i].environment);
+    }
+    const struct aorta_report_input inputs[] = {{runs[0].path, "a"}, {runs[1].path, "b"}};
     const struct aorta_report_options options = {
         .inputs = inputs, .input_count = 2, .output = out.path, .reference = "a", .candidate = "b", .warmup = -1};
     struct aorta_log log = silent();
-    struct aorta_text text = {0};
-    check_ok(aorta_report_make(&options, &log, &text, NULL));
-    workspace_remove(&a);
-    workspace_remove(&b);
+    struct aorta_text text = {0}, summary = {0};
+    check_ok(aorta_report_make(&options, &log, &text, json ? &summary : NULL));
+    if (json) *json = json_loads(summary.data, 0, NULL);
+    aorta_text_free(&summary);
+    for (int i = 0; i < 2; i++) workspace_remove(&runs[i]);
     workspace_remove(&out);
     return text;
 }
@@ -289,32 +301,20 @@ static void repeats_have_one_label(void **state) {
 /* What else differs stands before any figure; places of output and what only one side knows do not. */
 static void what_differs_comes_first(void **state) {
     (void)state;
-    static const char *const configs[] = {
-        "{\"fsdp\": {\"forward_prefetch\": true}, \"training\": {\"output_dir\": \"a\", \"batch_size\": 8}}",
-        "{\"fsdp\": {\"forward_prefetch\": false}, \"training\": {\"output_dir\": \"b\", \"batch_size\": 8}}"};
-    static const char *const environments[] = {
-        "{\"schema_version\": 1, \"host\": {\"name\": \"x\"}, \"software\": {\"driver\": \"12.6\"}}",
-        "{\"schema_version\": 1, \"host\": {\"name\": \"x\"}, \"software\": {\"driver\": \"13.0\"}, "
-        "\"environment\": {\"NCCL_PROTO\": \"LL\"}}"};
-    struct workspace runs[2], out = workspace_make();
-    for (int i = 0; i < 2; i++) {
-        runs[i] = workspace_make();
-        workspace_run(&runs[i], 0, 1, 40, 10000000);
-        workspace_write(&runs[i], "config.json", configs[i]);
-        workspace_write(&runs[i], "environment.json", environments[i]);
-    }
-    const struct aorta_report_input inputs[] = {{runs[0].path, "a"}, {runs[1].path, "b"}};
-    const struct aorta_report_options options = {
-        .inputs = inputs, .input_count = 2, .output = out.path, .reference = "a", .candidate = "b", .warmup = -1};
-    struct aorta_log log = silent();
-    struct aorta_text text = {0}, json = {0};
-    check_ok(aorta_report_make(&options, &log, &text, &json));
+    static const struct side sides[] = {
+        {10000000, "{\"fsdp\": {\"forward_prefetch\": true}, \"training\": {\"output_dir\": \"a\", \"batch_size\": 8}}",
+         "{\"schema_version\": 1, \"host\": {\"name\": \"x\"}, \"software\": {\"driver\": \"12.6\"}}"},
+        {10000000,
+         "{\"fsdp\": {\"forward_prefetch\": false}, \"training\": {\"output_dir\": \"b\", \"batch_size\": 8}}",
+         "{\"schema_version\": 1, \"host\": {\"name\": \"x\"}, \"software\": {\"driver\": \"13.0\"}, "
+         "\"environment\": {\"NCCL_PROTO\": \"LL\"}}"}};
+    json_t *root;
+    struct aorta_text text = compared(sides, &root);
     const char *found =
         strstr(text.data, "Different: fsdp.forward_prefetch is false, was true; software.driver is 13.0, "
                           "was 12.6; NCCL_PROTO is LL, was not set\n");
     assert_non_null(found);
     assert_true(found < strstr(text.data, "b against a: step"));
-    json_t *root = json_loads(json.data, 0, NULL);
     const json_t *pair = json_object_get(root, "comparison");
     assert_int_equal(json_array_size(json_object_get(pair, "differences")), 3);
     assert_string_equal(json_string_value(json_object_get(
@@ -322,15 +322,14 @@ static void what_differs_comes_first(void **state) {
                             "environment.NCCL_PROTO")),
                         "LL");
     json_decref(root);
-    for (int i = 0; i < 2; i++) workspace_remove(&runs[i]);
-    workspace_remove(&out);
     aorta_text_free(&text);
-    aorta_text_free(&json);
 }
 
 static void the_largest_difference_is_named(void **state) {
     (void)state;
-    struct aorta_text slower = compared(30000000), same = compared(10000000);
+    static const struct side longer[] = {{.step_ns = 10000000}, {.step_ns = 30000000}};
+    static const struct side equal[] = {{.step_ns = 10000000}, {.step_ns = 10000000}};
+    struct aorta_text slower = compared(longer, NULL), same = compared(equal, NULL);
     assert_non_null(strstr(slower.data, "What differs most: step_ms is "));
     assert_non_null(strstr(slower.data, "No run was repeated: equal runs are assumed to differ by "));
     assert_non_null(strstr(slower.data, "worse)."));
@@ -342,32 +341,18 @@ static void the_largest_difference_is_named(void **state) {
 /* A step of twice the batch takes longer, which is neither worse nor better: samples a second compare. */
 static void steps_of_other_work_are_not_worse(void **state) {
     (void)state;
-    static const char *const configs[] = {"{\"training\": {\"batch_size\": 8}}",
-                                          "{\"training\": {\"batch_size\": 16}}"};
-    struct workspace runs[2], out = workspace_make();
-    for (int i = 0; i < 2; i++) {
-        runs[i] = workspace_make();
-        workspace_run(&runs[i], 0, 1, 40, i ? 30000000 : 10000000);
-        workspace_write(&runs[i], "config.json", configs[i]);
-    }
-    const struct aorta_report_input inputs[] = {{runs[0].path, "a"}, {runs[1].path, "b"}};
-    const struct aorta_report_options options = {
-        .inputs = inputs, .input_count = 2, .output = out.path, .reference = "a", .candidate = "b", .warmup = -1};
-    struct aorta_log log = silent();
-    struct aorta_text text = {0}, json = {0};
-    check_ok(aorta_report_make(&options, &log, &text, &json));
+    static const struct side sides[] = {{.step_ns = 10000000, .config = "{\"training\": {\"batch_size\": 8}}"},
+                                        {.step_ns = 30000000, .config = "{\"training\": {\"batch_size\": 16}}"}};
+    json_t *root;
+    struct aorta_text text = compared(sides, &root);
     assert_non_null(
         strstr(text.data, "b against a: 100.000 samples a second of a rank against 100.000 (+0.0%), within"));
     assert_non_null(strstr(text.data, "; with another training.batch_size a step does other work: 7"));
     assert_null(strstr(text.data, "step_ms is"));
-    json_t *root = json_loads(json.data, 0, NULL);
     const json_t *figures = json_object_get(json_object_get(root, "comparison"), "metrics");
     assert_string_equal(json_string_value(json_object_get(json_object_get(figures, "step_ms"), "change")), "longer");
     json_decref(root);
-    for (int i = 0; i < 2; i++) workspace_remove(&runs[i]);
-    workspace_remove(&out);
     aorta_text_free(&text);
-    aorta_text_free(&json);
 }
 
 int main(void) {
