@@ -76,20 +76,21 @@ static size_t spools_in(const char *directory) {
     return count;
 }
 
-/* The folder never holds more than the window that is written, the one before and the one that is evaluated. */
+/* The folder holds the window that is written, the one before and the one that is evaluated; one or two more where a
+ * machine is so slow that evaluating takes longer than a window. */
 static void windows_are_let_go(void **state) {
     struct shell *shell = *state;
     char directory[256];
     size_t most = 0;
-    pid_t pid = shell_start(shell, "$A trace run --every 1 -o rec -- $P live 7");
+    pid_t pid = shell_start(shell, "$A trace run --every 1 -o rec -- $P live 9");
     snprintf(directory, sizeof directory, "%s/rec", shell->directory);
-    for (int i = 0; i < 70; i++, nap(100)) {
+    for (int i = 0; i < 90; i++, nap(100)) {
         const size_t count = spools_in(directory);
         if (count > most) most = count;
     }
     shell_finish(shell, pid);
     shell_expect(shell, 0, "", "Verdict: ");
-    assert_in_range(most, 1, 3);
+    assert_in_range(most, 1, 5);
     assert_int_equal(spools_in(directory), 1); /* the last one stays in a directory of the user's */
     shell_run(shell, "$A trace analyze -q rec/window-*");
     shell_expect(shell, 0, "Verdict: ", "");

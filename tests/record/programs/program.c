@@ -73,6 +73,43 @@ static void start_cuda(void) {
     zero_ns = time_of_day();
 }
 
+/* ---- what the recording has come to: a slow machine takes longer, and a fast one is not made to wait ---- */
+
+static void await(bool (*reached)(void), int limit_ms) {
+    for (int waited_ms = 0; !reached() && waited_ms < limit_ms; waited_ms += 5) nap(5);
+}
+
+static bool is_recording(void) {
+    return cupti->uses() & FAKE_CUPTI_ENABLED;
+}
+
+static bool is_over(void) {
+    return cupti->enabled() == 0;
+}
+
+static bool is_fetched(void) {
+    return cupti->lent() == 0;
+}
+
+static int flushes_before;
+static bool is_flushed(void) {
+    return cupti->flushes() > flushes_before;
+}
+
+/* Until what was launched is in the file: after it has come out of CUPTI it is written at once. */
+static void await_written(void) {
+    await(is_fetched, 60000);
+    nap(300);
+}
+
+/* Until the time to record is over, and what was under way then is written. */
+static void await_settled(void) {
+    await(is_over, 60000);
+    flushes_before = cupti->flushes();
+    await(is_flushed, 2000); /* or it was before this */
+    nap(200);
+}
+
 /* ---- work ---- */
 
 static void call(uint32_t kind, uint32_t number, int64_t at_ns) {
@@ -126,12 +163,16 @@ static void mark(const char *name, uint32_t id, uint32_t flags, int64_t at_ns) {
 
 /* Texts stay, as CUPTI's do. */
 static char *name_of(int number) {
-    static char **names;
-    static size_t count;
-    char **grown = realloc(names, (count + 1) * sizeof *names);
-    if (!grown || asprintf(&grown[count], "ProfilerStep#%d", number) < 0) exit(97);
-    names = grown;
-    return names[count++];
+    static struct name {
+        struct name *last;
+        char text[32];
+    } * names;
+    struct name *name = malloc(sizeof *name);
+    if (!name) exit(97);
+    name->last = names;
+    names = name;
+    snprintf(name->text, sizeof name->text, "ProfilerStep#%d", number);
+    return name->text;
 }
 
 static void step(int number, uint32_t device) {
@@ -178,7 +219,7 @@ static int without_cuda(int number) {
 /* CUDA's driver in a process that never gets the variables. */
 static int uninitialised(int number) {
     find(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), "cuInit");
-    nap(400);
+    nap(1000);
     return number;
 }
 
@@ -208,7 +249,7 @@ static int replaced(int number) {
     char self[] = "/proc/self/exe", scenario[] = "normal", code[16];
     start_all();
     train(0, STEPS / 2, 0);
-    nap(400); /* what is flushed by then survives */
+    await_written(); /* it survives */
     snprintf(code, sizeof code, "%d", number);
     char *arguments[] = {self, scenario, code, NULL};
     execv(self, arguments);
@@ -260,9 +301,10 @@ static int workers(int number) {
 /* Forks when the time to record is over and CUPTI waits for a call to leave at: the child's must not be the one. Its
  * exit code: 10 for each time that CUPTI was finalized here, and 1 for each time there. */
 static int forked_late(int number) {
+    (void)number;
     start_all();
     train(0, STEPS, 0);
-    nap(number);
+    await_settled();
     pid_t child = fork();
     if (child == 0) {
         step(1000, 0);
@@ -278,7 +320,15 @@ static int forked_late(int number) {
 static int die_of(int number) {
     start_all();
     train(0, STEPS, 0);
-    nap(700);
+    await_written();
+    raise(number);
+    return 93;
+}
+
+static int die_later(int number) {
+    start_all();
+    train(0, STEPS, 0);
+    await_settled();
     raise(number);
     return 93;
 }
@@ -286,7 +336,7 @@ static int die_of(int number) {
 static int own_exit(int number) {
     start_all();
     train(0, STEPS, 0);
-    nap(700);
+    await_written();
     _exit(number);
 }
 
@@ -367,7 +417,7 @@ static int profiled_first(int number) {
 static int profiled_later(int number) {
     start_all();
     train(0, STEPS / 2, 0);
-    nap(600); /* so that those are flushed */
+    await_written();
     int failed = profile();
     train(STEPS / 2, STEPS / 2, 0);
     nap(2600); /* it takes two seconds without records until somebody is suspected */
@@ -506,10 +556,15 @@ static int closing(int number) {
 /* A daemon: forked twice, a session of its own, another directory, no descriptors; then it uses the GPU, and NUMBER is
  * the user that it becomes meanwhile (0: stays). */
 static int daemon_of(int number) {
+    enum { ENDS = 300 }; /* a descriptor above those that it closes, which is open until its end */
+    int pipes[2];
+    char nothing;
+    if (pipe(pipes)) return 1;
     if (fork() != 0) {
-        nap(1500);
-        return 0;
+        close(pipes[1]);
+        return read(pipes[0], &nothing, 1) != 0;
     }
+    if (dup2(pipes[1], ENDS) < 0) _exit(1);
     setsid();
     if (fork() != 0) _exit(0);
     if (chdir("/")) _exit(1);
@@ -546,17 +601,25 @@ static int records_itself(int number) {
     return number;
 }
 
-/* Leaves a child behind that goes on using the GPU. */
+static bool is_read(void) {
+    return access(getenv("AORTA_TRACE_SPOOL"), F_OK) != 0;
+}
+
+/* Leaves a child behind that goes on using the GPU, until the test has read and removed the recording. */
 static int left_behind(int number) {
+    int pipes[2];
+    char ready = 0;
+    if (pipe(pipes)) return 80;
     if (fork() == 0) {
         setsid();
         start_all();
         train(0, STEPS, 0);
-        nap(2500);
-        exit(0);
+        await_written();
+        if (write(pipes[1], &ready, 1) != 1) _exit(1);
+        await(is_read, 60000);
+        _exit(0);
     }
-    nap(800);
-    return number;
+    return read(pipes[0], &ready, 1) == 1 ? number : 80;
 }
 
 /* Many records, fast: the buffers are bounded. */
@@ -605,18 +668,23 @@ static int limited(int number) {
     return number;
 }
 
-/* Works for NUMBER ms so that buffers fill all the time, then naps. Its exit code: how often CUPTI was flushed. */
+/* Works for NUMBER ms so that buffers fill all the time, then waits for what is left to be asked for. Its exit code:
+ * how often CUPTI was flushed, less the times that this process did not get to work for half a look (50 ms). */
 static int paced(int number) {
     start_all();
-    int64_t until_ns = time_of_day() + (int64_t)number * 1000000;
-    for (int i = 0; time_of_day() < until_ns; i += 100) {
+    int starved = 0;
+    int64_t now_ns = time_of_day(), until_ns = now_ns + (int64_t)number * 1000000;
+    for (int i = 0; now_ns < until_ns; i += 100) {
         train(i, 100, 0);
         nap(5);
+        const int64_t last_ns = now_ns;
+        now_ns = time_of_day();
+        starved += now_ns - last_ns > 50000000;
     }
-    int while_busy = cupti->flushes();
-    nap(600);
-    if (cupti->flushes() == while_busy) return 89; /* what was left is asked for */
-    return while_busy < 88 ? while_busy : 88;
+    const int while_busy = flushes_before = cupti->flushes();
+    await(is_flushed, 60000);
+    if (!is_flushed()) return 89;
+    return while_busy < starved ? 0 : while_busy - starved < 88 ? while_busy - starved : 88;
 }
 
 /* Its exit code: what of CUPTI has been used, enum fake_cupti_use. */
@@ -627,12 +695,13 @@ static int used(int number) {
     return cupti->uses();
 }
 
-/* Trains, naps for NUMBER ms, and trains on, while the time to record ends. Its exit code: 10 for each time that CUPTI
- * was finalized, and what has been used of it since. */
+/* Trains until the time to record is over, and on. Its exit code: 10 for each time that CUPTI was finalized, and what
+ * has been used of it since. */
 static int windowed(int number) {
+    (void)number;
     start_all();
     train(0, STEPS, 0);
-    nap(number);
+    await_settled();
     for (int i = 0; i < 10; i++) {
         train(STEPS + i, 1, 0);
         nap(50);
@@ -641,12 +710,27 @@ static int windowed(int number) {
     return 10 * cupti->finalized() + cupti->uses();
 }
 
-/* As windowed, but another profiler has come when the time is over. Its exit code: times that CUPTI was finalized; 86:
- * it was disturbed. */
+/* Trains before the time to record, in it and after it. Its exit code: steps that were launched in it, or NUMBER of
+ * them. */
+static int surrounded(int number) {
+    int steps = 0;
+    start_all();
+    train(0, STEPS, 0);
+    await(is_recording, 60000);
+    for (; steps < number && !is_over(); steps++) {
+        train(STEPS + steps, 1, 0);
+        nap(20);
+    }
+    if (is_over()) train(STEPS + steps, STEPS, 0);
+    return steps;
+}
+
+/* As windowed, but another profiler has come when the time is over, after NUMBER ms. Its exit code: times that CUPTI
+ * was finalized; 86: it was disturbed. */
 static int profiled_windowed(int number) {
     start_all();
     train(0, STEPS, 0);
-    nap(number / 4);
+    await(is_fetched, 60000);
     if (profile()) return 87;
     nap(number);
     train(STEPS, STEPS, 0);
@@ -673,6 +757,7 @@ static const struct {
     {"replaced", replaced},
     {"ranks", ranks},
     {"die-of", die_of},
+    {"die-later", die_later},
     {"own-exit", own_exit},
     {"until-signal", until_signal},
     {"profiled-first", profiled_first},
@@ -683,6 +768,7 @@ static const struct {
     {"attribute", attribute},
     {"used", used},
     {"windowed", windowed},
+    {"surrounded", surrounded},
     {"profiled-windowed", profiled_windowed},
     {"devices", devices},
     {"workers", workers},
