@@ -76,7 +76,7 @@ static const struct aorta_cli_syntax syntax = {
 /* Streams that share a queue, and the diagonal, in the colour of the queue. */
 static aorta_status draw(const struct aorta_map *map, const struct aorta_device_info *device, const char *path) {
     struct aorta_arena arena = {0};
-    struct aorta_text script = {0};
+    struct aorta_picture picture = {.path = path};
     const char **labels = aorta_arena_alloc(&arena, (size_t)map->count * sizeof *labels);
     int *cells = aorta_arena_alloc(&arena, (size_t)map->count * (size_t)map->count * sizeof *cells);
     char *title =
@@ -94,12 +94,12 @@ static aorta_status draw(const struct aorta_map *map, const struct aorta_device_
         }
         const struct aorta_plot_matrix matrix = {
             title, "a long kernel on …", "… blocks a kernel on", map->count, labels, cells};
-        aorta_plot_matrix(&matrix, &script);
-        status = aorta_gnuplot_draw(&script, AORTA_GNUPLOT_LIMIT_S, path);
+        aorta_plot_matrix(&matrix, &picture.script);
+        status = aorta_gnuplot_draw(&picture, 1, AORTA_GNUPLOT_LIMIT_S, NULL);
     } else {
         status = AORTA_ERROR(AORTA_MEMORY, "no memory for the picture");
     }
-    aorta_text_free(&script);
+    aorta_text_free(&picture.script);
     aorta_arena_free(&arena);
     return aorta_annotate(status, "--plot");
 }

@@ -24,9 +24,12 @@ void aorta_gnuplot_quote(struct aorta_text *script, const char *string) {
     aorta_text_puts(script, "'");
 }
 
-/* Files in memory and not pipes, so that a child that dies early cannot hang or kill the parent. */
+/* Files in memory and not pipes, so that a child that dies early cannot hang or kill the parent; each picture has its
+ * own, so that none is taken for another. */
 struct files {
-    int script, picture, errors; /* -1: none */
+    int script, errors; /* -1: none */
+    int *pictures;
+    size_t count;
 };
 
 static aorta_status spawn(const struct files *files, pid_t *child) {
@@ -36,8 +39,10 @@ static aorta_status spawn(const struct files *files, pid_t *child) {
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
     posix_spawn_file_actions_adddup2(&actions, files->script, STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, files->picture, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, files->errors, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, files->errors, STDERR_FILENO);
+    for (size_t i = 0; i < files->count; i++) /* onto itself: stays open in the child */
+        posix_spawn_file_actions_adddup2(&actions, files->pictures[i], files->pictures[i]);
     /* The caller may block or handle signals (a trainer does); the child must not inherit that. */
     sigset_t none, defaults;
     sigemptyset(&none);
@@ -81,10 +86,23 @@ static aorta_status wait_for(pid_t child, double limit_s, int *outcome) {
     }
 }
 
-static aorta_status run(const struct aorta_text *script, double limit_s, const struct files *files) {
-    const int error = aorta_write_all(files->script, script->data, script->length);
+static aorta_status write_script(const struct aorta_picture *pictures, const struct files *files) {
+    struct aorta_text script = {0};
+    for (size_t i = 0; i < files->count; i++) {
+        aorta_text_printf(&script, "set output '/dev/fd/%d'\n", files->pictures[i]);
+        aorta_text_append(&script, pictures[i].script.data, pictures[i].script.length);
+    }
+    aorta_text_puts(&script, "set output\n");
+    aorta_status status = aorta_text_check(&script);
+    const int error = status ? 0 : aorta_write_all(files->script, script.data, script.length);
+    aorta_text_free(&script);
     if (error || lseek(files->script, 0, SEEK_SET) < 0)
         return AORTA_ERROR(AORTA_IO, "cannot hand gnuplot its script: %s", strerror(error ? error : errno));
+    return status;
+}
+
+static aorta_status run(const struct aorta_picture *pictures, double limit_s, const struct files *files) {
+    AORTA_TRY(write_script(pictures, files));
     pid_t child = 0;
     AORTA_TRY(spawn(files, &child));
     int outcome = 0;
@@ -99,37 +117,74 @@ static bool is_whole(const char *bytes, size_t length) {
     return length > sizeof end && memcmp(bytes + length - (sizeof end - 1), end, sizeof end - 1) == 0;
 }
 
-static aorta_status place(int picture, const char *path) {
+/* `failure`: of gnuplot, whose fault a missing picture is then. */
+static aorta_status place(int picture, const char *path, const char *failure) {
     const off_t length = lseek(picture, 0, SEEK_END);
     char *bytes = length > 0 ? malloc((size_t)length) : NULL;
     aorta_status status = NULL;
-    if (!bytes || pread(picture, bytes, (size_t)length, 0) != length || !is_whole(bytes, (size_t)length))
-        status = AORTA_ERROR(AORTA_IO, "gnuplot made no whole picture: memory or files may be limited");
-    else
+    if (bytes && pread(picture, bytes, (size_t)length, 0) == length && is_whole(bytes, (size_t)length))
         status = aorta_file_replace(path, bytes, (size_t)length);
+    else if (failure)
+        status = AORTA_ERROR(AORTA_IO, "%s", failure);
+    else
+        status = AORTA_ERROR(AORTA_IO, "gnuplot made no whole picture: memory or files may be limited");
     free(bytes);
-    return status;
+    return aorta_annotate(status, "%s", path);
 }
 
 static int file_in_memory(void) {
     return memfd_create("gnuplot", MFD_CLOEXEC);
 }
 
-static void close_files(const struct files *files) {
-    const int all[] = {files->script, files->picture, files->errors};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i] >= 0) close(all[i]);
+static aorta_status open_files(size_t count, struct files *files) {
+    *files = (struct files){file_in_memory(), file_in_memory(), calloc(count + 1, sizeof *files->pictures), 0};
+    bool open = files->script >= 0 && files->errors >= 0 && files->pictures;
+    while (open && files->count < count) {
+        const int picture = file_in_memory();
+        open = picture >= 0;
+        if (open) files->pictures[files->count++] = picture;
+    }
+    return open ? NULL : AORTA_ERROR(AORTA_IO, "no file in memory for gnuplot: %s", strerror(errno));
 }
 
-aorta_status aorta_gnuplot_draw(const struct aorta_text *script, double limit_s, const char *path) {
-    AORTA_TRY(aorta_text_check(script));
-    const struct files files = {file_in_memory(), file_in_memory(), file_in_memory()};
-    aorta_status status = NULL;
-    if (files.script < 0 || files.picture < 0 || files.errors < 0)
-        status = AORTA_ERROR(AORTA_IO, "no file in memory for gnuplot: %s", strerror(errno));
-    else
-        status = run(script, limit_s, &files);
-    if (!status) status = place(files.picture, path);
+static void close_files(const struct files *files) {
+    if (files->script >= 0) close(files->script);
+    if (files->errors >= 0) close(files->errors);
+    for (size_t i = 0; i < files->count; i++) close(files->pictures[i]);
+    free(files->pictures);
+}
+
+/* Puts the pictures to their paths. AORTA_IO names those that are missing, whether or not gnuplot said that it failed.
+ */
+static aorta_status place_all(const struct aorta_picture *pictures, const struct files *files, const char *failure,
+                              struct aorta_text *drawn) {
+    struct aorta_text missing = {0};
+    for (size_t i = 0; i < files->count; i++) {
+        aorta_status status = place(files->pictures[i], pictures[i].path, failure);
+        if (status)
+            aorta_text_printf(&missing, "%s%s", missing.length ? "; " : "", aorta_status_message(status));
+        else if (drawn)
+            aorta_text_printf(drawn, "%s\n", pictures[i].path);
+        aorta_status_free(status);
+    }
+    aorta_status status = aorta_text_check(&missing);
+    if (!status && missing.length) status = AORTA_ERROR(AORTA_IO, "%s", missing.data);
+    aorta_text_free(&missing);
+    return status;
+}
+
+aorta_status aorta_gnuplot_draw(const struct aorta_picture *pictures, size_t count, double limit_s,
+                                struct aorta_text *drawn) {
+    struct files files;
+    for (size_t i = 0; i < count; i++) AORTA_TRY(aorta_text_check(&pictures[i].script));
+    if (!count) return NULL;
+    aorta_status status = open_files(count, &files);
+    if (!status) status = run(pictures, limit_s, &files);
+    if (!status || aorta_status_code(status) == AORTA_IO) {
+        aorta_status failed = place_all(pictures, &files, status ? aorta_status_message(status) : NULL, drawn);
+        aorta_status_free(status);
+        status = failed;
+    }
     close_files(&files);
-    return aorta_annotate(status, "%s", path);
+    return status;
 }

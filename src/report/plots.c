@@ -1,6 +1,5 @@
 /* Colours: Okabe & Ito, "Color Universal Design" (2008), distinguishable for colour-blind readers too. */
 #include "report/plots.h"
-#include "base/clock.h"
 #include "base/files.h"
 #include "report/gnuplot.h"
 
@@ -188,83 +187,86 @@ static char *picture_path(const char *directory, const char *stem, const char *n
     return path;
 }
 
-/* The pictures of a report as they are drawn. */
+/* The pictures of a report: two of each run, two of all. */
 struct drawing {
     const char *directory;
-    struct aorta_text *files, failed; /* paths of those drawn; what went wrong with the others, with "; " between */
-    bool overdue;                     /* gnuplot took all the time that it had: the others are not tried */
+    struct aorta_picture *items;
+    char **paths; /* of the items */
+    size_t count;
 };
 
-/* Only what was drawn is listed: a plot that has nothing to show leaves the script empty. */
-static aorta_status run_script(struct drawing *drawing, struct aorta_text *script, const char *path) {
-    const int64_t begun_ns = aorta_clock_ns();
-    if (!script->length) return aorta_text_check(script);
-    if (drawing->overdue) return AORTA_ERROR(AORTA_IO, "%s: not tried", path);
-    aorta_status status = aorta_gnuplot_draw(script, AORTA_GNUPLOT_LIMIT_S, path);
-    drawing->overdue = status && aorta_clock_ns() - begun_ns >= AORTA_GNUPLOT_LIMIT_S * INT64_C(1000000000);
-    if (!status) aorta_text_printf(drawing->files, "%s\n", path);
-    return status;
+static void free_last(struct drawing *drawing) {
+    aorta_text_free(&drawing->items[--drawing->count].script);
+    free(drawing->paths[drawing->count]);
 }
 
-/* Frees script and path; without a path there was no memory for it. A picture that fails does not end the others, but
- * without gnuplot there are none. */
-static aorta_status draw(struct drawing *drawing, struct aorta_text *script, char *path) {
-    aorta_status status =
-        path ? run_script(drawing, script, path) : AORTA_ERROR(AORTA_MEMORY, "no memory for a picture's path");
-    aorta_text_free(script);
-    free(path);
-    if (!status || aorta_status_code(status) == AORTA_UNSUPPORTED) return status;
-    aorta_text_printf(&drawing->failed, "%s%s", drawing->failed.length ? "; " : "", aorta_status_message(status));
-    aorta_status_free(status);
+/* Where the next picture's script goes; NULL: no memory. */
+static struct aorta_text *start_picture(struct drawing *drawing, const char *stem, const char *name) {
+    char *path = picture_path(drawing->directory, stem, name);
+    if (!path) return NULL;
+    drawing->paths[drawing->count] = path;
+    drawing->items[drawing->count] = (struct aorta_picture){.path = path};
+    return &drawing->items[drawing->count++].script;
+}
+
+/* A plot that has nothing to show leaves its script empty, and is no picture. */
+static aorta_status end_picture(struct drawing *drawing, const struct aorta_text *script) {
+    if (!script) return AORTA_ERROR(AORTA_MEMORY, "no memory for a picture's path");
+    AORTA_TRY(aorta_text_check(script));
+    if (!script->length) free_last(drawing);
     return NULL;
 }
 
-static aorta_status draw_one(struct drawing *drawing, const struct aorta_labelled *run, const char *stem,
+static aorta_status plot_one(struct drawing *drawing, const struct aorta_labelled *run, const char *stem,
                              const char *name, void (*plot)(const struct aorta_labelled *, struct aorta_text *)) {
-    struct aorta_text script = {0};
-    char *path = picture_path(drawing->directory, stem, name);
-    if (path) plot(run, &script);
-    return draw(drawing, &script, path);
+    struct aorta_text *script = start_picture(drawing, stem, name);
+    if (script) plot(run, script);
+    return end_picture(drawing, script);
 }
 
-static aorta_status draw_all(struct drawing *drawing, const struct aorta_labelled *runs, size_t count, const char *name,
+static aorta_status plot_all(struct drawing *drawing, const struct aorta_labelled *runs, size_t count, const char *name,
                              void (*plot)(const struct aorta_labelled *, size_t, struct aorta_text *)) {
-    struct aorta_text script = {0};
-    char *path = picture_path(drawing->directory, "", name);
-    if (path) plot(runs, count, &script);
-    return draw(drawing, &script, path);
+    struct aorta_text *script = start_picture(drawing, "", name);
+    if (script) plot(runs, count, script);
+    return end_picture(drawing, script);
 }
 
-static aorta_status draw_run(struct drawing *drawing, const struct aorta_labelled *run, const char *stem) {
+static aorta_status plot_run(struct drawing *drawing, const struct aorta_labelled *run, const char *stem) {
     if (!stem) return AORTA_ERROR(AORTA_MEMORY, "no memory for the names of pictures");
-    AORTA_TRY(draw_one(drawing, run, stem, "_timeline.png", plot_timeline));
-    return draw_one(drawing, run, stem, "_streams.png", aorta_plot_streams);
+    AORTA_TRY(plot_one(drawing, run, stem, "_timeline.png", plot_timeline));
+    return plot_one(drawing, run, stem, "_streams.png", aorta_plot_streams);
 }
 
-static aorta_status draw_runs(struct drawing *drawing, const struct aorta_labelled *runs, size_t count, char **stems) {
+static aorta_status plot_runs(struct drawing *drawing, const struct aorta_labelled *runs, size_t count, char **stems) {
     bool any = false;
     for (size_t i = 0; i < count; i++) {
         if (!runs[i].has_verdict) continue;
         any = true;
         stems[i] = picture_stem(runs[i].run.label, stems, i);
-        AORTA_TRY(draw_run(drawing, &runs[i], stems[i]));
+        AORTA_TRY(plot_run(drawing, &runs[i], stems[i]));
     }
     if (!any) return NULL;
-    AORTA_TRY(draw_all(drawing, runs, count, "overlap_breakdown.png", plot_breakdown));
-    return draw_all(drawing, runs, count, "overlap_ratio.png", plot_ratio);
+    AORTA_TRY(plot_all(drawing, runs, count, "overlap_breakdown.png", plot_breakdown));
+    return plot_all(drawing, runs, count, "overlap_ratio.png", plot_ratio);
 }
 
 aorta_status aorta_plots_draw(const struct aorta_labelled *runs, size_t count, const char *directory,
                               struct aorta_text *files) {
     char **stems = calloc(count + 1, sizeof *stems);
-    if (!stems) return AORTA_ERROR(AORTA_MEMORY, "no memory for the pictures of %zu runs", count);
-    struct drawing drawing = {.directory = directory, .files = files};
-    aorta_status status = draw_runs(&drawing, runs, count, stems);
-    if (!status) status = aorta_text_check(&drawing.failed);
-    if (!status && drawing.failed.length)
-        status = AORTA_ERROR(AORTA_IO, "pictures are missing: %s", drawing.failed.data);
-    aorta_text_free(&drawing.failed);
-    for (size_t i = 0; i < count; i++) free(stems[i]);
+    struct drawing drawing = {.directory = directory,
+                              .items = calloc(2 * count + 2, sizeof *drawing.items),
+                              .paths = calloc(2 * count + 2, sizeof *drawing.paths)};
+    aorta_status status = NULL;
+    if (stems && drawing.items && drawing.paths)
+        status = plot_runs(&drawing, runs, count, stems);
+    else
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory for the pictures of %zu runs", count);
+    if (!status) status = aorta_gnuplot_draw(drawing.items, drawing.count, AORTA_GNUPLOT_LIMIT_S, files);
+    if (aorta_status_code(status) == AORTA_IO) status = aorta_annotate(status, "pictures are missing");
+    while (drawing.count) free_last(&drawing);
+    for (size_t i = 0; stems && i < count; i++) free(stems[i]);
+    free(drawing.items);
+    free(drawing.paths);
     free(stems);
     return status;
 }

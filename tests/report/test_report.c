@@ -210,32 +210,83 @@ static void after_a_run(void **state) {
     workspace_remove(&workspace);
 }
 
+struct sheets {
+    char paths[3][256];
+    struct aorta_picture pictures[3];
+};
+
+/* Three pictures; the second's script ends gnuplot where `broken`. */
+static struct sheets *make_sheets(const struct workspace *workspace, bool broken) {
+    struct sheets *sheets = calloc(1, sizeof *sheets);
+    for (int i = 0; i < 3; i++) {
+        snprintf(sheets->paths[i], sizeof sheets->paths[i], "%s/picture%d.png", workspace->path, i);
+        sheets->pictures[i].path = sheets->paths[i];
+        aorta_plot_begin(&sheets->pictures[i].script, 400 + i, 300);
+        aorta_text_puts(&sheets->pictures[i].script, i == 1 && broken ? "plot no(x\n" : "plot sin(x)\n");
+    }
+    return sheets;
+}
+
+static void free_sheets(struct sheets *sheets) {
+    for (int i = 0; i < 3; i++) aorta_text_free(&sheets->pictures[i].script);
+    free(sheets);
+}
+
+/* The picture's width, by its header; 0: there is no picture. */
+static int width_of(const char *path) {
+    unsigned char head[24] = {0};
+    FILE *file = fopen(path, "re");
+    if (!file) return 0;
+    assert_int_equal(fread(head, 1, sizeof head, file), sizeof head);
+    fclose(file);
+    return head[18] << 8 | head[19];
+}
+
+/* Each file is the picture of its script, also beside one that fails. */
+static void pictures_are_drawn_together(void **state) {
+    (void)state;
+    if (!have_gnuplot()) skip();
+    struct workspace workspace = workspace_make();
+    for (int broken = 0; broken < 2; broken++) {
+        struct sheets *sheets = make_sheets(&workspace, broken);
+        struct aorta_text drawn = {0};
+        aorta_status status = aorta_gnuplot_draw(sheets->pictures, 3, AORTA_GNUPLOT_LIMIT_S, &drawn);
+        if (broken)
+            check_fails(status, AORTA_IO, "picture1.png: gnuplot failed with exit status 1: ");
+        else
+            check_ok(status);
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(width_of(sheets->paths[i]), i == 1 && broken ? 0 : 400 + i);
+            assert_int_equal(strstr(drawn.data, sheets->paths[i]) != NULL, i != 1 || !broken);
+            unlink(sheets->paths[i]);
+        }
+        aorta_text_free(&drawn);
+        free_sheets(sheets);
+    }
+    workspace_remove(&workspace);
+}
+
 /* gnuplot ends well when the disk is full; the picture is missing then, not empty. */
 static void pictures_are_whole_or_absent(void **state) {
     (void)state;
     if (!have_gnuplot()) skip();
-    char path[] = "/tmp/aorta_picture_XXXXXX";
-    int file = mkstemp(path);
-    assert_true(file >= 0);
-    close(file);
-    unlink(path);
-    struct aorta_text script = {0};
-    aorta_plot_begin(&script, 400, 300);
-    aorta_text_puts(&script, "plot sin(x)\n");
+    struct workspace workspace = workspace_make();
+    struct sheets *sheets = make_sheets(&workspace, false);
     struct rlimit before, limit;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     limit = before;
-    limit.rlim_cur = 2000; /* the script fits, the picture does not */
+    limit.rlim_cur = 4000; /* the scripts fit, a picture does not */
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    aorta_status status = aorta_gnuplot_draw(&script, AORTA_GNUPLOT_LIMIT_S, path);
+    aorta_status status = aorta_gnuplot_draw(sheets->pictures, 3, AORTA_GNUPLOT_LIMIT_S, NULL);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    check_fails(status, AORTA_IO, path);
-    assert_int_not_equal(access(path, F_OK), 0);
-    check_ok(aorta_gnuplot_draw(&script, AORTA_GNUPLOT_LIMIT_S, path));
-    assert_int_equal(access(path, F_OK), 0);
-    unlink(path);
-    aorta_text_free(&script);
+    assert_non_null(strstr(aorta_status_message(status), sheets->paths[0]));
+    check_fails(status, AORTA_IO, sheets->paths[2]);
+    for (int i = 0; i < 3; i++) assert_int_equal(width_of(sheets->paths[i]), 0);
+    check_ok(aorta_gnuplot_draw(sheets->pictures, 3, AORTA_GNUPLOT_LIMIT_S, NULL));
+    for (int i = 0; i < 3; i++) assert_int_equal(width_of(sheets->paths[i]), 400 + i);
+    free_sheets(sheets);
+    workspace_remove(&workspace);
 }
 
 /* A gnuplot that hangs is ended, and said. */
@@ -244,17 +295,17 @@ static void pictures_have_a_limit(void **state) {
     struct workspace workspace = workspace_make();
     const char *path = getenv("PATH");
     char program[128], paths[256], *former = strdup(path ? path : "");
-    struct aorta_text script = {0};
+    struct sheets *sheets = make_sheets(&workspace, false);
     snprintf(program, sizeof program, "%s/gnuplot", workspace.path);
     snprintf(paths, sizeof paths, "%s:/usr/bin:/bin", workspace.path);
     check_ok(aorta_file_replace(program, "#!/bin/sh\nexec sleep 20\n", 24));
     assert_int_equal(chmod(program, 0700) | setenv("PATH", paths, 1), 0);
-    aorta_text_puts(&script, "plot sin(x)\n");
-    aorta_status status = aorta_gnuplot_draw(&script, 0.1, "/tmp/nowhere/picture.png");
+    aorta_status status = aorta_gnuplot_draw(sheets->pictures, 3, 0.1, NULL);
     assert_int_equal(setenv("PATH", former, 1), 0);
+    assert_non_null(strstr(aorta_status_message(status), "picture2.png: gnuplot did not end"));
     check_fails(status, AORTA_IO, "gnuplot did not end within 0.1 s");
     free(former);
-    aorta_text_free(&script);
+    free_sheets(sheets);
     workspace_remove(&workspace);
 }
 
@@ -539,6 +590,7 @@ int main(void) {
         cmocka_unit_test(after_a_run),
         cmocka_unit_test(pictures_have_a_limit),
         cmocka_unit_test(without_gnuplot),
+        cmocka_unit_test(pictures_are_drawn_together),
         cmocka_unit_test(pictures_are_whole_or_absent),
         cmocka_unit_test(wrong_arguments),
         cmocka_unit_test(original_is_not_trusted),
