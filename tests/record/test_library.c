@@ -569,7 +569,7 @@ static void a_late_recording_says_when_it_began(void **state) {
     assert_int_equal(sums.kernels, STEPS);
     assert_int_equal(sums.calls, 4 * STEPS);
     int64_t delay_ns = r.record.processes[0].facts.head.begun_ns - r.record.processes[0].facts.process.start_ns;
-    assert_true(delay_ns >= 590000000 && delay_ns < 60000000000);
+    assert_true(delay_ns > 100000000 && delay_ns < 60000000000); /* its start is when the library came */
     expect_words(&r, "recording began ");
     recording_close(&r);
 }

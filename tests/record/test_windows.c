@@ -38,8 +38,8 @@ static double number(const json_t *line, const char *key) {
  *   | 10  | 10  |10/13| 13  | 13      the first whole window with it is the second one after the change */
 static void a_planted_change_is_named_within_two_windows(void **state) {
     struct shell *shell = *state;
-    shell_run(shell, "LIVE_RANKS=2 LIVE_LATE=1 LIVE_CHANGE=5 $A trace run --every 2 --json-lines w.jsonl "
-                     "--prometheus w.prom --tensorboard board -- $P live-ranks 11; ls board");
+    shell_run(shell, "LIVE_RANKS=2 LIVE_LATE=1 LIVE_CHANGE=7 $A trace run --every 2 --json-lines w.jsonl "
+                     "--prometheus w.prom --tensorboard board -- $P live-ranks 13; ls board");
     shell_expect(shell, 0, "", "rank 1 is late by ");
     shell_expect(shell, 0, "", "a step takes 13 ms (before: 10)");
     shell_expect(shell, 0, "events.out.tfevents.", "");
