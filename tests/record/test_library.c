@@ -419,7 +419,7 @@ static void a_long_recording_keeps_its_limit_and_its_memory(void **state) {
     (void)state;
     struct recording r;
     struct stat info;
-    const struct aorta_trace_run_variable small[] = {{AORTA_INJECT_LIMIT, "8"}, {0}};
+    const struct aorta_trace_run_variable small[] = {{AORTA_INJECT_LIMIT, "8"}, {AORTA_INJECT_FLUSH, "10"}, {0}};
     recording_open(&r);
     recording_run(&r, "hours", 300, small);
     assert_int_equal(r.result.exit_code, 0);
