@@ -1,4 +1,5 @@
-# aorta_module(NAME [USES module...] [LIBS library...]): one module of src/ as a static library of all its .c files.
+# aorta_module(NAME [USES module...] [LIBS library...]): one module of src/ as a static library of all its .c files. The
+# same objects serve the program, libaorta.so and the tests' vendor libraries, and each of these has its own.
 function(aorta_module name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "USES;LIBS")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.c)
@@ -6,6 +7,7 @@ function(aorta_module name)
   target_include_directories(aorta_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   list(TRANSFORM arg_USES PREPEND aorta_)
   target_link_libraries(aorta_${name} PUBLIC ${arg_USES} ${arg_LIBS} Threads::Threads m)
+  set_target_properties(aorta_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
 endfunction()
 
 # aorta_embed(MODULE NAME FILE.cu [DEFINES NAME[=VALUE]...] HEADERS header...): the text of a GPU's kernels becomes a C
