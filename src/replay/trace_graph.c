@@ -91,11 +91,10 @@ static aorta_status add_calls(struct build *build, uint32_t host, size_t rank) {
     bool *launching = aorta_trace_launching_threads(trace);
     struct aorta_replay_call *calls = malloc((trace->call_count + 1) * sizeof *calls);
     uint32_t *rows = malloc((trace->call_count + 1) * sizeof *rows), count = 0;
-    uint32_t *sources = malloc((trace->call_count + 1) * sizeof *sources);
+    uint32_t *sources = build->out->sources[rank].calls;
     build->calls[host] = calls;
     build->call_rows[host] = rows;
-    build->out->sources[rank].calls = sources;
-    if (!launching || !calls || !rows || !sources) {
+    if (!launching || !calls || !rows) {
         free(launching);
         return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu calls", trace->call_count);
     }
@@ -122,7 +121,19 @@ static aorta_status add_calls(struct build *build, uint32_t host, size_t rank) {
     return NULL;
 }
 
-/* One for each trace, on the clock of its first rank. */
+/* Their rows in the files, which stay. */
+static aorta_status reserve_sources(const struct build *build, size_t rank) {
+    const struct aorta_trace *trace = trace_of(build, rank);
+    struct aorta_replay_source *source = &build->out->sources[rank];
+    source->works = malloc((trace->work_count + 1) * sizeof *source->works);
+    if (build->out->hosts[source->host] == rank)
+        source->calls = malloc((trace->call_count + 1) * sizeof *source->calls);
+    if (source->works && (source->calls || build->out->hosts[source->host] != rank)) return NULL;
+    return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu spans", trace->work_count);
+}
+
+/* One for each trace, on the clock of its first rank. Memory that stays is taken first: what is freed before the graph
+ * is put in order then leaves place for its arrays. */
 static aorta_status add_hosts(struct build *build) {
     const struct aorta_trace_analysis *analysis = build->analysis;
     for (size_t i = 0; i < analysis->rank_count; i++) {
@@ -132,11 +143,13 @@ static aorta_status add_hosts(struct build *build) {
         source->host = AORTA_GRAPH_NONE;
         for (size_t j = 0; j < i && source->host == AORTA_GRAPH_NONE; j++)
             if (build->out->sources[j].trace == source->trace) source->host = build->out->sources[j].host;
-        if (source->host != AORTA_GRAPH_NONE) continue;
-        build->out->hosts[build->host_count] = (uint32_t)i;
-        source->host = build->host_count++;
-        AORTA_TRY(add_calls(build, source->host, i));
+        if (source->host == AORTA_GRAPH_NONE) {
+            build->out->hosts[build->host_count] = (uint32_t)i;
+            source->host = build->host_count++;
+        }
+        AORTA_TRY(reserve_sources(build, i));
     }
+    for (uint32_t i = 0; i < build->host_count; i++) AORTA_TRY(add_calls(build, i, build->out->hosts[i]));
     return NULL;
 }
 
@@ -265,14 +278,14 @@ static void add_facts(struct build *build, size_t rank, const uint32_t *span_of_
     for (size_t i = 0; i < one->window_count; i++) {
         const struct aorta_trace_window *window = &one->windows[i];
         for (size_t j = 0; is_replayed(build, window) && j < window->profile.range_count; j++) {
-            const struct aorta_range *range = &window->profile.ranges[j];
+            const struct aorta_trace_work *work = &one->work[window->work[j]];
             uint32_t row = one->source ? one->source[window->work[j]] : window->work[j];
-            uint32_t collective = aorta_trace_shared_of(window, j);
+            uint32_t collective = window->shared[j];
             struct aorta_replay_span *span = &spans[span_of_row[row]];
-            if (range->start_ns != span->start_ns) continue; /* the rest of what began in the window before */
+            if (!window->borrowed && work->start_ns < window->start_ns) continue; /* it began in the window before */
             span->step = (uint32_t)i;
-            if (range->info.kind != AORTA_RANGE_COLLECTIVE) continue;
-            span->role = roles[range->info.collective];
+            if (span->kind != AORTA_REPLAY_COLLECTIVE) continue;
+            span->role = roles[aorta_trace_collective_kind(one->trace, work)];
             if (collective != AORTA_TRACE_NONE && build->analysis->shared_collectives[collective].complete)
                 span->collective = collective;
         }
@@ -346,12 +359,11 @@ static aorta_status add_spans(struct build *build, size_t rank) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
     const struct aorta_trace *trace = one->trace;
     struct aorta_replay_span *spans = malloc((trace->work_count + 1) * sizeof *spans);
-    uint32_t *sources = malloc((trace->work_count + 1) * sizeof *sources), count = 0;
+    uint32_t *sources = build->out->sources[rank].works, count = 0;
     uint32_t *span_of_row = malloc((trace->work_count + 1) * sizeof *span_of_row);
     bool *marked = malloc((trace->work_count + 1) * sizeof *marked);
     build->spans[rank] = spans;
-    build->out->sources[rank].works = sources;
-    if (!spans || !sources || !span_of_row || !marked) {
+    if (!spans || !span_of_row || !marked) {
         free(span_of_row);
         free(marked);
         return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu spans", trace->work_count);

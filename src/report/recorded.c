@@ -113,7 +113,7 @@ aorta_status aorta_recorded_open(const char *const *paths, size_t count, const s
 
 aorta_status aorta_recorded_evaluate(struct aorta_recorded *recorded) {
     if (!recorded->is_run) {
-        AORTA_TRY(aorta_verdict_make(recorded->analysis, &recorded->own));
+        AORTA_TRY(aorta_verdict_make(&recorded->of_traces, &recorded->own));
         AORTA_TRY(aorta_recorded_machine_report(&recorded->machine, &recorded->own));
         AORTA_TRY(aorta_verdict_environment(&recorded->own, &recorded->environment));
     }

@@ -358,10 +358,12 @@ struct place {
 };
 
 static void find_windows(const struct aorta_trace_rank *rank, struct place *places) {
-    for (size_t i = 0; i < rank->window_count; i++)
-        for (size_t j = 0; j < rank->windows[i].profile.range_count; j++)
-            places[rank->windows[i].work[j]] =
-                (struct place){(uint32_t)i + 1, rank->windows[i].profile.ranges[j].info.number};
+    for (size_t i = 0; i < rank->window_count; i++) {
+        const struct aorta_trace_window *window = &rank->windows[i];
+        for (size_t j = 0; j < window->profile.range_count; j++)
+            places[window->work[j]] =
+                (struct place){(uint32_t)i + 1, window->borrowed ? window->profile.ranges[j].info.number : 0};
+    }
 }
 
 static void add_work(struct remedy_model *model, struct leaf *leaf, uint32_t row, uint32_t step) {

@@ -113,6 +113,20 @@ static void free_rank(struct aorta_trace_rank *rank) {
     free(rank->gaps);
 }
 
+void aorta_trace_ranges_free(struct aorta_trace_analysis *analysis) {
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        for (size_t j = 0; j < analysis->ranks[i].window_count; j++) {
+            struct aorta_trace_window *window = &analysis->ranks[i].windows[j];
+            if (window->borrowed) continue;
+            free(window->profile.ranges);
+            free(window->overlap.segments);
+            window->profile.ranges = NULL;
+            window->overlap.segments = NULL;
+            window->overlap.segment_count = 0;
+        }
+    }
+}
+
 static bool has_step(const struct aorta_trace_rank *rank) {
     for (size_t i = 0; i < rank->window_count; i++)
         if (rank->windows[i].number != INT64_MIN) return true;
@@ -184,6 +198,7 @@ static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work
     work->gaps = options->gaps ? options->gaps : LONGEST_GAPS;
     AORTA_TRY(aorta_parallel(analysis->rank_count, measure_rank, work));
     AORTA_TRY(aorta_trace_parts_make(analysis, &work->parts));
+    for (size_t i = 0; i < analysis->rank_count; i++) AORTA_TRY(aorta_trace_ranges_reserve(&analysis->ranks[i]));
     AORTA_TRY(aorta_parallel(analysis->rank_count, make_profiles, work));
     for (size_t i = 0; i < analysis->rank_count; i++)
         for (size_t j = 0; j < analysis->ranks[i].window_count; j++)

@@ -130,14 +130,9 @@ struct aorta_trace_window {
     struct aorta_overlap overlap;
     bool borrowed;    /* profile and overlap are the trace's (aorta_trace_measured) */
     uint32_t *work;   /* row of the rank's work[] for each range */
-    uint32_t *shared; /* row of shared_collectives[] for each range, or NONE; NULL: aorta_trace_shared_of knows */
+    uint32_t *shared; /* row of shared_collectives[] and alignment.shared[] for each range; NONE: no other rank
+                       * recorded that collective, or this is the rest of its kernel */
 };
-/* The range's row of shared_collectives[] and alignment.shared[]; NONE: no other rank recorded that collective. */
-static inline uint32_t aorta_trace_shared_of(const struct aorta_trace_window *window, size_t range) {
-    if (window->shared) return window->shared[range];
-    const int64_t sequence = window->profile.ranges[range].sequence;
-    return sequence < 0 ? AORTA_TRACE_NONE : (uint32_t)sequence;
-}
 
 struct aorta_trace_rank {
     int rank;
@@ -266,6 +261,9 @@ AORTA_MUST_USE aorta_status aorta_trace_analyze(const struct aorta_trace_list *l
                                                 const struct aorta_trace_analysis_options *options,
                                                 struct aorta_trace_analysis *analysis);
 void aorta_trace_analysis_free(struct aorta_trace_analysis *analysis);
+/* The ranges and segments of windows that were cut are most of an analysis, and only what compares steps reads them:
+ * frees these. Their number stays, as there are so many rows of work. */
+void aorta_trace_ranges_free(struct aorta_trace_analysis *analysis);
 
 /* A window of a rank, by their places, as the engine takes it (steps.h). */
 struct aorta_iteration aorta_iteration_of(const struct aorta_trace_analysis *analysis, size_t rank, size_t window);

@@ -116,6 +116,9 @@ AORTA_MUST_USE aorta_status aorta_trace_arrivals_make(struct aorta_trace_analysi
 /* When the host waited, by its launching threads. Ends with aorta_host_waits_free. */
 AORTA_MUST_USE aorta_status aorta_trace_waits_make(const struct aorta_trace_rank *rank, struct aorta_host_waits *waits);
 
+/* Memory for the ranges of each window that is cut: of all ranks one after the other, so that there is place for larger
+ * arrays once these are freed. */
+AORTA_MUST_USE aorta_status aorta_trace_ranges_reserve(struct aorta_trace_rank *rank);
 /* Fills profile, overlap and work of each window, and what each part is blamed for. `place`: of the rank. */
 AORTA_MUST_USE aorta_status aorta_trace_profiles_make(struct aorta_trace_rank *rank, int64_t shift_ns,
                                                       const struct aorta_trace_parts *parts, size_t place,

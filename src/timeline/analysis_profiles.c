@@ -76,16 +76,36 @@ static struct aorta_range range_of(const struct filling *filling, uint32_t row,
 
 /* ---- one window ---- */
 
-static size_t count_work(const struct filling *filling, const struct aorta_trace_window *window) {
-    size_t last = filling->next;
-    while (last < filling->rank->work_count && filling->rank->work[last].start_ns < window->end_ns) last++;
-    return filling->carried_count + last - filling->next;
+/* How many ranges each window has at most: work belongs to the first that ends after its start, and its rest to those
+ * that it still runs in. */
+static void count_ranges(struct aorta_trace_rank *rank) {
+    struct aorta_trace_window *window = rank->windows, *const end = window + rank->window_count;
+    for (size_t i = 0; i < rank->work_count; i++) {
+        while (window + 1 < end && window->end_ns <= rank->work[i].start_ns) window++;
+        window->profile.range_count++;
+        for (struct aorta_trace_window *next = window + 1; next < end && next->start_ns < rank->work[i].end_ns; next++)
+            next->profile.range_count++;
+    }
+}
+
+aorta_status aorta_trace_ranges_reserve(struct aorta_trace_rank *rank) {
+    if (!rank->window_count || rank->windows[0].borrowed) return NULL;
+    count_ranges(rank);
+    for (size_t i = 0; i < rank->window_count; i++) {
+        struct aorta_profile *profile = &rank->windows[i].profile;
+        profile->ranges = malloc((profile->range_count + 1) * sizeof *profile->ranges);
+        if (!profile->ranges) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", profile->range_count);
+    }
+    return NULL;
 }
 
 static void add_range(struct filling *filling, uint32_t row, struct aorta_trace_window *window) {
     struct aorta_profile *profile = &window->profile;
     struct aorta_range *range = &profile->ranges[profile->range_count];
     *range = range_of(filling, row, window);
+    window->shared[profile->range_count] = range->sequence < 0 || range->info.kind != AORTA_RANGE_COLLECTIVE
+                                               ? AORTA_TRACE_NONE
+                                               : (uint32_t)range->sequence;
     window->work[profile->range_count++] = row;
     if (profile->range_count == 1 || range->start_ns < profile->start_ns) profile->start_ns = range->start_ns;
     if (profile->range_count == 1 || range->end_ns > profile->end_ns) profile->end_ns = range->end_ns;
@@ -139,11 +159,12 @@ static aorta_status fill_host(const struct filling *filling, int64_t from_ns, st
 
 static aorta_status fill_window(struct filling *filling, struct aorta_trace_window *window, int64_t previous_end_ns) {
     struct aorta_profile *profile = &window->profile;
-    *profile = (struct aorta_profile){.index = window->number, .source = AORTA_SOURCE_KERNEL};
-    size_t limit = count_work(filling, window);
-    profile->ranges = malloc((limit ? limit : 1) * sizeof *profile->ranges);
-    window->work = malloc((limit ? limit : 1) * sizeof *window->work);
-    if (!profile->ranges || !window->work) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", limit);
+    const size_t limit = profile->range_count + 1;
+    *profile =
+        (struct aorta_profile){.index = window->number, .source = AORTA_SOURCE_KERNEL, .ranges = profile->ranges};
+    window->work = malloc(limit * sizeof *window->work);
+    window->shared = malloc(limit * sizeof *window->shared);
+    if (!window->work || !window->shared) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", limit);
     fill_ranges(filling, window);
     int64_t from_ns = previous_end_ns == INT64_MIN ? profile->start_ns : previous_end_ns;
     if (profile->range_count) AORTA_TRY(fill_host(filling, from_ns, profile));

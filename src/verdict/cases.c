@@ -174,7 +174,7 @@ static void look_for_exposed(const struct aorta_trace_analysis *analysis, const 
     for (size_t i = 0; i < window->overlap.exposed_count; i++) {
         const struct aorta_exposed *exposed = &window->overlap.exposed[i];
         const struct aorta_range *range = &window->profile.ranges[exposed->range];
-        int64_t ns = without_wait(analysis, aorta_trace_shared_of(window, exposed->range), exposed);
+        int64_t ns = without_wait(analysis, window->shared[exposed->range], exposed);
         if (range->info.collective != kind || ns <= worst->ns) continue;
         *worst = (struct place){rank, window->number, ns, window->work[exposed->range], NULL};
     }

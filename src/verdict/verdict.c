@@ -378,7 +378,7 @@ static aorta_status add_rooflines(const struct aorta_trace_analysis *analysis, s
     return aorta_status_join(status, aorta_verdict_roofline(verdict, rooflines.items, analysis->rank_count));
 }
 
-static aorta_status make(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+static aorta_status make(struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     struct work work = {0};
     aorta_status status = collect_items(analysis, &work, verdict);
     if (!status) status = run_work(&work, verdict);
@@ -386,6 +386,7 @@ static aorta_status make(const struct aorta_trace_analysis *analysis, struct aor
     AORTA_TRY(status);
     if (verdict->recorded) AORTA_TRY(aorta_verdict_add_cases(analysis, verdict));
     AORTA_TRY(add_rooflines(analysis, verdict));
+    aorta_trace_ranges_free(analysis); /* a graph of the same kernels follows */
     return aorta_verdict_gains(analysis, verdict);
 }
 
@@ -414,7 +415,7 @@ static aorta_status say_circumstances(const struct aorta_trace_analysis *analysi
     return aorta_advise(verdict, NULL);
 }
 
-aorta_status aorta_verdict_make(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     const bool host_only = analysis->rank_count && analysis->ranks[0].trace->host_only;
     *verdict = (struct aorta_verdict){.recorded = !analysis->measured,
                                       .host_only = host_only,

@@ -11,7 +11,7 @@ static uint32_t text(struct aorta_trace_builder *builder, const char *string) {
 }
 
 /* What `-q` prints. */
-static void check_verdict_alone(const struct aorta_trace_analysis *analysis, bool noted) {
+static void check_verdict_alone(struct aorta_trace_analysis *analysis, bool noted) {
     struct aorta_verdict verdict;
     struct aorta_text text = {0};
     check_ok(aorta_verdict_make(analysis, &verdict));
