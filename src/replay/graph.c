@@ -196,9 +196,12 @@ static int change_order(const void *left, const void *right) {
     return (a->cause > b->cause) - (a->cause < b->cause);
 }
 
-/* `places`: scratch; the edges' new numbers. */
-static void move_changes(struct aorta_graph *graph, const uint32_t *places) {
-    uint32_t used = 0;
+/* rows: the edges in their new order. */
+static bool move_changes(struct aorta_graph *graph, const uint32_t *rows) {
+    uint32_t *places = malloc(((size_t)graph->edge_count + 1) * sizeof *places), used = 0; /* the edges' new numbers */
+    if (!places) return false;
+    for (uint32_t i = 0; i < graph->edge_count; i++) places[i] = AORTA_GRAPH_NONE;
+    for (uint32_t i = 0; i < graph->first_edge[graph->point_count]; i++) places[rows[i]] = i;
     for (uint32_t i = 0; i < graph->change_count; i++) {
         struct aorta_graph_change change = graph->changes[i];
         change.edge = places[change.edge];
@@ -206,21 +209,19 @@ static void move_changes(struct aorta_graph *graph, const uint32_t *places) {
     }
     graph->change_count = used;
     if (used) qsort(graph->changes, used, sizeof *graph->changes, change_order);
+    free(places);
+    return true;
 }
 
-/* rows: the edges in order of the points' new numbers, without those that were dropped; places: the new number of each.
- */
-static void number_edges(struct aorta_graph *graph, const struct walk *walk, uint32_t *rows, uint32_t *places) {
+/* rows: the edges in order of the points' new numbers, without those that were dropped. */
+static void number_edges(struct aorta_graph *graph, const struct walk *walk, uint32_t *rows) {
     uint32_t used = 0;
-    for (uint32_t i = 0; i < graph->edge_count; i++) places[i] = AORTA_GRAPH_NONE;
     for (uint32_t i = 0; i < graph->point_count; i++) {
         uint32_t old = walk->order[i];
         graph->first_edge[i] = used;
         for (uint32_t j = walk->in.first[old]; j < walk->in.first[old + 1]; j++) {
             uint32_t edge = walk->in.edges[j];
-            if (graph->from[edge] == AORTA_GRAPH_NONE) continue;
-            places[edge] = used;
-            rows[used++] = edge;
+            if (graph->from[edge] != AORTA_GRAPH_NONE) rows[used++] = edge;
         }
     }
     graph->first_edge[graph->point_count] = used;
@@ -242,24 +243,20 @@ static bool name_points(struct aorta_graph *graph, const uint32_t *order) {
 static bool order_edges(struct aorta_graph *graph, const uint32_t *rows) {
     const uint32_t used = graph->first_edge[graph->point_count];
     graph->edge_count = used;
-    return reorder((void **)&graph->from, sizeof *graph->from, rows, used) &&
-           reorder((void **)&graph->lag_ns, sizeof *graph->lag_ns, rows, used) &&
+    return reorder((void **)&graph->lag_ns, sizeof *graph->lag_ns, rows,
+                   used) && /* the others have place where it was */
+           reorder((void **)&graph->from, sizeof *graph->from, rows, used) &&
            reorder((void **)&graph->kind, sizeof *graph->kind, rows, used) &&
            reorder((void **)&graph->inferred, sizeof *graph->inferred, rows, used);
 }
 
 static bool renumber(struct aorta_graph *graph, struct walk *walk) {
     uint32_t *rows = malloc(((size_t)graph->edge_count + 1) * sizeof *rows);
-    uint32_t *places = malloc(((size_t)graph->edge_count + 1) * sizeof *places);
     graph->first_edge = malloc(((size_t)graph->point_count + 1) * sizeof *graph->first_edge);
-    bool done = rows && places && graph->first_edge;
-    if (done) {
-        number_edges(graph, walk, rows, places);
-        move_changes(graph, places);
-    }
+    bool done = rows && graph->first_edge;
+    if (done) number_edges(graph, walk, rows);
     by_target_free(&walk->in);
-    free(places);
-    done = done && name_points(graph, walk->order) && order_edges(graph, rows);
+    done = done && move_changes(graph, rows) && name_points(graph, walk->order) && order_edges(graph, rows);
     free(rows);
     return done && order_points(graph, walk->order);
 }

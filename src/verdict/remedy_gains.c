@@ -38,9 +38,6 @@ struct aorta_remedy_gains {
 
 static aorta_status make_rank(void *user, size_t rank) {
     const struct aorta_remedy_gains *measured = user;
-    const size_t count = measured->analysis->ranks[rank].trace->work_count;
-    measured->scales[rank] = malloc((count + 1) * sizeof **measured->scales);
-    if (!measured->scales[rank]) return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies");
     return aorta_remedies_make(measured->analysis, rank, &measured->ranks[rank]);
 }
 
@@ -50,6 +47,11 @@ static aorta_status make_ranks(struct aorta_remedy_gains *measured) {
     measured->scales = calloc(count + 1, sizeof *measured->scales);
     if (!measured->ranks || !measured->scales) return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies");
     measured->rank_count = count;
+    for (size_t i = 0; i < count; i++) { /* beside each other, not between what is freed after them */
+        const size_t work = measured->analysis->ranks[i].trace->work_count + 1;
+        measured->scales[i] = malloc(work * sizeof **measured->scales);
+        if (!measured->scales[i]) return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies");
+    }
     return aorta_parallel(count, make_rank, measured);
 }
 

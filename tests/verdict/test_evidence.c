@@ -35,7 +35,7 @@ static const char *name_of(const struct run *run, uint32_t text) {
     return aorta_trace_text(run->analysis.ranks[0].trace, text);
 }
 
-static void print(const struct run *run, struct aorta_text *text) {
+static void print(struct run *run, struct aorta_text *text) {
     struct aorta_verdict verdict;
     check_ok(aorta_verdict_make(&run->analysis, &verdict));
     aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &run->analysis, .verdict = &verdict}, 0, text);
