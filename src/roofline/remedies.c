@@ -400,6 +400,7 @@ void aorta_remedies_settle(struct aorta_remedies *remedies) {
     if (!model) return;
     for (size_t i = 0; model->inputs && i < model->trace->input_count; i++) free(model->inputs[i]);
     for (size_t i = 0; model->shape_inputs && i < model->trace->shape_count; i++) free(model->shape_inputs[i]);
+    aorta_arena_free(&model->outputs);
     free(model->leaves);
     free(model->next_work);
     free(model->inputs);

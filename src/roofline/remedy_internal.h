@@ -3,6 +3,7 @@
 #ifndef AORTA_ROOFLINE_REMEDY_PARTS_H
 #define AORTA_ROOFLINE_REMEDY_PARTS_H
 
+#include "base/arena.h"
 #include "roofline/remedies.h"
 #include "timeline/inputs.h"
 
@@ -78,26 +79,27 @@ struct leaf_tensor {
 };
 enum { LEAF_OUTPUTS = 4 };
 
-/* An operation with all kernels that it launched itself; where operations are not known, a kernel. */
+/* An operation with all kernels that it launched itself; where operations are not known, a kernel. Narrow, as there are
+ * almost as many as kernels. */
 struct leaf {
     uint32_t operation;             /* row of the trace's operations[]; NONE: not known */
     uint32_t first_work, last_work; /* rows of the trace's work[], linked by next_work */
     uint32_t thread;
-    uint32_t kernels, fills; /* kernels: without copies and fills */
-    enum leaf_kind kind;
-    enum leaf_math math;
+    uint32_t kernels, fills;               /* kernels: without copies and fills */
     uint32_t op, kernels_any, kernels_all; /* bits */
-    const char *name, *kernel;             /* of the operation; of its longest kernel */
-    const struct aorta_inputs *inputs;     /* never NULL */
-    bool counted;                          /* in a step that counts */
     uint32_t step;                         /* 1 + the window of the rank; 0: none */
-    bool gradient, recomputed, in_optimizer, in_loss, in_compiled, in_embedding, in_reduction_loss;
-    int64_t forward, backward; /* autograd's number: of its own; of the operation whose gradient it makes; -1 */
+    enum leaf_kind kind : 8;
+    enum leaf_math math : 8;
+    bool counted; /* in a step that counts */
+    bool gradient, recomputed, in_optimizer, in_loss, in_compiled, in_embedding;
+    uint8_t output_count;
+    const char *name, *kernel;         /* of the operation; of its longest kernel */
+    const struct aorta_inputs *inputs; /* never NULL */
+    struct leaf_tensor *outputs;       /* in the model's arena */
+    int64_t forward, backward;         /* autograd's number: of its own; of the operation whose gradient it makes; -1 */
     double ns, longest_ns, convert_ns;
     double flops, bytes; /* NaN: not known */
     double largest;      /* elements of its largest tensor; 0: not known */
-    struct leaf_tensor outputs[LEAF_OUTPUTS];
-    int output_count;
 };
 
 struct remedy_model {
@@ -107,6 +109,7 @@ struct remedy_model {
     double steps, row_kernels_ns; /* the step's kernels */
     struct leaf *leaves;          /* by thread, in the order of the host */
     size_t leaf_count;
+    struct aorta_arena outputs;         /* of the leaves */
     uint32_t *next_work;                /* by row of the trace's work[] */
     struct aorta_inputs **inputs;       /* by row of the trace's inputs[]; NULL: not read yet */
     bool own;                           /* a recorder of ours measured it */

@@ -349,6 +349,20 @@ static void describe(struct remedy_model *model, struct leaf *leaf) {
     count_amounts(model, leaf);
 }
 
+/* Outputs take no more memory than there are. */
+static bool describe_all(struct remedy_model *model) {
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        struct leaf *leaf = &model->leaves[i];
+        struct leaf_tensor outputs[LEAF_OUTPUTS] = {0};
+        leaf->outputs = outputs;
+        describe(model, leaf);
+        leaf->outputs = aorta_arena_alloc(&model->outputs, leaf->output_count * sizeof *outputs);
+        if (!leaf->outputs) return false;
+        memcpy(leaf->outputs, outputs, leaf->output_count * sizeof *outputs);
+    }
+    return true;
+}
+
 /* ---- collecting ---- */
 
 /* Of a row of the rank's work[]: 1 + its window, 0: it lies in none; of our own recorder's the operation's number. */
@@ -492,10 +506,9 @@ aorta_status aorta_remedy_leaves(struct remedy_model *model, const struct aorta_
         number_operations(model, of_operation);
         collect(model, places, of_operation);
         mark_counted(model, analysis);
-        made = read_frames(model, of_operation);
+        made = read_frames(model, of_operation) && describe_all(model);
     }
     if (made) {
-        for (size_t i = 0; i < model->leaf_count; i++) describe(model, &model->leaves[i]);
         aorta_remedy_unsized_mark_optimizer(model);
         index_gradients(model);
     }

@@ -138,7 +138,7 @@ struct aorta_verdict {
 /* The verdict on recorded ranks (timeline/analysis.h). Of a program whose configuration nobody knows advice is general;
  * of steps that a recorder of ours measured aorta_advise makes it for their settings. The caller ends
  * *verdict with aorta_verdict_free; it borrows nothing of the analysis, which loses what only comparing steps needs
- * (aorta_trace_ranges_free). */
+ * (aorta_trace_ranges_free): one verdict of an analysis. */
 AORTA_MUST_USE aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict);
 /* What of late launches may be the recording's own, which makes each of so many launches a step longer
  * (trace_recorder.c). False: below what deserves a note. */

@@ -90,6 +90,8 @@ static void waits_are_named_by_what_made_them(void **state) {
     print(&run, &text);
     assert_non_null(strstr(text.data, "  cudaStreamSynchronize in aten::item at train.py(45): log_loss"));
     aorta_text_free(&text);
+    aorta_trace_analysis_free(&run.analysis);
+    analyze(&run);
     struct aorta_verdict verdict;
     check_ok(aorta_verdict_make(&run.analysis, &verdict));
     for (size_t i = 0; i < verdict.finding_count; i++)
