@@ -63,7 +63,8 @@ struct aorta_recording_cost {
     size_t step_count;
     struct lane *lanes; /* of each thread of the trace */
     size_t lane_count;
-    double *within_ns; /* of each text: CUPTI's part of a call of this name */
+    struct stamp *stamps; /* of all lanes */
+    double *within_ns;    /* of each text: CUPTI's part of a call of this name */
 };
 
 struct building {
@@ -337,10 +338,10 @@ static bool calibrate_pairs(struct building *building) {
 
 /* While the events of one thread are walked through. */
 struct walk {
-    const struct aorta_stamped_event *events;
     struct lane *lane;
-    uint32_t open; /* innermost event that has not ended; NONE */
-    uint8_t left;  /* of the stamp before, if that was an end; else COUNT */
+    struct aorta_stamped_event *open; /* those that have not ended, outermost first */
+    size_t depth, capacity;
+    uint8_t left; /* of the stamp before, if that was an end; else COUNT */
 };
 
 /* The interval's length, all of it or what a stamp can say. */
@@ -356,34 +357,36 @@ static void add_stamp(struct walk *walk, int64_t time_ns, struct stamp stamp) {
     lane->stamps[lane->count++] = stamp;
 }
 
-static void begin_event(struct walk *walk, uint32_t number) {
-    const struct aorta_stamped_event *event = &walk->events[number];
+static bool begin_event(struct walk *walk, const struct aorta_stamped_event *event) {
+    if (!aorta_array_fit(&walk->open, &walk->capacity, walk->depth + 1, sizeof *walk->open)) return false;
     add_stamp(walk, event->start_ns, (struct stamp){.what = event->stamped});
     walk->left = AORTA_STAMPED_COUNT;
-    walk->open = number;
+    walk->open[walk->depth++] = *event;
+    return true;
 }
 
 static void end_event(struct walk *walk) {
-    const struct aorta_stamped_event *event = &walk->events[walk->open];
+    const struct aorta_stamped_event *event = &walk->open[--walk->depth];
     const bool call = is_call(event);
     add_stamp(walk, event->end_ns,
               (struct stamp){.waits = event->stamped == AORTA_STAMPED_WAIT,
                              .call = call,
                              .what = (call ? event->name : (uint32_t)AORTA_STAMPED_COUNT) & MOST_TEXTS});
     walk->left = event->stamped;
-    walk->open = event->parent;
 }
 
-static bool fill_lane(const struct aorta_stamped_event *events, size_t first, size_t end, struct lane *lane) {
-    struct walk walk = {events, lane, AORTA_TRACE_NONE, AORTA_STAMPED_COUNT};
-    lane->stamps = malloc(2 * (end - first) * sizeof *lane->stamps);
-    if (!lane->stamps) return false;
-    for (size_t i = first; i < end; i++) {
-        while (walk.open != AORTA_TRACE_NONE && events[walk.open].end_ns <= events[i].start_ns) end_event(&walk);
-        begin_event(&walk, (uint32_t)i);
+static bool fill_lane(const struct aorta_stamped_event *events, size_t count, struct lane *lane) {
+    struct walk walk = {.lane = lane, .left = AORTA_STAMPED_COUNT};
+    bool made = true;
+    for (size_t i = 0; made && i < count; i++) {
+        struct aorta_stamped_event event;
+        memcpy(&event, &events[i], sizeof event); /* stamps may come to lie there */
+        while (walk.depth && walk.open[walk.depth - 1].end_ns <= event.start_ns) end_event(&walk);
+        made = begin_event(&walk, &event);
     }
-    while (walk.open != AORTA_TRACE_NONE) end_event(&walk);
-    return true;
+    while (walk.depth) end_event(&walk);
+    free(walk.open);
+    return made;
 }
 
 /* Of stamps, within the interval. */
@@ -469,16 +472,22 @@ static void measure_pace(struct aorta_recording_cost *cost, bool operations) {
     }
 }
 
+/* Stamps take the memory of the events, which move to its end: of an event both lie before the next event. */
 static bool fill_lanes(struct aorta_recording_cost *cost, struct building *building) {
     struct aorta_stamped_events *stamped = &building->stamped;
+    struct aorta_stamped_event *const events = stamped->items + (stamped->count + 1) / 2;
+    _Static_assert(2 * 2 * sizeof(struct stamp) <= 3 * sizeof *events,
+                   "two stamps in the place of an event and a half");
     cost->lane_count = building->trace->thread_count;
     cost->lanes = calloc(cost->lane_count + 1, sizeof *cost->lanes);
     if (!cost->lanes) return false;
+    memmove(events, stamped->items, stamped->count * sizeof *events);
+    cost->stamps = (void *)stamped->items;
+    stamped->items = NULL;
     for (size_t i = 0, first = 0; i < cost->lane_count; first = stamped->ends[i++]) {
-        if (stamped->ends[i] == first) continue;
-        if (!fill_lane(stamped->items, first, stamped->ends[i], &cost->lanes[i])) return false;
+        cost->lanes[i].stamps = cost->stamps + 2 * first;
+        if (!fill_lane(events + first, stamped->ends[i] - first, &cost->lanes[i])) return false;
     }
-    aorta_stamped_events_free(stamped); /* they are no smaller than the stamps */
     for (size_t i = 0; i < cost->lane_count; i++) find_waits(cost, i);
     measure_share(cost, building->trace);
     measure_pace(cost, building->trace->operation_count > 0);
@@ -525,7 +534,7 @@ aorta_status aorta_recording_cost_make(const struct aorta_trace *trace, struct a
 
 void aorta_recording_cost_free(struct aorta_recording_cost *cost) {
     if (!cost) return;
-    for (size_t i = 0; cost->lanes && i < cost->lane_count; i++) free(cost->lanes[i].stamps);
+    free(cost->stamps);
     free(cost->lanes);
     free(cost->within_ns);
     free(cost->step_ns);

@@ -156,7 +156,7 @@ static bool collect(struct places *places, struct aorta_stamped_events *events) 
         places->next[i] = events->count;
         events->count += count;
     }
-    events->items = malloc((events->count + 1) * sizeof *events->items);
+    events->items = malloc((events->count + events->count / 2 + 2) * sizeof *events->items);
     if (!events->items) return false;
     places->events = events->items;
     add_all(places);

@@ -17,8 +17,8 @@ struct aorta_stamped_event {
 
 /* Those of a thread lie together, ascending start, longer first. */
 struct aorta_stamped_events {
-    struct aorta_stamped_event *items;
-    size_t *ends; /* of each thread of the trace: where the next one's begin */
+    struct aorta_stamped_event *items; /* … in memory for half as many more, for the stamps of both ends */
+    size_t *ends;                      /* of each thread of the trace: where the next one's begin */
     size_t count;
 };
 
