@@ -79,17 +79,27 @@ struct building {
 /* An event with nothing but another one in it: what lies before that, after it, and both. */
 struct pair {
     uint32_t outer_name, inner_name; /* operations only */
+    uint32_t event;                  /* the outer one's row */
     uint8_t outer, inner;            /* enum aorta_stamped */
-    double before_ns, after_ns, self_ns;
-    int64_t time_ns;
 };
 
 /* Pairs of equal events. */
 struct pairs {
+    const struct aorta_stamped_event *events;
     const struct pair *items;
     size_t count;
     double before_ns, after_ns, self_ns; /* at least */
 };
+
+static double before_of(const struct pairs *pairs, size_t i) {
+    const struct aorta_stamped_event *outer = &pairs->events[pairs->items[i].event];
+    return (double)(pairs->events[outer->only].start_ns - outer->start_ns);
+}
+
+static double after_of(const struct pairs *pairs, size_t i) {
+    const struct aorta_stamped_event *outer = &pairs->events[pairs->items[i].event];
+    return (double)(outer->end_ns - pairs->events[outer->only].end_ns);
+}
 
 static int pair_order(const void *left, const void *right) {
     const struct pair *a = left, *b = right;
@@ -109,26 +119,19 @@ static double fast_of(double *values, size_t count) {
 }
 
 static void measure_pairs(struct pairs *pairs, double *scratch) {
-    for (size_t i = 0; i < pairs->count; i++) scratch[i] = pairs->items[i].before_ns;
+    for (size_t i = 0; i < pairs->count; i++) scratch[i] = before_of(pairs, i);
     pairs->before_ns = fast_of(scratch, pairs->count);
-    for (size_t i = 0; i < pairs->count; i++) scratch[i] = pairs->items[i].after_ns;
+    for (size_t i = 0; i < pairs->count; i++) scratch[i] = after_of(pairs, i);
     pairs->after_ns = fast_of(scratch, pairs->count);
-    for (size_t i = 0; i < pairs->count; i++) scratch[i] = pairs->items[i].self_ns;
+    for (size_t i = 0; i < pairs->count; i++) scratch[i] = before_of(pairs, i) + after_of(pairs, i);
     pairs->self_ns = fast_of(scratch, pairs->count);
 }
 
-static struct pair pair_of(const struct aorta_stamped_event *outer, const struct aorta_stamped_event *inner) {
+static struct pair pair_of(const struct aorta_stamped_event *events, uint32_t row) {
+    const struct aorta_stamped_event *outer = &events[row], *inner = &events[outer->only];
     const bool named = outer->stamped == AORTA_STAMPED_OPERATION && inner->stamped == AORTA_STAMPED_OPERATION;
-    const double before_ns = (double)(inner->start_ns - outer->start_ns);
-    const double after_ns = (double)(outer->end_ns - inner->end_ns);
-    return (struct pair){named ? outer->name : AORTA_TRACE_NONE,
-                         named ? inner->name : AORTA_TRACE_NONE,
-                         outer->stamped,
-                         inner->stamped,
-                         before_ns,
-                         after_ns,
-                         before_ns + after_ns,
-                         outer->start_ns};
+    return (struct pair){named ? outer->name : AORTA_TRACE_NONE, named ? inner->name : AORTA_TRACE_NONE, row,
+                         outer->stamped, inner->stamped};
 }
 
 static bool find_pairs(const struct building *building, struct pair **pairs, size_t *count) {
@@ -138,19 +141,20 @@ static bool find_pairs(const struct building *building, struct pair **pairs, siz
         const struct aorta_stamped_event *outer = &events[i];
         if (is_call(outer) || outer->only >= AORTA_STAMPED_SEVERAL || is_call(&events[outer->only])) continue;
         if (!aorta_array_fit(pairs, &capacity, *count + 1, sizeof **pairs)) return false;
-        (*pairs)[(*count)++] = pair_of(outer, &events[outer->only]);
+        (*pairs)[(*count)++] = pair_of(events, (uint32_t)i);
     }
     if (*count) qsort(*pairs, *count, sizeof **pairs, pair_order);
     return true;
 }
 
 /* Groups of FEWEST or more. */
-static size_t group_pairs(const struct pair *pairs, size_t count, struct pairs *groups, double *scratch) {
+static size_t group_pairs(const struct aorta_stamped_event *events, const struct pair *pairs, size_t count,
+                          struct pairs *groups, double *scratch) {
     size_t group_count = 0;
     for (size_t first = 0, end; first < count; first = end) {
         for (end = first + 1; end < count && are_equal(&pairs[first], &pairs[end]);) end++;
         if (end - first < FEWEST) continue;
-        groups[group_count] = (struct pairs){.items = &pairs[first], .count = end - first};
+        groups[group_count] = (struct pairs){.events = events, .items = &pairs[first], .count = end - first};
         measure_pairs(&groups[group_count++], scratch);
     }
     return group_count;
@@ -181,7 +185,8 @@ static void add_spread(const struct aorta_recording_cost *cost, int64_t time_ns,
 
 static void add_spreads(const struct aorta_recording_cost *cost, const struct pairs *pairs) {
     for (size_t i = 0; i < pairs->count; i++)
-        add_spread(cost, pairs->items[i].time_ns, pairs->items[i].self_ns, pairs->self_ns);
+        add_spread(cost, pairs->events[pairs->items[i].event].start_ns, before_of(pairs, i) + after_of(pairs, i),
+                   pairs->self_ns);
 }
 
 /* The largest self time of operations that only pass through. 0: there are no groups. `scratch`: as many doubles. */
@@ -327,7 +332,8 @@ static bool calibrate_pairs(struct building *building) {
     struct pairs *groups = malloc((count / FEWEST + 1) * sizeof *groups);
     double *scratch = malloc((count + 1) * sizeof *scratch);
     made = made && groups && scratch;
-    if (made) calibrate_stamps(groups, group_pairs(pairs, count, groups, scratch), scratch, building->cost);
+    const size_t groups_found = made ? group_pairs(building->stamped.items, pairs, count, groups, scratch) : 0;
+    if (made) calibrate_stamps(groups, groups_found, scratch, building->cost);
     free(pairs);
     free(groups);
     free(scratch);
