@@ -1,4 +1,3 @@
-#include "base/parallel.h"
 #include "replay/unrecorded.h"
 #include "verdict/advice.h"
 #include "verdict/gains_internal.h"
@@ -405,56 +404,25 @@ static const char *reason_of(const struct aorta_trace_analysis *analysis) {
                               : "the steps that were chosen do not follow each other, or are too large";
 }
 
-/* What the gains are measured on: the remedies, and the graph without what recording cost. */
-struct preparation {
-    const struct aorta_trace_analysis *analysis;
-    struct aorta_remedy_gains *remedies;
-    struct aorta_trace_graph built;
-    bool is_built;
+static aorta_status measure_with(const struct aorta_trace_analysis *analysis, struct aorta_remedy_gains *remedies,
+                                 struct aorta_trace_graph *built, struct aorta_verdict *verdict) {
     struct aorta_unrecorded unrecorded;
-    aorta_status unbuilt; /* why there is no graph */
-};
-
-static aorta_status find_remedies(struct preparation *p) {
-    return aorta_remedy_gains_find(p->analysis, &p->remedies);
-}
-
-static aorta_status build_graph(struct preparation *p) {
-    p->unbuilt = aorta_trace_graph_make(p->analysis, &p->built);
-    p->is_built = !p->unbuilt;
-    return p->is_built ? aorta_trace_graph_unrecord(&p->built, &p->unrecorded) : NULL;
-}
-
-static aorta_status prepare_piece(void *user, size_t piece) {
-    return piece ? build_graph(user) : find_remedies(user);
-}
-
-/* Side by side where ranks are too few for all processors; else each of them uses all, and takes less memory alone. */
-static aorta_status prepare(struct preparation *p) {
-    if (p->analysis->rank_count < aorta_parallel_width()) return aorta_parallel(2, prepare_piece, p);
-    AORTA_TRY(find_remedies(p));
-    return build_graph(p);
-}
-
-static aorta_status measure_with(struct preparation *p, struct aorta_verdict *verdict) {
-    AORTA_TRY(prepare(p));
-    aorta_status unbuilt = p->unbuilt;
-    p->unbuilt = NULL;
-    if (unbuilt) return without_replay(unbuilt, verdict, reason_of(p->analysis));
-    struct gains gains = {.verdict = verdict,
-                          .graph = &p->built.graph,
-                          .analysis = p->analysis,
-                          .built = &p->built,
-                          .remedies = p->remedies};
+    aorta_status unbuilt = aorta_trace_graph_make(analysis, built);
+    if (unbuilt) return without_replay(unbuilt, verdict, reason_of(analysis));
+    AORTA_TRY(aorta_trace_graph_unrecord(built, &unrecorded));
+    struct gains gains = {
+        .verdict = verdict, .graph = &built->graph, .analysis = analysis, .built = built, .remedies = remedies};
     verdict->lost_beside = verdict->slowdown.lost_per_ns;
-    return measure(&gains, &p->unrecorded);
+    return measure(&gains, &unrecorded);
 }
 
+/* Remedies first: most of their memory is free again before there is a graph. */
 aorta_status aorta_verdict_gains(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
-    struct preparation p = {.analysis = analysis};
-    aorta_status status = measure_with(&p, verdict);
-    if (p.is_built) aorta_trace_graph_free(&p.built);
-    aorta_remedy_gains_free(p.remedies);
-    aorta_status_free(p.unbuilt);
+    struct aorta_remedy_gains *remedies = NULL;
+    struct aorta_trace_graph built = {0};
+    aorta_status status = aorta_remedy_gains_find(analysis, &remedies);
+    if (!status) status = measure_with(analysis, remedies, &built, verdict);
+    aorta_trace_graph_free(&built);
+    aorta_remedy_gains_free(remedies);
     return status;
 }
