@@ -243,8 +243,8 @@ static bool name_points(struct aorta_graph *graph, const uint32_t *order) {
 static bool order_edges(struct aorta_graph *graph, const uint32_t *rows) {
     const uint32_t used = graph->first_edge[graph->point_count];
     graph->edge_count = used;
-    return reorder((void **)&graph->lag_ns, sizeof *graph->lag_ns, rows,
-                   used) && /* the others have place where it was */
+    /* The widest first: the others have place where it was. */
+    return reorder((void **)&graph->lag_ns, sizeof *graph->lag_ns, rows, used) &&
            reorder((void **)&graph->from, sizeof *graph->from, rows, used) &&
            reorder((void **)&graph->kind, sizeof *graph->kind, rows, used) &&
            reorder((void **)&graph->inferred, sizeof *graph->inferred, rows, used);
