@@ -227,9 +227,16 @@ static const char *profile_directory(const struct hwq_values *values) {
 }
 
 aorta_status hwq_check_streams(const struct hwq_values *values) {
-    if (!values->streams.items || (values->streams.count && values->streams.count <= AORTA_HWQ_MAX_STREAMS))
-        return NULL;
-    return AORTA_ERROR(AORTA_USAGE, "--streams: 1 to %d numbers are expected", AORTA_HWQ_MAX_STREAMS);
+    const struct aorta_int_list *list = &values->streams;
+    if (!list->items) return NULL;
+    if (!list->count || list->count > AORTA_HWQ_MAX_STREAMS)
+        return AORTA_ERROR(AORTA_USAGE, "--streams: 1 to %d numbers are expected", AORTA_HWQ_MAX_STREAMS);
+    for (size_t i = 1; i < list->count; i++)
+        for (size_t j = 0; j < i; j++)
+            if (list->items[i] == list->items[j])
+                return AORTA_ERROR(AORTA_USAGE, "--streams: %lld is given twice; remove one of them",
+                                   (long long)list->items[i]);
+    return NULL;
 }
 
 aorta_status hwq_check(const struct hwq_values *values, const char *command, const char *what, bool collectives) {

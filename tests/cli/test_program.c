@@ -67,6 +67,7 @@ static const struct {
     {"hwq list -v -c pipeline", 0, "zero_offload"},
     {"hwq info", 2, "one workload is expected"},
     {"hwq info hetero_kernels", 0, "streams      2 to 64, recommended 8"},
+    {"hwq sweep tiny_kernel_stress --streams 4,2,2 --device cpu", 2, "--streams: 2 is given twice; remove one of them"},
     {"hwq sweep hetero_kernels --streams 1,100 --device cpu", 2, "--streams 1, 100: hetero_kernels runs on 2 to 64"},
     {"train --override compile.backend=eager", 2, "expected one of graph (or inductor), fused (or aot_eager)"},
     {"hwq run comms_compute_overlap --device cpu --backend nccl --comm-size 64K --mm-dim 16 --iterations 1 --warmup 0",
