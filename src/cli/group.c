@@ -50,7 +50,8 @@ aorta_status aorta_cli_group_run(const struct aorta_command_group *group, int ar
         return NULL;
     }
     const struct aorta_command *command;
-    AORTA_TRY(aorta_cli_group_find(group, argv[1], &command));
+    aorta_status unknown = aorta_cli_group_find(group, argv[1], &command);
+    if (!command) return unknown;
     if (command->group) return aorta_cli_group_run(command->group, argc - 1, argv + 1);
     return command->run(argc - 1, argv + 1);
 }

@@ -235,7 +235,7 @@ static aorta_status record(const struct arguments *arguments, const char *direct
                                                   .dry_run = arguments->dry_run,
                                                   .command = command};
     const struct aorta_trace_options options = {.recover = true};
-    enum aorta_trace_run_tool tool;
+    enum aorta_trace_run_tool tool = AORTA_TRACE_RUN_AUTO;
     bool ran;
     AORTA_TRY(choose_tool(arguments->device, arguments->dry_run, &tool));
     fflush(stdout);

@@ -131,7 +131,7 @@ aorta_status aorta_perfetto_show(const char *path) {
     write_name(path, &name);
     aorta_status status = aorta_text_check(&name);
     if (!status) status = listen_on(&server);
-    if (!status) status = serve(server, name.data, file, info.st_size);
+    if (!status) status = serve(server, name.data ? name.data : "", file, info.st_size);
     if (server >= 0) close(server);
     aorta_text_free(&name);
     close(file);

@@ -308,15 +308,16 @@ static aorta_status replay(const struct aorta_graph *graph, const struct aorta_w
     struct aorta_whatif whatif;
     AORTA_TRY(aorta_whatif_begin(graph, collectives, (int)arguments->ranks_per_node, request->latency_ns, &whatif));
     AORTA_TRY(check_link(&whatif, request));
-    page->whatif = &whatif;
     page->resources = resources_of(&whatif, request);
     page->path = aorta_graph_critical(graph);
     page->bandwidth_given = request->ns_per_byte >= 0;
     page->latency_given = request->latency_ns >= 0;
     page->rows = calloc(request->rank_count + DOUBLINGS, sizeof *page->rows);
     if (!page->rows) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu rows", request->rank_count);
+    page->whatif = &whatif;
     aorta_status status = fill(page, request);
     if (!status) status = print(page, arguments);
+    page->whatif = NULL;
     free(page->rows);
     return status;
 }

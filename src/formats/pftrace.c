@@ -344,7 +344,7 @@ static void clear(struct sequence *sequence) {
 
 /* A packet's parts stand in any order: what it defines is read before its event. */
 static aorta_status read_packet(struct pftrace *p, struct aorta_proto packet) {
-    struct aorta_proto_field field, event = {0}, parts[PACKET_TRACK + 1] = {{0}};
+    struct aorta_proto_field field, parts[PACKET_TRACK + 1] = {{0}};
     const char *const begin = packet.at;
     while (aorta_proto_next(&packet, &field))
         if (field.number <= PACKET_TRACK) parts[field.number] = field;
@@ -358,8 +358,8 @@ static aorta_status read_packet(struct pftrace *p, struct aorta_proto packet) {
     if (parts[PACKET_TRACK].bytes.at) read_track(p, parts[PACKET_TRACK].bytes);
     const uint64_t clock = parts[PACKET_CLOCK].number ? parts[PACKET_CLOCK].value : sequence->clock;
     const int64_t at_ns = parts[PACKET_TIME].number ? time_of(sequence, clock, parts[PACKET_TIME].value) : INT64_MIN;
-    event = parts[PACKET_EVENT];
-    if (event.bytes.at && begin) read_event(p, sequence, event.bytes, at_ns);
+    const struct aorta_proto event = parts[PACKET_EVENT].bytes;
+    if (event.at && begin) read_event(p, sequence, event, at_ns);
     return NULL;
 }
 

@@ -88,10 +88,10 @@ static void release(void *owned) {
 static aorta_status take_run(struct aorta_run *run, const char *path, struct aorta_trace_list *list) {
     struct aorta_trace *trace = NULL;
     aorta_run_take_kernels(run);
-    if (!has_ranges(run))
+    if (has_ranges(run)) AORTA_TRY(make_trace(run, 0, 0, run->step_count, path, &trace));
+    if (!trace)
         return AORTA_ERROR(AORTA_USAGE, "%s holds no ranges: recording was off; `aorta report` has what else it holds",
                            path);
-    AORTA_TRY(make_trace(run, 0, 0, run->step_count, path, &trace));
     if (run->torn_lines)
         trace->warnings[AORTA_REASON_TRUNCATED] = (struct aorta_trace_warning){(int64_t)run->torn_lines, -1};
     AORTA_TRY(aorta_trace_list_add(list, trace));

@@ -234,7 +234,7 @@ static void compare_output(struct hwq_checker *c, const struct hwq_operation *o,
         const int64_t at = sample(i, all);
         if (row >= 0 && c->spent > c->share && c->spent > 2 * cost) return;
         compare(c, o, output, row < 0 ? at / t->columns : row, at % t->columns);
-        if (i > 0 || c->spent * count <= c->share) continue;
+        if (i > 0 || !c->spent || c->spent * count <= c->share) continue;
         cost = c->spent;
         if (c->share / cost >= FEW) {
             count = c->share / cost;

@@ -119,7 +119,7 @@ static bool walk_make(const struct aorta_graph *graph, struct walk *walk) {
     size_t count = (size_t)graph->point_count + 1;
     *walk = (struct walk){.cursor = malloc(count * sizeof *walk->cursor),
                           .state = calloc(count, sizeof *walk->state),
-                          .order = malloc(count * sizeof *walk->order)};
+                          .order = calloc(count, sizeof *walk->order)};
     return sort_by_target(graph, &walk->in) && walk->cursor && walk->state && walk->order;
 }
 
@@ -229,7 +229,7 @@ static void number_edges(struct aorta_graph *graph, const struct walk *walk, uin
 
 /* Where edges and marks lead, in the points' new numbers. */
 static bool name_points(struct aorta_graph *graph, const uint32_t *order) {
-    uint32_t *number = malloc(((size_t)graph->point_count + 1) * sizeof *number);
+    uint32_t *number = calloc((size_t)graph->point_count + 1, sizeof *number);
     if (!number) return false;
     for (uint32_t i = 0; i < graph->point_count; i++) number[order[i]] = i;
     for (uint32_t i = 0; i < graph->edge_count; i++)
@@ -251,7 +251,7 @@ static bool order_edges(struct aorta_graph *graph, const uint32_t *rows) {
 }
 
 static bool renumber(struct aorta_graph *graph, struct walk *walk) {
-    uint32_t *rows = malloc(((size_t)graph->edge_count + 1) * sizeof *rows);
+    uint32_t *rows = calloc((size_t)graph->edge_count + 1, sizeof *rows);
     graph->first_edge = malloc(((size_t)graph->point_count + 1) * sizeof *graph->first_edge);
     bool done = rows && graph->first_edge;
     if (done) number_edges(graph, walk, rows);

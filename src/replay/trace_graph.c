@@ -361,7 +361,7 @@ static aorta_status add_spans(struct build *build, size_t rank) {
     struct aorta_replay_span *spans = malloc((trace->work_count + 1) * sizeof *spans);
     uint32_t *sources = build->out->sources[rank].works, count = 0;
     uint32_t *span_of_row = malloc((trace->work_count + 1) * sizeof *span_of_row);
-    bool *marked = malloc((trace->work_count + 1) * sizeof *marked);
+    bool *marked = calloc(trace->work_count + 1, sizeof *marked);
     build->spans[rank] = spans;
     if (!spans || !span_of_row || !marked) {
         free(span_of_row);

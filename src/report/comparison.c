@@ -40,7 +40,7 @@ static aorta_status samples_make(const struct aorta_label *label, const struct a
                                  struct samples *samples) {
     size_t limit = 1;
     for (size_t i = 0; i < label->count; i++) limit += aorta_measured_most(&label->runs[i]);
-    *samples = (struct samples){malloc(limit * sizeof(double)), malloc(label->count * sizeof(size_t)), 0};
+    *samples = (struct samples){malloc(limit * sizeof(double)), malloc((label->count + 1) * sizeof(size_t)), 0};
     if (!samples->values || !samples->lengths) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu samples", limit);
     for (size_t i = 0; i < label->count; i++) {
         samples->lengths[i] = add_samples(&label->runs[i], metric, samples->values + samples->count);

@@ -72,7 +72,7 @@ static aorta_status say_cycles(const struct aorta_trace_list *list, const struct
         cycle.count = 0;
         for (size_t i = 0; i < list->count; i++)
             if (aorta_trace_later_cycles(list, i) == behind) cycle.items[cycle.count++] = list->items[i];
-        status = say_cycle(&cycle, options, number, log);
+        if (cycle.count) status = say_cycle(&cycle, options, number, log);
     }
     free(cycle.items);
     return status;

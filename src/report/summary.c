@@ -417,7 +417,7 @@ struct figures_of {
 };
 
 static size_t metric_count(void) {
-    size_t count = 0;
+    size_t count = 1;
     while (aorta_metrics[count].key) count++;
     return count;
 }

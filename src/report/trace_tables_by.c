@@ -140,15 +140,15 @@ static bool fill(const void *of, size_t index, void *values) {
 
 #define TABLE(id, title_, help_, rows_, columns_)                                                                      \
     static const struct aorta_result_table id = {.key = #id,                                                           \
-                                                 .title = title_,                                                      \
-                                                 .help = help_,                                                        \
+                                                 .title = (title_),                                                    \
+                                                 .help = (help_),                                                      \
                                                  .section = "kernels",                                                 \
-                                                 .rows = rows_,                                                        \
+                                                 .rows = (rows_),                                                      \
                                                  .size = sizeof(struct by_values),                                     \
                                                  .count = row_count,                                                   \
                                                  .fill = fill,                                                         \
                                                  .whole = true,                                                        \
-                                                 .columns = columns_}
+                                                 .columns = (columns_)}
 TABLE(by_op, "By operation", "work by the operation of the framework that launched it", nested_rows, nested_columns);
 TABLE(by_shape, "By operation and shape", "the same by the shapes and types of the operation's inputs", shape_rows,
       shape_columns);

@@ -97,7 +97,7 @@ struct part_values {
 
 #define AT(member) offsetof(struct part_values, member)
 #define SHARE(key_, member, heading_, help_)                                                                           \
-    { key_, AORTA_ROW_NUMBER, AT(member), "share", 6, heading_, .help = help_ }
+    { key_, AORTA_ROW_NUMBER, AT(member), "share", 6, (heading_), .help = (help_) }
 static const struct aorta_row part_rows[] = {
     {"start_ms", AORTA_ROW_NS, AT(start_ns), .heading = "start ms",
      .help = "of the part, from the rank's first work on"},

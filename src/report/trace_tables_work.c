@@ -50,7 +50,7 @@ struct kernel_values {
         "step_share", AORTA_ROW_NUMBER, AT(step_share), "share", 9, .help = "of all device work in these steps"        \
     }
 #define KERNEL_ROWS(heading_)                                                                                          \
-    {"name", AORTA_ROW_KERNEL, AT(name), .heading = heading_, .help = "of the kernel, or kind of copy"},               \
+    {"name", AORTA_ROW_KERNEL, AT(name), .heading = (heading_), .help = "of the kernel, or kind of copy"},             \
         {"class", AORTA_ROW_CHOICE, AT(class), .heading = "class", .name = class_name, .names = 4, .help = "one of"},  \
         TRACE_TIMES(struct kernel_values),                                                                             \
         {"share", AORTA_ROW_NUMBER, AT(share), "share", 9, "share", .help = "of all device work of the rank"},         \

@@ -66,7 +66,8 @@ static aorta_status collect_rank(struct study *study, size_t place) {
     size_t texts = aorta_trace_text_count(rank->trace);
     struct use *by_text = calloc(texts + 1, sizeof *by_text);
     if (!by_text ||
-        !aorta_array_fit(&study->uses, &study->capacity, study->count + rank->kernel_count, sizeof *study->uses)) {
+        !aorta_array_fit(&study->uses, &study->capacity, study->count + rank->kernel_count + 1, sizeof *study->uses) ||
+        !study->uses) {
         free(by_text);
         return AORTA_ERROR(AORTA_MEMORY, "no memory to compare %zu kernels", texts);
     }

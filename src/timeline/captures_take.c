@@ -318,9 +318,9 @@ static void put_runs(struct taking *taking) {
     struct aorta_trace *trace = taking->trace;
     const size_t count = trace->operation_count, runs = taking->run_count;
     struct merged merged = {.places = malloc((runs + 1) * sizeof *merged.places),
-                            .operations = malloc((count + runs + 1) * sizeof *merged.operations),
-                            .of_operation = malloc((count + 1) * sizeof *merged.of_operation),
-                            .of_run = malloc((runs + 1) * sizeof *merged.of_run)};
+                            .operations = calloc(count + runs + 1, sizeof *merged.operations),
+                            .of_operation = calloc(count + 1, sizeof *merged.of_operation),
+                            .of_run = calloc(runs + 1, sizeof *merged.of_run)};
     taking->failed |= !merged.places || !merged.operations || !merged.of_operation || !merged.of_run;
     if (!taking->failed) {
         merge_runs(taking, &merged);

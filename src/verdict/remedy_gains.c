@@ -203,8 +203,7 @@ static const char *const words_of_cupy[AORTA_REMEDY_COUNT] = {
     [AORTA_REMEDY_FUSION] = "@cupy.fuse() around the expression, or one ElementwiseKernel or ReductionKernel"};
 static const char *const words_of_triton[AORTA_REMEDY_COUNT] = {
     [AORTA_REMEDY_FUSION] =
-        "what stands between two products in one @triton.jit function, or at the end of the one that computes "
-        "the product",
+        "what stands between two products in one @triton.jit function, or at the end of the product's own",
     [AORTA_REMEDY_LIBRARY] = "@triton.autotune with more configurations (blocks, warps, stages)",
     [AORTA_REMEDY_ATTENTION] = "a fused attention kernel (Triton's tutorial has one; flash-attn)"};
 static const char *const words_of_compiled[AORTA_REMEDY_COUNT] = {
@@ -216,11 +215,9 @@ static const char *const words_of_amd[AORTA_REMEDY_COUNT] = {
     [AORTA_REMEDY_TF32] =
         "torch.set_float32_matmul_precision(\"high\") with HIPBLASLT_ALLOW_TF32=1 in the environment (MI300 series)",
     [AORTA_REMEDY_LAYOUT] =
-        "model.to(memory_format=torch.channels_last) and the same of the input, with PYTORCH_MIOPEN_SUGGEST_NHWC=1 in "
-        "the environment",
+        "model.to(memory_format=torch.channels_last), the input too, PYTORCH_MIOPEN_SUGGEST_NHWC=1 in the environment",
     [AORTA_REMEDY_LIBRARY] =
-        "PYTORCH_TUNABLEOP_ENABLED=1 in the environment (products); torch.backends.cudnn.benchmark = True "
-        "(MIOpen searches, fixed shapes)"};
+        "PYTORCH_TUNABLEOP_ENABLED=1 in the environment (products); torch.backends.cudnn.benchmark = True (MIOpen)"};
 
 static const char *advice_of(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
     static const char *const *const others[] = {[AORTA_FRAMEWORK_XLA] = words_of_xla,

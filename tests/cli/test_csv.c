@@ -179,9 +179,10 @@ static size_t names_of(const char *words, char names[][32], size_t most) {
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);
     while (fgets(line, sizeof line, pipe)) {
-        if (!strcmp(line, "Commands:\n")) listed = true;
+        if (strcmp(line, "Commands:\n") == 0) listed = true;
         if (line[0] == '\n') listed = false;
-        if (listed && count < most && sscanf(line, "  %31s ", names[count]) == 1 && strcmp(names[count], "Commands:"))
+        if (listed && count < most && sscanf(line, "  %31s ", names[count]) == 1 &&
+            strcmp(names[count], "Commands:") != 0)
             count++;
     }
     assert_int_equal(pclose(pipe), 0);

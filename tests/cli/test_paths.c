@@ -18,10 +18,12 @@ static struct {
     bool reads_operands;
 } seen;
 
+/* NOLINTBEGIN(bugprone-reserved-identifier): so ld's --wrap calls them. */
 aorta_status __real_aorta_cli_parse(const struct aorta_cli_syntax *syntax, int argc, char **argv, void *values,
                                     struct aorta_cli_line *line);
 aorta_status __wrap_aorta_cli_parse(const struct aorta_cli_syntax *syntax, int argc, char **argv, void *values,
                                     struct aorta_cli_line *line);
+/* NOLINTEND(bugprone-reserved-identifier) */
 aorta_status __wrap_aorta_cli_parse(const struct aorta_cli_syntax *syntax, int argc, char **argv, void *values,
                                     struct aorta_cli_line *line) {
     assert_true(syntax->option_count <= MOST_ROWS);

@@ -460,9 +460,9 @@ static void test_shared_memory_goes(void **state) {
     (void)state;
     struct run run;
     char path[256] = "";
-    launch(&run, WORDS("run", "2", "always", "0", "/bin/sh", "-c",
-                       "touch $OMPI_MCA_btl_vader_backing_directory/vader_segment.$RANK && "
-                       "echo in $OMPI_MCA_btl_vader_backing_directory"));
+    static const char script[] = "touch $OMPI_MCA_btl_vader_backing_directory/vader_segment.$RANK && "
+                                 "echo in $OMPI_MCA_btl_vader_backing_directory";
+    launch(&run, WORDS("run", "2", "always", "0", "/bin/sh", "-c", script));
     expect(&run, 0, WORDS("in /dev/shm/aorta-launch-"));
     assert_int_equal(sscanf(strstr(run.text, "in /dev/shm"), "in %255s", path), 1);
     assert_int_equal(access(path, F_OK), -1);
@@ -533,6 +533,7 @@ static void test_stuck_mpirun(void **state) {
     assert_int_equal(write(file, script, sizeof script - 1), sizeof script - 1);
     close(file);
     const char *former = getenv("PATH");
+    if (!former) former = "";
     char *before = strdup(former);
     assert_true(asprintf(&path, "%s:%s", folder, former) > 0);
     setenv("PATH", path, 1);

@@ -542,8 +542,8 @@ static void interpolation_gains_in_nhwc(void **state) {
         "aten::upsample_bilinear2d_backward", "[[8, " #channels ", 64, 64]]", "[\"" BF16 "\"]",                        \
             "[[1048576, 4096, 64, 1]]", "upsample_bilinear2d_backward_out_frame", us, NULL, 0                          \
     }
-    static const struct op large[] = {nchw[0], ENLARGED(256, 400)}, few[] = {nchw[0], ENLARGED(3, 400)},
-                           slow[] = {nchw[0], ENLARGED(256, 4000)};
+    const struct op large[] = {nchw[0], ENLARGED(256, 400)}, few[] = {nchw[0], ENLARGED(3, 400)},
+                    slow[] = {nchw[0], ENLARGED(256, 4000)};
     struct found c = find(slow, 2, 7, true);
     assert_true(c.remedies.rows[AORTA_REMEDY_LAYOUT].alone_ns < 400e3 + 3000e3 + 1);
     end(&c);
@@ -597,8 +597,8 @@ static void turning_copies_gain_little(void **state) {
         "aten::copy_", "[[8192, 4096], [8192, 4096], []]", "[\"float\", \"float\", \"Scalar\"]", strides,              \
             "elementwise_kernel<copy>", 1000, NULL, 0                                                                  \
     }
-    static const struct op straight[] = {plain_product[0], TURN("[[4096, 1], [4096, 1], []]")},
-                           turned[] = {plain_product[0], TURN("[[4096, 1], [1, 8192], []]")};
+    const struct op straight[] = {plain_product[0], TURN("[[4096, 1], [4096, 1], []]")},
+                    turned[] = {plain_product[0], TURN("[[4096, 1], [1, 8192], []]")};
     struct found a = find(straight, 2, 7, true), b = find(turned, 2, 7, true);
     const double more_ns = a.remedies.rows[AORTA_REMEDY_BF16].alone_ns - b.remedies.rows[AORTA_REMEDY_BF16].alone_ns;
     if (!(fabs(more_ns - (0.8 - 0.5) * 1000e3) < 1e3)) fail_msg("%f ns", more_ns);

@@ -197,7 +197,8 @@ static struct place place_of(struct hwq_graph *g, struct state *state, int64_t l
     at.width = at.o->width;
     at.part = hwq_part(at.o->batch, state->part_count, p);
     at.matrices = at.part.count * at.o->heads / at.o->tensor;
-    at.scale = 1.0f / sqrtf((float)(at.width / at.o->heads));
+    const int64_t head = at.width / at.o->heads;
+    at.scale = 1.0f / sqrtf((float)head);
     at.k = &state->saved[l];
     at.b = block_in(at.o, state->slots[l % 2], state->gradients[l], hwq_rows(at.k->norms, p, 1), NULL);
     return at;

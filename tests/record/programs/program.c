@@ -57,8 +57,15 @@ static void *find(void *library, const char *name) {
     exit(99);
 }
 
+/* What the test has set. */
+static const char *setting(const char *name) {
+    const char *value = getenv(name);
+    if (!value) exit(96);
+    return value;
+}
+
 static void load_cupti(void) {
-    cupti_library = dlopen(getenv("FAKE_CUPTI"), RTLD_NOW | RTLD_LOCAL);
+    cupti_library = dlopen(setting("FAKE_CUPTI"), RTLD_NOW | RTLD_LOCAL);
     const struct fake_cupti *(*get)(void);
     void *symbol = find(cupti_library, "fake_cupti");
     memcpy(&get, &symbol, sizeof get);
@@ -494,11 +501,11 @@ static int live(int number) {
 /* NUMBER seconds of `live` on LIVE_RANKS ranks. */
 static int live_ranks(int number) {
     char base[32], seconds[16], self[] = "/proc/self/exe", scenario[] = "live";
-    const int ranks = atoi(getenv("LIVE_RANKS"));
+    const int ranks = atoi(setting("LIVE_RANKS"));
     snprintf(base, sizeof base, "%lld", (long long)time_of_day());
     snprintf(seconds, sizeof seconds, "%d", number);
     setenv("LIVE_BASE", base, 1);
-    setenv("WORLD_SIZE", getenv("LIVE_RANKS"), 1);
+    setenv("WORLD_SIZE", setting("LIVE_RANKS"), 1);
     for (int i = 0; i < ranks; i++) {
         if (fork() != 0) continue;
         char rank[16];
@@ -602,7 +609,7 @@ static int records_itself(int number) {
 }
 
 static bool is_read(void) {
-    return access(getenv("AORTA_TRACE_SPOOL"), F_OK) != 0;
+    return access(setting("AORTA_TRACE_SPOOL"), F_OK) != 0;
 }
 
 /* Leaves a child behind that goes on using the GPU, until the test has read and removed the recording. */
