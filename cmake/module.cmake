@@ -1,5 +1,5 @@
 # aorta_module(NAME [USES module...] [LIBS library...]): one module of src/ as a static library of all its .c files. The
-# same objects serve the program, libaorta.so and the tests' vendor libraries, and each of these has its own.
+# same objects are linked into the program, libaorta.so and the tests' vendor libraries, hidden from each other.
 function(aorta_module name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "USES;LIBS")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.c)

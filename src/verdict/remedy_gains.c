@@ -217,7 +217,7 @@ static const char *const words_of_amd[AORTA_REMEDY_COUNT] = {
     [AORTA_REMEDY_LAYOUT] =
         "model.to(memory_format=torch.channels_last), the input too, PYTORCH_MIOPEN_SUGGEST_NHWC=1 in the environment",
     [AORTA_REMEDY_LIBRARY] =
-        "PYTORCH_TUNABLEOP_ENABLED=1 in the environment (products); torch.backends.cudnn.benchmark = True (MIOpen)"};
+        "PYTORCH_TUNABLEOP_ENABLED=1 in the environment; torch.backends.cudnn.benchmark = True (fixed shapes)"};
 
 static const char *advice_of(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
     static const char *const *const others[] = {[AORTA_FRAMEWORK_XLA] = words_of_xla,

@@ -22,7 +22,7 @@ enum {
     SHORTEST_SLEW_NS = 1000000,
     START_PATIENCE_NS = 500000, /* a busy device starts the kernel late: then the measurement is put off */
     GOOD_HALF_NS = 2000,        /* over PCIe a round trip takes about 2 us, unless the host was interrupted */
-    SLEEP_NS = 5000,
+    SPIN_NS = 5000,             /* an exchange that takes longer is not the best one anyway */
     OPEN_ROUNDS = 32,
 };
 static const int64_t shortest_baseline_ns = 200000000, longest_baseline_ns = 20000000000;
@@ -45,8 +45,8 @@ static bool send_ping(struct gpu_mailbox *box, int number, int64_t patience_ns, 
     atomic_store_explicit(&box->request, number, memory_order_release);
     for (bool answered = false; !answered;) {
         if (after - before > patience_ns) return false;
-        /* This exchange is too slow anyway. A busy host runs who slept at once, who yielded after all others. */
-        if (after - before > SLEEP_NS) nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
+        /* A busy host resumes a thread that slept at once, but one that yielded after all others. */
+        if (after - before > SPIN_NS) nanosleep(&(struct timespec){.tv_nsec = 10000}, NULL);
         answered = atomic_load_explicit(&box->answer, memory_order_acquire) >= number;
         after = aorta_clock_ns();
     }
