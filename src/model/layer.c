@@ -45,6 +45,11 @@ static struct op_work attention_work(const struct aorta_model *model, bool backw
     return work;
 }
 
+aorta_status aorta_model_choose_kernels(struct aorta_model *model) {
+    const struct aorta_linear linear1 = shapes_of(model).linear1;
+    return aorta_linear_gelu_fits(model->device, &linear1, &model->fused);
+}
+
 struct aorta_model_work aorta_model_layer_work(const struct aorta_model *model, bool backward) {
     const struct layer_shapes s = shapes_of(model);
     const struct op_work attention = attention_work(model, backward);
@@ -53,6 +58,34 @@ struct aorta_model_work aorta_model_layer_work(const struct aorta_model *model, 
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         aorta_op_add_product(&work, products[i], backward ? 2 : 1);
     return work;
+}
+
+/* Products that are cut into several launches are made one after the other with GELU. */
+static bool is_fused(const struct aorta_model *model, const struct aorta_pass *pass) {
+    return model->fused && pass->gemm_chunks <= 1;
+}
+
+/* g = dropout(gelu(linear1(y1))), and h or the slope. */
+static aorta_status mlp_hidden(struct aorta_model *model, const struct aorta_pass *pass, int layer,
+                               const struct aorta_unit_view *view) {
+    const struct layer_memory *m = &model->layers[layer];
+    const struct layer_tags *t = &model->tags[layer];
+    const void *const *w = view->weights;
+    const struct aorta_linear shape = shapes_of(model).linear1;
+    const struct aorta_gelu dropped = aorta_model_gelu(model, pass, layer, SITE_INSIDE_MLP);
+    struct op linear1 = {pass, t->linear1, layer}, gelu = {pass, t->gelu, layer};
+    int range;
+    if (is_fused(model, pass)) {
+        AORTA_TRY(aorta_op_begin_product(linear1, "linear_gelu_forward", shape.dtype, shape.rows, shape.in, shape.out,
+                                         1, &range));
+        AORTA_TRY(aorta_linear_gelu_forward(pass->stream, shape, dropped, m->y1, w[LINEAR1_WEIGHT], w[LINEAR1_BIAS],
+                                            m->h, m->g));
+        return aorta_op_end(linear1, range);
+    }
+    AORTA_TRY(aorta_op_linear(linear1, shape, m->y1, w[LINEAR1_WEIGHT], w[LINEAR1_BIAS], m->h));
+    AORTA_TRY(aorta_op_begin(gelu, "gelu_forward", op_moves(model, 2, model->shape.mlp_hidden_dim), &range));
+    AORTA_TRY(aorta_gelu_forward(pass->stream, dropped, m->h, m->g));
+    return aorta_op_end(gelu, range);
 }
 
 aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
@@ -85,12 +118,7 @@ aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct a
                                           .rstd = m->rstd1};
     AORTA_TRY(norm_forward((struct op){pass, t->norm1, layer}, &norm1));
 
-    AORTA_TRY(aorta_op_linear((struct op){pass, t->linear1, layer}, s.linear1, m->y1, w[LINEAR1_WEIGHT],
-                              w[LINEAR1_BIAS], m->h));
-    struct op gelu = {pass, t->gelu, layer};
-    AORTA_TRY(aorta_op_begin(gelu, "gelu_forward", op_moves(model, 2, model->shape.mlp_hidden_dim), &range));
-    AORTA_TRY(aorta_gelu_forward(pass->stream, aorta_model_gelu(model, pass, layer, SITE_INSIDE_MLP), m->h, m->g));
-    AORTA_TRY(aorta_op_end(gelu, range));
+    AORTA_TRY(mlp_hidden(model, pass, layer, view));
     AORTA_TRY(aorta_op_linear((struct op){pass, t->linear2, layer}, s.linear2, m->g, w[LINEAR2_WEIGHT], w[LINEAR2_BIAS],
                               m->sum2));
     const struct aorta_norm_args norm2 = {.shape = aorta_model_norm(model, pass, layer, SITE_AFTER_MLP, dropout),
@@ -117,6 +145,30 @@ static aorta_status norm_backward(struct op op, const struct aorta_norm_backward
     return aorta_op_end(op, range);
 }
 
+/* From the gradient of linear2's output to that of linear1's, in model->dhidden. */
+static aorta_status mlp_hidden_backward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
+                                        const struct aorta_unit_view *view, const void *doutput) {
+    const struct layer_memory *m = &model->layers[layer];
+    const struct layer_tags *t = &model->tags[layer];
+    const void *weight = view->weights[LINEAR2_WEIGHT];
+    float *dbias = view->gradients[LINEAR1_BIAS];
+    const struct aorta_linear shape = shapes_of(model).linear2;
+    struct op linear2 = {pass, t->linear2, layer}, gelu = {pass, t->gelu, layer};
+    int range;
+    if (is_fused(model, pass)) {
+        AORTA_TRY(aorta_op_begin_product(linear2, "linear_gelu_backward", shape.dtype, shape.rows, shape.out, shape.in,
+                                         1, &range));
+        AORTA_TRY(aorta_linear_gelu_backward(pass->stream, shape, doutput, weight, m->h, model->dhidden, dbias,
+                                             pass->accumulate));
+        return aorta_op_end(linear2, range);
+    }
+    AORTA_TRY(aorta_op_linear_input(linear2, shape, doutput, weight, model->dhidden, false));
+    AORTA_TRY(aorta_op_begin(gelu, "gelu_backward", op_moves(model, 3, model->shape.mlp_hidden_dim), &range));
+    AORTA_TRY(aorta_gelu_backward(pass->stream, aorta_model_gelu(model, pass, layer, SITE_INSIDE_MLP), m->h,
+                                  model->dhidden, model->dhidden, dbias, pass->accumulate));
+    return aorta_op_end(gelu, range);
+}
+
 /* The operation that makes the gradient of a layer's output makes that of its bias too: it has the values.
  * From dy (gradient of y2) to the gradient of y1, left in model->dsum. */
 static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_pass *pass, int layer,
@@ -128,7 +180,7 @@ static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_p
     struct layer_shapes s = shapes_of(model);
     float dropout = model->shape.dropout;
     void *dx = dropout > 0 ? model->dx : NULL, *doutput = dx ? dx : model->dsum;
-    struct op linear1 = {pass, t->linear1, layer}, linear2 = {pass, t->linear2, layer}, gelu = {pass, t->gelu, layer};
+    struct op linear1 = {pass, t->linear1, layer}, linear2 = {pass, t->linear2, layer};
 
     const struct aorta_norm_backward_args norm2 = {.shape =
                                                        aorta_model_norm(model, pass, layer, SITE_AFTER_MLP, dropout),
@@ -145,12 +197,7 @@ static aorta_status mlp_backward(struct aorta_model *model, const struct aorta_p
                                                    .accumulate = pass->accumulate};
     AORTA_TRY(norm_backward((struct op){pass, t->norm2, layer}, &norm2));
     AORTA_TRY(aorta_op_linear_weight(linear2, s.linear2, m->g, doutput, g[LINEAR2_WEIGHT], NULL));
-    AORTA_TRY(aorta_op_linear_input(linear2, s.linear2, doutput, w[LINEAR2_WEIGHT], model->dhidden, false));
-    int range;
-    AORTA_TRY(aorta_op_begin(gelu, "gelu_backward", op_moves(model, 3, model->shape.mlp_hidden_dim), &range));
-    AORTA_TRY(aorta_gelu_backward(pass->stream, aorta_model_gelu(model, pass, layer, SITE_INSIDE_MLP), m->h,
-                                  model->dhidden, model->dhidden, g[LINEAR1_BIAS], pass->accumulate));
-    AORTA_TRY(aorta_op_end(gelu, range));
+    AORTA_TRY(mlp_hidden_backward(model, pass, layer, view, doutput));
     AORTA_TRY(aorta_op_linear_weight(linear1, s.linear1, m->y1, model->dhidden, g[LINEAR1_WEIGHT], NULL));
     return aorta_op_linear_input(linear1, s.linear1, model->dhidden, w[LINEAR1_WEIGHT], model->dsum, true);
 }

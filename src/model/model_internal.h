@@ -46,7 +46,7 @@ struct layer_memory {
     void *attention;                      /* as aorta_attention_saved_bytes says */
     void *context;                        /* [N, E] */
     void *sum1, *y1;                      /* [N, E]: before and after norm1 */
-    void *h, *g;                          /* [N, H]: before and after GELU */
+    void *h, *g;                          /* [N, H]: before GELU, or its slope there (`fused`), and after it */
     void *sum2, *y2;                      /* [N, E]: before and after norm2 */
     float *mean1, *rstd1, *mean2, *rstd2; /* [N] */
     void *copy;                           /* [N, E]: of y2, with output_copies */
@@ -62,6 +62,7 @@ struct aorta_model {
     struct aorta_model_shape shape;
     struct aorta_arena arena;
     int64_t rows; /* N */
+    bool fused; /* the MLP's first product and its GELU in one kernel, and backward the second's and GELU's gradients */
     int parameter_count;
     struct aorta_parameter *parameters;
     struct aorta_normal_table *normal; /* for start values */
@@ -92,6 +93,8 @@ struct aorta_model {
 };
 
 aorta_status aorta_model_build_parameters(struct aorta_model *model);
+/* What the device can do in one kernel. */
+aorta_status aorta_model_choose_kernels(struct aorta_model *model);
 
 /* ---- recorded operations: a range around each ---- */
 
@@ -120,6 +123,9 @@ static inline struct op_work op_moves(const struct aorta_model *model, int64_t t
 void aorta_op_add_product(struct aorta_model_work *work, const struct aorta_linear *shape, int times);
 
 aorta_status aorta_op_begin(struct op op, const char *function, struct op_work work, int *range);
+/* A matrix product [m, k] times [k, n]; `moved` more tensors [m, n] are read or written with it. */
+aorta_status aorta_op_begin_product(struct op op, const char *function, enum aorta_dtype dtype, int64_t m, int64_t k,
+                                    int64_t n, int64_t moved, int *range);
 aorta_status aorta_op_end(struct op op, int range);
 
 aorta_status aorta_op_linear(struct op op, struct aorta_linear shape, const void *x, const void *weight,

@@ -27,12 +27,11 @@ void aorta_op_add_product(struct aorta_model_work *work, const struct aorta_line
     work->bytes += elements * (int64_t)aorta_dtype_size(shape->dtype) * times;
 }
 
-/* A matrix product [m, k] times [k, n]. */
-static aorta_status begin_product(struct op op, const char *function, enum aorta_dtype dtype, int64_t m, int64_t k,
-                                  int64_t n, int *range) {
+aorta_status aorta_op_begin_product(struct op op, const char *function, enum aorta_dtype dtype, int64_t m, int64_t k,
+                                    int64_t n, int64_t moved, int *range) {
     struct aorta_range_info info = {.function = function,
                                     .flops = 2.0 * (double)m * (double)k * (double)n,
-                                    .bytes = (m * k + k * n + m * n) * (int64_t)aorta_dtype_size(dtype),
+                                    .bytes = (m * k + k * n + (1 + moved) * m * n) * (int64_t)aorta_dtype_size(dtype),
                                     .dtype = dtype,
                                     .dims = {{m, k}, {k, n}}};
     return begin(op, info, range);
@@ -84,7 +83,7 @@ aorta_status aorta_op_linear(struct op op, struct aorta_linear shape, const void
     int range;
     for (struct piece p = first_piece(op, shape.rows); p.index < p.of; next_piece(&p, shape.rows)) {
         struct aorta_linear part = shape_of(shape, &p);
-        AORTA_TRY(begin_product(op, "linear_forward", part.dtype, part.rows, part.in, part.out, &range));
+        AORTA_TRY(aorta_op_begin_product(op, "linear_forward", part.dtype, part.rows, part.in, part.out, 0, &range));
         AORTA_TRY(aorta_linear_forward(op.pass->stream, part, (const char *)x + before(&p, shape.dtype, shape.in),
                                        weight, bias, (char *)y + before(&p, shape.dtype, shape.out)));
         AORTA_TRY(aorta_op_end(op, range));
@@ -97,7 +96,8 @@ aorta_status aorta_op_linear_input(struct op op, struct aorta_linear shape, cons
     int range;
     for (struct piece p = first_piece(op, shape.rows); p.index < p.of; next_piece(&p, shape.rows)) {
         struct aorta_linear part = shape_of(shape, &p);
-        AORTA_TRY(begin_product(op, "linear_backward_input", part.dtype, part.rows, part.out, part.in, &range));
+        AORTA_TRY(
+            aorta_op_begin_product(op, "linear_backward_input", part.dtype, part.rows, part.out, part.in, 0, &range));
         AORTA_TRY(aorta_linear_backward_input(op.pass->stream, part,
                                               (const char *)dy + before(&p, shape.dtype, shape.out), weight,
                                               (char *)dx + before(&p, shape.dtype, shape.in), accumulate));
@@ -112,7 +112,8 @@ aorta_status aorta_op_linear_weight(struct op op, struct aorta_linear shape, con
     int range;
     for (struct piece p = first_piece(op, shape.rows); p.index < p.of; next_piece(&p, shape.rows)) {
         struct aorta_linear part = shape_of(shape, &p);
-        AORTA_TRY(begin_product(op, "linear_backward_weight", part.dtype, part.out, part.rows, part.in, &range));
+        AORTA_TRY(
+            aorta_op_begin_product(op, "linear_backward_weight", part.dtype, part.out, part.rows, part.in, 0, &range));
         AORTA_TRY(aorta_linear_backward_weight(
             op.pass->stream, part, (const char *)x + before(&p, shape.dtype, shape.in),
             (const char *)dy + before(&p, shape.dtype, shape.out), dweight, dbias, op.pass->accumulate || p.index > 0));

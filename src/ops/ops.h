@@ -30,9 +30,11 @@ AORTA_MUST_USE aorta_status aorta_ops_configure(struct aorta_device *device, con
  * ahead of time. Two graphs captured from one stream share its scratch memory: do not run them at the same time. */
 AORTA_MUST_USE aorta_status aorta_ops_prepare(struct aorta_stream *stream);
 
-/* Begins to compile the kernels of a transformer with elements of `dtype` and heads of `head_dim`, so that its first
- * step does not wait for one after the other. Nothing where there is nothing to compile. Once for a device. */
-void aorta_ops_expect_transformer(struct aorta_device *device, enum aorta_dtype dtype, int64_t head_dim);
+/* Begins to compile the kernels of a transformer whose layers have this product before GELU and heads of `head_dim`, so
+ * that its first step does not wait for one after the other. Nothing where there is nothing to compile. Once for a
+ * device, after its settings. */
+AORTA_MUST_USE aorta_status aorta_ops_expect_transformer(struct aorta_device *device,
+                                                         const struct aorta_linear *linear1, int64_t head_dim);
 
 /* The widest heads of attention and rows of a LayerNorm that the device's kernels take; INT64_MAX: any. */
 struct aorta_ops_limits {
@@ -249,6 +251,23 @@ AORTA_MUST_USE aorta_status aorta_gelu_forward(struct aorta_stream *stream, stru
  * gradient of the bias of the layer that made x [count / width, width]; NULL: not wanted. */
 AORTA_MUST_USE aorta_status aorta_gelu_backward(struct aorta_stream *stream, struct aorta_gelu shape, const void *x,
                                                 const void *dy, void *dx, float *dbias, bool accumulate);
+
+/* ---- a linear layer, GELU and dropout in one kernel ---- */
+
+/* Whether the device makes these two: NVIDIA's Hopper, in bf16, of sizes that are multiples of 8 and give every
+ * multiprocessor work, unless settings ask for our own products. `shape` is that of the layer before GELU. */
+AORTA_MUST_USE aorta_status aorta_linear_gelu_fits(struct aorta_device *device, const struct aorta_linear *shape,
+                                                   bool *fits);
+/* y [rows, out] = dropout(GELU(x·weightᵀ + bias)), where the product is rounded to bf16 first, and slope [rows, out],
+ * the derivative of that by the product. All memory is aligned to 16 bytes. AORTA_UNSUPPORTED where it does not fit. */
+AORTA_MUST_USE aorta_status aorta_linear_gelu_forward(struct aorta_stream *stream, struct aorta_linear shape,
+                                                      struct aorta_gelu gelu, const void *x, const void *weight,
+                                                      const void *bias, void *slope, void *y);
+/* The gradient before GELU, from that of the next layer's output: dx [rows, in] = (dy [rows, out]·weight [out,
+ * in])·slope; dbias [in] fp32 = Σ_rows dx (+= when `accumulate`). `shape` is that of the next layer. */
+AORTA_MUST_USE aorta_status aorta_linear_gelu_backward(struct aorta_stream *stream, struct aorta_linear shape,
+                                                       const void *dy, const void *weight, const void *slope, void *dx,
+                                                       float *dbias, bool accumulate);
 
 /* ---- embedding with mean over the features ---- */
 

@@ -5,9 +5,7 @@
 #include "ops/kernels/column.h"
 #include "ops/kernels/dropout.h"
 #include "ops/kernels/element.h"
-
-#define AORTA_NORMAL_FUNCTION DEVICE
-#include "ops/normal.h"
+#include "ops/kernels/gelu.h"
 
 DEVICE int64_t first_element() {
     return ((int64_t)blockIdx.x * AORTA_POINTWISE_THREADS + threadIdx.x) * 8;
@@ -37,30 +35,6 @@ KERNEL(AORTA_POINTWISE_THREADS, add, aorta_cast_args) {
     load8_any(a.to, a.to_dtype, first, count, to);
     for (int i = 0; i < 8; i++) to[i] += a.scale * from[i];
     store8_any(a.to, a.to_dtype, first, count, to);
-}
-
-/* Φ(−t) over e^(−t²/2), as exactly as type T can hold. */
-DEVICE float normal_tail(float t, float) {
-    return aorta_normal_tail(fast_reciprocal(1.0f + 0.21f * t));
-}
-template <typename T> DEVICE float normal_tail(float t, T) {
-    return aorta_normal_tail_short(fast_reciprocal(1.0f + 0.255f * t));
-}
-
-/* GELU of x, or with BACKWARD its slope there times dy; both before dropout. With t = |x| and the tail Φ(−t), GELU is
- * max(x, 0) − t·Φ(−t), and its slope Φ(−t) − t·φ(t), or 1 less that right of 0. */
-template <typename T, bool BACKWARD> DEVICE void gelu_values(const float x[8], float value[8]) {
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        const float t = x[i] < 0.0f ? -x[i] : x[i], e = fast_exp2(-0.5f * 1.44269504088896341f * t * t);
-        const float tail = normal_tail(t, T());
-        if constexpr (BACKWARD) {
-            const float slope = (tail - 0.398942280401432678f * t) * e;
-            value[i] *= x[i] < 0.0f ? slope : 1.0f - slope;
-        } else {
-            value[i] = (x[i] > 0.0f ? x[i] : 0.0f) - t * (tail * e);
-        }
-    }
 }
 
 template <typename T, bool BACKWARD>
