@@ -61,7 +61,7 @@ double aorta_nth_double(double *values, size_t count, size_t place) {
 /* ---- ascending rows ---- */
 
 struct rows {
-    char *items, *other; /* where they are; scratch of the same size */
+    char *items;
     size_t size;
     int (*order)(const void *, const void *);
 };
@@ -73,63 +73,66 @@ static size_t row_length(const char *items, size_t count, size_t size, int (*ord
     return length;
 }
 
-/* How many of the items come before `item`; of equal ones all where `equal`. Most often few do. */
+/* How many of the items come before `item`; of equal ones all where `equal`. Most often nearly all do. */
 static size_t count_before(const struct rows *rows, const char *items, size_t count, const char *item, bool equal) {
-    size_t step = 1, low = 0, high; /* those below `low` do */
-    while (low + step <= count && rows->order(items + (low + step - 1) * rows->size, item) < (equal ? 1 : 0)) {
-        low += step;
+    const int limit = equal ? 1 : 0;
+    size_t high = count, step = 1; /* those from `high` on do not */
+    while (high >= step && rows->order(items + (high - step) * rows->size, item) >= limit) {
+        high -= step;
         step *= 2;
     }
-    for (high = low + step - 1 < count ? low + step - 1 : count; low < high;) {
+    for (size_t low = high < step ? 0 : high - step + 1; low < high;) {
         const size_t middle = low + (high - low) / 2;
-        if (rows->order(items + middle * rows->size, item) < (equal ? 1 : 0))
+        if (rows->order(items + middle * rows->size, item) < limit)
             low = middle + 1;
         else
             high = middle;
     }
-    return low;
+    return high;
 }
 
-/* Two rows that lie one after the other become one in `other`. */
-static void merge_two(const struct rows *rows, size_t first, size_t middle, size_t end) {
+/* What remains of two rows is merged from the end on; `right` lies elsewhere, and its place behind `left` is free. */
+static void merge_back(const struct rows *rows, char *left, size_t left_count, const char *right, size_t right_count) {
     const size_t size = rows->size;
-    const char *left = rows->items + first * size, *right = rows->items + middle * size;
-    const char *left_end = right, *right_end = rows->items + end * size;
-    char *into = rows->other + first * size;
-    while (left < left_end && right < right_end) {
-        size_t bytes = count_before(rows, left, (size_t)(left_end - left) / size, right, true) * size;
-        memcpy(into, left, bytes);
-        into += bytes;
-        left += bytes;
-        if (left == left_end) break;
-        bytes = count_before(rows, right, (size_t)(right_end - right) / size, left, false) * size;
-        memcpy(into, right, bytes);
-        into += bytes;
-        right += bytes;
+    while (left_count && right_count) {
+        const size_t before = count_before(rows, left, left_count, right + (right_count - 1) * size, true);
+        memmove(left + (before + right_count) * size, left + before * size, (left_count - before) * size);
+        left_count = before;
+        if (!left_count) break;
+        const size_t first = count_before(rows, right, right_count, left + (left_count - 1) * size, false);
+        memcpy(left + (left_count + first) * size, right + first * size, (right_count - first) * size);
+        right_count = first;
     }
-    memcpy(into, left, (size_t)(left_end - left));
-    into += left_end - left;
-    memcpy(into, right, (size_t)(right_end - right));
+    memcpy(left, right, right_count * size); /* nothing where `left` has items */
 }
 
-/* ends[i]: where row i ends. Each round merges neighbours. */
-static void merge_rows(struct rows *rows, size_t *ends, size_t row_count) {
+/* Two rows that lie one after the other become one. Only what has to change places is touched: memory that nobody had
+ * before costs more than the order. */
+static bool merge_two(const struct rows *rows, size_t first, size_t middle, size_t end) {
+    char *left = rows->items + first * rows->size, *right = rows->items + middle * rows->size;
+    const size_t stay = count_before(rows, left, middle - first, right, true);
+    const size_t count = count_before(rows, right, end - middle, right - rows->size, false);
+    if (!count) return true;
+    char *scratch = malloc(count * rows->size);
+    if (!scratch) return false;
+    memcpy(scratch, right, count * rows->size);
+    merge_back(rows, left + stay * rows->size, middle - first - stay, scratch, count);
+    free(scratch);
+    return true;
+}
+
+/* ends[i]: where row i ends. Each round merges neighbours. False: no memory. */
+static bool merge_rows(const struct rows *rows, size_t *ends, size_t row_count) {
     while (row_count > 1) {
         size_t first = 0, merged = 0;
         for (size_t i = 0; i < row_count; i += 2) {
             const bool pair = i + 1 < row_count;
-            const size_t end = pair ? ends[i + 1] : ends[i];
-            if (pair)
-                merge_two(rows, first, ends[i], end);
-            else
-                memcpy(rows->other + first * rows->size, rows->items + first * rows->size, (end - first) * rows->size);
-            ends[merged++] = first = end;
+            if (pair && !merge_two(rows, first, ends[i], ends[i + 1])) return false;
+            ends[merged++] = first = pair ? ends[i + 1] : ends[i];
         }
-        char *const before = rows->items;
-        rows->items = rows->other;
-        rows->other = before;
         row_count = merged;
     }
+    return true;
 }
 
 void aorta_sort_rows(void *items, size_t count, size_t size, int (*order)(const void *, const void *)) {
@@ -139,14 +142,6 @@ void aorta_sort_rows(void *items, size_t count, size_t size, int (*order)(const 
         at += row_length((const char *)items + at * size, count - at, size, order);
         ends[row_count++] = at;
     }
-    if (row_count < 2) return;
-    char *scratch = at == count ? malloc(count * size) : NULL;
-    if (!scratch) {
-        qsort(items, count, size, order);
-        return;
-    }
-    struct rows rows = {items, scratch, size, order};
-    merge_rows(&rows, ends, row_count);
-    if (rows.items != items) memcpy(items, rows.items, count * size);
-    free(scratch);
+    const struct rows rows = {items, size, order};
+    if (at < count || !merge_rows(&rows, ends, row_count)) qsort(items, count, size, order);
 }

@@ -24,12 +24,11 @@ static const double PACE_CALLS = 0.2;  /* the same where calls alone were record
 static const double DISTURBS = 0.1;    /* share of stamps from which on a step's own spread counts in full */
 static const double LEFT = 0.1;        /* of an interval stays at least */
 enum {
-    IDLE_NS = 30000,            /* a thread silent for longer while another one worked waited for it */
-    SLEEP_NS = 500000,          /* of an interval, what is longer sleeps: it has no pace */
-    WAIT_OWN_NS = 5000,         /* the same of a call that waits for the device */
-    FEWEST = 12,                /* samples of a quantile */
-    OUTLIER = 4,                /* times the fastest: longer intervals count as this long */
-    MOST_TEXTS = (1 << 26) - 1, /* that a stamp can name */
+    IDLE_NS = 30000,    /* a thread silent for longer while another one worked waited for it */
+    SLEEP_NS = 500000,  /* of an interval, what is longer sleeps: it has no pace */
+    WAIT_OWN_NS = 5000, /* the same of a call that waits for the device */
+    FEWEST = 12,        /* samples of a quantile */
+    OUTLIER = 4,        /* times the fastest: longer intervals count as this long */
 };
 
 /* Small, as there are two for each event. */
@@ -78,9 +77,8 @@ struct building {
 
 /* An event with nothing but another one in it: what lies before that, after it, and both. */
 struct pair {
-    uint32_t outer_name, inner_name; /* operations only */
-    uint32_t event;                  /* the outer one's row */
-    uint8_t outer, inner;            /* enum aorta_stamped */
+    uint64_t key;   /* what both are (enum aorta_stamped) and, of operations, their names */
+    uint32_t event; /* the outer one's row */
 };
 
 /* Pairs of equal events. */
@@ -102,15 +100,11 @@ static double after_of(const struct pairs *pairs, size_t i) {
 }
 
 static int pair_order(const void *left, const void *right) {
-    const struct pair *a = left, *b = right;
-    if (a->outer != b->outer) return a->outer < b->outer ? -1 : 1;
-    if (a->inner != b->inner) return a->inner < b->inner ? -1 : 1;
-    if (a->outer_name != b->outer_name) return a->outer_name < b->outer_name ? -1 : 1;
-    return (a->inner_name > b->inner_name) - (a->inner_name < b->inner_name);
+    return aorta_order_uint64(((const struct pair *)left)->key, ((const struct pair *)right)->key);
 }
 
-static bool are_equal(const struct pair *a, const struct pair *b) {
-    return pair_order(a, b) == 0;
+static uint64_t kinds_of(enum aorta_stamped outer, enum aorta_stamped inner) {
+    return (uint64_t)outer << 60 | (uint64_t)inner << 56;
 }
 
 /* Changes the values' order. */
@@ -130,8 +124,8 @@ static void measure_pairs(struct pairs *pairs, double *scratch) {
 static struct pair pair_of(const struct aorta_stamped_event *events, uint32_t row) {
     const struct aorta_stamped_event *outer = &events[row], *inner = &events[outer->only];
     const bool named = outer->stamped == AORTA_STAMPED_OPERATION && inner->stamped == AORTA_STAMPED_OPERATION;
-    return (struct pair){named ? outer->name : AORTA_TRACE_NONE, named ? inner->name : AORTA_TRACE_NONE, row,
-                         outer->stamped, inner->stamped};
+    const uint64_t names = named ? (uint64_t)outer->name << 28 | inner->name : 0;
+    return (struct pair){kinds_of(outer->stamped, inner->stamped) | names, row};
 }
 
 static bool find_pairs(const struct building *building, struct pair **pairs, size_t *count) {
@@ -152,7 +146,7 @@ static size_t group_pairs(const struct aorta_stamped_event *events, const struct
                           struct pairs *groups, double *scratch) {
     size_t group_count = 0;
     for (size_t first = 0, end; first < count; first = end) {
-        for (end = first + 1; end < count && are_equal(&pairs[first], &pairs[end]);) end++;
+        for (end = first + 1; end < count && pairs[first].key == pairs[end].key;) end++;
         if (end - first < FEWEST) continue;
         groups[group_count] = (struct pairs){.events = events, .items = &pairs[first], .count = end - first};
         measure_pairs(&groups[group_count++], scratch);
@@ -161,7 +155,7 @@ static size_t group_pairs(const struct aorta_stamped_event *events, const struct
 }
 
 static bool is_of(const struct pairs *group, enum aorta_stamped outer, enum aorta_stamped inner) {
-    return group->items[0].outer == (uint8_t)outer && group->items[0].inner == (uint8_t)inner;
+    return group->items[0].key >> 56 == kinds_of(outer, inner) >> 56;
 }
 
 static double at_least(double value, double least) {
@@ -377,7 +371,7 @@ static void end_event(struct walk *walk) {
     add_stamp(walk, event->end_ns,
               (struct stamp){.waits = event->stamped == AORTA_STAMPED_WAIT,
                              .call = call,
-                             .what = (call ? event->name : (uint32_t)AORTA_STAMPED_COUNT) & MOST_TEXTS});
+                             .what = (call ? event->name : (uint32_t)AORTA_STAMPED_COUNT) & AORTA_STAMPED_TEXTS});
     walk->left = event->stamped;
 }
 
@@ -511,7 +505,7 @@ static bool make_steps(const struct aorta_trace *trace, struct aorta_recording_c
 }
 
 static aorta_status make(struct building *building, struct aorta_recording_cost *cost) {
-    if (aorta_trace_text_count(building->trace) > MOST_TEXTS)
+    if (aorta_trace_text_count(building->trace) > AORTA_STAMPED_TEXTS)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "%s has too many names", building->trace->path);
     AORTA_TRY(aorta_stamped_events_make(building->trace, &building->stamped));
     if (!building->stamped.count)

@@ -87,10 +87,10 @@ static void add_event(struct places *places, int64_t start_ns, int64_t end_ns, u
     struct aorta_stamped_event *event = &places->events[places->next[thread]++];
     *event = (struct aorta_stamped_event){.start_ns = start_ns,
                                           .end_ns = end_ns,
-                                          .name = name,
+                                          .name = name & AORTA_STAMPED_TEXTS,
                                           .parent = AORTA_TRACE_NONE,
                                           .only = AORTA_TRACE_NONE,
-                                          .stamped = stamped};
+                                          .stamped = stamped & 15};
 }
 
 static void add_operations(struct places *places) {

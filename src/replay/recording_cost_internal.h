@@ -4,15 +4,15 @@
 
 #include "replay/recording_cost.h"
 
-enum { AORTA_STAMPED_SEVERAL = UINT32_MAX - 1 };
+enum { AORTA_STAMPED_SEVERAL = UINT32_MAX - 1, AORTA_STAMPED_TEXTS = (1 << 26) - 1 /* that a stamp can name */ };
 
 /* An event on a thread that launches; as many as a trace has operations, so without a gap. */
 struct aorta_stamped_event {
     int64_t start_ns, end_ns;
-    uint32_t name;
-    uint32_t parent; /* row; NONE */
-    uint32_t only;   /* the only event right within it; NONE: there is none; SEVERAL */
-    uint8_t stamped; /* enum aorta_stamped */
+    uint32_t parent;      /* row; NONE */
+    uint32_t only;        /* the only event right within it; NONE: there is none; SEVERAL */
+    uint32_t name : 28;   /* of an operation or a call */
+    uint32_t stamped : 4; /* enum aorta_stamped */
 };
 
 /* Those of a thread lie together, ascending start, longer first. */
