@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_WINDOW = 1 << 20, MAX_DEPTH = 64 };
+enum { FIRST_WINDOW = 1 << 20, MAX_DEPTH = 64, MARGIN = 64 << 10 };
 static const size_t MAX_WINDOW = (size_t)128 << 20;
 
 struct aorta_json_stream {
@@ -17,7 +17,11 @@ struct aorta_json_stream {
     size_t at, end;        /* window[at … end) is not passed yet */
     int64_t window_offset; /* of window[0] in the file */
     int64_t offset;        /* of what was handed out last */
-    bool ended;            /* nothing comes after window[end] */
+    struct {               /* the next window: MARGIN bytes for what is left of this one, then what was read */
+        char *window;
+        size_t capacity, end; /* 0: nothing was read */
+    } ahead;
+    bool ended; /* nothing comes after window[end] */
     bool failed, truncated;
     aorta_status deferred; /* of a read ahead: what the next one says */
     int depth;             /* brackets entered */
@@ -58,6 +62,7 @@ void aorta_json_stream_close(struct aorta_json_stream *stream) {
     aorta_source_close(stream->source);
     aorta_status_free(stream->deferred);
     free(stream->window);
+    free(stream->ahead.window);
     free(stream->name);
     free(stream);
 }
@@ -123,15 +128,47 @@ static void bring_forward(struct aorta_json_stream *stream) {
     stream->at = 0;
 }
 
+/* The next window becomes this one, which it is exchanged for. */
+static bool exchange(struct aorta_json_stream *stream) {
+    const size_t left = stream->end - stream->at;
+    if (!stream->ahead.end || left > MARGIN) return false;
+    char *const window = stream->window;
+    const size_t capacity = stream->capacity;
+    memcpy(stream->ahead.window + MARGIN - left, window + stream->at, left);
+    stream->window_offset = aorta_json_stream_bytes(stream) - (int64_t)(MARGIN - left);
+    stream->at = MARGIN - left;
+    stream->end = stream->ahead.end;
+    stream->window = stream->ahead.window;
+    stream->capacity = stream->ahead.capacity;
+    stream->ahead.window = window;
+    stream->ahead.capacity = capacity;
+    stream->ahead.end = 0;
+    return true;
+}
+
+/* From what was read ahead, else from the file. */
+static aorta_status read_some(struct aorta_json_stream *stream, size_t *got) {
+    const size_t place = stream->capacity - stream->end, ahead = stream->ahead.end ? stream->ahead.end - MARGIN : 0;
+    char *const to = stream->window + stream->end;
+    aorta_status status = stream->deferred;
+    *got = ahead < place ? ahead : place;
+    if (*got) {
+        memcpy(to, stream->ahead.window + MARGIN, *got);
+        memmove(stream->ahead.window + MARGIN, stream->ahead.window + MARGIN + *got, ahead - *got);
+        stream->ahead.end = ahead > *got ? stream->ahead.end - *got : 0;
+        return NULL;
+    }
+    stream->deferred = NULL;
+    return status ? status : aorta_source_read(stream->source, to, place, got);
+}
+
 /* Brings more of the file behind window[end], keeping window[at … end). */
 static aorta_status refill(struct aorta_json_stream *stream) {
+    if (exchange(stream)) return NULL;
     if (stream->at && stream->end - stream->at <= stream->capacity / 2) bring_forward(stream);
     if (stream->end == stream->capacity) AORTA_TRY(grow(stream));
     size_t got = 0;
-    aorta_status status = stream->deferred;
-    stream->deferred = NULL;
-    if (!status)
-        status = aorta_source_read(stream->source, stream->window + stream->end, stream->capacity - stream->end, &got);
+    aorta_status status = read_some(stream, &got);
     if (status) {
         stream->failed = true;
         stream->offset = stream->window_offset + (int64_t)stream->end;
@@ -277,8 +314,8 @@ aorta_status aorta_json_stream_value(struct aorta_json_stream *stream, struct ao
 }
 
 bool aorta_json_stream_fill(struct aorta_json_stream *stream, size_t size) {
-    if (!aorta_source_is_plain(stream->source)) return false;
     if (stream->end - stream->at >= size / 2) return true;
+    if (exchange(stream)) return stream->end - stream->at >= size / 2;
     if (stream->capacity < size) {
         char *window = realloc(stream->window, size);
         if (!window) return false;
@@ -288,12 +325,29 @@ bool aorta_json_stream_fill(struct aorta_json_stream *stream, size_t size) {
     bring_forward(stream);
     while (stream->end < stream->capacity && !stream->ended && !stream->deferred) {
         size_t got = 0;
-        stream->deferred =
-            aorta_source_read(stream->source, stream->window + stream->end, stream->capacity - stream->end, &got);
+        stream->deferred = read_some(stream, &got);
         stream->ended = !stream->deferred && !got;
         stream->end += got;
     }
     return stream->end >= size / 2;
+}
+
+void aorta_json_stream_fill_next(struct aorta_json_stream *stream) {
+    size_t got = 1;
+    if (stream->ahead.end || stream->deferred || stream->ended) return;
+    if (stream->ahead.capacity < stream->capacity) {
+        free(stream->ahead.window);
+        stream->ahead.window = malloc(stream->capacity);
+        stream->ahead.capacity = stream->ahead.window ? stream->capacity : 0;
+    }
+    size_t end = MARGIN;
+    while (got && end < stream->ahead.capacity && !stream->deferred) {
+        got = 0;
+        stream->deferred =
+            aorta_source_read(stream->source, stream->ahead.window + end, stream->ahead.capacity - end, &got);
+        end += got;
+    }
+    stream->ahead.end = end > MARGIN ? end : 0;
 }
 
 const char *aorta_json_stream_ahead(const struct aorta_json_stream *stream, const char **end) {

@@ -49,9 +49,10 @@ const char *aorta_json_stream_ahead(const struct aorta_json_stream *stream, cons
 /* The caller took the value that came next, which ends before `behind`; what it points to stays until the next call. */
 void aorta_json_stream_pass(struct aorta_json_stream *stream, const char *behind);
 /* Brings as much as a window of `size` bytes (a power of two) has place for into memory, where less than half of it is
- * there, and returns whether half of it is now. Not of packed files, whose bytes come slower than they are read. Where
- * reading fails, the call that needs the bytes says so. */
+ * there, and returns whether half of it is now. Where reading fails, the call that needs the bytes says so. */
 bool aorta_json_stream_fill(struct aorta_json_stream *stream, size_t size);
+/* Reads as much again for the next time, while other threads use what is in memory now. */
+void aorta_json_stream_fill_next(struct aorta_json_stream *stream);
 /* Passes over the value that comes next, of any size, in bounded memory. */
 AORTA_MUST_USE aorta_status aorta_json_stream_skip(struct aorta_json_stream *stream);
 /* The first letter of what comes next, 0 at the end of the file. */

@@ -1,4 +1,4 @@
-/* Events of a plain file, on all processors: what lies in memory of the array is cut into spans where an event seems to
+/* Events of a large file, on all processors: what lies in memory of the array is cut into spans where an event seems to
  * begin, and each is read by a builder of its own, the first by that of the file. A span counts if the one before it
  * ends where it begins, so no cut is wrong. Whatever is odd ends a span: it is read again, from there on, event by
  * event. */
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_AFTER = 4 << 20, SPAN = 2 << 20, MOST = 8 };
+enum { FIRST_AFTER = 16 << 20, SPAN = 1 << 20, MOST = 8 };
 
 struct span {
     const char *begin, *limit, *end; /* the next span's beginning; that of what is in memory */
@@ -18,8 +18,8 @@ struct span {
 };
 
 struct kineto_spans {
-    size_t count;
-    size_t window; /* bytes, a power of two */
+    size_t count, cut; /* at most; now */
+    size_t window;     /* bytes, a power of two */
     struct span spans[MOST];
     struct trace_kineto *readers[MOST]; /* of all but the first, with their builders */
     int64_t again;                      /* not before this place in the file */
@@ -83,8 +83,13 @@ static bool is_for_one(const struct kineto_event *event) {
     return aorta_trace_kineto_is_named(event->field[FIELD_NAME], "process_name");
 }
 
+/* The last piece of all is to read on in the file. */
 static aorta_status read_span(void *user, size_t piece) {
     struct kineto_spans *spans = user;
+    if (piece == spans->cut) {
+        aorta_json_stream_fill_next(spans->whole->stream);
+        return NULL;
+    }
     struct trace_kineto *reader = spans->readers[piece];
     struct span *span = &spans->spans[piece];
     struct kineto_event event;
@@ -161,9 +166,9 @@ void aorta_trace_kineto_read_spans(struct trace_kineto *kineto) {
     const char *end, *ahead = aorta_json_stream_ahead(stream, &end), *begin = filled ? next_event(ahead, end) : NULL;
     spans->again = offset + (int64_t)spans->window / 2;
     if (!begin) return;
-    const size_t count = cut(spans, begin, end, offset + (begin - ahead));
-    aorta_status_free(aorta_parallel(count, read_span, spans));
-    const struct span *last = join(spans, count);
+    spans->cut = cut(spans, begin, end, offset + (begin - ahead));
+    aorta_status_free(aorta_parallel(spans->cut + 1, read_span, spans));
+    const struct span *last = join(spans, spans->cut);
     if (!last->behind) return;
     aorta_json_stream_pass(stream, last->last);
     aorta_json_stream_pass(stream, last->behind);

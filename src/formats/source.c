@@ -134,11 +134,6 @@ aorta_status aorta_source_memory(const char *bytes, size_t length, size_t piece,
     return NULL;
 }
 
-bool aorta_source_is_plain(const struct aorta_source *source) {
-    return source->kind == &file_kind ||
-           (source->kind == &memory_kind && !((const struct memory_source *)source)->piece);
-}
-
 static aorta_status load(struct aorta_source *source, const char *path, char **bytes, size_t *length) {
     static const size_t MOST = (size_t)2 << 30;
     enum { PIECE = 1 << 20 };

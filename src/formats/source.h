@@ -24,8 +24,6 @@ AORTA_MUST_USE aorta_status aorta_source_read(struct aorta_source *source, char 
 /* All of a file of at most 2 GiB, and a NUL behind it; the caller frees it, also when it fails. AORTA_IO, AORTA_MEMORY;
  * AORTA_FORMAT: it is larger. */
 AORTA_MUST_USE aorta_status aorta_source_load(const char *path, char **bytes, size_t *length);
-/* A file that is not packed, or memory that is not handed over in pieces. */
-bool aorta_source_is_plain(const struct aorta_source *source);
 bool aorta_source_truncated(const struct aorta_source *source);
 
 #endif
