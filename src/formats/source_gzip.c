@@ -1,5 +1,6 @@
 /* gzip, unpacked on a thread of its own into a ring of blocks, so that unpacking and reading run side by side. */
 #include "base/thread.h"
+#include "formats/inflate.h"
 #include "formats/source_internal.h"
 
 #include <errno.h>
@@ -7,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <zlib.h>
 
-enum { BLOCKS = 4, BLOCK_BYTES = 512 * 1024, PACKED_BYTES = 128 * 1024, GZIP_WINDOW = 15 + 16 };
+enum { BLOCKS = 4, BLOCK_BYTES = 512 * 1024, PACKED_BYTES = 128 * 1024 };
 
 struct gzip_source {
     struct aorta_source base;
@@ -30,7 +30,7 @@ struct gzip_source {
     size_t offset; /* in the block being handed out; the reader's own */
 
     /* the thread's own */
-    z_stream inflater;
+    struct aorta_inflate inflate;
     unsigned char *packed;
     int64_t packed_bytes; /* read from the file so far */
 };
@@ -60,8 +60,8 @@ static aorta_status fetch_packed(struct gzip_source *self, bool *more) {
     do count = read(self->file, self->packed, PACKED_BYTES);
     while (count < 0 && errno == EINTR);
     if (count < 0) return AORTA_ERROR(AORTA_IO, "cannot read %s: %s", self->path, strerror(errno));
-    self->inflater.next_in = self->packed;
-    self->inflater.avail_in = (uInt)count;
+    self->inflate.in = self->packed;
+    self->inflate.in_left = (size_t)count;
     self->packed_bytes += count;
     *more = count > 0;
     return NULL;
@@ -69,46 +69,37 @@ static aorta_status fetch_packed(struct gzip_source *self, bool *more) {
 
 /* After the end of a member: another one begins, or nothing but zeros (padding of tapes) follows. */
 static aorta_status next_member(struct gzip_source *self, bool *more) {
-    for (;;) {
-        if (!self->inflater.avail_in) {
-            AORTA_TRY(fetch_packed(self, more));
-            if (!*more) return NULL;
-        }
-        if (self->inflater.next_in[0]) break;
-        self->inflater.next_in++;
-        self->inflater.avail_in--;
+    for (*more = true;;) {
+        if (!self->inflate.in_left) AORTA_TRY(fetch_packed(self, more));
+        if (!*more || self->inflate.in[0]) return NULL;
+        self->inflate.in++;
+        self->inflate.in_left--;
     }
-    *more = true;
-    if (inflateReset2(&self->inflater, GZIP_WINDOW) == Z_OK) return NULL;
-    return AORTA_ERROR(AORTA_INTERNAL, "zlib cannot be reset");
 }
 
-/* Fills one block. *more is false when the file has come to its end. */
+/* *more is false when the file has come to its end. */
+static aorta_status unpack_some(struct gzip_source *self, bool *more) {
+    struct aorta_inflate *inflate = &self->inflate;
+    const size_t place = inflate->out_left;
+    bool fetched = true;
+    if (!inflate->in_left) AORTA_TRY(fetch_packed(self, &fetched));
+    if (aorta_inflate(inflate)) return next_member(self, more);
+    if (inflate->broken)
+        return AORTA_ERROR(AORTA_FORMAT, "%s: broken gzip data near packed byte %lld: %s", self->path,
+                           (long long)self->packed_bytes - (long long)inflate->in_left, inflate->broken);
+    self->cut = !fetched && inflate->out_left == place;
+    if (!self->cut) return NULL;
+    return AORTA_ERROR(AORTA_FORMAT, "%s is cut off: the packed data ends at byte %lld in the middle", self->path,
+                       (long long)self->packed_bytes);
+}
+
+/* Fills one block. */
 static aorta_status unpack_block(struct gzip_source *self, char *bytes, size_t *length, bool *more) {
-    self->inflater.next_out = (unsigned char *)bytes;
-    self->inflater.avail_out = BLOCK_BYTES;
-    *more = true;
+    self->inflate.out = (unsigned char *)bytes;
+    self->inflate.out_left = BLOCK_BYTES;
     aorta_status status = NULL;
-    while (!status && *more && self->inflater.avail_out) {
-        if (!self->inflater.avail_in) {
-            status = fetch_packed(self, more);
-            if (!status && !*more) {
-                self->cut = true;
-                status = AORTA_ERROR(AORTA_FORMAT, "%s is cut off: the packed data ends at byte %lld in the middle",
-                                     self->path, (long long)self->packed_bytes);
-            }
-            if (status) break;
-        }
-        int result = inflate(&self->inflater, Z_NO_FLUSH);
-        if (result == Z_STREAM_END) {
-            status = next_member(self, more);
-        } else if (result != Z_OK && result != Z_BUF_ERROR) {
-            status = AORTA_ERROR(AORTA_FORMAT, "%s: broken gzip data near packed byte %lld: %s", self->path,
-                                 (long long)self->packed_bytes - self->inflater.avail_in,
-                                 self->inflater.msg ? self->inflater.msg : zError(result));
-        }
-    }
-    *length = BLOCK_BYTES - self->inflater.avail_out;
+    while (!status && *more && self->inflate.out_left) status = unpack_some(self, more);
+    *length = BLOCK_BYTES - self->inflate.out_left;
     return status;
 }
 
@@ -163,7 +154,7 @@ static aorta_status gzip_read(struct aorta_source *source, char *buffer, size_t 
 
 static void release(struct gzip_source *self) {
     aorta_status_free(self->failure);
-    inflateEnd(&self->inflater);
+    aorta_inflate_end(&self->inflate);
     pthread_cond_destroy(&self->changed);
     pthread_mutex_destroy(&self->mutex);
     for (int i = 0; i < BLOCKS; i++) free(self->blocks[i].bytes);
@@ -190,7 +181,7 @@ static bool prepare(struct gzip_source *self, const char *path) {
     for (int i = 0; i < BLOCKS; i++) complete &= (self->blocks[i].bytes = malloc(BLOCK_BYTES)) != NULL;
     self->packed = malloc(PACKED_BYTES);
     self->path = strdup(path);
-    return complete && self->packed && self->path && inflateInit2(&self->inflater, GZIP_WINDOW) == Z_OK;
+    return complete && self->packed && self->path && aorta_inflate_begin(&self->inflate);
 }
 
 aorta_status aorta_source_gzip(const char *path, int file, struct aorta_source **source) {
