@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_WINDOW = 1 << 20, MAX_DEPTH = 64, MARGIN = 64 << 10 };
+enum { FIRST_WINDOW = 1 << 20, MAX_DEPTH = 64, MARGIN = 64 << 10, FIRST_READ = 64 << 10 };
 static const size_t MAX_WINDOW = (size_t)128 << 20;
 
 struct aorta_json_stream {
@@ -146,9 +146,11 @@ static bool exchange(struct aorta_json_stream *stream) {
     return true;
 }
 
-/* From what was read ahead, else from the file. */
+/* From what was read ahead, else from the file; first what says whether it is a trace at all. */
 static aorta_status read_some(struct aorta_json_stream *stream, size_t *got) {
-    const size_t place = stream->capacity - stream->end, ahead = stream->ahead.end ? stream->ahead.end - MARGIN : 0;
+    const bool first = !stream->window_offset && !stream->end;
+    const size_t place = first ? FIRST_READ : stream->capacity - stream->end;
+    const size_t ahead = stream->ahead.end ? stream->ahead.end - MARGIN : 0;
     char *const to = stream->window + stream->end;
     aorta_status status = stream->deferred;
     *got = ahead < place ? ahead : place;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BLOCKS = 4, BLOCK_BYTES = 512 * 1024, PACKED_BYTES = 128 * 1024 };
+enum { BLOCKS = 4, BLOCK_BYTES = 512 * 1024, FIRST_BYTES = 64 * 1024, PACKED_BYTES = 128 * 1024 };
 
 struct gzip_source {
     struct aorta_source base;
@@ -93,13 +93,14 @@ static aorta_status unpack_some(struct gzip_source *self, bool *more) {
                        (long long)self->packed_bytes);
 }
 
-/* Fills one block. */
+/* Fills one block; the first ones in part, as of many files only the beginning is read. */
 static aorta_status unpack_block(struct gzip_source *self, char *bytes, size_t *length, bool *more) {
+    const size_t place = self->filled < BLOCKS ? FIRST_BYTES : BLOCK_BYTES;
     self->inflate.out = (unsigned char *)bytes;
-    self->inflate.out_left = BLOCK_BYTES;
+    self->inflate.out_left = place;
     aorta_status status = NULL;
     while (!status && *more && self->inflate.out_left) status = unpack_some(self, more);
-    *length = BLOCK_BYTES - self->inflate.out_left;
+    *length = place - self->inflate.out_left;
     return status;
 }
 
