@@ -8,8 +8,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -43,9 +45,19 @@ int e2e_open(void **state) {
     return 0;
 }
 
+/* Jobs that train for several runs (programs/trains.c), by the number of ranks. */
+static struct job {
+    struct e2e_run run; /* of the job itself; pid 0: it is not started */
+    int lines[E2E_MAX_RANKS], done;
+} jobs[E2E_MAX_RANKS + 1];
+
+static int end_job(struct job *job);
+
 int e2e_close(void **state) {
     (void)state;
-    return folder_remove(workspace);
+    int failed = 0;
+    for (int ranks = 1; ranks <= E2E_MAX_RANKS; ranks++) failed |= end_job(&jobs[ranks]);
+    return folder_remove(workspace) || failed;
 }
 
 /* ---- starting and ending ---- */
@@ -112,6 +124,13 @@ static double now_s(void) {
     return (double)aorta_clock_ns() * 1e-9;
 }
 
+static void read_output(struct e2e_run *run) {
+    char path[300];
+    size_t length;
+    snprintf(path, sizeof path, "%s/output", run->directory);
+    check_ok(aorta_file_read(path, &run->output, &length));
+}
+
 void e2e_finish(struct e2e_run *run) {
     int status = 0;
     pid_t ended;
@@ -122,10 +141,93 @@ void e2e_finish(struct e2e_run *run) {
     assert_int_equal(ended, run->pid);
     run->seconds = now_s() - run->seconds;
     run->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    read_output(run);
+}
+
+/* ---- several runs in one job ---- */
+
+/* The pipe is open for both directions, so that nobody waits for the other end to be opened. */
+static int make_pipe(const struct job *job, const char *name) {
     char path[300];
-    size_t length;
-    snprintf(path, sizeof path, "%s/output", run->directory);
-    check_ok(aorta_file_read(path, &run->output, &length));
+    snprintf(path, sizeof path, "%s/%s", job->run.directory, name);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(file >= 0);
+    return file;
+}
+
+static struct job *job_of(int ranks) {
+    struct job *job = &jobs[ranks];
+    char number[16], name[16];
+    if (job->run.pid) return job;
+    new_run(&job->run, ranks);
+    for (int rank = 0; rank < ranks; rank++) {
+        snprintf(name, sizeof name, "rank.%d", rank);
+        job->lines[rank] = make_pipe(job, name);
+    }
+    job->done = make_pipe(job, "done");
+    snprintf(number, sizeof number, "%d", ranks);
+    char *launch[] = {(char[]){AORTA_PROGRAM}, (char[]){"launch"},   (char[]){"-n"},     number,
+                      (char[]){"--"},          (char[]){E2E_TRAINS}, job->run.directory, NULL};
+    spawn(&job->run, ranks > 1 ? launch : launch + 5);
+    return job;
+}
+
+/* Closes its pipes, at which it ends by itself. Returns its exit code. */
+static int end_job(struct job *job) {
+    if (!job->run.pid) return 0;
+    for (int rank = 0; rank < job->run.ranks; rank++) close(job->lines[rank]);
+    close(job->done);
+    e2e_finish(&job->run);
+    if (job->run.exit_code) print_error("a job of %d ranks printed %s", job->run.ranks, job->run.output);
+    e2e_free(&job->run);
+    job->run.pid = 0;
+    return job->run.exit_code;
+}
+
+/* Until all ranks are done, or the job has ended: false. */
+static bool await_ranks(const struct job *job) {
+    char bytes[E2E_MAX_RANKS];
+    for (int left = job->run.ranks; left > 0;) {
+        siginfo_t ended = {0};
+        if (poll(&(struct pollfd){.fd = job->done, .events = POLLIN}, 1, 50) > 0) {
+            ssize_t count = read(job->done, bytes, (size_t)left);
+            assert_true(count > 0);
+            left -= (int)count;
+        } else if (waitid(P_PID, (id_t)job->run.pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid) {
+            return false;
+        } else if (now_s() - job->run.seconds > time_limit_s) {
+            kill(job->run.pid, SIGKILL);
+        }
+    }
+    return true;
+}
+
+static void train_in_job(struct e2e_run *run, int ranks, const char *words) {
+    char line[4096];
+    struct job *job = job_of(ranks);
+    new_run(run, ranks);
+    int length = snprintf(line, sizeof line,
+                          "%s %s train --config %s/base.yaml --no-report --override training.output_dir=%s/out %s\n",
+                          run->directory, AORTA_PROGRAM, workspace, run->directory, words);
+    assert_true(length < (int)sizeof line);
+    job->run.seconds = run->seconds = now_s();
+    for (int rank = 0; rank < ranks; rank++) assert_int_equal(write(job->lines[rank], line, (size_t)length), length);
+    if (!await_ranks(job)) run->exit_code = end_job(job);
+    run->seconds = now_s() - run->seconds;
+    read_output(run);
+    e2e_read_lines(run, false);
+}
+
+void e2e_train_well(struct e2e_run *run, int ranks, int steps, const char *words) {
+    if (getenv("AORTA_LIBRARY_PATH")) /* a process loads one vendor's libraries */
+        e2e_train(run, ranks, words);
+    else
+        train_in_job(run, ranks, words);
+    if (run->exit_code) fail_msg("%d ranks, %s: exit %d, printed %s", ranks, words, run->exit_code, run->output);
+    for (int rank = 0; rank < ranks; rank++)
+        if (steps && (int)e2e_steps(run, rank) != steps)
+            fail_msg("%d ranks, %s: rank %d has %zu lines", ranks, words, rank, e2e_steps(run, rank));
 }
 
 void e2e_free(struct e2e_run *run) {
@@ -137,14 +239,6 @@ void e2e_train(struct e2e_run *run, int ranks, const char *words) {
     e2e_start(run, ranks, words);
     e2e_finish(run);
     e2e_read_lines(run, false);
-}
-
-void e2e_train_well(struct e2e_run *run, int ranks, int steps, const char *words) {
-    e2e_train(run, ranks, words);
-    if (run->exit_code) fail_msg("%d ranks, %s: exit %d, printed %s", ranks, words, run->exit_code, run->output);
-    for (int rank = 0; rank < ranks; rank++)
-        if ((int)e2e_steps(run, rank) != steps)
-            fail_msg("%d ranks, %s: rank %d has %zu lines", ranks, words, rank, e2e_steps(run, rank));
 }
 
 void e2e_expect_output(const struct e2e_run *run, int exit_code, const char *part) {

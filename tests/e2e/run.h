@@ -29,7 +29,8 @@ const char *e2e_workspace(void);
 /* The whole of a run: start, finish, read. `words` are words for the command line behind --override; $RANK in them is
  * each rank's number. */
 void e2e_train(struct e2e_run *run, int ranks, const char *words) __attribute__((nonnull));
-/* The same; it must have ended well, with a line for each of `steps` steps on every rank. */
+/* The same in a job that trains for several runs (programs/trains.c). It must have ended well, with a line for each of
+ * `steps` steps on every rank; 0: for any number of steps. */
 void e2e_train_well(struct e2e_run *run, int ranks, int steps, const char *words);
 void e2e_free(struct e2e_run *run);
 
