@@ -493,6 +493,17 @@ static struct job replayed_job(rank_function *second) {
     return job;
 }
 
+/* Once rank 0 has joined itself, all have, and nobody listens any more. A slow one still listens, and sees both. */
+static void expect_stranger(struct job *job) {
+    static const char both[] = "two processes have rank 1";
+    if (strstr(job->outcomes[0].message, both)) {
+        expect_all(job, AORTA_COMM, both);
+        return;
+    }
+    expect(job, 0, AORTA_COMM, "rank 1 is gone"); /* once the stranger is */
+    expect(job, 1, AORTA_TIMEOUT, "rank 1 found no rank 0 of this run");
+}
+
 /* In its own job it takes the place of rank 1: both ranks say that they have not met, and end. (Who
  * can read the network can do this, docs/reliability.md.) In another job (its run or its token differs) it changes
  * nothing. Once all have joined no port is open. */
@@ -502,8 +513,7 @@ static void test_replayed_join(void **state) {
     record_join(&job.options[1]);
     job.options[1].timeout_s = 0.5;
     run(&job);
-    expect(&job, 0, AORTA_COMM, "rank 1 is gone"); /* once the stranger is */
-    expect(&job, 1, AORTA_TIMEOUT, "rank 1 found no rank 0 of this run");
+    expect_stranger(&job);
     assert_true(job.outcomes[0].seconds < 10 && job.outcomes[1].seconds < 10);
     end(&job);
     for (int other = 0; other < 2; other++) {
