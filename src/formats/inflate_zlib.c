@@ -21,7 +21,7 @@ bool aorta_inflate(struct aorta_inflate *bytes) {
     bytes->in_left = state->avail_in;
     bytes->out = state->next_out;
     bytes->out_left = state->avail_out;
-    if (result == Z_STREAM_END) return inflateReset2(state, GZIP_WINDOW) == Z_OK;
+    if (result == Z_STREAM_END && inflateReset2(state, GZIP_WINDOW) == Z_OK) return true;
     if (result != Z_OK && result != Z_BUF_ERROR) bytes->broken = state->msg ? state->msg : zError(result);
     return false;
 }
