@@ -130,11 +130,14 @@ template <typename T> DEVICE void load_aligned(const T *from, float value[8]) {
     for (size_t i = 0; i < sizeof(T) / 2; i++) part[i] = reinterpret_cast<const bytes16 *>(from)[i];
     open_words(part, value, T());
 }
-template <typename T> DEVICE void store_aligned(T *to, const float value[8]) {
+template <typename T> DEVICE bytes16 pack_words(const float value[8], T type) {
     bytes16 part;
 #pragma unroll
-    for (int i = 0; i < 4; i++) part.word[i] = pack(value[2 * i], value[2 * i + 1], T());
-    *reinterpret_cast<bytes16 *>(to) = part;
+    for (int i = 0; i < 4; i++) part.word[i] = pack(value[2 * i], value[2 * i + 1], type);
+    return part;
+}
+template <typename T> DEVICE void store_aligned(T *to, const float value[8]) {
+    *reinterpret_cast<bytes16 *>(to) = pack_words(value, T());
 }
 DEVICE void store_aligned(float *to, const float value[8]) {
     for (int i = 0; i < 2; i++) {

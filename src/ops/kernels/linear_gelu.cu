@@ -1,10 +1,10 @@
 /* A linear layer with GELU and dropout in one kernel, and in another the next layer's gradient with theirs: what lies
  * between product and GELU is not read back. For NVIDIA's Hopper and bf16.
  *
- * A block is two groups of 128 threads that take tiles of the result in turn, and one thread that brings their
- * operands: while one group multiplies, the other works on the elements of its last tile. Two blocks that follow each
- * other have the same columns: each brings half of the weights for both. Instructions and layouts: PTX ISA, wgmma and
- * cp.async.bulk.tensor. */
+ * A block has a producer thread, which loads operands by TMA, and two consumer warpgroups, which take tiles of the
+ * result in turn (ping-pong): while one multiplies, the other runs the epilogue of its last tile. Two blocks of a
+ * cluster work on the same columns: each loads half of the weights by multicast for both. Instructions and layouts: PTX
+ * ISA, wgmma and cp.async.bulk.tensor. */
 #include "ops/kernels/portable.h"
 
 #include "ops/kernels/arguments.h"
@@ -21,11 +21,11 @@ enum {
     BLOCKS = 2,                                 /* of a cluster */
     BOX_BYTES = 64 * DEPTH * 2,                 /* 64 rows of 128 bytes */
     ROWS_BYTES = ROWS * DEPTH * 2,              /* of the layer's input for a tile */
-    SHARE_BYTES = COLUMNS / BLOCKS * DEPTH * 2, /* of its weights, that each block brings */
+    SHARE_BYTES = COLUMNS / BLOCKS * DEPTH * 2, /* of its weights, that each block loads */
     STAGE_BYTES = ROWS_BYTES + BLOCKS * SHARE_BYTES,
-    ATOM_BYTES = 8 * 128, /* eight rows, in which pieces of 16 bytes change places */
-    GROUP = 128,          /* threads that multiply together */
-    WARPS = GROUP / 32,
+    SWIZZLE_BYTES = 8 * 128, /* eight rows, in which pieces of 16 bytes are swizzled */
+    WARPGROUP = 128,         /* threads that multiply together */
+    WARPS = WARPGROUP / 32,
     PIECES = COLUMNS / 8, /* of eight columns, in a tile */
     PARTS = 4,            /* of eight rows and four pieces, taken at once */
     PART_BYTES = 8 * 32 * 2,
@@ -36,10 +36,10 @@ enum {
 /* Behind the stages. */
 struct fused_shared {
     uint64_t full[STAGES], empty[STAGES], turn[2];
-    alignas(16) unsigned char turned[2 * WARPS][PARTS * PART_BYTES];
+    alignas(16) unsigned char transposed[2 * WARPS][PARTS * PART_BYTES];
     float sums[2][WARPS][COLUMNS];
 };
-static_assert(sizeof(fused_shared) + STAGES * STAGE_BYTES + ATOM_BYTES <= AORTA_FUSED_SHARED,
+static_assert(sizeof(fused_shared) + STAGES * STAGE_BYTES + SWIZZLE_BYTES <= AORTA_FUSED_SHARED,
               "shared memory of a block");
 
 /* The addresses of these, in shared memory: computed once, as products leave few instructions for anything else. */
@@ -88,37 +88,38 @@ DEVICE uint32_t cluster_rank() {
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
-DEVICE void group_barrier(int group) {
-    asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "r"((int)GROUP) : "memory");
+DEVICE void warpgroup_barrier(int group) {
+    asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "r"((int)WARPGROUP) : "memory");
 }
 
 /* A box of a matrix into this block's memory, or into the same place of both. */
-DEVICE void bring(uint32_t to, const aorta_gpu_tiles *tiles, int64_t column, int64_t row, uint32_t barrier) {
+DEVICE void load_tile(uint32_t to, const aorta_gpu_tiles *tiles, int64_t column, int64_t row, uint32_t barrier) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4}], [%2];" ::"r"(to),
                  "l"(tiles), "r"(barrier), "r"((int)column), "r"((int)row)
                  : "memory");
 }
-DEVICE void bring_for_both(uint32_t to, const aorta_gpu_tiles *tiles, int64_t column, int64_t row, uint32_t barrier) {
+DEVICE void load_tile_multicast(uint32_t to, const aorta_gpu_tiles *tiles, int64_t column, int64_t row,
+                                uint32_t barrier) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
                  "[%0], [%1, {%4, %5}], [%2], %3;" ::"r"(to),
                  "l"(tiles), "r"(barrier), "h"((uint16_t)3), "r"((int)column), "r"((int)row)
                  : "memory");
 }
 
-/* How a product finds an operand in shared memory, the lower half: parts of 64 elements of its own dimension `part`
+/* Matrix descriptor of an operand in shared memory, the lower half: parts of 64 elements of its own dimension `part`
  * bytes apart, where that dimension is the fast one. Counts in 16 bytes, so that adding moves on. */
-DEVICE uint32_t operand(uint32_t address, uint32_t part) {
+DEVICE uint32_t descriptor(uint32_t address, uint32_t part) {
     return (address & 0x3FFFFu) >> 4 | part >> 4 << 16; /* above these bits stands the block's number in its cluster */
 }
-enum { OPERAND_UPPER = ATOM_BYTES >> 4 | 1 << 30 }; /* from eight rows to the next; pieces change places by 128 bytes */
-DEVICE void products_begin() {
+enum { DESCRIPTOR_UPPER = SWIZZLE_BYTES >> 4 | 1 << 30 }; /* from eight rows to the next; 128-byte swizzle */
+DEVICE void wgmma_fence() {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
-DEVICE void products_queued() {
+DEVICE void wgmma_commit() {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-template <int LEFT> DEVICE void products_wait() {
+template <int LEFT> DEVICE void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
 }
 #define FOUR(c, i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
@@ -139,7 +140,7 @@ template <int ACROSS> DEVICE void multiply(float c[128], uint32_t a, uint32_t b,
                  "a, b, p, 1, 1, 0, %131;\n}"
                  : SIXTEEN(c, 0), SIXTEEN(c, 16), SIXTEEN(c, 32), SIXTEEN(c, 48), SIXTEEN(c, 64), SIXTEEN(c, 80),
                    SIXTEEN(c, 96), SIXTEEN(c, 112)
-                 : "r"(a), "r"(b), "r"(add), "n"(ACROSS), "n"((int)OPERAND_UPPER));
+                 : "r"(a), "r"(b), "r"(add), "n"(ACROSS), "n"((int)DESCRIPTOR_UPPER));
 }
 #undef FOUR
 #undef SIXTEEN
@@ -172,7 +173,7 @@ DEVICE int64_t cluster_count() {
     return gridDim.x / BLOCKS;
 }
 
-/* ---- one thread: operands ---- */
+/* ---- producer: operands ---- */
 
 template <bool BACKWARD> DEVICE void produce(const aorta_gpu_linear_gelu_args &a, const fused &f) {
     const schedule s = schedule_of(a);
@@ -186,18 +187,18 @@ template <bool BACKWARD> DEVICE void produce(const aorta_gpu_linear_gelu_args &a
             const uint32_t full = f.full + stage * 8;
             barrier_wait(f.empty + stage * 8, parity);
             barrier_expect(full, STAGE_BYTES);
-            bring(rows, &a.x_tiles, i * DEPTH, at.row, full);
+            load_tile(rows, &a.x_tiles, i * DEPTH, at.row, full);
             if (BACKWARD)
                 for (int box = 0; box < SHARE_BYTES / BOX_BYTES; box++)
-                    bring_for_both(weights + box * BOX_BYTES, &a.weight_tiles, column + box * 64, i * DEPTH, full);
+                    load_tile_multicast(weights + box * BOX_BYTES, &a.weight_tiles, column + box * 64, i * DEPTH, full);
             else
-                bring_for_both(weights, &a.weight_tiles, i * DEPTH, column, full);
+                load_tile_multicast(weights, &a.weight_tiles, i * DEPTH, column, full);
             if (++stage == STAGES) stage = 0, parity ^= 1;
         }
     }
 }
 
-/* ---- two groups: products ---- */
+/* ---- consumers: products ---- */
 
 struct pipeline {
     uint32_t stage, parity;
@@ -214,14 +215,15 @@ DEVICE void release(uint32_t empty, uint32_t stage) {
 }
 
 template <bool BACKWARD> DEVICE void multiply_stage(float c[128], const fused &f, const pipeline &p, bool first) {
-    const uint32_t rows = operand(f.stages, 16) + p.stage * (STAGE_BYTES / 16);
-    const uint32_t weights = operand(f.stages + ROWS_BYTES, BACKWARD ? BOX_BYTES : 16) + p.stage * (STAGE_BYTES / 16);
+    const uint32_t rows = descriptor(f.stages, 16) + p.stage * (STAGE_BYTES / 16);
+    const uint32_t weights =
+        descriptor(f.stages + ROWS_BYTES, BACKWARD ? BOX_BYTES : 16) + p.stage * (STAGE_BYTES / 16);
     barrier_wait(f.full + p.stage * 8, p.parity);
-    products_begin();
+    wgmma_fence();
 #pragma unroll
     for (int k = 0; k < DEPTH / 16; k++)
-        multiply<BACKWARD>(c, rows + k * 2, weights + k * (BACKWARD ? 2 * ATOM_BYTES / 16 : 2), k > 0 || !first);
-    products_queued();
+        multiply<BACKWARD>(c, rows + k * 2, weights + k * (BACKWARD ? 2 * SWIZZLE_BYTES / 16 : 2), k > 0 || !first);
+    wgmma_commit();
 }
 
 template <bool BACKWARD>
@@ -231,15 +233,15 @@ DEVICE void multiply_tile(float c[128], const fused &f, uint32_t empty, pipeline
         const uint32_t last = p.stage;
         if (++p.stage == STAGES) p.stage = 0, p.parity ^= 1;
         multiply_stage<BACKWARD>(c, f, p, false);
-        products_wait<1>();
+        wgmma_wait<1>();
         release(empty, last);
     }
-    products_wait<0>();
+    wgmma_wait<0>();
     release(empty, p.stage);
     advance(p, 1);
 }
 
-/* ---- and the elements of a tile ---- */
+/* ---- consumers: the epilogue of a tile ---- */
 
 /* What one thread does with a tile: it holds two columns of each piece in two rows, and works on the eight columns of a
  * piece in one of eight rows, which are one block of random numbers. Parts 0 and 1 are rows 0 … 7 and 8 … 15 of its
@@ -252,12 +254,12 @@ struct elements {
 };
 
 /* Word g of a thread is from row lane / 4 of piece g, as a product leaves it; now each thread has piece lane % 4. */
-DEVICE void turn(const elements &e, const uint32_t word[PARTS][4], bytes16 out[PARTS]) {
-    const uint32_t base = shared_address(e.shared->turned[e.group * WARPS + e.warp]);
+DEVICE void transpose(const elements &e, const uint32_t word[PARTS][4], bytes16 out[PARTS]) {
+    const uint32_t base = shared_address(e.shared->transposed[e.group * WARPS + e.warp]);
     const uint32_t piece = e.lane / 8, row = e.lane % 8, mine = e.lane % 4, my_row = e.lane / 4;
     const uint32_t from = base + (piece * 8 + (row ^ piece * 2)) * 16,
                    to = base + (mine * 8 + (my_row ^ mine * 2)) * 16;
-    group_sync(); /* what was turned before has been read */
+    group_sync(); /* what was transposed before has been read */
 #pragma unroll
     for (int part = 0; part < PARTS; part++)
         asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(from + part * PART_BYTES),
@@ -289,7 +291,7 @@ DEVICE void take_pieces(const elements &e, const float c[128], const uint32_t bi
                 BACKWARD ? pack(pair[0], pair[1], bf16()) : pack(pair[0] + left, pair[1] + right, bf16());
         }
     }
-    turn(e, word, out);
+    transpose(e, word, out);
 }
 DEVICE void read_bias(const elements &e, const place &at, uint32_t bias[PIECES]) {
 #pragma unroll
@@ -375,7 +377,7 @@ DEVICE void sum_rows(const elements &e, float sum[8], int piece) {
     e.shared->sums[e.group][e.warp][(piece + e.lane % 4) * 8 + row] = sum[0];
 }
 DEVICE void store_sums(const elements &e, const place &at) {
-    for (int i = e.warp * 32 + e.lane; i < COLUMNS; i += GROUP) {
+    for (int i = e.warp * 32 + e.lane; i < COLUMNS; i += WARPGROUP) {
         if (at.row >= e.a->rows || at.column + i >= e.a->out) return;
         float sum = 0.0f;
         for (int w = 0; w < WARPS; w++) sum += e.shared->sums[e.group][w][i];
@@ -383,15 +385,8 @@ DEVICE void store_sums(const elements &e, const place &at) {
     }
 }
 
-DEVICE bytes16 packed(const float value[8]) {
-    bytes16 part;
-#pragma unroll
-    for (int i = 0; i < 4; i++) part.word[i] = pack(value[2 * i], value[2 * i + 1], bf16());
-    return part;
-}
-
 template <bool DROPOUT>
-DEVICE void finish_forward(const elements &e, const float c[128], const patch &p, const uint32_t bias[PIECES]) {
+DEVICE void epilogue_forward(const elements &e, const float c[128], const patch &p, const uint32_t bias[PIECES]) {
 #pragma unroll
     for (int piece = 0; piece < PIECES; piece += PARTS * 2) {
         bytes16 h[PARTS];
@@ -402,19 +397,21 @@ DEVICE void finish_forward(const elements &e, const float c[128], const patch &p
         for (int part = 0; part < PARTS; part++) {
             float x[8], value[8], slope[8];
             open_words(&h[part], x, bf16());
-            gelu_with_slope<bf16>(x, value, slope);
+
+#pragma unroll
+            for (int i = 0; i < 8; i++) gelu_at<bf16>(x[i], &value[i], &slope[i]);
             if (DROPOUT) dropout_apply_block(e.drop, samples[part], value);
             if (DROPOUT) dropout_apply_block(e.drop, samples[part], slope);
             const int64_t at = element_of(p, piece, part);
             const bool inside = exists(p, piece, part);
-            store16((bf16 *)e.a->slope + at, packed(slope), inside);
-            store16((bf16 *)e.a->y + at, packed(value), inside);
+            store16((bf16 *)e.a->slope + at, pack_words(slope, bf16()), inside);
+            store16((bf16 *)e.a->y + at, pack_words(value, bf16()), inside);
         }
     }
 }
 
 /* slope: of the first pieces. */
-DEVICE void finish_backward(const elements &e, const float c[128], const patch &p, bytes16 slope[PARTS]) {
+DEVICE void epilogue_backward(const elements &e, const float c[128], const patch &p, bytes16 slope[PARTS]) {
 #pragma unroll
     for (int piece = 0; piece < PIECES; piece += PARTS * 2) {
         bytes16 product[PARTS];
@@ -427,7 +424,8 @@ DEVICE void finish_backward(const elements &e, const float c[128], const patch &
             open_words(&slope[part], factor, bf16());
 #pragma unroll
             for (int i = 0; i < 8; i++) value[part][i] *= factor[i];
-            store16((bf16 *)e.a->y + element_of(p, piece, part), packed(value[part]), exists(p, piece, part));
+            store16((bf16 *)e.a->y + element_of(p, piece, part), pack_words(value[part], bf16()),
+                    exists(p, piece, part));
         }
         if (piece + PARTS * 2 < PIECES) read_ahead(e, p, piece + PARTS * 2, slope);
 #pragma unroll
@@ -442,7 +440,7 @@ DEVICE void finish_backward(const elements &e, const float c[128], const patch &
 
 template <bool BACKWARD> DEVICE void consume(const aorta_gpu_linear_gelu_args &a, const fused &f, int group) {
     const schedule s = schedule_of(a);
-    const int thread = (int)threadIdx.x % GROUP;
+    const int thread = (int)threadIdx.x % WARPGROUP;
     const elements e = {&a, f.shared, dropout_begin(a.dropout, a.rng), group, thread / 32, thread % 32};
     const uint32_t empty = e.lane < BLOCKS ? barrier_of(f.empty, e.lane) : 0, mine = f.turn + group * 8,
                    other = f.turn + (1 - group) * 8;
@@ -466,14 +464,14 @@ template <bool BACKWARD> DEVICE void consume(const aorta_gpu_linear_gelu_args &a
         advance(line, s.stages);
         if (!BACKWARD) {
             if (e.drop.threshold)
-                finish_forward<true>(e, c, p, bias);
+                epilogue_forward<true>(e, c, p, bias);
             else
-                finish_forward<false>(e, c, p, bias);
+                epilogue_forward<false>(e, c, p, bias);
             continue;
         }
-        group_barrier(e.group); /* the sums of the last tile have been read */
-        finish_backward(e, c, p, slope);
-        group_barrier(e.group);
+        warpgroup_barrier(e.group); /* the sums of the last tile have been read */
+        epilogue_backward(e, c, p, slope);
+        warpgroup_barrier(e.group);
         store_sums(e, at);
     }
 }
@@ -481,7 +479,7 @@ template <bool BACKWARD> DEVICE void consume(const aorta_gpu_linear_gelu_args &a
 template <bool BACKWARD> DEVICE void linear_gelu(const aorta_gpu_linear_gelu_args &a) {
     const uint32_t start = shared_address(dynamic_shared());
     fused f;
-    f.stages = (start + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES;
+    f.stages = (start + SWIZZLE_BYTES - 1) / SWIZZLE_BYTES * SWIZZLE_BYTES;
     f.shared = (fused_shared *)((char *)dynamic_shared() + (f.stages - start) + STAGES * STAGE_BYTES);
     f.full = shared_address(f.shared->full);
     f.empty = shared_address(f.shared->empty);
@@ -491,12 +489,13 @@ template <bool BACKWARD> DEVICE void linear_gelu(const aorta_gpu_linear_gelu_arg
             barrier_begin(f.full + i * 8, 1);
             barrier_begin(f.empty + i * 8, BLOCKS * WARPS);
         }
-        for (int i = 0; i < 2; i++) barrier_begin(f.turn + i * 8, GROUP);
+        for (int i = 0; i < 2; i++) barrier_begin(f.turn + i * 8, WARPGROUP);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __syncthreads();
     cluster_sync();
-    const int group = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / GROUP, 0) - 1; /* that all threads agree is seen so */
+    const int group =
+        __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / WARPGROUP, 0) - 1; /* which the compiler sees to be uniform */
     if (group < 0) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"((int)PRODUCER_REGISTERS));
         if (threadIdx.x == 0) produce<BACKWARD>(a, f);
