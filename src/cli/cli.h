@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "config/option.h"
 #include "report/page.h"
+#include "report/verdict_text.h"
 #include "timeline/kernel_names.h"
 
 #include <limits.h>
@@ -40,7 +41,10 @@ extern const struct aorta_command_group aorta_cli_program, aorta_cli_trace, aort
 
 /* A page, whole and at once; NULL is fine. AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_cli_print(const char *text);
-/* The same of a text that may have failed (aorta_text_check), which is freed in any case. */
+/* The same of a text that may have failed (aorta_text_check), which is freed in any case. `color`: the escapes of
+ * aorta_cli_style's color stay. */
+AORTA_MUST_USE aorta_status aorta_cli_print_styled(struct aorta_text *text, bool color);
+/* The same without color. */
 AORTA_MUST_USE aorta_status aorta_cli_print_text(struct aorta_text *text);
 /* As aorta_cli_print; to the standard error where `output` (NULL: none) is the standard output. */
 AORTA_MUST_USE aorta_status aorta_cli_print_beside(const char *output, const char *text);
@@ -110,6 +114,8 @@ struct aorta_cli_line {
     int operand_count;
     char **operands;   /* within argv, borrowed */
     const bool *given; /* of each option: it was on the line */
+    const char *color; /* --color: "auto", "always", "never" */
+    bool full_names;   /* --full-names */
     bool help;         /* --help was asked for and has been printed: the command returns NULL at once */
     struct aorta_arena arena;
 };
@@ -121,6 +127,8 @@ struct aorta_cli_line {
 AORTA_MUST_USE aorta_status aorta_cli_parse(const struct aorta_cli_syntax *syntax, int argc, char **argv, void *values,
                                             struct aorta_cli_line *line);
 void aorta_cli_free(struct aorta_cli_line *line);
+/* How results are printed to the stream: its width, and color where --color, NO_COLOR and TERM allow it. (print.c) */
+struct aorta_verdict_style aorta_cli_style(const struct aorta_cli_line *line, FILE *stream);
 /* Whether the word is --help, -h or another form of it (help_forms.h): of commands that look at a word first. */
 bool aorta_cli_asks_for_help(const char *word);
 /* What most commands are: parses, calls `run` unless --help was asked for, and frees the line. `values` is that of
@@ -144,6 +152,11 @@ AORTA_MUST_USE aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax
     {                                                                                                                  \
         .key = "quiet", .type = AORTA_OPTION_BOOL, .offset = (place), .fallback = "false", .letter = 'q',              \
         .help = (words)                                                                                                \
+    }
+#define AORTA_CLI_ALL_OPTION(place)                                                                                    \
+    {                                                                                                                  \
+        .key = "all", .type = AORTA_OPTION_BOOL, .offset = (place), .fallback = "false",                               \
+        .help = "print findings below 2% of the step, too"                                                             \
     }
 #define AORTA_CLI_RECOVER_OPTION(place)                                                                                \
     {                                                                                                                  \

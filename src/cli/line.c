@@ -83,7 +83,29 @@ static aorta_status store_text(struct reader *reader, const struct aorta_option 
     return store_scalars(reader, option, scalars, list.count + 1, true, text);
 }
 
+/* What every command takes. */
+#define AT(member) offsetof(struct aorta_cli_line, member)
+static const struct aorta_choice colors[] = {{"auto", 0}, {"always", 1}, {"never", 2}, {0}};
+static const struct aorta_option common[] = {
+    {"color", AORTA_OPTION_STRING, AT(color), "auto", .choices = colors, .argument = "auto|always|never",
+     .help = "colors; auto: on a terminal, unless NO_COLOR is set"},
+    {"full-names", AORTA_OPTION_BOOL, AT(full_names), "false", .help = "print whole names of kernels and operations"}};
+#undef AT
+enum { COMMON = sizeof common / sizeof *common };
+
+static bool is_common(const struct aorta_option *option) {
+    return option >= common && option < common + COMMON;
+}
+
+static aorta_status store_common(struct reader *reader, const struct aorta_option *option, const char *text) {
+    const struct aorta_scalar scalar = {text, option->type == AORTA_OPTION_STRING};
+    aorta_status status = NULL;
+    const bool fits = aorta_option_store(option, &scalar, 1, false, reader->line, &reader->line->arena, &status);
+    return fits || status ? status : wrong_value(option, text);
+}
+
 static aorta_status store(struct reader *reader, const struct aorta_option *option, const char *text) {
+    if (is_common(option)) return store_common(reader, option, text);
     bool *given = &reader->given[option - reader->syntax->options];
     bool first = !*given;
     *given = true;
@@ -97,12 +119,16 @@ static aorta_status store(struct reader *reader, const struct aorta_option *opti
 
 /* ---- options ---- */
 
-static const struct aorta_option *find_long(const struct aorta_cli_syntax *syntax, const char *name, size_t length) {
-    for (size_t i = 0; i < syntax->option_count; i++) {
-        const char *key = syntax->options[i].key;
-        if (strlen(key) == length && strncmp(key, name, length) == 0) return &syntax->options[i];
-    }
+static const struct aorta_option *find_in(const struct aorta_option *options, size_t count, const char *name,
+                                          size_t length) {
+    for (size_t i = 0; i < count; i++)
+        if (strlen(options[i].key) == length && strncmp(options[i].key, name, length) == 0) return &options[i];
     return NULL;
+}
+
+static const struct aorta_option *find_long(const struct aorta_cli_syntax *syntax, const char *name, size_t length) {
+    const struct aorta_option *own = find_in(syntax->options, syntax->option_count, name, length);
+    return own ? own : find_in(common, COMMON, name, length);
 }
 
 static const struct aorta_option *find_letter(const struct aorta_cli_syntax *syntax, char letter) {
@@ -126,9 +152,10 @@ static const char *begun(const char *word, const char *const *names, size_t coun
 static aorta_status unknown_option(const struct reader *reader, const char *word) {
     const char *names[64];
     size_t count = 0;
-    for (size_t i = 0; i < reader->syntax->option_count && count < 63; i++) {
+    for (size_t i = 0; i < reader->syntax->option_count && count < 60; i++) {
         names[count++] = reader->syntax->options[i].key;
     }
+    for (int i = 0; i < COMMON; i++) names[count++] = common[i].key;
     names[count++] = "help";
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
@@ -248,6 +275,7 @@ static aorta_status prepare(struct reader *reader) {
     for (size_t i = 0; i < syntax->option_count; i++) {
         AORTA_TRY(aorta_option_store_default(&syntax->options[i], reader->values, arena));
     }
+    for (int i = 0; i < COMMON; i++) AORTA_TRY(aorta_option_store_default(&common[i], reader->line, arena));
     return NULL;
 }
 
@@ -355,6 +383,7 @@ void aorta_cli_help_text(const struct aorta_cli_syntax *syntax, struct aorta_tex
     put_wrapped(text, syntax->about, 0, 0);
     aorta_text_puts(text, "\nOptions:\n");
     for (size_t i = 0; i < syntax->option_count; i++) put_option(text, &syntax->options[i]);
+    for (int i = 0; i < COMMON; i++) put_option(text, &common[i]);
     put_option(text, &aorta_cli_help_option);
     if (!syntax->footer) return;
     aorta_text_puts(text, "\n");

@@ -1,6 +1,7 @@
 /* The standard output. A page is one write: under `aorta launch` several ranks write to one place, and a page written
  * in pieces would have lines of other ranks in it. */
 #include "base/files.h"
+#include "base/lines.h"
 #include "base/printable.h"
 #include "cli/cli.h"
 
@@ -50,6 +51,52 @@ aorta_status aorta_cli_print_text(struct aorta_text *text) {
     if (!status) status = aorta_cli_print(text->data);
     aorta_text_free(text);
     return status;
+}
+
+/* Bytes of the escape that sets a color here, as report/verdict_text.c writes it; 0: there is none. */
+static size_t color_length(const char *at) {
+    static const char *const colors[] = {"\033[0m",  "\033[1m",  "\033[2m", "\033[31m",
+                                         "\033[32m", "\033[33m", "\033[36m"};
+    for (size_t i = 0; i < sizeof colors / sizeof *colors; i++)
+        if (strncmp(at, colors[i], strlen(colors[i])) == 0) return strlen(colors[i]);
+    return 0;
+}
+
+/* Everything but these escapes is made printable. */
+static void clean_around_colors(char *text) {
+    for (char *at = text; *at;) {
+        const size_t color = color_length(at);
+        if (color) {
+            at += color;
+            continue;
+        }
+        char *end = at + 1;
+        while (*end && !color_length(end)) end++;
+        aorta_make_printable(at, (size_t)(end - at), true);
+        at = end;
+    }
+}
+
+aorta_status aorta_cli_print_styled(struct aorta_text *text, bool color) {
+    aorta_status status = aorta_text_check(text);
+    if (!status && (!color || !text->data)) return aorta_cli_print_text(text);
+    if (!status) clean_around_colors(text->data);
+    if (!status && fflush(stdout)) status = failure(errno);
+    const int error = status ? 0 : aorta_write_all(STDOUT_FILENO, text->data, text->length);
+    aorta_text_free(text);
+    return error ? failure(error) : status;
+}
+
+static bool wants_color(const char *when, FILE *stream) {
+    const char *term = getenv("TERM"), *none = getenv("NO_COLOR");
+    if (strcmp(when, "auto") != 0) return strcmp(when, "always") == 0;
+    return isatty(fileno(stream)) && !(none && *none) && term && strcmp(term, "dumb") != 0;
+}
+
+struct aorta_verdict_style aorta_cli_style(const struct aorta_cli_line *line, FILE *stream) {
+    return (struct aorta_verdict_style){.width = aorta_terminal_width(stream),
+                                        .color = wants_color(line->color, stream),
+                                        .view = {.full_names = line->full_names}};
 }
 
 aorta_status aorta_cli_outputs_prepare(const struct aorta_cli_outputs *to) {

@@ -14,7 +14,7 @@ struct report_arguments {
     const char *output, *reference, *candidate;
     int64_t warmup, read_every;
     struct aorta_cli_outputs to;
-    bool no_pictures, quiet;
+    bool no_pictures, quiet, all;
 };
 
 #define AT(field) offsetof(struct report_arguments, field)
@@ -46,6 +46,7 @@ static const struct aorta_option rows[] = {
              "1 GiB of memory"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print summary.json instead of the verdict"},
     AORTA_CLI_QUIET_OPTION(AT(quiet), "print errors only; the files have the report"),
+    AORTA_CLI_ALL_OPTION(AT(all)),
     {"no-pictures", AORTA_OPTION_BOOL, AT(no_pictures), "false", .help = "draw no pictures"},
 };
 #undef AT
@@ -89,7 +90,10 @@ static aorta_status check_output(const struct report_arguments *arguments) {
     return aorta_directory_check_writable(arguments->output, "--output");
 }
 
-static aorta_status report(const struct report_arguments *arguments, struct aorta_report_input *inputs) {
+static aorta_status report(const struct aorta_cli_line *line, const struct report_arguments *arguments,
+                           struct aorta_report_input *inputs) {
+    struct aorta_verdict_style style = aorta_cli_style(line, stdout);
+    style.view.all = arguments->all;
     const struct aorta_log log = {.level = arguments->quiet ? AORTA_LOG_ERROR : AORTA_LOG_INFO, .rank = -1};
     if (arguments->quiet && arguments->to.json)
         return AORTA_ERROR(AORTA_USAGE, "--json prints all figures and --quiet nothing: give one of them");
@@ -108,12 +112,13 @@ static aorta_status report(const struct report_arguments *arguments, struct aort
         .pictures = !arguments->no_pictures,
         .warmup = (int)arguments->warmup,
         .read_every = arguments->read_every,
-        .width = aorta_terminal_width(stdout),
+        .style = style,
     };
     struct aorta_text text = {0}, json = {0};
     aorta_status status = aorta_report_make(&options, &log, &text, &json);
     if (text.length && !arguments->quiet)
-        status = aorta_status_join(status, aorta_cli_print(arguments->to.json ? json.data : text.data));
+        status = aorta_status_join(
+            status, aorta_cli_print_styled(arguments->to.json ? &json : &text, style.color && !arguments->to.json));
     aorta_text_free(&text);
     aorta_text_free(&json);
     return status;
@@ -123,9 +128,8 @@ static aorta_status run(const struct aorta_cli_line *line, void *values) {
     const struct report_arguments *arguments = values;
     const size_t count = arguments->directories.count;
     struct aorta_report_input *inputs = calloc(count + 1, sizeof *inputs);
-    (void)line;
     if (!inputs) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu inputs", count);
-    aorta_status status = report(arguments, inputs);
+    aorta_status status = report(line, arguments, inputs);
     for (size_t i = 0; i < count; i++) free((char *)inputs[i].label);
     free(inputs);
     return status;

@@ -20,7 +20,7 @@
 #include <string.h>
 
 struct analyze_arguments {
-    bool json, quiet, markdown, recover;
+    bool json, quiet, markdown, recover, all;
     const char *output, *html, *csv, *step_range, *phase, *within;
     struct aorta_string_list patterns, steps, by;
     int64_t top, gpus_per_node;
@@ -38,6 +38,7 @@ static const struct aorta_option rows[] = {
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "write a page with the timeline of the streams, the tables and the verdict; needs no network"},
     AORTA_CLI_CSV_OPTION(AT(csv)),
+    AORTA_CLI_ALL_OPTION(AT(all)),
     {"step", AORTA_OPTION_STRING_LIST, AT(steps), "null", .nullable = true, .argument = "N|all",
      .help =
          "look only at this step (ProfilerStep#N); repeat it, or all: every step, without what lies before and after"},
@@ -147,17 +148,16 @@ static aorta_status check_work(const struct analyze_arguments *arguments, unsign
 }
 
 static aorta_status shown(const struct aorta_trace_report *report, const struct analyze_arguments *arguments,
-                          struct aorta_text *out) {
-    const int width = aorta_terminal_width(stdout);
-    if (!arguments->json && report->by) return aorta_trace_report_by(report, width, out);
+                          const struct aorta_verdict_style *style, struct aorta_text *out) {
+    if (!arguments->json && report->by) return aorta_trace_report_by(report, style->width, out);
     if (arguments->json)
         aorta_trace_report_json(report, 2, out);
     else if (arguments->markdown)
         aorta_verdict_markdown(report->verdict, out);
     else if (arguments->quiet)
-        aorta_trace_report_verdict(report, width, out);
+        aorta_trace_report_verdict(report, style, out);
     else
-        aorta_trace_report_text(report, width, out);
+        aorta_trace_report_text(report, style, out);
     return NULL;
 }
 
@@ -186,14 +186,16 @@ static aorta_status write_page(const struct aorta_trace_report *report, const st
 
 /* Files first: the terminal may fail. */
 static aorta_status print(const struct aorta_trace_report *report, const struct aorta_recorded *recorded,
-                          const struct analyze_arguments *arguments) {
+                          const struct analyze_arguments *arguments, const struct aorta_verdict_style *style) {
     struct aorta_text text = {0};
-    aorta_status status = shown(report, arguments, &text);
+    const char *file = arguments->output ? arguments->output : arguments->html;
+    aorta_status status = shown(report, arguments, style, &text);
     if (!status) status = aorta_text_check(&text);
     if (!status && arguments->output) status = write_json(report, arguments->output);
     if (!status && arguments->html) status = write_page(report, recorded, arguments->html);
     if (!status && arguments->csv) status = aorta_trace_report_csv(report, arguments->csv);
-    if (!status) status = aorta_cli_print_beside(arguments->output ? arguments->output : arguments->html, text.data);
+    if (!status && style->color) return aorta_cli_print_styled(&text, true);
+    if (!status) status = aorta_cli_print_beside(file, text.data);
     aorta_text_free(&text);
     return status;
 }
@@ -228,7 +230,10 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
     if (!status && by & 1u << AORTA_BY_PATH) status = aorta_critical_path_make(recorded.analysis, &path);
     report.path = &path;
     report.machine = recorded.is_run ? &recorded.run.machine : &recorded.machine;
-    if (!status) status = print(&report, &recorded, arguments);
+    struct aorta_verdict_style style = aorta_cli_style(line, stdout);
+    style.view.all = arguments->all;
+    style.color = style.color && !arguments->json && !arguments->markdown;
+    if (!status) status = print(&report, &recorded, arguments, &style);
     aorta_critical_path_free(&path);
     aorta_recorded_free(&recorded);
     return status;

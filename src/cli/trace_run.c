@@ -195,10 +195,11 @@ static aorta_status analyze(const struct aorta_trace_run_outcome *outcome, bool 
         const struct aorta_trace_report report = {.analysis = &analysis, .verdict = &verdict, .machine = &machine};
         status = aorta_recorded_machine_read(outcome->machine, &analysis, &machine);
         if (!status) status = aorta_recorded_machine_report(&machine, &verdict);
+        const struct aorta_verdict_style style = {.width = aorta_terminal_width(stderr)};
         if (arguments->quiet)
-            aorta_trace_report_verdict(&report, aorta_terminal_width(stderr), text);
+            aorta_trace_report_verdict(&report, &style, text);
         else
-            aorta_trace_report_text(&report, aorta_terminal_width(stderr), text);
+            aorta_trace_report_text(&report, &style, text);
         aorta_trace_report_json(&report, 2, json);
         if (!status && arguments->csv) status = aorta_trace_report_csv(&report, arguments->csv);
         aorta_verdict_free(&verdict);

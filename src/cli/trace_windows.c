@@ -7,6 +7,7 @@
 #include "cli/trace_run.h"
 #include "record/windows.h"
 #include "report/live.h"
+#include "report/verdict_text.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -117,7 +118,7 @@ static void print(const struct aorta_trace_windows *windows, const struct aorta_
     put_lines(windows, said->change.data);
     if (!whole) put_lines(windows, said->headline.data);
     if (!whole) return;
-    aorta_verdict_text(window->verdict, aorta_terminal_width(stderr), &text);
+    aorta_verdict_text(window->verdict, &(struct aorta_verdict_style){.width = aorta_terminal_width(stderr)}, &text);
     if (text.data && !text.failed) fputs(text.data, stderr);
     aorta_text_free(&text);
 }

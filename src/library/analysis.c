@@ -2,6 +2,7 @@
 #include "aorta/aorta.h"
 
 #include "library/failure.h"
+#include "report/phrases.h"
 #include "report/recorded.h"
 #include "report/trace_report.h"
 #include "report/trace_tables.h"
@@ -11,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 100 };
-
 struct libaorta_analysis {
     struct aorta_recorded recorded;
     struct aorta_text text, markdown, json, csv;
+    struct aorta_arena causes;
+    const char **evidence, **advice; /* of each cause; in the arena */
 };
 
 const char *libaorta_version(void) {
@@ -60,6 +61,27 @@ static aorta_status open_all(const char *const *paths, size_t count, const struc
     return status ? status : aorta_recorded_evaluate(recorded);
 }
 
+/* Evidence and advice of each cause as text. */
+static aorta_status write_causes(struct libaorta_analysis *analysis) {
+    const struct aorta_verdict *verdict = analysis->recorded.verdict;
+    const size_t bytes = (verdict->finding_count + 1) * sizeof(char *);
+    bool failed = false;
+    analysis->advice = aorta_arena_alloc(&analysis->causes, bytes);
+    analysis->evidence = aorta_arena_alloc(&analysis->causes, bytes);
+    if (!analysis->evidence || !analysis->advice) return AORTA_ERROR(AORTA_MEMORY, "no memory for the causes");
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        struct aorta_text evidence = {0}, advice = {0};
+        aorta_finding_evidence(verdict, &verdict->findings[i], &evidence);
+        aorta_finding_advice(&verdict->findings[i], &advice);
+        analysis->evidence[i] = aorta_arena_strdup(&analysis->causes, evidence.data ? evidence.data : "");
+        analysis->advice[i] = aorta_arena_strdup(&analysis->causes, advice.data ? advice.data : "");
+        failed |= evidence.failed || advice.failed || !analysis->evidence[i] || !analysis->advice[i];
+        aorta_text_free(&evidence);
+        aorta_text_free(&advice);
+    }
+    return failed ? AORTA_ERROR(AORTA_MEMORY, "no memory for the causes") : NULL;
+}
+
 enum libaorta_result libaorta_open(const char *const *paths, size_t count, const struct libaorta_options *options,
                                    struct libaorta_analysis **analysis, char *message, size_t size) {
     static const struct libaorta_options defaults = {0};
@@ -67,6 +89,7 @@ enum libaorta_result libaorta_open(const char *const *paths, size_t count, const
     *analysis = NULL;
     aorta_status status = made ? open_all(paths, count, options ? options : &defaults, &made->recorded)
                                : AORTA_ERROR(AORTA_MEMORY, "no memory for an analysis");
+    if (!status) status = write_causes(made);
     if (status)
         libaorta_close(made);
     else
@@ -81,6 +104,7 @@ void libaorta_close(struct libaorta_analysis *analysis) {
     aorta_text_free(&analysis->markdown);
     aorta_text_free(&analysis->json);
     aorta_text_free(&analysis->csv);
+    aorta_arena_free(&analysis->causes);
     free(analysis);
 }
 
@@ -95,7 +119,7 @@ static const char *made(struct aorta_text *text) {
 
 const char *libaorta_verdict_text(struct libaorta_analysis *analysis) {
     aorta_text_clear(&analysis->text);
-    aorta_verdict_text(analysis->recorded.verdict, COLUMNS, &analysis->text);
+    aorta_verdict_text(analysis->recorded.verdict, NULL, &analysis->text);
     return made(&analysis->text);
 }
 
@@ -142,8 +166,8 @@ enum libaorta_result libaorta_cause(const struct libaorta_analysis *analysis, si
                                      .cost_ms = finding->cost_ms,
                                      .share = finding->share,
                                      .rank = finding->rank,
-                                     .evidence = finding->evidence,
-                                     .advice = finding->advice};
+                                     .evidence = analysis->evidence[index],
+                                     .advice = analysis->advice[index]};
     return LIBAORTA_OK;
 }
 

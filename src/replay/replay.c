@@ -21,8 +21,8 @@ static const struct removal {
 #define REMOVAL_BY_PLACE(name, ...)                                                                                    \
     [AORTA_WITHOUT_##name] = {__VA_ARGS__}, [AORTA_WITHOUT_##name##_2] = {__VA_ARGS__},                                \
     [AORTA_WITHOUT_##name##_3] = {__VA_ARGS__}, [AORTA_WITHOUT_##name##_ELSE] = {__VA_ARGS__},
-#define CAUSE(name, key, plain, by_kind, at_place, sentence, in_steps, in_traces, removal, ...)                        \
-    removal(name, key, __VA_ARGS__)
+#define CAUSE(name, key, removal, description, late, free, off, on, ...)                                               \
+    removal(name, key, description, late, free, off, on)
 #include "replay/causes.def"
 #undef CAUSE
 #undef REMOVAL_BY_PLACE

@@ -15,7 +15,7 @@ enum aorta_removal {
 #define REMOVAL(name) AORTA_WITHOUT_##name,
 #define REMOVAL_BY_PLACE(name)                                                                                         \
     AORTA_WITHOUT_##name, AORTA_WITHOUT_##name##_2, AORTA_WITHOUT_##name##_3, AORTA_WITHOUT_##name##_ELSE,
-#define CAUSE(name, key, plain, by_kind, at_place, sentence, in_steps, in_traces, removal, ...) removal(name)
+#define CAUSE(name, key, removal, ...) removal(name)
 #include "replay/causes.def"
 #undef CAUSE
 #undef REMOVAL_BY_PLACE

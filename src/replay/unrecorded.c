@@ -244,6 +244,6 @@ aorta_status aorta_trace_graph_unrecord(struct aorta_trace_graph *built, struct 
     aorta_replay_free(&work.replay);
     if (aorta_status_code(status) != AORTA_UNSUPPORTED) return status;
     aorta_status_free(status);
-    unrecorded->reason = "what recording cost is not known: nothing of the host that shows it was recorded";
+    unrecorded->reason = "the cost of the profiler is not known (no events of the host)";
     return NULL;
 }

@@ -68,7 +68,7 @@ aorta_status aorta_labelled_clocks(struct aorta_labelled *labelled) {
     if (aorta_clocks_at_power_limit(&labelled->clocks[labelled->lowest_clock]))
         for (size_t i = 0; i < labelled->verdict.finding_count; i++)
             if (labelled->verdict.findings[i].cause == AORTA_CAUSE_CONTENTION)
-                labelled->verdict.findings[i].circumstances |= AORTA_POWER_LIMIT;
+                aorta_facts_flag(&labelled->verdict.findings[i].facts, AORTA_FACT_POWER_LIMIT);
     aorta_text_free(&text);
     return status;
 }

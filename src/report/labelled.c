@@ -83,7 +83,7 @@ static aorta_status make(struct aorta_run *run, const struct aorta_trace_analysi
     AORTA_TRY(aorta_labelled_clocks(labelled));
     AORTA_TRY(aorta_recorded_machine_read(labelled->run.directory, NULL, &labelled->machine));
     if (labelled->has_verdict) AORTA_TRY(aorta_recorded_machine_report(&labelled->machine, &labelled->verdict));
-    AORTA_TRY(aorta_verdict_environment(&labelled->verdict, &labelled->environment));
+    aorta_verdict_environment(&labelled->verdict, &labelled->environment);
     return aorta_advise(&labelled->verdict, &labelled->settings); /* clocks matter to it */
 }
 

@@ -1,4 +1,6 @@
 #include "report/live.h"
+#include "report/phrases.h"
+#include "report/verdict_text.h"
 
 #include "base/json.h"
 #include "base/rows.h"
@@ -116,22 +118,28 @@ static size_t find_changes(struct live_state *reported, struct live_state *now,
     return count;
 }
 
+/* "late kernel launches: 3.1 ms per step" */
+static void say_cause(const struct live_cause *cause, double ms, struct aorta_text *out) {
+    const struct aorta_verdict none = {0};
+    const struct aorta_finding finding = {.cause = cause->cause, .collective = cause->collective, .rank = cause->rank};
+    aorta_finding_name(&none, &finding, out);
+    aorta_text_printf(out, ": %s ms per step", aorta_brief(ms).text);
+}
+
 static void say_change(const struct change *change, struct aorta_text *out) {
     const struct live_cause *cause = change->cause;
     const double gone_ms = CAUSE_CHANGE * change->from_ms;
     const bool gone = change->to_ms < gone_ms;
     const bool one_rank = cause->cause == AORTA_CAUSE_STRAGGLER && cause->rank >= 0;
     if (one_rank && gone) {
-        aorta_text_printf(out, "rank %d is no longer late (before: by %s ms a step)", cause->rank,
+        aorta_text_printf(out, "rank %d is no longer late (before: by %s ms per step)", cause->rank,
                           aorta_brief(change->from_ms).text);
         return;
     }
     if (one_rank)
-        aorta_text_printf(out, "rank %d is late by %s ms a step", cause->rank, aorta_brief(change->to_ms).text);
+        aorta_text_printf(out, "rank %d is late by %s ms per step", cause->rank, aorta_brief(change->to_ms).text);
     else
-        aorta_text_printf(out, "%s%s: %s ms a step", aorta_cause_plain_name(cause->cause),
-                          aorta_cause_has_kind(cause->cause) ? aorta_collective_name(cause->collective) : "",
-                          aorta_brief(change->to_ms).text);
+        say_cause(cause, change->to_ms, out);
     aorta_text_printf(out, " (before: %s)", aorta_brief(change->from_ms).text);
 }
 
@@ -277,7 +285,7 @@ static void write_json(const struct aorta_live_window *window, const struct figu
     aorta_json_key_string(&json, "headline", said->headline.data);
     aorta_json_key_string(&json, "change", said->change.data);
     write_lines("gone", window->gone ? window->gone : "", &json);
-    if (window->verdict) aorta_verdict_findings(window->verdict, &json);
+    if (window->verdict) aorta_verdict_json(window->verdict, &json);
     if (window->reason) aorta_json_key_string(&json, "reason", window->reason);
     aorta_reasons_json(&reasons, &json);
     aorta_json_object_end(&json);
@@ -380,6 +388,7 @@ static void say_headline(const struct aorta_live_window *window, struct aorta_te
         aorta_text_puts(out, window->reason ? window->reason : "nothing was recorded");
         return;
     }
+    aorta_text_puts(out, "Verdict: ");
     aorta_verdict_headline(window->verdict, out);
     if (!window->verdict->whole)
         aorta_text_printf(out, "; %s of %s, p50 %s ms",

@@ -1,5 +1,6 @@
 #include "report/page.h"
 #include "base/files.h"
+#include "report/verdict_view.h"
 #include "timeline/kernel_names.h"
 
 #include <stdlib.h>
@@ -70,12 +71,9 @@ static void put_escaped(struct aorta_text *out, const char *text) {
 }
 
 void aorta_page_headline(const struct aorta_verdict *verdict, struct aorta_json *json) {
-    static const char prefix[] = "Verdict: ";
     struct aorta_text text = {0};
     aorta_verdict_headline(verdict, &text);
-    const char *words =
-        text.data && strncmp(text.data, prefix, strlen(prefix)) == 0 ? text.data + strlen(prefix) : text.data;
-    aorta_json_key_string(json, "headline", words);
+    aorta_json_key_string(json, "headline", text.data);
     json->out->failed |= text.failed;
     aorta_text_free(&text);
 }

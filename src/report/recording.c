@@ -61,11 +61,14 @@ aorta_status aorta_recording_json(const struct aorta_labelled *labelled, struct 
 /* Records cost the host time at each launch. */
 static void say_share(const struct aorta_labelled *labelled, struct aorta_text *out) {
     const struct aorta_records *records = &labelled->records;
-    char sentence[192];
     if (!labelled->by_kernels || !records->iterations) return;
     const double launches = (double)records->launches / (double)records->iterations;
-    if (!aorta_recording_share(&labelled->verdict, launches, sentence, sizeof sentence)) return;
-    aorta_text_printf(out, "recording: %s; compile.enabled=true makes one launch of a step", sentence);
+    const double own_ms = aorta_recording_share(&labelled->verdict, launches);
+    if (own_ms > 0)
+        aorta_text_printf(out,
+                          "recording: up to %s ms of late launches are the recording's own cost (%.0f launches per "
+                          "step); compile.enabled=true makes one launch per step",
+                          aorta_brief(own_ms).text, launches);
 }
 
 aorta_status aorta_recording_text(const struct aorta_labelled *labelled, struct aorta_text *out) {

@@ -80,26 +80,28 @@ static void print_sentence(struct aorta_text *sentence, int width, struct aorta_
     aorta_text_free(sentence);
 }
 
-static aorta_status print_verdict(const struct aorta_labelled *labelled, int width, struct aorta_text *text) {
+static aorta_status print_verdict(const struct aorta_labelled *labelled, const struct aorta_verdict_style *style,
+                                  struct aorta_text *text) {
     struct aorta_text lost = {0}, recording = {0};
-    aorta_verdict_text(&labelled->verdict, width, text);
+    aorta_verdict_text(&labelled->verdict, style, text);
     if (labelled->records.dropped)
         aorta_text_printf(&lost, "%lld kernel records were lost: the figures of kernels are too low",
                           (long long)labelled->records.dropped);
-    print_sentence(&lost, width, text);
+    print_sentence(&lost, style->width, text);
     aorta_status status = aorta_recording_text(labelled, &recording);
-    print_sentence(&recording, width, text);
+    print_sentence(&recording, style->width, text);
     return status;
 }
 
 /* Of repeats the first one's verdict. */
-static aorta_status print_label(const struct aorta_label *label, bool several, int width, struct aorta_text *text) {
+static aorta_status print_label(const struct aorta_label *label, bool several, const struct aorta_verdict_style *style,
+                                struct aorta_text *text) {
     const struct aorta_labelled *labelled = label->runs;
     if (several) aorta_text_printf(text, "%s (%s", labelled->run.label, labelled->run.directory);
     if (several && label->count > 1) aorta_text_printf(text, ", the first of %zu runs", label->count);
     if (several) aorta_text_puts(text, ")\n");
     if (labelled->has_verdict)
-        AORTA_TRY(print_verdict(labelled, width, text));
+        AORTA_TRY(print_verdict(labelled, style, text));
     else
         aorta_text_printf(text, "no verdict: %s holds no ranges (recording was off)\n", labelled->run.directory);
     if (several) aorta_text_puts(text, "\n");
@@ -187,7 +189,8 @@ static void print_files(const struct aorta_text *files, struct aorta_text *text)
 static aorta_status print(const struct aorta_report_options *options, const struct labels *labels,
                           struct aorta_text *text) {
     const bool several = options->input_count > 1;
-    for (size_t i = 0; i < labels->count; i++) AORTA_TRY(print_label(&labels->items[i], several, options->width, text));
+    for (size_t i = 0; i < labels->count; i++)
+        AORTA_TRY(print_label(&labels->items[i], several, &options->style, text));
     return labels->reference ? aorta_label_comparison_text(labels->reference, labels->candidate, text) : NULL;
 }
 
@@ -289,8 +292,8 @@ char *aorta_report_label(const char *directory) {
     return nameless ? strdup("run") : strndup(directory + start, end - start);
 }
 
-aorta_status aorta_report_after_run(const char *directory, const char *label, int width, const struct aorta_log *log,
-                                    struct aorta_text *text) {
+aorta_status aorta_report_after_run(const char *directory, const char *label, const struct aorta_verdict_style *style,
+                                    const struct aorta_log *log, struct aorta_text *text) {
     char *name = label ? strdup(label) : aorta_report_label(directory);
     if (!name) return AORTA_ERROR(AORTA_MEMORY, "no memory for a label");
     struct aorta_report_input input = {.directory = directory, .label = name};
@@ -300,7 +303,7 @@ aorta_status aorta_report_after_run(const char *directory, const char *label, in
                                            .pictures = true,
                                            .quiet = log->level > AORTA_LOG_INFO,
                                            .warmup = -1,
-                                           .width = width};
+                                           .style = style ? *style : (struct aorta_verdict_style){0}};
     aorta_status status = aorta_report_make(&options, log, text, NULL);
     free(name);
     return status;

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "report/verdict_text.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,7 +25,7 @@ struct aorta_report_options {
     bool quiet;         /* what is printed does not name the files */
     int warmup;         /* iterations left out at the start; negative: automatic */
     int64_t read_every; /* aorta_run_read's */
-    int width;          /* of the printed lines; 0: 100 */
+    struct aorta_verdict_style style;
 };
 
 /* Reads the inputs, writes summary.json, the page and the pictures into `output`. `text` receives what is to be
@@ -38,9 +39,10 @@ AORTA_MUST_USE aorta_status aorta_report_make(const struct aorta_report_options 
 char *aorta_report_label(const char *directory);
 
 /* What rank 0 does at the end of a training run, when all ranks have closed their files: the report of one directory,
- * written into it; `text` receives the verdict, in lines of
- * `width` columns (0: 100). `label` names it in the files (NULL: the directory's name). */
-AORTA_MUST_USE aorta_status aorta_report_after_run(const char *directory, const char *label, int width,
-                                                   const struct aorta_log *log, struct aorta_text *text);
+ * written into it; `text` receives the verdict. `style` NULL: plain. `label` names it in the files (NULL: the
+ * directory's name). */
+AORTA_MUST_USE aorta_status aorta_report_after_run(const char *directory, const char *label,
+                                                   const struct aorta_verdict_style *style, const struct aorta_log *log,
+                                                   struct aorta_text *text);
 
 #endif

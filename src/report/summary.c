@@ -4,6 +4,7 @@
 #include "report/comparison.h"
 #include "report/recording.h"
 #include "report/trace_tables.h"
+#include "report/verdict_text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -363,8 +364,7 @@ static void write_verdict(const struct aorta_labelled *labelled, struct aorta_js
     aorta_json_key_bool(json, "common_clock", verdict->common_clock);
     aorta_json_key_bool(json, "compute_is_upper_bound", verdict->coarse || verdict->gaps);
     aorta_trace_slowdown_json(&verdict->slowdown, json);
-    aorta_verdict_findings(verdict, json);
-    aorta_verdict_replay_write(verdict, json);
+    aorta_verdict_json(verdict, json);
 }
 
 aorta_status aorta_summary_of(const struct aorta_labelled *labelled, struct aorta_json *json) {

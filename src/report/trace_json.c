@@ -1,6 +1,7 @@
 /* The analysis as JSON; docs/metrics-format.md lists the keys. Milliseconds with six decimals are exact nanoseconds. */
 #include "report/trace_report.h"
 #include "report/trace_tables_internal.h"
+#include "report/verdict_text.h"
 
 /* Tables that the page shows by itself have a line for each step or collective; others are short. */
 static void write_tables(const struct aorta_result_table *const *tables, const struct aorta_trace_of *of,
@@ -117,7 +118,7 @@ void aorta_trace_report_json(const struct aorta_trace_report *report, int indent
     struct aorta_json json;
     aorta_json_begin(&json, out, indent);
     aorta_json_object(&json);
-    aorta_json_key_int(&json, "schema_version", 1);
+    aorta_json_key_int(&json, "schema_version", 2);
     aorta_json_key_array(&json, "ranks");
     for (size_t i = 0; i < analysis->rank_count; i++) write_rank(&json, report, i);
     aorta_json_array_end(&json);
@@ -132,8 +133,7 @@ void aorta_trace_report_json(const struct aorta_trace_report *report, int indent
     aorta_json_key_fixed(&json, "step_comm_ms", verdict->comm_ms, 9);
     aorta_json_key_fixed(&json, "step_exposed_comm_ms", verdict->exposed_ms, 9);
     aorta_json_key_double(&json, "step_overlap_ratio", verdict->overlap_ratio);
-    aorta_verdict_findings(verdict, &json);
-    aorta_verdict_replay_write(verdict, &json);
+    aorta_verdict_json(verdict, &json);
     aorta_json_key_int(&json, "ranks_missing", verdict->ranks_missing);
     aorta_json_key_int(&json, "ranks_outside", (int64_t)analysis->ranks_outside);
     aorta_json_key_string(&json, "remark", verdict->note);

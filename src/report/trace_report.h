@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "report/machine.h"
 #include "report/settings.h"
+#include "report/verdict_text.h"
 #include "timeline/analysis.h"
 #include "timeline/breakdown.h"
 #include "timeline/compare.h"
@@ -26,9 +27,11 @@ struct aorta_trace_report {
 
 /* Lines of at most `width` columns where it is 96 or more; 0 (no terminal): sentences are wrapped at 100, and no name
  * is cut. */
-void aorta_trace_report_text(const struct aorta_trace_report *report, int width, struct aorta_text *out);
+void aorta_trace_report_text(const struct aorta_trace_report *report, const struct aorta_verdict_style *style,
+                             struct aorta_text *out);
 /* The verdict alone, and before it which kernels may be communication that it takes for compute. */
-void aorta_trace_report_verdict(const struct aorta_trace_report *report, int width, struct aorta_text *out);
+void aorta_trace_report_verdict(const struct aorta_trace_report *report, const struct aorta_verdict_style *style,
+                                struct aorta_text *out);
 /* The tables of report->by alone, of the busiest rank; the verdict may be NULL. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_report_by(const struct aorta_trace_report *report, int width,
                                                   struct aorta_text *out);

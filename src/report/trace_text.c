@@ -297,7 +297,9 @@ static void work_lines(const struct aorta_trace_analysis *analysis, const struct
                     NULL, COLLECTIVE_COLUMNS, COLLECTIVES_SHOWN, width, out);
 }
 
-void aorta_trace_report_text(const struct aorta_trace_report *report, int width, struct aorta_text *out) {
+void aorta_trace_report_text(const struct aorta_trace_report *report, const struct aorta_verdict_style *style,
+                             struct aorta_text *out) {
+    const int width = style ? style->width : 0;
     const struct aorta_trace_analysis *analysis = report->analysis;
     const struct aorta_trace_rank *rank = busiest(analysis);
     const bool whole = aorta_trace_beyond_steps(analysis);
@@ -325,15 +327,16 @@ void aorta_trace_report_text(const struct aorta_trace_report *report, int width,
     possible_line(rank, width, &sentence, out);
     outside_line(analysis, width, &sentence, out);
     aorta_text_puts(out, "\n");
-    aorta_verdict_text(report->verdict, width, out);
     aorta_text_free(&sentence);
+    aorta_verdict_text(report->verdict, style, out);
 }
 
-void aorta_trace_report_verdict(const struct aorta_trace_report *report, int width, struct aorta_text *out) {
+void aorta_trace_report_verdict(const struct aorta_trace_report *report, const struct aorta_verdict_style *style,
+                                struct aorta_text *out) {
     struct aorta_text sentence = {0};
-    possible_line(busiest(report->analysis), width, &sentence, out);
-    aorta_verdict_text(report->verdict, width, out);
+    possible_line(busiest(report->analysis), style ? style->width : 0, &sentence, out);
     aorta_text_free(&sentence);
+    aorta_verdict_text(report->verdict, style, out);
 }
 
 aorta_status aorta_trace_report_by(const struct aorta_trace_report *report, int width, struct aorta_text *out) {

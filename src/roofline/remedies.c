@@ -15,14 +15,14 @@
 enum need { NEEDS_NAMES, NEEDS_OPERATIONS, NEEDS_SHAPES };
 
 static const struct {
-    const char *key, *cause, *change, *advice, *own;
+    const char *key, *cause, *change;
     void (*rule)(struct remedy_model *);
     enum need needs;
     double least;
-    bool upper;
+    bool upper, ours;
 } table[AORTA_REMEDY_COUNT] = {
-#define REMEDY(name, key, cause, rule, needs, least, upper, change, advice, own)                                       \
-    {key, cause, change, advice, own, rule, NEEDS_##needs, least, upper},
+#define REMEDY(name, key, cause, rule, needs, least, upper, ours, change)                                              \
+    {key, cause, change, rule, NEEDS_##needs, least, upper, ours},
 #include "roofline/remedies.def"
 #undef REMEDY
 };
@@ -37,14 +37,6 @@ const char *aorta_remedy_cause(enum aorta_remedy remedy) {
 
 const char *aorta_remedy_change(enum aorta_remedy remedy) {
     return table[remedy].change;
-}
-
-const char *aorta_remedy_advice(enum aorta_remedy remedy) {
-    return table[remedy].advice;
-}
-
-const char *aorta_remedy_own_key(enum aorta_remedy remedy) {
-    return table[remedy].own;
 }
 
 double aorta_remedy_least_share(enum aorta_remedy remedy) {
@@ -121,9 +113,9 @@ static const char *lacks(const struct remedy_model *model, enum aorta_remedy rem
     return table[remedy].needs >= NEEDS_SHAPES && !model->shapes ? "shapes" : NULL;
 }
 
-/* Of our own runs, what a key does. */
+/* Our own runs have the remedies that a key does. */
 static bool applies(const struct remedy_model *model, enum aorta_remedy remedy) {
-    return !isnan(model->peak[MATH_HALF]) && (!model->own || table[remedy].own);
+    return !isnan(model->peak[MATH_HALF]) && (!model->own || table[remedy].ours);
 }
 
 static void run_rule(struct remedy_model *model, enum aorta_remedy remedy, struct aorta_remedy_row *row) {
@@ -142,7 +134,7 @@ static void run_rule(struct remedy_model *model, enum aorta_remedy remedy, struc
     row->memory_bytes /= model->steps;
 }
 
-/* ---- evidence ---- */
+/* ---- the largest operation ---- */
 
 /* Operations alike are one line: of one name and inputs. */
 struct alike {
@@ -173,53 +165,32 @@ static struct alike largest_group(const struct remedy_model *model, const size_t
     return best;
 }
 
-static void say_dims(const struct remedy_model *model, const struct leaf *leaf, struct aorta_text *text) {
+static const char *dims_of(const struct remedy_model *model, const struct leaf *leaf) {
     const struct aorta_trace *trace = model->trace;
-    if (leaf->operation == AORTA_TRACE_NONE) return;
+    if (leaf->operation == AORTA_TRACE_NONE) return NULL;
     const uint32_t inputs = trace->operations[leaf->operation].inputs;
-    if (inputs == AORTA_TRACE_NONE || trace->inputs[inputs].dims == AORTA_TRACE_NONE) return;
-    const char *dims = aorta_trace_text(trace, trace->inputs[inputs].dims);
-    enum { LONGEST = 60 };
-    if (strlen(dims) <= LONGEST)
-        aorta_text_printf(text, " %s", dims);
-    else
-        aorta_text_printf(text, " %.*s…", LONGEST, dims);
+    if (inputs == AORTA_TRACE_NONE || trace->inputs[inputs].dims == AORTA_TRACE_NONE) return NULL;
+    return aorta_trace_text(trace, trace->inputs[inputs].dims);
 }
 
-/* How to record for more is said where that is possible. */
-static void say_rough(const struct remedy_model *model, const struct aorta_remedy_row *row, struct aorta_text *text) {
-    static const double SOME = 0.1;
-    const bool sized = model->shapes || model->own;
-    if (row->rough_ns <= SOME * row->alone_ns) return;
-    aorta_text_puts(text, sized ? "; some sizes are not recorded, so that this is rough"
-                                : "; at most so much, as sizes are not recorded");
-    if (sized || model->own_words) return;
-    aorta_text_puts(text, model->operations ? " (record_shapes=True says more)"
-                                            : " (PyTorch's profiler with record_shapes=True says more)");
-}
-
-static aorta_status say_evidence(const struct remedy_model *model, struct aorta_remedy_row *row) {
+static aorta_status find_largest(const struct remedy_model *model, struct aorta_remedy_row *row) {
     size_t *order = malloc((model->leaf_count + 1) * sizeof *order), count = 0;
-    if (!order) return AORTA_ERROR(AORTA_MEMORY, "no memory for the evidence");
+    if (!order) return AORTA_ERROR(AORTA_MEMORY, "no memory for the operations");
     for (size_t i = 0; i < model->leaf_count; i++)
         if (model->gained_ns[i] > 0 && model->leaves[i].counted) order[count++] = i;
     qsort_r(order, count, sizeof *order, by_likeness_of, (void *)(uintptr_t)model);
     const struct alike largest = largest_group(model, order, count);
     free(order);
     if (!count) return NULL;
-    struct aorta_text text = {0};
-    char name[256];
     const struct leaf *leaf = &model->leaves[largest.leaf];
-    aorta_text_printf(&text, "%.0f operation%s %.2f of %.2f ms of kernels; most in %s", row->operations,
-                      row->operations > 1.5 ? "s take" : " takes", row->touched_ns / 1e6, model->row_kernels_ns / 1e6,
-                      leaf->operation == AORTA_TRACE_NONE ? aorta_kernel_short_name(leaf->name, name, sizeof name)
-                                                          : leaf->name);
-    say_dims(model, leaf, &text);
-    aorta_text_printf(&text, " (%.3g a step, %.2f ms)", largest.runs / model->steps, largest.ns / model->steps / 1e6);
-    say_rough(model, row, &text);
-    if (row->memory_bytes > 0) aorta_text_printf(&text, "; costs %.2g GiB of memory", row->memory_bytes / 1073741824.0);
-    row->evidence = text.data;
-    return aorta_text_check(&text);
+    const char *dims = dims_of(model, leaf);
+    row->largest.name = strdup(leaf->name);
+    row->largest.dims = dims ? strdup(dims) : NULL;
+    row->largest.runs = largest.runs / model->steps;
+    row->largest.ns = largest.ns / model->steps;
+    row->kernels_ns = model->row_kernels_ns;
+    return row->largest.name && (row->largest.dims || !dims) ? NULL
+                                                             : AORTA_ERROR(AORTA_MEMORY, "no memory for an operation");
 }
 
 /* ---- all of them ---- */
@@ -232,7 +203,7 @@ static aorta_status run_all(struct aorta_remedies *remedies) {
         run_rule(model, (enum aorta_remedy)i, row);
         row->alone_ns = row->then_ns;
         row->then_ns = 0;
-        if (row->alone_ns > 0) AORTA_TRY(say_evidence(model, row));
+        if (row->alone_ns > 0) AORTA_TRY(find_largest(model, row));
     }
     forget(model);
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
@@ -420,7 +391,10 @@ void aorta_remedies_settle(struct aorta_remedies *remedies) {
 }
 
 void aorta_remedies_free(struct aorta_remedies *remedies) {
-    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) free(remedies->rows[i].evidence);
+    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
+        free(remedies->rows[i].largest.name);
+        free(remedies->rows[i].largest.dims);
+    }
     aorta_remedies_settle(remedies);
     *remedies = (struct aorta_remedies){0};
 }

@@ -15,7 +15,7 @@
 #include "timeline/analysis.h"
 
 enum aorta_remedy {
-#define REMEDY(name, key, cause, rule, needs, least, upper, change, advice, own) AORTA_REMEDY_##name,
+#define REMEDY(name, key, cause, rule, needs, least, upper, ours, change) AORTA_REMEDY_##name,
 #include "roofline/remedies.def"
 #undef REMEDY
     AORTA_REMEDY_COUNT
@@ -23,10 +23,8 @@ enum aorta_remedy {
 const char *aorta_remedy_key(enum aorta_remedy remedy);    /* "precision=bf16" */
 const char *aorta_remedy_cause(enum aorta_remedy remedy);  /* "precision" */
 const char *aorta_remedy_change(enum aorta_remedy remedy); /* "products … in bf16" */
-const char *aorta_remedy_advice(enum aorta_remedy remedy);
-const char *aorta_remedy_own_key(enum aorta_remedy remedy); /* "training.mixed_precision=bf16"; NULL: no key does it */
-double aorta_remedy_least_share(enum aorta_remedy remedy);  /* of the gain, on a card at its power limit */
-bool aorta_remedy_is_upper(enum aorta_remedy remedy);       /* at most this much: no row of the verdict by itself */
+double aorta_remedy_least_share(enum aorta_remedy remedy); /* of the gain, on a card at its power limit */
+bool aorta_remedy_is_upper(enum aorta_remedy remedy);      /* at most this much: no row of the verdict by itself */
 /* Remedies of one text of --remedy, as bits: a key, or a cause ("precision": all of it). 0: there is none. */
 uint32_t aorta_remedy_find(const char *text);
 static inline uint32_t aorta_remedy_bit(enum aorta_remedy remedy) {
@@ -40,9 +38,13 @@ struct aorta_remedy_row {
     double operations;   /* such, and … */
     double gone;         /* kernels that fall away */
     double memory_bytes; /* that it takes more; 0: none that is known */
-    char *evidence;      /* "36 operations; most in aten::addmm [[…]], 17.5 ms"; NULL: it saves nothing */
-    double rough_ns;     /* of alone_ns: from names and times, as sizes are not recorded */
-    const char *lacks;   /* what the file would need ("shapes"); NULL: nothing */
+    double kernels_ns;   /* all kernels of the step */
+    struct {
+        char *name, *dims; /* owned; name NULL: it saves nothing; dims NULL: not recorded */
+        double runs, ns;   /* per step */
+    } largest;             /* of operations alike, those that save most */
+    double rough_ns;       /* of alone_ns: from names and times, as sizes are not recorded */
+    const char *lacks;     /* what the file would need, as advice; static; NULL: nothing */
 };
 
 struct remedy_model;

@@ -26,7 +26,10 @@ static bool is_compiled(const char *name) {
 static enum aorta_framework framework_of(const char *name) {
     if (is_xla(name)) return AORTA_FRAMEWORK_XLA;
     if (begins(name, "cupy_")) return AORTA_FRAMEWORK_CUPY;
-    return is_compiled(name) ? AORTA_FRAMEWORK_COMPILED : AORTA_FRAMEWORK_OTHER;
+    if (is_compiled(name)) return AORTA_FRAMEWORK_COMPILED;
+    const bool torch = begins(name, "aten::") || begins(name, "c10d::") || strstr(name, "at::native") ||
+                       strstr(name, "2at6native") || strstr(name, "torch/");
+    return torch ? AORTA_FRAMEWORK_TORCH : AORTA_FRAMEWORK_OTHER;
 }
 
 /* Triton's functions have plain names, as those of Python; libraries' kernels that do say whose they are, and "_Z"
@@ -72,9 +75,12 @@ bool aorta_framework_has_own_words(enum aorta_framework framework) {
 
 enum aorta_framework aorta_trace_framework(const struct aorta_trace *trace) {
     if (trace->format == AORTA_TRACE_XPLANE) return AORTA_FRAMEWORK_XLA;
+    bool torch = false;
     for (size_t i = 0; i < aorta_trace_text_count(trace); i++) {
         const enum aorta_framework framework = framework_of(aorta_trace_text(trace, (uint32_t)i));
-        if (framework) return framework;
+        if (framework && framework != AORTA_FRAMEWORK_TORCH) return framework;
+        torch |= framework == AORTA_FRAMEWORK_TORCH;
     }
-    return is_triton(trace) ? AORTA_FRAMEWORK_TRITON : AORTA_FRAMEWORK_OTHER;
+    if (is_triton(trace)) return AORTA_FRAMEWORK_TRITON;
+    return torch ? AORTA_FRAMEWORK_TORCH : AORTA_FRAMEWORK_OTHER;
 }

@@ -5,12 +5,13 @@
 #include "timeline/trace.h"
 
 enum aorta_framework {
-    AORTA_FRAMEWORK_OTHER, /* PyTorch, or not known */
+    AORTA_FRAMEWORK_OTHER, /* C, C++, Fortran, or not known */
     AORTA_FRAMEWORK_XLA,   /* JAX: kernels are named after what was fused, and some are XLA's own */
     AORTA_FRAMEWORK_CUPY,
-    AORTA_FRAMEWORK_TRITON,  /* many kernels are functions of @triton.jit, by their plain names, which the driver
-                                launches */
-    AORTA_FRAMEWORK_COMPILED /* PyTorch, some of it by torch.compile: its kernels say what they fuse */
+    AORTA_FRAMEWORK_TRITON,   /* many kernels are functions of @triton.jit, by their plain names, which the driver
+                                 launches */
+    AORTA_FRAMEWORK_COMPILED, /* PyTorch, some of it by torch.compile: its kernels say what they fuse */
+    AORTA_FRAMEWORK_TORCH
 };
 
 /* Not PyTorch: neither its profiler nor its functions are to be had. */

@@ -5,328 +5,390 @@
 #include <string.h>
 #include <strings.h>
 
-enum { ANY = -1, SHOWN = 2 }; /* keys named in one line of advice */
-
 const char aorta_advice_larger[] = "a larger", aorta_advice_smaller[] = "a smaller", aorta_advice_another[] = "another";
 
 static const char no_gpu_links[] = "";
-static const char not_compute[] = "a stream that is not compute's";
 
-/* The sparse pipeline's keys are others; its rows go before those of any program. */
+enum {
+    TORCH = AORTA_PROGRAM_TORCH,
+    COMPILED = AORTA_PROGRAM_COMPILED,
+    SERVING = AORTA_PROGRAM_SERVING,
+    XLA = AORTA_PROGRAM_XLA,
+    CUPY = AORTA_PROGRAM_CUPY,
+    TRITON = AORTA_PROGRAM_TRITON,
+    NATIVE = AORTA_PROGRAM_NATIVE,
+    OURS = AORTA_PROGRAM_OURS,
+    SPARSE = AORTA_PROGRAM_SPARSE,
+    OTHERS = TORCH | COMPILED | SERVING | XLA | CUPY | TRITON | NATIVE, /* programs that are not ours */
+    ANY = OTHERS | OURS | SPARSE
+};
+
 #define LARGER_BATCH .key = "ModelSelectionConfig.batch_size", .value = aorta_advice_larger
-#define SPARSE_PIPELINE                                                                                                \
+#define PIPELINED                                                                                                      \
     .key = "PipelineConfig.pipeline", .value = "sparse",                                                               \
     .unless = "PipelineConfig.pipeline=fused PipelineConfig.pipeline=semi PipelineConfig.pipeline=prefetch"
 
 static const struct aorta_advice_row rows[] = {
-    {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_SPARSE, LARGER_BATCH, .text = "more work for each launch"},
-    {AORTA_CAUSE_LAUNCH_LATENCY, ANY, AORTA_SPARSE, LARGER_BATCH, .text = "fewer, larger operations"},
-    {AORTA_CAUSE_HOST_SYNC, ANY, AORTA_SPARSE, SPARSE_PIPELINE,
-     .text = "the host waits for numbers of ids while the device works on the batch before"},
-    {AORTA_CAUSE_HOST_SYNC, ANY, AORTA_SPARSE, LARGER_BATCH, .text = "the host has to run ahead less"},
-    {AORTA_CAUSE_COPY, ANY, AORTA_SPARSE, SPARSE_PIPELINE, .text = "batches are copied beside the steps before"},
-    {AORTA_CAUSE_COPY, ANY, AORTA_SPARSE, LARGER_BATCH, .text = "more compute for each copy"},
-    {AORTA_CAUSE_SERIALIZED_STREAMS, ANY, AORTA_SPARSE, .key = "streams.count", .value = "4",
-     .text = "give each role a stream of its own"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_TO_ALL, AORTA_SPARSE, SPARSE_PIPELINE,
-     .text = "exchange the ids of the next batch beside this one"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_TO_ALL, AORTA_SPARSE, .key = "RunOptions.sharding_type",
-     .value = aorta_advice_another, .text = "rows and ids of other parts travel"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, ANY, AORTA_SPARSE, LARGER_BATCH, .text = "more compute for each exchange"},
-    {AORTA_CAUSE_COMPUTE, ANY, AORTA_SPARSE, .key = "RunOptions.compute_kernel", .value = "fused",
+    {AORTA_CAUSE_HOST_LAUNCH, SPARSE, LARGER_BATCH, .text = "more work for each launch"},
+    {AORTA_CAUSE_HOST_LAUNCH, OURS, .key = "compile.enabled", .value = "true", .text = "replay the step as one graph"},
+    {AORTA_CAUSE_HOST_LAUNCH, OURS, .key = "training.batch_size", .value = aorta_advice_larger,
+     .text = "more work for each launch"},
+    {AORTA_CAUSE_HOST_LAUNCH, OURS, .text = "compile.enabled=true (replay the step as one graph)",
+     .also = "or a larger training.batch_size"},
+    {AORTA_CAUSE_HOST_LAUNCH, SPARSE, .text = "a larger ModelSelectionConfig.batch_size"},
+    {AORTA_CAUSE_HOST_LAUNCH, OTHERS, .when = {AORTA_FACT_CAPTURES},
+     .text = "record the program while it replays its graphs: a capture happens once"},
+    {AORTA_CAUSE_HOST_LAUNCH, OTHERS, .when = {AORTA_FACT_UNEXPLAINED},
+     .text =
+         "record launches, too: rocprofv3 --sys-trace, PyTorch's ProfilerActivity.CPU, aorta trace run --record all"},
+    {AORTA_CAUSE_HOST_LAUNCH, SERVING,
+     .text = "let the engine replay graphs: no enforce_eager (vLLM), no --disable-cuda-graph (SGLang)",
+     .also = "or captured batch sizes (cudagraph_capture_sizes, --cuda-graph-max-bs), more requests at a time"},
+    {AORTA_CAUSE_HOST_LAUNCH, XLA, .text = "one jax.jit around the whole step with donated buffers (donate_argnums)",
+     .also = "or several steps in one lax.scan, a larger batch"},
+    {AORTA_CAUSE_HOST_LAUNCH, CUPY,
+     .text = "several operations in one kernel (cupy.fuse, ElementwiseKernel), a graph (stream.begin_capture)",
+     .also = "or larger arrays"},
+    {AORTA_CAUSE_HOST_LAUNCH, TRITON,
+     .text = "capture the launches in a graph (torch.cuda.graph, cudaStreamBeginCapture)",
+     .also = "or one kernel instead of several, larger arrays"},
+    {AORTA_CAUSE_HOST_LAUNCH, TORCH | COMPILED,
+     .text = "capture the step: torch.compile(mode=\"reduce-overhead\") or torch.cuda.graph",
+     .also = "or launch less: fused/foreach optimizer, larger batch"},
+    {AORTA_CAUSE_HOST_LAUNCH, NATIVE,
+     .text = "capture the launches in a graph (cudaStreamBeginCapture, hipStreamBeginCapture)",
+     .also = "or launch less: fewer, larger kernels"},
+    {AORTA_CAUSE_LAUNCH_LATENCY, SPARSE, LARGER_BATCH, .text = "fewer, larger operations"},
+    {AORTA_CAUSE_LAUNCH_LATENCY, OURS, .key = "compile.enabled", .value = "true", .unless = "device.kind=cpu",
+     .text = "operations of a graph start sooner"},
+    {AORTA_CAUSE_LAUNCH_LATENCY, OURS, .key = "training.batch_size", .value = aorta_advice_larger,
+     .unless = "device.kind=cpu", .text = "fewer, larger operations"},
+    {AORTA_CAUSE_LAUNCH_LATENCY, OURS | SPARSE, .when = {AORTA_FACT_GRAPH_GAPS},
+     .text = "larger operations (batch size); on the CPU leave one core free for the streams' threads"},
+    {AORTA_CAUSE_LAUNCH_LATENCY, OURS | SPARSE, .text = "compile.enabled=true, or larger operations (batch size)",
+     .also = "on the CPU leave one core free for the streams' threads"},
+    {AORTA_CAUSE_LAUNCH_LATENCY, OTHERS, .when = {AORTA_FACT_RECURS},
+     .text = "see what the stream waits for: an event, a host function (cudaLaunchHostFunc), another process on the "
+             "device"},
+    {AORTA_CAUSE_LAUNCH_LATENCY, OTHERS,
+     .text = "record after a warm-up step (kernels load at first use); see what the stream waits for"},
+    {AORTA_CAUSE_HOST_SYNC, SPARSE, PIPELINED,
+     .text = "the host waits for numbers of ids while the device works on the previous batch"},
+    {AORTA_CAUSE_HOST_SYNC, SPARSE, LARGER_BATCH, .text = "the host has to run ahead less"},
+    {AORTA_CAUSE_HOST_SYNC, OURS, .key = "profiling.enabled", .value = "false", .unless = "profiling.enabled!=true",
+     .text = "the host waits for the tracer at the end of each cycle"},
+    {AORTA_CAUSE_HOST_SYNC, OURS, .key = "training.batch_size", .value = aorta_advice_larger,
+     .text = "more work in a step, at whose end the host waits"},
+    {AORTA_CAUSE_HOST_SYNC, OURS | SPARSE,
+     .text =
+         "more work per step (batch size, training.gradient_accumulation), fewer profiling cycles (profiling.repeat)"},
+    {AORTA_CAUSE_HOST_SYNC, XLA,
+     .text =
+         "read values a step later, or every tenth: float(loss), np.asarray and block_until_ready wait for the device"},
+    {AORTA_CAUSE_HOST_SYNC, CUPY,
+     .text =
+         "take the waits out of the step: .get(), float(array), cupy.asnumpy, stream.synchronize, indexing by a mask"},
+    {AORTA_CAUSE_HOST_SYNC, TORCH | COMPILED | SERVING | TRITON,
+     .text = "take the waits out of the step: .item(), .cpu(), print(tensor), torch.cuda.synchronize",
+     .also = "or shapes that depend on data (nonzero, boolean masks), copies without non_blocking=True"},
+    {AORTA_CAUSE_HOST_SYNC, NATIVE,
+     .text = "take synchronize calls and blocking copies out of the step; use events between streams"},
+    {AORTA_CAUSE_HOST_PAUSE, OURS | SPARSE,
+     .text = "find what the host does: files, sockets, locks, other processes on its cores"},
+    {AORTA_CAUSE_HOST_PAUSE, TORCH | COMPILED, .when = {AORTA_FACT_PAUSE_SAVE},
+     .text =
+         "save checkpoints in the background (torch.distributed.checkpoint.async_save, Lightning's AsyncCheckpointIO)",
+     .also = "or less often (save_steps, every_n_train_steps)"},
+    {AORTA_CAUSE_HOST_PAUSE, TORCH | COMPILED, .when = {AORTA_FACT_PAUSE_OFFLOAD},
+     .text = "keep the optimizer on the device (CPUOffloadPolicy, DeepSpeed offload) where memory allows",
+     .also = "or a fused CPU optimizer (AdamW fused=True) with more threads (OMP_NUM_THREADS; torchrun sets it to 1)"},
+    {AORTA_CAUSE_HOST_PAUSE, CUPY, .when = {AORTA_FACT_PAUSE_INPUT},
+     .text = "make the input on the device (cupy.random), or ahead of time in a thread"},
+    {AORTA_CAUSE_HOST_PAUSE, TORCH | COMPILED, .when = {AORTA_FACT_PAUSE_INPUT},
+     .text = "prepare batches in DataLoader workers (num_workers, prefetch_factor), or on the device"},
+    {AORTA_CAUSE_HOST_PAUSE, TORCH | COMPILED | SERVING | XLA | CUPY | TRITON,
+     .text = "find what the host does: sleep, file or socket, garbage collection (gc.freeze), lock"},
+    {AORTA_CAUSE_HOST_PAUSE, NATIVE,
+     .text = "find what the host does: sleep, file or socket, lock, other processes on its cores"},
+    {AORTA_CAUSE_HOST_COLLECTIVE, NATIVE, .text = "use NCCL or RCCL, or an MPI that reads device memory (CUDA-aware)",
+     .also = "or overlap it: MPI_Isend/MPI_Irecv and compute before MPI_Wait"},
+    {AORTA_CAUSE_HOST_COLLECTIVE, ANY, .text = "backend \"nccl\" instead of gloo, one device per rank",
+     .also = "or fewer bytes with gloo: bf16_compress_hook, no_sync() during gradient accumulation"},
+    {AORTA_CAUSE_ALLOCATION, OURS | SPARSE, .text = "allocate once, before the steps"},
+    {AORTA_CAUSE_ALLOCATION, CUPY,
+     .text = "keep device memory: CuPy's memory pool, no free_all_blocks in the step, out= for results"},
+    {AORTA_CAUSE_ALLOCATION, TORCH | COMPILED | SERVING | TRITON,
+     .text = "no torch.cuda.empty_cache in the step; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+     .also = "or pinned buffers that are made once"},
+    {AORTA_CAUSE_ALLOCATION, OTHERS,
+     .text = "allocate device memory once, before the steps, or from a pool (cudaMallocAsync)"},
+    {AORTA_CAUSE_DATA_WAIT, OURS, .key = "dataloader.device", .value = "auto", .unless = "dataloader.device!=host",
+     .text = "the GPU makes its batches"},
+    {AORTA_CAUSE_DATA_WAIT, OURS, .key = "dataloader.num_workers", .value = aorta_advice_larger,
+     .text = "more batches in advance"},
+    {AORTA_CAUSE_DATA_WAIT, OURS | SPARSE, .text = "a larger dataloader.num_workers, for more batches in advance"},
+    {AORTA_CAUSE_DATA_WAIT, TORCH | COMPILED | SERVING | TRITON,
+     .text = "more DataLoader workers, a larger prefetch_factor, pin_memory=True",
+     .also = "or less work per sample in the loader"},
+    {AORTA_CAUSE_DATA_WAIT, OTHERS, .text = "prepare more batches in advance, in threads or processes"},
+    {AORTA_CAUSE_COPY, SPARSE, PIPELINED, .text = "batches are copied during the previous steps"},
+    {AORTA_CAUSE_COPY, SPARSE, LARGER_BATCH, .text = "more compute for each copy"},
+    {AORTA_CAUSE_COPY, OURS, .key = "distributed.gradient_as_bucket_view", .value = "true",
+     .unless = "distributed.mode=fsdp distributed.gradient_as_bucket_view!=false",
+     .text = "gradients are made where they are reduced"},
+    {AORTA_CAUSE_COPY, OURS, .key = "distributed.overlap_clone_for_reduce_scatter", .value = "false",
+     .unless = "distributed.mode=fsdp distributed.overlap_reduce_scatter!=true", .text = "no clones of buckets"},
+    {AORTA_CAUSE_COPY, OURS, .key = "workload.async_wait", .value = "false", .unless = "workload.async_wait!=true",
+     .text = "a stress scenario that training does not need"},
+    {AORTA_CAUSE_COPY, OURS, .key = "dataloader.device", .value = "auto", .unless = "dataloader.device!=host",
+     .text = "the GPU makes its batches, so nothing is copied"},
+    {AORTA_CAUSE_COPY, OURS, .key = "dataloader.pin_memory", .value = "true",
+     .text = "copy batches during the previous step"},
+    {AORTA_CAUSE_COPY, OURS, .key = "streams.assignment.prefetch", .value = aorta_advice_another,
+     .unless = "compile.enabled=true", .text = "a less busy stream copies the input sooner"},
+    {AORTA_CAUSE_COPY, OURS | SPARSE, .text = "dataloader.pin_memory=true (copy batches during the previous step)"},
+    {AORTA_CAUSE_COPY, CUPY,
+     .text =
+         "pinned memory (cupyx.empty_pinned), array.set and .get(blocking=False) on a separate stream, one step ahead"},
+    {AORTA_CAUSE_COPY, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_HOST_WAITS},
+     .text = "pin_memory=True and .to(device, non_blocking=True) for input",
+     .also = "to the host: one copy per step, read a step later, instead of .item() and .cpu()"},
+    {AORTA_CAUSE_COPY, TORCH | COMPILED | SERVING | TRITON,
+     .text = "pin_memory=True and .to(device, non_blocking=True) on a separate stream, one step ahead"},
+    {AORTA_CAUSE_COPY, OTHERS, .text = "asynchronous copies from pinned memory on a separate stream, one step ahead"},
+    {AORTA_CAUSE_STRAGGLER, ANY, .when = {AORTA_FACT_OWN_WORK, AORTA_FACT_STAGES},
+     .text = "more micro-batches per step, an interleaved or zero-bubble schedule, stages of equal work"},
+    {AORTA_CAUSE_STRAGGLER, ANY, .when = {AORTA_FACT_OWN_WORK},
+     .text = "batches of equal work: samples sorted by length, a sampler that balances tokens, fixed padded sizes"},
+    {AORTA_CAUSE_STRAGGLER, ANY, .when = {AORTA_FACT_LATE_CHANGES, AORTA_FACT_UNEQUAL_WORK},
+     .text = "batches of equal work: samples sorted by length, a sampler that balances tokens, fixed padded sizes"},
+    {AORTA_CAUSE_STRAGGLER, ANY, .when = {AORTA_FACT_LATE_CHANGES},
+     .text = "batches of equal work if they differ in size (sorted lengths, a sampler by tokens)",
+     .also = "or cores and a device for each rank alone"},
+    {AORTA_CAUSE_STRAGGLER, ANY, .when = {AORTA_FACT_LATE_DEVICE, AORTA_FACT_UNEQUAL_WORK},
+     .text = "balance the work of {rank}: experts (balancing loss, capacity), tokens per batch, equal stages"},
+    {AORTA_CAUSE_STRAGGLER, ANY, .when = {AORTA_FACT_LATE_DEVICE},
+     .text = "see what slows the GPU of {rank}: clocks, temperature, other processes"},
+    {AORTA_CAUSE_STRAGGLER, ANY,
+     .text = "see what delays the host of {rank}: data loading, other processes, core binding"},
+    {AORTA_CAUSE_SLOW_COLLECTIVE, OURS | SPARSE,
+     .text = "see what else uses the link or, with host collectives, the cores: leave a core free for communication"},
+    {AORTA_CAUSE_SLOW_COLLECTIVE, NATIVE | TORCH | COMPILED | SERVING | XLA | CUPY | TRITON,
+     .text = "NCCL_DEBUG=INFO shows channels, transport and algorithm; NCCL_MIN_CTAS raises the channels",
+     .also = "or see what else uses the link"},
+    {AORTA_CAUSE_SERIALIZED_STREAMS, OURS | SPARSE, .key = "streams.count", .value = "4",
+     .unless = "streams.count=2 streams.count=3", .text = "a stream for each role"},
+    {AORTA_CAUSE_SERIALIZED_STREAMS, OURS, .collective = 1 + AORTA_ALL_GATHER, .key = "streams.assignment.all_gather",
+     .value = "aux", .unless = "streams.assignment.all_gather!=compute", .text = "not the compute stream"},
+    {AORTA_CAUSE_SERIALIZED_STREAMS, OURS, .collective = 1 + AORTA_REDUCE_SCATTER,
+     .key = "streams.assignment.reduce_scatter", .value = "reducescatter",
+     .unless = "streams.assignment.reduce_scatter!=compute", .text = "not the compute stream"},
+    {AORTA_CAUSE_SERIALIZED_STREAMS, OURS, .collective = 1 + AORTA_ALL_REDUCE, .key = "streams.assignment.all_reduce",
+     .value = "allreduce", .unless = "streams.assignment.all_reduce!=compute", .text = "not the compute stream"},
+    {AORTA_CAUSE_SERIALIZED_STREAMS, OURS, .collective = 1 + AORTA_ALL_REDUCE, .key = "streams.assignment.optimizer",
+     .value = "aux", .unless = "streams.assignment.optimizer!=compute", .text = "not the compute stream"},
+    {AORTA_CAUSE_SERIALIZED_STREAMS, OURS | SPARSE,
+     .text = "a separate stream for communication (streams.count=4, streams.assignment)"},
+    {AORTA_CAUSE_SERIALIZED_STREAMS, XLA,
+     .text = "XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true (asynchronous collectives on their own stream)"},
+    {AORTA_CAUSE_SERIALIZED_STREAMS, OTHERS, .text = "run collectives on a separate stream with high priority",
+     .also = "or CUDA_DEVICE_MAX_CONNECTIONS above 1, GPU_MAX_HW_QUEUES on ROCm"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, SPARSE, .collective = 1 + AORTA_ALL_TO_ALL, PIPELINED,
+     .text = "exchange the ids of the next batch during this one"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, SPARSE, .collective = 1 + AORTA_ALL_TO_ALL, .key = "RunOptions.sharding_type",
+     .value = aorta_advice_another, .text = "other rows and ids travel"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, SPARSE, LARGER_BATCH, .text = "more compute for each exchange"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, XLA, .text = "XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true",
+     .also = "and smaller pieces: --xla_gpu_all_reduce_combine_threshold_bytes, likewise all_gather, reduce_scatter"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, OURS, .key = "distributed.enable_overlap", .value = "true",
+     .text = "run collectives during compute"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, OURS, .collective = 1 + AORTA_ALL_GATHER, .key = "fsdp.forward_prefetch",
+     .value = "true", .text = "gather the next layer during this one"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, OURS, .collective = 1 + AORTA_ALL_GATHER, .key = "fsdp.backward_prefetch",
+     .value = "BACKWARD_PRE", .unless = "fsdp.sharding_strategy=shard_grad_op",
+     .text = "gather for backward before it is needed"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, OURS, .collective = 1 + AORTA_ALL_GATHER, .key = "fsdp.use_orig_params",
+     .value = "false", .unless = no_gpu_links, .text = "one piece per layer, not one per parameter"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, OURS, .collective = 1 + AORTA_ALL_GATHER, .key = "fsdp.symmetric_memory",
+     .value = "true", .unless = no_gpu_links,
+     .text = "NCCL reads the memory of other GPUs; with fsdp.use_orig_params=false"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, OURS, .collective = 1 + AORTA_ALL_GATHER, .key = "fsdp.sharding_strategy",
+     .value = "shard_grad_op", .text = "gather once per step, for more memory"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, OURS, .collective = 1 + AORTA_ALL_GATHER, .key = "training.batch_size",
+     .value = aorta_advice_larger, .text = "more compute per gather"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, OURS, .collective = 1 + AORTA_REDUCE_SCATTER, .key = "fsdp.use_orig_params",
+     .value = "false", .unless = no_gpu_links, .text = "one piece per layer, not one per parameter"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, OURS, .collective = 1 + AORTA_REDUCE_SCATTER, .key = "fsdp.symmetric_memory",
+     .value = "true", .unless = no_gpu_links,
+     .text = "NCCL reads the memory of other GPUs; with fsdp.use_orig_params=false"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, OURS, .collective = 1 + AORTA_REDUCE_SCATTER,
+     .key = "distributed.overlap_reduce_scatter", .value = "false", .unless = "distributed.mode=fsdp",
+     .text = "extra load on the links that training does not need"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, OURS, .collective = 1 + AORTA_REDUCE_SCATTER, .key = "training.batch_size",
+     .value = aorta_advice_larger, .text = "more compute per reduction"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, OURS, .collective = 1 + AORTA_REDUCE_SCATTER, .key = "fsdp.sharding_strategy",
+     .value = "hybrid_shard", .text = "reduce within a node first; with fsdp.hybrid_shard_gpus_per_node"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, OURS, .collective = 1 + AORTA_ALL_REDUCE, .key = "distributed.bucket_cap_mb",
+     .value = aorta_advice_smaller, .unless = "distributed.mode=fsdp", .text = "smaller buckets start earlier"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, OURS, .collective = 1 + AORTA_ALL_REDUCE, .key = "training.gradient_accumulation",
+     .value = aorta_advice_larger, .unless = "fsdp.sharding_strategy=hybrid_shard", .text = "reduce less often"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, OURS, .collective = 1 + AORTA_ALL_GATHER,
+     .text = "fsdp.forward_prefetch=true, fsdp.backward_prefetch=BACKWARD_PRE (gather ahead)",
+     .also = "or fsdp.sharding_strategy=shard_grad_op (gather once)"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, OURS, .collective = 1 + AORTA_REDUCE_SCATTER,
+     .text = "a larger training.batch_size or training.gradient_accumulation",
+     .also = "or fsdp.sharding_strategy=hybrid_shard"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, OURS, .collective = 1 + AORTA_ALL_REDUCE,
+     .text = "a smaller distributed.bucket_cap_mb, distributed.enable_overlap=true",
+     .also = "or training.gradient_accumulation (reduce less often)"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, OURS, .collective = 1 + AORTA_BROADCAST,
+     .text = "broadcast once at the start (fsdp.sync_module_states), not in the step"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, TORCH | COMPILED, .collective = 1 + AORTA_ALL_GATHER,
+     .text =
+         "gather ahead: forward_prefetch=True, backward_prefetch=BACKWARD_PRE (FSDP2: set_modules_to_forward_prefetch)",
+     .also = "or keep parameters gathered: reshard_after_forward=False"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, TORCH | COMPILED, .collective = 1 + AORTA_REDUCE_SCATTER,
+     .when = {AORTA_FACT_REDUCED_AGAIN},
+     .text =
+         "reduce once per step: set_requires_gradient_sync(False) (FSDP1: no_sync()) for all but the last micro-batch"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, TORCH | COMPILED, .collective = 1 + AORTA_REDUCE_SCATTER,
+     .text = "more compute per reduction: a larger batch, gradient accumulation",
+     .also = "or reduce within a node first (HSDP)"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, TORCH | COMPILED, .collective = 1 + AORTA_ALL_REDUCE,
+     .when = {AORTA_FACT_REDUCED_AGAIN},
+     .text = "reduce once per step: model.no_sync() around all but the last micro-batch",
+     .also = "or set_requires_gradient_sync(False) (FSDP2)"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, TORCH | COMPILED, .collective = 1 + AORTA_ALL_REDUCE,
+     .text = "start earlier: a smaller bucket_cap_mb, gradient_as_bucket_view=True",
+     .also = "or reduce less often: gradient accumulation"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, TORCH | COMPILED, .collective = 1 + AORTA_BROADCAST,
+     .text = "broadcast once at the start, not in the step (DDP: broadcast_buffers=False)"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, TORCH | COMPILED, .collective = 1 + AORTA_ALL_TO_ALL, .when = {AORTA_FACT_SENDS},
+     .text = "post isend and irecv early; more micro-batches between stages"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, SERVING, .text = "fewer, larger exchanges: more requests per step",
+     .also = "or overlap two half batches (vLLM --enable-dbo, SGLang --enable-two-batch-overlap)"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, ANY, .collective = 1 + AORTA_ALL_TO_ALL,
+     .text = "split the exchange and compute on the first part during the second"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, ANY, .collective = 1 + AORTA_BARRIER, .text = "take barriers out of the step"},
+    {AORTA_CAUSE_EXPOSED_COLLECTIVE, ANY,
+     .text = "start it earlier, on a separate stream, so that compute can run at the same time"},
+    {AORTA_CAUSE_CONTENTION, OURS | SPARSE, .when = {AORTA_FACT_POWER_LIMIT},
+     .text = "save energy first (fewer passes over memory, fewer bits): at the power limit more multiprocessors lower "
+             "the clock"},
+    {AORTA_CAUSE_CONTENTION, OURS | SPARSE, .key = "NCCL_MAX_CTAS", .value = aorta_advice_smaller,
+     .unless = no_gpu_links, .text = "fewer channels leave multiprocessors to GEMMs; weigh it against the time hidden"},
+    {AORTA_CAUSE_CONTENTION, OURS | SPARSE,
+     .text = "fewer compute threads on the CPU, fewer channels (NCCL_MAX_CTAS) on a GPU"},
+    {AORTA_CAUSE_CONTENTION, OTHERS, .text = "fewer channels (NCCL_MAX_CTAS), GEMMs that leave multiprocessors free",
+     .also = "weigh it against the time hidden"},
+    {AORTA_CAUSE_PRECISION, OURS | SPARSE, .remedy = "precision=tf32",
+     .text = "training.mixed_precision=tf32 (sparse pipeline: device.allow_tf32=true)"},
+    {AORTA_CAUSE_PRECISION, OURS | SPARSE, .remedy = "precision=bf16", .text = "training.mixed_precision=bf16"},
+    {AORTA_CAUSE_PRECISION, XLA, .remedy = "precision=tf32",
+     .text = "jax.config.update(\"jax_default_matmul_precision\", \"tensorfloat32\")"},
+    {AORTA_CAUSE_PRECISION, XLA,
+     .text = "parameters and activations in jnp.bfloat16 (flax: dtype=jnp.bfloat16), sums in fp32"},
+    {AORTA_CAUSE_PRECISION, CUPY, .remedy = "precision=tf32", .text = "CUPY_TF32=1 in the environment"},
+    {AORTA_CAUSE_PRECISION, CUPY, .text = "arrays in float16 where the range allows, sums in fp32"},
+    {AORTA_CAUSE_PRECISION, TORCH | COMPILED | SERVING | TRITON, .remedy = "precision=tf32", .when = {AORTA_FACT_AMD},
+     .text = "torch.set_float32_matmul_precision(\"high\") with HIPBLASLT_ALLOW_TF32=1 in the environment (MI300)"},
+    {AORTA_CAUSE_PRECISION, TORCH | COMPILED | SERVING | TRITON, .remedy = "precision=tf32",
+     .text = "torch.set_float32_matmul_precision(\"high\"); torch.backends.cudnn.allow_tf32 = True"},
+    {AORTA_CAUSE_PRECISION, TORCH | COMPILED | SERVING | TRITON, .remedy = "precision=fp8",
+     .text = "torchao float8 training, Transformer Engine; check the loss"},
+    {AORTA_CAUSE_PRECISION, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_NO_BF16},
+     .text = "torch.autocast(\"cuda\", dtype=torch.float16) with torch.amp.GradScaler; transformers: fp16=True"},
+    {AORTA_CAUSE_PRECISION, TORCH | COMPILED | SERVING | TRITON,
+     .text = "torch.autocast(\"cuda\", dtype=torch.bfloat16) around forward and loss; transformers: bf16=True"},
+    {AORTA_CAUSE_PRECISION, NATIVE, .text = "cuBLAS/hipBLASLt compute types of TF32 or 16 bits with sums in fp32"},
+    {AORTA_CAUSE_ALIGNMENT, OURS | SPARSE,
+     .text = "multiples of 8 (TF32: 4) for model.model_dim, model.mlp_hidden_dim, model.embedding_dim and the dense "
+             "features"},
+    {AORTA_CAUSE_ALIGNMENT, TORCH | COMPILED | SERVING | TRITON,
+     .text = "pad sizes to multiples of 8 in 16 bits, better 64: vocabulary 50257 -> 50304",
+     .also = "transformers: model.resize_token_embeddings(n, pad_to_multiple_of=64)"},
+    {AORTA_CAUSE_ALIGNMENT, ANY, .text = "pad sizes to multiples of 8 elements in 16 bits (better 64)"},
+    {AORTA_CAUSE_LAYOUT, XLA,
+     .text = "images and convolutions in NHWC (dimension_numbers of jax.lax.conv_general_dilated; flax's default)"},
+    {AORTA_CAUSE_LAYOUT, TORCH | COMPILED | SERVING | TRITON, .when = {AORTA_FACT_AMD},
+     .text = "model.to(memory_format=torch.channels_last), the input, too; PYTORCH_MIOPEN_SUGGEST_NHWC=1"},
+    {AORTA_CAUSE_LAYOUT, TORCH | COMPILED | SERVING | TRITON,
+     .text = "model.to(memory_format=torch.channels_last), and the input, too"},
+    {AORTA_CAUSE_LAYOUT, ANY, .text = "NHWC tensors for convolutions"},
+    {AORTA_CAUSE_ATTENTION, OURS | SPARSE,
+     .text = "model.num_heads for heads of 64 elements (16-bit kernels compute such a head in one block, up to 192 "
+             "positions)"},
+    {AORTA_CAUSE_ATTENTION, XLA,
+     .text = "jax.nn.dot_product_attention(implementation=\"cudnn\"), is_causal=True instead of a mask"},
+    {AORTA_CAUSE_ATTENTION, TRITON, .text = "a fused attention kernel (flash-attn; Triton's tutorial has one)"},
+    {AORTA_CAUSE_ATTENTION, ANY,
+     .text = "torch.nn.functional.scaled_dot_product_attention (is_causal=True instead of a mask)",
+     .also = "transformers: attn_implementation=\"sdpa\""},
+    {AORTA_CAUSE_RECOMPUTE, ANY,
+     .text = "checkpoint fewer layers (gradient_checkpointing_disable()), or only cheap operations (selective "
+             "checkpointing)"},
+    {AORTA_CAUSE_FUSION, XLA, .text = "one jax.jit around operations that are called one by one"},
+    {AORTA_CAUSE_FUSION, CUPY,
+     .text = "@cupy.fuse() around the expression, or one ElementwiseKernel or ReductionKernel"},
+    {AORTA_CAUSE_FUSION, TRITON,
+     .text = "one @triton.jit function for the operations between two products, or the product's epilogue"},
+    {AORTA_CAUSE_FUSION, COMPILED,
+     .text = "compile these parts, too: torch.compile left them out (TORCH_LOGS=graph_breaks; fullgraph=True)"},
+    {AORTA_CAUSE_FUSION, NATIVE, .text = "one kernel for several pointwise operations, or the product's epilogue"},
+    {AORTA_CAUSE_FUSION, ANY, .text = "torch.compile(model), or fused layers (RMSNorm, rotary, SwiGLU, cross entropy)"},
+    {AORTA_CAUSE_CASTS, ANY, .remedy = "casts=logits",
+     .text = "give cross_entropy the 16-bit logits instead of logits.float()",
+     .also = "or a fused linear cross entropy (liger-kernel), which never writes them"},
+    {AORTA_CAUSE_CASTS, ANY,
+     .text = "use one dtype and layout in the block: drop .float()/.to(), .contiguous()/.transpose()"},
+    {AORTA_CAUSE_OPTIMIZER, XLA,
+     .text = "the optimizer inside the jitted step (optax), with donated arguments (donate_argnums)"},
+    {AORTA_CAUSE_OPTIMIZER, ANY, .text = "fused=True (AdamW, Adam, SGD, Adagrad)"},
+    {AORTA_CAUSE_EMBEDDING, ANY, .text = "nn.Embedding/EmbeddingBag(sparse=True) with SGD, Adagrad or SparseAdam",
+     .also = "or tables that update in the backward pass (fbgemm TBE, torchrec)"},
+    {AORTA_CAUSE_SMALL_KERNELS, ANY, .remedy = "small_kernels=waves",
+     .text = "a slightly different batch or sequence, so that blocks divide by the number of multiprocessors"},
+    {AORTA_CAUSE_SMALL_KERNELS, ANY,
+     .text = "torch.bmm or torch._grouped_mm over stacked weights instead of a loop over experts, heads or tables"},
+    {AORTA_CAUSE_LIBRARY, TRITON, .text = "@triton.autotune with more configurations (blocks, warps, stages)"},
+    {AORTA_CAUSE_LIBRARY, ANY, .remedy = "library=indexing",
+     .text = "fused dropout (torch.compile); topk instead of sort"},
+    {AORTA_CAUSE_LIBRARY, TORCH | COMPILED | SERVING, .when = {AORTA_FACT_AMD},
+     .text = "PYTORCH_TUNABLEOP_ENABLED=1; torch.backends.cudnn.benchmark = True (fixed shapes)"},
+    {AORTA_CAUSE_LIBRARY, ANY,
+     .text = "torch.backends.cudnn.benchmark = True (fixed shapes); torch.compile(mode=\"max-autotune\")"},
+    {AORTA_CAUSE_COMPUTE, SPARSE, .key = "RunOptions.compute_kernel", .value = "fused",
      .unless = "RunOptions.compute_kernel=fused RunOptions.compute_kernel=dense device.kind=cpu",
-     .text = "tables on the device, where they fit: rows of host memory come over the link"},
-    {AORTA_CAUSE_COMPUTE, ANY, AORTA_SPARSE, .key = "RunOptions.cache_load_factor", .value = aorta_advice_larger,
+     .text = "tables on the device, where they fit: rows of host memory cross the link"},
+    {AORTA_CAUSE_COMPUTE, SPARSE, .key = "RunOptions.cache_load_factor", .value = aorta_advice_larger,
      .unless = "RunOptions.compute_kernel=fused RunOptions.compute_kernel=dense RunOptions.compute_kernel=fused_uvm "
                "device.kind=cpu",
      .text = "more rows on the device"},
-    {AORTA_CAUSE_COMPUTE, ANY, AORTA_SPARSE, .text = "faster kernels, or more ranks with processors of their own"},
-    {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS, .circumstances = AORTA_NOT_EXPLAINED,
-     .text = "record the host's launches too (rocprofv3 --sys-trace, PyTorch's ProfilerActivity.CPU, aorta trace "
-             "run --record all), so that the causes of idle time can be separated"},
-    {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OURS, .key = "compile.enabled", .value = "true",
+    {AORTA_CAUSE_COMPUTE, OURS, .when = {AORTA_FACT_LAUNCHES_COST}, .key = "compile.enabled", .value = "true",
      .text = "replay the step as one graph"},
-    {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OURS, .key = "training.batch_size", .value = aorta_advice_larger,
-     .text = "more work for each launch"},
-    {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OURS,
-     .text = "launch less often: compile.enabled=true replays the step as one graph; or give each launch more "
-             "work (training.batch_size)"},
-    {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS, .circumstances = AORTA_CAPTURE,
-     .text = "record the program while it runs the graphs that it captures here: late launches of a capture are paid "
-             "once"},
-    {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS, .circumstances = AORTA_SERVING,
-     .text = "let the engine replay graphs: no enforce_eager (vLLM) or --disable-cuda-graph (SGLang), batches of the "
-             "sizes that it captures (cudagraph_capture_sizes, --cuda-graph-max-bs); or more requests at a time"},
-    {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS, .circumstances = AORTA_XLA,
-     .text = "launch less often: jax.jit around the whole step, donated buffers (donate_argnums), several steps in one "
-             "lax.scan; or give each launch more work (larger batch)"},
-    {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS, .circumstances = AORTA_CUPY,
-     .text =
-         "launch less often: several operations in one kernel (cupy.fuse, ElementwiseKernel), the step captured in a "
-         "graph (stream.begin_capture); or give each launch more work (larger arrays)"},
-    {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS, .circumstances = AORTA_TRITON,
-     .text = "launch less often: one kernel in place of several, the loop's launches captured in a graph "
-             "(torch.cuda.graph, cudaStreamBeginCapture); or give each launch more work (larger arrays)"},
-    {AORTA_CAUSE_HOST_LAUNCH, ANY, AORTA_OTHERS,
-     .text = "launch less often: capture the step in a graph (torch.compile(mode=\"reduce-overhead\"), "
-             "torch.cuda.graph), fuse small kernels, foreach/fused optimizers; or give each launch more work "
-             "(larger batch)"},
-    {AORTA_CAUSE_LAUNCH_LATENCY, ANY, AORTA_OURS, .key = "compile.enabled", .value = "true",
-     .unless = "device.kind=cpu", .text = "operations of a graph start sooner"},
-    {AORTA_CAUSE_LAUNCH_LATENCY, ANY, AORTA_OURS, .key = "training.batch_size", .value = aorta_advice_larger,
-     .unless = "device.kind=cpu", .text = "fewer, larger operations"},
-    {AORTA_CAUSE_LAUNCH_LATENCY, ANY, AORTA_OURS, .circumstances = AORTA_OF_GRAPH,
-     .text = "fewer, larger operations: training.batch_size; on the CPU leave a core free for the threads of the "
-             "streams"},
-    {AORTA_CAUSE_LAUNCH_LATENCY, ANY, AORTA_OURS,
-     .text = "compile.enabled=true (operations of a graph start sooner), or larger operations "
-             "(training.batch_size); on the CPU leave a core free for the threads of the streams"},
-    {AORTA_CAUSE_LAUNCH_LATENCY, ANY, AORTA_OTHERS, .circumstances = AORTA_RECURS,
-     .text = "in each step work waits, launched, for something that is not recorded: an event of another stream or "
-             "process, a host function (cudaLaunchHostFunc), another process on the device; see what its stream waits "
-             "for"},
-    {AORTA_CAUSE_LAUNCH_LATENCY, ANY, AORTA_OTHERS,
-     .text = "work starts long after its launch: run a step before recording (kernels load at first use), see "
-             "what its stream waits for, and fuse small kernels"},
-    {AORTA_CAUSE_HOST_SYNC, ANY, AORTA_OURS, .key = "profiling.enabled", .value = "false",
-     .unless = "profiling.enabled!=true", .text = "at the ends of its cycles the host waits for the tracer"},
-    {AORTA_CAUSE_HOST_SYNC, ANY, AORTA_OURS, .key = "training.batch_size", .value = aorta_advice_larger,
-     .text = "more work in a step, at whose end the host waits"},
-    {AORTA_CAUSE_HOST_SYNC, ANY, AORTA_OURS,
-     .text = "let the host run ahead: more work in a step (training.batch_size, training.gradient_accumulation); "
-             "and fewer cycles of profiling.enabled (profiling.repeat), at whose ends the host waits for the "
-             "tracer"},
-    {AORTA_CAUSE_HOST_SYNC, ANY, AORTA_OTHERS, .circumstances = AORTA_XLA,
-     .text =
-         "read values a step later, or every tenth: float(loss), np.asarray, block_until_ready and print of an array "
-         "wait for the device"},
-    {AORTA_CAUSE_HOST_SYNC, ANY, AORTA_OTHERS, .circumstances = AORTA_CUPY,
-     .text = "take the waits out of the step: .get(), float() and print of an array, cupy.asnumpy, stream.synchronize, "
-             "indexing by a mask"},
-    {AORTA_CAUSE_HOST_SYNC, ANY, AORTA_OTHERS,
-     .text = "take the waits out of the step: .item(), .cpu(), print of a tensor, torch.cuda.synchronize, "
-             "non_blocking=False copies, shapes that depend on data"},
-    {AORTA_CAUSE_HOST_PAUSE, ANY, AORTA_OURS,
-     .text = "see what the host does there: files or sockets, a lock, other processes on its cores"},
-    {AORTA_CAUSE_HOST_PAUSE, ANY, AORTA_OTHERS, .circumstances = AORTA_SAVES,
-     .text =
-         "if a checkpoint is written there: in the background (torch.distributed.checkpoint.async_save, Lightning's "
-         "AsyncCheckpointIO), less often (save_steps, every_n_train_steps), to a faster disk; else see what the host "
-         "does there"},
-    {AORTA_CAUSE_HOST_PAUSE, ANY, AORTA_OTHERS, .circumstances = AORTA_OFFLOADED,
-     .text =
-         "if the optimizer runs on the host (CPUOffloadPolicy, DeepSpeed's offload): keep it on the device where "
-         "memory "
-         "allows, else a fused one for CPUs (AdamW fused=True) and more threads (OMP_NUM_THREADS, which torchrun sets "
-         "to 1); else see what the host does there"},
-    {AORTA_CAUSE_HOST_PAUSE, ANY, AORTA_OTHERS, .circumstances = AORTA_INPUT | AORTA_CUPY,
-     .text =
-         "if the host makes the input there (numpy): make it on the device (cupy.random), or ahead in a thread; else "
-         "see what it does there: a sleep, files or sockets, garbage collection, a lock"},
-    {AORTA_CAUSE_HOST_PAUSE, ANY, AORTA_OTHERS, .circumstances = AORTA_INPUT,
-     .text = "if the host makes the batch there (numpy, tensors on the CPU, next(loader)): DataLoader workers and "
-             "prefetch_factor, or make it on the device; else see what it does there: a sleep, files or sockets, "
-             "garbage collection, a lock"},
-    {AORTA_CAUSE_HOST_PAUSE, ANY, AORTA_OTHERS,
-     .text = "see what the host does there: a sleep, files or sockets, garbage collection (gc.freeze, gc.disable and a "
-             "collection between steps), a lock, other processes on its cores"},
-    {AORTA_CAUSE_HOST_COLLECTIVE, ANY, AORTA_EITHER,
-     .text = "let the devices sum: backend \"nccl\" (RCCL on ROCm) in place of gloo, one device for each rank; with "
-             "gloo fewer bytes: bf16_compress_hook, no_sync() while gradients accumulate"},
-    {AORTA_CAUSE_ALLOCATION, ANY, AORTA_OURS, .text = "take memory once, before the steps"},
-    {AORTA_CAUSE_ALLOCATION, ANY, AORTA_OTHERS, .circumstances = AORTA_CUPY,
-     .text = "keep device memory: CuPy's memory pool, no free_all_blocks in the step, results into arrays made once "
-             "(out=)"},
-    {AORTA_CAUSE_ALLOCATION, ANY, AORTA_OTHERS,
-     .text = "keep device memory: no torch.cuda.empty_cache in the step, "
-             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, pinned buffers made once"},
-    {AORTA_CAUSE_DATA_WAIT, ANY, AORTA_OURS, .key = "dataloader.device", .value = "auto",
-     .unless = "dataloader.device!=host", .text = "a GPU makes its batches itself"},
-    {AORTA_CAUSE_DATA_WAIT, ANY, AORTA_OURS, .key = "dataloader.num_workers", .value = aorta_advice_larger,
-     .text = "make batches further ahead"},
-    {AORTA_CAUSE_DATA_WAIT, ANY, AORTA_OURS,
-     .text = "raise dataloader.num_workers, so that batches are made further ahead"},
-    {AORTA_CAUSE_DATA_WAIT, ANY, AORTA_OTHERS,
-     .text = "make batches further ahead: more DataLoader workers, a larger prefetch_factor, pin_memory=True; or "
-             "move the preparation off the step"},
-    {AORTA_CAUSE_COPY, ANY, AORTA_OURS, .key = "distributed.gradient_as_bucket_view", .value = "true",
-     .unless = "distributed.mode=fsdp distributed.gradient_as_bucket_view!=false",
-     .text = "gradients are made where they are reduced"},
-    {AORTA_CAUSE_COPY, ANY, AORTA_OURS, .key = "distributed.overlap_clone_for_reduce_scatter", .value = "false",
-     .unless = "distributed.mode=fsdp distributed.overlap_reduce_scatter!=true", .text = "no clones of buckets"},
-    {AORTA_CAUSE_COPY, ANY, AORTA_OURS, .key = "workload.async_wait", .value = "false",
-     .unless = "workload.async_wait!=true", .text = "training does not need it: its purpose is to copy beside compute"},
-    {AORTA_CAUSE_COPY, ANY, AORTA_OURS, .key = "dataloader.device", .value = "auto",
-     .unless = "dataloader.device!=host", .text = "a GPU makes its batches itself: nothing is copied"},
-    {AORTA_CAUSE_COPY, ANY, AORTA_OURS, .key = "dataloader.pin_memory", .value = "true",
-     .text = "copy batches beside the step before"},
-    {AORTA_CAUSE_COPY, ANY, AORTA_OURS, .key = "streams.assignment.prefetch", .value = aorta_advice_another,
-     .unless = "compile.enabled=true", .text = "a role whose stream has less to do copies the input sooner"},
-    {AORTA_CAUSE_COPY, ANY, AORTA_OURS,
-     .text = "set dataloader.pin_memory=true, so that batches are copied beside the step before"},
-    {AORTA_CAUSE_COPY, ANY, AORTA_OTHERS, .circumstances = AORTA_CUPY,
-     .text = "copy beside compute: pinned memory (cupyx.empty_pinned), array.set and .get(blocking=False) on a stream "
-             "of its "
-             "own, one step ahead"},
-    {AORTA_CAUSE_COPY, ANY, AORTA_OTHERS, .circumstances = AORTA_HOST_WAITS,
-     .text = "do not wait in the copy: non_blocking=True with pinned memory; to the host: no .item(), .cpu() or print "
-             "of a tensor in the step, or one copy at its end that is read a step later"},
-    {AORTA_CAUSE_COPY, ANY, AORTA_OTHERS,
-     .text = "copy beside compute: pinned memory with non_blocking=True on a stream of its own, one step ahead"},
-    {AORTA_CAUSE_STRAGGLER, ANY, AORTA_EITHER, .circumstances = AORTA_OWN_WORK | AORTA_STAGES,
-     .text = "more microbatches a step, an interleaved or zero-bubble schedule, stages of equal work"},
-    {AORTA_CAUSE_STRAGGLER, ANY, AORTA_EITHER, .circumstances = AORTA_OWN_WORK,
-     .text = "give ranks batches of equal work: samples sorted into batches of like length, a sampler that balances "
-             "tokens, padding to the same few sizes"},
-    {AORTA_CAUSE_STRAGGLER, ANY, AORTA_EITHER, .circumstances = AORTA_LATE_CHANGES | AORTA_UNLIKE,
-     .text = "give ranks batches of equal work: samples sorted into batches of like length, a sampler that balances "
-             "tokens, padding to the same few sizes"},
-    {AORTA_CAUSE_STRAGGLER, ANY, AORTA_EITHER, .circumstances = AORTA_LATE_CHANGES,
-     .text =
-         "the late rank changes from step to step: if batches differ in size, balance their work (sorted lengths, a "
-         "sampler by tokens); else give each rank its own cores or device and stop what else runs there"},
-    {AORTA_CAUSE_STRAGGLER, ANY, AORTA_EITHER, .circumstances = AORTA_LATE_DEVICE | AORTA_UNLIKE,
-     .text =
-         "balance the work, of which rank {rank} has more or larger pieces: experts (a loss that balances them, limits "
-         "of capacity), batches by tokens, stages of equal work"},
-    {AORTA_CAUSE_STRAGGLER, ANY, AORTA_EITHER, .circumstances = AORTA_LATE_DEVICE,
-     .text = "see what slows the device of rank {rank}: clocks, temperature, other processes, fewer cores than "
-             "its peers"},
-    {AORTA_CAUSE_STRAGGLER, ANY, AORTA_EITHER,
-     .text = "see what delays the host of rank {rank}: data loading, other processes, core binding"},
-    {AORTA_CAUSE_SLOW_COLLECTIVE, ANY, AORTA_OURS,
-     .text = "see what else uses the link or, with host collectives, the cores: leave a core free for "
-             "communication"},
-    {AORTA_CAUSE_SLOW_COLLECTIVE, ANY, AORTA_OTHERS,
-     .text = "see which path it takes (NCCL_DEBUG=INFO: channels, transport, algorithm) and what else uses the "
-             "link; NCCL_MIN_CTAS raises the channels"},
-    {AORTA_CAUSE_SERIALIZED_STREAMS, ANY, AORTA_OURS, .key = "streams.count", .value = "4",
-     .unless = "streams.count=2 streams.count=3", .text = "give each role a stream of its own"},
-    {AORTA_CAUSE_SERIALIZED_STREAMS, AORTA_ALL_GATHER, AORTA_OURS, .key = "streams.assignment.all_gather",
-     .value = "aux", .unless = "streams.assignment.all_gather!=compute", .text = not_compute},
-    {AORTA_CAUSE_SERIALIZED_STREAMS, AORTA_REDUCE_SCATTER, AORTA_OURS, .key = "streams.assignment.reduce_scatter",
-     .value = "reducescatter", .unless = "streams.assignment.reduce_scatter!=compute", .text = not_compute},
-    {AORTA_CAUSE_SERIALIZED_STREAMS, AORTA_ALL_REDUCE, AORTA_OURS, .key = "streams.assignment.all_reduce",
-     .value = "allreduce", .unless = "streams.assignment.all_reduce!=compute", .text = not_compute},
-    {AORTA_CAUSE_SERIALIZED_STREAMS, AORTA_ALL_REDUCE, AORTA_OURS, .key = "streams.assignment.optimizer",
-     .value = "aux", .unless = "streams.assignment.optimizer!=compute", .text = not_compute},
-    {AORTA_CAUSE_SERIALIZED_STREAMS, ANY, AORTA_OURS,
-     .text = "give communication streams of its own (streams.count=4, streams.assignment)"},
-    {AORTA_CAUSE_SERIALIZED_STREAMS, ANY, AORTA_OTHERS,
-     .text = "give communication a stream of its own with high priority, and more hardware queues: "
-             "CUDA_DEVICE_MAX_CONNECTIONS above 1, GPU_MAX_HW_QUEUES on ROCm"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, ANY, AORTA_OTHERS, .circumstances = AORTA_XLA,
-     .text = "let XLA start collectives earlier: XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true, and smaller "
-             "pieces (--xla_gpu_all_reduce_combine_threshold_bytes, likewise all_gather and reduce_scatter)"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, ANY, AORTA_OURS, .key = "distributed.enable_overlap", .value = "true",
-     .text = "let collectives run beside compute"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, AORTA_OURS, .key = "fsdp.forward_prefetch", .value = "true",
-     .text = "gather the next layer beside this one"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, AORTA_OURS, .key = "fsdp.backward_prefetch",
-     .value = "BACKWARD_PRE", .unless = "fsdp.sharding_strategy=shard_grad_op",
-     .text = "gather for backward before it is needed"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, AORTA_OURS, .key = "fsdp.use_orig_params", .value = "false",
-     .unless = no_gpu_links, .text = "a layer travels as one piece, not as one for each parameter"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, AORTA_OURS, .key = "fsdp.symmetric_memory", .value = "true",
-     .unless = no_gpu_links, .text = "NCCL reaches the other GPUs' memory itself; with fsdp.use_orig_params=false"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, AORTA_OURS, .key = "fsdp.sharding_strategy",
-     .value = "shard_grad_op", .text = "gather once a step, for more memory"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, AORTA_OURS, .key = "training.batch_size",
-     .value = aorta_advice_larger, .text = "more compute per gather"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, AORTA_OURS, .key = "fsdp.use_orig_params", .value = "false",
-     .unless = no_gpu_links, .text = "a layer travels as one piece, not as one for each parameter"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, AORTA_OURS, .key = "fsdp.symmetric_memory", .value = "true",
-     .unless = no_gpu_links, .text = "NCCL reaches the other GPUs' memory itself; with fsdp.use_orig_params=false"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, AORTA_OURS, .key = "distributed.overlap_reduce_scatter",
-     .value = "false", .unless = "distributed.mode=fsdp",
-     .text = "training does not need it: its purpose is to load the links"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, AORTA_OURS, .key = "training.batch_size",
-     .value = aorta_advice_larger, .text = "more compute per reduction"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, AORTA_OURS, .key = "fsdp.sharding_strategy",
-     .value = "hybrid_shard", .text = "reduce within a node first; with fsdp.hybrid_shard_gpus_per_node"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, AORTA_OURS, .key = "distributed.bucket_cap_mb",
-     .value = aorta_advice_smaller, .unless = "distributed.mode=fsdp", .text = "smaller buckets start earlier"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, AORTA_OURS, .key = "training.gradient_accumulation",
-     .value = aorta_advice_larger, .unless = "fsdp.sharding_strategy=hybrid_shard", .text = "reduce less often"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, AORTA_OURS,
-     .text = "gather ahead: fsdp.forward_prefetch=true, fsdp.backward_prefetch=BACKWARD_PRE, "
-             "fsdp.limit_all_gathers=false; or gather once: fsdp.sharding_strategy=shard_grad_op"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, AORTA_OTHERS,
-     .text = "gather ahead: FSDP's forward_prefetch and backward_prefetch=BACKWARD_PRE, explicit prefetch of "
-             "FSDP2; or keep parameters gathered (reshard_after_forward=False)"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, AORTA_OURS,
-     .text = "more compute per reduction: larger training.batch_size or training.gradient_accumulation; or "
-             "fsdp.sharding_strategy=hybrid_shard"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, AORTA_OTHERS, .circumstances = AORTA_REPEATED,
-     .text =
-         "reduce once a step: set_requires_gradient_sync(False) (FSDP1: no_sync()) for all but the last micro-batch, "
-         "for the memory of whole gradients"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, AORTA_OTHERS,
-     .text = "more compute per reduction: larger batch or gradient accumulation without sync; or reduce within a "
-             "node first (HSDP)"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, AORTA_OURS,
-     .text = "start reducing earlier: smaller distributed.bucket_cap_mb, distributed.enable_overlap=true; or "
-             "reduce less often: training.gradient_accumulation"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, AORTA_OTHERS, .circumstances = AORTA_REPEATED,
-     .text = "reduce once a step: model.no_sync() around all but the last micro-batch (FSDP2: "
-             "set_requires_gradient_sync(False))"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, AORTA_OTHERS,
-     .text = "start reducing earlier: a smaller bucket_cap_mb, gradient_as_bucket_view; or reduce less often: "
-             "gradient accumulation under no_sync"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_BROADCAST, AORTA_OURS,
-     .text = "broadcast once at the start (fsdp.sync_module_states), not in the step"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_BROADCAST, AORTA_OTHERS,
-     .text = "broadcast once at the start, not in the step (DDP: broadcast_buffers=False)"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_TO_ALL, AORTA_OTHERS, .circumstances = AORTA_SENDS,
-     .text =
-         "send while something else is computed: isend and irecv posted early, more microbatches between stages; an "
-         "all-to-all in two halves, with compute on the first beside the second"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_TO_ALL, AORTA_EITHER,
-     .text = "split the exchange, so that compute on the first part runs beside the second"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_BARRIER, AORTA_EITHER, .text = "take barriers out of the step"},
-    {AORTA_CAUSE_EXPOSED_COLLECTIVE, ANY, AORTA_EITHER,
-     .text = "issue it earlier, on a stream of its own, so that compute is left to run beside it"},
-    {AORTA_CAUSE_CONTENTION, ANY, AORTA_OURS, .circumstances = AORTA_POWER_LIMIT,
-     .text = "save energy first (fewer passes over memory, fewer bits): at the power limit more multiprocessors "
-             "only lower the clock"},
-    {AORTA_CAUSE_CONTENTION, ANY, AORTA_OURS, .key = "NCCL_MAX_CTAS", .value = aorta_advice_smaller,
-     .unless = no_gpu_links, .text = "fewer channels leave multiprocessors to GEMMs; weigh it against the time hidden"},
-    {AORTA_CAUSE_CONTENTION, ANY, AORTA_OURS,
-     .text = "leave resources for communication: fewer compute threads on the CPU, fewer channels (NCCL_MAX_CTAS) on a "
-             "GPU"},
-    {AORTA_CAUSE_CONTENTION, ANY, AORTA_OTHERS,
-     .text = "leave resources for communication: fewer channels (NCCL_MAX_CTAS), GEMMs that leave multiprocessors "
-             "free; weigh it against the time hidden"},
-    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OURS, .circumstances = AORTA_LAUNCHES, .key = "compile.enabled", .value = "true",
-     .text = "replay the step as one graph"},
-    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OURS, .key = "training.mixed_precision", .value = "bf16",
+    {AORTA_CAUSE_COMPUTE, OURS, .key = "training.mixed_precision", .value = "bf16",
      .unless = "device.kind=cpu training.mixed_precision=fp16", .text = "arithmetic in 16 bits"},
-    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OURS, .circumstances = AORTA_COARSE,
-     .text = "record the step with aorta train, which times every operation, before tuning anything by these "
-             "figures"},
-    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OURS, .circumstances = AORTA_GAPS,
-     .text = "compile.enabled=true: the step as one graph, whose kernels follow each other at once"},
-    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OURS, .text = "faster kernels, or more ranks with processors of their own"},
-    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_SERVING,
-     .text = "fewer bits (weights in fp8 or 4 bits, the KV cache in fp8), kernels tuned for these sizes (vLLM's tables "
-             "for experts; on AMD PYTORCH_TUNABLEOP_ENABLED=1), or more devices (tensor parallel)"},
-    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_XLA,
-     .text = "faster kernels (jax.default_matmul_precision, parameters and activations in bfloat16, "
-             "jax.nn.dot_product_attention with implementation=\"cudnn\") or more devices"},
-    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_CUPY,
-     .text = "fewer passes over memory (cupy.fuse, ElementwiseKernel, ReductionKernel), products in TF32 or 16 bits; "
-             "or more "
-             "devices"},
-    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_TRITON,
-     .text = "faster kernels: block sizes and warps by measuring (triton.autotune), fewer passes over memory; "
-             "or more devices"},
-    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_MOVES_DATA,
-     .text = "fuse what only moves data: torch.compile, fused norms and activations, optimizers with fused=True"},
-    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS, .circumstances = AORTA_NARROW,
-     .text = "less work (no padding, a smaller batch or sequence where the result allows it), fewer bits still (fp8), "
-             "tuned kernels (torch.compile(mode=\"max-autotune\"); on AMD PYTORCH_TUNABLEOP_ENABLED=1), or more ranks"},
-    {AORTA_CAUSE_COMPUTE, ANY, AORTA_OTHERS,
-     .text = "faster kernels (16 bits, fused attention, torch.compile) or more ranks"},
+    {AORTA_CAUSE_COMPUTE, OURS, .when = {AORTA_FACT_COARSE},
+     .text = "record with aorta train, which times every operation"},
+    {AORTA_CAUSE_COMPUTE, OURS, .when = {AORTA_FACT_GAPS},
+     .text = "compile.enabled=true: the step as one graph, without gaps between kernels"},
+    {AORTA_CAUSE_COMPUTE, OURS | SPARSE, .text = "faster kernels, or more ranks with their own processors"},
+    {AORTA_CAUSE_COMPUTE, SERVING,
+     .text = "fewer bits (weights in fp8 or 4 bits, KV cache in fp8), kernels tuned for these sizes",
+     .also = "or more devices (tensor parallel)"},
+    {AORTA_CAUSE_COMPUTE, XLA,
+     .text = "jax.default_matmul_precision, parameters in bfloat16, "
+             "jax.nn.dot_product_attention(implementation=\"cudnn\")"},
+    {AORTA_CAUSE_COMPUTE, CUPY,
+     .text = "fewer passes over memory (cupy.fuse, ElementwiseKernel, ReductionKernel), products in TF32 or 16 bits"},
+    {AORTA_CAUSE_COMPUTE, TRITON, .text = "triton.autotune over block sizes and warps, fewer passes over memory"},
+    {AORTA_CAUSE_COMPUTE, NATIVE,
+     .text = "profile the largest kernels (ncu, omniperf): memory bandwidth, occupancy, tensor cores"},
+    {AORTA_CAUSE_COMPUTE, ANY, .when = {AORTA_FACT_MOVES_DATA},
+     .text = "fuse operations that only move data: torch.compile, fused norms and activations, fused=True optimizers"},
+    {AORTA_CAUSE_COMPUTE, ANY, .when = {AORTA_FACT_NARROW},
+     .text = "less padding, fp8, tuned kernels (torch.compile(mode=\"max-autotune\")), or more GPUs"},
+    {AORTA_CAUSE_COMPUTE, ANY, .text = "faster kernels (16 bits, fused attention, torch.compile) or more GPUs"},
 };
 
 const struct aorta_advice_row *aorta_advice_rows(size_t *count) {
@@ -370,71 +432,52 @@ static bool pointless(const struct aorta_settings *settings, bool simulated, con
     return any_in_force(settings, row->unless);
 }
 
-static enum aorta_advised program_of(const struct aorta_verdict *verdict, const struct aorta_settings *settings) {
-    if (verdict->recorded) return AORTA_OTHERS;
-    return settings && aorta_settings_value(settings, "PipelineConfig.pipeline") ? AORTA_SPARSE : AORTA_OURS;
+static bool has(const struct aorta_finding *finding, enum aorta_fact_key key) {
+    return key == AORTA_FACT_NONE || aorta_facts_has(&finding->facts, key);
 }
 
-static bool concerns(const struct aorta_advice_row *row, enum aorta_advised program,
-                     const struct aorta_finding *finding) {
-    return row->cause == finding->cause && (row->collective == ANY || row->collective == (int)finding->collective) &&
-           (row->program == AORTA_EITHER || row->program == program) &&
-           (row->circumstances & finding->circumstances) == row->circumstances;
+static bool concerns(const struct aorta_advice_row *row, unsigned program, const struct aorta_finding *finding) {
+    return row->cause == finding->cause && row->programs & program &&
+           (!row->collective || row->collective == 1 + (int)finding->collective) &&
+           (!row->remedy || (finding->remedy && strcmp(row->remedy, finding->remedy) == 0)) &&
+           has(finding, row->when[0]) && has(finding, row->when[1]);
 }
 
 static bool is_direction(const char *value) {
     return value == aorta_advice_larger || value == aorta_advice_smaller || value == aorta_advice_another;
 }
 
-static void add_key(struct aorta_text *text, const struct aorta_advice_row *row,
+static void add_fix(struct aorta_finding *finding, const struct aorta_advice_row *row,
                     const struct aorta_settings *settings) {
-    if (text->length) aorta_text_puts(text, "; or ");
-    if (!is_direction(row->value)) {
-        aorta_text_printf(text, "%s=%s (%s)", row->key, row->value, row->text);
-        return;
-    }
-    const char *now = aorta_settings_value(settings, row->key);
-    aorta_text_printf(text, "%s %s%s%s (%s)", row->value, row->key, now ? ", now " : "", now ? now : "", row->text);
+    const char *now = row->key && is_direction(row->value) ? aorta_settings_value(settings, row->key) : NULL;
+    finding->fixes[finding->fix_count++] = (struct aorta_fix){row, aorta_facts_text(&finding->facts, now)};
 }
 
-static void put_text(struct aorta_text *text, const char *advice, int rank) {
-    static const char mark[] = "rank {rank}";
-    const char *at = strstr(advice, mark);
-    if (!at) {
-        aorta_text_puts(text, advice);
-        return;
-    }
-    aorta_text_append(text, advice, (size_t)(at - advice));
-    if (rank >= 0) aorta_text_printf(text, "rank %d", rank);
-    aorta_text_printf(text, "%s%s", rank >= 0 ? "" : "the late rank", at + strlen(mark));
-}
-
-static aorta_status advise(const struct aorta_verdict *verdict, struct aorta_finding *finding,
-                           const struct aorta_settings *settings) {
-    if (finding->remedy) return NULL; /* its row has it */
-    struct aorta_text text = {0};
-    const enum aorta_advised program = program_of(verdict, settings);
+static void advise(const struct aorta_verdict *verdict, struct aorta_finding *finding, unsigned program,
+                   const struct aorta_settings *settings) {
     bool fits = false; /* a key would help, if it were not set already */
-    int shown = 0;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && shown < SHOWN; i++) {
+    finding->fix_count = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && finding->fix_count < AORTA_FIXES; i++) {
         const struct aorta_advice_row *row = &rows[i];
         if (!concerns(row, program, finding)) continue;
         if (!row->key) {
-            if (!fits) put_text(&text, row->text, finding->rank);
+            if (!fits) add_fix(finding, row, settings);
             break;
         }
         if (!settings || !settings->count || pointless(settings, verdict->simulated, row)) continue;
         fits = true;
-        if (in_force(settings, row->key, row->value)) continue;
-        add_key(&text, row, settings);
-        shown++;
+        if (!in_force(settings, row->key, row->value)) add_fix(finding, row, settings);
     }
-    if (fits && !shown)
-        aorta_text_puts(&text, "every key that helps is set already: more work per rank, or a faster one");
-    return aorta_text_take(&text, &finding->advice);
+    finding->all_set = fits && !finding->fix_count;
 }
 
 aorta_status aorta_advise(struct aorta_verdict *verdict, const struct aorta_settings *settings) {
-    for (size_t i = 0; i < verdict->finding_count; i++) AORTA_TRY(advise(verdict, &verdict->findings[i], settings));
-    return NULL;
+    bool failed = false;
+    unsigned program = verdict->program ? verdict->program : (unsigned)(verdict->recorded ? NATIVE : OURS);
+    if (!verdict->recorded && settings && aorta_settings_value(settings, "PipelineConfig.pipeline")) program = SPARSE;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        advise(verdict, &verdict->findings[i], program, settings);
+        failed |= verdict->findings[i].facts.failed;
+    }
+    return failed ? AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict") : NULL;
 }

@@ -6,13 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double MATTERS = 0.005; /* of the step: smaller gains are no reason for a row of their own */
-static const double ORDERS = 0.01;   /* … for a place before causes that cost more */
-static const double PLACED = 0.2;    /* what gains this much at one place comes before launches in general, */
-static const double NEARLY = 0.5;    /* … where that is this part of what they gain */
-static const double SHOWS = 0.1;     /* of the gain: what costs less shows under other causes */
-static const double ABOVE = 1.25;    /* times its cost, or its gain beside others: what gains more says why */
-static const double WIDE = 0.3;      /* of a gain: a range that is wider is said */
+static const double MATTERS = 0.005; /* of the step: smaller gains are no reason for a finding of their own */
+static const double GAINS = 0.01;    /* of the step: a gain */
+static const double BOUND = 0.05;    /* of the step: all gains together below it do not matter */
+static const double ABOVE = 1.25;    /* times: two gains that differ by more are different */
 
 /* The step that gains are of. */
 static double step_ms(const struct gains *gains) {
@@ -60,13 +57,43 @@ static void set_range(const struct gains *gains, struct aorta_finding *finding) 
     if (hides(finding->cause) && shares_cores && isnan(gains->verdict->lost_beside)) finding->gain_range_ms[0] = 0;
 }
 
-void aorta_finding_say_range(const struct aorta_finding *finding, struct aorta_text *out) {
-    const double *range_ms = finding->gain_range_ms;
-    if (range_ms[1] - range_ms[0] > WIDE * finding->gain_ms)
-        aorta_text_printf(out, ", %s to %s ms", aorta_brief(range_ms[0]).text, aorta_brief(range_ms[1]).text);
+/* ---- what is shown ---- */
+
+bool aorta_finding_gains(const struct aorta_finding *finding) {
+    return finding->gain_share >= GAINS;
 }
 
-/* ---- gains that others have too ---- */
+double aorta_finding_shown_ms(const struct aorta_finding *finding) {
+    if (finding->joint_ms > 0) return finding->joint_ms;
+    return finding->only_after || finding->displaced ? finding->gain_ms : fmax(finding->alone_ms, finding->gain_ms);
+}
+
+void aorta_finding_shown_range(const struct aorta_finding *finding, double range_ms[2]) {
+    const double scale = finding->gain_ms > 0 ? aorta_finding_shown_ms(finding) / finding->gain_ms : 0;
+    for (int i = 0; i < 2; i++) range_ms[i] = scale * finding->gain_range_ms[i];
+}
+
+bool aorta_verdict_gains_matter(const struct aorta_verdict *verdict) {
+    const struct aorta_verdict_replay *replay = &verdict->replay;
+    const double all_ms = aorta_verdict_gained_ms(verdict);
+    return replay->known && all_ms - replay->floor_ms >= BOUND * all_ms;
+}
+
+const struct aorta_finding *aorta_verdict_costliest(const struct aorta_verdict *verdict) {
+    const struct aorta_finding *most = verdict->finding_count ? &verdict->findings[0] : NULL;
+    for (size_t i = 1; i < verdict->finding_count; i++)
+        if (verdict->findings[i].cost_ms > most->cost_ms) most = &verdict->findings[i];
+    return most;
+}
+
+bool aorta_verdict_steps_differ(const struct aorta_verdict *verdict) {
+    enum { FEWEST = 10 };           /* steps */
+    static const double much = 0.4; /* of the median, between a tenth and nine tenths of the steps */
+    const double spread_ms = verdict->step_ms_p90 - verdict->step_ms_p10;
+    return verdict->recorded && verdict->iterations >= FEWEST && spread_ms >= much * verdict->step_ms_p50;
+}
+
+/* ---- gains that several findings have ---- */
 
 static bool cause_of(enum aorta_removal removal, enum aorta_cause *cause) {
     for (int i = 0; i < AORTA_CAUSE_COUNT; i++) {
@@ -75,19 +102,6 @@ static bool cause_of(enum aorta_removal removal, enum aorta_cause *cause) {
         return true;
     }
     return false;
-}
-
-/* A cause whose gain is that of the removal at order[place]: removed after it, it gains next to nothing, and it was not
- * the same as an earlier one's. */
-static bool is_instead(const struct gains *gains, size_t place, size_t other) {
-    static const double most = 0.5, little = 0.3;
-    const struct aorta_gains *found = &gains->found;
-    const double own_ns = found->beyond_ns[found->order[place]], alone_ns = found->gain_ns[found->order[other]];
-    if (found->beyond_ns[found->order[other]] > little * alone_ns || alone_ns < most * own_ns) return false;
-    for (size_t i = 0; i < place; i++)
-        if (alone_ns >= most * found->beyond_ns[found->order[i]] && found->beyond_ns[found->order[i]] >= own_ns)
-            return false;
-    return true;
 }
 
 static size_t place_of(const struct gains *gains, enum aorta_removal removal) {
@@ -105,168 +119,138 @@ static size_t largest_before(const struct gains *gains, size_t place) {
     return largest;
 }
 
-static void say_instead(const struct gains *gains, enum aorta_removal removal, enum aorta_cause own,
-                        struct aorta_text *text) {
-    const size_t place = place_of(gains, removal);
-    enum aorta_cause cause;
-    for (size_t i = place + 1; i < AORTA_REMOVAL_COUNT; i++) {
-        if (!is_instead(gains, place, i) || !cause_of(gains->found.order[i], &cause)) continue;
-        if (cause == own || cause == AORTA_CAUSE_HOST_PAUSE || aorta_cause_has_kind(cause)) continue;
-        if (alone_of(gains, gains->found.order[i], cause) < ORDERS * step_ms(gains)) continue;
-        if ((own == AORTA_CAUSE_HOST_PAUSE || own == AORTA_CAUSE_DATA_WAIT) && cause == AORTA_CAUSE_HOST_SYNC)
-            aorta_text_puts(text, "; a wait for the device before it keeps the host from being so far ahead that this "
-                                  "does not matter");
-        aorta_text_printf(text, "; either this or %s, which alone saves %s ms", aorta_cause_plain_name(cause),
-                          aorta_brief(alone_of(gains, gains->found.order[i], cause)).text);
-        return;
+/* A specific cause that is removed first although it gains less alone (replay.c), and has the most of this gain. */
+static bool displacing(const struct gains *gains, size_t place, double alone_ms, enum aorta_cause *cause) {
+    double most_ns = 0;
+    for (size_t i = 0; i < place; i++) {
+        const enum aorta_removal before = gains->found.order[i];
+        if (gains->found.gain_ns[before] / 1e6 > alone_ms || gains->found.beyond_ns[before] <= most_ns) continue;
+        if (cause_of(before, cause)) most_ns = gains->found.beyond_ns[before];
     }
+    return most_ns > 0;
 }
 
-static void say_together(const struct gains *gains, enum aorta_removal removal, const struct aorta_finding *finding,
-                         struct aorta_text *text) {
+static void share(struct aorta_finding *finding, enum aorta_cause cause, double ms) {
+    if (finding->share_count < AORTA_SHARES && ms > 0)
+        finding->shares[finding->share_count++] = (struct aorta_shared_gain){cause, ms};
+}
+
+/* Most of what both gain together is this finding's. */
+static bool belongs_together(double joint_ms, double partner_ms) {
+    return joint_ms - partner_ms >= 0.5 * joint_ms;
+}
+
+static aorta_status pair(const struct gains *gains, uint32_t removed, enum aorta_removal partner,
+                         struct aorta_finding *finding) {
+    struct aorta_replay replay = {0};
+    aorta_status status = aorta_replay_run(gains->graph, removed | aorta_removal_bit(partner), &replay);
+    const double joint_ms = (gains->found.replayed_ns - replay.step_ns) / 1e6;
+    aorta_replay_free(&replay);
+    if (!status && belongs_together(joint_ms, gains->found.gain_ns[partner] / 1e6)) finding->joint_ms = joint_ms;
+    return status;
+}
+
+/* Which other cause saves the same time, or has to be fixed as well. `removed`: the finding's removals. */
+static aorta_status relate(const struct gains *gains, enum aorta_removal removal, uint32_t removed,
+                           struct aorta_finding *finding) {
     const size_t place = place_of(gains, removal);
-    const double least_ms = ORDERS * step_ms(gains), alone_ms = finding->alone_ms;
+    const double least_ms = GAINS * step_ms(gains), gain_ms = finding->gain_ms, alone_ms = finding->alone_ms;
     enum aorta_cause cause;
-    if (!place || !cause_of(gains->found.order[largest_before(gains, place)], &cause) || hides(finding->cause)) return;
-    const char *other =
-        aorta_cause_has_kind(cause) ? "what is said of collectives above" : aorta_cause_plain_name(cause);
-    if (alone_ms > ABOVE * finding->gain_ms + least_ms)
-        aorta_text_printf(text, "; alone it saves %s ms, of which %s saves the most already",
-                          aorta_brief(alone_ms).text, other);
-    else if (finding->gain_ms > ABOVE * alone_ms + least_ms)
-        aorta_text_printf(text, "; alone it saves %s ms: the rest only together with %s", aorta_brief(alone_ms).text,
-                          other);
-}
-
-/* Why the step gains more than the cause costs where it is: what else is over then. NULL: in general. */
-static const char *const saved_more[AORTA_CAUSE_COUNT] = {
-    [AORTA_CAUSE_HOST_SYNC] = "the host is ahead of the device then, which hides its launches",
-    [AORTA_CAUSE_COPY] = "what waits for the copies, on the device or on the host, comes sooner",
-    [AORTA_CAUSE_STRAGGLER] = "all ranks wait for the last one",
-    [AORTA_CAUSE_CONTENTION] = "each rank waits for the one that loses most at the time",
-};
-
-static void say_more(struct gains *gains, const struct aorta_finding *finding, struct aorta_text *text) {
-    const double more_ms = finding->gain_ms - finding->cost_ms;
-    const char *why = saved_more[finding->cause];
-    if (finding->circumstances & AORTA_HOST_WAITS) {
-        aorta_text_puts(text, "; the host waits in the call until the device has come to the copy, and launches "
-                              "what follows late");
-        return;
+    finding->share_count = 0;
+    const enum aorta_removal before = gains->found.order[place ? largest_before(gains, place) : 0];
+    if (!place || !cause_of(before, &cause)) return NULL;
+    if (alone_ms > ABOVE * gain_ms + least_ms) {
+        finding->displaced = displacing(gains, place, alone_ms, &cause);
+        share(finding, cause, alone_ms - gain_ms);
+    } else if (gain_ms > ABOVE * alone_ms + least_ms) {
+        finding->only_after = true;
+        finding->partner = cause;
+        return pair(gains, removed, before, finding);
     }
-    if (!(finding->cost_ms > 0) || finding->gain_ms <= ABOVE * finding->cost_ms + ORDERS * step_ms(gains)) return;
-    const struct aorta_finding *starts = find(gains->verdict, AORTA_CAUSE_LAUNCH_LATENCY);
-    const double starts_ms = starts ? starts->cost_ms : 0;
-    aorta_text_printf(text, "; %s ms more are saved, as ", aorta_brief(more_ms).text);
-    if (finding->cause == AORTA_CAUSE_HOST_LAUNCH && starts_ms > 0.5 * more_ms)
-        aorta_text_printf(text, "each launch that is late is followed by the time until its work starts (%s ms%s)",
-                          aorta_brief(starts_ms).text, gains->verdict->whole ? "" : " a step");
-    else if (finding->cause == AORTA_CAUSE_DATA_WAIT && gains->verdict->replay.unrecorded_ms > 0)
-        aorta_text_puts(text, "the host comes to the batch sooner without the recording, and waits longer for it");
-    else
-        aorta_text_puts(text, why ? why : "what waits for it on other streams, ranks and on the host comes sooner");
-}
-
-/* What the device waits for a host that pauses is the cost of late launches, and the gain of the pause. */
-static void say_pauses_within(const struct gains *gains, const struct aorta_finding *finding, struct aorta_text *text) {
-    double pauses_ms = 0;
-    if (finding->cause != AORTA_CAUSE_HOST_LAUNCH) return;
-    for (int i = AORTA_WITHOUT_HOST_PAUSE; i <= AORTA_WITHOUT_HOST_PAUSE_ELSE; i++)
-        pauses_ms += gains->found.beyond_ns[i] / 1e6;
-    if (pauses_ms >= PLACED * finding->cost_ms && finding->cost_ms > finding->gain_ms)
-        aorta_text_puts(text, "; the pauses of the host are part of that time");
-}
-
-static void say_lost_again(const struct gains *gains, const struct aorta_finding *finding, struct aorta_text *text) {
-    const double lost = lost_again(gains, finding->cause);
-    if (lost > 0.1 && finding->gain_ms > 0)
-        aorta_text_printf(text, "; hidden, it makes compute beside it longer: %s of %s ms are lost again",
-                          aorta_brief(finding->gain_ms / (1 - lost) * lost).text,
-                          aorta_brief(finding->gain_ms / (1 - lost)).text);
+    return NULL;
 }
 
 /* ---- one finding ---- */
 
-static aorta_status explain(struct gains *gains, struct aorta_finding *finding, enum aorta_removal removal,
-                            const struct aorta_origin *origin) {
-    struct aorta_text text = {0};
-    if (origin->point != AORTA_GRAPH_NONE) aorta_gains_say_origin(gains, finding, origin, &text);
-    bool shows = !text.length || finding->cost_ms >= SHOWS * finding->gain_ms;
-    if (finding->evidence && shows) aorta_text_printf(&text, "%s%s", text.length ? "; " : "", finding->evidence);
-    if (!text.length) aorta_text_puts(&text, aorta_removal_description(removal)); /* it matters once others are gone */
-    say_pauses_within(gains, finding, &text);
-    say_more(gains, finding, &text);
-    say_lost_again(gains, finding, &text);
-    say_instead(gains, removal, finding->cause, &text);
-    say_together(gains, removal, finding, &text);
-    return aorta_text_take(&text, &finding->evidence);
+/* The findings' array has places for all causes. */
+static struct aorta_finding *new_finding(struct aorta_verdict *verdict, enum aorta_cause cause) {
+    struct aorta_finding *finding = &verdict->findings[verdict->finding_count++];
+    *finding = (struct aorta_finding){.cause = cause, .rank = -1, .facts = aorta_verdict_facts(verdict)};
+    return finding;
 }
 
-/* The findings' array has places for all causes. */
-static aorta_status add_gain(struct gains *gains, enum aorta_removal removal, enum aorta_cause cause) {
-    struct aorta_verdict *verdict = gains->verdict;
-    const double gain_ms = gain_of(gains, removal, cause);
-    /* Pauses at several places have a row each. */
-    struct aorta_finding *finding = cause == AORTA_CAUSE_HOST_PAUSE ? NULL : find(verdict, cause);
-    bool matters = gain_ms >= MATTERS * step_ms(gains) && gain_ms > 0;
-    if (!finding && !matters) return NULL;
-    if (!finding) {
-        finding = &verdict->findings[verdict->finding_count++];
-        *finding = (struct aorta_finding){
-            .cause = cause, .circumstances = verdict->findings[0].circumstances & AORTA_FRAMEWORKS, .rank = -1};
-    }
+static void set_gain(const struct gains *gains, struct aorta_finding *finding, double gain_ms, double alone_ms) {
     finding->gain_ms = gain_ms;
-    finding->alone_ms = alone_of(gains, removal, cause);
+    finding->alone_ms = alone_ms;
     finding->gain_share = step_ms(gains) > 0 ? gain_ms / step_ms(gains) : 0;
     set_range(gains, finding);
-    if (cause == AORTA_CAUSE_COPY && gain_ms > ABOVE * finding->cost_ms + ORDERS * step_ms(gains))
-        finding->circumstances |= AORTA_HOST_WAITS;
+    const double lost = lost_again(gains, finding->cause);
+    if (lost > 0.1 && gain_ms > 0) aorta_facts_set(&finding->facts, AORTA_FACT_LOST_AGAIN, gain_ms / (1 - lost) * lost);
+    if (finding->cause == AORTA_CAUSE_COPY && gain_ms > ABOVE * finding->cost_ms + GAINS * step_ms(gains))
+        aorta_facts_flag(&finding->facts, AORTA_FACT_HOST_WAITS);
+}
+
+static aorta_status add_origin(struct gains *gains, struct aorta_finding *finding, enum aorta_removal removal) {
     struct aorta_origin origin;
-    if (!matters && finding->evidence) return NULL;
+    struct aorta_verdict *verdict = gains->verdict;
     AORTA_TRY(aorta_replay_origin(gains->graph, removal, &origin));
     if (verdict->rank_count > 1)
         finding->rank = origin.rank == AORTA_GRAPH_NONE ? -1 : gains->analysis->ranks[origin.rank].rank;
-    if (cause == AORTA_CAUSE_STRAGGLER) finding->circumstances |= AORTA_LATE_DEVICE;
-    return explain(gains, finding, removal, &origin);
+    if (finding->cause == AORTA_CAUSE_STRAGGLER) aorta_facts_flag(&finding->facts, AORTA_FACT_LATE_DEVICE);
+    return origin.point == AORTA_GRAPH_NONE ? NULL : aorta_gains_add_origin(gains, finding, &origin);
 }
 
-bool aorta_finding_gains(const struct aorta_finding *finding) {
-    return finding->gain_share >= ORDERS;
+static aorta_status add_gain(struct gains *gains, enum aorta_removal removal, enum aorta_cause cause) {
+    struct aorta_finding *finding = find(gains->verdict, cause);
+    const double gain_ms = gain_of(gains, removal, cause);
+    const bool matters = gain_ms >= MATTERS * step_ms(gains) && gain_ms > 0;
+    if (!finding && !matters) return NULL;
+    if (!finding) finding = new_finding(gains->verdict, cause);
+    set_gain(gains, finding, gain_ms, alone_of(gains, removal, cause));
+    AORTA_TRY(relate(gains, removal, aorta_removal_bit(removal), finding));
+    return matters ? add_origin(gains, finding, removal) : NULL;
 }
 
-/* A remedy's place is by what it gains after those before it: fusing what attention writes out comes after attention.
- */
-static double gain_in_order(const struct aorta_finding *finding) {
-    if (!aorta_finding_gains(finding)) return 0;
-    return finding->remedy ? finding->then_ms : finding->gain_ms;
+/* Stalls of the host at several places have the same fix: they are one finding, whose gain is that of all of them. */
+static aorta_status add_pauses(struct gains *gains) {
+    enum aorta_removal largest = AORTA_WITHOUT_HOST_PAUSE;
+    uint32_t removed = 0;
+    int places = 0;
+    double gain_ns = 0;
+    for (int i = AORTA_WITHOUT_HOST_PAUSE; i <= AORTA_WITHOUT_HOST_PAUSE_ELSE; i++) {
+        const double beyond_ns = gains->found.beyond_ns[i];
+        if (!(beyond_ns / 1e6 >= MATTERS * step_ms(gains)) || !(beyond_ns > 0)) continue;
+        if (!places || beyond_ns > gains->found.beyond_ns[largest]) largest = (enum aorta_removal)i;
+        removed |= aorta_removal_bit((enum aorta_removal)i);
+        gain_ns += beyond_ns;
+        places++;
+    }
+    if (!places) return NULL;
+    struct aorta_finding *finding = new_finding(gains->verdict, AORTA_CAUSE_HOST_PAUSE);
+    double alone_ns = gains->found.gain_ns[largest];
+    if (places > 1) {
+        struct aorta_replay replay = {0};
+        aorta_status status = aorta_replay_run(gains->graph, removed, &replay);
+        alone_ns = fmax(gains->found.replayed_ns - replay.step_ns, 0);
+        aorta_replay_free(&replay);
+        AORTA_TRY(status);
+        aorta_facts_set(&finding->facts, AORTA_FACT_PAUSE_COUNT, places);
+    }
+    set_gain(gains, finding, gain_ns / 1e6, alone_ns / 1e6);
+    AORTA_TRY(relate(gains, largest, removed, finding));
+    return add_origin(gains, finding, largest);
 }
 
-/* What gains, largest first; then the rest in the order of their costs. */
-static int by_gain(const void *left, const void *right) {
+static int by_shown_gain(const void *left, const void *right) {
     const struct aorta_finding *a = left, *b = right;
-    double x = gain_in_order(a), y = gain_in_order(b);
+    const double x = aorta_finding_gains(a) ? aorta_finding_shown_ms(a) : 0;
+    const double y = aorta_finding_gains(b) ? aorta_finding_shown_ms(b) : 0;
     if (x > y || x < y) return x > y ? -1 : 1;
     return (a->cost_ms < b->cost_ms) - (a->cost_ms > b->cost_ms);
 }
 
-/* Launches have no place: what they gain is what a captured step would save. That a host is slow all along does not
- * hide that it stands still somewhere for a fifth of each step, unless launches gain far more. */
-static bool precedes_launches(const struct aorta_finding *finding, const struct aorta_finding *launches) {
-    return aorta_cause_has_place(finding->cause) && finding->gain_share >= PLACED &&
-           finding->gain_ms >= NEARLY * launches->gain_ms;
-}
-
-void aorta_findings_order(struct aorta_finding *findings, size_t count, bool whole) {
-    size_t launches = 0;
-    qsort(findings, count, sizeof *findings, by_gain);
-    if (whole) return; /* what stands still may lie between the steps */
-    while (launches < count && findings[launches].cause != AORTA_CAUSE_HOST_LAUNCH) launches++;
-    for (size_t i = launches + 1; i < count; i++) {
-        const struct aorta_finding placed = findings[i];
-        if (!precedes_launches(&placed, &findings[launches])) continue;
-        memmove(&findings[launches + 1], &findings[launches], (i - launches) * sizeof *findings);
-        findings[launches++] = placed;
-    }
+void aorta_findings_order(struct aorta_finding *findings, size_t count) {
+    qsort(findings, count, sizeof *findings, by_shown_gain);
 }
 
 /* Ranges may hide gaps between launches. */
@@ -274,7 +258,7 @@ static void clear_launches(struct aorta_verdict *verdict) {
     struct aorta_finding *compute = find(verdict, AORTA_CAUSE_COMPUTE);
     const struct aorta_finding *launches = find(verdict, AORTA_CAUSE_HOST_LAUNCH);
     bool cost = verdict->gaps || verdict->coarse || (launches && aorta_finding_gains(launches));
-    if (compute && !cost) compute->circumstances &= ~(unsigned)AORTA_LAUNCHES;
+    if (compute && !cost) aorta_facts_remove(&compute->facts, AORTA_FACT_LAUNCHES_COST);
 }
 
 static bool is_mostly_sent(const struct aorta_verdict *verdict) {
@@ -286,41 +270,34 @@ static bool is_mostly_sent(const struct aorta_verdict *verdict) {
     return 2 * sent_ns > all_ns;
 }
 
-/* Ranks that wait for each other's compute: stages of a pipeline, batches that differ. Nothing of the graph's takes it
- * away, so the row has a cost and no gain. */
-static aorta_status say_own_work(struct gains *gains) {
+/* Ranks that wait for each other's compute: stages of a pipeline, batches that differ. The replay cannot remove it, so
+ * the finding has a cost and no gain. */
+static void add_own_work(struct gains *gains) {
     static const double MUCH = 0.05;
     struct aorta_finding *finding = find(gains->verdict, AORTA_CAUSE_STRAGGLER);
     const double alone_ms = gains->verdict->replay.left.alone_ms;
-    if (!finding || alone_ms < MUCH * step_ms(gains) || finding->cost_ms < MUCH * step_ms(gains)) return NULL;
-    if (aorta_finding_gains(finding)) return NULL;
-    struct aorta_text text = {0};
-    const bool stages = is_mostly_sent(gains->verdict);
-    finding->circumstances |= (unsigned)AORTA_OWN_WORK | (stages ? (unsigned)AORTA_STAGES : 0);
+    if (!finding || alone_ms < MUCH * step_ms(gains) || finding->cost_ms < MUCH * step_ms(gains)) return;
+    if (aorta_finding_gains(finding)) return;
+    aorta_facts_flag(&finding->facts, AORTA_FACT_OWN_WORK);
+    aorta_facts_flag(&finding->facts, is_mostly_sent(gains->verdict) ? AORTA_FACT_STAGES : AORTA_FACT_LATE_CHANGES);
+    aorta_facts_set(&finding->facts, AORTA_FACT_LONE_COMPUTE, alone_ms);
     finding->rank = -1;
-    aorta_text_printf(
-        &text,
-        "ranks waited %s ms%s for each other%s; without all causes below %s ms%s are still compute of one "
-        "rank while the others wait for it",
-        aorta_brief(finding->cost_ms).text, gains->verdict->whole ? "" : " a step",
-        stages ? " in sends and receives, as stages of a pipeline do (its bubble)"
-               : ", each in turn, as their compute differs from step to step",
-        aorta_brief(alone_ms).text, gains->verdict->whole ? "" : " a step");
-    return aorta_text_take(&text, &finding->evidence);
 }
 
 static aorta_status add_gains(struct gains *gains) {
     struct aorta_verdict *verdict = gains->verdict;
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
         enum aorta_cause cause;
-        if (cause_of(gains->found.order[i], &cause)) AORTA_TRY(add_gain(gains, gains->found.order[i], cause));
+        if (cause_of(gains->found.order[i], &cause) && cause != AORTA_CAUSE_HOST_PAUSE)
+            AORTA_TRY(add_gain(gains, gains->found.order[i], cause));
     }
+    AORTA_TRY(add_pauses(gains));
     AORTA_TRY(aorta_verdict_walk_left(gains->built, gains->graph, verdict->replay.floor_ms, &verdict->replay.left));
-    AORTA_TRY(say_own_work(gains));
-    AORTA_TRY(aorta_remedy_gains_add(gains->remedies, gains->built, gains->found.replayed_ns, verdict));
+    add_own_work(gains);
+    AORTA_TRY(aorta_remedy_gains_add(gains->remedies, gains->built, &gains->found, verdict));
     clear_launches(verdict);
-    aorta_findings_order(verdict->findings, verdict->finding_count, verdict->whole);
-    return aorta_advise(verdict, NULL);
+    aorta_findings_order(verdict->findings, verdict->finding_count);
+    return NULL;
 }
 
 double aorta_verdict_gained_ms(const struct aorta_verdict *verdict) {
@@ -331,34 +308,25 @@ double aorta_verdict_spent_ms(const struct aorta_verdict *verdict) {
     return verdict->step_ms_mean - verdict->replay.recording_ms;
 }
 
-/* The evidence counts what was recorded. */
-static aorta_status say_as_recorded(struct aorta_finding *finding) {
-    struct aorta_text text = {0};
-    if (!finding->evidence) return NULL;
-    aorta_text_printf(&text, "as recorded, %s", finding->evidence);
-    return aorta_text_take(&text, &finding->evidence);
-}
-
 /* What recording cost the step is part of what the device waited for its host. */
-static aorta_status take_recording_out(struct aorta_verdict *verdict) {
+static void take_recording_out(struct aorta_verdict *verdict) {
     static const enum aorta_cause waits[] = {AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_LAUNCH_LATENCY, AORTA_CAUSE_HOST_SYNC,
                                              AORTA_CAUSE_DATA_WAIT};
     struct aorta_verdict_replay *replay = &verdict->replay;
-    if (!(replay->unrecorded_ms > 0) || replay->unrecorded_ms >= replay->replayed_ms) return NULL;
+    if (!(replay->unrecorded_ms > 0) || replay->unrecorded_ms >= replay->replayed_ms) return;
     double left_ms = verdict->step_ms_mean - replay->unrecorded_ms; /* so that costs add up to that step */
     for (size_t i = 0; i < sizeof waits / sizeof *waits && left_ms > 0; i++) {
         struct aorta_finding *finding = find(verdict, waits[i]);
         if (!finding) continue;
         const double taken_ms = finding->cost_ms < left_ms ? finding->cost_ms : left_ms;
         finding->cost_ms -= taken_ms;
-        AORTA_TRY(say_as_recorded(finding));
+        aorta_facts_set(&finding->facts, AORTA_FACT_RECORDED_STEP, replay->measured_ms);
         left_ms -= taken_ms;
         replay->recording_ms += taken_ms;
     }
     const double step_ms = aorta_verdict_spent_ms(verdict);
     for (size_t i = 0; i < verdict->finding_count && replay->recording_ms > 0; i++)
         verdict->findings[i].share = step_ms > 0 ? verdict->findings[i].cost_ms / step_ms : 0;
-    return NULL;
 }
 
 /* `unrecorded`: what the graph was turned into before. */
@@ -383,7 +351,7 @@ static aorta_status measure(struct gains *gains, const struct aorta_unrecorded *
         .inferred_share = found->inferred_share,
         .unexplained_share = found->unexplained_share,
     };
-    AORTA_TRY(take_recording_out(gains->verdict));
+    take_recording_out(gains->verdict);
     if (replay->known) return add_gains(gains);
     replay->reason = "the recording does not explain most of what the step waits for";
     return NULL;

@@ -2,6 +2,7 @@
 #ifndef AORTA_VERDICT_GAINS_H
 #define AORTA_VERDICT_GAINS_H
 
+#include "replay/replay.h"
 #include "replay/trace_graph.h"
 #include "roofline/remedies.h"
 #include "timeline/analysis.h"
@@ -18,11 +19,10 @@ struct aorta_remedy_gains;
 AORTA_MUST_USE aorta_status aorta_remedy_gains_find(const struct aorta_trace_analysis *analysis,
                                                     struct aorta_remedy_gains **gains);
 void aorta_remedy_gains_free(struct aorta_remedy_gains *gains); /* NULL is fine */
-/* Adds a finding for each that gains a hundredth of the step. `built`: the graph that gains are of; step_ns: its step.
- * AORTA_MEMORY. */
+/* Adds a finding for each that gains a hundredth of the step. `built`: the graph that `found` is of. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_remedy_gains_add(struct aorta_remedy_gains *gains,
-                                                   const struct aorta_trace_graph *built, double step_ns,
-                                                   struct aorta_verdict *verdict);
+                                                   const struct aorta_trace_graph *built,
+                                                   const struct aorta_gains *found, struct aorta_verdict *verdict);
 
 /* What the step of `floor_ms` is made of along its path in `graph`, which is that of `built` or a scaled one. (left.c)
  */

@@ -16,13 +16,11 @@ struct gains {
     struct aorta_gains found;
 };
 
-/* By gain; but a place in the program where much of the step is lost stands before launches, which lie all over it.
- * `whole`: no steps are known. */
-void aorta_findings_order(struct aorta_finding *findings, size_t count, bool whole);
+/* By the gain that is shown, largest first; then by cost. */
+void aorta_findings_order(struct aorta_finding *findings, size_t count);
 
-/* Of causes whose place in the program is worth knowing. The others' evidence has it already, or they have none.
- * (gains_origin.c) */
-void aorta_gains_say_origin(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
-                            struct aorta_text *text);
+/* Adds the facts of causes whose place in the program is worth knowing. (gains_origin.c) */
+AORTA_MUST_USE aorta_status aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *finding,
+                                                   const struct aorta_origin *origin);
 
 #endif

@@ -1,16 +1,10 @@
-/* Where in the program a cause begins, in words. */
+/* Where in the program a cause begins, as facts. */
 #include "timeline/copied.h"
 #include "verdict/gains_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { NAME_SIZE = 256 };
-
-static struct aorta_brief ms(double ns) {
-    return aorta_brief(ns / 1e6);
-}
 
 /* What was recorded of the host whose call the point is. */
 static const struct aorta_replay_source *host_of(const struct gains *gains, uint32_t point) {
@@ -48,17 +42,16 @@ static const char *name_of_call_before(const struct aorta_replay_source *source,
     return name;
 }
 
-static const char *name_of_point(const struct gains *gains, uint32_t point, char *name, size_t size) {
+static const char *name_of_point(const struct gains *gains, uint32_t point) {
     const struct aorta_graph *graph = gains->graph;
     const struct aorta_replay_source *source = &gains->built->sources[graph->rank[point]];
-    uint32_t row = aorta_subject_row(graph->subject[point]);
+    const uint32_t row = aorta_subject_row(graph->subject[point]);
     switch (aorta_subject_kind(graph->subject[point])) {
     case AORTA_SUBJECT_CALL:
         source = host_of(gains, point);
-        return aorta_kernel_short_name(name_of_call(source, source->calls[row]), name, size);
+        return name_of_call(source, source->calls[row]);
     case AORTA_SUBJECT_SPAN:
-        return aorta_kernel_short_name(aorta_trace_text(source->trace, source->trace->work[source->works[row]].name),
-                                       name, size);
+        return aorta_trace_text(source->trace, source->trace->work[source->works[row]].name);
     case AORTA_SUBJECT_ARRIVAL:
         break;
     }
@@ -100,27 +93,29 @@ static aorta_status sum_host_collectives(const struct aorta_trace_analysis *anal
     return status;
 }
 
-static void say_host_collectives(const struct gains *gains, struct aorta_text *text) {
-    double ran_ms, exposed_ms;
-    const char *name = "", *each = gains->verdict->whole ? "" : " a step";
-    aorta_status status = sum_host_collectives(gains->analysis, &ran_ms, &exposed_ms, &name);
-    text->failed |= status != NULL;
-    aorta_status_free(status);
-    if (status) return;
-    aorta_text_printf(text,
-                      "%s: copies to the host, sums there, copies back; ran %s ms%s, %s ms with no compute beside",
-                      name, aorta_brief(ran_ms).text, each, aorta_brief(exposed_ms).text);
+static struct aorta_fact *set_named(struct aorta_finding *finding, enum aorta_fact_key key, double value,
+                                    const char *name) {
+    struct aorta_fact *fact = aorta_facts_set(&finding->facts, key, value);
+    fact->place.name = aorta_facts_text(&finding->facts, name);
+    return fact;
 }
 
-/* ", after KERNEL": what the thread called before the pause that ends at the origin's point. */
-static void say_before(const struct gains *gains, const struct aorta_origin *origin, struct aorta_text *text) {
+static aorta_status add_host_collectives(const struct gains *gains, struct aorta_finding *finding) {
+    double ran_ms, exposed_ms;
+    const char *name = "";
+    AORTA_TRY(sum_host_collectives(gains->analysis, &ran_ms, &exposed_ms, &name));
+    (void)set_named(finding, AORTA_FACT_HOST_COMM, ran_ms, name);
+    (void)aorta_facts_set(&finding->facts, AORTA_FACT_HOST_EXPOSED, exposed_ms);
+    return NULL;
+}
+
+/* What the thread called before the pause that ends at the origin's point; NULL: not known. */
+static const char *name_before(const struct gains *gains, const struct aorta_origin *origin) {
     const struct aorta_graph *graph = gains->graph;
-    char name[NAME_SIZE];
     if (origin->from == AORTA_GRAPH_NONE || aorta_subject_kind(graph->subject[origin->from]) != AORTA_SUBJECT_CALL)
-        return;
+        return NULL;
     const struct aorta_replay_source *source = host_of(gains, origin->from);
-    const char *before = name_of_call_before(source, source->calls[aorta_subject_row(graph->subject[origin->from])]);
-    if (before) aorta_text_printf(text, ", after %s", aorta_kernel_short_name(before, name, sizeof name));
+    return name_of_call_before(source, source->calls[aorta_subject_row(graph->subject[origin->from])]);
 }
 
 /* The innermost range that the program had marked around the pause, if it is not the whole step; NULL: none. */
@@ -186,32 +181,27 @@ static bool saves(const struct gains *gains, const struct aorta_origin *origin) 
            copied[AORTA_COPIED_TO_HOST] > copied[AORTA_COPIED_TO_DEVICE];
 }
 
-static void say_pause(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
-                      const char *where, struct aorta_text *text) {
+static bool changes_memory(const char *call) {
+    return strstr(call, "Malloc") || strstr(call, "HostAlloc") || strncmp(call, "cudaFree", 8) == 0 ||
+           strncmp(call, "hipFree", 7) == 0;
+}
+
+static void add_pause(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
+                      const char *where) {
     const char *range = range_around(gains, origin);
-    const bool saving = !range && saves(gains, origin);
-    const bool input = !range && brings_input(gains, origin, where);
-    const bool offloaded = !saving && !range && !gains->verdict->whole && strncmp(where, "Memcpy", 6) == 0 &&
-                           aorta_copied_how(where) <= AORTA_COPIED_TO_HOST && is_offloaded(gains);
-    if (saving)
-        finding->circumstances |= AORTA_SAVES;
-    else if (offloaded)
-        finding->circumstances |= AORTA_OFFLOADED;
-    else if (input)
-        finding->circumstances |= AORTA_INPUT;
-    aorta_text_printf(text, "the host recorded nothing for up to %s ms", ms((double)origin->largest_ns).text);
-    if (range) aorta_text_printf(text, " in %s", range);
-    say_before(gains, origin, text);
-    aorta_text_printf(text, ", before %s%s", where,
-                      offloaded ? ": it may compute there on what was copied to the host"
-                      : input   ? " in most steps: it may make the batch there"
-                                : "");
-    if (saving)
-        aorta_text_printf(text, ", %s in %.0f steps, with copies to the host: it may write a checkpoint",
-                          aorta_counted(origin->times, "time").text, steps_of(gains));
-    if (strstr(where, "Malloc") || strstr(where, "HostAlloc") || strncmp(where, "cudaFree", 8) == 0 ||
-        strncmp(where, "hipFree", 7) == 0)
-        aorta_text_puts(text, ", which takes or gives back memory, as for sizes that are new to a caching allocator");
+    struct aorta_fact *fact = set_named(finding, AORTA_FACT_PAUSE, (double)origin->largest_ns / 1e6, where);
+    fact->place.after = aorta_facts_text(&finding->facts, name_before(gains, origin));
+    fact->place.host = aorta_facts_text(&finding->facts, range);
+    fact->place.rank = finding->rank;
+    if (changes_memory(where)) aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_MEMORY);
+    if (range) return;
+    const bool copies = strncmp(where, "Memcpy", 6) == 0 && aorta_copied_how(where) <= AORTA_COPIED_TO_HOST;
+    if (saves(gains, origin))
+        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_SAVE);
+    else if (!gains->verdict->whole && copies && is_offloaded(gains))
+        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_OFFLOAD);
+    else if (brings_input(gains, origin, where))
+        aorta_facts_flag(&finding->facts, AORTA_FACT_PAUSE_INPUT);
 }
 
 /* A call has two points, of which its start has the lower number. Their times may be those without the recording. */
@@ -231,34 +221,36 @@ static const struct aorta_trace_call *call_waiting(const struct gains *gains, co
     return &source->trace->calls[source->calls[aorta_subject_row(graph->subject[origin->point])]];
 }
 
-/* Where no call shows the wait it ends where one begins that does not wait itself. */
-static void say_wait(const struct gains *gains, const struct aorta_finding *finding, const struct aorta_origin *origin,
-                     const char *where, struct aorta_text *text) {
+/* Where no call shows the wait, it ends before a call that does not wait. */
+static void add_wait(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
+                     const char *where) {
     const struct aorta_trace_call *call = call_waiting(gains, origin);
-    const char *reads = finding->circumstances & AORTA_XLA ? " (float(loss), block_until_ready)" : "";
-    if (gains->analysis->measured)
-        aorta_text_printf(text, "the host waits for the device before %s, and what follows is launched late", where);
-    else if (call && call->kind != AORTA_CALL_SYNC && begins_call(gains->graph, origin->point))
-        aorta_text_printf(text,
-                          "the host records nothing until the device has finished, before %s, as where a value is read "
-                          "or waited for%s",
-                          where, reads);
+    const bool unseen = call && call->kind != AORTA_CALL_SYNC && begins_call(gains->graph, origin->point);
+    if (gains->analysis->measured || unseen) (void)set_named(finding, AORTA_FACT_WAIT_BEFORE, 1, where);
 }
 
-void aorta_gains_say_origin(const struct gains *gains, struct aorta_finding *finding, const struct aorta_origin *origin,
-                            struct aorta_text *text) {
-    const enum aorta_cause cause = finding->cause;
-    char name[NAME_SIZE];
-    const char *where = name_of_point(gains, origin->point, name, sizeof name);
-    struct aorta_brief largest = ms((double)origin->largest_ns);
-    if (cause == AORTA_CAUSE_HOST_PAUSE) say_pause(gains, finding, origin, where, text);
-    if (cause == AORTA_CAUSE_HOST_COLLECTIVE) say_host_collectives(gains, text);
-    if (cause == AORTA_CAUSE_HOST_SYNC)
-        say_wait(gains, finding, origin, where, text);
-    else if (cause == AORTA_CAUSE_ALLOCATION)
-        aorta_text_printf(text, "%s ms%s in calls that take or give back memory, up to %s ms in %s",
-                          ms((double)origin->total_ns / steps_of(gains)).text, gains->verdict->whole ? "" : " a step",
-                          largest.text, where);
-    else if (cause == AORTA_CAUSE_STRAGGLER)
-        aorta_text_printf(text, "computes longer than the others: up to %s ms in %s", largest.text, where);
+aorta_status aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *finding,
+                                    const struct aorta_origin *origin) {
+    const char *where = name_of_point(gains, origin->point);
+    const double largest_ms = (double)origin->largest_ns / 1e6;
+    switch (finding->cause) {
+    case AORTA_CAUSE_HOST_PAUSE:
+        add_pause(gains, finding, origin, where);
+        break;
+    case AORTA_CAUSE_HOST_COLLECTIVE:
+        return add_host_collectives(gains, finding);
+    case AORTA_CAUSE_HOST_SYNC:
+        add_wait(gains, finding, origin, where);
+        break;
+    case AORTA_CAUSE_ALLOCATION:
+        (void)aorta_facts_set(&finding->facts, AORTA_FACT_ALLOCATING, (double)origin->total_ns / 1e6 / steps_of(gains));
+        (void)set_named(finding, AORTA_FACT_ALLOCATION, largest_ms, where);
+        break;
+    case AORTA_CAUSE_STRAGGLER:
+        (void)set_named(finding, AORTA_FACT_LONGER, largest_ms, where);
+        break;
+    default:
+        break;
+    }
+    return NULL;
 }

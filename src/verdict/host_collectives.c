@@ -1,10 +1,10 @@
-/* Of a recording without a device: how long collectives ran on the host. */
+/* How long collectives ran on the host, in a recording without a device. */
 #include "base/interval.h"
 #include "verdict/verdict_internal.h"
 
 #include <string.h>
 
-/* The collectives, and what the program computes: operations that are no ranges and no collectives themselves. */
+/* `ran`: gloo's ranges; `compute`: operations of the program that are neither ranges nor collectives. */
 static aorta_status collect(const struct aorta_trace *trace, struct aorta_intervals *ran,
                             struct aorta_intervals *compute, const char **name) {
     for (size_t i = 0; i < trace->annotation_count; i++) {
@@ -21,20 +21,7 @@ static aorta_status collect(const struct aorta_trace *trace, struct aorta_interv
     return NULL;
 }
 
-static aorta_status note(const struct aorta_trace *trace, double ran_ns, double alone_ns, const char *name,
-                         struct aorta_verdict *verdict) {
-    const double steps = trace->step_count ? (double)trace->step_count : 1;
-    struct aorta_text text = {0};
-    aorta_text_printf(&text, "%s ran %s ms%s, %s ms of it with no operation of the program beside it", name,
-                      aorta_brief(ran_ns / 1e6 / steps).text, trace->step_count ? " a step" : "",
-                      aorta_brief(alone_ns / 1e6 / steps).text);
-    aorta_status status = aorta_text_check(&text);
-    if (!status) status = aorta_verdict_note(verdict, "collectives on the host", text.data);
-    aorta_text_free(&text);
-    return status;
-}
-
-aorta_status aorta_verdict_note_host_collectives(const struct aorta_trace *trace, struct aorta_verdict *verdict) {
+aorta_status aorta_verdict_host_collectives(const struct aorta_trace *trace, struct aorta_verdict *verdict) {
     struct aorta_intervals ran = {0}, compute = {0}, alone = {0};
     const char *name = NULL;
     aorta_status status = collect(trace, &ran, &compute, &name);
@@ -52,7 +39,12 @@ aorta_status aorta_verdict_note_host_collectives(const struct aorta_trace *trace
         alone_ns = (double)aorta_intervals_length(&alone);
     }
     if (all_ns > 0) verdict->host_alone = alone_ns / all_ns;
-    if (!status && name) status = note(trace, ran_ns, alone_ns, name, verdict);
+    const double steps = trace->step_count ? (double)trace->step_count : 1;
+    verdict->host_collectives.name = name ? aorta_arena_strdup(verdict->arena, name) : NULL;
+    verdict->host_collectives.ran_ms = ran_ns / 1e6 / steps;
+    verdict->host_collectives.alone_ms = alone_ns / 1e6 / steps;
+    if (!status && name && !verdict->host_collectives.name)
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory for the name of a collective");
     aorta_intervals_free(&ran);
     aorta_intervals_free(&compute);
     aorta_intervals_free(&alone);

@@ -1,5 +1,7 @@
 /* Remedies of compute as findings: what the step gains by each, by the replay of kernels that take less. */
+#include "verdict/causes.h"
 #include "verdict/gains.h"
+#include "verdict/verdict_internal.h"
 
 #include "base/parallel.h"
 #include "replay/replay.h"
@@ -23,11 +25,14 @@ struct aorta_remedy_gains {
     size_t rank_count;
     enum aorta_framework framework; /* of the first rank; all names are read for it */
     struct aorta_replay replay;
-    struct aorta_graph scaled;            /* of the remedies measured last: its memory serves all of them */
-    double step_ns;                       /* as recorded */
-    double gain_ns[AORTA_REMEDY_COUNT];   /* alone */
-    double then_ns[AORTA_REMEDY_COUNT];   /* after those before it */
-    double behind_ns[AORTA_REMEDY_COUNT]; /* of what the host hides: once all causes are gone */
+    struct aorta_graph scaled;          /* of the remedies measured last: its memory serves all of them */
+    double step_ns;                     /* as recorded */
+    double gain_ns[AORTA_REMEDY_COUNT]; /* alone */
+    double then_ns[AORTA_REMEDY_COUNT]; /* after those before it */
+    const struct aorta_gains *found;
+    double behind_ns[AORTA_REMEDY_COUNT]; /* of what the host hides: once all causes are gone, */
+    double joint_ns[AORTA_REMEDY_COUNT];  /* and together with one cause, the partner; 0: with none */
+    enum aorta_removal partner[AORTA_REMEDY_COUNT];
     bool with_attention;            /* 16 bits gain much more with attention in one kernel, which fp32 has not … */
     double paired_ns;               /* … by so much */
     double together_ns, without_ns; /* the step with all of them; without all causes, too */
@@ -116,6 +121,22 @@ static double row_gain_ns(const struct aorta_remedy_gains *measured, enum aorta_
 
 static const uint32_t EVERYTHING = (UINT32_C(1) << AORTA_REMOVAL_COUNT) - 1;
 
+/* The cause without which the remedy gains most; the step without both. */
+static aorta_status find_partner(struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
+    static const double WORTH_IT = 0.02; /* of the step: causes that gain less are no partner */
+    for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
+        double with_ns;
+        if (measured->found->gain_ns[i] < WORTH_IT * measured->step_ns) continue;
+        AORTA_TRY(step_with(measured, aorta_remedy_bit(remedy), aorta_removal_bit((enum aorta_removal)i), &with_ns));
+        const double joint_ns = less(measured->step_ns, with_ns);
+        const bool mostly_own = joint_ns - measured->found->gain_ns[i] >= 0.5 * joint_ns;
+        if (!mostly_own || joint_ns <= measured->joint_ns[remedy]) continue;
+        measured->joint_ns[remedy] = joint_ns;
+        measured->partner[remedy] = (enum aorta_removal)i;
+    }
+    return NULL;
+}
+
 /* Kernels that get much shorter, while the step waits for something else. */
 static aorta_status measure_hidden(struct aorta_remedy_gains *measured) {
     static const double MUCH = 0.05;
@@ -128,6 +149,7 @@ static aorta_status measure_hidden(struct aorta_remedy_gains *measured) {
         if (!(without_ns > 0)) AORTA_TRY(step_with(measured, 0, EVERYTHING, &without_ns));
         AORTA_TRY(step_with(measured, bit, EVERYTHING, &with_ns));
         measured->behind_ns[i] = less(without_ns, with_ns);
+        AORTA_TRY(find_partner(measured, (enum aorta_remedy)i));
     }
     return NULL;
 }
@@ -171,12 +193,6 @@ static aorta_status measure_steps(struct aorta_remedy_gains *measured) {
 
 /* ---- findings ---- */
 
-static enum aorta_cause cause_named(const char *name) {
-    int cause = 0;
-    while (cause + 1 < AORTA_CAUSE_COUNT && strcmp(aorta_cause_name((enum aorta_cause)cause), name) != 0) cause++;
-    return (enum aorta_cause)cause;
-}
-
 /* The rank whose kernels it would shorten most. */
 static size_t largest_rank(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
     size_t most = 0;
@@ -185,152 +201,111 @@ static size_t largest_rank(const struct aorta_remedy_gains *measured, enum aorta
     return most;
 }
 
-/* In the words of who made the kernels: our key, JAX, CuPy, what torch.compile has made already; else PyTorch. */
-static const char *const words_of_xla[AORTA_REMEDY_COUNT] = {
-    [AORTA_REMEDY_ATTENTION] =
-        "jax.nn.dot_product_attention(implementation=\"cudnn\"), is_causal=True instead of a mask",
-    [AORTA_REMEDY_TF32] = "jax.config.update(\"jax_default_matmul_precision\", \"tensorfloat32\")",
-    [AORTA_REMEDY_BF16] = "parameters and activations in jnp.bfloat16 (flax: dtype=jnp.bfloat16), sums in fp32",
-    [AORTA_REMEDY_ALIGNMENT] = "pad the sizes to multiples of 8 elements in 16 bits (64 is better)",
-    [AORTA_REMEDY_LAYOUT] =
-        "images and convolutions in NHWC (dimension_numbers of jax.lax.conv_general_dilated; flax's own)",
-    [AORTA_REMEDY_FUSION] = "one jax.jit around what is called piece by piece",
-    [AORTA_REMEDY_OPTIMIZER] = "the optimizer within the jitted step (optax), its arguments donated (donate_argnums)"};
-static const char *const words_of_cupy[AORTA_REMEDY_COUNT] = {
-    [AORTA_REMEDY_TF32] = "CUPY_TF32=1 in the environment",
-    [AORTA_REMEDY_BF16] = "arrays in float16 where the range allows, sums in fp32",
-    [AORTA_REMEDY_ALIGNMENT] = "pad the sizes to multiples of 8 elements in 16 bits",
-    [AORTA_REMEDY_FUSION] = "@cupy.fuse() around the expression, or one ElementwiseKernel or ReductionKernel"};
-static const char *const words_of_triton[AORTA_REMEDY_COUNT] = {
-    [AORTA_REMEDY_FUSION] =
-        "what stands between two products in one @triton.jit function, or at the end of the product's own",
-    [AORTA_REMEDY_LIBRARY] = "@triton.autotune with more configurations (blocks, warps, stages)",
-    [AORTA_REMEDY_ATTENTION] = "a fused attention kernel (Triton's tutorial has one; flash-attn)"};
-static const char *const words_of_compiled[AORTA_REMEDY_COUNT] = {
-    [AORTA_REMEDY_FUSION] =
-        "compile these parts, too: torch.compile left them out (TORCH_LOGS=graph_breaks says why; fullgraph=True)",
-    [AORTA_REMEDY_LIBRARY] =
-        "torch.compile(mode=\"max-autotune\"); torch.backends.cudnn.benchmark = True (fixed shapes)"};
-static const char *const words_of_amd[AORTA_REMEDY_COUNT] = {
-    [AORTA_REMEDY_TF32] =
-        "torch.set_float32_matmul_precision(\"high\") with HIPBLASLT_ALLOW_TF32=1 in the environment (MI300 series)",
-    [AORTA_REMEDY_LAYOUT] =
-        "model.to(memory_format=torch.channels_last), the input too, PYTORCH_MIOPEN_SUGGEST_NHWC=1 in the environment",
-    [AORTA_REMEDY_LIBRARY] =
-        "PYTORCH_TUNABLEOP_ENABLED=1 in the environment; torch.backends.cudnn.benchmark = True (fixed shapes)"};
-
-static const char *advice_of(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
-    static const char *const *const others[] = {[AORTA_FRAMEWORK_XLA] = words_of_xla,
-                                                [AORTA_FRAMEWORK_CUPY] = words_of_cupy,
-                                                [AORTA_FRAMEWORK_TRITON] = words_of_triton,
-                                                [AORTA_FRAMEWORK_COMPILED] = words_of_compiled};
-    const enum aorta_framework framework = measured->framework;
-    const char *own = measured->analysis->measured ? aorta_remedy_own_key(remedy) : NULL;
-    if (own) return own;
-    if (measured->ranks[0].amd && framework != AORTA_FRAMEWORK_XLA && words_of_amd[remedy]) return words_of_amd[remedy];
-    if (measured->ranks[0].no_bf16 && remedy == AORTA_REMEDY_BF16 && !aorta_framework_has_own_words(framework))
-        return "torch.autocast(\"cuda\", dtype=torch.float16) around forward and loss, with torch.amp.GradScaler; "
-               "transformers: fp16=True (this card has no bf16)";
-    const char *words = others[framework] ? others[framework][remedy] : NULL;
-    return words ? words : aorta_remedy_advice(remedy);
+static void set(struct aorta_finding *finding, enum aorta_fact_key key, double value) {
+    (void)aorta_facts_set(&finding->facts, key, value);
 }
 
-static aorta_status say(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy,
-                        const struct aorta_verdict *verdict, struct aorta_finding *finding) {
-    const struct aorta_remedy_row *row = &measured->ranks[largest_rank(measured, remedy)].rows[remedy];
-    struct aorta_text text = {0};
-    aorta_text_printf(&text, "%s: %s", aorta_remedy_change(remedy), row->evidence ? row->evidence : "");
-    if (partners(measured, remedy))
-        aorta_text_printf(&text,
-                          "; with attention in one kernel, which there is for 16 bits only (remedy attention): alone "
-                          "it saves %s ms",
-                          aorta_brief(measured->gain_ns[remedy] / 1e6).text);
-    else if (measured->behind_ns[remedy] > 0)
-        aorta_text_printf(&text, "; alone it saves %s ms: the rest only together with what the step waits for now",
-                          aorta_brief(measured->gain_ns[remedy] / 1e6).text);
-    else if (measured->then_ns[remedy] < 0.5 * measured->gain_ns[remedy])
-        aorta_text_printf(&text, "; either this or the remedies before it, after which it saves %s ms more",
-                          aorta_brief(measured->then_ns[remedy] / 1e6).text);
-    else if (measured->then_ns[remedy] < 0.95 * measured->gain_ns[remedy])
-        aorta_text_printf(&text, "; %s ms of it after the others", aorta_brief(measured->then_ns[remedy] / 1e6).text);
+/* What it changes, and the operation that gains most. */
+static void add_touched(const struct aorta_remedy_row *row, struct aorta_finding *finding) {
+    if (!row->largest.name) return;
+    set(finding, AORTA_FACT_OPERATIONS, row->operations);
+    set(finding, AORTA_FACT_TOUCHED, row->touched_ns / 1e6);
+    set(finding, AORTA_FACT_KERNELS, row->kernels_ns / 1e6);
+    struct aorta_fact *fact = aorta_facts_set(&finding->facts, AORTA_FACT_OPERATION, row->largest.ns / 1e6);
+    fact->place.name = aorta_facts_text(&finding->facts, row->largest.name);
+    fact->place.shape = aorta_facts_text(&finding->facts, row->largest.dims);
+    fact->place.count = row->largest.runs;
+    if (row->memory_bytes > 0) set(finding, AORTA_FACT_MEMORY, row->memory_bytes / 1073741824.0);
+}
+
+/* The remedy before it in the table that gains most: both save the same time. */
+static enum aorta_cause shared_with(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
+    int most = 0;
+    for (int i = 1; i < (int)remedy; i++)
+        if (measured->gain_ns[i] > measured->gain_ns[most]) most = i;
+    return aorta_cause_named(aorta_remedy_cause((enum aorta_remedy)most));
+}
+
+static void add_relations(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy,
+                          const struct aorta_remedy_row *row, struct aorta_finding *finding) {
+    const double gain_ns = measured->gain_ns[remedy], then_ns = measured->then_ns[remedy];
+    const bool paired = partners(measured, remedy) != 0;
+    if (paired) aorta_facts_flag(&finding->facts, AORTA_FACT_WITH_ATTENTION);
+    finding->only_after = measured->behind_ns[remedy] > 0;
+    finding->joint_ms = measured->joint_ns[remedy] / 1e6;
+    finding->partner = AORTA_CAUSE_COUNT;
+    if (finding->joint_ms > 0) finding->partner = aorta_cause_named(aorta_removal_cause(measured->partner[remedy]));
+    if (!paired && !finding->only_after && then_ns < 0.95 * gain_ns) {
+        if (then_ns >= 0.05 * gain_ns) set(finding, AORTA_FACT_AFTER, then_ns / 1e6);
+        if (then_ns < 0.5 * gain_ns && remedy > 0)
+            finding->shares[finding->share_count++] =
+                (struct aorta_shared_gain){shared_with(measured, remedy), (gain_ns - then_ns) / 1e6};
+    }
     if (remedy == AORTA_REMEDY_TF32 && measured->gain_ns[AORTA_REMEDY_BF16] >= SHOWN * measured->step_ns)
-        aorta_text_printf(&text, "; in 16 bits %s ms instead",
-                          aorta_brief(measured->gain_ns[AORTA_REMEDY_BF16] / 1e6).text);
-    if (!(measured->behind_ns[remedy] > 0) && measured->gain_ns[remedy] < 0.8 * row->alone_ns)
-        aorta_text_printf(&text, "; kernels save %s ms, but then the step waits for %s",
-                          aorta_brief(row->alone_ns / 1e6).text,
-                          verdict->comm_ms > 0 ? "the host or a collective" : "the host");
-    else if (measured->gain_ns[remedy] > 1.25 * row->alone_ns + 0.01 * measured->step_ns)
-        aorta_text_printf(&text,
-                          "; kernels save %s ms of it, launches that are not made the rest, which late launches "
-                          "counts, too",
-                          aorta_brief(row->alone_ns / 1e6).text);
-    struct aorta_text advice = {0};
-    aorta_text_puts(&advice, advice_of(measured, remedy));
-    if (partners(measured, remedy))
-        aorta_text_printf(&advice, "; with it %s", advice_of(measured, AORTA_REMEDY_ATTENTION));
-    aorta_status status = aorta_text_take(&advice, &finding->advice);
-    if (!status) return aorta_text_take(&text, &finding->evidence);
-    aorta_text_free(&text);
-    return status;
+        set(finding, AORTA_FACT_IN_16_BITS, measured->gain_ns[AORTA_REMEDY_BF16] / 1e6);
+    set(finding, AORTA_FACT_KERNEL_GAIN, row->alone_ns / 1e6);
+    if (!finding->only_after && gain_ns < 0.8 * row->alone_ns) {
+        aorta_facts_flag(&finding->facts, AORTA_FACT_WAITS_FOR_HOST);
+    } else if (gain_ns > 1.25 * row->alone_ns + 0.01 * measured->step_ns) {
+        const double launches_ms = (gain_ns - row->alone_ns) / 1e6;
+        set(finding, AORTA_FACT_LAUNCH_GAIN, launches_ms);
+        if (finding->share_count < AORTA_SHARES)
+            finding->shares[finding->share_count++] = (struct aorta_shared_gain){AORTA_CAUSE_HOST_LAUNCH, launches_ms};
+    }
 }
 
-/* What the file would have to hold, beside compute's own evidence. */
-static aorta_status say_lacking(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict) {
+static void add_facts(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy,
+                      struct aorta_finding *finding) {
+    const struct aorta_remedies *rank = &measured->ranks[largest_rank(measured, remedy)];
+    const struct aorta_remedy_row *row = &rank->rows[remedy];
+    add_touched(row, finding);
+    add_relations(measured, remedy, row, finding);
+    if (aorta_remedy_row_is_rough(row)) aorta_facts_flag(&finding->facts, AORTA_FACT_UPPER_BOUND);
+    if (measured->ranks[0].amd) aorta_facts_flag(&finding->facts, AORTA_FACT_AMD);
+    if (measured->ranks[0].no_bf16) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_BF16);
+}
+
+static struct aorta_finding *find_compute(struct aorta_verdict *verdict) {
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].cause == AORTA_CAUSE_COMPUTE) return &verdict->findings[i];
+    return NULL;
+}
+
+/* What the file would need for more. */
+static void add_lacks(const struct aorta_remedy_gains *measured, const struct aorta_verdict *verdict,
+                      struct aorta_finding *compute) {
     const char *lacks = NULL;
-    if (aorta_framework_has_own_words(measured->framework)) return NULL;
+    if (aorta_framework_has_own_words(measured->framework)) return;
     for (size_t i = 0; i < measured->rank_count && !lacks; i++)
         for (int j = 0; j < AORTA_REMEDY_COUNT && !lacks; j++) lacks = measured->ranks[i].rows[j].lacks;
     const char *unknown = measured->rank_count && !verdict->host_only ? measured->ranks[0].unknown : NULL;
-    for (size_t i = 0; (lacks || unknown) && i < verdict->finding_count; i++) {
-        struct aorta_finding *compute = &verdict->findings[i];
-        if (compute->cause != AORTA_CAUSE_COMPUTE || !compute->evidence) continue;
-        struct aorta_text text = {0};
-        if (unknown)
-            aorta_text_printf(&text, "%s; what faster kernels are worth is not known: %s", compute->evidence, unknown);
-        else
-            aorta_text_printf(&text, "%s; what else it is worth shows with %s (PyTorch's profiler: record_shapes=True)",
-                              compute->evidence, lacks);
-        AORTA_TRY(aorta_text_take(&text, &compute->evidence));
-    }
-    return NULL;
+    if (lacks || unknown) aorta_facts_set(&compute->facts, AORTA_FACT_LACKS, 1)->text = unknown ? unknown : lacks;
 }
 
-/* Of a step whose compute no remedy makes a twentieth less: how near it is to what the card can do. */
-/* Of a step whose products are in 16 bits nobody says that these would make it faster. */
-static void mark_narrow(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict) {
+/* Where products are in 16 bits already, fewer bits are no advice. */
+static void mark_narrow(const struct aorta_remedy_gains *measured, struct aorta_finding *compute) {
     static const double MUCH = 0.3;
     const struct aorta_remedies *first = &measured->ranks[0];
-    if (!measured->rank_count || first->halved_ns < MUCH * first->bounded_ns) return;
-    for (size_t i = 0; i < verdict->finding_count; i++)
-        if (verdict->findings[i].cause == AORTA_CAUSE_COMPUTE) verdict->findings[i].circumstances |= AORTA_NARROW;
+    if (measured->rank_count && first->halved_ns >= MUCH * first->bounded_ns)
+        aorta_facts_flag(&compute->facts, AORTA_FACT_NARROW);
 }
 
-static aorta_status say_bounds(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict) {
+/* Where no remedy gains a twentieth of the step: how near it is to what the card can do. */
+static void add_bounds(const struct aorta_remedy_gains *measured, struct aorta_finding *compute) {
     static const double LITTLE = 0.05, MOST_KNOWN = 0.6;
     const struct aorta_remedies *first = &measured->ranks[0];
-    if (!measured->rank_count || first->rows[AORTA_REMEDY_LIBRARY].lacks || !(first->at_peak_ns > 0)) return NULL;
-    if (first->sized_ns < MOST_KNOWN * first->bounded_ns) return NULL;
-    if (measured->step_ns - measured->together_ns >= LITTLE * measured->step_ns) return NULL;
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        struct aorta_finding *compute = &verdict->findings[i];
-        if (compute->cause != AORTA_CAUSE_COMPUTE || !compute->evidence) continue;
-        struct aorta_text text = {0};
-        aorta_text_printf(&text,
-                          "%s; its operations, %s ms one after the other, would take %s ms at the card's peak rates, "
-                          "and %s ms at those that the run's own reach",
-                          compute->evidence, aorta_brief(first->bounded_ns / 1e6).text,
-                          aorta_brief(first->at_peak_ns / 1e6).text, aorta_brief(first->at_reached_ns / 1e6).text);
-        if (first->rows[AORTA_REMEDY_FP8].alone_ns > LITTLE * measured->step_ns)
-            aorta_text_printf(&text, "; in fp8 they would take at most %s ms less",
-                              aorta_brief(first->rows[AORTA_REMEDY_FP8].alone_ns / 1e6).text);
-        AORTA_TRY(aorta_text_take(&text, &compute->evidence));
-    }
-    return NULL;
+    if (!measured->rank_count || first->rows[AORTA_REMEDY_LIBRARY].lacks || !(first->at_peak_ns > 0)) return;
+    if (first->sized_ns < MOST_KNOWN * first->bounded_ns) return;
+    if (measured->step_ns - measured->together_ns >= LITTLE * measured->step_ns) return;
+    set(compute, AORTA_FACT_BOUNDED, first->bounded_ns / 1e6);
+    set(compute, AORTA_FACT_AT_PEAK, first->at_peak_ns / 1e6);
+    set(compute, AORTA_FACT_AT_REACHED, first->at_reached_ns / 1e6);
+    if (first->rows[AORTA_REMEDY_FP8].alone_ns > LITTLE * measured->step_ns)
+        set(compute, AORTA_FACT_FP8_GAIN, first->rows[AORTA_REMEDY_FP8].alone_ns / 1e6);
 }
 
-/* What follows from names is an upper bound: of twins of the same programs with sizes, fused chains bring half of it
- * at least. */
+/* A gain that follows from names alone is an upper bound: in the same programs with sizes, fused chains bring at least
+ * half of it. */
 static double least_share(const struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
     static const double ROUGH = 0.5;
     const double share = aorta_remedy_least_share(remedy);
@@ -338,23 +313,23 @@ static double least_share(const struct aorta_remedy_gains *measured, enum aorta_
     return rough ? fmin(share, ROUGH) : share;
 }
 
-static aorta_status add_findings(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict) {
+static void add_findings(const struct aorta_remedy_gains *measured, struct aorta_verdict *verdict) {
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
         const double gain_ns = row_gain_ns(measured, (enum aorta_remedy)i);
         if (!(gain_ns >= SHOWN * measured->step_ns)) continue;
         struct aorta_finding *finding = &verdict->findings[verdict->finding_count++];
-        *finding = (struct aorta_finding){.cause = cause_named(aorta_remedy_cause((enum aorta_remedy)i)),
+        *finding = (struct aorta_finding){.cause = aorta_cause_named(aorta_remedy_cause((enum aorta_remedy)i)),
                                           .remedy = aorta_remedy_key((enum aorta_remedy)i),
                                           .rank = -1,
                                           .gain_ms = gain_ns / 1e6,
                                           .then_ms = measured->then_ns[i] / 1e6,
-                                          .gain_share = gain_ns / measured->step_ns};
+                                          .gain_share = gain_ns / measured->step_ns,
+                                          .facts = aorta_verdict_facts(verdict)};
         finding->alone_ms = measured->gain_ns[i] / 1e6;
         finding->gain_range_ms[0] = finding->gain_ms * least_share(measured, (enum aorta_remedy)i);
         finding->gain_range_ms[1] = finding->gain_ms;
-        AORTA_TRY(say(measured, (enum aorta_remedy)i, verdict, finding));
+        add_facts(measured, (enum aorta_remedy)i, finding);
     }
-    return NULL;
 }
 
 /* Attention that is written out in fp32 has no better form there, and in 16 bits its softmax stays in fp32: only both
@@ -398,14 +373,16 @@ static aorta_status walk_left(struct aorta_remedy_gains *gains, struct aorta_ver
 }
 
 aorta_status aorta_remedy_gains_add(struct aorta_remedy_gains *gains, const struct aorta_trace_graph *built,
-                                    double step_ns, struct aorta_verdict *verdict) {
+                                    const struct aorta_gains *found, struct aorta_verdict *verdict) {
     gains->built = built;
-    gains->step_ns = step_ns;
+    gains->found = found;
+    gains->step_ns = found->replayed_ns;
     AORTA_TRY(measure_steps(gains));
-    AORTA_TRY(add_findings(gains, verdict));
-    if (!gains->analysis->measured) AORTA_TRY(say_lacking(gains, verdict));
-    AORTA_TRY(say_bounds(gains, verdict));
-    mark_narrow(gains, verdict);
+    add_findings(gains, verdict);
+    struct aorta_finding *compute = find_compute(verdict);
+    if (compute && !gains->analysis->measured) add_lacks(gains, verdict, compute);
+    if (compute) add_bounds(gains, compute);
+    if (compute) mark_narrow(gains, compute);
     if (gains->without_ns / 1e6 >= verdict->replay.floor_ms) return NULL;
     verdict->replay.floor_ms = gains->without_ns / 1e6;
     return walk_left(gains, verdict);

@@ -10,35 +10,11 @@
 #include "base/parallel.h"
 #include "base/sort.h"
 #include "base/statistics.h"
+#include "timeline/framework.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const struct {
-    const char *key, *plain;
-    bool by_kind, at_place;
-} causes[AORTA_CAUSE_COUNT] = {
-#define CAUSE(name, key, plain, by_kind, at_place, sentence, in_steps, in_traces, ...) {key, plain, by_kind, at_place},
-#include "replay/causes.def"
-#undef CAUSE
-};
-
-const char *aorta_cause_name(enum aorta_cause cause) {
-    return (unsigned)cause < AORTA_CAUSE_COUNT ? causes[cause].key : "unknown";
-}
-
-const char *aorta_cause_plain_name(enum aorta_cause cause) {
-    return causes[cause].plain;
-}
-
-bool aorta_cause_has_kind(enum aorta_cause cause) {
-    return causes[cause].by_kind;
-}
-
-bool aorta_cause_has_place(enum aorta_cause cause) {
-    return causes[cause].at_place;
-}
 
 static void add_to_tally(struct aorta_tally *tally, const char *name, int layer, int64_t ns) {
     if (ns <= 0) return;
@@ -371,11 +347,25 @@ static aorta_status make_roofline(void *user, size_t rank) {
     return aorta_roofline_of_trace(rooflines->analysis, rank, &rooflines->items[rank]);
 }
 
+static bool moves_data(const struct aorta_roofline *roofline) {
+    const struct aorta_roofline_class *class = roofline->classes;
+    return class[AORTA_WORK_POINTWISE].ns + class[AORTA_WORK_REDUCTION].ns >
+           class[AORTA_WORK_GEMM].ns + class[AORTA_WORK_CONVOLUTION].ns + class[AORTA_WORK_ATTENTION].ns +
+               class[AORTA_WORK_OTHER].ns;
+}
+
 static aorta_status add_rooflines(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     struct rooflines rooflines = {analysis, calloc(analysis->rank_count + 1, sizeof *rooflines.items)};
     if (!rooflines.items) return AORTA_ERROR(AORTA_MEMORY, "no memory for the rooflines");
     aorta_status status = aorta_parallel(analysis->rank_count, make_roofline, &rooflines);
-    return aorta_status_join(status, aorta_verdict_roofline(verdict, rooflines.items, analysis->rank_count));
+    verdict->rooflines = rooflines.items;
+    verdict->roofline_count = analysis->rank_count;
+    struct aorta_roofline joined;
+    aorta_roofline_join(rooflines.items, analysis->rank_count, &joined);
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].cause == AORTA_CAUSE_COMPUTE && joined.steps && moves_data(&joined))
+            aorta_facts_flag(&verdict->findings[i].facts, AORTA_FACT_MOVES_DATA);
+    return status;
 }
 
 static aorta_status make(struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
@@ -384,7 +374,7 @@ static aorta_status make(struct aorta_trace_analysis *analysis, struct aorta_ver
     if (!status) status = run_work(&work, verdict);
     free_work(&work);
     AORTA_TRY(status);
-    if (verdict->recorded) AORTA_TRY(aorta_verdict_add_cases(analysis, verdict));
+    if (verdict->recorded) aorta_verdict_find_worst(analysis, verdict);
     AORTA_TRY(add_rooflines(analysis, verdict));
     aorta_trace_ranges_free(analysis); /* a graph of the same kernels follows */
     return aorta_verdict_gains(analysis, verdict);
@@ -403,31 +393,46 @@ static bool runs_other_work(const struct aorta_trace_analysis *analysis, int ran
     return 2 * other_ns > more_ns;
 }
 
-/* What is known of all steps or of the kinds of collectives, and changes advice. */
-static aorta_status say_circumstances(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+static void mark_unequal_work(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     static const double MANY = 0.3;
     for (size_t i = 0; i < verdict->finding_count; i++) {
         struct aorta_finding *finding = &verdict->findings[i];
         if (finding->cause == AORTA_CAUSE_STRAGGLER &&
             (verdict->steps_unlike >= MANY || runs_other_work(analysis, finding->rank)))
-            finding->circumstances |= AORTA_UNLIKE;
+            aorta_facts_flag(&finding->facts, AORTA_FACT_UNEQUAL_WORK);
     }
-    return aorta_advise(verdict, NULL);
+}
+
+static unsigned program_of(const struct aorta_trace_analysis *analysis) {
+    static const unsigned programs[] = {
+        [AORTA_FRAMEWORK_OTHER] = AORTA_PROGRAM_NATIVE,      [AORTA_FRAMEWORK_XLA] = AORTA_PROGRAM_XLA,
+        [AORTA_FRAMEWORK_CUPY] = AORTA_PROGRAM_CUPY,         [AORTA_FRAMEWORK_TRITON] = AORTA_PROGRAM_TRITON,
+        [AORTA_FRAMEWORK_COMPILED] = AORTA_PROGRAM_COMPILED, [AORTA_FRAMEWORK_TORCH] = AORTA_PROGRAM_TORCH};
+    if (analysis->measured) return AORTA_PROGRAM_OURS;
+    if (!analysis->rank_count) return AORTA_PROGRAM_NATIVE;
+    const struct aorta_trace *trace = analysis->ranks[0].trace;
+    if (analysis->stepped && trace->steps_by == AORTA_STEPS_BY_ENGINE) return AORTA_PROGRAM_SERVING;
+    return programs[aorta_trace_framework(trace)];
 }
 
 aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     const bool host_only = analysis->rank_count && analysis->ranks[0].trace->host_only;
     *verdict = (struct aorta_verdict){.recorded = !analysis->measured,
                                       .host_only = host_only,
+                                      .on_cpu = analysis->measured && analysis->rank_count &&
+                                                !analysis->ranks[0].trace->on_gpu,
                                       .whole = !analysis->stepped,
                                       .warmup = analysis->warmup,
-                                      .ranks_missing = missing_ranks(analysis)};
-    verdict->sends = analysis->sends;
+                                      .ranks_missing = missing_ranks(analysis),
+                                      .sends = analysis->sends,
+                                      .program = program_of(analysis),
+                                      .arena = calloc(1, sizeof *verdict->arena)};
+    if (!verdict->arena) return AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
     aorta_status status = make(analysis, verdict);
     verdict->steps_unlike = aorta_verdict_steps_differ(verdict) ? aorta_trace_steps_unlike(analysis) : NAN;
-    if (!status && verdict->recorded) status = say_circumstances(analysis, verdict);
-    if (!status && analysis->rank_count && analysis->ranks[0].trace->host_only)
-        status = aorta_verdict_note_host_collectives(analysis->ranks[0].trace, verdict);
+    if (!status && verdict->recorded) mark_unequal_work(analysis, verdict);
+    if (!status && host_only) status = aorta_verdict_host_collectives(analysis->ranks[0].trace, verdict);
+    if (!status) status = aorta_advise(verdict, NULL);
     if (status) aorta_verdict_free(verdict);
     return status;
 }
@@ -446,13 +451,10 @@ aorta_status aorta_verdict_machine(struct aorta_verdict *verdict, const char *di
 }
 
 void aorta_verdict_free(struct aorta_verdict *verdict) {
-    for (size_t i = 0; i < verdict->finding_count; i++) {
-        free(verdict->findings[i].evidence);
-        free(verdict->findings[i].kernel);
-        free(verdict->findings[i].advice);
-    }
     for (size_t i = 0; i < verdict->roofline_count; i++) aorta_roofline_free(&verdict->rooflines[i]);
     free(verdict->rooflines);
+    if (verdict->arena) aorta_arena_free(verdict->arena);
+    free(verdict->arena);
     free(verdict->findings);
     free(verdict->ranks);
     free(verdict->note);

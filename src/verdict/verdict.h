@@ -1,69 +1,73 @@
 /* Why the step takes as long as it does: each rank's step time, cut into causes without remainder or overlap, and the
- * causes put into words. Rules: docs/metrics.md. */
+ * causes as findings made of facts. Rules: docs/metrics.md. */
 #ifndef AORTA_VERDICT_VERDICT_H
 #define AORTA_VERDICT_VERDICT_H
 
 #include "base/json.h"
 #include "roofline/roofline.h"
 #include "timeline/analysis.h"
+#include "verdict/facts.h"
 
 enum aorta_cause {
-#define CAUSE(name, key, plain, by_kind, at_place, sentence, in_steps, in_traces, ...) AORTA_CAUSE_##name,
+#define CAUSE(name, ...) AORTA_CAUSE_##name,
 #include "replay/causes.def"
 #undef CAUSE
     AORTA_CAUSE_COUNT
 };
-const char *aorta_cause_name(enum aorta_cause cause);       /* "host_launch", … */
-const char *aorta_cause_plain_name(enum aorta_cause cause); /* "late launches"; before the kind of a collective */
-bool aorta_cause_has_kind(enum aorta_cause cause);          /* there is a finding for each kind of collective */
-bool aorta_cause_has_place(enum aorta_cause cause);         /* it lies somewhere in the program, not all over it */
+const char *aorta_cause_name(enum aorta_cause cause); /* "host_launch", … */
+bool aorta_cause_has_kind(enum aorta_cause cause);    /* there is a finding for each kind of collective */
+bool aorta_cause_has_place(enum aorta_cause cause);   /* it is at one place in the program */
 
-/* What else is known of a finding: bits. */
-enum aorta_circumstance {
-    AORTA_OF_GRAPH = 1,       /* launch_latency: most of it between operations of a graph */
-    AORTA_LATE_DEVICE = 2,    /* straggler: the late rank's device was still busy; else its host came late */
-    AORTA_LATE_CHANGES = 4,   /* straggler: less than two thirds are one rank's doing */
-    AORTA_NOT_EXPLAINED = 8,  /* host_launch: of most of it the launches are not known */
-    AORTA_COARSE = 16,        /* as the verdict's */
-    AORTA_GAPS = 32,          /* as the verdict's */
-    AORTA_POWER_LIMIT = 64,   /* contention: the device is at its power limit */
-    AORTA_LAUNCHES = 128,     /* compute: as far as is known, launches cost time too */
-    AORTA_MOVES_DATA = 256,   /* compute: more of it is pointwise kernels and reductions than products */
-    AORTA_RECURS = 512,       /* launch_latency: about as much in most steps */
-    AORTA_CAPTURE = 1024,     /* host_launch: graphs were captured, and not run */
-    AORTA_INPUT = 2048,       /* host_pause: in most steps before a copy to the device */
-    AORTA_OWN_WORK = 1 << 14, /* straggler: ranks wait for each other's compute, whatever else is mended */
-    AORTA_STAGES = 1 << 15,   /* … most of it in sends and receives */
-    AORTA_XLA = 1 << 16,      /* the program's kernels are XLA's: JAX */
-    AORTA_CUPY = 1 << 17,     /* … CuPy's */
-    AORTA_TRITON = 1 << 19,   /* … Triton's, which the driver launches */
-    AORTA_SERVING = 1 << 23,  /* the steps are those of an inference engine: vLLM, SGLang */
-    AORTA_FRAMEWORKS = AORTA_XLA | AORTA_CUPY | AORTA_TRITON | AORTA_SERVING,
-    AORTA_REPEATED = 1 << 20,  /* exposed reductions: all gradients are reduced several times a step */
-    AORTA_UNLIKE = 1 << 21,    /* straggler: the steps' work differs */
-    AORTA_SENDS = 1 << 13,     /* exposed all_to_all: sends and receives, as far as the file says */
-    AORTA_OFFLOADED = 1 << 18, /* host_pause: in most steps, after copies to the host as large as those back */
-    AORTA_NARROW = 1 << 22,    /* compute: much of it is arithmetic in 16 bits or fewer */
-    AORTA_SAVES = 1 << 24,     /* host_pause: in few steps, with much that is copied to the host */
-    AORTA_HOST_WAITS = 4096,   /* copy: most of the gain is the host's, which waits in the copy */
+/* Whose program was recorded: what its advice is made for. Bits, as advice can serve several. */
+enum aorta_program {
+    AORTA_PROGRAM_TORCH = 1,
+    AORTA_PROGRAM_COMPILED = 2, /* PyTorch, some of it by torch.compile */
+    AORTA_PROGRAM_SERVING = 4,  /* an inference engine: vLLM, SGLang */
+    AORTA_PROGRAM_XLA = 8,      /* JAX */
+    AORTA_PROGRAM_CUPY = 16,
+    AORTA_PROGRAM_TRITON = 32,
+    AORTA_PROGRAM_NATIVE = 64, /* C, C++, Fortran, or not known */
+    AORTA_PROGRAM_OURS = 128,  /* aorta train */
+    AORTA_PROGRAM_SPARSE = 256 /* its sparse pipeline */
+};
+
+struct aorta_advice_row;
+enum { AORTA_FIXES = 2, AORTA_SHARES = 2 };
+
+/* A row of the table of advice; `now`: the value in force where the row says "a larger KEY"; NULL: not known. */
+struct aorta_fix {
+    const struct aorta_advice_row *row;
+    const char *now;
+};
+
+/* Time that two findings both save. */
+struct aorta_shared_gain {
+    enum aorta_cause cause;
+    double ms;
 };
 
 struct aorta_finding {
     enum aorta_cause cause;
-    unsigned circumstances;           /* enum aorta_circumstance */
     enum aorta_collective collective; /* for the causes about collectives */
     double cost_ms;                   /* per iteration, mean over ranks */
     double share;                     /* of the mean step time */
     int rank;                         /* the rank that pays most (straggler: that is late); -1: all alike */
-    double gain_ms;                   /* a step's, without it and all that gain more; meaningless without a replay */
-    double gain_share;                /* of the replayed step */
-    double gain_range_ms[2];          /* of gain_ms: as sure as the lags of the recording are explained */
-    double alone_ms;                  /* a step's, without it alone */
-    const char *remedy; /* static: key of the remedy of compute that it is, "precision=bf16"; NULL: none */
-    double then_ms;     /* of a remedy: what it gains after those before it in roofline/remedies.def */
-    char *evidence, *advice;
-    char *kernel;     /* whole name of the kernel that the evidence names; NULL: none */
-    double kernel_ms; /* compute, copies: a step's in it */
+    double gain_ms;           /* per step, beyond the gains of all that gain more; meaningless without a replay */
+    double gain_share;        /* of the replayed step */
+    double gain_range_ms[2];  /* of gain_ms: as sure as the lags of the recording are explained */
+    double alone_ms;          /* per step, of this finding alone */
+    const char *remedy;       /* static: key of the remedy of compute, "precision=bf16"; NULL: none */
+    double then_ms;           /* of a remedy: its gain after those before it in roofline/remedies.def */
+    bool only_after;          /* gains only once other causes are fixed, too */
+    enum aorta_cause partner; /* AORTA_CAUSE_COUNT: all other causes */
+    double joint_ms;          /* per step, of both together where that is mostly this finding's; else 0 */
+    bool displaced;           /* the more specific cause of shares[0] has most of the gain */
+    struct aorta_shared_gain shares[AORTA_SHARES];
+    int share_count;
+    struct aorta_facts facts;
+    struct aorta_fix fixes[AORTA_FIXES];
+    int fix_count;
+    bool all_set; /* of our own programs: each key that helps is set already */
 };
 
 /* What the step without all causes still takes, along the path that decides it; adds up to it (left.c). */
@@ -116,14 +120,21 @@ struct aorta_verdict {
     struct aorta_verdict_replay replay;
     struct aorta_roofline *rooflines; /* of each rank; NULL: none were made */
     size_t roofline_count;
-    char *disturbed;   /* what disturbed the machine, a sentence without its full stop; NULL: nothing that is known */
-    bool undisturbed;  /* the machine was watched, and nothing disturbed it */
-    char *note;        /* beside the causes, without a cost of its own: "clocks: ..."; NULL: none */
+    char *disturbed;  /* what disturbed the machine, a sentence without its full stop; NULL: nothing that is known */
+    bool undisturbed; /* the machine was watched, and nothing disturbed it */
+    char *note;       /* "clocks: ...", without a cost of its own; NULL: none */
+    struct {
+        const char *name; /* of one of the collectives; NULL: there are none */
+        double ran_ms, alone_ms;
+    } host_collectives; /* of a recording without a device: what they ran, and without an operation of the program */
+    unsigned program;   /* enum aorta_program */
+    struct aorta_arena *arena; /* of the facts */
     double host_alone; /* of a recording without a device: share of the time in which its collectives ran alone */
     int ranks_missing; /* of a recording: ranks of its largest process group that were not given */
     bool sends;        /* what is called all-to-all are sends and receives, as far as the file says */
     bool simulated, common_clock;
-    bool host_only;        /* no work of a device is in the files: operations of the host stand for it */
+    bool on_cpu;           /* the device is the CPU */
+    bool host_only;        /* the files have no work of a device: operations of the host take its place */
     bool recorded;         /* of any program: not of steps that a recorder of ours measured */
     bool whole;            /* an iteration is a whole recording, not a step */
     bool idle_unexplained; /* most of host_launch is idle time of which the launches are not known */
@@ -140,42 +151,33 @@ struct aorta_verdict {
  * *verdict with aorta_verdict_free; it borrows nothing of the analysis, which loses what only comparing steps needs
  * (aorta_trace_ranges_free): one verdict of an analysis. */
 AORTA_MUST_USE aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict);
-/* What of late launches may be the recording's own, which makes each of so many launches a step longer
- * (trace_recorder.c). False: below what deserves a note. */
-bool aorta_recording_share(const struct aorta_verdict *verdict, double launches, char *sentence, size_t size);
+/* How much of late launches may be the recording's own cost, which makes each launch longer (trace_recorder.c): ms per
+ * step; 0: too little for a note. */
+double aorta_recording_share(const struct aorta_verdict *verdict, double launches);
 /* Sets the note, "ABOUT: SENTENCE". */
 AORTA_MUST_USE aorta_status aorta_verdict_note(struct aorta_verdict *verdict, const char *about, const char *sentence);
 /* Sets what disturbed the machine; NULL: nothing did. */
 AORTA_MUST_USE aorta_status aorta_verdict_machine(struct aorta_verdict *verdict, const char *disturbed);
-/* Gives the verdict the ranks' rooflines, `count` of an array from malloc, also when it fails, and says in the evidence
- * of compute what they show. (compute_text.c) */
-AORTA_MUST_USE aorta_status aorta_verdict_roofline(struct aorta_verdict *verdict, struct aorta_roofline *rooflines,
-                                                   size_t count);
 void aorta_verdict_free(struct aorta_verdict *verdict);
 
 /* The step that gains are of, and the one that costs are of: both without the recording where that is known. */
 double aorta_verdict_gained_ms(const struct aorta_verdict *verdict);
 double aorta_verdict_spent_ms(const struct aorta_verdict *verdict);
 
-/* Whether the finding's gain is a hundredth of the step or more (gains.c). */
+/* Whether the finding's gain is a hundredth of the step or more. (gains.c) */
 bool aorta_finding_gains(const struct aorta_finding *finding);
-/* Adds ", 9 to 26 ms" where the range of the gain is worth saying (gains.c). */
-void aorta_finding_say_range(const struct aorta_finding *finding, struct aorta_text *out);
-
-/* "Verdict: compute-bound: …": the first sentence of the verdict's text, without an end. */
-void aorta_verdict_headline(const struct aorta_verdict *verdict, struct aorta_text *out);
-/* Key and value of "verdict": [{cause, collective?, gain_ms?, gain_share?, gain_range_ms?, alone_ms?, cost_ms, share,
- * rank, evidence, advice, kernel?}]; the gains where a replay was asked for. At most eight rows; the rest are a count
- * and a sum, "verdict_folded": {rows, cost_ms, share}. */
-void aorta_verdict_findings(const struct aorta_verdict *verdict, struct aorta_json *json);
-/* Keys and values of "replay": {measured_ms, replayed_ms, inferred_share, unexplained_share, reason} and "floor_ms". */
-void aorta_verdict_replay_write(const struct aorta_verdict *verdict, struct aorta_json *json);
-
-/* Headline, figures, note, up to eight causes, how many more there are, and two pieces of advice, each a sentence
- * wrapped at `width` columns (aorta_terminal_width of base/lines.h; 0: 100). Nothing is cut; causes below 1% are left
- * out. */
-void aorta_verdict_text(const struct aorta_verdict *verdict, int width, struct aorta_text *out);
-/* The same as GitHub's Markdown, for pull requests: the causes are a table. */
-void aorta_verdict_markdown(const struct aorta_verdict *verdict, struct aorta_text *out);
+/* The gain that is shown, ms per step: alone; with its partner; of a finding that gains only with all fixes, beyond
+ * them. (gains.c) */
+double aorta_finding_shown_ms(const struct aorta_finding *finding);
+/* The range of that. (gains.c) */
+void aorta_finding_shown_range(const struct aorta_finding *finding, double range_ms[2]);
+/* All gains together are a twentieth of the step or more. (gains.c) */
+bool aorta_verdict_gains_matter(const struct aorta_verdict *verdict);
+/* The finding with the largest cost. NULL: there are no findings. (gains.c) */
+const struct aorta_finding *aorta_verdict_costliest(const struct aorta_verdict *verdict);
+/* Whether the steps of a recording take so different times that one must know. (gains.c) */
+bool aorta_verdict_steps_differ(const struct aorta_verdict *verdict);
+/* "all_reduce", …; "sends and receives" where all-to-all is made of these. (findings.c) */
+const char *aorta_verdict_kind_name(const struct aorta_verdict *verdict, enum aorta_collective kind);
 
 #endif

@@ -31,45 +31,48 @@ struct aorta_evidence_sums {
     int64_t rank_iterations;                                  /* sum over ranks */
 };
 
-/* The causes that exposed communication is cut into. (headline.c) */
-bool aorta_cause_of_collectives(enum aorta_cause cause);
-/* Where most of the step goes. (headline.c) */
-const struct aorta_finding *aorta_verdict_costliest(const struct aorta_verdict *verdict);
-/* All gains together are a twentieth of the step or more. (headline.c) */
-bool aorta_verdict_gains_matter(const struct aorta_verdict *verdict);
+/* What the facts of a finding are made from. */
+struct aorta_fill {
+    const struct aorta_verdict *verdict;
+    const struct aorta_evidence_sums *sums;
+    struct aorta_finding *finding;
+};
 
-/* The step with all losses removed, and what its compute is made of. False: not known. (compute_text.c) */
-bool aorta_verdict_say_left(const struct aorta_verdict *verdict, struct aorta_text *out);
-/* What the step's compute is made of. False: nothing can be said. (compute_text.c) */
-bool aorta_verdict_say_compute(const struct aorta_verdict *verdict, struct aorta_text *out);
-
-/* Makes the findings from the ranks' costs. (verdict_findings.c) */
+/* Makes the findings from the ranks' costs, with the facts that the sums show. (findings.c) */
 AORTA_MUST_USE aorta_status aorta_verdict_make_findings(struct aorta_verdict *verdict,
                                                         const struct aorta_evidence_sums *sums);
+void aorta_fill_host_launch(struct aorta_fill *fill);
+void aorta_fill_launch_latency(struct aorta_fill *fill);
+void aorta_fill_host_sync(struct aorta_fill *fill);
+void aorta_fill_data_wait(struct aorta_fill *fill);
+void aorta_fill_copy(struct aorta_fill *fill);
+void aorta_fill_straggler(struct aorta_fill *fill);
+void aorta_fill_slow_collective(struct aorta_fill *fill);
+void aorta_fill_serialized(struct aorta_fill *fill);
+void aorta_fill_exposed(struct aorta_fill *fill);
+void aorta_fill_contention(struct aorta_fill *fill);
+void aorta_fill_compute(struct aorta_fill *fill);
 
-/* Adds to the findings' evidence the longest case of each. (cases.c) */
-AORTA_MUST_USE aorta_status aorta_verdict_add_cases(const struct aorta_trace_analysis *analysis,
-                                                    struct aorta_verdict *verdict);
+/* Adds to each finding the facts of its worst place, and of the program. (worst.c) */
+void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict);
+void aorta_find_launches(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding);
+void aorta_find_gap(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding);
+void aorta_find_waits(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding);
+void aorta_find_largest(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding);
+void aorta_find_straggler(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding);
+void aorta_find_exposed(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding);
+void aorta_find_slowest_gemm(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding);
 
-/* Decimals of a part of the whole in ms: two, more where a whole step is shorter than one. */
-static inline int aorta_verdict_decimals(double whole_ms) {
-    return whole_ms < 1 ? 4 : 2;
-}
+/* The facts of an empty finding of the verdict. */
+struct aorta_facts aorta_verdict_facts(const struct aorta_verdict *verdict);
 
 /* How often in a step the same reductions of this kind follow the same kernels, as for micro-batches whose gradients
  * are all reduced; 1: not so. (accumulation.c) */
 int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                                 enum aorta_collective kind);
 
-/* "all_reduce", …; of sends and receives what they are. (verdict_findings.c) */
-const char *aorta_verdict_kind_name(const struct aorta_verdict *verdict, enum aorta_collective kind);
-
-/* Of a trace without a device's work: says in the verdict's note how long gloo's collectives ran, if it has any.
- * (host_collectives.c) */
-AORTA_MUST_USE aorta_status aorta_verdict_note_host_collectives(const struct aorta_trace *trace,
-                                                                struct aorta_verdict *verdict);
-
-/* A recording's steps take so different times that one must know. (verdict_text.c) */
-bool aorta_verdict_steps_differ(const struct aorta_verdict *verdict);
+/* Of a trace without a device's work: how long gloo's collectives ran. (host_collectives.c) */
+AORTA_MUST_USE aorta_status aorta_verdict_host_collectives(const struct aorta_trace *trace,
+                                                           struct aorta_verdict *verdict);
 
 #endif

@@ -103,7 +103,7 @@ static void check_memory(const struct aorta_trace_rank *rank) {
 
 static void print(const struct aorta_trace_report *report) {
     struct aorta_text text = {0}, json = {0}, page = {0}, by = {0};
-    aorta_trace_report_text(report, 100, &text);
+    aorta_trace_report_text(report, NULL, &text);
     aorta_trace_report_json(report, 0, &json);
     const struct aorta_page_recording recording = {.label = "recording", .report = *report};
     aorta_status status = aorta_page_of_recordings(

@@ -1,45 +1,30 @@
-/* The longest case of each cause, as evidence. */
-#include "verdict/verdict_internal.h"
-
+/* The worst place of each cause in a recording, as facts. */
 #include "timeline/framework.h"
+#include "verdict/causes.h"
+#include "verdict/verdict_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { NAME_SIZE = 512 };
 
-static struct aorta_brief ms(int64_t ns) {
-    return aorta_brief((double)ns / 1e6);
+/* A fact about something that happened on a rank in a step. */
+static struct aorta_fact *set_at(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                                 int64_t step, struct aorta_finding *finding, enum aorta_fact_key key, double value) {
+    struct aorta_fact *fact = aorta_facts_set(&finding->facts, key, value);
+    if (analysis->rank_count > 1) fact->place.rank = rank->rank;
+    fact->place.step = step;
+    return fact;
 }
 
-/* The short name, for the sentence; the finding keeps the whole one. */
-static const char *short_name(const struct aorta_trace_rank *rank, uint32_t text, struct aorta_finding *finding,
-                              struct aorta_text *sentence, char name[NAME_SIZE]) {
-    const char *whole = aorta_trace_text(rank->trace, text);
-    free(finding->kernel);
-    finding->kernel = strdup(whole);
-    sentence->failed |= !finding->kernel;
-    return aorta_kernel_short_name(whole, name, NAME_SIZE);
-}
-
-/* " (rank 1, step 16)", as far as it says anything. */
-static void say_where(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank, int64_t step,
-                      struct aorta_text *text) {
-    const char *separator = " (";
-    if (analysis->rank_count > 1) {
-        aorta_text_printf(text, "%srank %d", separator, rank->rank);
-        separator = ", ";
-    }
-    if (step != INT64_MIN) {
-        aorta_text_printf(text, "%sstep %lld", separator, (long long)step);
-        separator = ", ";
-    }
-    if (separator[0] == ',') aorta_text_puts(text, ")");
-}
-
-static void say_stream(const struct aorta_trace_rank *rank, uint32_t stream, struct aorta_text *text) {
-    if (stream != AORTA_TRACE_NONE)
-        aorta_text_printf(text, " on stream %lld", (long long)rank->trace->streams[stream].id);
+/* The same about a piece of work, which it names. */
+static struct aorta_fact *set_at_work(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
+                                      int64_t step, const struct aorta_trace_work *work, struct aorta_finding *finding,
+                                      enum aorta_fact_key key, double value) {
+    struct aorta_fact *fact = set_at(analysis, rank, step, finding, key, value);
+    fact->place.name = aorta_facts_text(&finding->facts, aorta_trace_text(rank->trace, work->name));
+    if (work->stream != AORTA_TRACE_NONE) fact->place.stream = rank->trace->streams[work->stream].id;
+    return fact;
 }
 
 /* ---- the worst of each cause ---- */
@@ -90,61 +75,46 @@ static double share_after_reads(const struct aorta_trace *trace, uint32_t name) 
     return calls ? (double)after / (double)calls : 0;
 }
 
-static void say_calls(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
-                      const struct aorta_trace_sync_row *row, struct aorta_text *text) {
+static void set_caller(const struct aorta_trace_rank *rank, const struct aorta_trace_sync_row *row, const char *name,
+                       struct aorta_finding *finding) {
     const double calls = (double)row->times.count / (double)rank->steps;
-    aorta_text_printf(text, ", %s call%s%s", aorta_brief(calls).text, row->times.count == rank->steps ? "" : "s",
-                      analysis->stepped ? " a step" : "");
+    struct aorta_fact *fact = aorta_facts_set(&finding->facts, AORTA_FACT_CALLER, calls);
+    fact->place.name = aorta_facts_text(&finding->facts, name);
 }
 
-/* Of a file without operations: the calls that wait longest in all, and what they follow. */
-static void say_call(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
-                     struct aorta_text *text) {
+/* The calls that wait longest in all, of those whose place in the program is known where there are any. */
+static void find_caller(const struct aorta_trace_rank *rank, struct aorta_finding *finding) {
     static const double MOST = 0.5;
-    if (!rank->sync_count) return;
-    const struct aorta_trace_sync_row *row = &rank->syncs[0];
-    const double share = share_after_reads(rank->trace, row->name);
-    aorta_text_printf(text, "; most in %s", aorta_trace_text(rank->trace, row->name));
-    say_calls(analysis, rank, row, text);
-    if (share > MOST) aorta_text_puts(text, ", after a copy to the host, as .item() and .cpu() do");
-}
-
-/* Of the rank's calls that wait, the one that waits longest in all, where something is known of its place. */
-static void say_caller(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
-                       struct aorta_text *text) {
     char name[NAME_SIZE];
     for (size_t i = 0; i < rank->sync_count; i++) {
         const struct aorta_trace_sync_row *row = &rank->syncs[i];
-        bool placed = row->operation != AORTA_TRACE_NONE || row->function != AORTA_TRACE_NONE;
+        const bool placed = row->operation != AORTA_TRACE_NONE || row->function != AORTA_TRACE_NONE;
         if (!placed && row->range == AORTA_TRACE_NONE) continue;
-        aorta_text_printf(text, "; most in %s", aorta_trace_sync_name(rank->trace, row, name, sizeof name));
-        say_calls(analysis, rank, row, text);
+        set_caller(rank, row, aorta_trace_sync_name(rank->trace, row, name, sizeof name), finding);
         return;
     }
-    say_call(analysis, rank, text);
+    if (!rank->sync_count) return;
+    const struct aorta_trace_sync_row *row = &rank->syncs[0];
+    set_caller(rank, row, aorta_trace_text(rank->trace, row->name), finding);
+    if (share_after_reads(rank->trace, row->name) > MOST) aorta_facts_flag(&finding->facts, AORTA_FACT_READS);
 }
 
-static void say_gap(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding,
-                    struct aorta_text *text) {
-    struct place worst = longest_gap(analysis, finding->cause);
+void aorta_find_gap(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
+    const struct place worst = longest_gap(analysis, finding->cause);
     if (!worst.rank) return;
-    char name[NAME_SIZE];
     const struct aorta_trace *trace = worst.rank->trace;
-    const struct aorta_trace_work *work = &worst.rank->work[worst.work];
-    aorta_text_printf(text, "; longest %s ms, before %s", ms(worst.ns).text,
-                      short_name(worst.rank, work->name, finding, text, name));
-    say_stream(worst.rank, work->stream, text);
+    struct aorta_fact *fact = set_at_work(analysis, worst.rank, worst.step, &worst.rank->work[worst.work], finding,
+                                          AORTA_FACT_GAP, (double)worst.ns / 1e6);
     if (worst.gap->annotation != AORTA_TRACE_NONE)
-        aorta_text_printf(text, ", host in %s",
-                          aorta_trace_text(trace, trace->annotations[worst.gap->annotation].name));
+        fact->place.host =
+            aorta_facts_text(&finding->facts, aorta_trace_text(trace, trace->annotations[worst.gap->annotation].name));
     else if (worst.gap->call != AORTA_TRACE_NONE && finding->cause == AORTA_CAUSE_HOST_SYNC)
-        aorta_text_printf(text, ", host in %s", aorta_trace_text(trace, trace->calls[worst.gap->call].name));
-    say_where(analysis, worst.rank, worst.step, text);
+        fact->place.host =
+            aorta_facts_text(&finding->facts, aorta_trace_text(trace, trace->calls[worst.gap->call].name));
 }
 
-/* The calls that wait; the longest gap only where it is much of what they cost. */
-static void say_waits(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding,
-                      struct aorta_text *text) {
+/* The calls that wait; the longest gap only where it is much of their cost. */
+void aorta_find_waits(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     static const double MUCH = 0.2;
     const struct aorta_trace_rank *most = &analysis->ranks[0];
     for (size_t i = 0; i < analysis->rank_count; i++) {
@@ -152,9 +122,9 @@ static void say_waits(const struct aorta_trace_analysis *analysis, struct aorta_
         if (!rank->sync_count) continue;
         if (!most->sync_count || rank->syncs[0].times.total_ns > most->syncs[0].times.total_ns) most = rank;
     }
-    say_caller(analysis, most, text);
-    const struct place worst = longest_gap(analysis, finding->cause);
-    if ((double)worst.ns / 1e6 >= MUCH * finding->cost_ms) say_gap(analysis, finding, text);
+    find_caller(most, finding);
+    if ((double)longest_gap(analysis, finding->cause).ns / 1e6 >= MUCH * finding->cost_ms)
+        aorta_find_gap(analysis, finding);
 }
 
 /* Of an exposed stretch what is left when the wait for the last rank is over: that is another cause. */
@@ -185,8 +155,7 @@ static bool shares_one_queue(const struct aorta_trace_rank *rank) {
     return rank->queue_count == 1 && rank->stream_count > 1;
 }
 
-static void say_exposed(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding,
-                        struct aorta_text *text) {
+void aorta_find_exposed(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     struct place worst = {0};
     for (size_t i = 0; i < analysis->rank_count; i++)
         for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
@@ -194,24 +163,17 @@ static void say_exposed(const struct aorta_trace_analysis *analysis, struct aort
                 look_for_exposed(analysis, &analysis->ranks[i], &analysis->ranks[i].windows[j], finding->collective,
                                  &worst);
     if (!worst.rank) return;
-    char name[NAME_SIZE];
-    const struct aorta_trace_work *work = &worst.rank->work[worst.work];
-    aorta_text_printf(text, "; longest %s ms in %s", ms(worst.ns).text,
-                      short_name(worst.rank, work->name, finding, text, name));
-    say_stream(worst.rank, work->stream, text);
-    say_where(analysis, worst.rank, worst.step, text);
+    (void)set_at_work(analysis, worst.rank, worst.step, &worst.rank->work[worst.work], finding,
+                      AORTA_FACT_EXPOSED_WORST, (double)worst.ns / 1e6);
     if (finding->cause == AORTA_CAUSE_EXPOSED_COLLECTIVE && finding->collective <= AORTA_REDUCE_SCATTER) {
         const int times = aorta_verdict_reduced_again(analysis, worst.rank, finding->collective);
-        if (times > 1) finding->circumstances |= AORTA_REPEATED;
-        if (times > 1) aorta_text_printf(text, "; all gradients are reduced %d times a step", times);
+        if (times > 1) aorta_facts_set(&finding->facts, AORTA_FACT_REDUCED_AGAIN, times);
     }
     if (shares_one_queue(worst.rank))
-        aorta_text_printf(text, "; all %zu streams use one hardware queue (CUDA_DEVICE_MAX_CONNECTIONS=1?)",
-                          worst.rank->stream_count);
+        aorta_facts_set(&finding->facts, AORTA_FACT_ONE_QUEUE, (double)worst.rank->stream_count);
 }
 
-static void say_straggler(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding,
-                          struct aorta_text *text) {
+void aorta_find_straggler(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     const struct aorta_align_shared *worst = NULL;
     const struct aorta_shared_collective *collective = NULL;
     for (size_t i = 0; i < analysis->alignment.shared_count; i++) {
@@ -223,10 +185,9 @@ static void say_straggler(const struct aorta_trace_analysis *analysis, struct ao
         collective = &analysis->shared_collectives[i];
     }
     if (!worst) return;
-    const bool sends = collective->kind == AORTA_ALL_TO_ALL && finding->circumstances & AORTA_SENDS;
-    aorta_text_printf(text, "; longest %s ms in %s", ms(worst->skew_ns).text,
-                      sends ? "a send or receive" : aorta_collective_name(collective->kind));
-    say_where(analysis, &analysis->ranks[worst->last_rank], collective->step, text);
+    struct aorta_fact *fact = set_at(analysis, &analysis->ranks[worst->last_rank], collective->step, finding,
+                                     AORTA_FACT_SKEW, (double)worst->skew_ns / 1e6);
+    fact->place.name = aorta_collective_words(collective->kind, analysis->sends);
 }
 
 /* What a name takes in the steps that count. */
@@ -237,9 +198,11 @@ struct total {
     int64_t ns;
 };
 
-/* by_name[]: of all the trace's texts, zeroed; its name with most time if that is more than `largest`. */
+enum { LARGEST = 3 };
+
+/* by_name[]: of all the trace's texts, zeroed. */
 static void add_totals(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank, bool copies,
-                       struct total *by_name, struct total *largest) {
+                       struct total *by_name) {
     for (size_t i = 0; i < rank->window_count; i++) {
         const struct aorta_trace_window *window = &rank->windows[i];
         if (!aorta_trace_window_counts(analysis, window)) continue;
@@ -251,34 +214,46 @@ static void add_totals(const struct aorta_trace_analysis *analysis, const struct
             struct total *total = &by_name[work->name];
             *total = (struct total){rank, work->name, total->count + (work->start_ns >= window->start_ns),
                                     total->ns + range->end_ns - range->start_ns};
-            if (total->ns > largest->ns) *largest = *total;
         }
     }
 }
 
-/* The name that takes most time among the rank's kernels or copies. */
-static void say_largest(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding,
-                        struct aorta_text *text) {
-    struct total largest = {0};
-    char name[NAME_SIZE];
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        const struct aorta_trace_rank *rank = &analysis->ranks[i];
-        struct total *by_name = calloc(aorta_trace_text_count(rank->trace) + 1, sizeof *by_name);
-        text->failed |= !by_name;
-        if (by_name) add_totals(analysis, rank, finding->cause == AORTA_CAUSE_COPY, by_name, &largest);
-        free(by_name);
+/* Of a rank whose largest is larger than that of the ranks before. */
+static void keep_largest(const struct total *by_name, size_t count, struct total largest[LARGEST]) {
+    struct total own[LARGEST] = {{0}};
+    for (size_t i = 0; i < count; i++) {
+        int place = LARGEST;
+        while (place > 0 && by_name[i].ns > own[place - 1].ns) place--;
+        if (place == LARGEST) continue;
+        memmove(&own[place + 1], &own[place], (size_t)(LARGEST - 1 - place) * sizeof *own);
+        own[place] = by_name[i];
     }
-    if (!largest.rank) return;
-    const double steps = (double)largest.rank->steps, per_step = (double)largest.count / steps;
-    finding->kernel_ms = (double)largest.ns / 1e6 / steps;
-    aorta_text_printf(text, "; most of it %s (%s run%s%s, %s ms%s)",
-                      short_name(largest.rank, largest.name, finding, text, name), aorta_brief(per_step).text,
-                      per_step == 1 ? "" : "s", analysis->stepped ? " a step" : "",
-                      aorta_brief(finding->kernel_ms).text, analysis->stepped ? "" : " in all");
+    if (own[0].ns > largest[0].ns) memcpy(largest, own, sizeof own);
 }
 
-static void say_slowest_gemm(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding,
-                             struct aorta_text *text) {
+/* The names with most time among the rank's kernels or copies. */
+void aorta_find_largest(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
+    static const enum aorta_fact_key keys[LARGEST] = {AORTA_FACT_KERNEL, AORTA_FACT_KERNEL_2, AORTA_FACT_KERNEL_3};
+    struct total largest[LARGEST] = {{0}};
+    for (size_t i = 0; i < analysis->rank_count; i++) {
+        const struct aorta_trace_rank *rank = &analysis->ranks[i];
+        const size_t count = aorta_trace_text_count(rank->trace);
+        struct total *by_name = calloc(count + 1, sizeof *by_name);
+        finding->facts.failed |= !by_name;
+        if (!by_name) return;
+        add_totals(analysis, rank, finding->cause == AORTA_CAUSE_COPY, by_name);
+        keep_largest(by_name, count, largest);
+        free(by_name);
+    }
+    for (int i = 0; i < LARGEST && largest[i].rank; i++) {
+        const double steps = (double)largest[i].rank->steps;
+        struct aorta_fact *fact = aorta_facts_set(&finding->facts, keys[i], (double)largest[i].ns / 1e6 / steps);
+        fact->place.name = aorta_facts_text(&finding->facts, aorta_trace_text(largest[i].rank->trace, largest[i].name));
+        fact->place.count = (double)largest[i].count / steps;
+    }
+}
+
+void aorta_find_slowest_gemm(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     const struct aorta_trace_rank *where = NULL;
     const struct aorta_trace_gemm_row *worst = NULL;
     for (size_t i = 0; i < analysis->rank_count; i++) {
@@ -290,9 +265,8 @@ static void say_slowest_gemm(const struct aorta_trace_analysis *analysis, struct
         }
     }
     if (!worst) return;
-    char name[NAME_SIZE];
-    aorta_text_printf(text, "; worst %s %+.0f%%", short_name(where, worst->name, finding, text, name),
-                      100 * (worst->slowdown - 1));
+    struct aorta_fact *fact = aorta_facts_set(&finding->facts, AORTA_FACT_GEMM_SLOWER, worst->slowdown - 1);
+    fact->place.name = aorta_facts_text(&finding->facts, aorta_trace_text(where->trace, worst->name));
 }
 
 /* Whether graphs are captured, and hardly any is run. */
@@ -307,7 +281,7 @@ static bool captures(const struct aorta_trace *trace) {
 }
 
 /* How often the host launches and how short the work is, collectives left out: of the rank with most launches. */
-static void say_launch_rate(const struct aorta_trace_analysis *analysis, struct aorta_text *text) {
+static void count_launches(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     double most = 0, work_us = 0, step_us = 0;
     for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
@@ -330,46 +304,24 @@ static void say_launch_rate(const struct aorta_trace_analysis *analysis, struct 
         work_us = pieces > 0 ? work_ns / pieces / 1e3 : 0;
         step_us = step_ns / launches / 1e3;
     }
-    if (most >= 2)
-        aorta_text_printf(text, "; %.0f launches%s, one in %s us, of work that takes %s us", most,
-                          analysis->stepped ? " a step" : "", aorta_brief(step_us).text, aorta_brief(work_us).text);
+    if (most < 2) return;
+    aorta_facts_set(&finding->facts, AORTA_FACT_LAUNCHES, most);
+    aorta_facts_set(&finding->facts, AORTA_FACT_LAUNCH_PERIOD, step_us);
+    aorta_facts_set(&finding->facts, AORTA_FACT_LAUNCH_WORK, work_us);
 }
 
-static void say_launches(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding,
-                         struct aorta_text *text) {
+void aorta_find_launches(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
     bool all = true;
-    say_launch_rate(analysis, text);
+    count_launches(analysis, finding);
     for (size_t i = 0; i < analysis->rank_count; i++) all &= captures(analysis->ranks[i].trace);
-    if (all) finding->circumstances |= AORTA_CAPTURE;
-    if (all) aorta_text_puts(text, "; the program captures graphs here, which it does once");
-    say_gap(analysis, finding, text);
+    if (all) aorta_facts_flag(&finding->facts, AORTA_FACT_CAPTURES);
+    aorta_find_gap(analysis, finding);
 }
 
-static void (*const say[AORTA_CAUSE_COUNT])(const struct aorta_trace_analysis *, struct aorta_finding *,
-                                            struct aorta_text *) = {
-#define CAUSE(name, key, plain, by_kind, at_place, sentence, in_steps, in_traces, ...) in_traces,
-#include "replay/causes.def"
-#undef CAUSE
-};
-
-static aorta_status add_evidence(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
-    struct aorta_text text = {0};
-    aorta_text_puts(&text, finding->evidence);
-    if (say[finding->cause]) say[finding->cause](analysis, finding, &text);
-    return aorta_text_take(&text, &finding->evidence);
-}
-
-aorta_status aorta_verdict_add_cases(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
-    static const unsigned circumstances[] = {[AORTA_FRAMEWORK_XLA] = AORTA_XLA,
-                                             [AORTA_FRAMEWORK_CUPY] = AORTA_CUPY,
-                                             [AORTA_FRAMEWORK_TRITON] = AORTA_TRITON,
-                                             [AORTA_FRAMEWORK_COMPILED] = 0};
-    const unsigned framework =
-        analysis->rank_count ? circumstances[aorta_trace_framework(analysis->ranks[0].trace)] : 0;
-    const bool serving = analysis->stepped && analysis->ranks[0].trace->steps_by == AORTA_STEPS_BY_ENGINE;
-    const unsigned known =
-        framework | (serving ? (unsigned)AORTA_SERVING : 0) | (verdict->sends ? (unsigned)AORTA_SENDS : 0);
-    for (size_t i = 0; i < verdict->finding_count; i++) verdict->findings[i].circumstances |= known;
-    for (size_t i = 0; i < verdict->finding_count; i++) AORTA_TRY(add_evidence(analysis, &verdict->findings[i]));
-    return NULL;
+void aorta_verdict_find_worst(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        struct aorta_finding *finding = &verdict->findings[i];
+        if (aorta_cause_row(finding->cause)->find) aorta_cause_row(finding->cause)->find(analysis, finding);
+        if (verdict->sends) aorta_facts_flag(&finding->facts, AORTA_FACT_SENDS);
+    }
 }

@@ -1,0 +1,346 @@
+#include "report/phrases.h"
+#include "base/lines.h"
+#include "timeline/kernel_names.h"
+#include "verdict/advice.h"
+#include "verdict/causes.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- numbers ---- */
+
+/* Rounds first, so that 9.996 has as many digits as 10.0. */
+static struct aorta_brief with_digits(double value, int digits) {
+    struct aorta_brief brief;
+    const double size = fabs(value);
+    const int power = size > 0 ? (int)floor(log10(size)) : 0;
+    const double unit = pow(10, power - digits + 1);
+    const double rounded = size > 0 ? unit * round(size / unit) : 0;
+    int decimals = digits - 1 - (rounded > 0 ? (int)floor(log10(rounded) + 1e-9) : digits - 1);
+    if (decimals < 0) decimals = 0;
+    if (decimals > 9) decimals = 9;
+    snprintf(brief.text, sizeof brief.text, "%.*f", decimals, value);
+    return brief;
+}
+
+struct aorta_brief aorta_measured(double value) {
+    return with_digits(value, 3);
+}
+
+struct aorta_brief aorta_about(double value) {
+    return with_digits(value, 2);
+}
+
+struct aorta_brief aorta_estimated(double value, const double range[2]) {
+    static const double SURE = 0.1;
+    const bool sure = range[0] >= (1 - SURE) * value && range[1] <= (1 + SURE) * value;
+    return sure ? aorta_measured(value) : aorta_about(value);
+}
+
+struct aorta_brief_range aorta_about_range(double least, double most) {
+    struct aorta_brief_range range;
+    const bool alike = strcmp(aorta_about(least).text, aorta_about(most).text) == 0;
+    snprintf(range.text, sizeof range.text, "%s to %s", (alike ? aorta_measured(least) : aorta_about(least)).text,
+             (alike ? aorta_measured(most) : aorta_about(most)).text);
+    return range;
+}
+
+static void put_value(double value, enum aorta_unit unit, bool with_unit, struct aorta_text *out) {
+    switch (unit) {
+    case AORTA_UNIT_FLAG:
+        break;
+    case AORTA_UNIT_COUNT:
+        aorta_text_puts(out, aorta_brief(value).text);
+        break;
+    case AORTA_UNIT_SHARE:
+        aorta_text_printf(out, "%.0f%%", 100 * value);
+        break;
+    case AORTA_UNIT_GAIN:
+        aorta_text_printf(out, "%s%s", aorta_about(value).text, with_unit ? " ms" : "");
+        break;
+    default:
+        aorta_text_puts(out, aorta_measured(value).text);
+        if (with_unit) aorta_text_printf(out, " %s", aorta_unit_name(unit));
+    }
+}
+
+/* ---- names ---- */
+
+/* "elementwise_kernel<Functor>" by its functor, where that says more. */
+static void keep_functor(char *text) {
+    char *open = strchr(text, '<'), *close = strrchr(text, '>');
+    if (!open || !close || close < open || close[1]) return;
+    *close = '\0';
+    if (open[1] && !strpbrk(open + 1, "<>,"))
+        memmove(text, open + 1, strlen(open + 1) + 1);
+    else
+        *open = '\0';
+}
+
+static bool put_tile(const char *name, char *text, size_t size) {
+    const char *tile = strstr(name, "_MT");
+    if (!strstr(name, "Cijk_") || !tile) return false;
+    snprintf(text, size, "Tensile %.*s", (int)strspn(tile + 1, "MT0123456789x"), tile + 1);
+    return true;
+}
+
+/* An operation with its library, "aten::copy_": lower case, and nothing of a function's type. */
+static bool is_operation(const char *name) {
+    return strstr(name, "::") && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_:.") == strlen(name);
+}
+
+const char *aorta_name_for_line(const char *name, char *text, size_t size) {
+    char whole[512];
+    if (put_tile(name, text, size)) return text;
+    snprintf(whole, sizeof whole, "%s", is_operation(name) ? name : aorta_kernel_short_name(name, text, size));
+    keep_functor(whole);
+    struct aorta_text cut = {0};
+    if (aorta_columns(whole) > AORTA_NAME_COLUMNS) aorta_text_column(&cut, whole, AORTA_NAME_COLUMNS);
+    snprintf(text, size, "%s", cut.data ? cut.data : whole);
+    aorta_text_free(&cut);
+    return text;
+}
+
+/* One dimension list, "[8, 1024]" as "[8,1024]"; returns its end. */
+static const char *put_list(const char *at, struct aorta_text *out) {
+    for (; *at && *at != ']'; at++)
+        if (*at != ' ' && *at != '\n') aorta_text_append(out, at, 1);
+    aorta_text_puts(out, "]");
+    return *at ? at + 1 : at;
+}
+
+void aorta_shape_for_line(const char *dims, struct aorta_text *out) {
+    enum { MOST = 2, LONGEST = 40 };
+    const size_t before = out->length;
+    char first[64] = "";
+    int count = 0;
+    for (const char *at = *dims ? dims + 1 : dims; *at && count < MOST;) {
+        if (*at != '[' || at[1] == ']' || at[1] == '[') { /* empty, or a list of tensors */
+            at++;
+            continue;
+        }
+        struct aorta_text list = {0};
+        at = put_list(at, &list);
+        const char *text = list.data ? list.data : "";
+        const bool fits = out->length - before + list.length <= LONGEST;
+        if ((!count || fits) && strcmp(text, first) != 0) {
+            aorta_text_printf(out, "%s%s", count ? "x" : "", text);
+            snprintf(first, sizeof first, "%s", text);
+            count++;
+        }
+        out->failed |= list.failed;
+        aorta_text_free(&list);
+    }
+}
+
+/* ---- templates ---- */
+
+struct phrase {
+    const struct aorta_verdict *verdict;
+    const struct aorta_finding *finding;
+    bool whole_names;
+    struct aorta_text *out;
+};
+
+static void put_name(const struct phrase *phrase, const char *name) {
+    char text[512];
+    aorta_text_puts(phrase->out, phrase->whole_names ? name : aorta_name_for_line(name, text, sizeof text));
+}
+
+static const char *per(const struct aorta_verdict *verdict) {
+    return verdict->whole ? " in all" : " per step";
+}
+
+static bool put_where(const struct phrase *phrase, const struct aorta_fact_place *place) {
+    if (place->rank >= 0) aorta_text_printf(phrase->out, ", rank %d", place->rank);
+    if (place->step != INT64_MIN) aorta_text_printf(phrase->out, ", step %lld", (long long)place->step);
+    return true;
+}
+
+static bool put_place(const struct phrase *phrase, const struct aorta_fact *fact, const char *part) {
+    const struct aorta_fact_place *place = &fact->place;
+    const char *name = strcmp(part, "name") == 0    ? place->name
+                       : strcmp(part, "after") == 0 ? place->after
+                       : strcmp(part, "host") == 0  ? place->host
+                                                    : NULL;
+    if (strcmp(part, "where") == 0) return put_where(phrase, place);
+    if (strcmp(part, "count") == 0) {
+        if (!(place->count > 0)) return false;
+        aorta_text_printf(phrase->out, "%s%s", aorta_brief(place->count).text, per(phrase->verdict));
+        return true;
+    }
+    if (strcmp(part, "shape") == 0) {
+        const size_t before = phrase->out->length;
+        if (place->shape) aorta_shape_for_line(place->shape, phrase->out);
+        return phrase->out->length > before;
+    }
+    if (strcmp(part, "text") == 0) {
+        if (fact->text) aorta_text_puts(phrase->out, fact->text);
+        return fact->text != NULL;
+    }
+    if (name && *name) put_name(phrase, name);
+    return name && *name;
+}
+
+/* "many|one" after a count. */
+static void put_counted(const struct phrase *phrase, const struct aorta_fact *fact, const char *nouns) {
+    const char *bar = strchr(nouns, '|');
+    const struct aorta_brief count = aorta_brief(fact->value);
+    const bool one = strcmp(count.text, "1") == 0;
+    aorta_text_printf(phrase->out, "%s ", count.text);
+    aorta_text_append(phrase->out, one ? bar + 1 : nouns, one ? strlen(bar + 1) : (size_t)(bar - nouns));
+}
+
+static bool put_word(const struct phrase *phrase, const char *word) {
+    const enum aorta_collective kind = phrase->finding->collective;
+    if (strcmp(word, "kind") == 0)
+        aorta_text_puts(phrase->out, kind == AORTA_COLLECTIVE_OTHER ? "unidentified collective"
+                                                                    : aorta_verdict_kind_name(phrase->verdict, kind));
+    else if (strcmp(word, "per") == 0)
+        aorta_text_puts(phrase->out, per(phrase->verdict));
+    else if (phrase->finding->rank >= 0)
+        aorta_text_printf(phrase->out, "%d", phrase->finding->rank);
+    else
+        return false;
+    return true;
+}
+
+/* The inside of braces. False: not known. */
+static bool put_placeholder(const struct phrase *phrase, const char *inside, size_t length) {
+    char text[96];
+    snprintf(text, sizeof text, "%.*s", (int)length, inside);
+    const size_t key = strcspn(text, ".#*");
+    const char mark = text[key], *rest = mark ? text + key + 1 : "";
+    text[key] = '\0';
+    if (strcmp(text, "kind") == 0 || strcmp(text, "per") == 0 || strcmp(text, "rank") == 0)
+        return put_word(phrase, text);
+    const enum aorta_fact_key named = aorta_fact_named(text, key);
+    const struct aorta_fact *fact = aorta_facts_find(&phrase->finding->facts, named);
+    if (!fact || isnan(fact->value)) return false;
+    if (mark == '.') return put_place(phrase, fact, rest);
+    if (mark == '*')
+        put_counted(phrase, fact, rest);
+    else if (aorta_fact_words(named))
+        aorta_text_puts(phrase->out, aorta_fact_words(named));
+    else
+        put_value(fact->value, aorta_fact_unit(named), mark != '#', phrase->out);
+    return true;
+}
+
+static bool put_template(const struct phrase *phrase, const char *from, const char *end) {
+    while (from < end) {
+        const size_t plain = strcspn(from, "[{");
+        const size_t left = (size_t)(end - from);
+        aorta_text_append(phrase->out, from, plain < left ? plain : left);
+        if (plain >= left) return true;
+        from += plain;
+        const char *close = strchr(from, *from == '[' ? ']' : '}');
+        if (!close || close >= end) return false;
+        const size_t before = phrase->out->length;
+        if (*from == '[' && !put_template(phrase, from + 1, close)) {
+            phrase->out->length = before;
+            if (phrase->out->data) phrase->out->data[before] = '\0';
+        }
+        if (*from == '{' && !put_placeholder(phrase, from + 1, (size_t)(close - from - 1))) return false;
+        from = close + 1;
+    }
+    return true;
+}
+
+bool aorta_phrase(const struct aorta_verdict *verdict, const struct aorta_finding *finding, const char *template,
+                  bool whole_names, struct aorta_text *out) {
+    struct aorta_text text = {0};
+    const struct phrase phrase = {verdict, finding, whole_names, &text};
+    const bool known = put_template(&phrase, template, template + strlen(template));
+    if (known && text.data) aorta_text_puts(out, text.data);
+    out->failed |= text.failed;
+    aorta_text_free(&text);
+    return known;
+}
+
+void aorta_phrase_first(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
+                        const char *const *templates, bool whole_names, struct aorta_text *out) {
+    for (int i = 0; i < AORTA_TEMPLATES && templates[i]; i++)
+        if (aorta_phrase(verdict, finding, templates[i], whole_names, out)) return;
+}
+
+static void put_own_name(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
+                         struct aorta_text *out) {
+    if (aorta_facts_has(&finding->facts, AORTA_FACT_UNEXPLAINED) && finding->cause == AORTA_CAUSE_HOST_LAUNCH)
+        aorta_text_puts(out, "unexplained gaps");
+    else
+        (void)aorta_phrase(verdict, finding, aorta_cause_row(finding->cause)->name, false, out);
+}
+
+void aorta_cause_display(const struct aorta_verdict *verdict, enum aorta_cause cause, struct aorta_text *out) {
+    const struct aorta_finding none = {.cause = cause, .rank = -1}, *named = &none;
+    for (size_t i = 0; i < verdict->finding_count && named == &none; i++)
+        if (verdict->findings[i].cause == cause) named = &verdict->findings[i];
+    put_own_name(verdict, named, out);
+}
+
+void aorta_finding_name(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
+                        struct aorta_text *out) {
+    put_own_name(verdict, finding, out);
+    if (!(finding->joint_ms > 0)) return;
+    aorta_text_puts(out, " + ");
+    aorta_cause_display(verdict, finding->partner, out);
+}
+
+/* ---- fixes ---- */
+
+/* "rank 3" or "the late rank" for {rank}. */
+static void put_advice(const struct aorta_finding *finding, const char *advice, struct aorta_text *out) {
+    static const char mark[] = "{rank}";
+    const char *at = strstr(advice, mark);
+    if (!at) {
+        aorta_text_puts(out, advice);
+        return;
+    }
+    aorta_text_append(out, advice, (size_t)(at - advice));
+    if (finding->rank >= 0)
+        aorta_text_printf(out, "rank %d", finding->rank);
+    else
+        aorta_text_puts(out, "the late rank");
+    aorta_text_puts(out, at + strlen(mark));
+}
+
+void aorta_fix_text(const struct aorta_finding *finding, int index, const char *separator, struct aorta_text *out) {
+    const struct aorta_fix *fix = &finding->fixes[index];
+    const struct aorta_advice_row *row = fix->row;
+    if (!row->key) {
+        put_advice(finding, row->text, out);
+        if (row->also) aorta_text_puts(out, separator);
+        if (row->also) put_advice(finding, row->also, out);
+        return;
+    }
+    const bool direction =
+        row->value == aorta_advice_larger || row->value == aorta_advice_smaller || row->value == aorta_advice_another;
+    if (!direction)
+        aorta_text_printf(out, "%s=%s (%s)", row->key, row->value, row->text);
+    else
+        aorta_text_printf(out, "%s %s%s%s (%s)", row->value, row->key, fix->now ? ", now " : "",
+                          fix->now ? fix->now : "", row->text);
+}
+
+void aorta_finding_evidence(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
+                            struct aorta_text *out) {
+    const struct aorta_cause_row *row = aorta_cause_row(finding->cause);
+    struct aorta_text worst = {0};
+    const size_t before = out->length;
+    aorta_phrase_first(verdict, finding, row->measured, false, out);
+    aorta_phrase_first(verdict, finding, row->worst, false, &worst);
+    if (worst.length) aorta_text_printf(out, "%sworst: %s", out->length > before ? "; " : "", worst.data);
+    out->failed |= worst.failed;
+    aorta_text_free(&worst);
+}
+
+void aorta_finding_advice(const struct aorta_finding *finding, struct aorta_text *out) {
+    if (finding->all_set)
+        aorta_text_puts(out, "each key that helps is set already: give each rank more work, or use a faster device");
+    for (int i = 0; i < finding->fix_count; i++) {
+        if (i) aorta_text_puts(out, "; or ");
+        aorta_fix_text(finding, i, "; ", out);
+    }
+}

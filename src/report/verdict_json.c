@@ -1,0 +1,210 @@
+/* The verdict as JSON; docs/metrics-format.md lists the keys. */
+#include "report/phrases.h"
+#include "report/verdict_text.h"
+
+#include <math.h>
+
+enum { ROWS_MOST = 8 };
+
+static void put_string(struct aorta_json *json, const char *key, const char *value) {
+    if (value) aorta_json_key_string(json, key, value);
+}
+
+static void write_place(const struct aorta_fact_place *place, struct aorta_json *json) {
+    aorta_json_key_object(json, "place");
+    put_string(json, "name", place->name);
+    put_string(json, "after", place->after);
+    put_string(json, "shape", place->shape);
+    put_string(json, "host", place->host);
+    if (place->count > 0) aorta_json_key_double(json, "count", place->count);
+    if (place->rank >= 0) aorta_json_key_int(json, "rank", place->rank);
+    if (place->step != INT64_MIN) aorta_json_key_int(json, "step", place->step);
+    if (place->stream != INT64_MIN) aorta_json_key_int(json, "stream", place->stream);
+    aorta_json_object_end(json);
+}
+
+static void write_facts(const struct aorta_finding *finding, struct aorta_json *json) {
+    aorta_json_key_array(json, "facts");
+    for (size_t i = 0; i < finding->facts.count; i++) {
+        const struct aorta_fact *fact = &finding->facts.items[i];
+        aorta_json_object(json);
+        aorta_json_key_string(json, "key", aorta_fact_name(fact->key));
+        aorta_json_key_double(json, "value", fact->value);
+        aorta_json_key_string(json, "unit", aorta_unit_name(aorta_fact_unit(fact->key)));
+        put_string(json, "text", fact->text);
+        write_place(&fact->place, json);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+static void write_shares(const struct aorta_finding *finding, struct aorta_json *json) {
+    aorta_json_key_array(json, "shares_with");
+    for (int i = 0; i < finding->share_count; i++) {
+        aorta_json_object(json);
+        aorta_json_key_string(json, "cause", aorta_cause_name(finding->shares[i].cause));
+        aorta_json_key_double(json, "ms", finding->shares[i].ms);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+/* The text of `say`, or null where it is empty. */
+static void write_text(const char *key, struct aorta_text *text, struct aorta_json *json) {
+    aorta_json_key_string(json, key, text->length ? text->data : NULL);
+    json->out->failed |= text->failed;
+    aorta_text_free(text);
+}
+
+static void write_remedy(const struct aorta_finding *finding, struct aorta_json *json) {
+    aorta_json_key_string(json, "remedy", finding->remedy);
+    aorta_json_key_double(json, "then_ms", finding->then_ms);
+}
+
+static void write_finding(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
+                          struct aorta_json *json) {
+    aorta_json_object(json);
+    aorta_json_key_string(json, "cause", aorta_cause_name(finding->cause));
+    if (aorta_cause_has_kind(finding->cause))
+        aorta_json_key_string(json, "collective", aorta_collective_name(finding->collective));
+    if (verdict->replay.known || verdict->replay.reason) {
+        aorta_json_key_double(json, "gain_ms", verdict->replay.known ? finding->gain_ms : NAN);
+        aorta_json_key_double(json, "gain_share", verdict->replay.known ? finding->gain_share : NAN);
+        aorta_json_key_array(json, "gain_range_ms");
+        for (int j = 0; j < 2; j++) aorta_json_double(json, verdict->replay.known ? finding->gain_range_ms[j] : NAN);
+        aorta_json_array_end(json);
+        aorta_json_key_double(json, "alone_ms", verdict->replay.known ? finding->alone_ms : NAN);
+    }
+    if (finding->remedy) write_remedy(finding, json);
+    aorta_json_key_double(json, "cost_ms", finding->cost_ms);
+    aorta_json_key_double(json, "share", finding->share);
+    aorta_json_key(json, "rank");
+    if (finding->rank >= 0)
+        aorta_json_int(json, finding->rank);
+    else
+        aorta_json_null(json);
+    if (finding->joint_ms > 0) {
+        aorta_json_key_string(json, "together_with", aorta_cause_name(finding->partner));
+        aorta_json_key_double(json, "together_ms", finding->joint_ms);
+    }
+    write_facts(finding, json);
+    write_shares(finding, json);
+    struct aorta_text evidence = {0}, advice = {0};
+    aorta_finding_evidence(verdict, finding, &evidence);
+    aorta_finding_advice(finding, &advice);
+    write_text("evidence", &evidence, json);
+    write_text("advice", &advice, json);
+    aorta_json_object_end(json);
+}
+
+/* Whether the finding is beyond the rows that are listed: the first ones, and the largest cost. */
+static bool is_folded(const struct aorta_verdict *verdict, size_t index) {
+    if (verdict->finding_count <= ROWS_MOST) return false;
+    const size_t costliest = (size_t)(aorta_verdict_costliest(verdict) - verdict->findings);
+    return index != costliest && index >= (costliest < ROWS_MOST ? ROWS_MOST : ROWS_MOST - 1);
+}
+
+static void write_findings(const struct aorta_verdict *verdict, struct aorta_json *json) {
+    int64_t folded = 0;
+    double cost_ms = 0, share = 0;
+    aorta_json_key_array(json, "verdict");
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        const struct aorta_finding *finding = &verdict->findings[i];
+        if (!is_folded(verdict, i)) {
+            write_finding(verdict, finding, json);
+            continue;
+        }
+        folded++;
+        cost_ms += finding->cost_ms;
+        share += finding->share;
+    }
+    aorta_json_array_end(json);
+    if (!folded) return;
+    aorta_json_key_object(json, "verdict_folded");
+    aorta_json_key_int(json, "rows", folded);
+    aorta_json_key_double(json, "cost_ms", cost_ms);
+    aorta_json_key_double(json, "share", share);
+    aorta_json_object_end(json);
+}
+
+static void write_left(const struct aorta_verdict_left *left, struct aorta_json *json) {
+    aorta_json_key_object(json, "left_ms");
+    aorta_json_key_double(json, "compute", left->compute_ms);
+    aorta_json_key_double(json, "compute_alone", left->alone_ms);
+    for (int i = 0; i < AORTA_COLLECTIVE_COUNT; i++)
+        if (left->collective_ms[i] > 0)
+            aorta_json_key_double(json, aorta_collective_name((enum aorta_collective)i), left->collective_ms[i]);
+    aorta_json_key_double(json, "copies", left->copy_ms);
+    aorta_json_key_double(json, "starts", left->starts_ms);
+    aorta_json_key_double(json, "host", left->host_ms);
+    aorta_json_key_double(json, "unexplained", left->unexplained_ms);
+    aorta_json_object_end(json);
+}
+
+static void write_replay(const struct aorta_verdict *verdict, struct aorta_json *json) {
+    const struct aorta_verdict_replay *replay = &verdict->replay;
+    aorta_json_key_object(json, "replay");
+    aorta_json_key_double(json, "measured_ms", replay->measured_ms);
+    aorta_json_key_double(json, "replayed_ms", replay->replayed_ms);
+    const bool unrecorded = replay->unrecorded_ms > 0;
+    aorta_json_key_double(json, "unrecorded_ms", unrecorded ? replay->unrecorded_ms : NAN);
+    aorta_json_key_array(json, "unrecorded_range_ms");
+    for (int i = 0; i < 2; i++) aorta_json_double(json, unrecorded ? replay->unrecorded_range_ms[i] : NAN);
+    aorta_json_array_end(json);
+    aorta_json_key_double(json, "inferred_share", replay->inferred_share);
+    aorta_json_key_double(json, "unexplained_share", replay->unexplained_share);
+    aorta_json_key_string(json, "unrecorded_reason", replay->unrecorded_reason);
+    aorta_json_key_string(json, "reason", replay->reason);
+    if (replay->known) write_left(&replay->left, json);
+    aorta_json_object_end(json);
+    aorta_json_key_double(json, "floor_ms", replay->known ? replay->floor_ms : NAN);
+}
+
+/* ---- the view ---- */
+
+static void write_block(const struct aorta_view_block *block, struct aorta_json *json) {
+    aorta_json_object(json);
+    aorta_json_key_string(json, "cause", block->key);
+    aorta_json_key_string(json, "name", block->name);
+    aorta_json_key_bool(json, "gains", block->gains);
+    aorta_json_key_double(json, "share", block->share);
+    aorta_json_key_string(json, "figure", block->figure);
+    aorta_json_key_string(json, "suffix", block->suffix);
+    aorta_json_key_string(json, "mark", block->mark);
+    aorta_json_key_string(json, "measured", block->measured);
+    aorta_json_key_string(json, "worst", block->worst);
+    aorta_json_key_array(json, "fix");
+    for (int i = 0; i < block->fix_count; i++) aorta_json_string(json, block->fix[i]);
+    aorta_json_array_end(json);
+    aorta_json_object_end(json);
+}
+
+static void write_view(const struct aorta_verdict *verdict, struct aorta_json *json) {
+    struct aorta_verdict_view view;
+    aorta_status status = aorta_verdict_view_make(verdict, NULL, &view);
+    json->out->failed |= status != NULL;
+    aorta_status_free(status);
+    if (json->out->failed) return;
+    aorta_json_key_object(json, "verdict_view");
+    aorta_json_key_string(json, "headline", view.headline);
+    aorta_json_key_array(json, "rows");
+    for (int i = 0; i < view.row_count; i++) {
+        aorta_json_object(json);
+        aorta_json_key_string(json, "name", view.rows[i].name);
+        aorta_json_key_string(json, "text", view.rows[i].text);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+    aorta_json_key_array(json, "blocks");
+    for (int i = 0; i < view.block_count; i++) write_block(&view.blocks[i], json);
+    aorta_json_array_end(json);
+    aorta_json_key_string(json, "minor", view.minor);
+    aorta_json_object_end(json);
+    aorta_verdict_view_free(&view);
+}
+
+void aorta_verdict_json(const struct aorta_verdict *verdict, struct aorta_json *json) {
+    write_findings(verdict, json);
+    write_view(verdict, json);
+    write_replay(verdict, json);
+}

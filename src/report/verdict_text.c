@@ -1,0 +1,181 @@
+#include "report/verdict_text.h"
+#include "base/lines.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NARROWEST = 80, WIDEST = 100, NAME = 11, BAR = 10, FIGURE = 10, INDENT = 6, LABEL = 7 };
+
+static const double BARRED = 0.05, RED = 0.2, YELLOW = 0.1; /* of the step */
+
+static const char bold[] = "\033[1m", dim[] = "\033[2m", red[] = "\033[31m", yellow[] = "\033[33m", cyan[] = "\033[36m",
+                  green[] = "\033[32m", off[] = "\033[0m";
+
+struct writer {
+    struct aorta_text *out;
+    int width;
+    bool color;
+};
+
+static void put(const struct writer *writer, const char *color, const char *text) {
+    if (writer->color && *color)
+        aorta_text_printf(writer->out, "%s%s%s", color, text, off);
+    else
+        aorta_text_puts(writer->out, text);
+}
+
+/* Wraps the text after `taken` columns that are written already; each line has the color. */
+static void put_lines(const struct writer *writer, const char *color, const char *text, int taken, int indent) {
+    struct aorta_text lines = {0};
+    aorta_text_lines(&lines, text, &(struct aorta_lines){.width = writer->width, .taken = taken, .indent = indent});
+    for (char *line = lines.data, *next; line && *line; line = next) {
+        char *end = line + strcspn(line, "\n");
+        next = *end ? end + 1 : end;
+        *end = '\0';
+        const size_t blank = strspn(line, " ");
+        aorta_text_append(writer->out, line, blank);
+        put(writer, color, line + blank);
+        aorta_text_puts(writer->out, "\n");
+    }
+    writer->out->failed |= lines.failed;
+    aorta_text_free(&lines);
+}
+
+static void put_rows(const struct writer *writer, const struct aorta_verdict_view *view) {
+    for (int i = 0; i < view->row_count; i++) {
+        aorta_text_printf(writer->out, "  %-*s", NAME, view->rows[i].name);
+        put_lines(writer, "", view->rows[i].text, 2 + NAME, 2 + NAME);
+    }
+}
+
+static void put_bar(const struct writer *writer, double share) {
+    char bar[BAR + 1];
+    int filled = (int)lround(share * BAR);
+    filled = filled < 0 ? 0 : filled > BAR ? BAR : filled;
+    memset(bar, share < BARRED ? ' ' : '.', BAR);
+    if (share >= BARRED) memset(bar, '#', (size_t)filled);
+    bar[BAR] = '\0';
+    put(writer, share >= RED ? red : share >= YELLOW ? yellow : cyan, bar);
+}
+
+/* "  ####......  41%    10 to 14 ms  unfused pointwise kernels (fusion)" */
+static void put_head(const struct writer *writer, const struct aorta_view_block *block, bool marked) {
+    const int column = 2 + BAR + 6 + FIGURE + 5;
+    struct aorta_text figure = {0}, name = {0};
+    aorta_text_puts(writer->out, "  ");
+    put_bar(writer, block->share);
+    aorta_text_printf(writer->out, " %3.0f%%  ", 100 * block->share);
+    aorta_text_printf(&figure, "%*s ms", FIGURE, block->figure);
+    put(writer, bold, figure.data ? figure.data : "");
+    aorta_text_puts(writer->out, "  ");
+    aorta_text_printf(&name, "%s (%s)%s%s%s", block->name, block->key, marked ? ", cost" : "",
+                      *block->suffix ? ", " : "", block->suffix);
+    put_lines(writer, "", name.data ? name.data : "", column, column);
+    writer->out->failed |= figure.failed || name.failed;
+    aorta_text_free(&figure);
+    aorta_text_free(&name);
+}
+
+static void put_labelled(const struct writer *writer, const char *label, const char *color, const char *text) {
+    aorta_text_printf(writer->out, "%*s%-*s", INDENT, "", LABEL, label);
+    put_lines(writer, color, text, INDENT + LABEL, INDENT + LABEL);
+}
+
+/* `marked`: its figure is a cost among gains. */
+static void put_block(const struct writer *writer, const struct aorta_view_block *block, bool marked) {
+    struct aorta_text measured = {0};
+    put_head(writer, block, marked);
+    aorta_text_puts(&measured, block->measured);
+    if (*block->mark) aorta_text_printf(&measured, "%s(%s)", measured.length ? " " : "", block->mark);
+    if (measured.length) {
+        aorta_text_printf(writer->out, "%*s", INDENT, "");
+        put_lines(writer, dim, measured.data, INDENT, INDENT);
+    }
+    writer->out->failed |= measured.failed;
+    aorta_text_free(&measured);
+    if (*block->worst) put_labelled(writer, "worst", dim, block->worst);
+    for (int i = 0; i < block->fix_count; i++) put_labelled(writer, i ? "" : "fix", green, block->fix[i]);
+}
+
+void aorta_verdict_text(const struct aorta_verdict *verdict, const struct aorta_verdict_style *style,
+                        struct aorta_text *out) {
+    static const struct aorta_verdict_style plain = {0};
+    struct aorta_verdict_view view;
+    struct aorta_text headline = {0};
+    if (!style) style = &plain;
+    aorta_status status = aorta_verdict_view_make(verdict, &style->view, &view);
+    out->failed |= status != NULL;
+    aorta_status_free(status);
+    if (out->failed) return;
+    const int width = style->width ? style->width : WIDEST;
+    const struct writer writer = {out, width < NARROWEST ? NARROWEST : width > WIDEST ? WIDEST : width, style->color};
+    aorta_text_printf(&headline, "Verdict: %s", view.headline);
+    put_lines(&writer, bold, headline.data ? headline.data : "", 0, 2);
+    if (view.row_count) aorta_text_puts(out, "\n");
+    put_rows(&writer, &view);
+    if (view.block_count)
+        aorta_text_printf(out, "\n  share of step      %s\n", view.blocks[0].gains ? "gain alone" : "cost");
+    for (int i = 0; i < view.block_count; i++)
+        put_block(&writer, &view.blocks[i], view.blocks[0].gains && !view.blocks[i].gains);
+    if (*view.minor) aorta_text_puts(out, "\n  ");
+    if (*view.minor) {
+        struct aorta_text minor = {0};
+        const char *hint = strncmp(view.minor, "1 ", 2) == 0 ? " (--all shows it)" : " (--all shows them)";
+        aorta_text_printf(&minor, "%s%s", view.minor, style->view.all ? "" : hint);
+        put_lines(&writer, "", minor.data ? minor.data : "", 2, 2);
+        aorta_text_free(&minor);
+    }
+    out->failed |= headline.failed;
+    aorta_text_free(&headline);
+    aorta_verdict_view_free(&view);
+}
+
+/* ---- Markdown ---- */
+
+static void put_markdown_block(const struct aorta_view_block *block, struct aorta_text *out) {
+    aorta_text_printf(out, "| %.0f%% | %s ms%s | ", 100 * block->share, block->figure, block->gains ? "" : " (cost)");
+    aorta_text_markdown(out, block->name);
+    aorta_text_printf(out, " (`%s`)%s%s", block->key, *block->suffix ? ", " : "", block->suffix);
+    if (*block->mark) aorta_text_puts(out, " (");
+    aorta_text_markdown(out, block->mark);
+    if (*block->mark) aorta_text_puts(out, ")");
+    aorta_text_puts(out, " | ");
+    aorta_text_markdown(out, block->measured);
+    if (*block->worst) aorta_text_puts(out, *block->measured ? "<br>worst: " : "worst: ");
+    aorta_text_markdown(out, block->worst);
+    aorta_text_puts(out, " | ");
+    for (int i = 0; i < block->fix_count; i++) {
+        if (i) aorta_text_puts(out, "<br>");
+        aorta_text_markdown(out, block->fix[i]);
+    }
+    aorta_text_puts(out, " |\n");
+}
+
+void aorta_verdict_markdown(const struct aorta_verdict *verdict, struct aorta_text *out) {
+    struct aorta_verdict_view view;
+    aorta_status status = aorta_verdict_view_make(verdict, NULL, &view);
+    out->failed |= status != NULL;
+    aorta_status_free(status);
+    if (out->failed) return;
+    aorta_text_puts(out, "**Verdict: ");
+    aorta_text_markdown(out, view.headline);
+    aorta_text_puts(out, "**\n\n| | |\n| --- | --- |\n");
+    for (int i = 0; i < view.row_count; i++) {
+        aorta_text_puts(out, "| ");
+        aorta_text_markdown(out, view.rows[i].name);
+        aorta_text_puts(out, " | ");
+        aorta_text_markdown(out, view.rows[i].text);
+        aorta_text_puts(out, " |\n");
+    }
+    if (view.block_count)
+        aorta_text_printf(out, "\n| of the step | %s | cause | measured | fix |\n| ---: | ---: | --- | --- | --- |\n",
+                          view.blocks[0].gains ? "gain alone" : "cost");
+    for (int i = 0; i < view.block_count; i++) put_markdown_block(&view.blocks[i], out);
+    if (*view.minor) {
+        aorta_text_puts(out, "\n");
+        aorta_text_markdown(out, view.minor);
+        aorta_text_puts(out, "\n");
+    }
+    aorta_verdict_view_free(&view);
+}

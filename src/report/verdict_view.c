@@ -1,0 +1,444 @@
+#include "report/verdict_view.h"
+#include "report/phrases.h"
+#include "verdict/causes.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double SHOWN = 0.02; /* of the step: a finding with a block */
+static const double LEAST = 0.01; /* of the step: a finding that is counted */
+static const double PART = 0.05;  /* of exposed communication: a part that is named */
+static const double WIDE = 0.15;  /* of a gain: a range that is wider is shown */
+
+struct build {
+    const struct aorta_verdict *verdict;
+    struct aorta_view_options options;
+    struct aorta_verdict_view *view;
+};
+
+/* Moves the text into the view's arena. */
+static const char *take(struct build *build, struct aorta_text *text) {
+    const char *copy = aorta_arena_strdup(&build->view->arena, text->data ? text->data : "");
+    build->view->failed |= text->failed || !copy;
+    aorta_text_free(text);
+    return copy ? copy : "";
+}
+
+static void add_row(struct build *build, const char *name, struct aorta_text *text) {
+    struct aorta_verdict_view *view = build->view;
+    if (!text->length || view->row_count == AORTA_VIEW_ROWS) {
+        view->failed |= text->failed;
+        aorta_text_free(text);
+        return;
+    }
+    view->rows[view->row_count].name = name;
+    view->rows[view->row_count++].text = take(build, text);
+}
+
+/* ---- rows ---- */
+
+static const char *device(const struct aorta_verdict *verdict) {
+    return verdict->on_cpu ? "device" : "GPU";
+}
+
+/* What the GPU does in the step. Collectives that wait for other ranks are not work. */
+static void put_busy(const struct aorta_verdict *verdict, double step_ms, struct aorta_text *out) {
+    const bool comm = verdict->comm_ms > 0;
+    const double busy_ms = comm ? verdict->compute_ms : verdict->step_ms_mean - verdict->idle_ms;
+    if (verdict->host_only) return;
+    aorta_text_printf(out, "; %s %s %s", device(verdict), comm ? "computing" : "busy",
+                      aorta_measured(fmin(busy_ms, step_ms)).text);
+}
+
+static void add_step(struct build *build) {
+    static const double changes = 0.005;
+    const struct aorta_verdict *verdict = build->verdict;
+    const struct aorta_verdict_replay *replay = &verdict->replay;
+    struct aorta_text text = {0};
+    const double recorded_ms = replay->measured_ms;
+    if (replay->unrecorded_ms > 0 && recorded_ms - replay->unrecorded_ms >= changes * recorded_ms) {
+        const double *range = replay->unrecorded_range_ms;
+        const struct aorta_brief step = aorta_estimated(replay->unrecorded_ms, range);
+        const bool sure = strlen(step.text) == strlen(aorta_measured(replay->unrecorded_ms).text);
+        aorta_text_printf(&text, "%s ms without the profiler (%s to %s); %s recorded", step.text,
+                          (sure ? aorta_measured(range[0]) : aorta_about(range[0])).text,
+                          (sure ? aorta_measured(range[1]) : aorta_about(range[1])).text,
+                          aorta_measured(recorded_ms).text);
+        put_busy(verdict, replay->unrecorded_ms, &text);
+    } else {
+        const double step_ms = replay->known ? aorta_verdict_gained_ms(verdict) : verdict->step_ms_mean;
+        aorta_text_printf(&text, "%s ms", aorta_measured(step_ms).text);
+        if (verdict->whole) aorta_text_puts(&text, " in all, as the recording marks no steps");
+        if (verdict->iterations > 1 && !verdict->whole)
+            aorta_text_printf(&text, " (p50 %s)", aorta_measured(verdict->step_ms_p50).text);
+        put_busy(verdict, step_ms, &text);
+    }
+    add_row(build, "step", &text);
+}
+
+static int count_shown(const struct aorta_verdict *verdict) {
+    int count = 0;
+    for (size_t i = 0; i < verdict->finding_count; i++) count += aorta_finding_gains(&verdict->findings[i]);
+    return count;
+}
+
+static void add_all_fixes(struct build *build) {
+    const struct aorta_verdict *verdict = build->verdict;
+    const struct aorta_verdict_replay *replay = &verdict->replay;
+    struct aorta_text text = {0};
+    if (!aorta_verdict_gains_matter(verdict) || count_shown(verdict) < 2) return;
+    aorta_text_printf(&text, "%s ms, %s of it compute; gains overlap and do not add up",
+                      aorta_about(replay->floor_ms).text,
+                      aorta_about(fmin(replay->left.compute_ms, replay->floor_ms)).text);
+    add_row(build, "all fixes", &text);
+}
+
+static bool is_of_collectives(enum aorta_cause cause) {
+    return cause == AORTA_CAUSE_STRAGGLER || cause == AORTA_CAUSE_SLOW_COLLECTIVE ||
+           cause == AORTA_CAUSE_SERIALIZED_STREAMS || cause == AORTA_CAUSE_EXPOSED_COLLECTIVE;
+}
+
+static void put_part(const struct aorta_verdict *verdict, const struct aorta_finding *finding, struct aorta_text *out) {
+    const char *kind = aorta_verdict_kind_name(verdict, finding->collective);
+    const bool changes = aorta_facts_has(&finding->facts, AORTA_FACT_LATE_CHANGES);
+    aorta_text_printf(out, "%s ", aorta_measured(finding->cost_ms).text);
+    if (finding->cause == AORTA_CAUSE_STRAGGLER && finding->rank >= 0 && !changes)
+        aorta_text_printf(out, "waiting for late rank %d", finding->rank);
+    else if (finding->cause == AORTA_CAUSE_STRAGGLER)
+        aorta_text_puts(out, "waiting for late ranks");
+    else
+        aorta_text_printf(out, "%s%s%s", finding->cause == AORTA_CAUSE_SLOW_COLLECTIVE ? "slow " : "", kind,
+                          finding->cause == AORTA_CAUSE_SERIALIZED_STREAMS ? " queued before compute" : "");
+}
+
+static int by_cost(const void *left, const void *right) {
+    const struct aorta_finding *a = *(const struct aorta_finding *const *)left;
+    const struct aorta_finding *b = *(const struct aorta_finding *const *)right;
+    return (a->cost_ms < b->cost_ms) - (a->cost_ms > b->cost_ms);
+}
+
+/* "; exposed: 38 waiting for late rank 0, 4.9 all_gather, 1.4 other" */
+static void put_exposed(struct build *build, struct aorta_text *out) {
+    const struct aorta_verdict *verdict = build->verdict;
+    const struct aorta_finding **parts = malloc((verdict->finding_count + 1) * sizeof *parts);
+    double other_ms = verdict->exposed_ms;
+    size_t count = 0, shown = 0;
+    build->view->failed |= !parts;
+    if (!parts) return;
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (is_of_collectives(verdict->findings[i].cause)) parts[count++] = &verdict->findings[i];
+    qsort(parts, count, sizeof *parts, by_cost);
+    aorta_text_puts(out, "; exposed: ");
+    for (; shown < count && parts[shown]->cost_ms >= PART * verdict->exposed_ms; shown++) {
+        if (shown) aorta_text_puts(out, ", ");
+        put_part(verdict, parts[shown], out);
+        other_ms -= parts[shown]->cost_ms;
+    }
+    if (!shown)
+        aorta_text_puts(out, aorta_measured(verdict->exposed_ms).text);
+    else if (other_ms >= PART * verdict->exposed_ms)
+        aorta_text_printf(out, ", %s other", aorta_measured(other_ms).text);
+    free(parts);
+}
+
+static void put_slowdown(const struct aorta_slowdown *found, struct aorta_text *out) {
+    const double slower = 100 * (found->ratio - 1);
+    if (fabs(slower) >= 0.5 && !isnan(slower))
+        aorta_text_printf(out, "; GEMMs %.0f%% %s during communication", fabs(slower),
+                          slower > 0 ? "slower" : "faster");
+}
+
+static void add_overlap(struct build *build) {
+    const struct aorta_verdict *verdict = build->verdict;
+    struct aorta_text text = {0};
+    if (isnan(verdict->overlap_ratio) && verdict->host_collectives.name) {
+        aorta_text_printf(&text, "%s on the host for %s ms, %s of it without other operations",
+                          verdict->host_collectives.name, aorta_measured(verdict->host_collectives.ran_ms).text,
+                          aorta_measured(verdict->host_collectives.alone_ms).text);
+    } else if (isnan(verdict->overlap_ratio)) {
+        bool on_host = false;
+        for (size_t i = 0; i < verdict->finding_count; i++)
+            on_host |= verdict->findings[i].cause == AORTA_CAUSE_HOST_COLLECTIVE;
+        aorta_text_puts(&text, on_host ? "collectives on the host" : "no collectives");
+    } else {
+        const double hidden_ms = fmax(verdict->comm_ms - verdict->exposed_ms, 0);
+        aorta_text_printf(&text, "%s%s of %s ms hidden", verdict->coarse || verdict->gaps ? "at most " : "",
+                          aorta_measured(hidden_ms).text, aorta_measured(verdict->comm_ms).text);
+        if (verdict->exposed_ms > 0.005 * verdict->comm_ms) put_exposed(build, &text);
+        put_slowdown(&verdict->slowdown, &text);
+    }
+    add_row(build, "overlap", &text);
+}
+
+/* "NVIDIA H100" of "NVIDIA H100 80GB HBM3". */
+static int model_length(const char *name) {
+    for (const char *at = strchr(name, ' '); at; at = strchr(at + 1, ' ')) {
+        const size_t digits = strspn(at + 1, "0123456789");
+        if (digits && strncmp(at + 1 + digits, "GB", 2) == 0) return (int)(at - name);
+    }
+    return (int)strlen(name);
+}
+
+static void add_basis(struct build *build) {
+    const struct aorta_verdict *verdict = build->verdict;
+    const char *name = verdict->roofline_count ? verdict->rooflines[0].device_name : NULL;
+    struct aorta_text text = {0};
+    if (verdict->whole)
+        aorta_text_printf(&text, "whole recording of %s", aorta_counted((long long)verdict->rank_count, "rank").text);
+    else
+        aorta_text_printf(&text, "%s of %s", aorta_counted((long long)verdict->iterations, "step").text,
+                          aorta_counted((long long)verdict->rank_count, "rank").text);
+    if (verdict->warmup && !verdict->whole) aorta_text_printf(&text, " after %zu of warm-up", verdict->warmup);
+    if (name) aorta_text_printf(&text, ", %.*s", model_length(name), name);
+    if (verdict->simulated) aorta_text_puts(&text, "; simulated: collectives are copies on one rank");
+    add_row(build, "basis", &text);
+}
+
+static void add_missing(struct build *build) {
+    static const double much = 0.1; /* of the step */
+    const struct aorta_verdict *verdict = build->verdict;
+    struct aorta_text text = {0};
+    if (!verdict->ranks_missing || verdict->exposed_ms < much * verdict->step_ms_mean) return;
+    aorta_text_printf(&text, "files of %d of %zu ranks; exposed collectives may wait for these ranks",
+                      verdict->ranks_missing, verdict->rank_count + (size_t)verdict->ranks_missing);
+    add_row(build, "missing", &text);
+}
+
+static void add_spread(struct build *build) {
+    static const double many = 0.3;
+    const struct aorta_verdict *verdict = build->verdict;
+    struct aorta_text text = {0};
+    if (!aorta_verdict_steps_differ(verdict)) return;
+    aorta_text_printf(&text, "%s to %s ms (p10 to p90)", aorta_measured(verdict->step_ms_p10).text,
+                      aorta_measured(verdict->step_ms_p90).text);
+    if (verdict->steps_unlike >= many)
+        aorta_text_puts(&text, ", as their work differs");
+    else if (!verdict->disturbed && !verdict->undisturbed)
+        aorta_text_puts(&text, "; rerun on an idle machine");
+    aorta_text_printf(&text, "; gains below %s ms are uncertain",
+                      aorta_about((verdict->step_ms_p90 - verdict->step_ms_p10) / 2).text);
+    add_row(build, "spread", &text);
+}
+
+static void add_text(struct build *build, const char *name, const char *words) {
+    struct aorta_text text = {0};
+    if (!words) return;
+    aorta_text_puts(&text, words);
+    add_row(build, name, &text);
+}
+
+/* "clocks: SENTENCE" is a row of its own. */
+static void add_note(struct build *build) {
+    const char *note = build->verdict->note, *colon = note ? strstr(note, ": ") : NULL;
+    if (!colon) return;
+    char *name = aorta_arena_printf(&build->view->arena, "%.*s", (int)(colon - note), note);
+    build->view->failed |= !name;
+    if (name) add_text(build, name, colon + 2);
+}
+
+/* The largest kernels, where no fix is known. */
+static void add_kernels(struct build *build) {
+    static const enum aorta_fact_key keys[] = {AORTA_FACT_KERNEL, AORTA_FACT_KERNEL_2, AORTA_FACT_KERNEL_3};
+    const struct aorta_verdict *verdict = build->verdict;
+    const double step_ms = aorta_verdict_spent_ms(verdict);
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        const struct aorta_finding *finding = &verdict->findings[i];
+        if (finding->cause != AORTA_CAUSE_COMPUTE) continue;
+        for (size_t j = 0; j < sizeof keys / sizeof *keys; j++) {
+            const struct aorta_fact *fact = aorta_facts_find(&finding->facts, keys[j]);
+            struct aorta_text text = {0};
+            char name[512];
+            if (!fact) continue;
+            const char *shown =
+                build->options.full_names ? fact->place.name : aorta_name_for_line(fact->place.name, name, sizeof name);
+            aorta_text_printf(&text, "%s, %s ms (%.0f%%)", shown, aorta_measured(fact->value).text,
+                              100 * fact->value / step_ms);
+            add_row(build, "next", &text);
+        }
+    }
+}
+
+/* ---- blocks ---- */
+
+static double step_of(const struct aorta_verdict *verdict, bool gains) {
+    return gains ? aorta_verdict_gained_ms(verdict) : aorta_verdict_spent_ms(verdict);
+}
+
+static const char *figure(struct build *build, const struct aorta_finding *finding, bool gains) {
+    struct aorta_text text = {0};
+    double range_ms[2];
+    aorta_finding_shown_range(finding, range_ms);
+    const double gain_ms = aorta_finding_shown_ms(finding);
+    if (!gains)
+        aorta_text_puts(&text, aorta_measured(finding->cost_ms).text);
+    else if (range_ms[1] - range_ms[0] > WIDE * gain_ms)
+        aorta_text_puts(&text, aorta_about_range(range_ms[0], range_ms[1]).text);
+    else
+        aorta_text_puts(&text, aorta_about(gain_ms).text);
+    return take(build, &text);
+}
+
+static bool is_within_spread(const struct aorta_verdict *verdict, const struct aorta_finding *finding) {
+    return aorta_verdict_steps_differ(verdict) &&
+           aorta_finding_shown_ms(finding) < (verdict->step_ms_p90 - verdict->step_ms_p10) / 2;
+}
+
+static void put_partner(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
+                        struct aorta_text *out) {
+    if (finding->joint_ms > 0) return; /* the name has both */
+    aorta_text_puts(out, "only with ");
+    if (finding->partner == AORTA_CAUSE_COUNT)
+        aorta_text_puts(out, "the other fixes");
+    else
+        aorta_cause_display(verdict, finding->partner, out);
+}
+
+static const char *mark(struct build *build, const struct aorta_finding *finding, bool gains) {
+    const struct aorta_verdict *verdict = build->verdict;
+    struct aorta_text text = {0};
+    if (gains && finding->only_after) {
+        put_partner(verdict, finding, &text);
+    } else if (gains && finding->share_count) {
+        aorta_text_printf(&text, "%s %s ms %s ", finding->displaced ? "plus" : "shares",
+                          aorta_about(finding->shares[0].ms).text, finding->displaced ? "shared with" : "with");
+        aorta_cause_display(verdict, finding->shares[0].cause, &text);
+    }
+    if (gains && is_within_spread(verdict, finding))
+        aorta_text_printf(&text, "%swithin the spread of the steps", text.length ? "; " : "");
+    return take(build, &text);
+}
+
+static void add_fixes(struct build *build, struct aorta_view_block *block) {
+    const struct aorta_finding *finding = block->finding;
+    struct aorta_text text = {0};
+    for (int i = 0; i < finding->fix_count; i++) {
+        if (text.length) aorta_text_puts(&text, "\nor ");
+        aorta_fix_text(finding, i, "\n", &text);
+    }
+    if (finding->all_set) aorta_finding_advice(finding, &text);
+    for (char *line = text.data, *next; line && *line && block->fix_count < AORTA_VIEW_LINES; line = next) {
+        char *end = line + strcspn(line, "\n");
+        next = *end ? end + 1 : end;
+        struct aorta_text one = {0};
+        aorta_text_append(&one, line, (size_t)(end - line));
+        block->fix[block->fix_count++] = take(build, &one);
+    }
+    build->view->failed |= text.failed;
+    aorta_text_free(&text);
+}
+
+static const char *first_phrase(struct build *build, const struct aorta_finding *finding,
+                                const char *const *templates) {
+    struct aorta_text text = {0};
+    aorta_phrase_first(build->verdict, finding, templates, build->options.full_names, &text);
+    return take(build, &text);
+}
+
+/* The worst place, unless a block before has the same. */
+static const char *worst_of(struct build *build, const struct aorta_finding *finding) {
+    const char *worst = first_phrase(build, finding, aorta_cause_row(finding->cause)->worst);
+    for (int i = 0; i < build->view->block_count; i++)
+        if (strcmp(build->view->blocks[i].worst, worst) == 0) return "";
+    return worst;
+}
+
+static const char *suffix(struct build *build, const struct aorta_finding *finding) {
+    const char *const templates[AORTA_TEMPLATES] = {aorta_cause_row(finding->cause)->suffix};
+    return first_phrase(build, finding, templates);
+}
+
+static void add_block(struct build *build, const struct aorta_finding *finding, bool gains) {
+    const struct aorta_verdict *verdict = build->verdict;
+    struct aorta_view_block block = {.finding = finding, .gains = gains, .key = aorta_cause_name(finding->cause)};
+    struct aorta_text name = {0};
+    block.share = (gains ? aorta_finding_shown_ms(finding) : finding->cost_ms) / step_of(verdict, gains);
+    block.figure = figure(build, finding, gains);
+    aorta_finding_name(verdict, finding, &name);
+    block.name = take(build, &name);
+    block.mark = mark(build, finding, gains);
+    block.suffix = suffix(build, finding);
+    block.measured = first_phrase(build, finding, aorta_cause_row(finding->cause)->measured);
+    block.worst = worst_of(build, finding);
+    add_fixes(build, &block);
+    build->view->blocks[build->view->block_count++] = block;
+}
+
+/* A remedy that does what a finding before does: TF32, where 16 bits gain more. */
+static bool is_alternative(const struct aorta_verdict *verdict, size_t index) {
+    const struct aorta_finding *finding = &verdict->findings[index];
+    if (!finding->remedy || finding->cause != AORTA_CAUSE_PRECISION || !(finding->then_ms < 0.5 * finding->gain_ms))
+        return false;
+    for (size_t i = 0; i < index; i++)
+        if (verdict->findings[i].remedy && verdict->findings[i].cause == finding->cause) return true;
+    return false;
+}
+
+static bool waits_for_work(const struct aorta_finding *finding) {
+    return aorta_facts_has(&finding->facts, AORTA_FACT_OWN_WORK);
+}
+
+/* Share of the step that decides whether the finding has a block; 0: it has none. */
+static double weight(const struct aorta_verdict *verdict, size_t index, bool *gains) {
+    const struct aorta_finding *finding = &verdict->findings[index];
+    *gains = verdict->replay.known && aorta_finding_gains(finding);
+    if (is_alternative(verdict, index)) return 0;
+    if (*gains) return aorta_finding_shown_ms(finding) / step_of(verdict, true);
+    if (verdict->replay.known && !waits_for_work(finding)) return 0;
+    return finding->cause == AORTA_CAUSE_COMPUTE ? 0 : finding->share;
+}
+
+static void add_blocks(struct build *build) {
+    const struct aorta_verdict *verdict = build->verdict;
+    struct aorta_text minor = {0};
+    int count = 0;
+    for (size_t i = 0; i < verdict->finding_count; i++) {
+        bool gains;
+        const double share = weight(verdict, i, &gains);
+        const bool large = share >= SHOWN || (build->options.all && share >= LEAST);
+        if (large && build->view->block_count < AORTA_VIEW_BLOCKS) {
+            add_block(build, &verdict->findings[i], gains);
+        } else if (share >= LEAST) {
+            aorta_text_puts(&minor, count++ ? ", " : "");
+            aorta_finding_name(verdict, &verdict->findings[i], &minor);
+        }
+    }
+    struct aorta_text line = {0};
+    if (count)
+        aorta_text_printf(&line, "%s%s: %s", aorta_counted(count, "minor finding").text,
+                          build->options.all ? "" : " below 2%", minor.data ? minor.data : "");
+    build->view->failed |= minor.failed;
+    aorta_text_free(&minor);
+    build->view->minor = take(build, &line);
+}
+
+/* ---- all of it ---- */
+
+aorta_status aorta_verdict_view_make(const struct aorta_verdict *verdict, const struct aorta_view_options *options,
+                                     struct aorta_verdict_view *view) {
+    *view = (struct aorta_verdict_view){0};
+    struct build build = {verdict, options ? *options : (struct aorta_view_options){0}, view};
+    struct aorta_text headline = {0};
+    aorta_verdict_headline(verdict, &headline);
+    view->headline = take(&build, &headline);
+    if (verdict->finding_count) {
+        add_step(&build);
+        add_all_fixes(&build);
+        add_overlap(&build);
+        add_basis(&build);
+        add_missing(&build);
+        add_spread(&build);
+        add_text(&build, "machine", verdict->disturbed);
+        add_note(&build);
+    }
+    add_blocks(&build);
+    if (!view->block_count) add_kernels(&build);
+    if (!view->failed) return NULL;
+    aorta_verdict_view_free(view);
+    return AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
+}
+
+void aorta_verdict_view_free(struct aorta_verdict_view *view) {
+    aorta_arena_free(&view->arena);
+    *view = (struct aorta_verdict_view){0};
+}

@@ -1,0 +1,76 @@
+/* What is known of a finding: values with a key, a unit and a place. No fact is a sentence: the renderers of
+ * src/report write these from the tables. */
+#ifndef AORTA_VERDICT_FACTS_H
+#define AORTA_VERDICT_FACTS_H
+
+#include "base/arena.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum aorta_fact_key {
+    AORTA_FACT_NONE,
+#define FACT(name, key, unit, help, words) AORTA_FACT_##name,
+#include "verdict/facts.def"
+#undef FACT
+    AORTA_FACT_COUNT
+};
+
+enum aorta_unit {
+    AORTA_UNIT_FLAG,  /* the fact holds; its value is 1 */
+    AORTA_UNIT_COUNT, /* may be a fraction: calls per step */
+    AORTA_UNIT_MS,
+    AORTA_UNIT_GAIN, /* ms, estimated */
+    AORTA_UNIT_US,
+    AORTA_UNIT_SHARE, /* 0.25 is 25% */
+    AORTA_UNIT_GBPS,  /* 10^9 bytes per second */
+    AORTA_UNIT_GIB,
+};
+
+/* Where it was seen. Texts are the arena's or static; NULL: not known. */
+struct aorta_fact_place {
+    const char *name;     /* of an operation, kernel, layer, call or variable, whole */
+    const char *after;    /* what the host did before */
+    const char *shape;    /* "[[8, 1024, 3072], []]" */
+    const char *host;     /* range or call that the host was in */
+    double count;         /* runs per step; 0: not known */
+    int rank;             /* -1: not known, or there is one rank */
+    int64_t step, stream; /* INT64_MIN: not known */
+};
+
+struct aorta_fact {
+    enum aorta_fact_key key;
+    double value;
+    const char *text; /* static explanation from a table; NULL: none */
+    struct aorta_fact_place place;
+};
+
+/* Facts of a finding, each key once, in the order in which they were added. An allocation that fails sets `failed`;
+ * later calls change nothing. Callers check once, at the end. */
+struct aorta_facts {
+    struct aorta_arena *arena; /* borrowed */
+    struct aorta_fact *items;
+    size_t count, capacity;
+    bool failed;
+    struct aorta_fact lost; /* returned after a failure, so that callers need no check */
+};
+
+/* The fact with this key, added or replaced, with an empty place. Never NULL. */
+struct aorta_fact *aorta_facts_set(struct aorta_facts *facts, enum aorta_fact_key key, double value);
+void aorta_facts_flag(struct aorta_facts *facts, enum aorta_fact_key key);
+/* A copy of the text in the facts' arena. NULL stays NULL. */
+const char *aorta_facts_text(struct aorta_facts *facts, const char *text);
+const struct aorta_fact *aorta_facts_find(const struct aorta_facts *facts, enum aorta_fact_key key); /* NULL: none */
+bool aorta_facts_has(const struct aorta_facts *facts, enum aorta_fact_key key);
+void aorta_facts_remove(struct aorta_facts *facts, enum aorta_fact_key key);
+
+const char *aorta_fact_name(enum aorta_fact_key key); /* "idle_unqueued" */
+enum aorta_unit aorta_fact_unit(enum aorta_fact_key key);
+const char *aorta_fact_words(enum aorta_fact_key key); /* of a flag; NULL: none */
+const char *aorta_fact_help(enum aorta_fact_key key);
+/* AORTA_FACT_NONE: there is none. */
+enum aorta_fact_key aorta_fact_named(const char *name, size_t length);
+const char *aorta_unit_name(enum aorta_unit unit); /* "ms", as in the JSON; "" for flags and counts */
+
+#endif
