@@ -1,7 +1,9 @@
 #include "cli/cli.h"
 #include "cli/help_forms.h"
+#include "report/cause_help.h"
 #include "report/formats_page.h"
 #include "sparse/options.h"
+#include "verdict/causes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,12 +25,12 @@ static const struct aorta_option options[] = {
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta help [COMMAND … [--man | --words] | config [SECTION] [--markdown] | sparse [SECTION] [--markdown] "
-             "| formats [--markdown]]",
+    .usage = "aorta help [COMMAND … [--man | --words] | CAUSE | config [SECTION] [--markdown] | "
+             "sparse [SECTION] [--markdown] | formats [--markdown]]",
     .about =
-        "Shows the commands, the options of one of them, or the configuration keys of aorta train: of the ranking "
-        "transformer (config), of the sparse pipeline (sparse); SECTION is a section or a key of them. The keys of the "
-        "files that are written (formats).",
+        "Shows the commands or the options of one of them. CAUSE explains a cause of the verdict (host_launch, fusion, "
+        "...): how it is measured, what the gain means, and how to fix it. config and sparse show the configuration "
+        "keys of aorta train; SECTION is a section or a key. formats shows the keys of the files that AORTA writes.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .operands = true,
@@ -99,6 +101,13 @@ static aorta_status help_on_topic(const struct topic *topic, const struct aorta_
     return aorta_cli_print_text(&text);
 }
 
+/* `aorta help fusion` */
+static aorta_status help_on_cause(enum aorta_cause cause) {
+    struct aorta_text text = {0};
+    aorta_cause_help(cause, &text);
+    return aorta_cli_print_text(&text);
+}
+
 static aorta_status help_on(const struct aorta_cli_line *line, void *of) {
     const struct help_values *values = of;
     if (values->markdown + values->man + values->words > 1)
@@ -107,6 +116,8 @@ static aorta_status help_on(const struct aorta_cli_line *line, void *of) {
     if (topic && (values->man || values->words))
         return AORTA_ERROR(AORTA_USAGE, "--man and --words go with a command: aorta help trace run --man");
     if (topic) return help_on_topic(topic, line, values->markdown);
+    const enum aorta_cause cause = line->operand_count == 1 ? aorta_cause_named(line->operands[0]) : AORTA_CAUSE_COUNT;
+    if (cause != AORTA_CAUSE_COUNT) return help_on_cause(cause);
     if (values->markdown)
         return AORTA_ERROR(AORTA_USAGE, "--markdown goes with config and sparse: aorta help config --markdown");
     return help_on_command(line, values);

@@ -83,6 +83,7 @@ static void write_finding(const struct aorta_verdict *verdict, const struct aort
         aorta_json_int(json, finding->rank);
     else
         aorta_json_null(json);
+    if (finding->at_best_ms > 0) aorta_json_key_double(json, "at_best_ms", finding->at_best_ms);
     if (finding->joint_ms > 0) {
         aorta_json_key_string(json, "together_with", aorta_cause_name(finding->partner));
         aorta_json_key_double(json, "together_ms", finding->joint_ms);

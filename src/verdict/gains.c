@@ -60,15 +60,20 @@ static void set_range(const struct gains *gains, struct aorta_finding *finding) 
 /* ---- what is shown ---- */
 
 bool aorta_finding_gains(const struct aorta_finding *finding) {
-    return finding->gain_share >= GAINS;
+    return finding->gain_share >= GAINS || finding->at_best_ms > 0;
 }
 
 double aorta_finding_shown_ms(const struct aorta_finding *finding) {
+    if (finding->at_best_ms > 0) return finding->at_best_ms;
     if (finding->joint_ms > 0) return finding->joint_ms;
     return finding->only_after || finding->displaced ? finding->gain_ms : fmax(finding->alone_ms, finding->gain_ms);
 }
 
 void aorta_finding_shown_range(const struct aorta_finding *finding, double range_ms[2]) {
+    if (finding->at_best_ms > 0) {
+        range_ms[0] = range_ms[1] = finding->at_best_ms;
+        return;
+    }
     const double scale = finding->gain_ms > 0 ? aorta_finding_shown_ms(finding) / finding->gain_ms : 0;
     for (int i = 0; i < 2; i++) range_ms[i] = scale * finding->gain_range_ms[i];
 }
@@ -76,7 +81,10 @@ void aorta_finding_shown_range(const struct aorta_finding *finding, double range
 bool aorta_verdict_gains_matter(const struct aorta_verdict *verdict) {
     const struct aorta_verdict_replay *replay = &verdict->replay;
     const double all_ms = aorta_verdict_gained_ms(verdict);
-    return replay->known && all_ms - replay->floor_ms >= BOUND * all_ms;
+    if (!replay->known) return false;
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].at_best_ms >= BOUND * all_ms) return true;
+    return all_ms - replay->floor_ms >= BOUND * all_ms;
 }
 
 const struct aorta_finding *aorta_verdict_costliest(const struct aorta_verdict *verdict) {
@@ -284,6 +292,18 @@ static void add_own_work(struct gains *gains) {
     finding->rank = -1;
 }
 
+/* Without the files of the other ranks, waiting and transfer are one: all of the exposed time may go. */
+static void add_upper_bounds(struct aorta_verdict *verdict) {
+    const double step = aorta_verdict_gained_ms(verdict);
+    for (size_t i = 0; i < verdict->finding_count && verdict->ranks_missing; i++) {
+        struct aorta_finding *finding = &verdict->findings[i];
+        const bool much = finding->cost_ms >= BOUND * step && 2 * finding->alone_ms < finding->cost_ms;
+        if (finding->cause != AORTA_CAUSE_EXPOSED_COLLECTIVE || !much) continue;
+        finding->at_best_ms = fmin(finding->cost_ms, step);
+        aorta_facts_set(&finding->facts, AORTA_FACT_RANKS_MISSING, verdict->ranks_missing);
+    }
+}
+
 static aorta_status add_gains(struct gains *gains) {
     struct aorta_verdict *verdict = gains->verdict;
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
@@ -296,6 +316,7 @@ static aorta_status add_gains(struct gains *gains) {
     add_own_work(gains);
     AORTA_TRY(aorta_remedy_gains_add(gains->remedies, gains->built, &gains->found, verdict));
     clear_launches(verdict);
+    add_upper_bounds(verdict);
     aorta_findings_order(verdict->findings, verdict->finding_count);
     return NULL;
 }

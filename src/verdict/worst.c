@@ -165,6 +165,13 @@ void aorta_find_exposed(const struct aorta_trace_analysis *analysis, struct aort
     if (!worst.rank) return;
     (void)set_at_work(analysis, worst.rank, worst.step, &worst.rank->work[worst.work], finding,
                       AORTA_FACT_EXPOSED_WORST, (double)worst.ns / 1e6);
+    for (size_t i = 0; i < worst.rank->collective_count; i++) {
+        const struct aorta_trace_collective_row *row = &worst.rank->collectives[i];
+        if (row->kind == finding->collective && row->busbw_gbps > 0) {
+            aorta_facts_set(&finding->facts, AORTA_FACT_BUS_BANDWIDTH, row->busbw_gbps);
+            break;
+        }
+    }
     if (finding->cause == AORTA_CAUSE_EXPOSED_COLLECTIVE && finding->collective <= AORTA_REDUCE_SCATTER) {
         const int times = aorta_verdict_reduced_again(analysis, worst.rank, finding->collective);
         if (times > 1) aorta_facts_set(&finding->facts, AORTA_FACT_REDUCED_AGAIN, times);
