@@ -1,6 +1,5 @@
 #include "base/result_table.h"
 #include "base/files.h"
-#include "base/lines.h"
 #include "base/rows_internal.h"
 
 #include <stdalign.h>
@@ -87,15 +86,9 @@ static void put_line(const struct aorta_result_table *table, const struct aorta_
     char buffer[NAME_SIZE];
     const char *name = named ? aorta_row_value(named, values, 0).text : NULL;
     if (named && !name) name = "-";
-    if (name && view->columns && view->shorten && named->type == AORTA_ROW_KERNEL)
-        name = view->shorten(name, buffer, sizeof buffer);
-    if (name && view->columns) aorta_text_puts(out, "  ");
-    if (name) aorta_text_row_begin(out, name, view->columns);
+    if (name && view->shorten && named->type == AORTA_ROW_KERNEL) name = view->shorten(name, buffer, sizeof buffer);
     put_cells(table, values, out);
-    if (name)
-        aorta_text_row_end(out, name, view->columns);
-    else
-        aorta_text_puts(out, "\n");
+    aorta_text_printf(out, "%s%s\n", name ? "  " : "", name ? name : "");
 }
 
 enum { TITLE_SIZE = 128 };
@@ -108,14 +101,10 @@ static const char *title_of(const struct aorta_result_table *table, bool whole, 
 static void put_headings(const struct aorta_result_table *table, const struct aorta_table_view *view,
                          struct aorta_text *out) {
     char buffer[TITLE_SIZE];
-    const char *title = view->title ? view->title : title_of(table, view->whole, buffer);
-    const bool named = name_row(table) != NULL;
-    if (named) aorta_text_row_begin(out, title, view->columns ? view->columns + 2 : 0);
+    const char *name = view->name ? view->name : title_of(table, view->whole, buffer);
+    if (view->title) aorta_text_printf(out, "%s\n", view->title);
     put_cells(table, NULL, out);
-    if (named)
-        aorta_text_row_end(out, title, view->columns);
-    else
-        aorta_text_puts(out, "\n");
+    aorta_text_printf(out, "%s%s\n", name_row(table) ? "  " : "", name_row(table) ? name : "");
 }
 
 void aorta_table_text(const struct aorta_result_table *table, const void *of, const struct aorta_table_view *view,

@@ -25,12 +25,12 @@ struct aorta_result_table {
     bool whole; /* of all that was recorded, where other tables are of a part of it: the title says so */
 };
 
-/* How the text shows a table. Its first column is the row of type AORTA_ROW_LABEL or AORTA_ROW_KERNEL. */
+/* How the text shows a table. Its last column is the row of type AORTA_ROW_LABEL or AORTA_ROW_KERNEL. */
 struct aorta_table_view {
-    const char *title; /* NULL: the table's */
-    int columns;       /* of the names; 0: no terminal, they are last and whole (base/lines.h) */
+    const char *title; /* a line above; NULL: none */
+    const char *name;  /* heading of the names; NULL: the table's title */
     size_t most;       /* lines */
-    /* Of kernels' names, on a terminal; returns `name`. NULL: they stay whole. */
+    /* Of kernels' names; returns `name`. NULL: they stay whole. */
     const char *(*shorten)(const char *kernel, char *name, size_t size);
     bool whole; /* other tables are of a part of the recording */
 };

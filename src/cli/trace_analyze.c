@@ -149,7 +149,7 @@ static aorta_status check_work(const struct analyze_arguments *arguments, unsign
 
 static aorta_status shown(const struct aorta_trace_report *report, const struct analyze_arguments *arguments,
                           const struct aorta_verdict_style *style, struct aorta_text *out) {
-    if (!arguments->json && report->by) return aorta_trace_report_by(report, style->width, out);
+    if (!arguments->json && report->by) return aorta_trace_report_by(report, style, out);
     if (arguments->json)
         aorta_trace_report_json(report, 2, out);
     else if (arguments->markdown)

@@ -118,7 +118,6 @@ static bool fill_rank(const void *of, size_t index, void *values) {
     return true;
 }
 
-/* The last heading says the unit of all, one column to the right of its figures. */
 static const struct aorta_column rank_columns[] = {{"rank", "rank", .width = 4},
                                                    {"span_ms", "span", 9, .decimals = 3},
                                                    {"busy_ms", "busy", 9, .decimals = 3},
@@ -128,7 +127,7 @@ static const struct aorta_column rank_columns[] = {{"rank", "rank", .width = 4},
                                                    {"idle_ms", "idle", 9, .decimals = 3},
                                                    {"overlap_ms", "overlap", 9, .decimals = 3},
                                                    {"exposed_comm_ms", "exposed", 9, .decimals = 3},
-                                                   {"overlap_ratio", "  hidden (ms)", 7, .decimals = 1},
+                                                   {"overlap_ratio", "hidden", 7, .decimals = 1},
                                                    {0}};
 const struct aorta_result_table aorta_table_ranks = {.key = "ranks",
                                                      .title = "ranks",

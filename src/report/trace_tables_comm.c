@@ -210,7 +210,7 @@ static const struct aorta_column collective_step_columns[] = {{"count_per_step",
                                                               {"either_busbw_gbps", "GB/s bus", 9, .decimals = 2},
                                                               {0}};
 const struct aorta_result_table aorta_table_collectives_by_step = {.key = "collectives",
-                                                                   .title = "collectives, a step",
+                                                                   .title = "collectives per step",
                                                                    .rows = collective_rows,
                                                                    .size = sizeof(struct collective_values),
                                                                    .count = collective_count,
@@ -243,7 +243,7 @@ static const struct aorta_column size_step_columns[] = {{"count_per_step", "coun
                                                         {"link_share", "of link", 9, .decimals = 1},
                                                         {0}};
 const struct aorta_result_table aorta_table_collective_sizes_by_step = {.key = "collective_sizes",
-                                                                        .title = "collectives by size, a step",
+                                                                        .title = "collectives by size, per step",
                                                                         .rows = size_rows,
                                                                         .size = sizeof(struct collective_values),
                                                                         .count = size_count,

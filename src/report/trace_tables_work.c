@@ -133,7 +133,7 @@ static const struct aorta_column step_columns[] = {
     {"step_share", "share", 6, .decimals = 1},     {"step_p50_ms", "p50 us", 9, 2, true},
     {"step_p95_ms", "p95 us", 9, 2, true},         {0}};
 const struct aorta_result_table aorta_table_work_by_step = {.key = "work",
-                                                            .title = "kernels and copies, a step",
+                                                            .title = "kernels and copies per step",
                                                             .rows = kernel_rows,
                                                             .size = sizeof(struct kernel_values),
                                                             .count = kernel_count,

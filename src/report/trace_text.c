@@ -1,5 +1,6 @@
-/* A screenful for a terminal: the ranks' figures, the largest rows of each table, then the verdict. */
+/* A screenful for a terminal: titled tables, the verdict, then notes. */
 #include "base/lines.h"
+#include "report/phrases.h"
 #include "report/trace_report.h"
 #include "report/trace_tables_internal.h"
 #include "timeline/links.h"
@@ -16,53 +17,60 @@ enum {
     SYNCS_SHOWN = 3,
     DIFFERENCES_SHOWN = 4
 };
-/* Tables are 96 columns wide; of a wider terminal the names get the rest. */
-enum {
-    TABLE_WIDTH = 96,
-    KERNEL_COLUMNS = 48,
-    COLLECTIVE_COLUMNS = 36,
-    SYNC_COLUMNS = 66,
-    BY_COLUMNS = 55,
-    NAME_SIZE = 512
-};
+enum { LABEL = 9, WIDTH = 100, TITLE_SIZE = 96 };
 
-/* Of the names, in a table that gives them `columns` in its usual width; 0: no terminal. */
-static int name_columns(int columns, int width) {
-    return width > TABLE_WIDTH ? columns + width - TABLE_WIDTH : width ? columns : 0;
-}
+/* Lines of a report: what it is of, how it looks, and where it goes. */
+struct page {
+    const struct aorta_trace_analysis *analysis;
+    const struct aorta_trace_rank *rank; /* of the tables of one rank */
+    const struct aorta_verdict_style *style;
+    struct aorta_text *out;
+};
 
 static double ms(int64_t ns) {
     return (double)ns / 1e6;
 }
 
-static void rank_lines(const struct aorta_trace_analysis *analysis, struct aorta_text *out) {
-    const struct aorta_table_view view = {.most = RANKS_SHOWN};
-    aorta_table_text(&aorta_table_ranks, &(struct aorta_trace_of){analysis, NULL, NULL}, &view, out);
-    if (analysis->rank_count > RANKS_SHOWN)
-        aorta_text_printf(out, "  … and %zu more ranks (--json has all)\n", analysis->rank_count - RANKS_SHOWN);
+/* "label    text", wrapped; frees the text. */
+static void put_row(const struct page *page, const char *label, struct aorta_text *text) {
+    const struct aorta_lines lines = {.width = WIDTH, .taken = 2 + LABEL, .indent = 2 + LABEL};
+    page->out->failed |= text->failed;
+    if (text->length) {
+        aorta_text_printf(page->out, "  %-*s", LABEL, label);
+        aorta_text_lines(page->out, text->data, &lines);
+    }
+    aorta_text_free(text);
 }
 
-static void idle_line(const struct aorta_trace_analysis *analysis, struct aorta_text *out) {
+static void put_ranks(const struct page *page) {
+    const struct aorta_trace_analysis *analysis = page->analysis;
+    const struct aorta_table_view view = {.title = "Whole recording, ms", .most = RANKS_SHOWN};
+    aorta_table_text(&aorta_table_ranks, &(struct aorta_trace_of){analysis, NULL, NULL}, &view, page->out);
+    if (analysis->rank_count > RANKS_SHOWN)
+        aorta_text_printf(page->out, "  and %zu more ranks (--json has all)\n", analysis->rank_count - RANKS_SHOWN);
+}
+
+static void put_idle(const struct page *page) {
+    static const enum aorta_idle_cause order[] = {AORTA_IDLE_HOST_LAUNCH, AORTA_IDLE_HOST_SYNC, AORTA_IDLE_DATA_WAIT,
+                                                  AORTA_IDLE_LAUNCH_LATENCY, AORTA_IDLE_UNKNOWN};
+    const struct aorta_trace_analysis *analysis = page->analysis;
+    const double ranks = (double)analysis->rank_count;
     struct aorta_idle sum = {0};
+    struct aorta_text text = {0};
     bool no_waits = false;
     for (size_t i = 0; i < analysis->rank_count; i++) {
         aorta_idle_add(&sum, &analysis->ranks[i].idle);
         const struct aorta_trace *trace = analysis->ranks[i].trace;
         no_waits = no_waits || (trace->no_waits && !trace->no_launches);
     }
-    double ranks = (double)analysis->rank_count;
-    static const enum aorta_idle_cause order[] = {AORTA_IDLE_HOST_LAUNCH, AORTA_IDLE_HOST_SYNC, AORTA_IDLE_DATA_WAIT,
-                                                  AORTA_IDLE_LAUNCH_LATENCY, AORTA_IDLE_UNKNOWN};
-    aorta_text_puts(out, analysis->rank_count > 1 ? "idle (mean of the ranks):" : "idle:");
-    const char *separator = " ";
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
         if (!sum.ns[order[i]]) continue;
         const bool either = no_waits && order[i] == AORTA_IDLE_HOST_LAUNCH;
-        aorta_text_printf(out, "%s%s%s %.3f ms", separator, aorta_idle_words[order[i]].says, either ? " or waited" : "",
-                          ms(sum.ns[order[i]]) / ranks);
-        separator = ", ";
+        aorta_text_printf(&text, "%s%.3f %s%s", text.length ? ", " : "", ms(sum.ns[order[i]]) / ranks,
+                          aorta_idle_words[order[i]].says, either ? " or waited" : "");
     }
-    if (separator[0] == ' ') aorta_text_puts(out, " none");
+    if (text.length && analysis->rank_count > 1) aorta_text_puts(&text, " (mean of the ranks)");
+    put_row(page, "idle", &text);
 }
 
 /* ---- tables of the rank with most device time ---- */
@@ -86,10 +94,6 @@ static bool sizes_say_more(const struct aorta_trace_analysis *analysis, const st
 
 /* ---- calls that wait for the device ---- */
 
-static const char *period(const struct aorta_trace_analysis *analysis) {
-    return analysis->stepped ? "a step" : "in all";
-}
-
 static size_t sync_calls(const struct aorta_trace_rank *rank) {
     size_t count = 0;
     for (size_t i = 0; i < rank->sync_count; i++) count += rank->syncs[i].times.count;
@@ -112,85 +116,80 @@ static const struct aorta_trace_rank *rank_of_syncs(const struct aorta_trace_ana
     return best;
 }
 
-/* The rank's own tables, and with several ranks those that compare them. */
-static void table_lines(const struct aorta_trace_analysis *analysis, const struct aorta_result_table *table,
-                        const struct aorta_trace_rank *rank, const char *title, int columns, size_t most, int width,
-                        struct aorta_text *out) {
+/* "Per step, ms, rank 3" */
+static const char *scope(const struct page *page, bool step, bool of_rank, char title[TITLE_SIZE]) {
+    char rank[32] = "";
+    if (of_rank && page->analysis->rank_count > 1) snprintf(rank, sizeof rank, ", rank %d", page->rank->rank);
+    snprintf(title, TITLE_SIZE, "\n%s, ms%s", step ? "Per step" : "Whole recording", rank);
+    return title;
+}
+
+static void put_table(const struct page *page, const struct aorta_result_table *table, const char *name,
+                      const char *title, size_t most) {
     const struct aorta_table_view view = {.title = title,
-                                          .columns = name_columns(columns, width),
+                                          .name = name,
                                           .most = most,
-                                          .whole = aorta_trace_beyond_steps(analysis),
-                                          .shorten = aorta_kernel_short_name};
-    aorta_table_text(table, &(struct aorta_trace_of){analysis, rank, NULL}, &view, out);
+                                          .shorten = page->style->view.full_names ? NULL : aorta_name_for_line};
+    aorta_table_text(table, &(struct aorta_trace_of){page->analysis, page->rank, NULL}, &view, page->out);
 }
 
-static void sync_lines(const struct aorta_trace_analysis *analysis, int width, struct aorta_text *out) {
-    const struct aorta_trace_rank *rank = rank_of_syncs(analysis);
-    if (!rank) return;
-    char whose[32] = "", title[80];
-    if (analysis->rank_count > 1) snprintf(whose, sizeof whose, " of rank %d", rank->rank);
-    snprintf(title, sizeof title, "calls%s that wait for the device, %s", whose, period(analysis));
-    table_lines(analysis, &aorta_table_synchronisations, rank, title, SYNC_COLUMNS, SYNCS_SHOWN, width, out);
+static void put_syncs(const struct page *page) {
+    struct page own = *page;
+    char title[TITLE_SIZE];
+    own.rank = rank_of_syncs(page->analysis);
+    if (!own.rank) return;
+    put_table(&own, &aorta_table_synchronisations, "calls that wait for the GPU",
+              scope(&own, page->analysis->stepped, true, title), SYNCS_SHOWN);
 }
 
-static void difference_lines(const struct aorta_trace_analysis *analysis, int width, struct aorta_text *out) {
-    char title[64];
-    snprintf(title, sizeof title, "kernels that differ between ranks, %s", period(analysis));
-    table_lines(analysis, &aorta_table_differences, NULL, title, KERNEL_COLUMNS, DIFFERENCES_SHOWN, width, out);
+static void put_differences(const struct page *page) {
+    char title[TITLE_SIZE];
+    put_table(page, &aorta_table_differences, "kernels that differ between ranks",
+              scope(page, page->analysis->stepped, false, title), DIFFERENCES_SHOWN);
 }
 
-/* A sentence, composed in `text`, on as many lines as it takes. */
-static void put_sentence(struct aorta_text *text, int width, struct aorta_text *out) {
-    const struct aorta_lines lines = {.width = width, .indent = 2};
-    out->failed |= text->failed;
-    aorta_text_lines(out, text->data ? text->data : "", &lines);
-    aorta_text_clear(text);
-}
-
-static void lane_line(const struct aorta_trace_rank *rank, const struct aorta_trace_lane_row *lanes, size_t count,
-                      bool queues, bool whole, struct aorta_text *out) {
-    aorta_text_printf(out, "%s, ms busy%s:", aorta_counted((long long)count, queues ? "queue" : "stream").text,
-                      whole ? " in the whole recording" : "");
+static void put_lanes(const struct page *page, bool queues) {
+    const struct aorta_trace_rank *rank = page->rank;
+    const struct aorta_trace_lane_row *lanes = queues ? rank->queues : rank->streams;
+    const size_t count = queues ? rank->queue_count : rank->stream_count;
+    struct aorta_text text = {0};
     for (size_t i = 0; i < count && i < LANES_SHOWN; i++) {
-        int64_t id = queues ? rank->trace->queues[lanes[i].row].id : rank->trace->streams[lanes[i].row].id;
-        aorta_text_printf(out, "%s %.3f on %lld", i ? "," : "", ms(lanes[i].busy_ns), (long long)id);
-        if (queues) aorta_text_printf(out, " (%s)", aorta_counted((long long)lanes[i].others, "stream").text);
+        const int64_t id = queues ? rank->trace->queues[lanes[i].row].id : rank->trace->streams[lanes[i].row].id;
+        aorta_text_printf(&text, "%s%lld: %.3f", i ? ", " : "", (long long)id, ms(lanes[i].busy_ns));
+        if (queues) aorta_text_printf(&text, " (%s)", aorta_counted((long long)lanes[i].others, "stream").text);
     }
-    if (count > LANES_SHOWN) aorta_text_printf(out, ", and %zu more (--json has all)", count - LANES_SHOWN);
+    if (count > LANES_SHOWN) aorta_text_printf(&text, ", and %zu more (--json has all)", count - LANES_SHOWN);
+    put_row(page, queues ? "queues" : "streams", &text);
 }
 
-static void alignment_line(const struct aorta_trace_analysis *analysis, struct aorta_text *out) {
+static void put_clocks(const struct page *page) {
+    const struct aorta_trace_analysis *analysis = page->analysis;
     const struct aorta_alignment *alignment = &analysis->alignment;
+    const int late = aorta_alignment_straggler(alignment);
+    struct aorta_text text = {0};
     if (analysis->rank_count < 2) return;
     if (!analysis->common_clock) {
-        aorta_text_puts(out, "clocks: each step of a rank has one of its own, or the ranks' differ: waits are known of "
-                             "each step alone");
-        return;
+        aorta_text_puts(&text, "each step has its own, or the ranks differ: waits are known within a step only");
+    } else if (!alignment->shared_count && alignment->mismatch_ns < 0) {
+        aorta_text_puts(&text, "no shared collective identifies itself: waits for other ranks are not known");
+    } else if (!alignment->shared_count) {
+        aorta_text_printf(&text,
+                          "collectives of the ranks do not match (ends %.1f us apart): lost records or different runs; "
+                          "record again",
+                          (double)alignment->mismatch_ns / 1e3);
+    } else {
+        aorta_text_printf(&text, "%s, %.1f us (median) at the ends of %s",
+                          analysis->measured ? "one for all ranks" : "aligned", (double)alignment->residual_ns / 1e3,
+                          aorta_counted((long long)alignment->shared_count, "collective").text);
+        if (late >= 0)
+            aorta_text_printf(&text, "; rank %d came last %s, by %.3f ms in all", analysis->ranks[late].rank,
+                              aorta_counted((long long)alignment->clocks[late].late, "time").text,
+                              ms(alignment->clocks[late].late_ns));
     }
-    if (!alignment->shared_count) {
-        if (alignment->mismatch_ns < 0)
-            aorta_text_puts(out,
-                            "clocks: the ranks share no collective that identifies itself, so their waits for each "
-                            "other are not known");
-        else
-            aorta_text_printf(out,
-                              "clocks: the ranks' collectives do not match, their ends lie %.1f us apart: a rank lost "
-                              "records, or the files are of different runs. Waits for each other are not known; record "
-                              "again",
-                              (double)alignment->mismatch_ns / 1e3);
-        return;
-    }
-    aorta_text_printf(out,
-                      analysis->measured ? "clocks: one for all ranks; of %s half end within %.1f us"
-                                         : "clocks: aligned on the ends of %s, half of them within %.1f us",
-                      aorta_counted((long long)alignment->shared_count, "collective").text,
-                      (double)alignment->residual_ns / 1e3);
-    int late = aorta_alignment_straggler(alignment);
-    if (late >= 0)
-        aorta_text_printf(out, "; rank %d came last %s, by %.3f ms in all", analysis->ranks[late].rank,
-                          aorta_counted((long long)alignment->clocks[late].late, "time").text,
-                          ms(alignment->clocks[late].late_ns));
+    put_row(page, "clocks", &text);
 }
+
+/* ---- notes ---- */
 
 /* Kernels of one stream overlap by microseconds where the program allows it (programmatic launches, XLA's streams). */
 static bool is_shown(const struct aorta_trace_rank *rank, enum aorta_trace_reason reason) {
@@ -205,10 +204,16 @@ static bool is_first_of_trace(const struct aorta_trace_analysis *analysis, size_
     return !rank || analysis->ranks[rank].trace != analysis->ranks[rank - 1].trace;
 }
 
-/* The same in several files is one note, by the file that has it first. */
-static void warning_line(const struct aorta_trace_analysis *analysis, enum aorta_trace_reason reason,
-                         struct aorta_text *sentence) {
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+/* What several files have is one note, by the first of them. */
+static void put_warning(const struct page *page, enum aorta_trace_reason reason) {
+    const struct aorta_trace_analysis *analysis = page->analysis;
     const struct aorta_trace *first = NULL;
+    struct aorta_text text = {0};
     int64_t count = 0;
     size_t files = 0;
     for (size_t i = 0; i < analysis->rank_count; i++) {
@@ -220,134 +225,123 @@ static void warning_line(const struct aorta_trace_analysis *analysis, enum aorta
         files++;
     }
     if (!first) return;
-    aorta_text_printf(sentence, "note: %s", first->path);
-    if (files > 1) aorta_text_printf(sentence, " and %s", aorta_counted((long long)files - 1, "more file").text);
-    aorta_text_printf(sentence, ": %lld × %s", (long long)count, aorta_trace_reason_text(reason));
+    aorta_text_printf(&text, "%lld × %s (%s", (long long)count, aorta_trace_reason_text(reason),
+                      base_name(first->path));
+    if (files > 1) aorta_text_printf(&text, " and %s", aorta_counted((long long)files - 1, "more file").text);
     if (first->warnings[reason].offset >= 0)
-        aorta_text_printf(sentence, " (first at byte %lld)", (long long)first->warnings[reason].offset);
+        aorta_text_printf(&text, ", byte %lld", (long long)first->warnings[reason].offset);
+    aorta_text_puts(&text, ")");
+    put_row(page, "note", &text);
 }
 
-static void warning_lines(const struct aorta_trace_analysis *analysis, int width, struct aorta_text *sentence,
-                          struct aorta_text *out) {
-    for (int reason = 0; reason < AORTA_REASON_COUNT; reason++) {
-        warning_line(analysis, (enum aorta_trace_reason)reason, sentence);
-        if (sentence->length) put_sentence(sentence, width, out);
-    }
+static void put_notes(const struct page *page) {
+    struct aorta_text text = {0};
+    for (int reason = 0; reason < AORTA_REASON_COUNT; reason++) put_warning(page, (enum aorta_trace_reason)reason);
+    if (page->analysis->ranks_outside)
+        aorta_text_printf(&text, "%s without work in a marked step: left out",
+                          aorta_counted((long long)page->analysis->ranks_outside, "rank").text);
+    put_row(page, "note", &text);
 }
 
-static void possible_line(const struct aorta_trace_rank *rank, int width, struct aorta_text *sentence,
-                          struct aorta_text *out) {
-    if (aorta_trace_possible_collectives(rank, sentence)) put_sentence(sentence, width, out);
+/* A warning that changes how the verdict is read. */
+static void put_possible(const struct page *page) {
+    struct aorta_text text = {0};
+    aorta_trace_possible_collectives(page->rank, &text);
+    put_row(page, "note", &text);
 }
 
-static void outside_line(const struct aorta_trace_analysis *analysis, int width, struct aorta_text *sentence,
-                         struct aorta_text *out) {
-    if (!analysis->ranks_outside) return;
-    aorta_text_printf(sentence, "note: left out, with nothing in a marked step: %s",
-                      aorta_counted((long long)analysis->ranks_outside, "rank").text);
-    put_sentence(sentence, width, out);
-}
+/* ---- what the tables are of ---- */
 
-static void step_line(const struct aorta_trace_analysis *analysis, struct aorta_text *out) {
+static void put_steps(const struct page *page) {
     static const char *const sentences[AORTA_STEP_SOURCE_COUNT] = {
-        [AORTA_STEPS_BY_RANGE] = "steps: each begins with a range that --step-range matches\n",
-        [AORTA_STEPS_BY_OPTIMIZER] = "steps: no ProfilerStep is marked; each ends with a range Optimizer.step\n",
-        [AORTA_STEPS_APART] = "steps: iterations measured one by one; the time between them is left out\n",
-        [AORTA_STEPS_BY_ENGINE] = "steps: no ProfilerStep is marked; each begins with a range of the engine\n",
+        [AORTA_STEPS_BY_RANGE] = "each begins with a range that --step-range matches",
+        [AORTA_STEPS_BY_OPTIMIZER] = "each ends with a range Optimizer.step, as no ProfilerStep is marked",
+        [AORTA_STEPS_APART] = "iterations measured one by one, without the time between them",
+        [AORTA_STEPS_BY_ENGINE] = "each begins with a range of the engine, as no ProfilerStep is marked",
     };
-    if (analysis->ranks[0].trace->host_only)
-        aorta_text_puts(out,
-                        "host alone: no work of a device is in the file. Operations stand for it, each with its own "
-                        "time, threads for streams\n");
-    const char *sentence = analysis->stepped ? sentences[analysis->ranks[0].trace->steps_by] : NULL;
-    if (sentence) aorta_text_puts(out, sentence);
+    const struct aorta_trace *trace = page->analysis->ranks[0].trace;
+    const char *sentence = page->analysis->stepped ? sentences[trace->steps_by] : NULL;
+    struct aorta_text text = {0}, device = {0};
+    if (trace->host_only)
+        aorta_text_puts(&device, "none in the file: operations of the host take its place, threads that of streams");
+    put_row(page, "device", &device);
+    if (sentence) aorta_text_puts(&text, sentence);
+    put_row(page, "steps", &text);
 }
 
-/* What lies before the first step that counts, where it is more than a little. */
-static void startup_line(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank, int width,
-                         struct aorta_text *sentence, struct aorta_text *out) {
+/* What comes before the first step that counts, where it is more than a little. */
+static void put_startup(const struct page *page) {
     static const double much = 0.05; /* of the rank's span */
+    const struct aorta_trace_analysis *analysis = page->analysis;
+    const struct aorta_trace_rank *rank = page->rank;
+    struct aorta_text text = {0};
     size_t first = 0;
     while (first < rank->window_count && !aorta_trace_window_counts(analysis, &rank->windows[first])) first++;
-    if (!analysis->stepped || first == rank->window_count) return;
+    if (!analysis->stepped || analysis->measured || first == rank->window_count) return;
     const int64_t before_ns = rank->windows[first].start_ns - rank->figures.start_ns;
     if ((double)before_ns < much * (double)rank->figures.span_ns) return;
-    aorta_text_printf(sentence, "left out of the steps: the first %.3f of %.3f ms", ms(before_ns),
-                      ms(rank->figures.span_ns));
+    aorta_text_printf(&text, "the first %.3f of %.3f ms", ms(before_ns), ms(rank->figures.span_ns));
     if (analysis->warmup)
-        aorta_text_printf(sentence, ", %s in them", aorta_counted((long long)analysis->warmup, "warm-up step").text);
-    aorta_text_puts(
-        sentence, ": start-up, compilation, autotuning; the figures above are of all of it, what is of a step and the "
-                  "verdict are of the steps");
-    put_sentence(sentence, width, out);
+        aorta_text_printf(&text, " (%s)", aorta_counted((long long)analysis->warmup, "warm-up step").text);
+    aorta_text_puts(&text, " are not in the steps below");
+    put_row(page, "start-up", &text);
 }
 
-/* Of a step, of those that the verdict is of, where steps are known. */
-static void work_lines(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank, int width,
-                       struct aorta_text *out) {
-    const bool stepped = analysis->stepped;
-    char title[48];
-    snprintf(title, sizeof title, "operations, their own time%s", stepped ? ", a step" : "");
-    table_lines(analysis, stepped ? &aorta_table_work_by_step : &aorta_table_work, rank,
-                rank->trace->host_only ? title : NULL, KERNEL_COLUMNS, KERNELS_SHOWN, width, out);
-    table_lines(analysis, stepped ? &aorta_table_collectives_by_step : &aorta_table_collectives, rank, NULL,
-                COLLECTIVE_COLUMNS, COLLECTIVES_SHOWN, width, out);
-    if (sizes_say_more(analysis, rank))
-        table_lines(analysis, stepped ? &aorta_table_collective_sizes_by_step : &aorta_table_collective_sizes, rank,
-                    NULL, COLLECTIVE_COLUMNS, COLLECTIVES_SHOWN, width, out);
+static void put_work(const struct page *page) {
+    const bool stepped = page->analysis->stepped, host = page->rank->trace->host_only;
+    char title[TITLE_SIZE];
+    put_table(page, stepped ? &aorta_table_work_by_step : &aorta_table_work,
+              host ? "operations, their own time" : "kernels and copies", scope(page, stepped, true, title),
+              KERNELS_SHOWN);
+    put_table(page, stepped ? &aorta_table_collectives_by_step : &aorta_table_collectives, "collectives",
+              scope(page, stepped, true, title), COLLECTIVES_SHOWN);
+    if (sizes_say_more(page->analysis, page->rank))
+        put_table(page, stepped ? &aorta_table_collective_sizes_by_step : &aorta_table_collective_sizes,
+                  "collectives by size", scope(page, stepped, true, title), COLLECTIVES_SHOWN);
+}
+
+static struct page page_of(const struct aorta_trace_report *report, const struct aorta_verdict_style *style,
+                           struct aorta_text *out) {
+    static const struct aorta_verdict_style plain = {0};
+    return (struct page){report->analysis, busiest(report->analysis), style ? style : &plain, out};
 }
 
 void aorta_trace_report_text(const struct aorta_trace_report *report, const struct aorta_verdict_style *style,
                              struct aorta_text *out) {
-    const int width = style ? style->width : 0;
-    const struct aorta_trace_analysis *analysis = report->analysis;
-    const struct aorta_trace_rank *rank = busiest(analysis);
-    const bool whole = aorta_trace_beyond_steps(analysis);
-    struct aorta_text sentence = {0};
-    rank_lines(analysis, out);
-    if (!analysis->ranks[0].trace->host_only) {
-        idle_line(analysis, &sentence);
-        put_sentence(&sentence, width, out);
-    }
-    alignment_line(analysis, &sentence);
-    if (sentence.length) put_sentence(&sentence, width, out);
-    step_line(analysis, out);
-    if (!analysis->measured) startup_line(analysis, rank, width, &sentence, out);
-    if (analysis->rank_count > 1) aorta_text_printf(out, "\nrank %d, the busiest:\n", rank->rank);
-    work_lines(analysis, rank, width, out);
-    lane_line(rank, rank->streams, rank->stream_count, false, whole, &sentence);
-    put_sentence(&sentence, width, out);
-    if (rank->queue_count) {
-        lane_line(rank, rank->queues, rank->queue_count, true, whole, &sentence);
-        put_sentence(&sentence, width, out);
-    }
-    sync_lines(analysis, width, out);
-    difference_lines(analysis, width, out);
-    warning_lines(analysis, width, &sentence, out);
-    possible_line(rank, width, &sentence, out);
-    outside_line(analysis, width, &sentence, out);
+    const struct page page = page_of(report, style, out);
+    put_ranks(&page);
+    if (!report->analysis->ranks[0].trace->host_only) put_idle(&page);
+    put_lanes(&page, false);
+    put_lanes(&page, true);
+    put_clocks(&page);
+    put_steps(&page);
+    put_startup(&page);
+    put_work(&page);
+    put_syncs(&page);
+    put_differences(&page);
     aorta_text_puts(out, "\n");
-    aorta_text_free(&sentence);
     aorta_verdict_text(report->verdict, style, out);
+    aorta_text_puts(out, "\n");
+    put_possible(&page);
+    put_notes(&page);
 }
 
 void aorta_trace_report_verdict(const struct aorta_trace_report *report, const struct aorta_verdict_style *style,
                                 struct aorta_text *out) {
-    struct aorta_text sentence = {0};
-    possible_line(busiest(report->analysis), style ? style->width : 0, &sentence, out);
-    aorta_text_free(&sentence);
+    const struct page page = page_of(report, style, out);
     aorta_verdict_text(report->verdict, style, out);
+    put_possible(&page);
 }
 
-aorta_status aorta_trace_report_by(const struct aorta_trace_report *report, int width, struct aorta_text *out) {
+aorta_status aorta_trace_report_by(const struct aorta_trace_report *report, const struct aorta_verdict_style *style,
+                                   struct aorta_text *out) {
     const struct aorta_trace_analysis *analysis = report->analysis;
     const struct aorta_trace_of of = {analysis, busiest(analysis), NULL};
-    const struct aorta_table_view view = {.columns = name_columns(BY_COLUMNS, width),
-                                          .most = report->top,
+    const struct aorta_table_view view = {.most = report->top,
                                           .whole = aorta_trace_beyond_steps(analysis),
-                                          .shorten = aorta_kernel_short_name};
-    if (analysis->rank_count > 1) aorta_text_printf(out, "rank %d, the busiest:\n", of.rank->rank);
-    if (report->of.within) aorta_text_printf(out, "work within \"%s\" alone:\n", report->of.within);
+                                          .shorten = style->view.full_names ? NULL : aorta_name_for_line};
+    if (analysis->rank_count > 1) aorta_text_printf(out, "rank %d, the busiest\n", of.rank->rank);
+    if (report->of.within) aorta_text_printf(out, "work within \"%s\" alone\n", report->of.within);
     bool first = true;
     for (int i = 0; i < AORTA_BY_COUNT; i++)
         if (report->by & 1u << i) {

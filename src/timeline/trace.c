@@ -43,39 +43,30 @@ const char *aorta_step_source_name(enum aorta_step_source source) {
 static const struct {
     const char *key, *text;
 } reasons[AORTA_REASON_COUNT] = {
-    [AORTA_REASON_TRUNCATED] = {"truncated", "the file ends in the middle; the events up to there were read"},
-    [AORTA_REASON_MALFORMED] = {"malformed", "the file's JSON is broken here; the events up to there were read"},
+    [AORTA_REASON_TRUNCATED] = {"truncated", "the file ends early: events up to there were read"},
+    [AORTA_REASON_MALFORMED] = {"malformed", "broken JSON: events up to there were read"},
     [AORTA_REASON_BAD_EVENT] = {"bad_event",
-                                "device work without a start, duration or name, or at a time that cannot be; left out"},
-    [AORTA_REASON_NEGATIVE_DURATION] = {"negative_duration", "work that ends before it starts; counted with length 0"},
+                                "device work without start, duration or name, or at an impossible time: left out"},
+    [AORTA_REASON_NEGATIVE_DURATION] = {"negative_duration", "work that ends before it starts: counted with length 0"},
     [AORTA_REASON_ZERO_DURATION] = {"zero_duration", "device work of length 0"},
-    [AORTA_REASON_DUPLICATE] = {"duplicate", "the same work written twice; it counts once"},
-    [AORTA_REASON_NO_STREAM] = {"no_stream", "device work that names no stream; taken as one stream -1"},
-    [AORTA_REASON_NO_LAUNCH] = {"no_launch", "device work whose launch is not in the file (launched before "
-                                             "recording began, say): the host's part in it is not known"},
-    [AORTA_REASON_NO_CORRELATION] = {"no_correlation", "device work that names no launch (no correlation)"},
-    [AORTA_REASON_NO_COLLECTIVE] = {"no_collective", "collective kernels without their sizes and process group: "
-                                                     "known by name only, without bandwidth"},
-    [AORTA_REASON_ODD_VALUE] = {"odd_value", "a value of another type or out of range; taken as not known"},
-    [AORTA_REASON_LAUNCH_AFTER_START] = {"launch_after_start", "work that starts before its launch does: host and "
-                                                               "device clocks disagree by that much"},
-    [AORTA_REASON_SAME_STREAM_OVERLAP] = {"same_stream_overlap",
-                                          "work that starts before earlier work on the same stream ends"},
+    [AORTA_REASON_DUPLICATE] = {"duplicate", "work that is written twice: counted once"},
+    [AORTA_REASON_NO_STREAM] = {"no_stream", "device work without a stream: counted as stream -1"},
+    [AORTA_REASON_NO_LAUNCH] = {"no_launch", "device work without a recorded launch"},
+    [AORTA_REASON_NO_CORRELATION] = {"no_correlation", "device work without a correlation id"},
+    [AORTA_REASON_NO_COLLECTIVE] = {"no_collective", "collective kernels without size and group: no bandwidth"},
+    [AORTA_REASON_ODD_VALUE] = {"odd_value", "a value of another type or out of range: ignored"},
+    [AORTA_REASON_LAUNCH_AFTER_START] = {"launch_after_start", "work that starts before its launch: clocks differ"},
+    [AORTA_REASON_SAME_STREAM_OVERLAP] = {"same_stream_overlap", "work that overlaps earlier work on its stream"},
     [AORTA_REASON_LOST] = {"lost", "events that the recorder lost"},
     [AORTA_REASON_UNKNOWN_NAME] = {"unknown_name", "kernels whose name is not in the file"},
-    [AORTA_REASON_WHOLE_GRAPH] =
-        {"whole_graph", "launches of graphs that were recorded as one piece each, so that the kernels and "
-                        "collectives in them are not known; record with `nsys profile --cuda-graph-trace=node`"},
-    [AORTA_REASON_SAME_FILE] = {"same_file", "another name of this file, or a copy of it; taken once"},
-    [AORTA_REASON_CAPTURED] = {"captured", "launches of graphs whose kernels have operations and shapes of the graph's "
-                                           "capture"},
-    [AORTA_REASON_NO_CAPTURE] = {"no_capture", "launches of graphs whose kernels are not those of any capture in the "
-                                               "files: their operations and shapes are not known"},
+    [AORTA_REASON_WHOLE_GRAPH] = {"whole_graph",
+                                  "graphs recorded as one piece: record with nsys profile --cuda-graph-trace=node"},
+    [AORTA_REASON_SAME_FILE] = {"same_file", "another name or a copy of this file: read once"},
+    [AORTA_REASON_CAPTURED] = {"captured", "graph launches with operations and shapes of their capture"},
+    [AORTA_REASON_NO_CAPTURE] = {"no_capture", "graph launches without a matching capture: no operations or shapes"},
     [AORTA_REASON_SEVERAL_CAPTURES] = {"several_captures",
-                                       "launches of graphs whose kernels are those of captures with different shapes: "
-                                       "which one is not known, and so are operations and shapes"},
-    [AORTA_REASON_UNKNOWN_CATEGORY] = {"unknown_category", "events of a category that this program does not know; left "
-                                                           "out, so that device work of a new sort would be missing"},
+                                       "graph launches that match several captures: no operations or shapes"},
+    [AORTA_REASON_UNKNOWN_CATEGORY] = {"unknown_category", "events of an unknown category: left out"},
 };
 
 const char *aorta_trace_reason_key(enum aorta_trace_reason reason) {

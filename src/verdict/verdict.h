@@ -59,7 +59,7 @@ struct aorta_finding {
     const char *remedy;       /* static: key of the remedy of compute, "precision=bf16"; NULL: none */
     double then_ms;           /* of a remedy: its gain after those before it in roofline/remedies.def */
     bool only_after;          /* gains only once other causes are fixed, too */
-    double at_best_ms; /* upper bound of the gain where the recording cannot decide; 0: none */
+    double at_best_ms;        /* upper bound of the gain where the recording cannot decide; 0: none */
     enum aorta_cause partner; /* AORTA_CAUSE_COUNT: all other causes */
     double joint_ms;          /* per step, of both together where that is mostly this finding's; else 0 */
     bool displaced;           /* the more specific cause of shares[0] has most of the gain */
