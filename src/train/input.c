@@ -30,8 +30,7 @@ struct aorta_input {
 /* ---- life ---- */
 
 /* A copy queued beside a replay was seen to start only when a branch of the graph had come far, late in the step, as if
- * its stream shared a hardware queue with the branch (docs/lab/2026-11-21.md). So it is cut: of several streams few do.
- */
+ * its stream shared a hardware queue with the branch (H100, large.yaml). So it is cut: of several streams few do. */
 static aorta_status open_streams(struct aorta_input *input) {
     const struct aorta_compile_options *compile = &input->context->options->compile;
     bool replayed = compile->enabled && compile->backend == AORTA_COMPILE_GRAPH;

@@ -22,7 +22,7 @@ static int largest(const int64_t *rows, const int64_t *columns, int count) {
 }
 
 /* Whether the root unit is reduced in two parts, the first beside the products that end the backward pass. To a GPU one
- * more collective costs some 20 us, which products of this size take as well: docs/lab/2026-11-22.md. */
+ * more collective costs some 20 us, which products of this size take as well (two H200). */
 static bool worth_parts(const struct sharded *s) {
     const double cost_flops = 1e10;
     const struct aorta_train_context *c = s->context;

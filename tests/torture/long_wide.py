@@ -4,7 +4,7 @@
     long_wide.py [--aorta build/release/aorta] [--only NAME] [--steps N]
 
 Samples /proc of every rank. After the second third of the samples, descriptors and threads must not have grown at all and
-memory by no more than GROWTH. Prints a table for docs/lab; exit status 1 when something grows or fails.
+memory by no more than GROWTH. Prints a table; exit status 1 when something grows or fails.
 """
 import argparse
 import os
