@@ -10,7 +10,7 @@ export OMPI_ALLOW_RUN_AS_ROOT := 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
-.PHONY: all build demo check check-web asan tsan coverage tidy analyze format parity torture bench dist wheel install uninstall deb clean help
+.PHONY: all build demo test check check-web asan tsan coverage tidy analyze format parity torture bench dist wheel install uninstall deb clean help
 
 all: ## build build/release/aorta (the default)
 	@scripts/bootstrap --dry-run build || { echo "make: 'make demo' installs what is missing"; exit 1; }
@@ -25,6 +25,13 @@ demo: ## install what is missing, build, train on two CPU ranks, and explain the
 	@scripts/bootstrap build demo
 	@$(MAKE) --no-print-directory build
 	@scripts/demo
+
+test: ## build and run the tests of one module or file: make test T=verdict, T=verdict.steady
+	@[ -d "tests/$(firstword $(subst ., ,$(T)))" ] && [ -n "$(T)" ] || { \
+		echo "make test T=MODULE: one of" $(filter-out fake_% hip_forwarder samples,$(patsubst tests/%/CMakeLists.txt,%,$(wildcard tests/*/CMakeLists.txt))); exit 2; }
+	@[ -f build/release/build.ninja ] || { scripts/bootstrap build check && cmake --preset release >/dev/null; }
+	@cmake --build build/release --parallel $(JOBS) --target "tests/$(firstword $(subst ., ,$(T)))/all"
+	@ctest --preset release --parallel $(JOBS) --no-tests=error --tests-regex '^$(subst .,\.,$(T))([.]|$$)'
 
 check: ## install what is missing, build, and run all tests
 	@scripts/bootstrap build check
