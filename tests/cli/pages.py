@@ -3,7 +3,7 @@
 terminal of 100 columns, in a folder with the recordings that the pages name: the real ones (../shared/traces, or AORTA_TRACES),
 else files of the tests. It must end as it should. With --lines and the real ones each line that a page shows of `aorta trace`
 must come out of it, too, up to where it is cut with "…". A command that is not run has a reason here, or the test fails.
-What the tables "Beside …" of trace.md name has to be there: tables are made, keys come out, options are known."""
+What the last column of the tables "Other tools" of trace.md names has to exist: tables, keys, options."""
 import fcntl
 import os
 import pathlib
@@ -87,12 +87,12 @@ def missing(shown, output):
             yield line
 
 
-def beside(page):
-    """(line number, what the last column says in backquotes) of the tables that hold other tools' analyses against ours."""
+def named_here(page):
+    """(line number, a name in the last column) of the tables that map other tools' reports to ours."""
     inside = False
     for number, line in enumerate(page.read_text().split("\n"), 1):
         if line.startswith("## "):
-            inside = line.startswith("## Beside ")
+            inside = line == "## Other tools"
         cells = line.split(" | ")
         if inside and line.startswith("| ") and len(cells) > 1 and not line.startswith("| ---"):
             for token in re.findall(r"`([^`]+)`", cells[-1]):
@@ -115,14 +115,14 @@ def is_there(token, program, folder, known):
     return f'"{token.removesuffix("[]").split(" of ")[0]}"' in known or re.search(rf"\b{re.escape(token)}\b", known) is not None
 
 
-def check_beside(program, folder):
+def check_named(program, folder):
     recordings = "fsdp2_default_rank0.pt.trace.json.gz fsdp2_default_rank1.pt.trace.json.gz"
     by = " ".join(f"--by {what}" for what in ("shape", "time", "stream", "memory", "path", "arrival"))
     known = ""
     for command in (f"trace analyze {recordings} --json {by}", "trace analyze --help", "trace compare --help",
                     "trace compare h100_qwen.json.gz mi300_qwen.json.gz --json"):
         known += runs(program, command, folder)[1]
-    tokens = list(beside(TOP / "docs" / "trace.md"))
+    tokens = list(named_here(TOP / "docs" / "trace.md"))
     wrong = [f"trace.md:{number}: `{token}` is not there" for number, token in tokens
              if not is_there(token, program, folder, known)]
     return len(tokens), wrong
@@ -147,11 +147,11 @@ def main():
                     wrong.append(f"{page.name}:{number}: aorta {command}: exit {code}\n{output[-600:]}")
                 elif by_line and real and command.startswith("trace "):
                     wrong += [f"{page.name}:{number}: not in the output: {line}" for line in missing(shown, output)]
-        named, not_there = check_beside(program, folder)
+        named, not_there = check_named(program, folder)
         wrong += not_there
     for line in wrong:
         print(line)
-    print(f"{named} tables, options and commands named beside those of other tools")
+    print(f"{named} tables, options and commands named for those of other tools")
     print(f"{run} commands of the pages run{' with the real recordings' if real else ''}, {skipped} not run, {len(wrong)} wrong")
     return bool(wrong) or run < 5 or named < 50
 

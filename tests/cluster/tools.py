@@ -1,12 +1,11 @@
 #!/usr/bin/python3
-"""tools.py AORTA SOURCE PROGRAM CUPTI CUDA: what other tools make of a live recording's files. The recipes of
-docs/trace.md for W&B and MLflow run as they stand there, with stand-ins of the calls that those document; the file for
+"""tools.py AORTA SOURCE PROGRAM CUPTI CUDA: what other tools make of a live recording's files. The scripts of
+examples for W&B and MLflow run unchanged, with stand-ins of the calls that those document; the file for
 TensorBoard is read by Google's protobuf library, from the layout that TensorFlow documents for event files."""
 import json
 import math
 import os
 import pathlib
-import re
 import struct
 import subprocess
 import sys
@@ -60,10 +59,8 @@ def record(folder):
 
 
 def run_recipe(folder, name, stand_in):
-    page = pathlib.Path(source, "docs/trace.md").read_text()
-    recipe = re.search(rf"```python\n(# {name}_windows\.py\n.*?)```", page, re.S)[1]
     (folder / f"{name}.py").write_text(stand_in)
-    (folder / f"{name}_windows.py").write_text(recipe)
+    (folder / f"{name}_windows.py").write_text(pathlib.Path(source, f"examples/{name}_windows.py").read_text())
     with open(folder / "windows.jsonl") as lines:
         done = subprocess.run([sys.executable, f"{name}_windows.py"], cwd=folder, stdin=lines, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
