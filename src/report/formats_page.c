@@ -153,7 +153,7 @@ static const char of_others[] =
     "## `aorta hwq … --json`\n"
     "\n"
     "Files of `hwq`: [hwq.md](hwq.md). Of `aorta sdma`: "
-    "[hwq.md](hwq.md#copies-beside-products-aorta-sdma). Of `aorta whatif`: [whatif.md](whatif.md). Of "
+    "[hwq.md](hwq.md#copies-during-products-aorta-sdma). Of `aorta whatif`: [whatif.md](whatif.md). Of "
     "`aorta sweep`: [sweep.md](sweep.md).\n";
 
 static void add_table(const struct aorta_result_table *table, struct aorta_text *out) {
