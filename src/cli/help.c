@@ -15,8 +15,7 @@ struct help_values {
 #define AT(field) offsetof(struct help_values, field)
 static const struct aorta_option options[] = {
     {"markdown", AORTA_OPTION_BOOL, AT(markdown), "false",
-     .help = "with config: the page docs/configuration.md; with sparse: the tables of docs/sparse.md; with formats: "
-             "the page "
+     .help = "with config, sparse or formats: the page docs/configuration.md, docs/sparse-keys.md or "
              "docs/metrics-format.md"},
     {"man", AORTA_OPTION_BOOL, AT(man), "false", .help = "print a command's manual page, for man"},
     {"words", AORTA_OPTION_BOOL, AT(words), "false",
@@ -39,17 +38,10 @@ static const struct aorta_cli_syntax syntax = {
 static const struct topic {
     const char *name;
     const struct aorta_option_table *table;
-    void (*page)(struct aorta_text *text); /* NULL: the tables alone */
+    void (*page)(struct aorta_text *text);
 } topics[] = {{"config", &aorta_train_option_table, aorta_train_options_page},
-              {"sparse", &aorta_sparse_option_table, NULL},
+              {"sparse", &aorta_sparse_option_table, aorta_sparse_options_page},
               {"formats", NULL, aorta_formats_page}};
-
-static void add_page(const struct topic *topic, struct aorta_text *text) {
-    if (topic->page)
-        topic->page(text);
-    else
-        aorta_options_markdown(topic->table, text);
-}
 
 /* NULL: the word is none. */
 static const struct topic *find_topic(const char *word) {
@@ -92,7 +84,7 @@ static aorta_status help_on_topic(const struct topic *topic, const struct aorta_
     if (surplus) return AORTA_ERROR(AORTA_USAGE, "unexpected argument \"%s\"; usage: %s", surplus, syntax.usage);
     struct aorta_text text = {0};
     if (markdown || !topic->table) {
-        add_page(topic, &text);
+        topic->page(&text);
     } else if (!aorta_options_help(topic->table, within, &text)) {
         aorta_text_free(&text);
         return AORTA_ERROR(AORTA_USAGE, "there is no section or key \"%s\"; `aorta help %s` lists them", within,
@@ -119,7 +111,8 @@ static aorta_status help_on(const struct aorta_cli_line *line, void *of) {
     const enum aorta_cause cause = line->operand_count == 1 ? aorta_cause_named(line->operands[0]) : AORTA_CAUSE_COUNT;
     if (cause != AORTA_CAUSE_COUNT) return help_on_cause(cause);
     if (values->markdown)
-        return AORTA_ERROR(AORTA_USAGE, "--markdown goes with config and sparse: aorta help config --markdown");
+        return AORTA_ERROR(AORTA_USAGE,
+                           "--markdown goes with config, sparse and formats: aorta help config --markdown");
     return help_on_command(line, values);
 }
 

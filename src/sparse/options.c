@@ -107,8 +107,7 @@ static const struct aorta_option own_rows[] = {
      .help = "columns of these tables"},
     {"EmbeddingTablesConfig.additional_tables", AORTA_OPTION_TREE, AT(tables.additional), "[]",
      .help = "lists of further tables (name, embedding_dim, num_embeddings, feature_names; weight_init_min and "
-             "weight_init_max bound the start values, ±1/√rows unless given): the second list is weighted, the others "
-             "are not"},
+             "weight_init_max bound the start values, ±1/√rows unless given): only the second list is weighted"},
 };
 
 #undef AT
@@ -149,6 +148,20 @@ static const struct aorta_option_alias own_aliases[] = {{"RunOptions.profile", "
 enum { OWN_ROWS = sizeof own_rows / sizeof *own_rows };
 
 const struct aorta_option_table aorta_sparse_option_table = {.rows = own_rows, .count = OWN_ROWS};
+
+static const char page_head[] =
+    "# Keys of the sparse pipeline\n\n"
+    "`aorta help sparse --markdown` makes this page, docs/sparse-keys.md, from the program's table of options.\n\n"
+    "`aorta train` reads these keys of TorchRec's benchmark for [the sparse pipeline](sparse.md). The keys "
+    "`logging.*`,\n"
+    "`profiling.*`, `device.*`, `training.max_steps`, `log_interval`, `output_dir`, `seed`, `inject`,\n"
+    "`distributed.backend`, `timeout_s`, `streams.count` and `streams.priorities.*` are those of the\n"
+    "[ranking transformer](configuration.md). Keys of TorchRec without a meaning here are named when a run begins.\n";
+
+void aorta_sparse_options_page(struct aorta_text *text) {
+    aorta_text_puts(text, page_head);
+    aorta_options_markdown(&aorta_sparse_option_table, text);
+}
 
 /* ---- the rows of `aorta train` that have a meaning here ---- */
 

@@ -1,6 +1,6 @@
 /* The configuration of the sparse pipeline: the sections and keys of TorchRec's benchmark_train_pipeline, and beside
  * them those of `aorta train` that have a meaning here. The rows are in options.c and, made from them, in
- * docs/sparse.md. */
+ * docs/sparse-keys.md. */
 #ifndef AORTA_SPARSE_OPTIONS_H
 #define AORTA_SPARSE_OPTIONS_H
 
@@ -69,6 +69,9 @@ struct aorta_sparse_options {
 
 /* The rows of the four sections alone, for the page. */
 extern const struct aorta_option_table aorta_sparse_option_table;
+
+/* The page docs/sparse-keys.md, made from the rows. */
+void aorta_sparse_options_page(struct aorta_text *text);
 
 /* Whether the file, or an override, has one of the four sections. A file that cannot be read has none: whoever loads
  * it says so. */
