@@ -145,3 +145,25 @@ void aorta_sort_rows(void *items, size_t count, size_t size, int (*order)(const 
     const struct rows rows = {items, size, order};
     if (at < count || !merge_rows(&rows, ends, row_count)) qsort(items, count, size, order);
 }
+
+size_t aorta_sort_unique(void *items, size_t count, size_t size, int (*order)(const void *, const void *)) {
+    char *to = items;
+    if (!count) return 0;
+    aorta_sort_rows(items, count, size, order);
+    for (const char *from = to + size; from < (char *)items + count * size; from += size)
+        if (order(to, from) != 0) memmove(to += size, from, size);
+    return (size_t)(to - (char *)items) / size + 1;
+}
+
+size_t aorta_count_below(const void *items, size_t count, size_t size, const void *key,
+                         int (*order)(const void *, const void *)) {
+    size_t low = 0, high = count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (order((const char *)items + middle * size, key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}

@@ -42,6 +42,10 @@ static inline size_t aorta_count_until(const void *items, size_t count, size_t s
     return value == INT64_MAX ? count : aorta_count_before(items, count, size, offset, value + 1);
 }
 
+/* How many of the items, which are in this order, come before the key. NULL for no items is fine. */
+size_t aorta_count_below(const void *items, size_t count, size_t size, const void *key,
+                         int (*order)(const void *, const void *));
+
 /* Ascending; NULL for no values is fine. */
 void aorta_sort_int32(int32_t *values, size_t count);
 void aorta_sort_int64(int64_t *values, size_t count);
@@ -53,5 +57,8 @@ double aorta_nth_double(double *values, size_t count, size_t place);
 /* Like qsort, for items of which most are in order already, or which are a few ascending rows one after the other: then
  * it takes little more than reading them. Equal items keep their order. */
 void aorta_sort_rows(void *items, size_t count, size_t size, int (*order)(const void *, const void *));
+
+/* The same, and removes all but the first of equal items. Returns how many are left. NULL for no items is fine. */
+size_t aorta_sort_unique(void *items, size_t count, size_t size, int (*order)(const void *, const void *));
 
 #endif

@@ -44,9 +44,9 @@ int64_t aorta_median_int64(int64_t *values, size_t count) {
     return low + (high - low) / 2;
 }
 
-double aorta_lower_median(double *values, size_t count) {
-    aorta_sort_double(values, count);
-    return values[(count - 1) / 2];
+double aorta_lower_median_without(const double *sorted, size_t count, double value) {
+    const size_t middle = (count - 2) / 2;
+    return sorted[value <= sorted[middle] ? middle + 1 : middle];
 }
 
 /* The samples that are numbers, sorted; the caller frees them. NULL when memory is exhausted or there are none. */

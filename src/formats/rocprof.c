@@ -87,9 +87,6 @@ void aorta_rocprof_warn(struct aorta_rocprof *rocprof, enum aorta_trace_reason r
 /* ---- what records refer to ---- */
 
 void aorta_rocprof_add_agent(struct aorta_rocprof *rocprof, const struct aorta_rocprof_agent *agent) {
-    const struct rocprof_agent *known = rocprof->agents.items;
-    for (size_t i = 0; i < rocprof->agents.count; i++)
-        if (known[i].key == agent->key) return;
     struct rocprof_agent *row = push(rocprof, &rocprof->agents, sizeof *row);
     if (!row) return;
     row->key = agent->key;

@@ -1,5 +1,7 @@
 #include "formats/sqlite.h"
 
+#include "base/array.h"
+#include "base/sort.h"
 #include "formats/open.h"
 #include "formats/reader.h"
 
@@ -9,59 +11,145 @@
 #include <string.h>
 #include <sys/stat.h>
 
-aorta_status aorta_sqlite_failure(const struct aorta_sqlite *db, const char *what) {
+enum { STEPS = 1000 }; /* between two looks at how many are left */
+
+static aorta_status failure(const struct aorta_sqlite *db, const char *what) {
     int code = sqlite3_errcode(db->handle);
+    if (code == SQLITE_INTERRUPT)
+        return AORTA_ERROR(AORTA_FORMAT,
+                           "%s: %s: damaged: reading it takes more steps than its %lld bytes can need; export it again",
+                           db->path, what, (long long)db->bytes);
     enum aorta_code kind = code == SQLITE_NOMEM ? AORTA_MEMORY : AORTA_FORMAT;
     if ((code & 0xff) == SQLITE_IOERR || code == SQLITE_CANTOPEN) kind = AORTA_IO;
     return AORTA_ERROR(kind, "%s: %s: %s", db->path, what, sqlite3_errmsg(db->handle));
 }
 
-/* ---- queries ---- */
-
-aorta_status aorta_sqlite_prepare(const struct aorta_sqlite *db, char *text, const char *what,
-                                  sqlite3_stmt **statement) {
+/* Frees `text` with sqlite3_free; NULL means that memory ran out. */
+static aorta_status prepare(const struct aorta_sqlite *db, char *text, const char *what, sqlite3_stmt **statement) {
     if (!text) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for a query", db->path);
     int code = sqlite3_prepare_v2(db->handle, text, -1, statement, NULL);
     sqlite3_free(text);
-    return code == SQLITE_OK ? NULL : aorta_sqlite_failure(db, what);
+    return code == SQLITE_OK ? NULL : failure(db, what);
 }
 
-static bool has_row(const struct aorta_sqlite *db, char *text) {
+/* ---- names ---- */
+
+static int by_name(const void *left, const void *right) {
+    return strcmp(((const struct aorta_sqlite_name *)left)->text, ((const struct aorta_sqlite_name *)right)->text);
+}
+
+static aorta_status add_name(struct aorta_sqlite *db, sqlite3_stmt *row) {
+    const char *type = aorta_sqlite_text(row, 0), *text = aorta_sqlite_text(row, 1);
+    const bool table = type && !strcmp(type, "table");
+    if (!text || (!table && strcmp(type ? type : "", "view") != 0)) return NULL;
+    AORTA_TRY(aorta_array_reserve(&db->names, &db->name_capacity, db->name_count + 1, sizeof *db->names, "tables"));
+    char *copy = strdup(text);
+    if (!copy) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for the name of a table", db->path);
+    db->names[db->name_count++] = (struct aorta_sqlite_name){copy, table};
+    return NULL;
+}
+
+static aorta_status list_names(struct aorta_sqlite *db) {
+    static const char what[] = "cannot list its tables";
     sqlite3_stmt *statement = NULL;
-    aorta_status status = aorta_sqlite_prepare(db, text, "cannot list its tables", &statement);
-    bool found = !status && sqlite3_step(statement) == SQLITE_ROW;
-    if (!status) sqlite3_finalize(statement);
-    aorta_status_free(status);
-    return found;
+    AORTA_TRY(prepare(db, sqlite3_mprintf("SELECT type, name FROM sqlite_master"), what, &statement));
+    aorta_status status = NULL;
+    int code = SQLITE_DONE;
+    while (!status && (code = sqlite3_step(statement)) == SQLITE_ROW) status = add_name(db, statement);
+    if (!status && code != SQLITE_DONE) status = failure(db, what);
+    sqlite3_finalize(statement);
+    if (db->name_count) qsort(db->names, db->name_count, sizeof *db->names, by_name);
+    return status;
 }
 
-bool aorta_sqlite_has_table(const struct aorta_sqlite *db, const char *name, const char *suffix) {
-    return has_row(db,
-                   sqlite3_mprintf("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '%q%q'", name, suffix));
+/* NULL: there is no table or view of this name. */
+static const struct aorta_sqlite_name *find_name(const struct aorta_sqlite *db, char *text) {
+    const struct aorta_sqlite_name key = {.text = text};
+    return db->name_count ? bsearch(&key, db->names, db->name_count, sizeof key, by_name) : NULL;
 }
 
-bool aorta_sqlite_has_column(const struct aorta_sqlite *db, const char *table, const char *suffix, const char *column) {
-    return has_row(db,
-                   sqlite3_mprintf("SELECT 1 FROM pragma_table_info('%q%q') WHERE name = '%q'", table, suffix, column));
-}
+/* ---- rows ---- */
 
-aorta_status aorta_sqlite_each(struct aorta_sqlite *db, const char *table, const char *suffix, char *query,
-                               void (*take)(void *context, sqlite3_stmt *row), void *context) {
+/* Which of the columns the table has, a bit each. */
+static aorta_status find_columns(const struct aorta_sqlite *db, const char *table, const char *const *columns,
+                                 int count, uint64_t *found) {
+    enum { NAME = 1, HIDDEN = 6 };
     sqlite3_stmt *statement = NULL;
-    AORTA_TRY(aorta_sqlite_prepare(db, query, table, &statement));
+    aorta_status status = NULL;
+    int code = SQLITE_DONE;
+    AORTA_TRY(prepare(db, sqlite3_mprintf("PRAGMA main.table_xinfo(\"%w\")", table), table, &statement));
+    while (!status && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+        const char *name = aorta_sqlite_text(statement, NAME);
+        for (int i = 0; i < count && name; i++)
+            if (!strcmp(name, columns[i])) *found |= UINT64_C(1) << i;
+        if (sqlite3_column_int(statement, HIDDEN))
+            status = AORTA_ERROR(
+                AORTA_FORMAT,
+                "%s: table %s: column %s is computed, not stored; AORTA computes nothing for a file: export it again",
+                db->path, table, name ? name : "");
+    }
+    if (!status && code != SQLITE_DONE) status = failure(db, table);
+    sqlite3_finalize(statement);
+    return status;
+}
+
+static aorta_status prepare_rows(struct aorta_sqlite *db, char *table, const char *const *columns, int count,
+                                 sqlite3_stmt **statement) {
+    uint64_t found = 0;
+    if (!find_name(db, table)->table ||
+        sqlite3_table_column_metadata(db->handle, "main", table, NULL, NULL, NULL, NULL, NULL, NULL) != SQLITE_OK)
+        return AORTA_ERROR(AORTA_FORMAT,
+                           "%s: %s is a view, not a table; AORTA runs no query of a file: export it again", db->path,
+                           table);
+    AORTA_TRY(find_columns(db, table, columns, count, &found));
+    sqlite3_str *query = sqlite3_str_new(NULL);
+    for (int i = 0; i < count; i++)
+        sqlite3_str_appendf(query, found >> i & 1 ? "%s\"%w\"" : "%sNULL", i ? ", " : "SELECT ", columns[i]);
+    sqlite3_str_appendf(query, " FROM main.\"%w\" NOT INDEXED", table);
+    return prepare(db, sqlite3_str_finish(query), table, statement);
+}
+
+/* Rows of a damaged file can share bytes, and SQLite returns a column's default for every row. */
+static bool fits(struct aorta_sqlite *db, sqlite3_stmt *row, int count) {
+    for (int i = 0; i < count; i++) {
+        const int type = sqlite3_column_type(row, i);
+        if (type == SQLITE_TEXT || type == SQLITE_BLOB) db->bytes_left -= sqlite3_column_bytes(row, i);
+    }
+    return db->bytes_left >= 0;
+}
+
+static aorta_status walk(struct aorta_sqlite *db, char *table, const char *const *columns, int count,
+                         void (*take)(void *context, sqlite3_stmt *row), void *context) {
+    sqlite3_stmt *statement = NULL;
+    aorta_status status = NULL;
     long long rows = 0;
     int code;
-    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+    AORTA_TRY(prepare_rows(db, table, columns, count, &statement));
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW && fits(db, statement, count)) {
         take(context, statement);
         rows++;
     }
-    aorta_status status = NULL;
-    if (code != SQLITE_DONE) {
+    if (code == SQLITE_ROW) {
+        status =
+            AORTA_ERROR(AORTA_FORMAT,
+                        "%s: table %s, after %lld rows: damaged: its values are longer than the file; export it again",
+                        db->path, table, rows);
+    } else if (code != SQLITE_DONE) {
         char place[256];
-        snprintf(place, sizeof place, "table %s%s, after %lld rows", table, suffix, rows);
-        status = aorta_sqlite_failure(db, place);
+        snprintf(place, sizeof place, "table %s, after %lld rows", table, rows);
+        status = failure(db, place);
     }
     sqlite3_finalize(statement);
+    return status;
+}
+
+aorta_status aorta_sqlite_each(struct aorta_sqlite *db, const char *table, const char *suffix,
+                               const char *const *columns, int count, void (*take)(void *context, sqlite3_stmt *row),
+                               void *context) {
+    char *name = sqlite3_mprintf("%s%s", table, suffix);
+    if (!name) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for a query", db->path);
+    aorta_status status = find_name(db, name) ? walk(db, name, columns, count, take, context) : NULL;
+    sqlite3_free(name);
     bool usable = status && db->options && db->options->recover && aorta_status_code(status) == AORTA_FORMAT;
     if (!usable) return status;
     db->broken++;
@@ -78,6 +166,38 @@ bool aorta_sqlite_number(sqlite3_stmt *row, int column, int64_t *number) {
 const char *aorta_sqlite_text(sqlite3_stmt *row, int column) {
     if (sqlite3_column_type(row, column) != SQLITE_TEXT) return NULL;
     return (const char *)sqlite3_column_text(row, column);
+}
+
+/* ---- texts ---- */
+
+static void take_text(void *context, sqlite3_stmt *row) {
+    struct aorta_sqlite_texts *texts = context;
+    const char *text = aorta_sqlite_text(row, 1);
+    int64_t number;
+    if (texts->failed || !text || !aorta_sqlite_number(row, 0, &number)) return;
+    const char *copy = aorta_arena_strdup(&texts->arena, text);
+    texts->failed = !copy || !aorta_array_fit(&texts->items, &texts->capacity, texts->count + 1, sizeof *texts->items);
+    if (!texts->failed) texts->items[texts->count++] = (struct aorta_sqlite_numbered){number, copy};
+}
+
+aorta_status aorta_sqlite_read_texts(struct aorta_sqlite *db, const char *table, const char *suffix, const char *number,
+                                     const char *text, struct aorta_sqlite_texts *texts) {
+    const char *const columns[] = {number, text};
+    AORTA_TRY(aorta_sqlite_each(db, table, suffix, columns, 2, take_text, texts));
+    if (texts->failed) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its texts", db->path);
+    if (texts->count) aorta_sort_rows(texts->items, texts->count, sizeof *texts->items, aorta_by_int64);
+    return NULL;
+}
+
+const char *aorta_sqlite_find_text(const struct aorta_sqlite_texts *texts, int64_t number) {
+    const size_t at = aorta_count_before(texts->items, texts->count, sizeof *texts->items, 0, number);
+    return at < texts->count && texts->items[at].number == number ? texts->items[at].text : NULL;
+}
+
+void aorta_sqlite_free_texts(struct aorta_sqlite_texts *texts) {
+    aorta_arena_free(&texts->arena);
+    free(texts->items);
+    *texts = (struct aorta_sqlite_texts){0};
 }
 
 /* ---- whose tables ---- */
@@ -107,15 +227,16 @@ static const char table_names[] =
 
 static const struct kind *kind_of(const struct aorta_sqlite *db) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (has_row(db, sqlite3_mprintf("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name GLOB '%q*'",
-                                        kinds[i].table)))
-            return &kinds[i];
+        for (size_t k = 0; k < db->name_count; k++)
+            if (db->names[k].table && !strncmp(db->names[k].text, kinds[i].table, strlen(kinds[i].table)))
+                return &kinds[i];
     return NULL;
 }
 
 /* What is known and not read, by a table. */
 static const struct {
-    const char *table, *is, *instead;
+    char *table;
+    const char *is, *instead;
 } others[] = {
     {"rocpd_op", "written by rocmProfileData (.rpd), not by rocprofv3",
      "its rpd2tracing.py makes a JSON trace of it, which can be read"},
@@ -124,7 +245,7 @@ static const struct {
 
 static aorta_status no_tables(const struct aorta_sqlite *db) {
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (aorta_sqlite_has_table(db, others[i].table, ""))
+        if (find_name(db, others[i].table))
             return AORTA_ERROR(AORTA_FORMAT, "%s: %s: %s", db->path, others[i].is, others[i].instead);
     return AORTA_ERROR(AORTA_FORMAT, "%s: a SQLite database, but no trace: it has none of the tables%s", db->path,
                        table_names);
@@ -190,31 +311,59 @@ static char *uri_of(const char *path) {
     return sqlite3_str_finish(uri);
 }
 
+static int count_steps(void *context) {
+    struct aorta_sqlite *db = context;
+    db->steps_left -= STEPS;
+    return db->steps_left < 0;
+}
+
+/* Tables are read, by statements of this file alone: no view, function, recursion, statistics of the file. */
+static int authorize(void *unused, int action, const char *first, const char *second, const char *database,
+                     const char *within) {
+    (void)unused;
+    (void)second;
+    (void)database;
+    if (within) return SQLITE_DENY;
+    if (action == SQLITE_READ) return first && !strncmp(first, "sqlite_stat", 11) ? SQLITE_DENY : SQLITE_OK;
+    if (action == SQLITE_PRAGMA) return first && !strcmp(first, "table_xinfo") ? SQLITE_OK : SQLITE_DENY;
+    return action == SQLITE_SELECT ? SQLITE_OK : SQLITE_DENY;
+}
+
+static void restrict_database(struct aorta_sqlite *db, bool cut) {
+    enum { LONGEST = 1 << 24, SMALL = 1 << 16 };
+    static const int off[] = {SQLITE_DBCONFIG_TRUSTED_SCHEMA, SQLITE_DBCONFIG_ENABLE_TRIGGER,
+                              SQLITE_DBCONFIG_ENABLE_VIEW, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION};
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++) sqlite3_db_config(db->handle, off[i], 0, NULL);
+    /* SQLite looks into a file that is shorter than it should be only when the schema may be written, which in a file
+     * opened read-only it cannot be. */
+    sqlite3_db_config(db->handle, cut ? SQLITE_DBCONFIG_WRITABLE_SCHEMA : SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_drop_modules(db->handle, NULL);
+    sqlite3_limit(db->handle, SQLITE_LIMIT_LENGTH, LONGEST);
+    sqlite3_set_authorizer(db->handle, authorize, NULL);
+    /* A row of a real file takes less than a step per byte, and tables are read at most twice. */
+    db->steps_left = 16 * (db->bytes + SMALL);
+    db->bytes_left = 4 * (db->bytes + SMALL);
+    sqlite3_progress_handler(db->handle, STEPS, count_steps, db);
+}
+
 static aorta_status open_database(struct aorta_sqlite *db, bool cut) {
-    enum { LONGEST_TEXT = 1 << 24 };
     char *uri = uri_of(db->path);
     if (!uri) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for its name", db->path);
     int code = sqlite3_open_v2(uri, &db->handle, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
     sqlite3_free(uri);
     if (!db->handle) return AORTA_ERROR(AORTA_MEMORY, "%s: no memory to open it", db->path);
-    if (code != SQLITE_OK) return aorta_sqlite_failure(db, "cannot open");
-    /* What a file brings along (views, triggers, functions in its schema) is not run. SQLite looks into a file that is
-     * shorter than it should be only when the schema may be written, which in a file opened read-only it cannot be. */
-    sqlite3_db_config(db->handle, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    sqlite3_db_config(db->handle, cut ? SQLITE_DBCONFIG_WRITABLE_SCHEMA : SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    sqlite3_limit(db->handle, SQLITE_LIMIT_LENGTH, LONGEST_TEXT);
-    return NULL;
+    if (code != SQLITE_OK) return failure(db, "cannot open");
+    restrict_database(db, cut);
+    return list_names(db);
+}
+
+static void close_database(struct aorta_sqlite *db) {
+    sqlite3_close(db->handle);
+    for (size_t i = 0; i < db->name_count; i++) free(db->names[i].text);
+    free(db->names);
 }
 
 static aorta_status read_tables(struct aorta_sqlite *db, struct aorta_trace_list *list) {
-    static const char what[] = "cannot list its tables";
-    sqlite3_stmt *statement = NULL;
-    AORTA_TRY(aorta_sqlite_prepare(db, sqlite3_mprintf("SELECT name FROM sqlite_master"), what, &statement));
-    int code = SQLITE_ROW;
-    while (code == SQLITE_ROW) code = sqlite3_step(statement);
-    aorta_status status = code == SQLITE_DONE ? NULL : aorta_sqlite_failure(db, what);
-    sqlite3_finalize(statement);
-    AORTA_TRY(status);
     const struct kind *kind = kind_of(db);
     return kind ? kind->read(db, list) : no_tables(db);
 }
@@ -233,7 +382,7 @@ static aorta_status read_file(const char *path, const struct aorta_trace_options
     size_t before = list->count;
     if (!status) status = open_database(&db, cut);
     if (!status) status = read_tables(&db, list);
-    sqlite3_close(db.handle);
+    close_database(&db);
     while (status && list->count > before) aorta_trace_free(list->items[--list->count]);
     if (!status && list->count > before) {
         struct aorta_trace_warning *warnings = list->items[before]->warnings;
@@ -254,13 +403,10 @@ static bool leads(const char *path, const char *head, size_t length) {
     (void)head;
     (void)length;
     struct aorta_sqlite db = {.path = path};
-    aorta_status status = open_database(&db, false);
-    sqlite3_stmt *statement = NULL;
-    if (!status)
-        status = aorta_sqlite_prepare(&db, sqlite3_mprintf("SELECT name FROM sqlite_master"), "tables", &statement);
-    sqlite3_finalize(statement);
+    aorta_status status = check_whole(&db);
+    if (!status) status = open_database(&db, false);
     bool ours = status || kind_of(&db);
-    sqlite3_close(db.handle);
+    close_database(&db);
     aorta_status_free(status);
     return ours;
 }

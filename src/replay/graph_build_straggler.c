@@ -7,6 +7,7 @@
  *
  * One rank may have another variant of a kernel: what only it runs is no more than what it lacks of the others'. And of
  * what all run, no more is taken away than the rank takes longer for all of it. */
+#include "base/sort.h"
 #include "base/statistics.h"
 #include "replay/graph_build_internal.h"
 
@@ -33,7 +34,7 @@ struct study {
     struct entry *entries; /* by name and number, then rank */
     size_t count;
     struct group *groups;      /* one for each rank, of the key at hand */
-    double *values;            /* scratch */
+    double *times;             /* best_time of each, ascending */
     double *more[2], *less[2]; /* of each rank, of what only it has [0] and of what all have [1] */
 };
 
@@ -135,6 +136,10 @@ static int64_t length_of(const struct study *study, const struct entry *entry) {
     return span->end_ns - span->start_ns;
 }
 
+static double best_time(const struct group *group) {
+    return group->alone_ns > 0 ? group->alone_ns : group->mean_ns;
+}
+
 static size_t measure_groups(struct study *study, size_t begin) {
     uint32_t ranks = study->builder->recording->rank_count;
     memset(study->groups, 0, ranks * sizeof *study->groups);
@@ -158,19 +163,9 @@ static size_t measure_groups(struct study *study, size_t begin) {
         group->mean_ns = sum / (double)(i - group->begin);
         group->alone_ns = alone ? alone_sum / (double)alone : 0;
     }
+    for (uint32_t rank = 0; rank < ranks; rank++) study->times[rank] = best_time(&study->groups[rank]);
+    aorta_sort_double(study->times, ranks);
     return i;
-}
-
-static double best_time(const struct group *group) {
-    return group->alone_ns > 0 ? group->alone_ns : group->mean_ns;
-}
-
-/* The lower median of the other ranks. 0: most of them do not run it. */
-static double time_of_others(const struct study *study, uint32_t rank) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < study->builder->recording->rank_count; i++)
-        if (i != rank) study->values[count++] = best_time(&study->groups[i]);
-    return aorta_lower_median(study->values, count);
 }
 
 /* The shortest mean of those that ran it alone. */
@@ -183,9 +178,10 @@ static double time_alone(const struct study *study) {
     return shortest;
 }
 
-/* How much longer a step of the rank is by this; `common`: all ranks run it. */
+/* How much longer a step of the rank is by this; `common`: it and most others run it. */
 static double excess_of(const struct study *study, uint32_t rank, bool *common) {
-    double mine = best_time(&study->groups[rank]), others = time_of_others(study, rank);
+    double mine = best_time(&study->groups[rank]),
+           others = aorta_lower_median_without(study->times, study->builder->recording->rank_count, mine);
     *common = mine > 0 && others > 0;
     return mine - others;
 }
@@ -230,8 +226,8 @@ static aorta_status study_make(struct study *study) {
     for (uint32_t i = 0; i < recording->rank_count; i++) limit += recording->ranks[i].span_count;
     study->entries = malloc(limit * sizeof *study->entries);
     study->groups = malloc(ranks * sizeof *study->groups);
-    study->values = malloc(ranks * sizeof *study->values);
-    bool made = study->entries && study->groups && study->values;
+    study->times = malloc(ranks * sizeof *study->times);
+    bool made = study->entries && study->groups && study->times;
     for (int i = 0; i < 2; i++) {
         study->more[i] = calloc(ranks, sizeof *study->more[i]);
         study->less[i] = calloc(ranks, sizeof *study->less[i]);
@@ -259,7 +255,7 @@ aorta_status aorta_compare_runs(struct aorta_graph_builder *builder) {
     }
     free(study.entries);
     free(study.groups);
-    free(study.values);
+    free(study.times);
     for (int i = 0; i < 2; i++) {
         free(study.more[i]);
         free(study.less[i]);

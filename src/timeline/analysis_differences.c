@@ -36,7 +36,8 @@ struct study {
     double *steps, *step_ns; /* of each rank: how many count, and their mean length */
     struct use *uses;
     size_t count, capacity;
-    double *values; /* scratch: as many as there are ranks, or windows */
+    double *times, *counts; /* of the name at hand on all ranks, ascending */
+    double *values;         /* scratch: as many as there are windows */
 };
 
 static bool is_compared(const struct aorta_trace_work *work) {
@@ -93,13 +94,14 @@ static aorta_status collect_rank(struct study *study, size_t place) {
 
 /* ---- one name on all ranks ---- */
 
-/* The lower median of the other ranks. */
-static double others_of(const struct study *study, const struct use *uses, size_t count, size_t mine, bool time) {
-    size_t ranks = study->analysis->rank_count, filled = 0;
-    for (size_t i = 0; i < count; i++)
-        if (i != mine) study->values[filled++] = time ? uses[i].all_ns : uses[i].count;
-    while (filled + 1 < ranks) study->values[filled++] = 0;
-    return aorta_lower_median(study->values, filled);
+static void sort_uses(const struct study *study, const struct use *uses, size_t count) {
+    const size_t ranks = study->analysis->rank_count;
+    for (size_t i = 0; i < ranks; i++) {
+        study->times[i] = i < count ? uses[i].all_ns : 0;
+        study->counts[i] = i < count ? uses[i].count : 0;
+    }
+    aorta_sort_double(study->times, ranks);
+    aorta_sort_double(study->counts, ranks);
 }
 
 /* What all but a quarter of the rank's steps have of it. */
@@ -124,8 +126,10 @@ static double most_steps_ns(const struct study *study, const struct use *use) {
 
 static void compare_uses(struct study *study, const struct use *uses, size_t count) {
     struct aorta_trace_analysis *analysis = study->analysis;
+    sort_uses(study, uses, count);
     for (size_t i = 0; i < count; i++) {
-        double others_ns = others_of(study, uses, count, i, true), excess_ns = uses[i].all_ns - others_ns;
+        double others_ns = aorta_lower_median_without(study->times, analysis->rank_count, uses[i].all_ns),
+               excess_ns = uses[i].all_ns - others_ns;
         double matters_ns = MATTERS * study->step_ns[uses[i].rank];
         if (excess_ns <= matters_ns || most_steps_ns(study, &uses[i]) - others_ns <= matters_ns) continue;
         analysis->differences[analysis->difference_count++] = (struct aorta_trace_difference){
@@ -133,7 +137,7 @@ static void compare_uses(struct study *study, const struct use *uses, size_t cou
             .rank = uses[i].rank,
             .count = uses[i].count,
             .ns = uses[i].ns,
-            .others_count = others_of(study, uses, count, i, false),
+            .others_count = aorta_lower_median_without(study->counts, analysis->rank_count, uses[i].count),
             .others_ns = others_ns,
             .excess_ns = excess_ns,
         };
@@ -149,13 +153,15 @@ static int largest_first(const void *left, const void *right) {
 
 static aorta_status study_make(struct study *study) {
     struct aorta_trace_analysis *analysis = study->analysis;
-    size_t most = analysis->rank_count;
+    size_t most = 0;
     for (size_t i = 0; i < analysis->rank_count; i++)
         if (analysis->ranks[i].window_count > most) most = analysis->ranks[i].window_count;
     study->steps = calloc(analysis->rank_count + 1, sizeof *study->steps);
     study->step_ns = calloc(analysis->rank_count + 1, sizeof *study->step_ns);
     study->values = malloc((most + 1) * sizeof *study->values);
-    if (!study->steps || !study->step_ns || !study->values)
+    study->times = malloc(analysis->rank_count * sizeof *study->times);
+    study->counts = malloc(analysis->rank_count * sizeof *study->counts);
+    if (!study->steps || !study->step_ns || !study->values || !study->times || !study->counts)
         return AORTA_ERROR(AORTA_MEMORY, "no memory to compare %zu ranks", analysis->rank_count);
     for (size_t i = 0; i < analysis->rank_count; i++) AORTA_TRY(collect_rank(study, i));
     analysis->differences = malloc((study->count + 1) * sizeof *analysis->differences);
@@ -178,5 +184,7 @@ aorta_status aorta_trace_differences_make(struct aorta_trace_analysis *analysis,
     free(study.steps);
     free(study.step_ns);
     free(study.values);
+    free(study.times);
+    free(study.counts);
     return status;
 }

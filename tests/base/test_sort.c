@@ -64,6 +64,20 @@ static void random_rows_are_sorted(void **state) {
     }
 }
 
+/* 1 2 2 5 | 2 3 5 5 | 0: 0 1 2 3 5, the first of each */
+static void the_first_of_equal_items_stays(void **state) {
+    (void)state;
+    struct item items[] = {{1, 0}, {2, 1}, {2, 2}, {5, 3}, {2, 4}, {3, 5}, {5, 6}, {5, 7}, {0, 8}};
+    static const struct item expected[] = {{0, 8}, {1, 0}, {2, 1}, {3, 5}, {5, 3}};
+    assert_int_equal(aorta_sort_unique(items, 9, sizeof *items, by_key), 5);
+    assert_memory_equal(items, expected, sizeof expected);
+    assert_int_equal(aorta_sort_unique(NULL, 0, sizeof *items, by_key), 0);
+    const struct item absent = {.key = 4}, present = {.key = 2};
+    assert_int_equal(aorta_count_below(items, 5, sizeof *items, &absent, by_key), 4);
+    assert_int_equal(aorta_count_below(items, 5, sizeof *items, &present, by_key), 2);
+    assert_int_equal(aorta_count_below(NULL, 0, sizeof *items, &absent, by_key), 0);
+}
+
 /* values: 3 1 4 1 5 -> 1 1 3 4 5: place 2 is 3 */
 static void a_place_is_found_without_sorting(void **state) {
     (void)state;
@@ -85,6 +99,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_become_one),
         cmocka_unit_test(random_rows_are_sorted),
+        cmocka_unit_test(the_first_of_equal_items_stays),
         cmocka_unit_test(a_place_is_found_without_sorting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

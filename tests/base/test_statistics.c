@@ -130,9 +130,12 @@ static void test_whole_numbers(void **state) {
     assert_int_equal(aorta_median_int64(unsorted, 4), 30); /* 30.5 */
     assert_int_equal(aorta_median_int64(negative, 2), -3); /* -2.5 */
     assert_int_equal(aorta_median_int64(NULL, 0), 0);
-    double half[] = {5, 0}, most[] = {5, 0, 7};
-    check_close(aorta_lower_median(half, 2), 0);
-    check_close(aorta_lower_median(most, 3), 5);
+    const double half[] = {0, 2, 5}, most[] = {0, 5, 6, 7}, equal[] = {4, 4};
+    check_close(aorta_lower_median_without(half, 3, 2), 0);
+    check_close(aorta_lower_median_without(half, 3, 0), 2);
+    check_close(aorta_lower_median_without(most, 4, 6), 5);
+    check_close(aorta_lower_median_without(most, 4, 0), 6);
+    check_close(aorta_lower_median_without(equal, 2, 4), 4);
 }
 
 int main(void) {
