@@ -31,6 +31,13 @@ struct aorta_option_table {
     size_t alias_count;
 };
 
+/* A reason why keys change nothing, and when it holds. */
+struct aorta_option_reason {
+    const char *reason; /* follows the keys, in parentheses */
+    bool (*holds)(const void *facts);
+    const char *keys[12]; /* then NULL */
+};
+
 enum aorta_origin_kind { AORTA_FROM_DEFAULT, AORTA_FROM_FILE, AORTA_FROM_OVERRIDE };
 
 struct aorta_origin {
@@ -65,6 +72,15 @@ AORTA_MUST_USE aorta_status aorta_config_error(const struct aorta_config *config
 
 /* "a.yaml:12", "--override a.b=c" or "default": for naming the place of another key in such a message. */
 void aorta_config_place(const struct aorta_config *config, const char *key, struct aorta_text *text);
+
+/* A line for each reason: the keys that were given and change nothing, as the first reason that holds says. Not a value
+ * that asks for nothing: false, null, {} or [], where the default is one of these. */
+void aorta_config_without_effect(const struct aorta_config *config, const struct aorta_option_reason *reasons,
+                                 size_t count, const void *facts, struct aorta_text *lines);
+/* The same of the keys of table->ignored. */
+void aorta_config_ignored(const struct aorta_config *config, struct aorta_text *lines);
+/* The reasons as rows of a table: keys, reason. */
+void aorta_option_reasons_markdown(const struct aorta_option_reason *reasons, size_t count, struct aorta_text *text);
 
 /* Whether the file's top level has this key. A file that cannot be read has none: whoever loads it says so. */
 bool aorta_config_has_section(const char *path, const char *section);

@@ -225,3 +225,75 @@ void aorta_config_write_json(const struct aorta_config *config, struct aorta_jso
     enter_section(json, open, ".");
     aorta_json_object_end(json);
 }
+
+/* ---- keys without effect ---- */
+
+static const struct aorta_option *row_of(const struct aorta_config *config, const char *key) {
+    for (size_t i = 0; i < config->table->count; i++)
+        if (strcmp(config->table->rows[i].key, key) == 0) return &config->table->rows[i];
+    return NULL;
+}
+
+static bool is_nothing(const char *value) {
+    static const char *const nothing[] = {"false", "null", "{}", "[]"};
+    for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++)
+        if (strcmp(value, nothing[i]) == 0) return true;
+    return false;
+}
+
+static bool asks_for_nothing(const struct aorta_config *config, const struct aorta_option *row) {
+    struct aorta_text value = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &value, 0);
+    writers[row->type](row, (const char *)config->values + row->offset, &json);
+    const bool nothing = is_nothing(row->fallback) && value.data && is_nothing(value.data);
+    aorta_text_free(&value);
+    return nothing;
+}
+
+static bool was_asked_for(const struct aorta_config *config, const char *key) {
+    const struct aorta_option *row = row_of(config, key);
+    return row && config->origins[row - config->table->rows].kind != AORTA_FROM_DEFAULT &&
+           !asks_for_nothing(config, row);
+}
+
+static bool has_key(const struct aorta_option_reason *reason, const char *key) {
+    for (const char *const *at = reason->keys; *at; at++)
+        if (strcmp(*at, key) == 0) return true;
+    return false;
+}
+
+/* "fsdp.forward_prefetch, backward_prefetch": a section is named once. */
+static void put_key(struct aorta_text *text, const char *key, const char *before) {
+    aorta_text_printf(text, "%s%s", before ? ", " : "", before && same_section(key, before) ? leaf(key) : key);
+}
+
+void aorta_config_without_effect(const struct aorta_config *config, const struct aorta_option_reason *reasons,
+                                 size_t count, const void *facts, struct aorta_text *lines) {
+    for (size_t i = 0; i < count; i++) {
+        const char *before = NULL;
+        for (const char *const *key = reasons[i].keys; *key; key++) {
+            bool named = !was_asked_for(config, *key) || !reasons[i].holds(facts);
+            for (size_t earlier = 0; earlier < i && !named; earlier++)
+                named = has_key(&reasons[earlier], *key) && reasons[earlier].holds(facts);
+            if (named) continue;
+            put_key(lines, *key, before);
+            before = *key;
+        }
+        if (before) aorta_text_printf(lines, " (%s)\n", reasons[i].reason);
+    }
+}
+
+void aorta_config_ignored(const struct aorta_config *config, struct aorta_text *lines) {
+    for (size_t i = 0; i < config->table->ignored_count; i++)
+        if (config->ignored[i])
+            aorta_text_printf(lines, "%s (%s)\n", config->table->ignored[i].prefix, config->table->ignored[i].reason);
+}
+
+void aorta_option_reasons_markdown(const struct aorta_option_reason *reasons, size_t count, struct aorta_text *text) {
+    for (size_t i = 0; i < count; i++) {
+        for (const char *const *key = reasons[i].keys; *key; key++)
+            aorta_text_printf(text, "%s`%s`", key == reasons[i].keys ? "| " : ", ", *key);
+        aorta_text_printf(text, " | %s |\n", reasons[i].reason);
+    }
+}

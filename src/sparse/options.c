@@ -170,8 +170,11 @@ static bool is_shared(const char *key) {
         "logging.",      "training.max_steps", "training.log_interval", "training.output_dir",
         "training.seed", "training.inject",    "distributed.backend",   "distributed.timeout_s",
         "profiling.",    "streams.count",      "streams.priorities.",   "device."};
-    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
-        if (strncmp(key, shared[i], strlen(shared[i])) == 0) return true;
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
+        const size_t length = strlen(shared[i]);
+        const bool section = shared[i][length - 1] == '.';
+        if (strncmp(key, shared[i], section ? length : length + 1) == 0) return true;
+    }
     return false;
 }
 
@@ -223,11 +226,14 @@ bool aorta_sparse_is_asked_for(const char *path, const char *const *overrides, s
 
 /* ---- loading ---- */
 
+static bool has_cache(const struct aorta_sparse_options *options) {
+    const enum aorta_sparse_kernel kernel = options->run.kernel;
+    return kernel == AORTA_KERNEL_FUSED_UVM_CACHING || kernel == AORTA_KERNEL_QUANT_UVM;
+}
+
 /* A cache has the rows that a batch names; tables of every rank are updated whole, from summed gradients. */
 static aorta_status check_cache(const struct aorta_sparse_options *options) {
-    const enum aorta_sparse_kernel kernel = options->run.kernel;
-    const bool cached = kernel == AORTA_KERNEL_FUSED_UVM_CACHING || kernel == AORTA_KERNEL_QUANT_UVM;
-    if (!cached || options->run.sharding != AORTA_DATA_PARALLEL) return NULL;
+    if (!has_cache(options) || options->run.sharding != AORTA_DATA_PARALLEL) return NULL;
     return aorta_config_error(&options->train.config, "RunOptions.compute_kernel",
                               "data_parallel updates all rows, and a cache has some; use fused, dense or fused_uvm, or "
                               "another RunOptions.sharding_type");
@@ -301,10 +307,64 @@ void aorta_sparse_options_free(struct aorta_sparse_options *options) {
     *options = (struct aorta_sparse_options){0};
 }
 
-void aorta_sparse_options_without_effect(const struct aorta_sparse_options *options, struct aorta_text *text) {
-    for (size_t i = 0; i < options->table.ignored_count; i++)
-        if (options->train.config.ignored[i])
-            aorta_text_printf(text, "%s%s", text->length ? ", " : "", own_ignored[i].prefix);
+/* ---- keys without effect ---- */
+
+struct facts {
+    const struct aorta_sparse_options *options;
+    bool gpu;
+};
+
+static const struct aorta_sparse_options *of(const void *facts) {
+    return ((const struct facts *)facts)->options;
+}
+
+static bool no_cache(const void *f) {
+    return !has_cache(of(f));
+}
+
+static bool sgd(const void *f) {
+    return of(f)->run.optimizer == AORTA_SPARSE_SGD;
+}
+
+static bool other_directory(const void *f) {
+    return !of(f)->output_dir;
+}
+
+static bool not_by_host(const void *f) {
+    const enum aorta_sparse_sharding sharding = of(f)->run.sharding;
+    return sharding != AORTA_TABLE_ROW_WISE && sharding != AORTA_TABLE_COLUMN_WISE;
+}
+
+static bool sizes_listed(const void *f) {
+    return of(f)->model.batch_sizes.items;
+}
+
+static bool no_made_tables(const void *f) {
+    return !of(f)->tables.unweighted && !of(f)->tables.weighted;
+}
+
+static bool on_gpu(const void *f) {
+    return ((const struct facts *)f)->gpu;
+}
+
+static const struct aorta_option_reason reasons[] = {
+    {"RunOptions.compute_kernel has no cache", no_cache, {"RunOptions.cache_load_factor"}},
+    {"RunOptions.sparse_optimizer=EXACT_SGD has none", sgd, {"RunOptions.sparse_eps"}},
+    {"training.output_dir or no RunOptions.profile_dir is given",
+     other_directory,
+     {"RunOptions.profile_dir", "RunOptions.name"}},
+    {"RunOptions.sharding_type does not divide by host", not_by_host, {"RunOptions.local_world_size"}},
+    {"ModelSelectionConfig.batch_sizes decides", sizes_listed, {"ModelSelectionConfig.batch_size"}},
+    {"all tables are additional ones", no_made_tables, {"EmbeddingTablesConfig.embedding_feature_dim"}},
+    {"the device is a GPU", on_gpu, {"RunOptions.reduce_on_cpu"}},
+};
+enum { REASONS = sizeof reasons / sizeof *reasons };
+
+void aorta_sparse_options_without_effect(const struct aorta_sparse_options *options, bool gpu,
+                                         struct aorta_text *lines) {
+    const struct facts facts = {options, gpu};
+    aorta_config_without_effect(&options->train.config, reasons, REASONS, &facts, lines);
+    aorta_train_options_without_effect(&options->train, (int)options->run.world_size, gpu, lines);
 }
 
 int64_t aorta_sparse_batch_size(const struct aorta_sparse_options *options, int64_t number) {

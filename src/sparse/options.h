@@ -85,8 +85,9 @@ AORTA_MUST_USE aorta_status aorta_sparse_options_read(const char *path, const ch
                                                       size_t override_count, struct aorta_sparse_options *options);
 void aorta_sparse_options_free(struct aorta_sparse_options *options);
 
-/* The keys that are set and change nothing, with commas between; empty: none. */
-void aorta_sparse_options_without_effect(const struct aorta_sparse_options *options, struct aorta_text *text);
+/* As aorta_train_options_without_effect. */
+void aorta_sparse_options_without_effect(const struct aorta_sparse_options *options, bool gpu,
+                                         struct aorta_text *lines);
 
 /* Samples of batch `number` on each rank. */
 int64_t aorta_sparse_batch_size(const struct aorta_sparse_options *options, int64_t number);

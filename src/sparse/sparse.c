@@ -557,8 +557,8 @@ static aorta_status finished(struct aorta_train_workload *workload, int64_t step
                        (long long)step);
 }
 
-static void without_effect(const struct aorta_train_workload *workload, struct aorta_text *text) {
-    aorta_sparse_options_without_effect(sparse_of(workload)->options, text);
+static void without_effect(const struct aorta_train_workload *workload, bool gpu, struct aorta_text *lines) {
+    aorta_sparse_options_without_effect(sparse_of(workload)->options, gpu, lines);
 }
 
 static const struct aorta_train_workload_table table = {

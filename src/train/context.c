@@ -5,6 +5,7 @@
 #include "train/stress.h"
 #include "train/workload.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,6 +80,16 @@ static aorta_status open_device(struct aorta_train_context *context) {
     return context->workload ? prepare_workload(context) : prepare_transformer(context);
 }
 
+void aorta_train_explain(const struct aorta_train_context *context, const char *format, ...) {
+    char line[512];
+    va_list arguments;
+    if (context->ranks.rank != 0) return;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    aorta_log(context->log, AORTA_LOG_DEBUG, "%s", line);
+}
+
 /* A stream has the highest priority of the roles it serves. */
 static enum aorta_priority priority_of(const struct aorta_train_options *options, int number) {
     enum aorta_priority highest = AORTA_PRIORITY_LOW;
@@ -90,6 +101,7 @@ static enum aorta_priority priority_of(const struct aorta_train_options *options
 }
 
 static aorta_status open_streams(struct aorta_train_context *context) {
+    static const char *const priority_names[] = {"low", "normal", "high"};
     const struct aorta_streams_options *options = &context->options->streams;
     for (int role = 0; role < AORTA_ROLE_COUNT; role++) {
         int number = aorta_train_stream_of(context->options, (enum aorta_role)role);
@@ -99,6 +111,8 @@ static aorta_status open_streams(struct aorta_train_context *context) {
             context->own_stream_count++;
         }
         context->streams[role] = context->own_streams[number];
+        aorta_train_explain(context, "streams: %s is stream %d, priority %s", aorta_role_name((enum aorta_role)role),
+                            number, priority_names[priority_of(context->options, number)]);
     }
     /* Ranks that share the processors of a host have different ones. */
     AORTA_TRY(aorta_annotate(aorta_stream_limit(aorta_train_compute(context), context->options->workload.occupancy_cap,

@@ -51,6 +51,9 @@ void aorta_train_context_close(struct aorta_train_context *context);
 AORTA_MUST_USE aorta_status aorta_train_duplicate_world(const struct aorta_train_context *context,
                                                         struct aorta_comm **comm);
 
+/* A line of rank 0 at logging.level DEBUG. */
+void aorta_train_explain(const struct aorta_train_context *context, const char *format, ...) AORTA_PRINTF(2, 3);
+
 struct aorta_stream *aorta_train_compute(const struct aorta_train_context *context);
 struct aorta_stream *aorta_train_stream(const struct aorta_train_context *context, enum aorta_flow flow);
 

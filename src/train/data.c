@@ -42,15 +42,13 @@ struct aorta_dataset {
     int64_t steps_per_epoch;
     int rank, world_size;
     int64_t longer_ns; /* training.inject slow_loader: a batch takes so much longer */
-    enum aorta_batch_maker maker;
     struct aorta_normal_table normal;
 };
 
 aorta_status aorta_dataset_create(const struct aorta_train_options *options, int rank, int world_size,
                                   struct aorta_dataset **out) {
-    struct aorta_injected injected, of_all;
+    struct aorta_injected injected;
     AORTA_TRY(aorta_injections_read(options, rank, &injected));
-    AORTA_TRY(aorta_injections_read(options, -1, &of_all));
     struct aorta_dataset *dataset = calloc(1, sizeof *dataset);
     if (!dataset) return AORTA_ERROR(AORTA_MEMORY, "the data set's tables did not fit in memory");
     dataset->options = options->dataset;
@@ -60,7 +58,6 @@ aorta_status aorta_dataset_create(const struct aorta_train_options *options, int
     dataset->steps_per_epoch = options->dataset.num_samples / dataset->global_batch;
     dataset->rank = rank, dataset->world_size = world_size;
     dataset->longer_ns = injected.loader_ns;
-    dataset->maker = of_all.loader_ns ? AORTA_BATCHES_HOST : options->dataloader.device;
     aorta_normal_table_fill(&dataset->normal);
     *out = dataset;
     return NULL;
@@ -68,11 +65,6 @@ aorta_status aorta_dataset_create(const struct aorta_train_options *options, int
 
 void aorta_dataset_destroy(struct aorta_dataset *dataset) {
     free(dataset);
-}
-
-bool aorta_dataset_on_device(const struct aorta_dataset *dataset, enum aorta_device_kind kind) {
-    if (dataset->maker == AORTA_BATCHES_AUTO) return kind != AORTA_DEVICE_CPU;
-    return dataset->maker == AORTA_BATCHES_DEVICE;
 }
 
 int64_t aorta_dataset_steps_per_epoch(const struct aorta_dataset *dataset) {

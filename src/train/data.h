@@ -27,8 +27,6 @@ struct aorta_dataset;
 AORTA_MUST_USE aorta_status aorta_dataset_create(const struct aorta_train_options *options, int rank, int world_size,
                                                  struct aorta_dataset **dataset);
 void aorta_dataset_destroy(struct aorta_dataset *dataset);
-/* dataloader.device: a device of this kind makes the batches itself. */
-bool aorta_dataset_on_device(const struct aorta_dataset *dataset, enum aorta_device_kind kind);
 int64_t aorta_dataset_steps_per_epoch(const struct aorta_dataset *dataset);
 /* Fills host memory of the layout's size with this rank's input of a step; thread-safe. */
 void aorta_dataset_fill(const struct aorta_dataset *dataset, int64_t global_step, void *memory);

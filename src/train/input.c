@@ -1,6 +1,7 @@
 /* Batches on their way to the device: see input.h. */
 #include "train/input.h"
 
+#include "device/gpu.h"
 #include "train/weights.h"
 
 #include <stdio.h>
@@ -64,11 +65,15 @@ static aorta_status place_normals(struct aorta_input *input) {
 
 static aorta_status build(struct aorta_input *input) {
     const struct aorta_train_context *c = input->context;
-    if (aorta_dataset_on_device(input->dataset, aorta_device_get_info(c->device)->kind))
+    if (aorta_train_device_batches(c->options, aorta_device_is_gpu(c->device)))
         AORTA_TRY(place_normals(input));
     else
         AORTA_TRY(aorta_loader_create(c->device, c->options, input->dataset, input->steps, &input->loader));
     AORTA_TRY(open_streams(input));
+    aorta_train_explain(c, "batches: %.2f MiB each, made by %s", (double)input->layout.bytes / 1048576,
+                        !input->loader                        ? "the device"
+                        : !c->options->dataloader.num_workers ? "the training thread"
+                                                              : "threads of the host");
     for (int i = 0; i < AORTA_INPUT_SLOTS; i++) AORTA_TRY(make_slot(input, &input->slots[i]));
     return NULL;
 }

@@ -362,31 +362,6 @@ const struct aorta_option_table aorta_train_option_table = {
     .alias_count = sizeof aliases / sizeof *aliases,
 };
 
-/* Keys of PyTorch's configurations that are accepted and change nothing here. */
-static const char *const compatible[] = {"compile.mode", "compile.dynamic", "compile.options", "profiling.with_stack"};
-enum { COMPATIBLE = sizeof compatible / sizeof *compatible };
-
-void aorta_train_options_without_effect(const struct aorta_train_options *options, struct aorta_text *text) {
-    for (int i = 0; i < COMPATIBLE; i++)
-        if (aorta_config_origin(&options->config, compatible[i])->kind != AORTA_FROM_DEFAULT)
-            aorta_text_printf(text, "%s%s", text->length ? ", " : "", compatible[i]);
-    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
-        if (options->config.ignored[i]) aorta_text_printf(text, "%s%s", text->length ? ", " : "", ignored[i].prefix);
-    if (options->profiling.enabled && !options->profiling.tensorboard && !options->profiling.chrome_trace)
-        aorta_text_printf(text, "%sprofiling.enabled (tensorboard and chrome_trace are false: no trace is written)",
-                          text->length ? ", " : "");
-    if (options->compile.enabled && options->compile.backend == AORTA_COMPILE_FUSED)
-        aorta_text_printf(text, "%scompile.enabled (compile.backend fused captures nothing, graph captures steps)",
-                          text->length ? ", " : "");
-}
-
-void aorta_train_options_of_loader(const struct aorta_train_options *options, struct aorta_text *text) {
-    static const char *const keys[] = {"dataloader.num_workers", "dataloader.pin_memory", "dataloader.prefetch_factor"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (aorta_config_origin(&options->config, keys[i])->kind != AORTA_FROM_DEFAULT)
-            aorta_text_printf(text, "%s%s", text->length ? ", " : "", keys[i]);
-}
-
 static const char page_head[] =
     "# Configuration of `aorta train`\n\n"
     "`aorta help config --markdown` makes this page, docs/configuration.md, from the program's table of options.\n\n"
@@ -400,13 +375,15 @@ static const char page_head[] =
     "nothing.\n\n"
     "Ready to use: `config/quickstart.yaml` (two CPU ranks, about 20 seconds), `config/default.yaml` (the\n"
     "benchmark, 58.9 M parameters), `config/large.yaml` (375.9 M).\n\n"
-    "Accepted for compatibility with PyTorch's configurations, without effect (`aorta train` names those that\n"
-    "are set):\n";
+    "## Keys without effect\n\n"
+    "Some keys act only with others. `aorta train` names each key that is set and changes nothing, with the reason.\n"
+    "The first reason that holds counts.\n\n"
+    "| key | why it changes nothing |\n| --- | --- |\n";
 
 void aorta_train_options_page(struct aorta_text *text) {
     aorta_text_puts(text, page_head);
-    for (int i = 0; i < COMPATIBLE; i++) aorta_text_printf(text, "%s`%s`", i ? ", " : "", compatible[i]);
-    aorta_text_puts(text, ".\n\nKeys of the original Python toolkit's configurations that are accepted, too:\n\n"
+    aorta_train_options_reasons(text);
+    aorta_text_puts(text, "\nKeys of the original Python toolkit's configurations that are accepted, too:\n\n"
                           "| key | why it changes nothing |\n| --- | --- |\n");
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
         aorta_text_printf(text, "| `%s` | %s |\n", ignored[i].prefix, ignored[i].reason);
@@ -464,6 +441,22 @@ aorta_status aorta_train_options_load(const char *path, const char *const *overr
 
 void aorta_train_options_free(struct aorta_train_options *options) {
     aorta_config_free(&options->config);
+}
+
+bool aorta_train_device_batches(const struct aorta_train_options *options, bool gpu) {
+    struct aorta_injected injected;
+    if (options->dataloader.device != AORTA_BATCHES_AUTO) return options->dataloader.device == AORTA_BATCHES_DEVICE;
+    aorta_status status = aorta_injections_read(options, -1, &injected);
+    const bool slowed = !status && injected.loader_ns;
+    aorta_status_free(status); /* reported when the options were checked */
+    return gpu && !slowed;
+}
+
+bool aorta_train_gathers_ahead(const struct aorta_train_options *options) {
+    const struct aorta_fsdp_options *fsdp = &options->fsdp;
+    const bool again = fsdp->sharding_strategy != AORTA_SHARD_GRAD_OP;
+    return options->distributed.enable_overlap &&
+           (fsdp->forward_prefetch || (again && fsdp->backward_prefetch == AORTA_BACKWARD_PRE));
 }
 
 int aorta_train_stream_of(const struct aorta_train_options *options, enum aorta_role role) {

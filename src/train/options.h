@@ -145,10 +145,11 @@ struct aorta_train_options {
 
 extern const struct aorta_option_table aorta_train_option_table;
 
-/* The keys that are set and change nothing, with commas between; empty: none. */
-void aorta_train_options_without_effect(const struct aorta_train_options *options, struct aorta_text *text);
-/* The keys of the data loader that were set: without effect where the device makes the batches. */
-void aorta_train_options_of_loader(const struct aorta_train_options *options, struct aorta_text *text);
+/* A line for each reason why keys that were set change nothing: "KEY, KEY (reason)". (options_effect.c) */
+void aorta_train_options_without_effect(const struct aorta_train_options *options, int ranks, bool gpu,
+                                        struct aorta_text *lines);
+/* These reasons, as rows of the page. */
+void aorta_train_options_reasons(struct aorta_text *text);
 
 /* The page docs/configuration.md, made from the rows. */
 void aorta_train_options_page(struct aorta_text *text);
@@ -176,6 +177,12 @@ AORTA_MUST_USE aorta_status aorta_train_options_check_gpu(const struct aorta_tra
 /* Number of the stream, from 0 to streams.count - 1, that serves a role. 4: each role its own; 3: reduce-scatter shares
  * the all-reduce stream; 2: all communication and aux share one beside compute; 1: everything is on one. */
 int aorta_train_stream_of(const struct aorta_train_options *options, enum aorta_role role);
+
+/* Whether the device makes the batches, and no threads. */
+bool aorta_train_device_batches(const struct aorta_train_options *options, bool gpu);
+
+/* Whether a sharded run gathers layers before they are needed. */
+bool aorta_train_gathers_ahead(const struct aorta_train_options *options);
 
 /* Ranks over which each parameter is split: 1 for DDP and no_shard. */
 int aorta_train_shard_degree(const struct aorta_train_options *options, int world_size);

@@ -108,6 +108,14 @@ static aorta_status check_profiling(const struct aorta_train_options *options) {
     return NULL;
 }
 
+static aorta_status check_fullgraph(const struct aorta_train_options *options) {
+    const struct aorta_compile_options *compile = &options->compile;
+    bool demanded = compile->enabled && compile->fullgraph && compile->backend == AORTA_COMPILE_GRAPH;
+    if (!demanded || !options->training.dump_dir) return NULL;
+    return conflict(options, "compile.fullgraph", "training.dump_dir",
+                    "dumped steps cannot be captured; set compile.fullgraph to false");
+}
+
 static aorta_status check_texts(const struct aorta_train_options *options) {
     const struct {
         const char *key, *value;
@@ -188,6 +196,7 @@ aorta_status aorta_train_options_check_alone(const struct aorta_train_options *o
     AORTA_TRY(aorta_train_options_check_shared(options));
     if (options->device.kind == AORTA_TRAIN_CPU) AORTA_TRY(aorta_train_options_check_cpu(options, 1));
     AORTA_TRY(check_optimizer(options));
+    AORTA_TRY(check_fullgraph(options));
     AORTA_TRY(check_heads(options));
     AORTA_TRY(check_vocabulary(options));
     AORTA_TRY(check_equal(options, "dataset.num_dense_features", options->dataset.num_dense_features,

@@ -10,11 +10,11 @@
 #include <stdlib.h>
 
 struct bucket {
-    const char *tag;
-    int layer;            /* -1: more than one unit, or the root */
-    int64_t first, count; /* elements */
-    int parameters;       /* whose gradients it holds */
-    int missing;          /* of them in this step */
+    const char *tag, *scatter_tag; /* the second of the additional reduce-scatter */
+    int layer;                     /* -1: more than one unit, or the root */
+    int64_t first, count;          /* elements */
+    int parameters;                /* whose gradients it holds */
+    int missing;                   /* of them in this step */
 };
 
 struct replicated {
@@ -84,7 +84,9 @@ static aorta_status name_buckets(struct replicated *r) {
         struct bucket *bucket = &r->buckets[i];
         bucket->tag = is_ddp(r) ? aorta_arena_printf(&r->arena, "bucket %d", i)
                                 : aorta_model_unit_name(r->context->model, bucket->layer);
-        if (!bucket->tag) return AORTA_ERROR(AORTA_MEMORY, "names of buckets did not fit in memory");
+        bucket->scatter_tag = aorta_arena_printf(&r->arena, "bucket %d, overlap_reduce_scatter", i);
+        if (!bucket->tag || !bucket->scatter_tag)
+            return AORTA_ERROR(AORTA_MEMORY, "names of buckets did not fit in memory");
         if (is_ddp(r) || bucket->layer == aorta_model_unit_count(r->context->model) - 1) bucket->layer = -1;
     }
     return NULL;
@@ -281,7 +283,7 @@ static aorta_status scatter_bucket(struct replicated *r, const struct bucket *bu
         AORTA_TRY(aorta_train_follow(aorta_train_stream(c, AORTA_FLOW_REDUCE_SCATTER),
                                      aorta_train_stream(c, AORTA_FLOW_ALL_REDUCE), r->now));
     struct aorta_train_collective collective =
-        all_reduce_of(r, bucket->tag, bucket->layer, NULL, bucket->count / aorta_comm_size(r->stress_comm));
+        all_reduce_of(r, bucket->scatter_tag, bucket->layer, NULL, bucket->count / aorta_comm_size(r->stress_comm));
     collective.kind = AORTA_REDUCE_SCATTER;
     collective.flow = AORTA_FLOW_REDUCE_SCATTER;
     collective.send = r->clone ? r->clone : r->bucket_memory + bucket->first;
@@ -385,6 +387,10 @@ static aorta_status build(struct replicated *r) {
     struct aorta_event **events[] = {&r->made, &r->cloned, &r->reduced, &r->now};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
         AORTA_TRY(aorta_event_create_untimed(r->context->device, events[i]));
+    for (int i = 0; i < r->bucket_count; i++)
+        aorta_train_explain(r->context, "%s: gradients of %s, %.2f MiB", r->buckets[i].tag,
+                            aorta_counted(r->buckets[i].parameters, "parameter").text,
+                            (double)r->buckets[i].count * sizeof(float) / 1048576);
     return aorta_stream_synchronize(aorta_train_compute(r->context));
 }
 

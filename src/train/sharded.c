@@ -269,6 +269,13 @@ static aorta_status build(struct sharded *s) {
     AORTA_TRY(make_groups(s));
     AORTA_TRY(aorta_sharded_take_memory(s));
     AORTA_TRY(make_schedule(s));
+    aorta_train_explain(s->context,
+                        "sharding: %d layers and the root unit over %d ranks, %.2f M parameters on each; %d slots for "
+                        "gathered layers of %.1f MiB, %s",
+                        s->layers, s->ranks, (double)s->total / 1e6, s->slot_count,
+                        (double)s->layouts[0].full * (double)aorta_dtype_size(s->context->dtype) / 1048576,
+                        s->slot_count < s->layers ? "so a gather waits for the layer before the last"
+                                                  : "so no gather waits for one");
     return aorta_stream_synchronize(aorta_train_compute(s->context));
 }
 

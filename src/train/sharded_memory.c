@@ -69,11 +69,12 @@ static bool shard_is_whole(const struct aorta_layout *layout) {
 /* ---- weights ---- */
 
 /* shard_grad_op keeps every layer gathered from forward to backward. Else two slots, one in use and one being filled,
- * or, when gathers are not limited, one for each layer. */
+ * or, when gathers run ahead without a limit, one for each layer. */
 static int slots_needed(const struct sharded *s) {
     const struct aorta_fsdp_options *fsdp = &s->context->options->fsdp;
     bool keep = fsdp->sharding_strategy == AORTA_SHARD_GRAD_OP;
-    if (keep || !fsdp->limit_all_gathers || s->layers < 2) return s->layers;
+    bool unlimited = !fsdp->limit_all_gathers && aorta_train_gathers_ahead(s->context->options);
+    if (keep || unlimited || s->layers < 2) return s->layers;
     return 2;
 }
 

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/directory_lock.h"
 #include "base/thread.h"
+#include "device/gpu.h"
 #include "train/train_internal.h"
 
 #include <math.h>
@@ -45,28 +46,19 @@ static aorta_status open_report(struct trainer *t) {
     return aorta_stream_create(device, "end of the step", AORTA_PRIORITY_HIGH, &t->report);
 }
 
+/* A line for each reason. */
 static void log_without_effect(const struct trainer *t) {
-    struct aorta_text keys = {0};
+    struct aorta_text lines = {0};
     struct aorta_train_workload *workload = t->run->workload;
-    if (workload)
-        workload->table->without_effect(workload, &keys);
-    else
-        aorta_train_options_without_effect(trainer_options(t), &keys);
-    if (keys.length && t->run->ranks.rank == 0)
-        aorta_log(t->run->log, AORTA_LOG_INFO, "accepted for compatibility, without effect: %s", keys.data);
-    aorta_text_free(&keys);
-}
-
-static void log_drawing(const struct trainer *t) {
-    struct aorta_text keys = {0};
+    const bool gpu = aorta_device_is_gpu(t->context.device);
     if (t->run->ranks.rank != 0) return;
-    if (!aorta_dataset_on_device(t->dataset, aorta_device_get_info(t->context.device)->kind)) return;
-    aorta_train_options_of_loader(trainer_options(t), &keys);
-    if (keys.length)
-        aorta_log(t->run->log, AORTA_LOG_INFO,
-                  "the device makes its batches, so that %s are without effect (dataloader.device=host uses them)",
-                  keys.data);
-    aorta_text_free(&keys);
+    if (workload)
+        workload->table->without_effect(workload, gpu, &lines);
+    else
+        aorta_train_options_without_effect(trainer_options(t), t->run->ranks.world_size, gpu, &lines);
+    for (char *line = lines.data, *end; line && (end = strchr(line, '\n')); line = end + 1)
+        aorta_log(t->run->log, AORTA_LOG_INFO, "without effect: %.*s", (int)(end - line), line);
+    aorta_text_free(&lines);
 }
 
 /* The one that the options ask for; the model gets its memory. */
@@ -103,7 +95,6 @@ static aorta_status open_transformer(struct trainer *t) {
     AORTA_TRY(aorta_weights_initialise(&t->context, t->strategy));
     AORTA_TRY(aorta_step_create(&t->context, t->strategy, &t->step));
     AORTA_TRY(aorta_dataset_create(o, t->run->ranks.rank, t->run->ranks.world_size, &t->dataset));
-    log_drawing(t);
     t->per_epoch = aorta_dataset_steps_per_epoch(t->dataset);
     t->total_steps = t->per_epoch * o->training.epochs;
     if (o->training.max_steps > 0) t->total_steps = smaller(t->total_steps, o->training.max_steps);

@@ -79,15 +79,19 @@ static aorta_status make_values(const struct source *source, int parameter, int6
     return status;
 }
 
+/* No rank gets values of another. */
+static bool all_alone(const struct aorta_train_context *c) {
+    return c->options->fsdp.param_init_device == AORTA_INIT_META || !c->options->fsdp.sync_module_states;
+}
+
 /* Elements [first, first + count) of a parameter, through a piece of device memory; this rank imports those that it
  * owns. */
 static aorta_status initialise_piece(const struct source *source, struct aorta_strategy *strategy, int parameter,
                                      int64_t first, int64_t count, float *device) {
     const struct aorta_train_context *c = source->context;
-    const struct aorta_fsdp_options *fsdp = &c->options->fsdp;
-    const bool all_alone = fsdp->param_init_device == AORTA_INIT_META || !fsdp->sync_module_states;
-    if (all_alone || c->ranks.rank == 0) AORTA_TRY(make_values(source, parameter, first, count, device));
-    if (!all_alone) AORTA_TRY(aorta_broadcast(c->world, aorta_train_compute(c), device, (size_t)count, AORTA_F32, 0));
+    if (all_alone(c) || c->ranks.rank == 0) AORTA_TRY(make_values(source, parameter, first, count, device));
+    if (!all_alone(c))
+        AORTA_TRY(aorta_broadcast(c->world, aorta_train_compute(c), device, (size_t)count, AORTA_F32, 0));
     int64_t owned_first, owned_count, place;
     strategy->table->owned(strategy, parameter, &owned_first, &owned_count, &place);
     const int64_t from = owned_first > first ? owned_first : first;
@@ -134,10 +138,19 @@ static aorta_status initialise_all(const struct source *source, struct aorta_str
     return status;
 }
 
+static void explain(const struct source *source) {
+    const struct aorta_train_context *c = source->context;
+    const bool sent = !all_alone(c) && c->ranks.world_size > 1;
+    aorta_train_explain(c, "start values: %.2f M, %s by %s", (double)aorta_model_element_count(c->model) / 1e6,
+                        source->from_file ? "read from training.init_from" : "drawn from training.seed",
+                        sent ? "rank 0 and broadcast (fsdp.sync_module_states)" : "each rank");
+}
+
 aorta_status aorta_weights_initialise(const struct aorta_train_context *context, struct aorta_strategy *strategy) {
     struct source source = {.context = context, .from_file = context->options->training.init_from != NULL};
     aorta_status status = source.from_file ? open_file(&source) : NULL;
     if (!status) status = initialise_all(&source, strategy);
+    if (!status) explain(&source);
     if (!status && strategy->table->ready) status = strategy->table->ready(strategy);
     if (source.from_file) aorta_safetensors_free(&source.file);
     return aorta_annotate(status, "initial parameters");

@@ -29,8 +29,8 @@ struct aorta_train_workload_table {
     /* A step is over. */
     aorta_status (*finished)(struct aorta_train_workload *workload, int64_t step,
                              const struct aorta_step_result *result);
-    /* The keys that are set and change nothing, with commas between. */
-    void (*without_effect)(const struct aorta_train_workload *workload, struct aorta_text *text);
+    /* As aorta_train_options_without_effect. */
+    void (*without_effect)(const struct aorta_train_workload *workload, bool gpu, struct aorta_text *lines);
 };
 
 #endif

@@ -105,6 +105,7 @@ static void test_shipped_files(void **state) {
                  {"profile_overlap_short.yaml", 8},
                  {"reproduce_hang.yaml", 8},
                  {"reproduce_hang_no_torch_prof.yaml", 8},
+                 {"shampoo_opt.yaml", 8},
                  {"tf32_overlap_eval.yaml", 8},
                  {"single_node/gemm_overlap_comm.yaml", 8},
                  {"multi_node/distributed_multinode.yaml", 16}};
@@ -115,6 +116,9 @@ static void test_shipped_files(void **state) {
         check_ok(aorta_train_options_load(path, NULL, 0, &options));
         if (strstr(path, "multi_node")) options.fsdp.hybrid_shard_gpus_per_node = 8; /* as aorta train does */
         check_ok(aorta_train_options_check(&options, files[i].ranks));
+        struct aorta_text keys = {0};
+        aorta_train_options_without_effect(&options, files[i].ranks, options.device.kind != AORTA_TRAIN_CPU, &keys);
+        if (keys.length) fail_msg("%s: without effect: %s", path, keys.data);
         aorta_train_options_free(&options);
     }
 }
@@ -204,6 +208,17 @@ static const struct {
      "6.4e+13 elements (at most 1.1e+12); make it smaller"},
     {"training.lr=1", "--override training.lr=1: training.lr: unknown key; did you mean optimizer.lr?"},
 };
+
+/* What is dumped is not captured, so it must not be demanded. */
+static void test_fullgraph_with_dumps(void **state) {
+    (void)state;
+    static const char *const overrides[] = {"compile={enabled: true, fullgraph: true}", "training.dump_dir=d",
+                                            "training.dump_steps=[1]"};
+    struct aorta_train_options options;
+    check_fails(aorta_train_options_load(NULL, overrides, 3, &options), AORTA_CONFIG,
+                "--override compile={enabled: true, fullgraph: true}: compile.fullgraph: dumped steps cannot be "
+                "captured; set compile.fullgraph to false (training.dump_dir: --override training.dump_dir=d)");
+}
 
 static void test_wrong_combinations(void **state) {
     (void)state;
@@ -327,36 +342,46 @@ static void test_keys_of_the_original(void **state) {
     check_ok(aorta_train_options_load(NULL, overrides, sizeof overrides / sizeof *overrides, &options));
     assert_true(options.distributed.timeout_s == 5);
     assert_int_equal(options.training.mixed_precision, AORTA_PRECISION_TF32);
-    aorta_train_options_without_effect(&options, &keys);
+    aorta_train_options_without_effect(&options, 2, false, &keys);
     check_ok(aorta_text_check(&keys));
     assert_string_equal(keys.data,
-                        "profiling.with_stack, streams.num_streams, streams.stream_assignments, torch_titan, "
-                        "profiling.enabled (tensorboard and chrome_trace are false: no trace is written)");
+                        "profiling.enabled, with_stack (tensorboard and chrome_trace are false: no trace is written)\n"
+                        "streams.num_streams (streams.count decides: one stream for each of four roles)\n"
+                        "streams.stream_assignments (the names are those of streams in a recording; streams.assignment "
+                        "decides)\n"
+                        "torch_titan (no checkpoints are written)\n");
     aorta_text_free(&keys);
     aorta_train_options_free(&options);
 }
 
-/* Keys that are accepted and change nothing are named where they are set. */
+/* Keys that change nothing are named where they are set, once, with a reason. */
 static void test_without_effect(void **state) {
     (void)state;
     static const struct {
         const char *overrides[3];
         const char *keys;
-    } rows[] = {{{0}, ""},
-                {{"training.batch_size=4", "compile.enabled=true"}, ""},
-                {{"compile.mode=max-autotune"}, "compile.mode"},
-                {{"compile.options={max_autotune: true}", "optimizer.name=adamw", "profiling.with_stack=true"},
-                 "compile.options, profiling.with_stack"},
-                {{"compile.backend=aot_eager"}, ""}, /* nothing would be captured anyway */
-                {{"compile.backend=aot_eager", "compile.enabled=true", "compile.dynamic=true"},
-                 "compile.dynamic, compile.enabled (compile.backend fused captures nothing, graph captures steps)"}};
+    } rows[] = {
+        {{0}, ""},
+        {{"training.batch_size=4", "compile.enabled=true"}, ""},
+        {{"compile.mode=max-autotune"}, "compile.mode (compile.enabled is false)\n"},
+        {{"compile.mode=max-autotune", "compile.enabled=true"}, "compile.mode (every mode is the same capture)\n"},
+        {{"compile.mode=default", "compile.enabled=true", "compile.dynamic=false"}, ""}, /* as asked for */
+        {{"compile.options={max_autotune: true}", "compile.options={}", "profiling.with_stack=true"},
+         "profiling.with_stack (profiling.enabled is false)\n"},
+        {{"fsdp={forward_prefetch: false, limit_all_gathers: false}", "streams.assignment.all_gather=compute",
+          "distributed.mode=ddp"},
+         "fsdp.limit_all_gathers, forward_prefetch (distributed.mode=ddp shards nothing)\n"
+         "streams.assignment.all_gather (nothing is gathered)\n"},
+        {{"compile.backend=aot_eager", "compile.enabled=true", "compile.dynamic=true"},
+         "compile.enabled (compile.backend=fused captures no steps)\n"
+         "compile.dynamic (the shapes of a captured step are fixed)\n"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct aorta_train_options options;
         struct aorta_text keys = {0};
         size_t count = 0;
         while (count < 3 && rows[i].overrides[count]) count++;
         check_ok(aorta_train_options_load(NULL, rows[i].overrides, count, &options));
-        aorta_train_options_without_effect(&options, &keys);
+        aorta_train_options_without_effect(&options, 2, false, &keys);
         check_ok(aorta_text_check(&keys));
         assert_string_equal(keys.length ? keys.data : "", rows[i].keys);
         aorta_text_free(&keys);
@@ -407,6 +432,7 @@ int main(void) {
         cmocka_unit_test(test_shipped_files),
         cmocka_unit_test(test_documentation_is_not_stale),
         cmocka_unit_test(test_wrong_combinations),
+        cmocka_unit_test(test_fullgraph_with_dumps),
         cmocka_unit_test(test_place_in_a_file),
         cmocka_unit_test(test_keys_of_the_original),
         cmocka_unit_test(test_without_effect),
