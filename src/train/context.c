@@ -83,7 +83,7 @@ static aorta_status open_device(struct aorta_train_context *context) {
 void aorta_train_explain(const struct aorta_train_context *context, const char *format, ...) {
     char line[512];
     va_list arguments;
-    if (context->ranks.rank != 0) return;
+    if (context->ranks.rank != 0 || !context->log) return;
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);

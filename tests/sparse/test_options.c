@@ -69,15 +69,21 @@ static void test_defaults(void **state) {
 }
 
 static void test_without_effect(void **state) {
-    static const char *const given[] = {"RunOptions.planner_type=hetero", "RunOptions.pooling_factors=[0.3, 0.4]",
-                                        "ModelSelectionConfig.pin_memory=false"};
+    static const char *const given[] = {"RunOptions.planner_type=hetero",   "ModelSelectionConfig.pin_memory=false",
+                                        "RunOptions.cache_load_factor=0.5", "RunOptions.profile=/x",
+                                        "training.output_dir=/y",           "profiling.active=3"};
     struct aorta_sparse_options options;
     struct aorta_text text = {0};
     (void)state;
-    check_ok(aorta_sparse_options_load(NULL, given, 3, &options));
-    aorta_sparse_options_without_effect(&options, &text);
+    check_ok(aorta_sparse_options_load(NULL, given, 6, &options));
+    aorta_sparse_options_without_effect(&options, false, &text);
     assert_string_equal(text.data,
-                        "RunOptions.planner_type, RunOptions.pooling_factors, ModelSelectionConfig.pin_memory");
+                        "RunOptions.cache_load_factor (RunOptions.compute_kernel has no cache)\n"
+                        "RunOptions.profile_dir (training.output_dir or no RunOptions.profile_dir is given)\n"
+                        "profiling.active (profiling.enabled is false)\n"
+                        "RunOptions.planner_type (one planner serves: the largest part goes to the rank with "
+                        "least)\n"
+                        "ModelSelectionConfig.pin_memory (batches are in pinned memory)\n");
     aorta_text_free(&text);
     aorta_sparse_options_free(&options);
 }
@@ -92,6 +98,7 @@ static void test_refused(void **state) {
         {"RunOptions.sharding_type=grid", "expected one of table_wise, row_wise, column_wise"},
         {"ModelSelectionConfig.batch_sizes=[1, 2]", "2 sizes for 10 batches (RunOptions.num_batches)"},
         {"ModelSelectionConfig.dense_arch_layer_sizes=[]", "at least one width is needed"},
+        {"training.inject_allreduce_copies=true", "training.inject_allreduce_copies: unknown key"},
         {"RunOptions.batches=2", "RunOptions.batches: unknown key; did you mean RunOptions.num_batches?"},
         {"fsdp.sharding_strategy=full_shard", "the sparse pipeline has RunOptions.sharding_type"},
         {"profiling.trace_filename=", "expected text"},
