@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs `aorta train` on all NVIDIA GPUs of this machine: scripts/launch_cuda.sh [--dry-run] [CONFIG] [KEY=VALUE …]
-kind=cuda nodes="NVIDIA GPU"
+# Runs `aorta train` on all NVIDIA GPUs of this machine: scripts/launch_cuda.sh [--dry-run] [CONFIG] [OPTION …] [KEY=VALUE …]
+kind=cuda nodes="NVIDIA GPU" options=
 # shellcheck source=scripts/launch_gpus.sh
 . "$(dirname "$0")/launch_gpus.sh"
 

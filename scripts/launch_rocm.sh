@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs `aorta train` on all AMD GPUs of this machine: scripts/launch_rocm.sh [--dry-run] [CONFIG] [KEY=VALUE …]
-kind=hip nodes="AMD GPU"
+# Runs `aorta train` on all AMD GPUs of this machine: scripts/launch_rocm.sh [--dry-run] [CONFIG] [OPTION …] [KEY=VALUE …]
+kind=hip nodes="AMD GPU" options=--enable-rocm-metrics
 # shellcheck source=scripts/launch_gpus.sh
 . "$(dirname "$0")/launch_gpus.sh"
 

@@ -331,7 +331,9 @@ aorta_status aorta_directory_check_writable(const char *path, const char *key) {
 
 aorta_status aorta_file_prepare(const char *path, const char *key) {
     if (!path || aorta_file_is_direct(path)) return NULL;
-    if (is_directory(path)) return AORTA_ERROR(AORTA_CONFIG, "%s: %s is a directory; name a file", key, path);
+    const size_t length = strlen(path);
+    if (is_directory(path) || (length && path[length - 1] == '/'))
+        return AORTA_ERROR(AORTA_CONFIG, "%s: %s is a directory; name a file", key, path);
     char *directory = strdup(path), *slash = directory ? strrchr(directory, '/') : NULL;
     if (!directory) return no_memory(path);
     if (slash) slash[slash == directory] = '\0';

@@ -3,7 +3,8 @@
 
 static const struct aorta_command subcommands[] = {
     {"list", "the workloads, and on how many streams they run", .run = aorta_cli_hwq_list},
-    {"info", "one workload: what it is, its streams and options", .run = aorta_cli_hwq_info},
+    {"info", "one workload: what it is, its streams and options; without one: the environment",
+     .run = aorta_cli_hwq_info},
     {"run", "runs a workload, measures it and explains the figures", .run = aorta_cli_hwq_run},
     {"sweep", "the same on several numbers of streams: how it scales", .run = aorta_cli_hwq_sweep},
     {"run-priority", "runs all workloads of a group: P0, P1, P2, P3 or all", .run = aorta_cli_hwq_run_priority},

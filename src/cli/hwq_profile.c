@@ -35,7 +35,8 @@ static const struct aorta_option rows[] = {
              "it for several"},
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "DIR",
      .path = AORTA_PATH_FOLDER, .files = files,
-     .help = "directory for the recording, created if needed; default: the recording is deleted afterwards"},
+     .help = "directory for the recording, created if needed and named at the end; default: the recording is deleted "
+             "afterwards"},
     AORTA_CLI_CSV_OPTION(AT(csv)),
     {"json", AORTA_OPTION_BOOL, AT(json), "false",
      .help = "print one JSON object; what the workload prints goes to standard error"},
@@ -46,9 +47,9 @@ static const struct aorta_option rows[] = {
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta hwq profile [OPTIONS] WORKLOAD [OPTIONS OF aorta hwq run …]",
+    .usage = "aorta hwq profile WORKLOAD [OPTIONS] [OPTIONS OF aorta hwq run …]",
     .about = "Records a workload and reports which hardware queues it used, how many kernels each queue ran, and the "
-             "gaps between kernels. The options after the workload's name go to aorta hwq run.",
+             "gaps between kernels. Other options after the workload's name go to aorta hwq run.",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .operands = true,
@@ -257,6 +258,7 @@ static aorta_status run_in(const struct arguments *arguments, const char *direct
     aorta_status status = command ? record(arguments, directory, command, &outcome)
                                   : AORTA_ERROR(AORTA_MEMORY, "no memory for a command");
     if (!status && !arguments->dry_run) status = show(arguments, &outcome.traces);
+    if (!status && arguments->output && !arguments->json && !arguments->dry_run) printf("Recording: %s\n", directory);
     aorta_trace_run_outcome_free(&outcome);
     free(command);
     return status;
@@ -281,17 +283,6 @@ static aorta_status read_recording(const struct arguments *arguments) {
     return status;
 }
 
-/* A --device after the workload would be overridden silently: this command appends its own. */
-static aorta_status check_workload_options(const struct arguments *arguments) {
-    for (char *const *word = arguments->workload + 1; *word; word++)
-        if (!strcmp(*word, "--device") || !strncmp(*word, "--device=", 9))
-            return AORTA_ERROR(AORTA_USAGE,
-                               "%s is given after the workload: the device is chosen before it, as in "
-                               "aorta hwq profile --device cuda:0 %s",
-                               *word, arguments->workload[0]);
-    return NULL;
-}
-
 static aorta_status profile_or_read(const struct aorta_cli_line *line, void *values) {
     static const char *const with_trace[] = {"trace", "json", "csv", NULL};
     struct arguments *arguments = values;
@@ -306,11 +297,42 @@ static aorta_status profile_or_read(const struct aorta_cli_line *line, void *val
     if (!name)
         return AORTA_ERROR(AORTA_USAGE, "no workload; aorta hwq list shows them, --trace PATH reads a recording");
     AORTA_TRY(aorta_hwq_find(name, &workload));
-    AORTA_TRY(check_workload_options(arguments));
     return run(arguments);
+}
+
+/* How many words this command's option takes that the words begin with; 0: they begin with something else. */
+static int words_of_option(char *const *words) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *word = words[0], *name = rows[i].key;
+        const size_t length = strlen(name);
+        const bool letter = rows[i].letter && word[0] == '-' && word[1] == rows[i].letter;
+        const bool named = strncmp(word, "--", 2) == 0 && strncmp(word + 2, name, length) == 0;
+        const char *end = letter ? word + 2 : word + 2 + length;
+        if (!letter && !named) continue;
+        if (!*end) return rows[i].type == AORTA_OPTION_BOOL || !words[1] ? 1 : 2;
+        if (rows[i].type != AORTA_OPTION_BOOL && (letter || *end == '=')) return 1;
+    }
+    return 0;
+}
+
+/* This command's options are its own behind the workload's name, too: they go first. The caller frees the array. */
+static char **order(int argc, char **argv) {
+    char **ordered = calloc((size_t)argc + 1, sizeof *ordered);
+    int count = 0;
+    for (int pass = 0; ordered && pass < 2; pass++)
+        for (int i = 0; i < argc;) {
+            const int words = i ? words_of_option(argv + i) : 1, taken = words ? words : 1;
+            for (int word = 0; word < taken && (words == 0) == pass; word++) ordered[count++] = argv[i + word];
+            i += taken;
+        }
+    return ordered;
 }
 
 aorta_status aorta_cli_hwq_profile(int argc, char **argv) {
     struct arguments arguments = {0};
-    return aorta_cli_command(&syntax, argc, argv, &arguments, profile_or_read);
+    char **ordered = order(argc, argv);
+    if (!ordered) return AORTA_ERROR(AORTA_MEMORY, "no memory for a command line");
+    aorta_status status = aorta_cli_command(&syntax, argc, ordered, &arguments, profile_or_read);
+    free(ordered);
+    return status;
 }

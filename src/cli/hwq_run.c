@@ -4,6 +4,7 @@
 #include "cli/hwq.h"
 #include "cli/hwq_workload.h"
 #include "config/config.h"
+#include "device/environment.h"
 #include "hwq/sweep.h"
 #include "report/page.h"
 
@@ -102,8 +103,9 @@ aorta_status aorta_cli_hwq_list(int argc, char **argv) {
 /* ---- info ---- */
 
 static const struct aorta_cli_syntax info_syntax = {
-    .usage = "aorta hwq info WORKLOAD",
-    .about = "What a workload is, on how many streams it runs, and its own options with their defaults.",
+    .usage = "aorta hwq info [WORKLOAD]",
+    .about = "What a workload is, on how many streams it runs, and its own options with their defaults. Without a "
+             "workload: the device, its software, and the environment that decides on hardware queues.",
     .operands = true,
 };
 
@@ -121,10 +123,40 @@ static void show_info(const struct aorta_hwq_workload *w, struct aorta_text *tex
     if (w->option_count) aorta_options_help(&own, NULL, text);
 }
 
+static void add_queue_variables(struct aorta_text *text) {
+    static const struct {
+        const char *name, *unset;
+    } variables[] = {{"CUDA_DEVICE_MAX_CONNECTIONS", "CUDA's driver has 8"},
+                     {"GPU_MAX_HW_QUEUES", "ROCm has 4 for each priority"}};
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        const char *value = getenv(variables[i].name);
+        aorta_text_printf(text, "  queues       %s %s%s\n", variables[i].name,
+                          value ? "= " : "is not set: ", value ? value : variables[i].unset);
+    }
+}
+
+static aorta_status show_environment(void) {
+    struct aorta_environment environment = {0};
+    struct aorta_text text = {0};
+    aorta_status status = aorta_environment_take(NULL, &environment);
+    for (size_t i = 0; i < environment.count && !status; i++) {
+        const struct aorta_environment_item *item = &environment.items[i];
+        aorta_text_printf(&text, "  %-12s %s %s\n", item->section, item->key, item->value);
+    }
+    aorta_environment_free(&environment);
+    add_queue_variables(&text);
+    aorta_text_puts(&text, "aorta hwq list shows the workloads, aorta hwq map the queues that streams get, aorta info "
+                           "everything that was looked for.\n");
+    if (!status) return aorta_cli_print_text(&text);
+    aorta_text_free(&text);
+    return status;
+}
+
 static aorta_status info(const struct aorta_cli_line *line, void *values) {
     const struct aorta_hwq_workload *workload;
     struct aorta_text text = {0};
     (void)values;
+    if (!line->operand_count) return show_environment();
     if (line->operand_count != 1) return AORTA_ERROR(AORTA_USAGE, "one workload is expected: aorta hwq info WORKLOAD");
     AORTA_TRY(aorta_hwq_find(line->operands[0], &workload));
     show_info(workload, &text);
@@ -283,12 +315,24 @@ static aorta_status leave_out(const struct aorta_hwq_workload *w, int64_t counts
     return status;
 }
 
+/* Counts below what the options need become one. */
+static void raise_counts(const struct aorta_hwq_workload *w, const void *options, int64_t counts[AORTA_HWQ_MAX_STREAMS],
+                         size_t *count) {
+    size_t unique = 0;
+    for (size_t i = 0; i < *count; i++) {
+        const int64_t streams = aorta_hwq_run_streams(w, options, counts[i]);
+        if (!unique || counts[unique - 1] != streams) counts[unique++] = streams;
+    }
+    *count = unique;
+}
+
 static aorta_status check_and_run(struct hwq_values *values, const struct aorta_hwq_workload *w, bool sweep) {
     int64_t counts[AORTA_HWQ_MAX_STREAMS];
     size_t count;
     AORTA_TRY(hwq_check_streams(values));
     AORTA_TRY(choose_counts(values, w, sweep, counts, &count));
     if (sweep) AORTA_TRY(leave_out(w, counts, &count));
+    raise_counts(w, values->own, counts, &count);
     AORTA_TRY(check_counts(values, w, counts, count));
     AORTA_TRY(hwq_check(values, sweep ? "sweep" : "run", w->name, w->collectives));
     return run_counts(values, w, counts, count, sweep);

@@ -197,7 +197,7 @@ const char *aorta_comm_version(struct aorta_comm *comm, char *text, size_t capac
 }
 
 bool aorta_comm_simulated(const struct aorta_comm *comm) {
-    return comm->backend->simulated;
+    return comm->backend->simulated || aorta_comm_size(comm) == 1;
 }
 
 const char *aorta_comm_note(const struct aorta_comm *comm) {

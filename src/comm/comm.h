@@ -77,7 +77,8 @@ const char *aorta_comm_backend(const struct aorta_comm *comm); /* "local", "mpi"
 /* The library behind the backend with its version, "nccl 2.27.3"; `text` receives at most `capacity` bytes and is
  * returned. */
 const char *aorta_comm_version(struct aorta_comm *comm, char *text, size_t capacity);
-bool aorta_comm_simulated(const struct aorta_comm *comm); /* true for "local" */
+bool aorta_comm_simulated(
+    const struct aorta_comm *comm); /* a collective is a copy: "local", and any group of one rank */
 /* Something the user should know about the choice of backend ("gloo means mpi here"), for the caller to log; NULL:
  * nothing. Static. */
 const char *aorta_comm_note(const struct aorta_comm *comm);

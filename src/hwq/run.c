@@ -20,8 +20,14 @@ const char *aorta_hwq_sync_name(enum aorta_hwq_sync sync) {
     return names[sync];
 }
 
+int64_t aorta_hwq_run_streams(const struct aorta_hwq_workload *w, const void *options, int64_t asked) {
+    const int64_t wanted = asked ? asked : w->streams.recommended;
+    const int64_t needed = w->needs_streams && options ? w->needs_streams(options) : 0;
+    return needed > wanted && needed <= w->streams.max ? needed : wanted;
+}
+
 static int stream_count(const struct aorta_hwq_run *run) {
-    return run->streams ? (int)run->streams : run->workload->streams.recommended;
+    return (int)aorta_hwq_run_streams(run->workload, run->options, run->streams);
 }
 
 aorta_status aorta_hwq_run_check(const struct aorta_hwq_run *run) {

@@ -22,6 +22,8 @@ struct aorta_hwq_run {
     void *user;
 };
 
+/* The streams that a run takes which asks for so many; 0: for those recommended. */
+int64_t aorta_hwq_run_streams(const struct aorta_hwq_workload *workload, const void *options, int64_t asked);
 /* AORTA_USAGE for streams out of the workload's range, and for settings that contradict each other. */
 AORTA_MUST_USE aorta_status aorta_hwq_run_check(const struct aorta_hwq_run *run);
 /* A verification that fails is no error of this call: result->verified says "failed". Free *result in both cases. */

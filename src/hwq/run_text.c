@@ -162,7 +162,7 @@ void aorta_hwq_run_text(const struct aorta_hwq_run *run, const struct aorta_hwq_
     const struct aorta_hwq_figure *rate = aorta_hwq_result_find(result, "launches_per_second");
     aorta_text_printf(out, "%s on %s of %s%s%s: %s\n", w->name, aorta_counted(result->stream_count, "stream").text,
                       aorta_device_get_info(run->device)->name, run->graph ? ", as a graph" : "",
-                      run->gate ? ", with a gate" : "", w->summary);
+                      run->gate ? ", with a gate" : "", w->summary_of ? w->summary_of(run) : w->summary);
     aorta_text_printf(out, "  iteration   p50 %.4f ms, p95 %.4f, p99 %.4f (%s, device timestamps)\n",
                       result->latency_ms.p50, result->latency_ms.p95, result->latency_ms.p99,
                       aorta_counted((long long)result->iteration_count, "iteration").text);

@@ -101,6 +101,10 @@ struct aorta_hwq_workload {
     /* Optional: that sentence where it depends on the run's settings and figures; NULL: none. */
     const char *(*try_of)(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result);
 
+    /* Optional: the summary where it depends on the run's settings. */
+    const char *(*summary_of)(const struct aorta_hwq_run *run);
+    /* Optional: streams that the options need; a run on fewer takes so many. */
+    int64_t (*needs_streams)(const void *options);
     /* Optional: AORTA_USAGE for options that contradict each other, before anything is created. */
     aorta_status (*check)(const struct aorta_hwq *hwq);
     /* Optional: names ("all-gather"), ended by NULL; stream s of n names has role s modulo n. */

@@ -128,6 +128,9 @@ static void test_ranks_really_communicate(void **state) {
            " hwq run comms_compute_overlap --mm-dim 16 --comm-size 4K --iterations 3 --device cpu --verify "
            "--real-collectives --process-groups [0,1]",
            0, "busbw_alone");
+    expect("launch -n 2 -- " AORTA_PROGRAM " hwq run comms_compute_overlap --mm-dim 16 --comm-size 4K --iterations 3 "
+           "--device cpu --process-groups [0],[1]",
+           0, "simulated   the collectives were copies on one rank");
 }
 
 static void check_bandwidth(const json_t *root, const char *kind, bool carried) {
@@ -356,6 +359,8 @@ static void test_mistakes_are_named(void **state) {
     expect("hwq run tiny_kernel_stress --stamps /proc/nowhere/x.json --device cpu", 2, "--stamps");
     expect("hwq sweep tiny_kernel_stress --stamps x.json --device cpu", 2, "keeps the stamps of one run");
     expect("hwq run-priority P0 --stamps x.json --device cpu", 2, "keeps the stamps of one run");
+    expect("hwq run moe --device cpu -o missing/", 2, "--output: missing/ is a directory; name a file");
+    expect("hwq info", 0, "GPU_MAX_HW_QUEUES is not set: ROCm has 4 for each priority");
     expect("hwq run comms_compute_overlap --process-groups [0,1 --device cpu", 2, "--process-groups");
     expect("hwq run comms_compute_overlap --comm-size much --device cpu", 2, "--comm-size \"much\"");
     expect("hwq run-priority P9", 2, "is not a group");

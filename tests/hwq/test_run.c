@@ -324,6 +324,27 @@ static void check_text(const struct aorta_hwq_run *run, const struct aorta_hwq_r
     aorta_text_free(&text);
 }
 
+/* --compute-streams adds the streams that --streams has not; products alone have nothing to do with collectives. */
+static void test_compute_alone(void **state) {
+    const struct setting settings[] = {{"mm_dim", "16"}, {"mode", "compute_only"}, {"compute_streams", "3"}, {0}};
+    struct aorta_text text = {0};
+    struct aorta_hwq_result result;
+    struct rig rig;
+    (void)state;
+    open_rig(&rig, "comms_compute_overlap", settings);
+    rig.run.streams = 2;
+    check_ok(aorta_hwq_run_execute(&rig.run, &result));
+    assert_int_equal(result.stream_count, 4);
+    assert_false(result.simulated);
+    aorta_hwq_run_text(&rig.run, &result, &text);
+    check_ok(aorta_text_check(&text));
+    if (!strstr(text.data, "on 4 streams") || strstr(text.data, "a collective") || strstr(text.data, "simulated"))
+        fail_msg("%s", text.data);
+    aorta_text_free(&text);
+    aorta_hwq_result_free(&result);
+    close_rig(&rig);
+}
+
 /* A verification that cannot fail would show nothing: here an operation more changes a value. */
 static aorta_status run_spoiler(const struct hwq_operation *o, struct aorta_stream *stream) {
     return aorta_fill_bytes(stream, hwq_floats(o->out[0]), 0, sizeof(float));
@@ -574,6 +595,7 @@ int main(void) {
         cmocka_unit_test(test_large_gemm_only),
         cmocka_unit_test(test_hetero_kernels),
         cmocka_unit_test(test_comms_compute_overlap),
+        cmocka_unit_test(test_compute_alone),
         cmocka_unit_test(test_launches_are_counted),
         cmocka_unit_test(test_wrong_results_are_found),
         cmocka_unit_test(test_with_graphs_the_replay_is_verified),

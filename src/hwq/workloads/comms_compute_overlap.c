@@ -17,7 +17,9 @@ static aorta_status check(const struct aorta_hwq *hwq) {
     if (o->process_groups) AORTA_TRY(aorta_hwq_groups_parse(o->process_groups, hwq->ranks.world_size, &list));
     const int most = hwq->stream_count > 1 ? hwq->stream_count - 1 : 1;
     if (o->compute_streams > most)
-        return AORTA_ERROR(AORTA_USAGE, "--compute-streams %" PRId64 ": %d of the %d streams can compute",
+        return AORTA_ERROR(AORTA_USAGE,
+                           "--compute-streams %" PRId64 ": %d of the %d streams can compute, as the first one has the "
+                           "collectives",
                            o->compute_streams, most, hwq->stream_count);
     if (o->real_collectives && aorta_comm_simulated(hwq->world))
         return AORTA_ERROR(AORTA_USAGE, "--real-collectives needs several ranks: aorta launch -n 2 -- aorta hwq run "
@@ -31,7 +33,26 @@ static enum aorta_priority priority(const struct aorta_hwq *hwq, int stream) {
 }
 
 static const char *role(const struct aorta_hwq *hwq, int stream) {
-    return hwq->stream_count == 1 ? "both" : stream == 0 ? "collectives" : "products";
+    static const char *const sides[] = {
+        [OVERLAP_BOTH] = "collectives", [OVERLAP_COMPUTE_ONLY] = "unused", [OVERLAP_COMMS_ONLY] = "collectives"};
+    static const char *const ones[] = {
+        [OVERLAP_BOTH] = "both", [OVERLAP_COMPUTE_ONLY] = "products", [OVERLAP_COMMS_ONLY] = "collectives"};
+    const struct overlap_options *o = hwq->options;
+    if (hwq->stream_count == 1) return ones[o->mode];
+    return stream == 0 ? sides[o->mode] : "products";
+}
+
+static int64_t needs_streams(const void *options) {
+    const struct overlap_options *o = options;
+    return o->mode != OVERLAP_COMMS_ONLY && o->compute_streams ? o->compute_streams + 1 : 0;
+}
+
+static const char *summary_of(const struct aorta_hwq_run *run) {
+    static const char *const summaries[] = {
+        [OVERLAP_BOTH] = "a collective and products share multiprocessors and memory: what each costs the other",
+        [OVERLAP_COMPUTE_ONLY] = "products alone",
+        [OVERLAP_COMMS_ONLY] = "collectives alone"};
+    return summaries[((const struct overlap_options *)run->options)->mode];
 }
 
 /* ---- groups of ranks ---- */
@@ -250,8 +271,8 @@ static const struct aorta_option rows[] = {
     {"comm_dtype", AORTA_OPTION_CHOICE, AT(comm_dtype), "float32", .choices = types, .help = "type of the collectives"},
     {"collective", AORTA_OPTION_CHOICE, AT(collective), "all_reduce", .choices = collectives,
      .help = "which collective"},
-    AORTA_HWQ_ROW(struct overlap_options, compute_streams, "0", NULL, 0, AORTA_HWQ_MAX_STREAMS,
-                  "streams that compute; 0: all but the first"),
+    AORTA_HWQ_ROW(struct overlap_options, compute_streams, "0", NULL, 0, 31,
+                  "streams that compute; more than --streams has are added; 0: all but the first"),
     {"real_collectives", AORTA_OPTION_BOOL, AT(real_collectives), "false",
      .help = "require several ranks: a copy on one rank is an error"},
     {"async_op", AORTA_OPTION_BOOL, AT(async_op), "false",
@@ -264,6 +285,8 @@ static const struct aorta_option rows[] = {
 
 static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result) {
     (void)result;
+    if (((const struct overlap_options *)run->options)->mode == OVERLAP_COMPUTE_ONLY)
+        return "--mode comms_compute shows what collectives cost these products";
     if (run->ranks.world_size == 1) return "aorta launch -n 2 -- … makes the collectives real";
     return aorta_device_is_gpu(run->device) ? "NCCL_MAX_CTAS=8 gives products more multiprocessors" : NULL;
 }
@@ -279,6 +302,8 @@ const struct aorta_hwq_workload aorta_hwq_comms_compute_overlap = {
     .collectives = true,
     AORTA_HWQ_OPTIONS(rows, struct overlap_options),
     .try_of = try_of,
+    .summary_of = summary_of,
+    .needs_streams = needs_streams,
     .check = check,
     .priority = priority,
     .role = role,

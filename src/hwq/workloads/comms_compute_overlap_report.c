@@ -212,6 +212,8 @@ aorta_status aorta_hwq_overlap_report(struct hwq_graph *g, struct aorta_hwq_resu
     const struct overlap_options *o = g->options;
     struct side_times compute = {0}, comms = {0}, both;
     const int64_t iterations = aorta_hwq_result_iterations(result, SIDE_MS, SIDE_ITERATIONS);
+    result->simulated = false;
+    for (int i = 0; i < state->group_count; i++) result->simulated |= aorta_comm_simulated(state->groups[i].comm);
     if (state->compute) AORTA_TRY(measure(g, iterations, true, false, &compute));
     if (state->comms) AORTA_TRY(measure(g, iterations, false, true, &comms));
     if (state->comms) AORTA_TRY(say_bandwidth(g->hwq, state, "alone", &comms, result));
