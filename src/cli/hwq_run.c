@@ -5,7 +5,7 @@
 #include "cli/hwq_workload.h"
 #include "config/config.h"
 #include "device/environment.h"
-#include "hwq/sweep.h"
+#include "hwq/run.h"
 #include "report/page.h"
 
 #include <stdlib.h>
