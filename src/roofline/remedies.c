@@ -62,7 +62,7 @@ uint32_t aorta_remedy_find(const char *text) {
 void aorta_remedy_claim(struct remedy_model *model, size_t number, double new_ns, uint32_t gone) {
     const struct leaf *leaf = &model->leaves[number];
     const double saved_ns = model->now_ns[number] - fmax(new_ns, 0);
-    const uint32_t left = leaf->kernels + leaf->fills - model->gone[number];
+    const uint32_t left = aorta_leaf_work(leaf) - model->gone[number];
     if (!(saved_ns > 0)) return;
     if (gone > left) gone = left;
     model->now_ns[number] -= saved_ns;
@@ -233,11 +233,9 @@ struct aorta_remedies_applied aorta_remedies_apply(struct aorta_remedies *remedi
         applied.gone += leaf->counted ? gone / model->steps : 0;
         applied.added += leaf->counted && left > 0 ? model->added[i] / model->steps : 0;
         /* Of several kernels the last ones fall away. */
-        uint32_t stay = leaf->kernels + leaf->fills - gone;
-        for (uint32_t row = leaf->first_work; row != AORTA_TRACE_NONE; row = model->next_work[row]) {
-            scales[row] = (struct aorta_work_scale){left, stay == 0, row == leaf->first_work ? model->added[i] : 0};
-            if (stay) stay--;
-        }
+        const uint32_t work = aorta_leaf_work(leaf), stay = work - gone;
+        for (uint32_t j = 0, row = leaf->first_work; j < work; j++, row = model->next_work[row])
+            scales[row] = (struct aorta_work_scale){left, j >= stay, j == 0 ? model->added[i] : 0};
     }
     if (model->own && set & aorta_remedy_bit(AORTA_REMEDY_BF16)) aorta_remedy_own_gathers(model, scales);
     return applied;

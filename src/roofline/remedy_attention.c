@@ -199,8 +199,7 @@ static void claim_forward(struct remedy_model *model, const struct region *regio
     if (!(ns < now_ns)) return;
     for (size_t i = region->first; i <= region->last; i++) {
         const struct leaf *leaf = &model->leaves[i];
-        aorta_remedy_claim(model, i, model->now_ns[i] * ns / now_ns,
-                           i == region->first ? 0 : leaf->kernels + leaf->fills);
+        aorta_remedy_claim(model, i, model->now_ns[i] * ns / now_ns, i == region->first ? 0 : aorta_leaf_work(leaf));
     }
 }
 
@@ -214,8 +213,7 @@ static void claim_backward(struct remedy_model *model, const struct region *regi
     for (size_t i = from; i < end; i++) {
         const size_t number = model->by_backward[i];
         const struct leaf *leaf = &model->leaves[number];
-        aorta_remedy_claim(model, number, model->now_ns[number] * ns / now_ns,
-                           i == from ? 0 : leaf->kernels + leaf->fills);
+        aorta_remedy_claim(model, number, model->now_ns[number] * ns / now_ns, i == from ? 0 : aorta_leaf_work(leaf));
     }
 }
 

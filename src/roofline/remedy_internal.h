@@ -83,7 +83,7 @@ enum { LEAF_OUTPUTS = 4 };
  * almost as many as kernels. */
 struct leaf {
     uint32_t operation;             /* row of the trace's operations[]; NONE: not known */
-    uint32_t first_work, last_work; /* rows of the trace's work[], linked by next_work */
+    uint32_t first_work, last_work; /* rows of the trace's work[], linked by next_work: aorta_leaf_work of them */
     uint32_t thread;
     uint32_t kernels, fills;               /* kernels: without copies and fills */
     uint32_t op, kernels_any, kernels_all; /* bits */
@@ -156,6 +156,11 @@ static inline uint32_t aorta_remedy_kernel_bits(struct remedy_model *model, uint
     return bits & AORTA_NAME_KNOWN ? bits : aorta_remedy_find_kernel_bits(model, text);
 }
 AORTA_MUST_USE aorta_status aorta_remedy_rates(struct remedy_model *model); /* (remedy_rates.c) */
+
+/* How many rows of work are linked: every walk ends after so many. */
+static inline uint32_t aorta_leaf_work(const struct leaf *leaf) {
+    return leaf->kernels + leaf->fills;
+}
 
 /* Of one thread and step. */
 static inline bool aorta_leaves_together(const struct leaf *a, const struct leaf *b) {

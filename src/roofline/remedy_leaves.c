@@ -289,7 +289,7 @@ static void count_amounts(struct remedy_model *model, struct leaf *leaf) {
     const struct aorta_trace *trace = model->trace;
     leaf->flops = leaf->bytes = NAN;
     double bytes = 0, cached = NAN;
-    for (uint32_t row = leaf->first_work; row != AORTA_TRACE_NONE; row = model->next_work[row]) {
+    for (uint32_t left = aorta_leaf_work(leaf), row = leaf->first_work; left--; row = model->next_work[row]) {
         const uint32_t shape = trace->work[row].shape;
         if (shape == AORTA_TRACE_NONE || isnan(trace->shapes[shape].amount.flops)) continue;
         leaf->flops = trace->shapes[shape].amount.flops;
@@ -365,7 +365,8 @@ static bool describe_all(struct remedy_model *model) {
 
 /* ---- collecting ---- */
 
-/* Of a row of the rank's work[]: 1 + its window, 0: it lies in none; of our own recorder's the operation's number. */
+/* Of a row of the rank's work[]: 1 + the window that it begins in, 0: it lies in none; of our own recorder's the
+ * operation's number. */
 struct place {
     uint32_t window;
     int number;
@@ -374,9 +375,11 @@ struct place {
 static void find_windows(const struct aorta_trace_rank *rank, struct place *places) {
     for (size_t i = 0; i < rank->window_count; i++) {
         const struct aorta_trace_window *window = &rank->windows[i];
-        for (size_t j = 0; j < window->profile.range_count; j++)
-            places[window->work[j]] =
-                (struct place){(uint32_t)i + 1, window->borrowed ? window->profile.ranges[j].info.number : 0};
+        for (size_t j = 0; j < window->profile.range_count; j++) {
+            struct place *place = &places[window->work[j]];
+            if (!place->window)
+                *place = (struct place){(uint32_t)i + 1, window->borrowed ? window->profile.ranges[j].info.number : 0};
+        }
     }
 }
 
@@ -384,7 +387,6 @@ static void add_work(struct remedy_model *model, struct leaf *leaf, uint32_t row
     const struct aorta_trace_work *work = &model->trace->work[row];
     const uint32_t bits = aorta_remedy_kernel_bits(model, work->name);
     const double ns = (double)(work->end_ns - work->start_ns);
-    model->next_work[row] = AORTA_TRACE_NONE;
     if (leaf->first_work == AORTA_TRACE_NONE) {
         leaf->first_work = row;
         leaf->step = step;
@@ -458,7 +460,8 @@ static bool continues(const struct last *last, struct place place, uint32_t stre
            last->stream == stream;
 }
 
-static void collect(struct remedy_model *model, const struct place *places, const uint32_t *of_operation) {
+/* Work that a window cut has several rows in the rank: it belongs to the step of the first. */
+static void collect(struct remedy_model *model, const struct place *places, const uint32_t *of_operation, bool *added) {
     const struct aorta_trace_rank *rank = model->rank;
     struct last last[STREAMS] = {0};
     for (size_t i = 0; i < rank->work_count; i++) {
@@ -466,6 +469,8 @@ static void collect(struct remedy_model *model, const struct place *places, cons
         struct last *before = &last[work->stream % STREAMS];
         if (!is_counted_work(work)) continue;
         const uint32_t row = rank->source ? rank->source[i] : (uint32_t)(work - model->trace->work);
+        if (added[row]) continue;
+        added[row] = true;
         const uint32_t thread =
             work->call == AORTA_TRACE_NONE ? AORTA_TRACE_NONE : model->trace->calls[work->call].thread;
         struct leaf *leaf = continues(before, places[i], work->stream)
@@ -500,11 +505,12 @@ aorta_status aorta_remedy_leaves(struct remedy_model *model, const struct aorta_
     const struct aorta_trace *trace = model->trace;
     struct place *places = calloc(model->rank->work_count + 1, sizeof *places);
     uint32_t *of_operation = calloc(trace->operation_count + 1, sizeof *of_operation);
-    bool made = places && of_operation;
+    bool *added = calloc(trace->work_count + 1, sizeof *added);
+    bool made = places && of_operation && added;
     if (made) {
         find_windows(model->rank, places);
         number_operations(model, of_operation);
-        collect(model, places, of_operation);
+        collect(model, places, of_operation, added);
         mark_counted(model, analysis);
         made = read_frames(model, of_operation) && describe_all(model);
     }
@@ -514,5 +520,6 @@ aorta_status aorta_remedy_leaves(struct remedy_model *model, const struct aorta_
     }
     free(places);
     free(of_operation);
+    free(added);
     return made ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the operations of %s", trace->path);
 }

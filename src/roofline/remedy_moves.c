@@ -328,7 +328,7 @@ static void claim_chain(struct remedy_model *model, struct chain *chain, size_t 
     for (size_t i = from; i < end && ns < now_ns; i++) {
         const struct leaf *leaf = &model->leaves[chain->leaves[i]];
         aorta_remedy_claim(model, chain->leaves[i], model->now_ns[chain->leaves[i]] * ns / now_ns,
-                           leaf->kernels + leaf->fills - (i == from));
+                           aorta_leaf_work(leaf) - (i == from));
     }
 }
 

@@ -52,7 +52,7 @@ static const struct aorta_inputs *inputs_of(struct remedy_model *model, const ch
 
 /* The kernel that bears the operation's arithmetic and bytes; NONE: none does. */
 static uint32_t leading_shape(const struct remedy_model *model, const struct leaf *leaf) {
-    for (uint32_t row = leaf->first_work; row != AORTA_TRACE_NONE; row = model->next_work[row]) {
+    for (uint32_t left = aorta_leaf_work(leaf), row = leaf->first_work; left--; row = model->next_work[row]) {
         const struct aorta_trace_work *work = &model->trace->work[row];
         if (work->leads && work->shape != AORTA_TRACE_NONE) return work->shape;
     }

@@ -435,7 +435,7 @@ static void batch(struct remedy_model *model, struct same *items, size_t count) 
         for (size_t j = i; j < end && left < ns; j++) {
             const struct leaf *leaf = &model->leaves[items[j].leaf];
             aorta_remedy_claim(model, items[j].leaf, model->now_ns[items[j].leaf] * left / ns,
-                               leaf->kernels + leaf->fills - (j == i));
+                               aorta_leaf_work(leaf) - (j == i));
         }
     }
 }

@@ -27,7 +27,7 @@ static double find_stream(const struct remedy_model *model, double *samples) {
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
         const bool streams = leaf->kind == LEAF_STREAM || leaf->kind == LEAF_COPY || leaf->kind == LEAF_OPTIMIZER;
-        if (!streams || leaf->kernels + leaf->fills != 1 || !(leaf->bytes > BEYOND_CACHES) || !(leaf->ns > 0)) continue;
+        if (!streams || aorta_leaf_work(leaf) != 1 || !(leaf->bytes > BEYOND_CACHES) || !(leaf->ns > 0)) continue;
         if (leaf->bytes / leaf->ns < memory) samples[count++] = leaf->bytes / leaf->ns;
     }
     const double found = at_place(samples, count, 8, 0.9);

@@ -10,7 +10,7 @@ void aorta_remedy_recompute(struct remedy_model *model) {
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
         if (!leaf->recomputed) continue;
-        aorta_remedy_claim(model, i, 0, leaf->kernels + leaf->fills);
+        aorta_remedy_claim(model, i, 0, aorta_leaf_work(leaf));
         if (!leaf->counted || leaf->op & AORTA_OP_IN_PLACE) continue;
         for (int j = 0; j < leaf->output_count; j++) /* which then stay until the backward pass */
             model->row->memory_bytes += leaf->outputs[j].elements * leaf->outputs[j].bytes;
@@ -93,7 +93,7 @@ void aorta_remedy_optimizer(struct remedy_model *model) {
         if (leaf->kind != LEAF_OPTIMIZER) continue;
         /* Of the step's first operation one kernel stays. */
         const uint32_t stays = first || model->leaves[i - 1].kind != LEAF_OPTIMIZER;
-        aorta_remedy_claim(model, i, model->now_ns[i] * ns / found.now_ns, leaf->kernels + leaf->fills - stays);
+        aorta_remedy_claim(model, i, model->now_ns[i] * ns / found.now_ns, aorta_leaf_work(leaf) - stays);
         first = false;
     }
 }
@@ -159,7 +159,7 @@ void aorta_remedy_embedding(struct remedy_model *model) {
     for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
         if (leaf->in_embedding && leaf->op & AORTA_OP_FILLS) {
-            aorta_remedy_claim(model, i, 0, leaf->kernels + leaf->fills);
+            aorta_remedy_claim(model, i, 0, aorta_leaf_work(leaf));
         } else if (is_whole_gradient(leaf)) {
             const double known = gradient_elements(leaf);
             const double elements = isnan(known) ? tables.touched / tables.gradients : known;

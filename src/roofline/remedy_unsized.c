@@ -122,7 +122,7 @@ void aorta_remedy_unsized_optimizer(struct remedy_model *model) {
         const struct leaf *leaf = &model->leaves[i];
         if (leaf->kind != LEAF_OPTIMIZER) continue;
         const uint32_t stays = i == 0 || model->leaves[i - 1].kind != LEAF_OPTIMIZER;
-        aorta_remedy_claim(model, i, model->now_ns[i] * left, leaf->kernels + leaf->fills - stays);
+        aorta_remedy_claim(model, i, model->now_ns[i] * left, aorta_leaf_work(leaf) - stays);
     }
 }
 
@@ -156,7 +156,7 @@ static void claim_chain(struct remedy_model *model, struct chain *chain) {
     for (size_t i = 0; i < count && count > 1 && left_ns < now_ns && !chain->overflown; i++) {
         const struct leaf *leaf = &model->leaves[chain->leaves[i]];
         aorta_remedy_claim(model, chain->leaves[i], model->now_ns[chain->leaves[i]] * left_ns / now_ns,
-                           leaf->kernels + leaf->fills - (i == 0));
+                           aorta_leaf_work(leaf) - (i == 0));
     }
     *chain = (struct chain){.count = 0};
 }
