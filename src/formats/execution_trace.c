@@ -195,7 +195,7 @@ static bool add_node(struct aorta_execution_traces *traces, struct aorta_json_va
     struct node node = {.file = (uint32_t)traces->file_count - 1};
     bool failed = false;
     read_parts(value, &parts);
-    if (!aorta_json_is_string(parts.name) || !aorta_json_get_int(parts.number, &node.number) || node.number <= 0 ||
+    if (!aorta_json_is_string(parts.name) || !aorta_json_get_int(parts.number, &node.number) || node.number < 0 ||
         parts.dims.length < 3)
         return true;
     node.name = keep(traces, parts.name.text + 1, parts.name.length - 2, &failed).text;
@@ -299,14 +299,8 @@ bool aorta_execution_traces_find(struct aorta_execution_traces *traces, int64_t 
     return true;
 }
 
-aorta_status aorta_execution_traces_check_used(const struct aorta_execution_traces *traces) {
+void aorta_execution_traces_note_unused(const struct aorta_execution_traces *traces, struct aorta_trace *trace) {
     for (size_t i = 0; i < traces->file_count; i++)
         if (!atomic_load(&traces->files[i]->used))
-            return AORTA_ERROR(
-                AORTA_USAGE,
-                "%s is an execution trace (Chakra) of process %lld, and no operation of the traces beside "
-                "it is in it: record both at once, with torch.profiler.profile(execution_trace_observer=…) "
-                "and without record_shapes=True, which says the same",
-                traces->files[i]->name, (long long)traces->files[i]->process);
-    return NULL;
+            aorta_trace_warn_of_file(trace, AORTA_REASON_NO_PARTNER, traces->files[i]->name);
 }

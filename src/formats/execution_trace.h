@@ -8,6 +8,7 @@
 
 #include "formats/json_stream.h"
 #include "timeline/operations.h"
+#include "timeline/trace.h"
 
 struct aorta_execution_traces; /* of several processes */
 
@@ -24,7 +25,7 @@ void aorta_execution_traces_free(struct aorta_execution_traces *traces); /* NULL
 bool aorta_execution_traces_find(struct aorta_execution_traces *traces, int64_t process, int64_t number,
                                  struct aorta_operation *operation);
 
-/* AORTA_USAGE names a file of which nothing was ever found. */
-AORTA_MUST_USE aorta_status aorta_execution_traces_check_used(const struct aorta_execution_traces *traces);
+/* The trace says of which files nothing was ever found (AORTA_REASON_NO_PARTNER). */
+void aorta_execution_traces_note_unused(const struct aorta_execution_traces *traces, struct aorta_trace *trace);
 
 #endif

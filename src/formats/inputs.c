@@ -6,6 +6,7 @@
 #include "formats/execution_trace.h"
 #include "formats/open.h"
 #include "formats/reader.h"
+#include "formats/repeated.h"
 #include "formats/spool.h"
 #include "formats/unpack.h"
 #include "timeline/captures.h"
@@ -169,7 +170,8 @@ static void note_copies(const struct paths *paths, const struct facts *facts, st
         size_t at = from;
         while (at < list->count && strcmp(list->items[at]->path, paths->items[i]) != 0) at++;
         if (facts[i].copies && at < list->count)
-            list->items[at]->warnings[AORTA_REASON_SAME_FILE] = (struct aorta_trace_warning){facts[i].copies, -1};
+            list->items[at]->warnings[AORTA_REASON_SAME_FILE] =
+                (struct aorta_trace_warning){.count = facts[i].copies, .offset = -1};
     }
 }
 
@@ -275,9 +277,11 @@ static aorta_status take_companions(struct paths *paths, struct aorta_execution_
 static aorta_status open_with_companions(struct paths *paths, const struct aorta_trace_options *options,
                                          struct aorta_trace_list *list) {
     struct aorta_trace_options more = options ? *options : (struct aorta_trace_options){0};
+    const size_t before = list->count;
     aorta_status status = take_companions(paths, &more.executed);
     if (!status) status = open_once(paths, &more, list);
-    if (!status && more.executed) status = aorta_execution_traces_check_used(more.executed);
+    if (!status && more.executed && list->count > before)
+        aorta_execution_traces_note_unused(more.executed, list->items[before]);
     aorta_execution_traces_free(more.executed);
     return status;
 }
@@ -291,6 +295,7 @@ static aorta_status read_inputs(const char *const *paths, size_t count, const st
     if (!status) status = unpack_all(unpacking, &files);
     if (!status) status = open_with_companions(&files, options, unpacking->list);
     if (!status) status = aorta_unpack_name_traces(unpacking, before);
+    if (!status) status = aorta_trace_drop_repeated(unpacking->list, before);
     free_paths(&files);
     return status;
 }

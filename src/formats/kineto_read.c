@@ -67,6 +67,7 @@ static const struct aorta_key_row argument_rows[] = {
     {"Device Type", ARGUMENT_DEVICE_TYPE},
     {"Record function id", ARGUMENT_FUNCTION},
     {"kernel", ARGUMENT_KERNEL}, /* of a launch, on ROCm */
+    {"rank", ARGUMENT_RANK},     /* of each event that TraceLens merged */
 };
 
 enum category {
@@ -146,44 +147,11 @@ aorta_status aorta_trace_kineto_create(struct aorta_json_stream *stream, struct 
 
 void aorta_trace_kineto_destroy(struct trace_kineto *kineto) {
     if (!kineto) return;
-    for (size_t i = 0; i < kineto->rank_count; i++) aorta_trace_builder_destroy(kineto->ranks[i].builder);
-    free(kineto->ranks);
+    aorta_trace_kineto_ranks_free(kineto);
     aorta_text_free(&kineto->scratch);
     aorta_trace_kineto_xla_free(kineto->xla);
     aorta_trace_kineto_spans_free(kineto->spans);
     free(kineto);
-}
-
-/* ---- merged files: a process for each rank, named so; correlations and operations have numbers of its own ---- */
-
-struct aorta_trace_builder *aorta_trace_kineto_take_rank(struct trace_kineto *kineto, size_t rank) {
-    if (rank >= kineto->rank_count) return NULL;
-    struct aorta_trace_builder *builder = kineto->ranks[rank].builder;
-    kineto->ranks[rank].builder = NULL;
-    return builder;
-}
-
-static struct aorta_trace_builder *builder_of(const struct trace_kineto *kineto, int64_t process) {
-    for (size_t i = 0; i < kineto->rank_count; i++)
-        if (kineto->ranks[i].process == process) return kineto->ranks[i].builder;
-    return kineto->whole;
-}
-
-/* A process that is named "rank 3" and has that number. */
-static aorta_status add_rank(struct trace_kineto *kineto, int64_t process, const char *name) {
-    char wanted[32];
-    snprintf(wanted, sizeof wanted, "rank %" PRId64, process);
-    if (process < 0 || process > INT32_MAX || strcmp(name, wanted) != 0) return NULL;
-    if (builder_of(kineto, process) != kineto->whole) return NULL;
-    AORTA_TRY(aorta_array_reserve(&kineto->ranks, &kineto->rank_capacity, kineto->rank_count + 1, sizeof *kineto->ranks,
-                                  "ranks of a merged trace"));
-    struct kineto_rank *rank = &kineto->ranks[kineto->rank_count];
-    AORTA_TRY(aorta_trace_builder_create(AORTA_TRACE_KINETO, aorta_json_stream_name(kineto->stream), kineto->options,
-                                         &rank->builder));
-    rank->process = process;
-    aorta_trace_builder_head(rank->builder)->rank = (int32_t)process;
-    kineto->rank_count++;
-    return NULL;
 }
 
 /* ---- one event ---- */
@@ -226,7 +194,9 @@ static aorta_status read_metadata(struct trace_kineto *kineto, struct kineto_eve
             thread = aorta_trace_kineto_id(event->field[FIELD_THREAD]);
     uint32_t text = aorta_trace_kineto_text(kineto, called);
     if (of_process) {
-        AORTA_TRY(add_rank(kineto, process, aorta_trace_text(aorta_trace_builder_head(kineto->builder), text)));
+        AORTA_TRY(aorta_trace_kineto_name_process(kineto, process,
+                                                  aorta_trace_text(aorta_trace_builder_head(kineto->builder), text),
+                                                  event->argument[ARGUMENT_RANK]));
         return aorta_trace_kineto_xla_process(kineto, process, called);
     }
     if (text != AORTA_TRACE_NONE && process >= 0 && thread >= 0)
@@ -293,8 +263,7 @@ static aorta_status add_xla_event(struct trace_kineto *kineto, struct kineto_eve
 
 aorta_status aorta_trace_kineto_add_event(struct trace_kineto *kineto, struct kineto_event *event) {
     if (kineto->scratch.length) aorta_text_clear(&kineto->scratch);
-    kineto->builder = kineto->whole;
-    if (kineto->rank_count) kineto->builder = builder_of(kineto, aorta_trace_kineto_id(event->field[FIELD_PROCESS]));
+    AORTA_TRY(aorta_trace_kineto_choose_rank(kineto, event));
     if (!is_letter(event->field[FIELD_PHASE], 'X')) {
         count_begin(kineto, event);
         if (is_letter(event->field[FIELD_PHASE], 'i')) return read_instant(kineto, event);
@@ -510,14 +479,12 @@ static void read_ranks(struct trace_kineto *kineto, struct aorta_json_value list
     struct aorta_json_value object;
     while (aorta_json_next_element(&cursor, &object)) {
         const struct aorta_json_value head = find_member(object, "head");
-        kineto->builder = builder_of(kineto, member_int(kineto, object, "rank"));
+        kineto->builder = aorta_trace_kineto_builder_of(kineto, member_int(kineto, object, "rank"));
         if (kineto->builder == kineto->whole || !head.length) continue;
         const struct aorta_json_value devices = find_member(head, "deviceProperties");
         const struct aorta_json_value distributed = find_member(head, "distributedInfo");
-        const int32_t rank = aorta_trace_builder_head(kineto->builder)->rank;
         if (devices.length) read_devices(kineto, devices);
         if (distributed.length) read_distributed(kineto, distributed);
-        aorta_trace_builder_head(kineto->builder)->rank = rank;
     }
     kineto->builder = kineto->whole;
 }

@@ -18,8 +18,11 @@ void aorta_trace_kineto_destroy(struct trace_kineto *kineto); /* NULL is fine; t
 /* The array of events, which comes next in the stream. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_events(struct trace_kineto *kineto);
 /* Any other member of the outermost object: those that matter are read, the rest passed over. */
-/* After all is read: the builder of each rank of a merged file, in order, which the caller ends; NULL: no more. */
-struct aorta_trace_builder *aorta_trace_kineto_take_rank(struct trace_kineto *kineto, size_t rank);
 AORTA_MUST_USE aorta_status aorta_trace_kineto_member(struct trace_kineto *kineto, struct aorta_json_value key);
+/* After all is read: the ranks of a merged file get their numbers, and what `whole`, the trace of its events that are
+ * of no rank, says of devices. */
+void aorta_trace_kineto_number_ranks(struct trace_kineto *kineto, const struct aorta_trace *whole);
+/* The builder of each rank of a merged file, in order, which the caller ends; NULL: no more. */
+struct aorta_trace_builder *aorta_trace_kineto_take_rank(struct trace_kineto *kineto, size_t rank);
 
 #endif

@@ -134,12 +134,17 @@ static struct aorta_trace_annotation frame_of(struct trace_kineto *kineto, const
                                            get_thread(kineto, event)};
 }
 
-/* Of the execution trace beside the file. */
+/* Of the execution trace beside the file. Before profilers wrote the record function's number, "External id" was one
+ * more. */
 static void borrow_inputs(const struct trace_kineto *kineto, const struct kineto_event *event,
                           struct aorta_operation *operation) {
     struct aorta_execution_traces *executed = kineto->options ? kineto->options->executed : NULL;
-    int64_t number;
-    if (executed && aorta_json_get_int(event->argument[ARGUMENT_FUNCTION], &number) && number > 0)
+    int64_t number = -1, external;
+    if (!executed) return;
+    if (!aorta_json_get_int(event->argument[ARGUMENT_FUNCTION], &number) &&
+        aorta_json_get_int(event->argument[ARGUMENT_OPERATION], &external))
+        number = external - 1;
+    if (number >= 0)
         (void)aorta_execution_traces_find(executed, aorta_trace_kineto_id(event->field[FIELD_PROCESS]), number,
                                           operation);
 }

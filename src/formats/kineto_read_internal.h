@@ -66,6 +66,7 @@ enum kineto_argument {
     ARGUMENT_DEVICE_TYPE,
     ARGUMENT_KERNEL,
     ARGUMENT_FUNCTION,
+    ARGUMENT_RANK,
     ARGUMENT_COUNT
 };
 
@@ -78,10 +79,15 @@ struct kineto_event {
     bool walked;      /* the arguments are filled */
 };
 
-/* One rank of a merged file, which is a process there. */
+/* One rank of a merged file. */
 struct kineto_rank {
-    int64_t process;
+    char *label;                         /* owned: "[TP03]", "rank 3" */
     struct aorta_trace_builder *builder; /* owned until it is taken */
+    bool own;                            /* of our own merge, which says what the rank's devices are */
+};
+struct kineto_process {
+    int64_t process;
+    size_t rank;
 };
 
 struct trace_kineto {
@@ -90,6 +96,8 @@ struct trace_kineto {
     struct aorta_trace_builder *whole;
     struct kineto_rank *ranks; /* of a merged file */
     size_t rank_count, rank_capacity;
+    struct kineto_process *processes; /* … that have numbers of their own there */
+    size_t process_count, process_capacity;
     const struct aorta_trace_options *options;
     struct aorta_text scratch; /* texts with escapes, until the next event */
     struct aorta_keys fields, arguments, categories, members;
@@ -125,6 +133,16 @@ void aorta_trace_kineto_add_function(struct trace_kineto *kineto, const struct k
 void aorta_trace_kineto_add_annotation(struct trace_kineto *kineto, const struct kineto_event *event);
 void aorta_trace_kineto_add_allocation(struct trace_kineto *kineto, const struct kineto_event *event);
 void aorta_trace_kineto_add_wait(struct trace_kineto *kineto, const struct kineto_event *event);
+
+/* kineto_read_ranks.c: merged files. */
+/* Sets the builder of an event; a label before its process ("[TP03] 59814") is cut off. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_trace_kineto_choose_rank(struct trace_kineto *kineto, struct kineto_event *event);
+bool aorta_trace_kineto_is_labelled(struct aorta_json_value process);
+/* `rank`: what the event's argument of that name says. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_trace_kineto_name_process(struct trace_kineto *kineto, int64_t process,
+                                                            const char *name, struct aorta_json_value rank);
+struct aorta_trace_builder *aorta_trace_kineto_builder_of(const struct trace_kineto *kineto, int64_t process);
+void aorta_trace_kineto_ranks_free(struct trace_kineto *kineto);
 
 /* kineto_read_facts.c: what arguments say. NONE or -1 where they say nothing; what cannot be understood is counted. */
 uint32_t aorta_trace_kineto_text(struct trace_kineto *kineto, struct aorta_json_value value);

@@ -78,9 +78,10 @@ static const char *next_event(const char *at, const char *end) {
     return at < end && *at == '{' ? at : NULL;
 }
 
-/* Names of processes make ranks, for which events are read otherwise. */
+/* Names and labels of processes make ranks, for which events are read otherwise. */
 static bool is_for_one(const struct kineto_event *event) {
-    return aorta_trace_kineto_is_named(event->field[FIELD_NAME], "process_name");
+    return aorta_trace_kineto_is_named(event->field[FIELD_NAME], "process_name") ||
+           aorta_trace_kineto_is_labelled(event->field[FIELD_PROCESS]);
 }
 
 /* The last piece of all is to read on in the file. */

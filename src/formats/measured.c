@@ -380,8 +380,8 @@ static aorta_status complete_work(struct build *build) {
             if (range->info.kind == AORTA_RANGE_COMPUTE) AORTA_TRY(add_shape(build, &range->info, work, &capacity));
         }
     }
-    trace->warnings[AORTA_REASON_NO_LAUNCH] = (struct aorta_trace_warning){unknown, -1};
-    trace->warnings[AORTA_REASON_NO_COLLECTIVE] = (struct aorta_trace_warning){0, -1};
+    trace->warnings[AORTA_REASON_NO_LAUNCH] = (struct aorta_trace_warning){.count = unknown, .offset = -1};
+    trace->warnings[AORTA_REASON_NO_COLLECTIVE] = (struct aorta_trace_warning){.count = 0, .offset = -1};
     return NULL;
 }
 

@@ -3,6 +3,7 @@
 #include "formats/merge_internal.h"
 #include "formats/open.h"
 #include "timeline/align_match.h"
+#include "timeline/ranks.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -58,19 +59,20 @@ static aorta_status two_of_one_rank(const struct merging *m, size_t second) {
                        m->ranks[first].trace->path, m->ranks[second].trace->path, m->ranks[second].rank);
 }
 
-/* A trace's rank is what it says itself, else what its path says, else the lowest number free. The traces of one file
- * (several devices of a process) are ranks of their own. */
+/* Ranks that are not known get the lowest numbers free. */
 static aorta_status number_ranks(struct merging *m) {
-    for (size_t i = 0; i < m->count; i++) {
+    int *ranks;
+    AORTA_TRY(aorta_trace_ranks_known(m->list, &ranks));
+    aorta_status status = NULL;
+    for (size_t i = 0; !status && i < m->count; i++) {
         bool several;
         const struct aorta_trace *trace = m->list->items[i];
-        bool alone = (i == 0 || strcmp(m->list->items[i - 1]->path, trace->path) != 0) &&
-                     (i + 1 == m->count || strcmp(m->list->items[i + 1]->path, trace->path) != 0);
-        int rank = trace->rank >= 0 ? trace->rank : alone ? aorta_trace_rank_in_path(trace->path) : -1;
-        bool known = rank >= 0 && taken(m, i, rank);
-        m->ranks[i] = (struct aorta_align_rank){rank, trace, main_device(trace, &several)};
-        if (known) return two_of_one_rank(m, i);
+        const bool known = ranks[i] >= 0 && taken(m, i, ranks[i]);
+        m->ranks[i] = (struct aorta_align_rank){ranks[i], trace, main_device(trace, &several)};
+        if (known) status = two_of_one_rank(m, i);
     }
+    free(ranks);
+    if (status) return status;
     int next = 0;
     for (size_t i = 0; i < m->count; i++) {
         if (m->ranks[i].rank >= 0) continue;

@@ -99,6 +99,7 @@ static void complete_head(struct aorta_trace *trace) {
 /* Ranks of a merged file have the file's clock. The whole is one more trace where work is of none of them. */
 static aorta_status finish_ranks(struct json_reading *r, const struct aorta_trace *whole) {
     struct aorta_trace_builder *builder;
+    aorta_trace_kineto_number_ranks(r->kineto, whole);
     for (size_t i = 0; (builder = aorta_trace_kineto_take_rank(r->kineto, i)); i++) {
         struct aorta_trace *trace;
         AORTA_TRY(aorta_trace_builder_finish(builder, &trace));

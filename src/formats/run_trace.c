@@ -93,7 +93,8 @@ static aorta_status take_run(struct aorta_run *run, const char *path, struct aor
         return AORTA_ERROR(AORTA_USAGE, "%s holds no ranges: recording was off; `aorta report` has what else it holds",
                            path);
     if (run->torn_lines)
-        trace->warnings[AORTA_REASON_TRUNCATED] = (struct aorta_trace_warning){(int64_t)run->torn_lines, -1};
+        trace->warnings[AORTA_REASON_TRUNCATED] =
+            (struct aorta_trace_warning){.count = (int64_t)run->torn_lines, .offset = -1};
     AORTA_TRY(aorta_trace_list_add(list, trace));
     trace->owned = run;
     trace->release = release;

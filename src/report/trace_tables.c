@@ -340,7 +340,7 @@ const struct aorta_result_table trace_table_gaps = {.key = "gaps",
 /* ---- warnings ---- */
 
 struct warning_values {
-    const char *reason, *text;
+    const char *reason, *text, *file;
     int64_t count, offset;
 };
 
@@ -350,6 +350,7 @@ static const struct aorta_row warning_rows[] = {
     {"count", AORTA_ROW_INT, AT(count), .heading = "count", .help = "how often"},
     {"offset", AORTA_ROW_INT, AT(offset), "bytes", .help = "of the first in the file"},
     {"text", AORTA_ROW_TEXT, AT(text), .heading = "note", .help = "the same as a sentence"},
+    {"file", AORTA_ROW_TEXT, AT(file), .help = "another file that it is about, of several the first"},
     {0}};
 #undef AT
 
@@ -362,8 +363,9 @@ static bool fill_warning(const void *of, size_t index, void *values) {
     const struct aorta_trace_warning *warning = &trace_rank_of(of)->trace->warnings[index];
     const enum aorta_trace_reason reason = (enum aorta_trace_reason)index;
     if (!warning->count) return false;
-    *(struct warning_values *)values = (struct warning_values){
-        aorta_trace_reason_key(reason), aorta_trace_reason_text(reason), warning->count, trace_known(warning->offset)};
+    *(struct warning_values *)values =
+        (struct warning_values){aorta_trace_reason_key(reason), aorta_trace_reason_text(reason), warning->file,
+                                warning->count, trace_known(warning->offset)};
     return true;
 }
 

@@ -2,6 +2,7 @@
 #include "base/array.h"
 #include "base/sort.h"
 #include "timeline/analysis_internal.h"
+#include "timeline/ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,11 +69,6 @@ static aorta_status take_work(struct aorta_trace_rank *rank) {
 
 /* ---- numbers ---- */
 
-static int known_number(const struct aorta_trace *trace, size_t device_count) {
-    if (device_count != 1) return UNNUMBERED;
-    return trace->rank >= 0 ? trace->rank : aorta_trace_rank_in_path(trace->path);
-}
-
 /* A run's folder may hold one recording twice, for two viewers. */
 static bool same_recording(const struct aorta_trace *a, const struct aorta_trace *b) {
     if (a->format != b->format || a->rank != b->rank || a->base_ns != b->base_ns) return false;
@@ -133,7 +129,8 @@ static void drop_rank(struct aorta_trace_analysis *analysis) {
     free(rank->source);
 }
 
-static aorta_status add_ranks(const struct aorta_trace *trace, struct aorta_trace_analysis *analysis) {
+/* `number`: of a trace of one device. */
+static aorta_status add_ranks(const struct aorta_trace *trace, int number, struct aorta_trace_analysis *analysis) {
     int32_t *devices = NULL;
     size_t count = 0;
     aorta_status status = devices_of(trace, &devices, &count);
@@ -142,7 +139,8 @@ static aorta_status add_ranks(const struct aorta_trace *trace, struct aorta_trac
                                      sizeof *analysis->ranks, "ranks");
     for (size_t i = 0; !status && i < count; i++) {
         struct aorta_trace_rank *rank = &analysis->ranks[analysis->rank_count++];
-        *rank = (struct aorta_trace_rank){.rank = known_number(trace, count), .trace = trace, .device = devices[i]};
+        *rank =
+            (struct aorta_trace_rank){.rank = count == 1 ? number : UNNUMBERED, .trace = trace, .device = devices[i]};
         status = take_work(rank);
         if (!status && !rank->work_count) drop_rank(analysis);
     }
@@ -166,8 +164,12 @@ static aorta_status nothing_ran(const struct aorta_trace_list *list) {
 }
 
 aorta_status aorta_trace_ranks_make(const struct aorta_trace_list *list, struct aorta_trace_analysis *analysis) {
-    for (size_t i = 0; i < list->count; i++)
-        if (!seen_before(list, i)) AORTA_TRY(add_ranks(list->items[i], analysis));
+    int *numbers;
+    aorta_status status = aorta_trace_ranks_known(list, &numbers);
+    for (size_t i = 0; !status && i < list->count; i++)
+        if (!seen_before(list, i)) status = add_ranks(list->items[i], numbers[i], analysis);
+    free(numbers);
+    if (status) return status;
     if (!analysis->rank_count) return nothing_ran(list);
     AORTA_TRY(check_numbers(analysis));
     number_the_others(analysis);

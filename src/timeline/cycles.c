@@ -1,6 +1,8 @@
 /* Cycles of a profile schedule: a file for each, of the same rank, whose steps go on where the one before stopped. */
 #include "timeline/cycles.h"
 
+#include "timeline/ranks.h"
+
 #include <string.h>
 
 /* One program wrote them: beside each other, on the same device. */
@@ -21,6 +23,7 @@ static bool is_before(const struct aorta_trace *a, const struct aorta_trace *b) 
     if (rank != other || a->format != b->format || !are_of_one_run(a, b)) return false;
     if (!a->step_count || !b->step_count) return false;
     if (a->steps_by != AORTA_STEPS_MARKED || b->steps_by != AORTA_STEPS_MARKED) return false;
+    if (aorta_trace_overlap_in_time(a, b)) return false; /* of two hosts, where processes have the same numbers */
     return a->steps[a->step_count - 1].number < b->steps[0].number;
 }
 

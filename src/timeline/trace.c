@@ -62,6 +62,8 @@ static const struct {
     [AORTA_REASON_WHOLE_GRAPH] = {"whole_graph",
                                   "graphs recorded as one piece: record with nsys profile --cuda-graph-trace=node"},
     [AORTA_REASON_SAME_FILE] = {"same_file", "another name or a copy of this file: read once"},
+    [AORTA_REASON_REPEATED] = {"repeated", "a file with the work of other files: skipped"},
+    [AORTA_REASON_NO_PARTNER] = {"no_partner", "an execution trace without a trace of its process: skipped"},
     [AORTA_REASON_CAPTURED] = {"captured", "graph launches with operations and shapes of their capture"},
     [AORTA_REASON_NO_CAPTURE] = {"no_capture", "graph launches without a matching capture: no operations or shapes"},
     [AORTA_REASON_SEVERAL_CAPTURES] = {"several_captures",
@@ -74,6 +76,14 @@ const char *aorta_trace_reason_key(enum aorta_trace_reason reason) {
 }
 const char *aorta_trace_reason_text(enum aorta_trace_reason reason) {
     return reasons[reason].text;
+}
+
+void aorta_trace_warn_of_file(struct aorta_trace *trace, enum aorta_trace_reason reason, const char *path) {
+    struct aorta_trace_warning *warning = &trace->warnings[reason];
+    const uint32_t text = aorta_trace_texts_add(trace->texts, path, strlen(path));
+    warning->count++;
+    warning->offset = -1;
+    if (!warning->file && text != AORTA_TRACE_NONE) warning->file = aorta_trace_text(trace, text);
 }
 
 const char *aorta_trace_text(const struct aorta_trace *trace, uint32_t text) {

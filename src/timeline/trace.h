@@ -297,6 +297,8 @@ enum aorta_trace_reason {
     AORTA_REASON_WHOLE_GRAPH,         /* graphs that are recorded as one piece */
     AORTA_REASON_UNKNOWN_CATEGORY,    /* events of a category that this program does not know */
     AORTA_REASON_SAME_FILE,           /* files named that are this one by another name, or copies of it: taken once */
+    AORTA_REASON_REPEATED,            /* other files, left out: they hold what this one and those beside it hold */
+    AORTA_REASON_NO_PARTNER,          /* execution traces of processes of which there is no trace: left out */
     AORTA_REASON_CAPTURED,            /* launches of graphs whose work is known by the graph's capture (captures.h) */
     AORTA_REASON_NO_CAPTURE,          /* … that fit none of the captures that there are */
     AORTA_REASON_SEVERAL_CAPTURES,    /* … that fit captures of different shapes */
@@ -306,8 +308,9 @@ const char *aorta_trace_reason_key(enum aorta_trace_reason reason);  /* "no_laun
 const char *aorta_trace_reason_text(enum aorta_trace_reason reason); /* "… whose launch is not in the file: …" */
 
 struct aorta_trace_warning {
-    int64_t count;  /* events it holds for; 0: none */
-    int64_t offset; /* byte offset of the first in the (unpacked) file; -1: the format has none */
+    int64_t count;    /* events it holds for; 0: none */
+    int64_t offset;   /* byte offset of the first in the (unpacked) file; -1: the format has none */
+    const char *file; /* another file that it is about, of several the first; NULL: it is about the trace's own */
 };
 
 struct aorta_trace {
@@ -417,6 +420,9 @@ const struct aorta_trace_device *aorta_trace_device_of(const struct aorta_trace 
 
 /* Arithmetic of a matrix product, 2·batch·m·n·k; NaN: no product, or its sizes are not known. */
 double aorta_trace_flops(const struct aorta_trace *trace, uint32_t shape);
+
+/* Counts the reason, which is about another file. */
+void aorta_trace_warn_of_file(struct aorta_trace *trace, enum aorta_trace_reason reason, const char *path);
 
 void aorta_trace_free(struct aorta_trace *trace); /* NULL is fine */
 
