@@ -188,3 +188,61 @@ void aorta_rows_markdown(const struct aorta_row *rows, struct aorta_text *out) {
     aorta_text_puts(out, "| key | unit | content |\n| --- | --- | --- |\n");
     markdown_rows(rows, "", out);
 }
+
+/* ---- JSON Schema ---- */
+
+static const char *schema_type(const struct aorta_row *row) {
+    switch (row->type) {
+    case AORTA_ROW_TEXT:
+    case AORTA_ROW_KERNEL:
+    case AORTA_ROW_CHOICE:
+        return "string";
+    case AORTA_ROW_BOOL:
+        return "boolean";
+    case AORTA_ROW_INT:
+    case AORTA_ROW_INT32:
+        return "integer";
+    default:
+        return "number";
+    }
+}
+
+static void schema_row(const struct aorta_row *row, struct aorta_json *json) {
+    const char *unit = aorta_row_unit(row), *help = row->help ? row->help : "";
+    char text[512];
+    snprintf(text, sizeof text, "%s%s%s", help, *unit && *help ? "; " : "", unit);
+    aorta_json_key_object(json, row->key);
+    if (row->names && row->type != AORTA_ROW_CHOICE) {
+        aorta_json_key_string(json, "type", "object");
+    } else {
+        aorta_json_key_array(json, "type");
+        aorta_json_string(json, schema_type(row));
+        aorta_json_string(json, "null");
+        aorta_json_array_end(json);
+    }
+    if (*text) aorta_json_key_string(json, "description", text);
+    aorta_json_object_end(json);
+}
+
+void aorta_rows_schema(const struct aorta_row *rows, struct aorta_json *json) {
+    for (; rows->type != AORTA_ROW_END; rows++) {
+        if (rows->type == AORTA_ROW_PART && rows->key)
+            aorta_rows_schema_object(rows->key, rows->part, json);
+        else if (rows->type == AORTA_ROW_PART)
+            aorta_rows_schema(rows->part, json);
+        else if (rows->key && !rows->shown_only)
+            schema_row(rows, json);
+    }
+}
+
+void aorta_rows_schema_object(const char *key, const struct aorta_row *rows, struct aorta_json *json) {
+    aorta_json_key_object(json, key);
+    aorta_json_key_array(json, "type");
+    aorta_json_string(json, "object");
+    aorta_json_string(json, "null");
+    aorta_json_array_end(json);
+    aorta_json_key_object(json, "properties");
+    aorta_rows_schema(rows, json);
+    aorta_json_object_end(json);
+    aorta_json_object_end(json);
+}

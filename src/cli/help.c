@@ -2,6 +2,7 @@
 #include "cli/help_forms.h"
 #include "report/cause_help.h"
 #include "report/formats_page.h"
+#include "report/schemas.h"
 #include "sparse/options.h"
 #include "verdict/causes.h"
 
@@ -10,6 +11,7 @@
 
 struct help_values {
     bool markdown, man, words;
+    const char *schema;
 };
 
 #define AT(field) offsetof(struct help_values, field)
@@ -20,12 +22,14 @@ static const struct aorta_option options[] = {
     {"man", AORTA_OPTION_BOOL, AT(man), "false", .help = "print a command's manual page, for man"},
     {"words", AORTA_OPTION_BOOL, AT(words), "false",
      .help = "print what may follow a command, a word a line, for the completion of shells"},
+    {"schema", AORTA_OPTION_STRING, AT(schema), "null", .nullable = true, .argument = "NAME",
+     .help = "with formats: the JSON Schema of trace_analyze, summary or metrics (docs/schema)"},
 };
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta help [COMMAND … [--man | --words] | CAUSE | config [SECTION] [--markdown] | "
-             "sparse [SECTION] [--markdown] | formats [--markdown]]",
+             "sparse [SECTION] [--markdown] | formats [--markdown | --schema NAME]]",
     .about =
         "Shows the commands or the options of one of them. CAUSE explains a cause of the verdict (host_launch, fusion, "
         "...): how it is measured, what the gain means, and how to fix it. config and sparse show the configuration "
@@ -100,11 +104,25 @@ static aorta_status help_on_cause(enum aorta_cause cause) {
     return aorta_cli_print_text(&text);
 }
 
+static aorta_status help_on_schema(const struct topic *topic, const char *name) {
+    struct aorta_text text = {0};
+    if (!topic || strcmp(topic->name, "formats") != 0)
+        return AORTA_ERROR(AORTA_USAGE, "--schema goes with formats: aorta help formats --schema %s", name);
+    if (aorta_schema_write(name, &text)) return aorta_cli_print_text(&text);
+    for (const char *const *known = aorta_schema_names; *known; known++)
+        aorta_text_printf(&text, "%s%s", text.length ? ", " : "", *known);
+    aorta_status status = AORTA_ERROR(AORTA_USAGE, "--schema %s: there is no such schema; there are %s", name,
+                                      text.data ? text.data : "");
+    aorta_text_free(&text);
+    return status;
+}
+
 static aorta_status help_on(const struct aorta_cli_line *line, void *of) {
     const struct help_values *values = of;
     if (values->markdown + values->man + values->words > 1)
         return AORTA_ERROR(AORTA_USAGE, "--markdown, --man and --words are forms of one page: give one of them");
     const struct topic *topic = find_topic(line->operand_count > 0 ? line->operands[0] : NULL);
+    if (values->schema) return help_on_schema(topic, values->schema);
     if (topic && (values->man || values->words))
         return AORTA_ERROR(AORTA_USAGE, "--man and --words go with a command: aorta help trace run --man");
     if (topic) return help_on_topic(topic, line, values->markdown);

@@ -3,6 +3,7 @@
 #define AORTA_FORMATS_METRICS_H
 
 #include "base/intern.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "measure/sampler.h"
 #include "timeline/operations.h"
@@ -80,6 +81,8 @@ AORTA_MUST_USE aorta_status aorta_metrics_read(const char *line, size_t length, 
 
 /* The keys of a line, as tables of docs/metrics-format.md. */
 void aorta_metrics_markdown(struct aorta_text *out);
+/* The members of its JSON Schema's "properties". */
+void aorta_metrics_schema(struct aorta_json *json);
 
 /* ---- files ---- */
 

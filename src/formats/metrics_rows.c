@@ -1,5 +1,7 @@
 #include "formats/metrics_internal.h"
+
 #include "measure/clocks.h"
+#include <string.h>
 
 /* Sizes beyond a petabyte are damage; below, sums cannot overflow. */
 #define BYTES_MOST 1e15
@@ -302,4 +304,30 @@ void aorta_metrics_markdown(struct aorta_text *out) {
         aorta_text_printf(out, "\n%s%s", parts[i].head ? parts[i].head : "", parts[i].head ? ":\n\n" : "");
         aorta_rows_markdown(parts[i].rows, out);
     }
+}
+
+static void schema_of_profile(const char *key, bool kernels, struct aorta_json *json) {
+    aorta_json_key_object(json, key);
+    aorta_json_key_array(json, "type");
+    aorta_json_string(json, "object");
+    aorta_json_string(json, "null");
+    aorta_json_array_end(json);
+    aorta_json_key_object(json, "properties");
+    aorta_rows_schema(aorta_profile_rows, json);
+    if (kernels) aorta_rows_schema(aorta_kernel_facts_rows, json);
+    aorta_json_object_end(json);
+    aorta_json_object_end(json);
+}
+
+void aorta_metrics_schema(struct aorta_json *json) {
+    for (const struct aorta_row *row = aorta_step_rows; row->type != AORTA_ROW_END; row++) {
+        const struct aorta_row one[] = {*row, {0}};
+        if (!row->key || strcmp(row->key, "schema_version") != 0) aorta_rows_schema(one, json);
+    }
+    aorta_rows_schema_object("device_info", aorta_device_rows, json);
+    aorta_rows_schema_object("memory", aorta_memory_rows, json);
+    aorta_rows_schema_object("device_metrics", aorta_reading_rows, json);
+    aorta_rows_schema_object("clocks", aorta_clocks_rows, json);
+    schema_of_profile("profile", false, json);
+    schema_of_profile("kernel_profile", true, json);
 }

@@ -146,19 +146,19 @@ struct said {
 };
 
 static void next(struct said *said) {
-    aorta_text_puts(said->out, said->count++ ? "; " : "The machine was disturbed: ");
+    aorta_text_puts(said->out, said->count++ ? "; " : "disturbed: ");
 }
 
 static void say_processors(const struct aorta_machine_summary *summary, struct said *said) {
     const double processors = summary->machine->processors;
     if (summary->stolen_share >= stolen_much) {
         next(said);
-        aorta_text_printf(said->out, "its processors were stolen for %.*f%% of the time",
-                          summary->stolen_share < 0.1 ? 1 : 0, 100 * summary->stolen_share);
+        aorta_text_printf(said->out, "%.*f%% of processor time stolen", summary->stolen_share < 0.1 ? 1 : 0,
+                          100 * summary->stolen_share);
     }
     if (summary->others_share >= others_much && summary->idle_share <= idle_little) {
         next(said);
-        aorta_text_printf(said->out, "other programs took %.1f of its %.0f processors, and none was free",
+        aorta_text_printf(said->out, "other programs used %.1f of %.0f processors, none was free",
                           summary->others_share * processors, processors);
     }
 }
@@ -172,7 +172,7 @@ static void say_others(const struct aorta_machine_summary *summary, struct said 
         if (!isnan(other->sm_share))
             aorta_text_printf(said->out, ", up to %.0f%% of its multiprocessors' time", 100 * other->sm_share);
         else
-            aorta_text_puts(said->out, ", how much the driver does not say");
+            aorta_text_puts(said->out, " (share unknown)");
     }
 }
 
@@ -204,7 +204,7 @@ bool aorta_machine_disturbed(const struct aorta_machine_summary *summary, struct
     say_clocks(summary, &said);
     if (!said.count) return false;
     if (*summary->machine->host) aorta_text_printf(out, " (%s, %.0f s)", summary->machine->host, summary->seconds);
-    aorta_text_puts(out, ". What follows holds as far as that goes: record again on a quiet machine");
+    aorta_text_puts(out, "; results may be off; rerun on an idle machine");
     return true;
 }
 

@@ -168,7 +168,7 @@ static const struct aorta_advice_row rows[] = {
     {AORTA_CAUSE_STRAGGLER, ANY, .when = {AORTA_FACT_LATE_DEVICE, AORTA_FACT_UNEQUAL_WORK},
      .text = "balance the work of {rank}: experts (balancing loss, capacity), tokens per batch, equal stages"},
     {AORTA_CAUSE_STRAGGLER, ANY, .when = {AORTA_FACT_LATE_DEVICE},
-     .text = "see what slows the GPU of {rank}: clocks, temperature, other processes"},
+     .text = "see what slows the device of {rank}: clocks, temperature, other processes"},
     {AORTA_CAUSE_STRAGGLER, ANY,
      .text = "see what delays the host of {rank}: data loading, other processes, core binding"},
     {AORTA_CAUSE_SLOW_COLLECTIVE, OURS | SPARSE,

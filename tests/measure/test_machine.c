@@ -98,7 +98,7 @@ static void check_said(const struct story *story, const char *expected, const ch
 static void stolen_processors(void **state) {
     (void)state;
     check_said(&(struct story){.stolen = 0.12, .idle = 0.3, .own = 0.5, .mhz = 1980, .utilization = 1},
-               "The machine was disturbed: its processors were stolen for 12% of the time (node7, 3 s). What follows",
+               "disturbed: 12% of processor time stolen (node7, 3 s); results may be off",
                "\"stolen_share\": 0.12, \"idle_share\": 0.3, \"own_share\": 0.5, \"others_share\": 0.08");
 }
 
@@ -106,7 +106,7 @@ static void stolen_processors(void **state) {
 static void other_programs(void **state) {
     (void)state;
     check_said(&(struct story){.idle = 0.02, .own = 0.48, .mhz = 1980, .utilization = 1},
-               "disturbed: other programs took 2.0 of its 4 processors, and none was free (", "\"others_share\": 0.5");
+               "disturbed: other programs used 2.0 of 4 processors, none was free (", "\"others_share\": 0.5");
     check_said(&(struct story){.idle = 0.4, .own = 0.1, .mhz = 1980, .utilization = 1}, "", "\"disturbed\": null");
 }
 

@@ -132,11 +132,10 @@ static void a_disturbed_machine_is_said_first(void **state) {
                      "'{\"schema_version\": 1, \"at_ns\": 9000000000, \"processor_s\": 42, \"idle_s\": 18, "
                      "\"stolen_s\": 5.84, \"own_s\": 8}' >calm/machine.jsonl && "
                      "$A trace analyze --json calm >a.json && $A trace analyze -q calm");
-    shell_expect(shell, 0, "The machine was disturbed: its processors were stolen for 12% of the time (node7, 8 s).",
-                 "");
-    assert_non_null(strstr(strstr(shell->output, "The machine was disturbed: "), "\nVerdict: "));
+    shell_expect(shell, 0, "disturbed: 12% of processor time stolen (node7, 8 s)", "");
+    assert_non_null(strstr(strstr(shell->output, "Verdict: "), "\n  machine    disturbed: "));
     char *json = shell_read(shell, "a.json");
-    check_machine(json, "The machine was disturbed: its processors were stolen for 12% of the time");
+    check_machine(json, "disturbed: 12% of processor time stolen");
     free(json);
     shell_run(shell, "echo broken >>calm/machine.jsonl; $A trace analyze calm");
     shell_expect(shell, 1, "", "calm/machine.jsonl: line 3");
