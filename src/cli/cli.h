@@ -48,6 +48,8 @@ AORTA_MUST_USE aorta_status aorta_cli_print_styled(struct aorta_text *text, bool
 AORTA_MUST_USE aorta_status aorta_cli_print_text(struct aorta_text *text);
 /* As aorta_cli_print; to the standard error where `output` (NULL: none) is the standard output. */
 AORTA_MUST_USE aorta_status aorta_cli_print_beside(const char *output, const char *text);
+/* The message without the lists of paths that were tried: brackets that hold several parts. For one line of text. */
+void aorta_cli_without_paths(const char *message, struct aorta_text *out);
 /* Ends the text with the line before the one that follows a \n of `from`; without one it stays whole. */
 void aorta_cli_cut(struct aorta_text *text, const char *from);
 /* AORTA_USAGE where no such program can be run; one of our commands is named with what to write instead. */

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include <string.h>
+#include <unistd.h>
 
 void aorta_cli_group_usage(const struct aorta_command_group *group, FILE *stream) {
     int width = 8;
@@ -14,6 +15,19 @@ void aorta_cli_group_usage(const struct aorta_command_group *group, FILE *stream
             group->footer ? group->footer : ".\n");
 }
 
+/* The command of a group within this one that has the name: "aorta trace analyze" for `aorta analyze`. */
+static const struct aorta_command_group *group_with(const struct aorta_command_group *group, const char *name) {
+    for (const struct aorta_command *command = group->commands; command->name; command++)
+        for (const struct aorta_command *inner = command->group ? command->group->commands : NULL; inner && inner->name;
+             inner++)
+            if (strcmp(inner->name, name) == 0) return command->group;
+    return NULL;
+}
+
+static bool is_file(const char *name) {
+    return access(name, F_OK) == 0 || strchr(name, '/') || strchr(name, '.');
+}
+
 static aorta_status unknown_command(const struct aorta_command_group *group, const char *name) {
     const char *names[16];
     size_t count = 0;
@@ -21,6 +35,12 @@ static aorta_status unknown_command(const struct aorta_command_group *group, con
         names[count++] = command->name;
     const char *nearest = aorta_nearest(name, names, count);
     const char *what = name[0] == '-' ? "option" : "command";
+    const struct aorta_command_group *within = group_with(group, name);
+    if (within)
+        return AORTA_ERROR(AORTA_USAGE, "unknown command \"%s\"; did you mean \"%s %s\"?", name, within->name, name);
+    if (group == &aorta_cli_trace && is_file(name))
+        return AORTA_ERROR(AORTA_USAGE, "%s is no command of %s; did you mean \"%s analyze %s\"?", name, group->name,
+                           group->name, name);
     if (nearest)
         return AORTA_ERROR(AORTA_USAGE, "unknown %s \"%s\"; did you mean \"%s %s\"?", what, name, group->name, nearest);
     return AORTA_ERROR(AORTA_USAGE, "unknown %s \"%s\"; %s --help lists the commands", what, name, group->name);

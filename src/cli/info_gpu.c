@@ -1,4 +1,5 @@
 #include "cli/info_gpu.h"
+#include "cli/cli.h"
 #include "comm/comm.h"
 #include "measure/tracer.h"
 #include "ops/gpu/blas_api.h"
@@ -95,7 +96,10 @@ static void print_kind(int index, const struct info_gpu_kind *kind) {
     const struct aorta_gpu_inventory *inventory = &kind->inventory;
     const char *name = aorta_device_kind_name(kinds[index]);
     if (kind->failure) {
-        printf("  %-16s not used: %s\n", name, aorta_status_message(kind->failure));
+        struct aorta_text reason = {0};
+        aorta_cli_without_paths(aorta_status_message(kind->failure), &reason);
+        printf("  %-16s not used: %s\n", name, reason.data ? reason.data : "");
+        aorta_text_free(&reason);
         return;
     }
     char version[64];

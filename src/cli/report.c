@@ -23,8 +23,8 @@ static const struct aorta_range_limits at_least_one = {.min = 1, .max = 1e9};
 static const char *const files[] = {"summary.json", "*.png", NULL};
 static const struct aorta_option rows[] = {
     {"log-dir", AORTA_OPTION_STRING_LIST, AT(directories), "null", .nullable = true, .argument = "DIR",
-     .required = true, .path = AORTA_PATH_READ,
-     .help = "directory of a run, with its rank_RR_metrics.jsonl; repeat it for several runs"},
+     .path = AORTA_PATH_READ,
+     .help = "directory of a run, with its rank_RR_metrics.jsonl, the same as an argument; repeat it for several runs"},
     {"label", AORTA_OPTION_STRING_LIST, AT(labels), "null", .nullable = true, .argument = "NAME",
      .help = "name of a run, one for each --log-dir in their order, the same for repeats of one run; default: the "
              "directories' names"},
@@ -52,12 +52,14 @@ static const struct aorta_option rows[] = {
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
-    .usage = "aorta report --log-dir DIR [--label NAME] [--log-dir DIR --label NAME …] [--output DIR] "
+    .usage = "aorta report DIR | --log-dir DIR [--label NAME] [--log-dir DIR --label NAME …] [--output DIR] "
              "[--html OUT] [--csv DIR] [--reference NAME --candidate NAME]",
     .about =
         "Reads the files that training runs wrote, says what limits each run and what to change, and writes "
         "summary.json, a page and pictures of compute, communication and their overlap. Files of the original Python "
         "toolkit are read too.",
+    .operands = true,
+    .reads_operands = true,
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
 };
@@ -125,8 +127,14 @@ static aorta_status report(const struct aorta_cli_line *line, const struct repor
 }
 
 static aorta_status run(const struct aorta_cli_line *line, void *values) {
-    const struct report_arguments *arguments = values;
+    struct report_arguments *arguments = values;
+    if (line->operand_count && arguments->directories.count)
+        return AORTA_ERROR(AORTA_USAGE, "%s and --log-dir both name runs: give one of them", line->operands[0]);
+    if (line->operand_count)
+        arguments->directories =
+            (struct aorta_string_list){(const char *const *)line->operands, (size_t)line->operand_count};
     const size_t count = arguments->directories.count;
+    if (!count) return AORTA_ERROR(AORTA_USAGE, "no run is named; usage: %s", syntax.usage);
     struct aorta_report_input *inputs = calloc(count + 1, sizeof *inputs);
     if (!inputs) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu inputs", count);
     aorta_status status = report(line, arguments, inputs);

@@ -5,6 +5,7 @@
 #include "cli/cli.h"
 #include "cli/train_finish.h"
 #include "config/paths.h"
+#include "device/gpu.h"
 #include "report/page.h"
 #include "sparse/sparse.h"
 
@@ -93,9 +94,28 @@ static void say_begin(const struct aorta_train_options *o, const struct aorta_ra
         return;
     }
     int64_t samples = o->training.batch_size * o->training.gradient_accumulation;
-    aorta_log(log, AORTA_LOG_INFO, "%s, batch %lld x %lld positions a rank, %s, metrics in %s",
+    aorta_log(log, AORTA_LOG_INFO, "%s, batch %lld x %lld positions per rank, %s, metrics in %s",
               aorta_counted(ranks->world_size, "rank").text, (long long)samples, (long long)o->dataset.sequence_length,
               precisions[o->training.mixed_precision], o->training.output_dir);
+}
+
+/* A kind of GPU that was asked for is there, before anything is announced. */
+static aorta_status check_device(const struct aorta_train_options *o) {
+    int count;
+    if (o->device.kind != AORTA_TRAIN_CUDA && o->device.kind != AORTA_TRAIN_HIP) return NULL;
+    const bool cuda = o->device.kind == AORTA_TRAIN_CUDA;
+    aorta_status status = aorta_gpu_count(cuda ? AORTA_DEVICE_CUDA : AORTA_DEVICE_HIP, &count);
+    if (!status) return NULL;
+    struct aorta_text reason = {0};
+    const enum aorta_code code = aorta_status_code(status);
+    aorta_cli_without_paths(aorta_status_message(status), &reason);
+    aorta_status_free(status);
+    status = AORTA_ERROR(code,
+                         "device.kind=%s: %s\n  aorta info shows what was looked for\n"
+                         "  device.kind=cpu runs without a GPU",
+                         cuda ? "cuda" : "hip", reason.data ? reason.data : "");
+    aorta_text_free(&reason);
+    return status;
 }
 
 static aorta_status train(const struct train_values *values, const struct aorta_train_options *o,
@@ -117,6 +137,7 @@ static aorta_status train(const struct train_values *values, const struct aorta_
                                   .device_metrics = values->device_metrics,
                                   .rocm_metrics = values->rocm_metrics};
     struct aorta_train_outcome outcome;
+    AORTA_TRY(check_device(o));
     say_begin(o, ranks, workload, &log);
     aorta_train_finish_prepare();
     aorta_status status = aorta_train(&run, &outcome);

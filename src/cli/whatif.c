@@ -280,6 +280,7 @@ static aorta_status fill(struct whatif_page *page, const struct request *request
     AORTA_TRY(aorta_whatif_run(page->whatif, &unchanged, &step));
     page->replayed_ns = page->remedies.set ? page->remedies.worth.before_ns : step.step_ns;
     int most = request->rank_count ? request->ranks[request->rank_count - 1] : recorded;
+    if (page->changes_nothing && recorded > 1) most = 64 * recorded + 1; /* what would more ranks bring? */
     AORTA_TRY(add_row(page, recorded, true));
     for (size_t i = 0; i < request->rank_count; i++) AORTA_TRY(add_row(page, request->ranks[i], true));
     for (int64_t ranks = 2 * (int64_t)recorded; ranks < most; ranks *= 2) AORTA_TRY(add_row(page, (int)ranks, false));
@@ -312,6 +313,8 @@ static aorta_status replay(const struct aorta_graph *graph, const struct aorta_w
     page->path = aorta_graph_critical(graph);
     page->bandwidth_given = request->ns_per_byte >= 0;
     page->latency_given = request->latency_ns >= 0;
+    page->changes_nothing = !request->rank_count && !page->bandwidth_given && !page->latency_given &&
+                            !request->removed && !request->remedies && whatif.fit.samples;
     page->rows = calloc(request->rank_count + DOUBLINGS, sizeof *page->rows);
     if (!page->rows) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu rows", request->rank_count);
     page->whatif = &whatif;

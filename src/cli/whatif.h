@@ -31,6 +31,7 @@ struct whatif_page {
     double replayed_ns;                      /* step with nothing changed */
     struct whatif_remedies remedies;
     struct aorta_whatif_exposed exposed; /* with remedies, on most of the ranks asked for */
+    bool changes_nothing;                /* no other resources were asked for */
     bool bandwidth_given, latency_given;
     struct whatif_row *rows; /* ascending ranks; doublings of the recorded number, and those asked for */
     size_t row_count;

@@ -41,7 +41,7 @@ static void assume_scaling(const struct whatif_page *page, say visit, void *user
     if (page->row_count < 2) return;
     visit(user, "each rank has the batch that was recorded (weak scaling), and what a collective gathers or reduces "
                 "keeps its size");
-    visit(user, "more ranks are like the recorded ones: nobody is later");
+    visit(user, "added ranks are as punctual as the recorded ones");
     if (page->whatif->subgroups)
         visit(user, "groups of fewer ranks than the whole job keep their size and their links");
 }

@@ -96,10 +96,10 @@ static aorta_status open_other(const char *path, const struct aorta_trace_option
     AORTA_TRY(read_head(path, &head));
     const struct aorta_trace_reader *reader = reader_of(head.bytes, head.length);
     if (reader) return reader->read(path, options, list);
-    if (!head.length) return AORTA_ERROR(AORTA_FORMAT, "%s is empty", path);
+    if (!head.length) return AORTA_ERROR(AORTA_USAGE, "%s is empty", path);
     const struct unread *row = find_unread(path, &head);
-    if (row) return AORTA_ERROR(AORTA_FORMAT, "%s is %s, which is not read; %s", path, row->is, row->instead);
-    return AORTA_ERROR(AORTA_FORMAT, "%s is no trace; what can be read: %s", path, aorta_trace_formats);
+    if (row) return AORTA_ERROR(AORTA_USAGE, "%s is %s, which is not read; %s", path, row->is, row->instead);
+    return AORTA_ERROR(AORTA_USAGE, "%s is no trace; AORTA reads %s", path, aorta_trace_formats);
 }
 
 /* Lines of JSON are a reader's own: their beginning says so. */

@@ -137,11 +137,11 @@ static aorta_status read_stream(struct json_reading *r) {
     if (r->events) return finish_kineto(r);
     if (r->other) return NULL;
     if (r->nodes)
-        return AORTA_ERROR(AORTA_FORMAT,
+        return AORTA_ERROR(AORTA_USAGE,
                            "%s is an execution trace (Chakra): operations without times; name the trace of "
                            "torch.profiler of the same process beside it",
                            name);
-    return AORTA_ERROR(AORTA_FORMAT, "%s is JSON but holds no trace: its outermost object has none of the keys%s", name,
+    return AORTA_ERROR(AORTA_USAGE, "%s is JSON but no trace: its outermost object has none of the keys%s", name,
                        json_formats);
 }
 
