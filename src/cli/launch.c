@@ -37,7 +37,8 @@ static const struct aorta_option options[] = {
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta launch -n N [--timeout-s SECONDS] [--mpi auto|always|never] -- COMMAND [ARGUMENT …]",
     .about = "Starts N local ranks of a command, each with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR "
-             "and MASTER_PORT as torchrun sets them. SIGINT and SIGTERM are passed on. When a rank dies the others are "
+             "and MASTER_PORT as torchrun sets them. SIGINT and SIGTERM are passed on. When a rank dies, the other "
+             "ranks are "
              "ended, and its exit status or signal and its last operation are named; else it "
              "prints nothing of its own.",
     .options = options,

@@ -28,7 +28,7 @@ static aorta_status become_launch(int ranks, int argc, char **argv) {
     fprintf(
         stderr,
         "note: torchrun starts no MPI, which collectives on the CPU device need: its rank 0 starts the %d ranks again "
-        "through aorta launch, the others end\n",
+        "through aorta launch, the other ranks end\n",
         ranks);
     execv(self, command);
     aorta_status status = AORTA_ERROR(AORTA_IO, "%s: %s", self, strerror(errno));

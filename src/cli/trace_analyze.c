@@ -79,7 +79,7 @@ static const struct aorta_cli_syntax syntax = {
     .about =
         "Says what ranks did with their time and what limits them, from traces of PyTorch (Kineto), JAX (XLA), "
         "rocprofv3 (JSON, CSV, rocpd, pftrace), nsys export or AORTA, plain, packed (gzip, zstd, xz, …) or in a zip or "
-        "tar, or - for the standard input: one file for each rank, or a folder of them. Of a run's directory "
+        "tar, or - for the standard input: one file for each rank, or a folder of them. From a run's directory "
         "(training.output_dir) the metrics lines are taken, and the verdict is that of aorta report.",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],

@@ -29,7 +29,7 @@ static const struct aorta_option rows[] = {
     AORTA_CLI_TENSORBOARD_OPTION(AT(tensorboard)),
     AORTA_CLI_ANALYSE_MB_OPTION(AT(analyse_mb)),
     {"keep", AORTA_OPTION_INT, AT(keep), "1", .limits = &not_negative, .argument = "N",
-     .help = "so many of the newest windows stay in the folder; the others are removed once they are evaluated"},
+     .help = "how many of the newest windows stay in the folder; older windows are removed after evaluation"},
     {"grace", AORTA_OPTION_DOUBLE, AT(grace_s), "10", .limits = &not_negative, .argument = "SECONDS",
      .help = "how long after its end a window waits for processes that have not closed theirs; then it is evaluated "
              "without what they have not written"},

@@ -55,7 +55,7 @@ static void assume_links(const struct whatif_page *page, say visit, void *user) 
                                         : "the recorded collectives have one size, which shows no latency: that of the "
                                           "recorded link counts as 0");
     if (page->whatif->waits)
-        visit(user, "no collective was recorded on several ranks: what they waited for others counts as transfer, and "
+        visit(user, "no collective was recorded on several ranks: waiting for other ranks counts as transfer, and "
                     "the link is fitted to those that took least");
     if (page->bandwidth_given && (crosses_nodes(page) || !fit->samples))
         visit(user, "collectives reach the whole bandwidth that was given");
@@ -72,7 +72,7 @@ static void assume_links(const struct whatif_page *page, say visit, void *user) 
         visit(user, "links between nodes have the recorded link's latency; --latency gives another");
     if (page->whatif->collectives->count && (page->row_count > 1 || page->bandwidth_given || page->latency_given))
         visit(user, "collectives are rings, all_reduce and broadcast also trees, on two levels where they cross nodes; "
-                    "links are not shared with others");
+                    "links are not shared with other jobs");
 }
 
 /* Collectives without a model: they stay as recorded. */
@@ -98,12 +98,11 @@ static void assume(const struct whatif_page *page, say visit, void *user) {
     if (page->resources.compute < 1 || page->resources.compute > 1)
         visit(user, "all kernels gain the same factor; the host and its launches take as long as before");
     aorta_text_printf(&text,
-                      "%.1f%% of the recorded critical path is lag without an explanation, and %.1f%% rests on "
-                      "dependencies that were concluded from times; both stay",
+                      "%.1f%% of the recorded critical path is unexplained, and %.1f%% rests on "
+                      "dependencies inferred from times; both stay as recorded",
                       100 * share(page->path.unexplained_ns, page), 100 * share(page->path.inferred_ns, page));
     static const double rough = 0.1;
-    if (share(page->path.unexplained_ns, page) > rough)
-        aorta_text_puts(&text, "; with so much of it these figures are rough");
+    if (share(page->path.unexplained_ns, page) > rough) aorta_text_puts(&text, "; results are rough");
     say_text(&text, visit, user);
 }
 
@@ -168,7 +167,7 @@ static void text_remedies(const struct whatif_page *page, struct aorta_text *out
         return;
     }
     aorta_text_printf(out, "kernels save %s ms a step", aorta_brief(worth->mean.saved_ns / 1e6).text);
-    if (worth->mean.gone > 0) aorta_text_printf(out, ", %.0f launches fall away", worth->mean.gone);
+    if (worth->mean.gone > 0) aorta_text_printf(out, ", %.0f launches disappear", worth->mean.gone);
     if (worth->mean.added > 0) aorta_text_printf(out, ", casts add %.0f", worth->mean.added);
     aorta_text_puts(out, "\n");
 }
@@ -190,7 +189,7 @@ static const struct aorta_row step_rows[] = {
     {"efficiency", AORTA_ROW_NUMBER, AT(efficiency), "share", .heading = "efficiency",
      .help = "of the recorded step, of this one"},
     {"of_replayed", AORTA_ROW_NUMBER, AT(of_replayed), "share", .shown_only = true, .help = "step / replayed step"},
-    {"asked", AORTA_ROW_BOOL, AT(asked), .help = "of `--ranks`; the others draw the curve"},
+    {"asked", AORTA_ROW_BOOL, AT(asked), .help = "of `--ranks`; all other rows draw the curve"},
     {0}};
 #undef AT
 

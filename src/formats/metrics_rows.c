@@ -58,7 +58,7 @@ const struct aorta_row aorta_step_rows[] = {
     {"loss_scale", AORTA_ROW_NUMBER, AT(loss_scale), .help = "with `fp16`", .omit = true},
     {"skipped", AORTA_ROW_BOOL, AT(skipped),
      .help = "the optimizer skipped the step (`fp16`: the gradients were not finite)"},
-    {"simulated", AORTA_ROW_BOOL, AT(simulated), .help = "copies stand for collectives (one rank)"},
+    {"simulated", AORTA_ROW_BOOL, AT(simulated), .help = "collectives are copies (one rank)"},
     {"device", AORTA_ROW_TEXT, AT(device), .help = "`cpu`, `cuda` or `hip`", .omit = true},
     {0}};
 
@@ -180,7 +180,7 @@ static const struct aorta_row metadata_rows[] = {
      .help = "collectives: bytes / time"},
     {"busbw_gbps", AORTA_ROW_NUMBER, AT(busbw_gbps), "GB/s", 6, .omit = true, .written_only = true,
      .help = "as nccl-tests define it"},
-    {"simulated", AORTA_ROW_BOOL, AT(simulated), .omit = true, .help = "a copy stands for the collective"},
+    {"simulated", AORTA_ROW_BOOL, AT(simulated), .omit = true, .help = "the collective is a copy"},
     {0}};
 
 const struct aorta_row aorta_range_rows[] = {
@@ -252,8 +252,8 @@ const struct aorta_row aorta_overlap_rows[] = {
      .reason = "no collective ran in this iteration"},
     {"compute_overlap_ratio", AORTA_ROW_NUMBER, AT(compute_overlap_ratio), "share", .help = "overlap / compute",
      .reason = "no compute ran in this iteration"},
-    {"exposed_comm_ms", AORTA_ROW_NS, AT(exposed_comm_ns), .help = "communication with no compute beside it"},
-    {"exposed_copy_ms", AORTA_ROW_NS, AT(exposed_copy_ns), .help = "copies with nothing beside them"},
+    {"exposed_comm_ms", AORTA_ROW_NS, AT(exposed_comm_ns), .help = "communication without compute"},
+    {"exposed_copy_ms", AORTA_ROW_NS, AT(exposed_copy_ns), .help = "copies with nothing else running"},
     {"span_ms", AORTA_ROW_NS, AT(span_ns), .help = "first start to last end"},
     {"lead_ms", AORTA_ROW_NS, AT(lead_ns), .help = "gap before the iteration"},
     {"busy_ms", AORTA_ROW_NS, AT(busy_ns), .help = "anything ran"},

@@ -139,7 +139,7 @@ static aorta_status read_stream(struct json_reading *r) {
     if (r->nodes)
         return AORTA_ERROR(AORTA_USAGE,
                            "%s is an execution trace (Chakra): operations without times; name the trace of "
-                           "torch.profiler of the same process beside it",
+                           "torch.profiler of the same process, too",
                            name);
     return AORTA_ERROR(AORTA_USAGE, "%s is JSON but no trace: its outermost object has none of the keys%s", name,
                        json_formats);

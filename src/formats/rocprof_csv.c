@@ -45,7 +45,7 @@ static size_t prefix_length(const char *path, bool *packed) {
 static aorta_status add_path(struct set *set, size_t index, const char *prefix, size_t length, bool packed) {
     char *path;
     if (asprintf(&path, "%.*s%s%s", (int)length, prefix, suffixes[index], packed ? ".gz" : "") < 0)
-        return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for the names beside it", prefix);
+        return AORTA_ERROR(AORTA_MEMORY, "%s: no memory for the names of its files", prefix);
     if (!set->paths[index] && access(path, R_OK) == 0) {
         set->paths[index] = path;
     } else {

@@ -291,7 +291,7 @@ static aorta_status check_closed(const char *path) {
     free(journal);
     if (!open) return NULL;
     return AORTA_ERROR(AORTA_FORMAT,
-                       "%s: not finished: %s-wal beside it holds the rest; is the program still running? Else "
+                       "%s: not finished: %s-wal holds more; is the program still running? Else "
                        "`sqlite3 %s 'PRAGMA wal_checkpoint(TRUNCATE)'` puts it into the file",
                        path, path, path);
 }

@@ -81,7 +81,7 @@ static void report_failure(const struct job *job, int rank, const struct aorta_b
     fprintf(stderr, "%s\n", ended_others ? ". The other ranks were ended." : ".");
     if (!job->stop.pid || job->stop.rank == rank || state->ended_ns > job->stop.seen_ns + STOPPED_NS) return;
     char name[64];
-    fprintf(stderr, "aorta launch: %s was stopped (SIGSTOP, or a debugger), and the others waited for it.\n",
+    fprintf(stderr, "aorta launch: %s was stopped (SIGSTOP, or a debugger), and the other ranks waited for it.\n",
             name_stopped(&job->stop, name));
 }
 

@@ -300,7 +300,7 @@ static aorta_status await_all(const struct aorta_rendezvous_options *options, st
     char value[AORTA_RENDEZVOUS_VALUE];
     if (!receive_answer(r->fd, &answer, value, deadline(options->timeout_s + GRACE_S))) {
         return AORTA_ERROR(errno == ETIMEDOUT ? AORTA_TIMEOUT : AORTA_COMM,
-                           "rendezvous: rank 0 at %s went away while rank %d waited for the others: %s", r->place,
+                           "rendezvous: rank 0 at %s went away while rank %d waited for the other ranks: %s", r->place,
                            options->rank, strerror(errno));
     }
     return answer.kind == WIRE_DONE ? NULL : as_status(&answer, value);

@@ -198,7 +198,7 @@ aorta_status aorta_graph_scale(const struct aorta_trace_graph *built, const stru
         made = gone[i] != NULL;
     }
     aorta_status status = made ? aorta_graph_copy_lags(&built->graph, scaled)
-                               : AORTA_ERROR(AORTA_MEMORY, "no memory for the calls that fall away");
+                               : AORTA_ERROR(AORTA_MEMORY, "no memory for the calls that disappear");
     if (!status) {
         scale_points(built, scales, gone, scaled);
         aorta_graph_follow_lags(&built->graph, scaled);

@@ -77,7 +77,7 @@ static aorta_status check_length(const struct aorta_graph *changed) {
             changed->kind[i] == AORTA_EDGE_COPY)
             sum_ns += (double)changed->lag_ns[i];
     if (sum_ns < LONGEST_NS) return NULL;
-    return AORTA_ERROR(AORTA_USAGE, "the steps take more than a hundred years with such resources; give others");
+    return AORTA_ERROR(AORTA_USAGE, "the steps take more than a hundred years with such resources; give larger ones");
 }
 
 /* ---- a step ---- */

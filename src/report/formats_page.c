@@ -15,7 +15,7 @@ static const char introduction[] =
     "\n"
     "- `_ms` is milliseconds with up to six decimals, exact to the nanosecond. `_gbps` is 10⁹ bytes a "
     "second.\n"
-    "- What was not measured is `null`, never 0. `null_reasons` in the same object, or `reason`, says "
+    "- A figure that was not measured is `null`, never 0. `null_reasons` in the same object, or `reason`, says "
     "why.\n"
     "- Every file has `schema_version` (1). Files are written under a temporary name and renamed; "
     "JSONL is flushed line by\n"
@@ -152,8 +152,8 @@ static const char of_others[] =
     "\n"
     "## `aorta hwq … --json`\n"
     "\n"
-    "Files of `hwq`: [hwq.md](hwq.md). Of `aorta sdma`: "
-    "[hwq.md](hwq.md#copies-during-products-aorta-sdma). Of `aorta whatif`: [whatif.md](whatif.md). Of "
+    "`hwq`: [hwq.md](hwq.md). `aorta sdma`: "
+    "[hwq.md](hwq.md#copies-during-products-aorta-sdma). `aorta whatif`: [whatif.md](whatif.md). "
     "`aorta sweep`: [sweep.md](sweep.md).\n";
 
 static void add_table(const struct aorta_result_table *table, struct aorta_text *out) {

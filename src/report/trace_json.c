@@ -41,8 +41,8 @@ struct clock_values {
 const struct aorta_row aorta_trace_clock_rows[] = {
     {"shift_ns", AORTA_ROW_INT, AT(shift_ns), "ns", .help = "taken from its times, so that the ranks' clocks agree"},
     {"residual_ns", AORTA_ROW_INT, AT(residual_ns), "ns",
-     .help = "half of its collectives end within that of the others'"},
-    {"shared_collectives", AORTA_ROW_INT, AT(shared), .help = "what that was found with"},
+     .help = "half of its collectives end within that of the other ranks'"},
+    {"shared_collectives", AORTA_ROW_INT, AT(shared), .help = "collectives that this was found with"},
     {"came_last", AORTA_ROW_INT, AT(late), .help = "collectives that waited for this rank"},
     {"late_ms", AORTA_ROW_NS, AT(late_ns), .help = "how late it was, in all"},
     {0}};

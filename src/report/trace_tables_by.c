@@ -22,7 +22,7 @@ struct by_values {
 #define LABEL_ROW                                                                                                      \
     { NULL, AORTA_ROW_LABEL, AT(label), .shown_only = true }
 #define NAME_ROW                                                                                                       \
-    { "name", AORTA_ROW_TEXT, AT(name), .heading = "name", .help = "null: what the others leave" }
+    { "name", AORTA_ROW_TEXT, AT(name), .heading = "name", .help = "null: all other work" }
 #define OWN_ROWS                                                                                                       \
     {"count", AORTA_ROW_INT, AT(count), .heading = "count", .help = "kernels, copies and fills"},                      \
         {"ms", AORTA_ROW_NS, AT(ns), .heading = "ms", .help = "their times added up; all rows give all work"},         \

@@ -275,7 +275,7 @@ static const struct aorta_row shared_rows[] = {
     {"transfer_ms", AORTA_ROW_NS, AT(transfer_ns), .help = "from the last start on"},
     {"algbw_gbps", AORTA_ROW_NUMBER, AT(algbw_gbps), "GB/s", 6, .help = "bytes / transfer"},
     {"busbw_gbps", AORTA_ROW_NUMBER, AT(busbw_gbps), "GB/s", 6, .help = "as nccl-tests define it"},
-    {"exposed_ms", AORTA_ROW_NS, AT(exposed_ns), .help = "with no compute beside it, over all ranks"},
+    {"exposed_ms", AORTA_ROW_NS, AT(exposed_ns), .help = "without compute, over all ranks"},
     {0}};
 #undef AT
 
@@ -339,10 +339,10 @@ static const struct aorta_row difference_rows[] = {
     {"count_per_step", AORTA_ROW_NUMBER, AT(count), NULL, 6, .help = "how often this rank runs it"},
     {"ms_per_step", AORTA_ROW_MEAN_NS, AT(ns), "ms", 9, "ms a step", .help = "and how long"},
     {"others_count_per_step", AORTA_ROW_NUMBER, AT(others_count), NULL, 6, .help = "the median of the other ranks"},
-    {"others_ms_per_step", AORTA_ROW_MEAN_NS, AT(others_ns), "ms", 9, "others",
+    {"others_ms_per_step", AORTA_ROW_MEAN_NS, AT(others_ns), "ms", 9, "median",
      .help = "the median of the other ranks"},
     {"excess_ms_per_step", AORTA_ROW_MEAN_NS, AT(excess_ns), "ms", 9, "excess ms",
-     .help = "beyond the others; largest first"},
+     .help = "beyond the other ranks; largest first"},
     {0}};
 #undef AT
 
@@ -363,19 +363,20 @@ static bool fill_difference(const void *of, size_t index, void *values) {
 static const struct aorta_column difference_columns[] = {{"rank", "rank", .width = 7},
                                                          {"count_per_step", "count", 9, .decimals = 1},
                                                          {"ms_per_step", "ms", 9, .decimals = 3},
-                                                         {"others_count_per_step", "others", 9, .decimals = 1},
+                                                         {"others_count_per_step", "median", 9, .decimals = 1},
                                                          {"others_ms_per_step", "ms", 9, .decimals = 3},
                                                          {0}};
-const struct aorta_result_table aorta_table_differences = {.key = "kernel_differences",
-                                                           .title = "Kernels that differ between ranks",
-                                                           .help = "kernels that take a rank longer than the others, "
-                                                                   "or that only this rank runs",
-                                                           .section = "ranks",
-                                                           .rows = difference_rows,
-                                                           .size = sizeof(struct difference_values),
-                                                           .count = difference_count,
-                                                           .fill = fill_difference,
-                                                           .columns = difference_columns};
+const struct aorta_result_table aorta_table_differences = {
+    .key = "kernel_differences",
+    .title = "Kernels that differ between ranks",
+    .help = "kernels that take longer on one rank than on the other ranks, "
+            "or that only this rank runs",
+    .section = "ranks",
+    .rows = difference_rows,
+    .size = sizeof(struct difference_values),
+    .count = difference_count,
+    .fill = fill_difference,
+    .columns = difference_columns};
 
 /* ---- arrivals ---- */
 
@@ -426,7 +427,7 @@ static bool fill_straggler(const void *of, size_t index, void *values) {
 
 const struct aorta_result_table trace_table_stragglers = {.key = "stragglers",
                                                           .title = "How ranks come to collectives",
-                                                          .help = "ranks by how long others waited for them",
+                                                          .help = "ranks by how long other ranks waited for them",
                                                           .section = "ranks",
                                                           .rows = straggler_rows,
                                                           .size = sizeof(struct straggler_values),
@@ -586,7 +587,7 @@ static const struct aorta_column arrival_columns[] = {{"kind", "collective", .wi
 const struct aorta_result_table trace_table_by_arrival = {
     .key = "by_arrival",
     .title = "Arrival at collectives",
-    .help = "when the rank came to each collective that it shares with others, and how long it waited there",
+    .help = "when the rank came to each collective that it shares with other ranks, and how long it waited",
     .section = "ranks",
     .rows = arrival_rows,
     .size = sizeof(struct arrival_values),

@@ -113,10 +113,11 @@ aorta_status aorta_trace_measured_check(const struct aorta_trace_analysis *analy
     if (options->step_count) return NULL; /* those that are missing are named */
     for (size_t i = 0; i < analysis->rank_count; i++)
         if (analysis->ranks[i].window_count) return NULL;
-    return AORTA_ERROR(AORTA_USAGE,
-                       "no iteration is left to analyse: %zu recorded, %zu of each rank are warm-up, the others hold "
-                       "no ranges; leave out fewer (--warmup), or record more steps",
-                       steps, analysis->warmup);
+    return AORTA_ERROR(
+        AORTA_USAGE,
+        "no iteration is left to analyse: %zu recorded, %zu of each rank are warm-up, all other iterations hold "
+        "no ranges; leave out fewer (--warmup), or record more steps",
+        steps, analysis->warmup);
 }
 
 /* ---- clocks ---- */

@@ -159,8 +159,8 @@ static aorta_status nothing_ran(const struct aorta_trace_list *list) {
     }
     const char *note = list->count ? aorta_trace_text(list->items[0], list->items[0]->note) : "";
     return AORTA_ERROR(AORTA_FORMAT, "nothing ran on a device in %s%s: no kernels, copies or fills are recorded%s%s",
-                       list->count ? list->items[0]->path : "the list",
-                       list->count > 1 ? " and the files beside it" : "", *note ? "; " : "", note);
+                       list->count ? list->items[0]->path : "the list", list->count > 1 ? " and the other files" : "",
+                       *note ? "; " : "", note);
 }
 
 aorta_status aorta_trace_ranks_make(const struct aorta_trace_list *list, struct aorta_trace_analysis *analysis) {

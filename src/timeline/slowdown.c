@@ -180,8 +180,8 @@ static void summarise_shape(const struct aorta_shape *shape, struct aorta_slowdo
 static const char *missing_reason(const struct aorta_slowdown *slowdown) {
     if (slowdown->samples_alone + slowdown->samples_beside == 0) return "no GEMM of known shape or grid was recorded";
     if (slowdown->samples_beside == 0) return "no GEMM ran beside a collective";
-    if (slowdown->samples_alone == 0) return "no GEMM ran without a collective beside it";
-    return "no GEMM shape ran at least 8 times alone, each time as long, and 8 times beside a collective";
+    if (slowdown->samples_alone == 0) return "no GEMM ran without a concurrent collective";
+    return "no GEMM shape ran at least 8 times alone, each time as long, and 8 times during a collective";
 }
 
 static bool same_shape(const struct run *a, const struct run *b) {

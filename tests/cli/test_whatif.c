@@ -37,7 +37,7 @@ static const struct {
     {ONE "--ranks 8", 2, "no collectives were recorded"},
     {DISPATCHES "--ranks 8", 2, "the recording does not say how large its collectives are"},
     {DISPATCHES "--compute 2x" WORDS, 0, "collectives, whose kind or size is not recorded, take as long as before"},
-    {DISPATCHES WORDS, 0, "with so much of it these figures are rough"},
+    {DISPATCHES WORDS, 0, "results are rough"},
     {BOTH "--ranks 8,x", 2, "--ranks 8,x: give whole numbers from 1 to 1000000, as 8,64,1024"},
     {BOTH "--ranks 0", 2, "--ranks 0: give"},
     {BOTH "--ranks 8,", 2, "--ranks 8,: give"},
