@@ -29,6 +29,7 @@ enum aorta_edge_kind {
     AORTA_EDGE_CALL,        /* a call's own time */
     AORTA_EDGE_CALL_SYNC,   /* the same of a call that waits for the device */
     AORTA_EDGE_CALL_MEMORY, /* the same of one that allocates or frees */
+    AORTA_EDGE_CALL_COPY,   /* the same of a copy that the host makes itself, as from pageable memory */
     AORTA_EDGE_WAIT,        /* a call returns after the span that it waits for */
     AORTA_EDGE_WAIT_COPY,   /* the same of a copy that waits for itself */
     AORTA_EDGE_WAIT_MEMORY, /* the same of one that frees */

@@ -245,7 +245,10 @@ static void end_call(struct host *host, struct thread *thread) {
     uint32_t call = thread->open, point = aorta_call_end(builder, host->host, call);
     enum aorta_edge_kind own = kinds[host->rows->calls[call].kind].own;
     int64_t lag_ns = builder->graph->time_ns[point] - builder->graph->time_ns[thread->last_point];
-    if (add_waits(host, call) && lag_ns > AORTA_CALL_OWN_NS) lag_ns = AORTA_CALL_OWN_NS;
+    if (add_waits(host, call) && lag_ns > AORTA_CALL_OWN_NS)
+        lag_ns = AORTA_CALL_OWN_NS;
+    else if (host->rows->calls[call].kind == AORTA_REPLAY_COPY && lag_ns > AORTA_STAGED_NS)
+        own = AORTA_EDGE_CALL_COPY;
     aorta_graph_edge(builder->graph, thread->last_point, point, lag_ns, own, false);
     if (host->rows->calls[call].kind == AORTA_REPLAY_BATCH) add_batch(host, call, point);
     thread->open = host->around[call];

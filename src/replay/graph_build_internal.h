@@ -10,6 +10,7 @@ enum {
     AORTA_LAG_EXPLAINED_NS = 20000, /* from what let a span begin to its beginning, beyond what is usual */
     AORTA_LAG_RETURN_NS = 50000,    /* from the end of a span to the return of the call that waits for it */
     AORTA_USUAL_RETURN_NS = 5000,   /* the same where it did not wait in the recording */
+    AORTA_STAGED_NS = 50000,        /* a copy that is only queued takes the host less */
     AORTA_CALL_OWN_NS = 5000,       /* what a call that waits takes by itself, at most */
 };
 

@@ -88,12 +88,26 @@ static void add_stream(struct spans *spans, uint32_t row, struct reasons *reason
         add_stream_end(spans, lane->last, reasons);
 }
 
+/* The host makes the copy in its call, as from pageable memory: it starts late there, and the call lasts. */
+static bool is_staged(const struct spans *spans, const struct aorta_replay_span *span) {
+    const struct aorta_replay_call *call = &spans->calls[span->launch];
+    return call->kind == AORTA_REPLAY_COPY && call->end_ns - call->start_ns > AORTA_STAGED_NS &&
+           span->start_ns <= call->end_ns;
+}
+
 static void add_launch(const struct spans *spans, uint32_t row, struct reasons *reasons) {
     const struct aorta_replay_span *span = &spans->rows->spans[row];
     if (span->launch == AORTA_GRAPH_NONE) return;
     int64_t launch_ns = spans->calls[span->launch].start_ns, end_ns = spans->calls[span->launch].end_ns;
     if (launch_ns > span->start_ns) return; /* clocks that differ */
     int64_t usual_ns = spans->builder->usual[spans->rank].launch_ns;
+    if (is_staged(spans, span)) {
+        add_reason(reasons, (struct reason){.from = aorta_call_start(spans->builder, spans->rows->host, span->launch),
+                                            .from_ns = launch_ns,
+                                            .usual_ns = span->start_ns - launch_ns,
+                                            .kind = AORTA_EDGE_CALL_COPY});
+        return;
+    }
     if (end_ns < span->start_ns && end_ns - launch_ns > usual_ns) usual_ns = end_ns - launch_ns; /* a long call */
     add_reason(reasons, (struct reason){.from = aorta_call_start(spans->builder, spans->rows->host, span->launch),
                                         .from_ns = launch_ns,

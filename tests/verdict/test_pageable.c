@@ -1,0 +1,62 @@
+/* Copies from pageable memory: the host makes them in its call, in which it can launch nothing.
+ *
+ *   host   | cudaMemcpyAsync, 15 ms          | launches, 0.3 ms each |  …
+ *   GPU                         | copy, 2 ms | gemm | gemm | gemm |     …
+ */
+#include "check.h"
+#include "formats/open.h"
+#include "samples/kineto.h"
+#include "verdict/verdict.h"
+
+#include <math.h>
+
+enum { STEPS = 5, GEMMS = 4 };
+static const double COPY_US = 15000, DMA_US = 2000, GEMM_US = 300;
+
+static double add_copy(struct sample_kineto *sample, double at, int number) {
+    char launch[64], copy[128];
+    snprintf(launch, sizeof launch, "\"correlation\": %d", 900000 + number);
+    snprintf(copy, sizeof copy, "\"device\": 0, \"stream\": 7, \"correlation\": %d, \"bytes\": 50000000",
+             900000 + number);
+    sample_kineto_event(sample, "cuda_runtime", "cudaMemcpyAsync", 1, at, COPY_US, launch);
+    sample_kineto_event(sample, "gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 7, at + COPY_US - DMA_US, DMA_US,
+                        copy);
+    return at + COPY_US + 10;
+}
+
+static void pageable_copies_are_copies_not_late_launches(void **state) {
+    (void)state;
+    struct sample_kineto sample;
+    struct aorta_trace_list list = {0};
+    struct aorta_trace_analysis analysis;
+    struct aorta_verdict verdict;
+    sample_kineto_begin(&sample, 0, 1);
+    double at = 1000;
+    for (int i = 0; i < STEPS; i++) {
+        char name[32];
+        const double begin = at;
+        at = add_copy(&sample, at, i);
+        for (int j = 0; j < GEMMS; j++, at += GEMM_US + 10)
+            sample_kineto_kernel(&sample, "sm90_xmma_gemm", 7, at, at + 8, GEMM_US, "");
+        snprintf(name, sizeof name, "ProfilerStep#%d", i);
+        sample_kineto_event(&sample, "user_annotation", name, 1, begin - 2, at - begin, "");
+        at += 5;
+    }
+    sample_kineto_open(&sample, &list);
+    check_ok(aorta_trace_analyze(&list, NULL, &analysis));
+    check_ok(aorta_verdict_make(&analysis, &verdict));
+    const struct aorta_finding *first = &verdict.findings[0];
+    assert_int_equal(first->cause, AORTA_CAUSE_COPY);
+    assert_true(fabs(first->gain_ms - COPY_US / 1e3) < 0.05 * COPY_US / 1e3);
+    for (size_t i = 1; i < verdict.finding_count; i++)
+        if (verdict.findings[i].cause == AORTA_CAUSE_HOST_LAUNCH)
+            assert_true(aorta_finding_shown_ms(&verdict.findings[i]) < 0.1 * COPY_US / 1e3);
+    aorta_verdict_free(&verdict);
+    aorta_trace_analysis_free(&analysis);
+    aorta_trace_list_free(&list);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pageable_copies_are_copies_not_late_launches)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
