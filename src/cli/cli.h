@@ -148,7 +148,7 @@ AORTA_MUST_USE aorta_status aorta_cli_only(const struct aorta_cli_syntax *syntax
     {                                                                                                                  \
         .key = "csv", .type = AORTA_OPTION_STRING, .offset = (place), .fallback = "null", .nullable = true,            \
         .argument = "DIR", .path = AORTA_PATH_FOLDER, .files = aorta_cli_csv_files,                                    \
-        .help = "directory for one CSV file of each table; made when missing"                                          \
+        .help = "directory for a CSV file of each table, created if needed"                                            \
     }
 #define AORTA_CLI_QUIET_OPTION(place, words)                                                                           \
     {                                                                                                                  \

@@ -15,26 +15,25 @@
 #include <unistd.h>
 
 static const struct aorta_command commands[] = {
-    {"info", "devices, libraries and environment; what is missing and how to get it", .run = aorta_cli_info},
+    {"info", "shows devices, libraries and environment; what is missing and how to get it", .run = aorta_cli_info},
     {"train", "trains with FSDP2 or DDP and measures how communication overlaps with compute", .run = aorta_cli_train},
     {"launch", "starts local ranks of a command, ends them together and says which one failed",
      .run = aorta_cli_launch},
-    {"hwq", "what the hardware does with streams: workloads, queue maps, comparisons", .group = &aorta_cli_hwq},
-    {"sdma", "a matrix product beside asynchronous copies: what the copy engines hide", .run = aorta_cli_sdma},
-    {"trace", "analyses traces of PyTorch, rocprofv3 and AORTA, of one rank or of all", .group = &aorta_cli_trace},
-    {"report", "summary, pictures and verdict of one or more runs, and their comparison", .run = aorta_cli_report},
-    {"whatif", "the recorded step with more ranks, other links, faster kernels, or without a cause",
+    {"hwq", "evaluates hardware queues: workloads, queue maps, comparisons", .group = &aorta_cli_hwq},
+    {"sdma", "runs a matrix product during asynchronous copies: what the copy engines hide", .run = aorta_cli_sdma},
+    {"trace", "records programs; analyzes, compares and merges traces", .group = &aorta_cli_trace},
+    {"report", "summarizes and compares runs of train", .run = aorta_cli_report},
+    {"whatif", "predicts the step with more ranks, other links, faster kernels, or without a cause",
      .run = aorta_cli_whatif},
-    {"sweep", "runs train, hwq or a command over the values of knobs and finds those that matter",
+    {"sweep", "runs train, hwq or a command with different settings and finds those that matter",
      .run = aorta_cli_sweep},
-    {"help", "aorta help COMMAND; aorta help config, aorta help sparse: configuration keys of train",
-     .run = aorta_cli_help},
+    {"help", "shows the help of a command; aorta help config, aorta help sparse: keys of train", .run = aorta_cli_help},
     {0},
 };
 
 const struct aorta_command_group aorta_cli_program = {
     .name = "aorta",
-    .about = "AORTA measures how communication overlaps with compute in training, and says why it does not.",
+    .about = "AORTA says what limits a training step, and how many milliseconds each fix would save.",
     .commands = commands,
     .footer = "; aorta --version the version.\n"
               "Exit codes: 0 success, 1 the run failed, 2 the arguments or the configuration are wrong.\n",

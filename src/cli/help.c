@@ -21,7 +21,7 @@ static const struct aorta_option options[] = {
              "docs/metrics-format.md"},
     {"man", AORTA_OPTION_BOOL, AT(man), "false", .help = "print a command's manual page, for man"},
     {"words", AORTA_OPTION_BOOL, AT(words), "false",
-     .help = "print what may follow a command, a word a line, for the completion of shells"},
+     .help = "print what may follow a command, one word per line, for completions of shells"},
     {"schema", AORTA_OPTION_STRING, AT(schema), "null", .nullable = true, .argument = "NAME",
      .help = "with formats: the JSON Schema of trace_analyze, summary or metrics (docs/schema)"},
 };

@@ -21,18 +21,17 @@ static const struct aorta_option rows[] = {
      .help = "the reference: a file of aorta hwq run, sweep or run-priority, of the original Python toolkit, or a "
              "directory of such files"},
     {"test", AORTA_OPTION_STRING, AT(test), "null", .nullable = true, .letter = 't', .argument = "FILE",
-     .required = true, .path = AORTA_PATH_READ, .help = "the results to compare with it"},
+     .required = true, .path = AORTA_PATH_READ, .help = "the results to compare with the reference"},
     {"threshold", AORTA_OPTION_DOUBLE, AT(threshold), "0.05", .limits = &threshold_limits,
      .help = "smallest change of the median iteration time that matters, as a fraction"},
     {"between-runs", AORTA_OPTION_DOUBLE, AT(between_runs), "null", .nullable = true, .when_null = -1,
      .limits = &threshold_limits, .argument = "X",
-     .help =
-         "relative standard deviation between equal runs, where none was repeated; default: by the device, and more "
-         "where iterations vary much"},
+     .help = "relative standard deviation between equal runs, if none was repeated; default: by device "
+             "and variation of the iterations"},
     AORTA_CLI_QUIET_OPTION(AT(quiet), "print what changed in sentences alone, without the table"),
     AORTA_CLI_CSV_OPTION(AT(to.csv)),
     {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
-     .help = "file for a page with both side by side (docs/report.md)"},
+     .help = "write a page for a browser to this file"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print one JSON object instead of the table"},
 };
 #undef AT
@@ -40,7 +39,7 @@ static const struct aorta_option rows[] = {
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta hwq compare --baseline FILE --test FILE [--threshold X] [-q] [--html OUT] [--csv DIR]",
     .about = "Pairs results by workload and number of streams and compares the raw times of their iterations. A change "
-             "counts only where its whole interval is beyond the threshold.",
+             "counts only if its whole interval is beyond the threshold.",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .footer = "Exit codes: 0 no regression, 1 a regression, 2 wrong arguments or files.",

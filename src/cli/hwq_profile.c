@@ -31,8 +31,8 @@ static const struct aorta_option rows[] = {
      .help = AORTA_CLI_DEVICE_HELP},
     {"trace", AORTA_OPTION_STRING_LIST, AT(traces), "null", .nullable = true, .argument = "PATH",
      .path = AORTA_PATH_READ,
-     .help = "run nothing, read this recording: a file or directory of rocprofv3, aorta trace run or PyTorch; repeat "
-             "it for several"},
+     .help = "read this recording instead of running: a file or directory of rocprofv3, aorta trace run "
+             "or PyTorch; repeat it"},
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "DIR",
      .path = AORTA_PATH_FOLDER, .files = files,
      .help = "directory for the recording, created if needed and named at the end; default: the recording is deleted "
@@ -41,8 +41,7 @@ static const struct aorta_option rows[] = {
     {"json", AORTA_OPTION_BOOL, AT(json), "false",
      .help = "print one JSON object; what the workload prints goes to standard error"},
     AORTA_CLI_QUIET_OPTION(AT(quiet), "print the result and errors only: the workload prints nothing"),
-    {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false",
-     .help = "print the command that would be run, and run nothing"},
+    {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false", .help = "print the command and run nothing"},
 };
 #undef AT
 

@@ -22,17 +22,18 @@ static const struct aorta_option list_rows[] = {
     {"json", AORTA_OPTION_BOOL, offsetof(struct list_values, json), "false",
      .help = "print one JSON array instead of the table"},
     {"verbose", AORTA_OPTION_BOOL, offsetof(struct list_values, verbose), "false", .letter = 'v',
-     .help = "a line on each workload below its row"},
+     .help = "add a description below each row"},
     {"category", AORTA_OPTION_STRING, offsetof(struct list_values, category), "null", .nullable = true, .letter = 'c',
-     .argument = "CATEGORY", .help = "only those of latency_sensitive, distributed, inference or pipeline"},
+     .argument = "CATEGORY", .help = "list only latency_sensitive, distributed, inference or pipeline workloads"},
 };
 static const struct aorta_cli_syntax list_syntax = {
     .usage = "aorta hwq list [--verbose] [--category CATEGORY] [--json]",
-    .about = "The workloads: what they are, on how many streams they run, and how much the overhead of queue switches "
-             "shows in them.",
+    .about = "Lists the workloads: their group, numbers of streams, and how sensitive they are to queue "
+             "switches.",
     .options = list_rows,
     .option_count = sizeof list_rows / sizeof *list_rows,
-    .footer = "aorta hwq info WORKLOAD shows one, aorta hwq run WORKLOAD --help shows a workload's own options.",
+    .footer = "aorta hwq info WORKLOAD describes a workload, aorta hwq run WORKLOAD --help also lists "
+              "its options.",
 };
 
 static bool is_listed(const struct list_values *values, const struct aorta_hwq_workload *w) {

@@ -29,36 +29,35 @@ static const struct aorta_option common[] = {
      .help = "iterations before the measured ones"},
     {"sync-mode", AORTA_OPTION_CHOICE, AT(sync), "per_iteration", .choices = sync_modes,
      .argument = "per_iteration|end_only|none",
-     .help = "when the host waits: after each iteration, or after the last one; none: as end_only, and streams "
-             "that exchange nothing do not wait for each other between iterations"},
+     .help = "when the host waits: after each iteration, or after the last one; none: as end_only, and "
+             "independent streams do not wait for each other between iterations"},
     {"graph", AORTA_OPTION_BOOL, AT(graph), "false", .help = "capture an iteration once and replay it"},
     {"gate", AORTA_OPTION_BOOL, AT(gate), "false",
-     .help = "start the device when an iteration is queued, so that only the device is timed"},
+     .help = "start the device after an iteration is queued completely, so that only the device is timed"},
     {"verify", AORTA_OPTION_BOOL, AT(verify), "false",
      .help = "compare the results with a plain computation in double precision; exit code 1 when they differ"},
     {"full-size", AORTA_OPTION_BOOL, AT(full_size), "false",
-     .help = "the published sizes also on the CPU device, which takes sizes that end in seconds where none are given"},
+     .help = "use the published sizes on the CPU device, too (minutes instead of seconds)"},
     {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seed_limits, .help = "random seed of the inputs"},
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
      .path = AORTA_PATH_FILE, .help = "file for the result as JSON"},
     AORTA_CLI_CSV_OPTION(AT(csv)),
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
-     .help = "file for a page of the results (docs/report.md)"},
+     .help = "write a page for a browser to this file"},
     {"stamps", AORTA_OPTION_STRING, AT(stamps), "null", .nullable = true, .argument = "FILE", .path = AORTA_PATH_FILE,
      .help = "file for the start and end of every stamped kernel, as JSON (run only)"},
     {"profile", AORTA_OPTION_BOOL, AT(profile), "false", .letter = 'p',
-     .help = "after all measurements, record five more iterations as a trace file for Perfetto, TensorBoard and aorta "
-             "trace; exit code 1 when that fails"},
+     .help = "after all measurements, record five iterations as a trace for Perfetto, TensorBoard and "
+             "aorta trace"},
     {"profile-dir", AORTA_OPTION_STRING, AT(profile_dir), "null", .nullable = true, .argument = "DIR",
      .path = AORTA_PATH_FOLDER, .files = traces,
-     .help = "directory of --profile, created if needed: rankR/…, for sweep and run-priority in a folder for each run; "
-             "default: hwq_profile"},
+     .help = "directory of --profile, created if needed; default: hwq_profile"},
     {"device", AORTA_OPTION_STRING, AT(device), "auto", .letter = 'd', .argument = "DEVICE",
      .help = AORTA_CLI_DEVICE_HELP},
     {"backend", AORTA_OPTION_STRING, AT(backend), "auto",
-     .help = "collectives: auto, local, mpi, gloo or nccl; for workloads that have any"},
+     .help = "backend of collectives: auto, local, mpi, gloo or nccl"},
     {"timeout-s", AORTA_OPTION_DOUBLE, AT(timeout_s), "180", .limits = &timeout_limits,
-     .help = "longest wait of a collective for the other ranks"},
+     .help = "longest time that a collective waits for other ranks"},
     {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print errors only"},
 };
 /* Of run-priority: the first one instead of the common --output, the others behind the common ones. */
@@ -70,8 +69,7 @@ static const struct aorta_option many_output = {
     .files = results,  .help = "directory for a file of each workload's results as JSON, created if needed"};
 static const struct aorta_option set_rows[] = {
     {"set", AORTA_OPTION_STRING_LIST, AT(set), "null", .nullable = true, .argument = "WORKLOAD.OPTION=VALUE",
-     .several = true,
-     .help = "options of single workloads, as in hetero_kernels.size=1024 tiny_kernel_stress.chains=10"},
+     .several = true, .help = "options of single workloads: hetero_kernels.size=1024 tiny_kernel_stress.chains=10"},
 };
 #undef AT
 enum { COMMON = sizeof common / sizeof *common };

@@ -29,18 +29,17 @@ static const struct aorta_option options[] = {
     {"timeout-s", AORTA_OPTION_DOUBLE, AT(timeout_s), "0", .limits = &not_negative, .argument = "SECONDS",
      .help = "end the job after this time; 0: never"},
     {"mpi", AORTA_OPTION_CHOICE, AT(mpi), "auto", .choices = mpi_choices, .argument = "auto|always|never",
-     .help = "whether mpirun starts the ranks, which collectives on host memory need; auto: if there are several ranks "
-             "and mpirun is installed"},
+     .help = "whether mpirun starts the ranks; collectives on host memory need it; auto: if there are "
+             "several ranks and mpirun is installed"},
 };
 #undef AT
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta launch -n N [--timeout-s SECONDS] [--mpi auto|always|never] -- COMMAND [ARGUMENT …]",
-    .about = "Starts N local ranks of a command, each with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR "
-             "and MASTER_PORT as torchrun sets them. SIGINT and SIGTERM are passed on. When a rank dies, the other "
-             "ranks are "
-             "ended, and its exit status or signal and its last operation are named; else it "
-             "prints nothing of its own.",
+    .about = "Starts N local ranks of a command, each with RANK, WORLD_SIZE, LOCAL_RANK, "
+             "LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT as torchrun sets them. SIGINT and SIGTERM "
+             "are passed on. When a rank dies, the job ends, and a message names the rank, its exit "
+             "status or signal, and its last operation.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .operands = true,

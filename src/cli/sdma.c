@@ -48,7 +48,7 @@ static const struct aorta_option rows[] = {
     {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print no progress"},
     AORTA_CLI_CSV_OPTION(AT(to.csv)),
     {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
-     .help = "file for a page of the figures (docs/report.md)"},
+     .help = "write a page for a browser to this file"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false",
      .help = "print one JSON object, with every sample, instead of text"},
 };
@@ -57,9 +57,9 @@ static const struct aorta_option rows[] = {
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta sdma [--direction d2h|h2d|d2d|p2p] [--matrix-size N] [--copy-mb N] [--iterations N] [--html OUT] "
              "[--csv DIR]",
-    .about =
-        "Runs a matrix product on one stream and an asynchronous copy on another of high priority: each alone, one "
-        "after the other, and together. Reports how much of the shorter one is hidden, and how both slow down.",
+    .about = "Runs a matrix product on one stream and an asynchronous copy on another: each alone, one "
+             "after the other, and together. Reports how much of the shorter one is hidden, and how "
+             "much both slow down.",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
 };

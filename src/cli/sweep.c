@@ -55,59 +55,57 @@ static const struct aorta_option options[] = {
      .help = "a knob and its values: a key of the configuration, an option of --hwq, or {KEY} in COMMAND; repeat it "
              "for several"},
     {"env", AORTA_OPTION_STRING_LIST, AT(environment), "null", .nullable = true, .argument = "VAR=A,B", .several = true,
-     .help = "a variable of the environment and its values; unset: without it"},
+     .help = "an environment variable and its values; unset removes it"},
     {"suggest", AORTA_OPTION_STRING, AT(suggest), "null", .nullable = true, .argument = "RUN", .path = AORTA_PATH_READ,
-     .help = "add up to three knobs for the causes that the verdict of a first run names: directory of aorta train, "
-             "report or trace run"},
+     .help = "add up to three knobs for the causes that the verdict of a run names (directory of aorta "
+             "train, report or trace run)"},
     {"search", AORTA_OPTION_CHOICE, AT(search), "grid", .choices = searches, .argument = "grid|random|halving|tpe",
-     .help = "grid: all combinations; random: some of them; halving: many with few steps, the best third with three "
-             "times as many, and so on; tpe: where good ones have been found"},
+     .help = "grid: all combinations; random: some of them; halving: many with few steps, the best "
+             "third again with three times as many; tpe: combinations that resemble good ones"},
     {"trials", AORTA_OPTION_INT, AT(points), "null", .nullable = true, .when_null = 0, .limits = &points,
-     .argument = "N", .help = "how many different combinations are tried; default: grid: all, else 20"},
+     .argument = "N", .help = "number of different combinations; default: grid: all, else 20"},
     {"repeats", AORTA_OPTION_INT, AT(repeats), "2", .limits = &repeats, .argument = "N",
-     .help = "runs of each combination (halving, tpe: of the best ones), which show the noise"},
+     .help = "runs of each combination (halving, tpe: of the best ones), to measure the noise"},
     {"objective", AORTA_OPTION_CHOICE, AT(objective), "auto", .choices = objectives,
      .argument = "auto|step_ms|overlap_ratio|exposed_comm_ms|throughput",
-     .help = "the figure that is to be small (ms) or large (overlap_ratio, throughput); auto: throughput where a knob "
-             "changes the work of a step, as a batch size does, else step_ms"},
+     .help = "the figure to minimize (ms) or maximize (overlap_ratio, throughput); auto: throughput if "
+             "a knob changes the work of a step, as a batch size does, else step_ms"},
     {"steps", AORTA_OPTION_INT, AT(steps), "null", .nullable = true, .when_null = 0, .limits = &at_least_one,
      .argument = "N",
      .help = "steps of a trial: training.max_steps, --iterations of --hwq, {steps} in COMMAND; default: as configured"},
     {"ranks", AORTA_OPTION_INT, AT(ranks), "1", .letter = 'n', .limits = &at_least_one,
      .help = "ranks of each trial on this host, started as by aorta launch"},
     {"output", AORTA_OPTION_STRING, AT(output), "sweep", .letter = 'o', .argument = "DIR", .path = AORTA_PATH_FOLDER,
-     .files = files, .help = "directory of the results and of the trials; made when missing"},
-    {"resume", AORTA_OPTION_BOOL, AT(resume), "false", .help = "go on with the sweep in --output; nothing is repeated"},
+     .files = files, .help = "directory of the results and of the trials, created if needed"},
+    {"resume", AORTA_OPTION_BOOL, AT(resume), "false", .help = "continue the sweep in --output"},
     {"retry", AORTA_OPTION_STRING_LIST, AT(retry), "null", .nullable = true, .argument = "STATE", .several = true,
-     .help = "go on with the sweep in --output as --resume does, and run its trials of these states again: failed, "
-             "crashed, hung, no_figure, or all of them; those that found the disk full run again in any case"},
+     .help = "as --resume, and repeat trials of these states: failed, crashed, hung, no_figure, or all; "
+             "trials that found the disk full are always repeated"},
     {"timeout-s", AORTA_OPTION_DOUBLE, AT(timeout_s), "1800", .limits = &not_negative, .argument = "SECONDS",
      .help = "a trial that takes longer is ended and counts as hung; 0: never"},
     {"submit", AORTA_OPTION_STRING, AT(submit), "null", .nullable = true, .argument = "TEMPLATE",
      .path = AORTA_PATH_READ,
-     .help = "run each trial as a job of Slurm, from a script for sbatch with {command} in it "
-             "(scripts/slurm/sweep.sbatch); --output lies in a folder that all nodes share"},
+     .help = "run each trial as a Slurm job, from an sbatch script with {command} in it "
+             "(scripts/slurm/sweep.sbatch); all nodes must share the folder of --output"},
     {"jobs", AORTA_OPTION_INT, AT(jobs), "1", .limits = &at_least_one, .argument = "N",
-     .help = "jobs of --submit that are queued or run at a time"},
+     .help = "jobs of --submit that are queued or running at a time"},
     {"seed", AORTA_OPTION_INT, AT(seed), "0", .limits = &seeds, .argument = "N",
-     .help = "of the order of the trials and of what is drawn"},
-    {"no-baseline", AORTA_OPTION_BOOL, AT(no_baseline), "false",
-     .help = "do not run what the best combination is compared with: no knob set"},
+     .help = "random seed of the order of trials and of random combinations"},
+    {"no-baseline", AORTA_OPTION_BOOL, AT(no_baseline), "false", .help = "do not run the baseline (no knob set)"},
     {"no-trace", AORTA_OPTION_BOOL, AT(no_trace), "false",
-     .help = "run COMMAND without aorta trace run; it writes its figures itself (docs/sweep.md)"},
+     .help = "run COMMAND without aorta trace run; it writes its own figures (docs/sweep.md)"},
     {"compare", AORTA_OPTION_STRING_LIST, AT(compare), "null", .nullable = true, .argument = "DIR", .several = true,
      .path = AORTA_PATH_READ,
-     .help = "run nothing, and compare the sweeps in two directories, or of one directory with --by"},
+     .help = "compare the sweeps in two directories, or of one directory with --by; run nothing"},
     {"by", AORTA_OPTION_STRING, AT(by), "null", .nullable = true, .argument = "KNOB[=A,B]",
      .help = "with --compare and one directory: compare its trials with two values of a knob, point by point"},
     {"read", AORTA_OPTION_STRING, AT(read), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_READ,
-     .help = "run nothing, and print the summary of the sweep in a directory"},
+     .help = "print the summary of the sweep in a directory; run nothing"},
     {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print no progress"},
     AORTA_CLI_CSV_OPTION(AT(to.csv)),
     {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
      .help = "the page's file; default: index.html in --output, none with --compare and --read"},
-    {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false",
-     .help = "print how many trials it is and the first one's command"},
+    {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false", .help = "print the number of trials and the first command"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print sweep.json instead of the summary"},
 };
 #undef AT
@@ -119,16 +117,16 @@ static const struct aorta_cli_syntax syntax = {
         "sweep "
         "--compare DIR --by "
         "KNOB[=A,B] [--html OUT] [--csv DIR] [--json]\naorta sweep --read DIR [--html OUT] [--csv DIR] [--json]",
-    .about = "Runs aorta train, aorta hwq or a command with the values of some knobs, one trial after the other, and "
-             "says which knobs change the objective by more than noise does, and what the best values are. A trial "
-             "that fails or hangs is recorded, and the next one runs.",
+    .about = "Runs aorta train, aorta hwq or a command with different settings (knobs), one trial after "
+             "another, and says which knobs change the objective by more than the noise, and which "
+             "values are best. A trial that fails or hangs is recorded, and the next one runs.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .operands = true,
     .command = true,
-    .footer = "DIR receives trials.jsonl, sweep.json, index.html, best.yaml (for aorta train --config), best.env (for "
-              "a shell) and "
-              "trials/NNNN with the log of each. It can be stopped at any time; --resume goes on.",
+    .footer = "DIR receives trials.jsonl, sweep.json, index.html, best.yaml (for aorta train --config), "
+              "best.env (for a shell) and trials/NNNN with the log of each. A sweep can be stopped at "
+              "any time; --resume continues it.",
 };
 
 /* Says on the standard error which knobs it adds. */

@@ -2,20 +2,17 @@
 #include "cli/cli.h"
 
 static const struct aorta_command subcommands[] = {
-    {"analyze", "figures of ranks, kernels, collectives and gaps, and the verdict", .run = aorta_cli_trace_analyze},
-    {"compare", "recordings side by side: what takes longer or shorter, and whether it is noise",
-     .run = aorta_cli_trace_compare},
-    {"merge", "one trace of many ranks' traces, on one clock, for Perfetto and chrome://tracing",
-     .run = aorta_cli_trace_merge},
-    {"run", "runs an unmodified program, records its GPUs, and analyses the recording", .run = aorta_cli_trace_run},
-    {"watch", "evaluates what `trace run --into` records on several nodes, while it runs",
-     .run = aorta_cli_trace_watch},
+    {"analyze", "says what limits a recorded program", .run = aorta_cli_trace_analyze},
+    {"compare", "says what changed between recordings, and whether it is noise", .run = aorta_cli_trace_compare},
+    {"merge", "makes one trace of many ranks, on one clock, for Perfetto", .run = aorta_cli_trace_merge},
+    {"run", "records an unmodified program and analyzes the recording", .run = aorta_cli_trace_run},
+    {"watch", "evaluates the windows of `trace run --into` while the program runs", .run = aorta_cli_trace_watch},
     {0},
 };
 
 const struct aorta_command_group aorta_cli_trace = {
     .name = "aorta trace",
-    .about = "Reads traces of PyTorch (Kineto), rocprofv3 and AORTA, and says what limits the program.",
+    .about = "Records programs and analyzes traces of PyTorch, JAX, rocprofv3, Nsight Systems and AORTA.",
     .commands = subcommands,
 };
 

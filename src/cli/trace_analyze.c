@@ -30,41 +30,39 @@ static const struct aorta_range_limits at_least_one = {1, INFINITY, false, false
 #define AT(field) offsetof(struct analyze_arguments, field)
 static const struct aorta_option rows[] = {
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .help = "print all figures and tables as JSON"},
-    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print the verdict alone"},
+    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print the verdict only"},
     {"markdown", AORTA_OPTION_BOOL, AT(markdown), "false",
      .help = "print the verdict as GitHub's Markdown, for pull requests"},
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
-     .path = AORTA_PATH_FILE, .help = "write all figures and tables as JSON, beside what is printed"},
+     .path = AORTA_PATH_FILE, .help = "also write all figures and tables as JSON to this file"},
     {"html", AORTA_OPTION_STRING, AT(html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
-     .help = "write a page with the timeline of the streams, the tables and the verdict; needs no network"},
+     .help = "write a page for a browser to this file: timeline, tables and verdict; it needs no network"},
     AORTA_CLI_CSV_OPTION(AT(csv)),
     AORTA_CLI_ALL_OPTION(AT(all)),
     {"step", AORTA_OPTION_STRING_LIST, AT(steps), "null", .nullable = true, .argument = "N|all",
-     .help =
-         "look only at this step (ProfilerStep#N); repeat it, or all: every step, without what lies before and after"},
+     .help = "analyze only this step (ProfilerStep#N); repeat it for several; all: every step, warm-up "
+             "included"},
     {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
      .help =
          "a step begins with each range of the program (record_function, NVTX, roctx) whose name matches (POSIX "
          "extended); without it steps are ProfilerStep#N, else end with Optimizer.step, else begin with an engine's "
          "step[…] or execute_model"},
     {"by", AORTA_OPTION_STRING_LIST, AT(by), "null", .nullable = true, .argument = "WHAT",
-     .help =
-         "work by op, shape, module, function, annotation, category, phase, kernel, sequence, time, stream, memory, "
-         "path or arrival, instead of the usual text; a table more in --json, --csv and --html; repeat it for several"},
+     .help = "print a table of work by op, shape, module, function, annotation, category, phase, "
+             "kernel, sequence, time, stream, memory, path or arrival; repeat it for several; also adds "
+             "it to --json, --csv and --html"},
     {"top", AORTA_OPTION_INT, AT(top), "20", .limits = &at_least_one, .argument = "N",
-     .help = "lines of each table of --by"},
+     .help = "number of lines of each table of --by"},
     {"phase", AORTA_OPTION_STRING, AT(phase), "null", .nullable = true, .argument = "PHASE",
-     .help =
-         "tables of --by of work only of this phase: forward, backward, recomputation, optimizer, prefill, decode, or "
-         "\"prefill and decode\""},
+     .help = "restrict tables of --by to this phase: forward, backward, recomputation, optimizer, "
+             "prefill, decode, or \"prefill and decode\""},
     {"within", AORTA_OPTION_STRING, AT(within), "null", .nullable = true, .argument = "REGEX",
-     .help =
-         "tables of --by of work only that was launched within an operation (its shapes behind its name: \"aten::mm "
-         "[[8, 4], …\"), module, function or range whose name matches (POSIX extended)"},
+     .help = "restrict tables of --by to work launched within an operation (its shapes follow its name: "
+             "\"aten::mm [[8, 4], …\"), module, function or range whose name matches (POSIX extended)"},
     {"gpus-per-node", AORTA_OPTION_INT, AT(gpus_per_node), "null", .nullable = true, .when_null = 0,
      .limits = &at_least_one, .argument = "N",
-     .help = "which ranks are on one node, where the files do not list the node's devices: for the collectives inside "
-             "and between nodes"},
+     .help = "GPUs per node, if the files do not list them; it separates collectives inside and between "
+             "nodes"},
     AORTA_CLI_RECOVER_OPTION(AT(recover)),
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };
@@ -76,11 +74,10 @@ static const struct aorta_cli_syntax syntax = {
         "[--step-range REGEX] [--by WHAT …] [--top N] [--phase PHASE] [--within REGEX] "
         "[--gpus-per-node N] [--recover] "
         "[--comm-pattern REGEX …]",
-    .about =
-        "Says what ranks did with their time and what limits them, from traces of PyTorch (Kineto), JAX (XLA), "
-        "rocprofv3 (JSON, CSV, rocpd, pftrace), nsys export or AORTA, plain, packed (gzip, zstd, xz, …) or in a zip or "
-        "tar, or - for the standard input: one file for each rank, or a folder of them. From a run's directory "
-        "(training.output_dir) the metrics lines are taken, and the verdict is that of aorta report.",
+    .about = "Says what the ranks of a recorded program do and what limits them. Reads traces of "
+             "PyTorch (Kineto), JAX (XLA), rocprofv3 (JSON, CSV, rocpd, pftrace), nsys export and "
+             "AORTA, plain, packed (gzip, zstd, xz, …) or in a zip or tar; - is standard input. Name "
+             "one file per rank, a folder of them, or the directory of a run (training.output_dir).",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .operands = true,

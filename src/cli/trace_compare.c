@@ -24,18 +24,18 @@ struct compare_arguments {
 static const struct aorta_range_limits positive = {.min = 0, .max = 1000};
 static const struct aorta_option rows[] = {
     {"label", AORTA_OPTION_STRING_LIST, AT(labels), "null", .nullable = true, .argument = "NAME",
-     .help = "name of a recording, one for each in their order, the same for repeats of one run; default: the files' "
-             "names"},
+     .help = "name of a recording, one for each in order; one name for several makes them repeats; "
+             "default: the files' names"},
     {"threshold", AORTA_OPTION_DOUBLE, AT(threshold), "null", .nullable = true, .when_null = -1, .limits = &positive,
      .argument = "X",
      .help = "exit 1 if a test's step takes more than this share longer than the base's (0.05: 5%) and, where steps "
              "are known, p < 0.05"},
     AORTA_CLI_CSV_OPTION(AT(to.csv)),
     {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
-     .help = "file for a page with all of them side by side (docs/report.md)"},
+     .help = "write a page for a browser to this file"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print all rows as JSON"},
     {"markdown", AORTA_OPTION_BOOL, AT(markdown), "false", .help = "print GitHub's Markdown, for pull requests"},
-    AORTA_CLI_QUIET_OPTION(AT(quiet), "print what changed in sentences alone, without the tables"),
+    AORTA_CLI_QUIET_OPTION(AT(quiet), "print the sentences only, without tables"),
     AORTA_CLI_RECOVER_OPTION(AT(recover)),
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
 };
@@ -44,11 +44,11 @@ static const struct aorta_option rows[] = {
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta trace compare BASE TEST [TEST …] [--label NAME …] [--threshold X] [--html OUT] [--csv DIR] "
              "[--json|--markdown|-q] [--recover]",
-    .about =
-        "Sets recordings side by side: what changed in the timeline, in kernels, matrix products and collectives, "
-        "in ms per step and rank, the largest change first, and whether it is more than chance. Each recording is "
-        "a trace, a folder with the traces of all ranks, or the directory of a run of aorta train. Several recordings "
-        "of one label are compared as equal runs.",
+    .about = "Compares recordings: what changed in the timeline, kernels, matrix products and "
+             "collectives, in ms per step and rank, the largest change first, and whether it is "
+             "significant. Each recording is a trace, a folder with the traces of all ranks, or the "
+             "directory of a run of aorta train. Several recordings of one label are compared as equal "
+             "runs.",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .operands = true,

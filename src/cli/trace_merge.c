@@ -21,12 +21,11 @@ static const struct aorta_option rows[] = {
     {"output", AORTA_OPTION_STRING, AT(output), "null", .nullable = true, .letter = 'o', .argument = "FILE",
      .required = true, .path = AORTA_PATH_FILE, .help = "the file to write; packed with gzip if its name ends in .gz"},
     {"tracks", AORTA_OPTION_BOOL, AT(tracks), "false",
-     .help =
-         "add what the analysis says of each rank: its part of the critical path as a row of its own, and counters of "
-         "overlap, queue length, bytes a second and memory"},
+     .help = "add each rank's part of the critical path, and counters of overlap, queue length, "
+             "bandwidth and memory"},
     {"perfetto", AORTA_OPTION_BOOL, AT(perfetto), "false",
-     .help = "print a link that opens the file in Perfetto, and wait until a browser on this machine has followed it; "
-             "the file goes to that browser and nowhere else"},
+     .help = "print a link that opens the file in Perfetto, and wait until a browser on this machine "
+             "follows it; the file goes only to that browser"},
     AORTA_CLI_QUIET_OPTION(AT(quiet), "print errors only"),
     AORTA_CLI_RECOVER_OPTION(AT(recover)),
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
@@ -36,9 +35,9 @@ static const struct aorta_option rows[] = {
 static const struct aorta_cli_syntax syntax = {
     .usage =
         "aorta trace merge RANK_FILE|DIR … -o FILE [--tracks] [--perfetto] [-q] [--recover] [--comm-pattern REGEX …]",
-    .about = "Makes one trace of the traces of several ranks, a process for each, which Perfetto and chrome://tracing "
-             "open. The ranks' clocks are aligned on the ends of the collectives they share; prints how far each was "
-             "off, what is left over, and which rank was late.",
+    .about = "Makes one trace of several ranks, with a process for each, for Perfetto and "
+             "chrome://tracing. The ranks' clocks are aligned on the ends of shared collectives. Prints "
+             "each rank's shift, what remains, and which rank was late.",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .operands = true,

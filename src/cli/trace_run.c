@@ -43,44 +43,43 @@ static const struct aorta_option rows[] = {
              "aorta trace analyze DIR reads it again"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false",
      .help = "print the analysis as JSON on standard output; the program's own output goes to standard error"},
-    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print the verdict alone"},
+    {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q', .help = "print the verdict only"},
     {"whole", AORTA_OPTION_BOOL, AT(whole), "false",
-     .help = "analyse the whole recording, start and end included, instead of its steps"},
+     .help = "analyze the whole recording, start and end included, instead of its steps"},
     {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
      .help = "a step begins with each range of the program whose name matches (POSIX extended; CUDA: with --nvtx)"},
     AORTA_CLI_PATTERNS_OPTION(AT(comm_patterns)),
     {"record", AORTA_OPTION_CHOICE, AT(record), "all", .choices = levels, .argument = "kernels|kernels,launches|all",
-     .help = "kernels: only what runs on the GPUs, so that the host's part in idle time stays unknown; "
-             "kernels,launches: the calls that launch it too; all: also calls that wait or free memory (CUDA only)"},
+     .help = "kernels: GPU work only, so causes on the host stay unknown; kernels,launches: also "
+             "launches; all: also calls that wait or free memory (CUDA only)"},
     {"delay", AORTA_OPTION_DOUBLE, AT(delay_s), "0", .limits = &not_negative, .argument = "SECONDS",
      .help =
          "begin to record this long after CUDA's start (CUDA only; kernels of graphs made before are not recorded)"},
     {"duration", AORTA_OPTION_DOUBLE, AT(duration_s), "0", .limits = &not_negative, .argument = "SECONDS",
-     .help = "record this long, then remove the recording from the program; 0: to the end (CUDA only)"},
+     .help = "record this long, then remove the recorder from the program; 0: to the end (CUDA only)"},
     {"every", AORTA_OPTION_DOUBLE, AT(every_s), "0", .limits = &not_negative, .argument = "SECONDS",
-     .help =
-         "evaluate windows of this length while the program runs: a line for each, the ten lines when the verdict "
-         "changes; of each process there are two files at most (CUDA only). 0: one recording, evaluated at the end"},
+     .help = "evaluate windows of this length while the program runs: one line per window, the verdict "
+             "when it changes; each process has at most two files (CUDA only). 0: one recording, "
+             "evaluated at the end"},
     {"into", AORTA_OPTION_STRING, AT(into), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_FOLDER,
      .files = window_files,
-     .help = "with --every: write the windows into this folder, which several nodes may share, and leave analysing to "
-             "`aorta trace watch DIR`"},
+     .help = "with --every: write the windows to this folder for `aorta trace watch DIR`; several nodes "
+             "may share it"},
     AORTA_CLI_JSON_LINES_OPTION(AT(json_lines)),
     AORTA_CLI_PROMETHEUS_OPTION(AT(prometheus)),
     AORTA_CLI_TENSORBOARD_OPTION(AT(tensorboard)),
     AORTA_CLI_ANALYSE_MB_OPTION(AT(analyse_mb)),
     {"limit-mb", AORTA_OPTION_INT, AT(limit_mb), TEXT_OF(AORTA_TRACE_RUN_LIMIT_MB), .limits = &at_least_one,
-     .argument = "MB", .help = "recording of a process stops when its file has this size (CUDA only)"},
+     .argument = "MB", .help = "stop recording a process when its file has this size (CUDA only)"},
     {"nvtx", AORTA_OPTION_BOOL, AT(nvtx), "false",
-     .help = "record ranges of NVTX too (CUDA only); a range ProfilerStep#N is a step"},
+     .help = "also record NVTX ranges (CUDA only); a range ProfilerStep#N is a step"},
     {"cupti", AORTA_OPTION_STRING, AT(cupti), "null", .nullable = true, .argument = "FILE", .path = AORTA_PATH_READ,
-     .help = "libcupti to use where the program has none loaded; default: the one that suits its driver"},
+     .help = "libcupti to use if the program has loaded none; default: the one that suits its driver"},
     {"tool", AORTA_OPTION_CHOICE, AT(tool), "auto", .choices = tools, .argument = "auto|cuda|rocm",
      .help = "cuda: AORTA's library in the program; rocm: rocprofv3; auto: what the GPUs of this machine need"},
     {"format", AORTA_OPTION_CHOICE, AT(format), "auto", .choices = formats, .argument = "auto|rocpd|json|csv",
-     .help = "what rocprofv3 writes; auto: rocpd where it can, else json (ROCm only)"},
-    {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false",
-     .help = "print the command that would be run, and run nothing"},
+     .help = "format that rocprofv3 writes; auto: rocpd if it can, else json (ROCm only)"},
+    {"dry-run", AORTA_OPTION_BOOL, AT(dry_run), "false", .help = "print the command and run nothing"},
 };
 #undef AT
 #undef TEXT_OF
@@ -88,17 +87,16 @@ static const struct aorta_option rows[] = {
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta trace run [-o DIR] [--json] [--csv DIR] [OPTIONS] -- COMMAND [ARGUMENT …]",
-    .about = "Runs an unmodified program, a PyTorch job for example, with all its children and ranks, records every "
-             "kernel and copy on its GPUs, and reports at its end what communication, copies and the host cost. "
-             "Messages about the recording go to standard error.",
+    .about = "Runs an unmodified program, a PyTorch job for example, with all its children and ranks, "
+             "records every kernel and copy on its GPUs, and says at its end what limits it. Messages "
+             "about the recording go to standard error.",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .operands = true,
     .command = true,
-    .footer =
-        "Only steps are analysed: those that the program marks with NVTX (--nvtx), else those found by the repetition "
-        "of its kernels. If nothing repeats, the whole recording is analysed.\n"
-        "Exit code: the program's own (128 + signal when a signal ended it).",
+    .footer = "Steps are analyzed: those that the program marks with NVTX (--nvtx), else those found by "
+              "the repetition of its kernels. If nothing repeats, the whole recording is analyzed.\nExit "
+              "code: the program's own (128 + signal when a signal ended it).",
 };
 
 /* ---- which tool ---- */

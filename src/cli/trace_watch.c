@@ -29,15 +29,15 @@ static const struct aorta_option rows[] = {
     AORTA_CLI_TENSORBOARD_OPTION(AT(tensorboard)),
     AORTA_CLI_ANALYSE_MB_OPTION(AT(analyse_mb)),
     {"keep", AORTA_OPTION_INT, AT(keep), "1", .limits = &not_negative, .argument = "N",
-     .help = "how many of the newest windows stay in the folder; older windows are removed after evaluation"},
+     .help = "number of newest windows that stay in the folder; older ones are removed after their "
+             "evaluation"},
     {"grace", AORTA_OPTION_DOUBLE, AT(grace_s), "10", .limits = &not_negative, .argument = "SECONDS",
-     .help = "how long after its end a window waits for processes that have not closed theirs; then it is evaluated "
-             "without what they have not written"},
+     .help = "how long a window waits for processes that have not closed theirs; then it is evaluated "
+             "without them"},
     {"patience", AORTA_OPTION_DOUBLE, AT(patience_s), "120", .limits = &not_negative, .argument = "SECONDS",
-     .help = "the watch ends when no window has come for so long after the first one"},
-    {"once", AORTA_OPTION_BOOL, AT(once), "false",
-     .help = "evaluate the windows that are there, as if nothing wrote any more, and end"},
-    {"whole", AORTA_OPTION_BOOL, AT(whole), "false", .help = "evaluate windows as they are instead of their steps"},
+     .help = "end when no window has arrived for this time after the first one"},
+    {"once", AORTA_OPTION_BOOL, AT(once), "false", .help = "evaluate the existing windows, and end"},
+    {"whole", AORTA_OPTION_BOOL, AT(whole), "false", .help = "evaluate whole windows instead of their steps"},
     {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
      .help = "a step begins with each range of the program whose name matches (POSIX extended; recorded with --nvtx)"},
     AORTA_CLI_PATTERNS_OPTION(AT(patterns)),
@@ -46,15 +46,15 @@ static const struct aorta_option rows[] = {
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta trace watch DIR [--json-lines FILE] [--prometheus FILE] [OPTIONS]",
-    .about =
-        "Evaluates the windows that `aorta trace run --every SECONDS --into DIR` writes on one node or on many: all "
-        "ranks together, on one clock, while the program runs. Prints a line for each window, the ten lines when "
-        "the verdict changes, and the processes that write no more.",
+    .about = "Evaluates the windows that `aorta trace run --every SECONDS --into DIR` writes on one "
+             "node or many: all ranks together, on one clock, while the program runs. Prints a line for "
+             "each window, the verdict when it changes, and processes that stop writing.",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .operands = true,
     .reads_operands = true,
-    .footer = "It ends when all processes have ended, or no window comes any more (--patience), or with Ctrl-C.",
+    .footer = "It ends when all processes have ended, when no window arrives (--patience), or with "
+              "Ctrl-C.",
 };
 
 static bool no_words(void *user, int signal) {

@@ -24,21 +24,20 @@ struct aorta_trace_windows_options {
     {                                                                                                                  \
         .key = "json-lines", .type = AORTA_OPTION_STRING, .offset = (place), .fallback = "null", .nullable = true,     \
         .argument = "FILE", .path = AORTA_PATH_FILE,                                                                   \
-        .help = "file to which each window's figures and verdict are added as a line of JSON"                          \
+        .help = "append each window's figures and verdict to this file as a line of JSON"                              \
     }
 #define AORTA_CLI_PROMETHEUS_OPTION(place)                                                                             \
     {                                                                                                                  \
         .key = "prometheus", .type = AORTA_OPTION_STRING, .offset = (place), .fallback = "null", .nullable = true,     \
         .argument = "FILE", .path = AORTA_PATH_FILE,                                                                   \
-        .help = "file with the last window's figures as gauges, for node_exporter's textfile collector; replaced "     \
-                "whole"                                                                                                \
+        .help = "write the last window's figures to this file as gauges, for node_exporter's textfile collector"       \
     }
 
 #define AORTA_CLI_TENSORBOARD_OPTION(place)                                                                            \
     {                                                                                                                  \
         .key = "tensorboard", .type = AORTA_OPTION_STRING, .offset = (place), .fallback = "null", .nullable = true,    \
         .argument = "DIR", .path = AORTA_PATH_FOLDER, .files = aorta_trace_windows_events,                             \
-        .help = "folder for an event file of TensorBoard, to which each window's figures are added as scalars"         \
+        .help = "write each window's figures as scalars for TensorBoard to this folder"                                \
     }
 extern const char *const aorta_trace_windows_events[];
 
@@ -47,9 +46,8 @@ extern const char *const aorta_trace_windows_events[];
     {                                                                                                                  \
         .key = "analyse-mb", .type = AORTA_OPTION_INT, .offset = (place), .fallback = "256",                           \
         .limits = &aorta_trace_windows_mb, .argument = "MB",                                                           \
-        .help = "of a window with more records than this, all ranks together, the first part is evaluated; analysing " \
-                "takes "                                                                                               \
-                "some ten times as much memory"                                                                        \
+        .help = "evaluate only the first part of windows with more records than this (all ranks together); analysis "  \
+                "takes about ten times as much memory"                                                                 \
     }
 extern const struct aorta_range_limits aorta_trace_windows_mb;
 

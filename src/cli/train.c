@@ -34,15 +34,14 @@ static const struct aorta_option options[] = {
      .help = "add temperature, power, clocks, memory in use and load of the GPU (NVML, ROCm SMI) to each iteration's "
              "metrics; null with a reason on a CPU"},
     {"kernel-timing", AORTA_OPTION_BOOL, AT(kernel_timing), "false",
-     .help = "take device times from kernel records (CUPTI, rocprofiler-sdk), and add the records to each iteration "
-             "(source "
-             "kernel beside range); fails where these are not available. Default: records where they are"},
+     .help = "take device times from kernel records (CUPTI, rocprofiler-sdk), and add the records to "
+             "each metrics line; fails without the library. Default: records if the library is available"},
     {"no-kernel-timing", AORTA_OPTION_BOOL, AT(no_kernel_timing), "false",
-     .help = "measure with timestamps around operations, as on GPUs without records: upper bounds"},
+     .help = "measure with timestamps around operations, which gives upper bounds"},
     {"no-record", AORTA_OPTION_BOOL, AT(no_record), "false",
-     .help = "record no ranges, and so no report: to measure what recording costs"},
+     .help = "record nothing and write no report, to measure what recording costs"},
     {"no-report", AORTA_OPTION_BOOL, AT(no_report), "false",
-     .help = "write no summary and no pictures; aorta report can do so later"},
+     .help = "write no summary and no pictures; aorta report can write them later"},
     {"quiet", AORTA_OPTION_BOOL, AT(quiet), "false", .letter = 'q',
      .help = "print warnings, errors and the verdict only"},
 };
@@ -50,9 +49,8 @@ static const struct aorta_option options[] = {
 
 static const struct aorta_cli_syntax syntax = {
     .usage = "aorta train --config FILE [--override KEY=VALUE ...]",
-    .about =
-        "Trains a synthetic ranking transformer with FSDP2 or DDP, records every operation on every stream, and says "
-        "what of the communication overlapped with compute, what did not, and why.",
+    .about = "Trains a synthetic ranking transformer with FSDP2 or DDP, records every operation on "
+             "every stream, and says which communication compute did not hide, and why.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .footer =

@@ -25,30 +25,30 @@ struct whatif_arguments {
 static const struct aorta_range_limits at_least_one = {.min = 1, .max = 1e6};
 static const struct aorta_option rows[] = {
     {"ranks", AORTA_OPTION_STRING, AT(ranks), "null", .nullable = true, .argument = "N,N,…",
-     .help = "numbers of ranks, as 8,64,1024; default: as many as were recorded"},
+     .help = "numbers of ranks: 8,64,1024; default: as recorded"},
     {"bandwidth", AORTA_OPTION_STRING, AT(bandwidth), "null", .nullable = true, .argument = "B",
-     .help =
-         "of each rank's link to other nodes, in each direction: 400G (Gbit/s) or 50GB/s; default: the recorded one"},
+     .help = "bandwidth of each rank's link to other nodes, per direction: 400G (Gbit/s) or 50GB/s; "
+             "default: as recorded"},
     {"latency", AORTA_OPTION_STRING, AT(latency), "null", .nullable = true, .argument = "T",
-     .help = "of a message to another node: 5us, 800ns; default: the recorded one"},
+     .help = "latency of a message to another node: 5us, 800ns; default: as recorded"},
     {"ranks-per-node", AORTA_OPTION_INT, AT(ranks_per_node), "8", .limits = &at_least_one, .argument = "N",
-     .help = "ranks whose links are the recorded ones; 1: all links are between nodes"},
+     .help = "ranks per node, which use the recorded link; 1: all links are between nodes"},
     {"compute", AORTA_OPTION_STRING, AT(compute), "1x", .argument = "X",
      .help = "speed of the kernels against the recording: 2x, 0.5x"},
     {"copies", AORTA_OPTION_STRING, AT(copies), "1x", .argument = "X",
-     .help = "speed of copies between host and device against the recording, as by another PCIe: 2x, 0.5x"},
+     .help = "speed of copies between host and device against the recording: 2x, 0.5x"},
     {"without", AORTA_OPTION_STRING_LIST, AT(without), "null", .nullable = true, .argument = "CAUSE",
      .help = "without this cause of the verdict (host_launch, host_sync, …); repeat it for several"},
     {"remedy", AORTA_OPTION_STRING_LIST, AT(remedies), "null", .nullable = true, .argument = "KEY[=VALUE]",
      .help = "with this remedy of compute (precision=bf16, attention, fusion, …; docs/remedies.md); repeat it for "
              "several"},
     {"step-range", AORTA_OPTION_STRING, AT(step_range), "null", .nullable = true, .argument = "REGEX",
-     .help = "of traces: a step begins with each range whose name matches, as in aorta trace analyze"},
+     .help = "a step begins with each range of a trace whose name matches, as in aorta trace analyze"},
     AORTA_CLI_CSV_OPTION(AT(to.csv)),
     {"html", AORTA_OPTION_STRING, AT(to.html), "null", .nullable = true, .argument = "OUT", .path = AORTA_PATH_FILE,
-     .help = "file for a page of the figures (docs/report.md)"},
+     .help = "write a page for a browser to this file"},
     {"json", AORTA_OPTION_BOOL, AT(to.json), "false", .help = "print all figures as JSON"},
-    AORTA_CLI_QUIET_OPTION(AT(quiet), "print the steps alone, without what is assumed"),
+    AORTA_CLI_QUIET_OPTION(AT(quiet), "print the steps only, without the assumptions"),
 };
 #undef AT
 
@@ -56,9 +56,9 @@ static const struct aorta_cli_syntax syntax = {
     .usage = "aorta whatif FILE|DIR|RUN [--ranks 8,64,1024] [--bandwidth 400G] [--latency 5us] [--ranks-per-node 8] "
              "[--compute 2x] [--copies 2x] [--without CAUSE …] [--remedy KEY[=VALUE] …] [--html OUT] [--csv DIR] "
              "[--json|-q]",
-    .about = "Replays the recorded step with other resources: more ranks, other links, faster kernels, without a "
-             "cause. Takes traces as aorta trace analyze does, or the directory of a run of aorta train. Prints what "
-             "it assumes.",
+    .about = "Predicts the recorded step with other resources by replaying it: more ranks, other links, "
+             "faster kernels, or without a cause. Takes traces as aorta trace analyze does, or the "
+             "directory of a run of aorta train. Prints what it assumes.",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
     .operands = true,
