@@ -11,11 +11,11 @@
 static const char introduction[] =
     "# Formats of the figures: JSONL and JSON\n"
     "\n"
-    "What the keys mean is in [metrics.md](metrics.md). Rules for all files:\n"
+    "This page lists the keys of every file that AORTA writes. [metrics.md](metrics.md) defines the figures.\n"
     "\n"
     "- `_ms` is milliseconds with up to six decimals, exact to the nanosecond. `_gbps` is 10⁹ bytes a "
     "second.\n"
-    "- A figure that was not measured is `null`, never 0. `null_reasons` in the same object, or `reason`, says "
+    "- A value that was not measured is `null`, never 0. `null_reasons` in the same object, or `reason`, says "
     "why.\n"
     "- Every file has `schema_version` (1). Files are written under a temporary name and renamed; "
     "JSONL is flushed line by\n"
@@ -28,9 +28,8 @@ static const char introduction[] =
 
 static const char reading[] =
     "\n"
-    "Reading: half a last line (a killed run) is left out with a warning. Any other malformed line is "
-    "an error with file,\n"
-    "line and byte.\n";
+    "A reader skips an incomplete last line (of a killed run) with a warning. Any other malformed line is an error\n"
+    "with file, line and byte.\n";
 
 static const char of_summary[] = "## `summary.json`: `aorta train`, `aorta report`\n"
                                  "\n"
@@ -152,9 +151,9 @@ static const char of_others[] =
     "\n"
     "## `aorta hwq … --json`\n"
     "\n"
-    "`hwq`: [hwq.md](hwq.md). `aorta sdma`: "
-    "[hwq.md](hwq.md#copies-during-products-aorta-sdma). `aorta whatif`: [whatif.md](whatif.md). "
-    "`aorta sweep`: [sweep.md](sweep.md).\n";
+    "[hwq.md](hwq.md) describes the files of `aorta hwq` and [`aorta "
+    "sdma`](hwq.md#copies-during-products-aorta-sdma),\n"
+    "[whatif.md](whatif.md) those of `aorta whatif`, [sweep.md](sweep.md) those of `aorta sweep`.\n";
 
 static void add_table(const struct aorta_result_table *table, struct aorta_text *out) {
     aorta_text_printf(out, "\n`%s[]`: %s.\n\n", table->key, table->help);

@@ -54,7 +54,7 @@ static aorta_status read_values(struct aorta_sweep_knob *knob, const char *text,
         if (!value) return AORTA_ERROR(AORTA_MEMORY, "no memory for the values of %s", knob->name);
         if (!*value) return AORTA_ERROR(AORTA_USAGE, "%s=%s: an empty value", knob->name, text);
         if (has_value(values, knob->count, value))
-            return AORTA_ERROR(AORTA_USAGE, "%s=%s: %s stands there twice", knob->name, text, value);
+            return AORTA_ERROR(AORTA_USAGE, "%s=%s: %s is listed twice", knob->name, text, value);
         if (knob->count == AORTA_SWEEP_MOST_VALUES)
             return AORTA_ERROR(AORTA_USAGE, "%s: more than %d values", knob->name, AORTA_SWEEP_MOST_VALUES);
         values[knob->count++] = value;

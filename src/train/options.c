@@ -231,7 +231,7 @@ static const struct aorta_option table_rows[] = {
      AT(distributed.overlap_clone_for_reduce_scatter), "false",
      .help = "ddp: the additional reduce-scatter works on a clone of the bucket"},
     {"distributed.timeout_s", AORTA_OPTION_DOUBLE, AT(distributed.timeout_s), "180", .limits = &seconds,
-     .help = "seconds that a rank waits for the others"},
+     .help = "seconds that a rank waits for other ranks"},
 
     {"compile.enabled", AORTA_OPTION_BOOL, AT(compile.enabled), "false",
      .help = "captures the step, collectives included, and replays it"},
@@ -284,15 +284,16 @@ static const struct aorta_option table_rows[] = {
     {"profiling.trace_filename", AORTA_OPTION_STRING, AT(profiling.trace_filename), "trace.json",
      .help = "name of that file; where repeat is not 1, _stepN is put before its ending"},
     {"profiling.record_every", AORTA_OPTION_INT, AT(profiling.record_every), "1", .limits = &steps,
-     .help = "ranges are recorded in every so many steps, beginning with the first; the others pay nothing for it, and "
-             "their profile is null. 1: in all"},
+     .help = "record ranges in every Nth step, beginning with the first; other steps cost nothing and have no profile. "
+             "1: in all"},
 
     {"streams.count", AORTA_OPTION_INT, AT(streams.count), "4", .limits = &stream_count,
      .help = "4: each role has its own stream; 3: reducescatter shares allreduce's; 2: all roles but compute share "
              "one; 1: all work is on one"},
     {"streams.high_priority", AORTA_OPTION_STRING_LIST, AT(streams.high_priority), "null", .nullable = true,
-     .help = "roles whose streams have high priority, of compute, allreduce, reducescatter, aux and communication (the "
-             "two before); the others are normal unless streams.priorities says so. null: streams.priorities alone"},
+     .help = "roles whose streams have high priority, of compute, allreduce, reducescatter, aux and communication "
+             "(allreduce and reducescatter); other streams are normal unless streams.priorities says so. null: "
+             "streams.priorities alone"},
     {"streams.priorities.compute", AORTA_OPTION_CHOICE, AT(streams.priorities[AORTA_ROLE_COMPUTE]), "normal",
      .choices = priorities, .help = "of the stream of forward, backward and loss"},
     {"streams.priorities.allreduce", AORTA_OPTION_CHOICE, AT(streams.priorities[AORTA_ROLE_ALLREDUCE]), "high",

@@ -206,9 +206,9 @@ static void test_space(void **state) {
     (void)state;
     static const struct {
         const char *text, *part;
-    } wrong[] = {{"a", "write NAME=VALUE,VALUE"},     {"=1", "write NAME=VALUE,VALUE"},
-                 {"a=1,,2", "an empty value"},        {"a=", "an empty value"},
-                 {"a=1,2,1", "1 stands there twice"}, {"list=1", "the knob is given twice"}};
+    } wrong[] = {{"a", "write NAME=VALUE,VALUE"},  {"=1", "write NAME=VALUE,VALUE"},
+                 {"a=1,,2", "an empty value"},     {"a=", "an empty value"},
+                 {"a=1,2,1", "1 is listed twice"}, {"list=1", "the knob is given twice"}};
     struct aorta_arena arena = {0};
     struct aorta_sweep_space space = {0};
     check_ok(aorta_sweep_space_add(&space, "list=[1,2],\"a,b\",{c: 1, d: 2},'e,f'", false, &arena));
