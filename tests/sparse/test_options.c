@@ -218,7 +218,7 @@ static void test_advice(void **state) {
     for (size_t i = 0; i < count; i++) {
         struct aorta_sparse_options options;
         char override[128];
-        if (rows[i].program != AORTA_SPARSE || !rows[i].key) continue;
+        if (rows[i].programs != AORTA_PROGRAM_SPARSE || !rows[i].key) continue;
         check_ok(load(&options, "training.seed=1"));
         assert_non_null(aorta_config_origin(&options.train.config, rows[i].key));
         aorta_sparse_options_free(&options);
