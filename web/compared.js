@@ -37,7 +37,7 @@ function runsCompared(comparisons, all) {
 
 // ---- recordings: their timeline, and work by name ----
 
-const SECTIONS = { timeline: "Timeline", categories: "Work by what it does", operations: "Operations of the framework", subtrees: "Lowest operation or module in common, where others do its work", kernels: "Kernels and copies", gemms: "Matrix products by shape", collectives: "Collectives" };
+const SECTIONS = { timeline: "Timeline", categories: "Work by what it does", operations: "Operations of the framework", subtrees: "Same module, different operations", kernels: "Kernels and copies", gemms: "Matrix products by shape", collectives: "Collectives" };
 // Of a row's test: more than chance, or not known to be.
 const beyond = (value) => value.p === null || value.p < 0.05;
 const chance = (value) => (value.p === null ? value.p_reason ?? "not known" : `p = ${brief(value.p)}${beyond(value) ? "" : ": within the noise"}`);

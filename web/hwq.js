@@ -162,7 +162,7 @@ export function hwqComparisonPage(data) {
 
 export function hwqMapPage(data) {
   const { results } = data, names = results.streams.map((one) => one.name), copies = results.copies?.pairs ?? [];
-  const meaning = { "#": "waits for it: they share a queue", ".": "runs beside it", "~": "was late once beside it" };
+  const meaning = { "#": "waits for it: they share a queue", ".": "runs at the same time", "~": "was late once" };
   const cell = (column, row) => ({ "#": 1, "~": 0.5, ".": 0 })[letter(column, row)] ?? NaN; // none on the diagonal
   const letter = (column, row) => results.matrix[names.indexOf(row)][names.indexOf(column)];
   const matrix = heat({ xs: names, ys: names, names: ["a kernel on", "a long kernel runs on"], value: cell, colours: ["#56b4e9", "#e69f00", "#d55e00"],

@@ -232,7 +232,7 @@ export function recordingsPage(data) {
       comparison(data, all),
       section("categories", "Work by what it does", ...compared("categories")),
       section("operations", "Operations of the framework", ...compared("operations")),
-      section("subtrees", "Lowest operation or module in common, where others do its work", ...compared("subtrees")),
+      section("subtrees", "Same module, different operations", ...compared("subtrees")),
       section("verdict", several ? "Verdict of each" : "Verdict", ...each(verdictOf)),
       section("timeline", "Streams and hosts over time", ...each((one) => [timelineOf(one)])),
       stepsSection(all),

@@ -191,7 +191,7 @@ export function sweepPage(data) {
       section("verdict", "Verdict", element("p", { class: "headline" }, headline(sweep)), figures([
         [`${sweep.objective}, best`, withUnit(best, sweep.objective)], ["baseline: no knob set", withUnit(sweep.baseline?.[sweep.objective], sweep.objective)], ["median of the points", withUnit(median(all), sweep.objective)], ["worst", withUnit(worst, sweep.objective)],
         ["noise", withUnit(sweep.noise.std, sweep.objective)], ["points", String(all.length)],
-        ["others within the noise of the best", sweep.best ? String(sweep.best.points_alike) : "–"]]), settings(sweep)),
+        ["points within the noise of the best", sweep.best ? String(sweep.best.points_alike) : "–"]]), settings(sweep)),
       section("importance", "What each knob is worth", importanceOf(sweep), knobsTable(sweep), pairsTable(sweep)),
       section("values", "What each value gives", pair(...byImportance(sweep.knobs).map((knob) => valuesOf(sweep, knob)))),
       section("parallel", "All points", parallel([{ sweep, name: "points" }]), pointsTable(sweep)),

@@ -377,7 +377,8 @@ static const char page_head[] =
     "Ready to use: `config/quickstart.yaml` (two CPU ranks, about 20 seconds), `config/default.yaml` (the\n"
     "benchmark, 58.9 M parameters), `config/large.yaml` (375.9 M).\n\n"
     "## Keys without effect\n\n"
-    "Some keys act only with others. `aorta train` names each key that is set and changes nothing, with the reason.\n"
+    "Some keys act only together with another key. `aorta train` names each key that is set and changes nothing, with "
+    "the reason.\n"
     "The first reason that holds counts.\n\n"
     "| key | why it changes nothing |\n| --- | --- |\n";
 
