@@ -216,7 +216,7 @@ static void put_category(const struct aorta_trace_comparison *c, size_t side, st
     if (!most || !(most_ms > least * c->rows[0].values[0].ms)) return;
     if (aorta_trace_changed_most(c, side, &share) == most) return; /* the line before has it */
     const double p = most->values[side].p;
-    aorta_text_printf(out, "Of the work %s changed most: %.2f → %.2f ms, %.0f%% of all changes%s.\n", most->name,
+    aorta_text_printf(out, "By category, %s changed most: %.2f → %.2f ms, %.0f%% of all changes%s.\n", most->name,
                       most->values[0].ms, most->values[side].ms, 100 * most_ms / all_ms,
                       isnan(p)                  ? ", which may be chance"
                       : p >= aorta_significance ? ", within the noise"
