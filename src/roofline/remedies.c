@@ -6,7 +6,6 @@
 #include "roofline/remedy_internal.h"
 #include "roofline/roofline.h"
 
-#include "timeline/framework.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -336,7 +335,6 @@ aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, si
     model->own = model->trace->measured != NULL;
     model->shapes = has_shapes(model->trace);
     model->operations = has_operations(model->trace);
-    model->own_words = !model->shapes && aorta_framework_has_own_words(aorta_trace_framework(model->trace));
     aorta_rank_peaks(analysis, rank, &model->peaks);
     remedies->no_bf16 = isnan(model->peaks.tflops[AORTA_IN_BF16]);
     remedies->amd = model->amd = model->peaks.device && !strncmp(model->peaks.device, "AMD", 3);

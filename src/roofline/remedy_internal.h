@@ -116,7 +116,6 @@ struct remedy_model {
     struct aorta_inputs **shape_inputs; /* … by row of its shapes[] */
     uint32_t *op_bits, *kernel_bits;    /* by text */
     bool shapes, operations;            /* the file has them */
-    bool own_words;                     /* of a file without shapes: it is no program of PyTorch */
     size_t *by_backward;                /* leaves of gradients, by the number of their operation */
     size_t by_backward_count;
     bool amd;

@@ -69,8 +69,9 @@ static bool is_triton(const struct aorta_trace *trace) {
     return 10 * such > 3 * kernels;
 }
 
-bool aorta_framework_has_own_words(enum aorta_framework framework) {
-    return framework == AORTA_FRAMEWORK_XLA || framework == AORTA_FRAMEWORK_CUPY;
+bool aorta_framework_is_torch(enum aorta_framework framework) {
+    return framework == AORTA_FRAMEWORK_TRITON || framework == AORTA_FRAMEWORK_COMPILED ||
+           framework == AORTA_FRAMEWORK_TORCH;
 }
 
 enum aorta_framework aorta_trace_framework(const struct aorta_trace *trace) {

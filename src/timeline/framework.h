@@ -14,8 +14,8 @@ enum aorta_framework {
     AORTA_FRAMEWORK_TORCH
 };
 
-/* Not PyTorch: neither its profiler nor its functions are to be had. */
-bool aorta_framework_has_own_words(enum aorta_framework framework);
+/* The program has PyTorch's functions, and its profiler can record it. */
+bool aorta_framework_is_torch(enum aorta_framework framework);
 enum aorta_framework aorta_trace_framework(const struct aorta_trace *trace);
 
 #endif

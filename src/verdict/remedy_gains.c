@@ -260,7 +260,11 @@ static void add_facts(const struct aorta_remedy_gains *measured, enum aorta_reme
     const struct aorta_remedy_row *row = &rank->rows[remedy];
     add_touched(row, finding);
     add_relations(measured, remedy, row, finding);
-    if (aorta_remedy_row_is_rough(row)) aorta_facts_flag(&finding->facts, AORTA_FACT_UPPER_BOUND);
+    if (aorta_remedy_row_is_rough(row)) {
+        struct aorta_fact *bound = aorta_facts_set(&finding->facts, AORTA_FACT_UPPER_BOUND, 1);
+        const bool sized = !rank->rows[AORTA_REMEDY_FP8].lacks;
+        if (!sized && aorta_framework_is_torch(measured->framework)) bound->text = "record_shapes=True says more";
+    }
     if (measured->ranks[0].amd) aorta_facts_flag(&finding->facts, AORTA_FACT_AMD);
     if (measured->ranks[0].no_bf16) aorta_facts_flag(&finding->facts, AORTA_FACT_NO_BF16);
 }
@@ -271,15 +275,17 @@ static struct aorta_finding *find_compute(struct aorta_verdict *verdict) {
     return NULL;
 }
 
-/* What the file would need for more. */
+/* Why no remedy can be computed, or what the file would need for more. */
 static void add_lacks(const struct aorta_remedy_gains *measured, const struct aorta_verdict *verdict,
                       struct aorta_finding *compute) {
     const char *lacks = NULL;
-    if (aorta_framework_has_own_words(measured->framework)) return;
     for (size_t i = 0; i < measured->rank_count && !lacks; i++)
         for (int j = 0; j < AORTA_REMEDY_COUNT && !lacks; j++) lacks = measured->ranks[i].rows[j].lacks;
     const char *unknown = measured->rank_count && !verdict->host_only ? measured->ranks[0].unknown : NULL;
-    if (lacks || unknown) aorta_facts_set(&compute->facts, AORTA_FACT_LACKS, 1)->text = unknown ? unknown : lacks;
+    if (unknown)
+        aorta_facts_set(&compute->facts, AORTA_FACT_NO_PEAKS, 1)->text = unknown;
+    else if (lacks && aorta_framework_is_torch(measured->framework))
+        aorta_facts_set(&compute->facts, AORTA_FACT_LACKS, 1)->text = lacks;
 }
 
 /* Where products are in 16 bits already, fewer bits are no advice. */

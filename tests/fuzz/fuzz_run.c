@@ -2,6 +2,7 @@
  * can be made and whose summary is JSON. A byte 0 lies between the two; the first byte chooses the warm-up. */
 #include "fuzz.h"
 #include "report/summary.h"
+#include "report/verdict_text.h"
 
 #include <sys/stat.h>
 

@@ -141,7 +141,7 @@ static json_t *report(const struct workspace *workspace, struct aorta_text *text
     struct aorta_log log = silent();
     const struct aorta_report_input input = {workspace->path, "run"};
     struct aorta_report_options options = {
-        .inputs = &input, .input_count = 1, .output = workspace->path, .warmup = 1, .width = 200};
+        .inputs = &input, .input_count = 1, .output = workspace->path, .warmup = 1};
     check_ok(aorta_report_make(&options, &log, text, NULL));
     char *json = workspace_read(workspace, "summary.json");
     json_t *root = json_loads(json, 0, NULL);
@@ -175,7 +175,7 @@ static void figures_from_kernels(void **state) {
     assert_true(number(records, "dropped", NULL) == 6);
     assert_true(number(records, "launches", NULL) == 6);
     assert_non_null(strstr(text.data, "6 kernel records were lost: the figures of kernels are too low"));
-    assert_non_null(strstr(text.data, "50.0% of 3.00 ms communication hidden"));
+    assert_non_null(strstr(text.data, "1.50 of 3.00 ms hidden"));
     json_decref(root);
     aorta_text_free(&text);
     workspace_remove(&workspace);

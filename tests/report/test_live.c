@@ -29,9 +29,7 @@ static void window(struct aorta_live *live, int64_t start_s, double step_ms, con
                                              .gain_ms = causes[i].gain_ms,
                                              .gain_share = causes[i].gain_ms / step_ms,
                                              .cost_ms = causes[i].cost_ms,
-                                             .share = causes[i].cost_ms / step_ms,
-                                             .evidence = "evidence",
-                                             .advice = "advice"};
+                                             .share = causes[i].cost_ms / step_ms};
     const struct aorta_verdict verdict = {.findings = findings,
                                           .finding_count = count,
                                           .rank_count = ranks_of_window,
@@ -82,10 +80,10 @@ static void a_late_rank_is_named_once(void **state) {
     const struct said_of other[] = {launches, compute, {AORTA_CAUSE_STRAGGLER, 0, 1, 1, 3}};
     expect_change(live, 100, late + 1, 2, "");
     expect_change(live, 100, late + 1, 2, "");
-    expect_change(live, 100, late, 3, "rank 2 is late by 4 ms a step (before: 0)");
+    expect_change(live, 100, late, 3, "rank 2 is late by 4 ms per step (before: 0)");
     expect_change(live, 100, as_late, 3, "");
-    expect_change(live, 100, late + 1, 2, "rank 2 is no longer late (before: by 4 ms a step)");
-    expect_change(live, 100, other, 3, "rank 1 is late by 4 ms a step (before: 0)");
+    expect_change(live, 100, late + 1, 2, "rank 2 is no longer late (before: by 4 ms per step)");
+    expect_change(live, 100, other, 3, "rank 1 is late by 4 ms per step (before: 0)");
     aorta_live_free(live);
 }
 
@@ -112,7 +110,7 @@ static void a_window_that_shows_less_says_no_change(void **state) {
     expect_change(live, 90, late + 1, 2, "");
     expect_change(live, 90, late + 1, 2, "");
     ranks_of_window = 4;
-    expect_change(live, 90, later, 2, "late launches: 30 ms a step (before: 10)");
+    expect_change(live, 90, later, 2, "late kernel launches: 30 ms per step (before: 10)");
     aorta_live_free(live);
 }
 
@@ -132,7 +130,7 @@ static void noise_is_no_change(void **state) {
     expect_change(live, 102.9, noisy, 3, "");
     expect_change(
         live, 110, more, 3,
-        "exposed all_gather: 12 ms a step (before: 2); late launches: 14 ms a step (before: 10); a step takes "
+        "exposed all_gather: 12 ms per step (before: 2); late kernel launches: 14 ms per step (before: 10); a step takes "
         "110 ms (before: 100)");
     expect_change(live, 110, more, 3, "");
     aorta_live_free(live);

@@ -1,0 +1,93 @@
+/* What a verdict says, for tests: its facts, and its words where the words matter. Texts are valid until the next call
+ * of the same function. */
+#ifndef AORTA_TESTS_SAID_H
+#define AORTA_TESTS_SAID_H
+
+#include "check.h"
+#include "report/phrases.h"
+#include "report/verdict_text.h"
+
+#include <math.h>
+
+enum { SAID_SIZE = 16384 };
+
+/* NULL: there is none. */
+static inline const struct aorta_finding *said_finding(const struct aorta_verdict *verdict, enum aorta_cause cause) {
+    for (size_t i = 0; i < verdict->finding_count; i++)
+        if (verdict->findings[i].cause == cause) return &verdict->findings[i];
+    return NULL;
+}
+
+static inline bool said_has(const struct aorta_finding *finding, enum aorta_fact_key key) {
+    return finding && aorta_facts_has(&finding->facts, key);
+}
+
+/* Fails the test where it is missing. */
+static inline const struct aorta_fact *said_fact(const struct aorta_finding *finding, enum aorta_fact_key key) {
+    const struct aorta_fact *fact = finding ? aorta_facts_find(&finding->facts, key) : NULL;
+    if (!fact)
+        fail_msg("%s has no fact %s", finding ? aorta_cause_name(finding->cause) : "no finding", aorta_fact_name(key));
+    return fact;
+}
+
+static inline double said_value(const struct aorta_finding *finding, enum aorta_fact_key key) {
+    return said_fact(finding, key)->value;
+}
+
+/* "": not known. */
+static inline const char *said_place(const struct aorta_finding *finding, enum aorta_fact_key key) {
+    const char *name = said_fact(finding, key)->place.name;
+    return name ? name : "";
+}
+
+static inline void said_near(double value, double expected, double most) {
+    if (!(fabs(value - expected) <= most)) fail_msg("%.9g is not %.9g", value, expected);
+}
+
+static inline const char *said_keep(struct aorta_text *text, char kept[SAID_SIZE]) {
+    check_ok(aorta_text_check(text));
+    assert_true(text->length < SAID_SIZE);
+    snprintf(kept, SAID_SIZE, "%s", text->data ? text->data : "");
+    aorta_text_free(text);
+    return kept;
+}
+
+static inline const char *said_evidence(const struct aorta_verdict *verdict, const struct aorta_finding *finding) {
+    static char kept[SAID_SIZE];
+    struct aorta_text text = {0};
+    aorta_finding_evidence(verdict, finding, &text);
+    return said_keep(&text, kept);
+}
+
+static inline const char *said_advice(const struct aorta_finding *finding) {
+    static char kept[SAID_SIZE];
+    struct aorta_text text = {0};
+    aorta_finding_advice(finding, &text);
+    return said_keep(&text, kept);
+}
+
+/* The whole verdict as it is printed, without color and 100 columns wide. */
+static inline const char *said_text(const struct aorta_verdict *verdict) {
+    static char kept[SAID_SIZE];
+    struct aorta_text text = {0};
+    aorta_verdict_text(verdict, NULL, &text);
+    return said_keep(&text, kept);
+}
+
+/* The same with one blank for each run of blanks and line ends, so that wrapped sentences read as they were written. */
+static inline const char *said_words(const struct aorta_verdict *verdict) {
+    static char kept[SAID_SIZE];
+    char *end = kept;
+    for (const char *at = said_text(verdict); *at; at++) {
+        const bool blank = *at == ' ' || *at == '\n';
+        if (!blank || (end > kept && end[-1] != ' ')) *end++ = blank ? ' ' : *at;
+    }
+    *end = '\0';
+    return kept;
+}
+
+static inline void said_expect(const char *text, const char *part) {
+    if (!strstr(text, part)) fail_msg("\"%s\" is not in:\n%s", part, text);
+}
+
+#endif
