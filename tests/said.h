@@ -6,6 +6,7 @@
 #include "check.h"
 #include "report/phrases.h"
 #include "report/verdict_text.h"
+#include "report/verdict_view.h"
 
 #include <math.h>
 
@@ -74,20 +75,57 @@ static inline const char *said_text(const struct aorta_verdict *verdict) {
     return said_keep(&text, kept);
 }
 
-/* The same with one blank for each run of blanks and line ends, so that wrapped sentences read as they were written. */
-static inline const char *said_words(const struct aorta_verdict *verdict) {
+/* A text with one blank for each run of blanks and line ends, so that wrapped sentences read as they were written. */
+static inline const char *said_unwrapped(const char *text) {
     static char kept[SAID_SIZE];
     char *end = kept;
-    for (const char *at = said_text(verdict); *at; at++) {
+    for (const char *at = text; *at; at++) {
         const bool blank = *at == ' ' || *at == '\n';
+        assert_true(end < kept + SAID_SIZE - 1);
         if (!blank || (end > kept && end[-1] != ' ')) *end++ = blank ? ' ' : *at;
     }
     *end = '\0';
     return kept;
 }
 
+static inline const char *said_words(const struct aorta_verdict *verdict) {
+    return said_unwrapped(said_text(verdict));
+}
+
 static inline void said_expect(const char *text, const char *part) {
     if (!strstr(text, part)) fail_msg("\"%s\" is not in:\n%s", part, text);
+}
+
+static inline void said_expect_wide(const char *text, int least, int most) {
+    const char *widest = text;
+    int columns = 0;
+    for (const char *line = text; *line; line = strchr(line, '\n') + 1) {
+        assert_non_null(strchr(line, '\n'));
+        if ((int)strcspn(line, "\n") <= columns) continue;
+        widest = line;
+        columns = (int)strcspn(line, "\n");
+    }
+    if (columns < least || columns > most) fail_msg("%d columns: %.*s", columns, columns, widest);
+}
+
+/* Everything that the view has is in the text, whole, within 100 columns. */
+static inline void said_whole(const struct aorta_verdict *verdict) {
+    struct aorta_verdict_view view;
+    const char *words = said_words(verdict);
+    said_expect_wide(said_text(verdict), 1, 100);
+    check_ok(aorta_verdict_view_make(verdict, NULL, &view));
+    said_expect(words, view.headline);
+    for (int i = 0; i < view.row_count; i++) said_expect(words, view.rows[i].text);
+    for (int i = 0; i < view.block_count; i++) {
+        const struct aorta_view_block *block = &view.blocks[i];
+        said_expect(words, block->name);
+        said_expect(words, block->measured);
+        said_expect(words, block->mark);
+        said_expect(words, block->worst);
+        for (int j = 0; j < block->fix_count; j++) said_expect(words, block->fix[j]);
+    }
+    said_expect(words, view.minor);
+    aorta_verdict_view_free(&view);
 }
 
 #endif

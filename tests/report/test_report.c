@@ -1,5 +1,5 @@
 #include "base/files.h"
-#include "check.h"
+#include "said.h"
 #include "report/gnuplot.h"
 #include "report/page.h"
 #include "report/plots.h"
@@ -87,7 +87,7 @@ static void contention_at_the_power_limit(void **state) {
         int capped_ms;
         const char *advice;
     } rows[] = {{"power_cap", 950, "save energy first"},
-                {"applications_clocks", 0, "fewer channels leave multiprocessors to GEMMs"}};
+                {"applications_clocks", 0, "fewer channels (NCCL_MAX_CTAS) on a GPU"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct workspace run = workspace_make();
         write_contention(&run, rows[i].limit, rows[i].capped_ms);
@@ -418,8 +418,8 @@ static void cost_of_recording(void **state) {
             assert_true(NUMBER(label, "recording_cost", "p_value") < 1e-6);
             char sentence[64];
             snprintf(sentence, sizeof sentence, "ms with ranges (p50 of %d), ", recorded);
-            assert_non_null(strstr(text.data, sentence));
-            assert_non_null(strstr(text.data, ", significant (p = "));
+            said_expect(said_unwrapped(text.data), sentence);
+            said_expect(said_unwrapped(text.data), ", significant (p = ");
         }
         json_decref(root);
         aorta_text_free(&text);

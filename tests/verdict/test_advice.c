@@ -1,19 +1,33 @@
-#include "check.h"
+#include "said.h"
 #include "verdict/advice.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 static bool simulated;   /* collectives of the run */
 static bool no_launches; /* a replay says that they cost nothing */
 
-static char *advice_for(enum aorta_cause cause, enum aorta_collective kind, struct aorta_setting *items, size_t count) {
-    struct aorta_finding finding = {
-        .cause = cause, .collective = kind, .rank = 3, .circumstances = no_launches ? 0 : AORTA_LAUNCHES};
+/* What is advised against the finding, of a program of ours whose settings are known. */
+static const char *advice_for(enum aorta_cause cause, enum aorta_collective kind, struct aorta_setting *items,
+                              size_t count) {
+    struct aorta_arena arena = {0};
+    struct aorta_finding finding = {.cause = cause, .collective = kind, .rank = 3, .facts = {.arena = &arena}};
     struct aorta_verdict verdict = {.findings = &finding, .finding_count = 1, .simulated = simulated};
     struct aorta_settings settings = {items, count};
+    if (!no_launches) aorta_facts_flag(&finding.facts, AORTA_FACT_LAUNCHES_COST);
     check_ok(aorta_advise(&verdict, &settings));
-    return finding.advice;
+    const char *advice = said_advice(&finding);
+    aorta_arena_free(&arena);
+    return advice;
+}
+
+/* What is advised of a recording, of a program of anyone with these facts. */
+static const char *advice_of(enum aorta_cause cause, unsigned program, int rank, const enum aorta_fact_key facts[4]) {
+    struct aorta_arena arena = {0};
+    struct aorta_finding finding = {.cause = cause, .rank = rank, .facts = {.arena = &arena}};
+    struct aorta_verdict verdict = {.findings = &finding, .finding_count = 1, .recorded = true, .program = program};
+    for (int i = 0; i < 4 && facts[i]; i++) aorta_facts_flag(&finding.facts, facts[i]);
+    check_ok(aorta_advise(&verdict, NULL));
+    const char *advice = said_advice(&finding);
+    aorta_arena_free(&arena);
+    return advice;
 }
 
 static void test_what_is_set_is_not_advised(void **state) {
@@ -22,15 +36,13 @@ static void test_what_is_set_is_not_advised(void **state) {
                                     {"fsdp.forward_prefetch", "true"},
                                     {"fsdp.backward_prefetch", "BACKWARD_POST"},
                                     {"fsdp.sharding_strategy", "full_shard"}};
-    char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, items, 4);
+    const char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, items, 4);
     assert_null(strstr(advice, "forward_prefetch="));
     assert_null(strstr(advice, "enable_overlap"));
     assert_non_null(strstr(advice, "fsdp.backward_prefetch=BACKWARD_PRE"));
-    free(advice);
     items[1].value = "false";
     advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, items, 4);
     assert_non_null(strstr(advice, "fsdp.forward_prefetch=true"));
-    free(advice);
 }
 
 static void test_a_remedy_can_be_pointless(void **state) {
@@ -38,39 +50,38 @@ static void test_a_remedy_can_be_pointless(void **state) {
     struct aorta_setting items[] = {{"distributed.enable_overlap", "true"}, {"fsdp.forward_prefetch", "true"},
                                     {"fsdp.backward_prefetch", "NONE"},     {"fsdp.sharding_strategy", "shard_grad_op"},
                                     {"training.batch_size", "8"},           {"device.kind", "cpu"}};
-    char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, items, 6);
+    const char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, items, 6);
     assert_null(strstr(advice, "backward_prefetch"));
     assert_non_null(strstr(advice, "a larger training.batch_size, now 8"));
-    free(advice);
 }
 
-/* The text that ends a cause's rows: what is said where no key helps. */
-static const char *general_text(enum aorta_cause cause) {
+/* What is advised where no key helps. */
+static const char *general_advice(enum aorta_cause cause) {
+    static char text[512];
     size_t count;
     const struct aorta_advice_row *rows = aorta_advice_rows(&count);
-    for (size_t i = 0; i < count; i++)
-        if (rows[i].cause == cause && !rows[i].key && !rows[i].circumstances && rows[i].program != AORTA_OTHERS &&
-            rows[i].program != AORTA_SPARSE)
-            return rows[i].text;
+    for (size_t i = 0; i < count; i++) {
+        if (rows[i].cause != cause || rows[i].key || rows[i].when[0] || !(rows[i].programs & AORTA_PROGRAM_OURS))
+            continue;
+        snprintf(text, sizeof text, "%s%s%s", rows[i].text, rows[i].also ? "; " : "", rows[i].also ? rows[i].also : "");
+        return text;
+    }
     return "";
 }
 
-/* A step of 16 bits is no step of Triton's kernels: each has its own words. */
-static void test_circumstances_differ(void **state) {
+/* Programs have their own words, and a step of 16 bits is not advised to use 16 bits. */
+static void test_programs_and_facts_differ(void **state) {
     (void)state;
     static const struct {
-        unsigned circumstances;
+        unsigned program;
+        enum aorta_fact_key facts[4];
         const char *words;
-    } rows[] = {
-        {AORTA_NARROW, "fewer bits still (fp8)"}, {AORTA_TRITON, "triton.autotune"}, {0, "faster kernels (16 bits"}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct aorta_finding finding = {
-            .cause = AORTA_CAUSE_COMPUTE, .rank = -1, .circumstances = rows[i].circumstances};
-        struct aorta_verdict verdict = {.findings = &finding, .finding_count = 1, .recorded = true};
-        check_ok(aorta_advise(&verdict, NULL));
-        assert_non_null(strstr(finding.advice, rows[i].words));
-        free(finding.advice);
-    }
+    } rows[] = {{AORTA_PROGRAM_TORCH, {AORTA_FACT_NARROW}, "less padding, fp8"},
+                {AORTA_PROGRAM_TRITON, {0}, "triton.autotune"},
+                {AORTA_PROGRAM_TORCH, {0}, "faster kernels (16 bits"},
+                {AORTA_PROGRAM_NATIVE, {0}, "profile the largest kernels"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        said_expect(advice_of(AORTA_CAUSE_COMPUTE, rows[i].program, -1, rows[i].facts), rows[i].words);
 }
 
 /* What helps a device's streams is nothing for threads, whose advice is general. */
@@ -78,23 +89,19 @@ static void test_devices_differ(void **state) {
     (void)state;
     struct aorta_setting items[] = {
         {"device.kind", "cuda"}, {"compile.enabled", "false"}, {"training.batch_size", "8"}};
-    char *advice = advice_for(AORTA_CAUSE_LAUNCH_LATENCY, AORTA_ALL_REDUCE, items, 3);
+    const char *advice = advice_for(AORTA_CAUSE_LAUNCH_LATENCY, AORTA_ALL_REDUCE, items, 3);
     assert_string_equal(advice, "compile.enabled=true (operations of a graph start sooner); or a larger "
                                 "training.batch_size, now 8 (fewer, larger operations)");
-    free(advice);
     items[1].value = "true";
     advice = advice_for(AORTA_CAUSE_LAUNCH_LATENCY, AORTA_ALL_REDUCE, items, 3);
     assert_string_equal(advice, "a larger training.batch_size, now 8 (fewer, larger operations)");
-    free(advice);
     advice = advice_for(AORTA_CAUSE_CONTENTION, AORTA_ALL_REDUCE, items, 3);
     assert_non_null(strstr(advice, "a smaller NCCL_MAX_CTAS (fewer channels"));
-    free(advice);
     items[0].value = "cpu";
     static const enum aorta_cause causes[] = {AORTA_CAUSE_LAUNCH_LATENCY, AORTA_CAUSE_CONTENTION};
     for (int i = 0; i < 2; i++) {
         advice = advice_for(causes[i], AORTA_ALL_REDUCE, items, 3);
-        assert_string_equal(advice, general_text(causes[i]));
-        free(advice);
+        assert_string_equal(advice, general_advice(causes[i]));
     }
 }
 
@@ -117,10 +124,9 @@ static void test_collectives_of_gpus(void **state) {
                                         {"fsdp.forward_prefetch", "true"},
                                         {"fsdp.backward_prefetch", "BACKWARD_PRE"}};
         for (int kind = 0; kind < 2; kind++) {
-            char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, kinds[kind], items, 5);
-            assert_int_equal(strstr(advice, "fsdp.use_orig_params=false (a layer") != NULL, rows[i].flat);
+            const char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, kinds[kind], items, 5);
+            assert_int_equal(strstr(advice, "fsdp.use_orig_params=false (one piece per layer") != NULL, rows[i].flat);
             assert_int_equal(strstr(advice, "fsdp.symmetric_memory=true (NCCL") != NULL, rows[i].symmetric);
-            free(advice);
         }
     }
     simulated = false;
@@ -141,11 +147,10 @@ static void test_tables_in_host_memory(void **state) {
                                         {"RunOptions.compute_kernel", rows[i].kernel},
                                         {"RunOptions.cache_load_factor", "0.2"},
                                         {"device.kind", rows[i].device}};
-        char *advice = advice_for(AORTA_CAUSE_COMPUTE, AORTA_ALL_REDUCE, items, 4);
+        const char *advice = advice_for(AORTA_CAUSE_COMPUTE, AORTA_ALL_REDUCE, items, 4);
         assert_int_equal(strstr(advice, "RunOptions.compute_kernel=fused (") != NULL, rows[i].fused);
         assert_int_equal(strstr(advice, "a larger RunOptions.cache_load_factor, now 0.2 (") != NULL, rows[i].cache);
         assert_int_equal(strstr(advice, "faster kernels") != NULL, !rows[i].fused);
-        free(advice);
     }
 }
 
@@ -154,9 +159,8 @@ static void test_channels(void **state) {
     (void)state;
     struct aorta_setting items[] = {{"device.kind", "cuda"}};
     simulated = true;
-    char *advice = advice_for(AORTA_CAUSE_CONTENTION, AORTA_ALL_REDUCE, items, 1);
-    assert_string_equal(advice, general_text(AORTA_CAUSE_CONTENTION));
-    free(advice);
+    const char *advice = advice_for(AORTA_CAUSE_CONTENTION, AORTA_ALL_REDUCE, items, 1);
+    assert_string_equal(advice, general_advice(AORTA_CAUSE_CONTENTION));
     simulated = false;
 }
 
@@ -165,10 +169,9 @@ static void test_what_goes_together(void **state) {
     (void)state;
     struct aorta_setting items[] = {
         {"distributed.mode", "fsdp"}, {"distributed.enable_overlap", "true"}, {"device.kind", "cpu"}};
-    char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, items, 3);
+    const char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, items, 3);
     assert_non_null(strstr(advice, "fsdp.sharding_strategy=hybrid_shard (reduce within a node first; with "
                                    "fsdp.hybrid_shard_gpus_per_node)"));
-    free(advice);
 }
 
 /* A key that the mode does not read helps nobody. */
@@ -179,22 +182,18 @@ static void test_modes_have_keys_of_their_own(void **state) {
                                     {"distributed.bucket_cap_mb", "25"}, {"distributed.enable_overlap", "true"}};
     static const enum aorta_collective kinds[] = {AORTA_ALL_GATHER, AORTA_REDUCE_SCATTER, AORTA_ALL_REDUCE};
     for (int kind = 0; kind < 3; kind++) {
-        char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, kinds[kind], items, 6);
+        const char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, kinds[kind], items, 6);
         assert_null(strstr(advice, "fsdp."));
-        free(advice);
     }
-    char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, items, 6);
-    assert_non_null(strstr(advice, "distributed.overlap_reduce_scatter=false (training does not need it"));
-    free(advice);
+    const char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, items, 6);
+    assert_non_null(strstr(advice, "distributed.overlap_reduce_scatter=false (extra load on the links that training does not need"));
     advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, items, 6);
     assert_non_null(strstr(advice, "a smaller distributed.bucket_cap_mb, now 25"));
-    free(advice);
     items[0].value = "fsdp";
     for (int kind = 1; kind < 3; kind++) {
         advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, kinds[kind], items, 6);
         assert_null(strstr(advice, "overlap_reduce_scatter"));
         assert_null(strstr(advice, "bucket_cap_mb"));
-        free(advice);
     }
 }
 
@@ -206,22 +205,20 @@ static void test_streams(void **state) {
         enum aorta_collective kind;
         const char *advice;
     } rows[] = {
-        {"1", "aux", "aux", AORTA_ALL_GATHER, "streams.count=4 (give each role a stream of its own)"},
-        {"4", "compute", "aux", AORTA_ALL_GATHER, "streams.assignment.all_gather=aux (a stream that is not compute's)"},
-        {"2", "compute", "aux", AORTA_ALL_GATHER, "streams.assignment.all_gather=aux (a stream that is not compute's)"},
-        {"4", "aux", "compute", AORTA_ALL_REDUCE, "streams.assignment.optimizer=aux (a stream that is not compute's)"},
+        {"1", "aux", "aux", AORTA_ALL_GATHER, "streams.count=4 (a stream for each role)"},
+        {"4", "compute", "aux", AORTA_ALL_GATHER, "streams.assignment.all_gather=aux (not the compute stream)"},
+        {"2", "compute", "aux", AORTA_ALL_GATHER, "streams.assignment.all_gather=aux (not the compute stream)"},
+        {"4", "aux", "compute", AORTA_ALL_REDUCE, "streams.assignment.optimizer=aux (not the compute stream)"},
         {"1", "compute", "aux", AORTA_ALL_GATHER,
-         "streams.count=4 (give each role a stream of its own); or streams.assignment.all_gather=aux (a stream that is "
-         "not compute's)"},
+         "streams.count=4 (a stream for each role); or streams.assignment.all_gather=aux (not the compute stream)"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct aorta_setting items[] = {{"streams.count", rows[i].count},
                                         {"streams.assignment.all_gather", rows[i].gather},
                                         {"streams.assignment.all_reduce", "allreduce"},
                                         {"streams.assignment.optimizer", rows[i].optimizer}};
-        char *advice = advice_for(AORTA_CAUSE_SERIALIZED_STREAMS, rows[i].kind, items, 4);
+        const char *advice = advice_for(AORTA_CAUSE_SERIALIZED_STREAMS, rows[i].kind, items, 4);
         assert_string_equal(advice, rows[i].advice);
-        free(advice);
     }
 }
 
@@ -236,7 +233,7 @@ static void test_copies(void **state) {
         {"ddp", "false", "false", "false", "false", "distributed.gradient_as_bucket_view=true (gradients are made"},
         {"ddp", "true", "true", "true", "false", "distributed.overlap_clone_for_reduce_scatter=false (no clones"},
         {"ddp", "true", "true", "false", "false", "another streams.assignment.prefetch"},
-        {"fsdp", "true", "false", "false", "true", "workload.async_wait=false (training does not need it"},
+        {"fsdp", "true", "false", "false", "true", "workload.async_wait=false (a stress scenario that training does not need"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct aorta_setting items[] = {{"distributed.mode", rows[i].mode},
@@ -245,9 +242,8 @@ static void test_copies(void **state) {
                                         {"distributed.overlap_clone_for_reduce_scatter", rows[i].clone},
                                         {"workload.async_wait", rows[i].await},
                                         {"dataloader.pin_memory", "true"}};
-        char *advice = advice_for(AORTA_CAUSE_COPY, AORTA_ALL_REDUCE, items, 6);
+        const char *advice = advice_for(AORTA_CAUSE_COPY, AORTA_ALL_REDUCE, items, 6);
         if (strncmp(advice, rows[i].advice, strlen(rows[i].advice)) != 0) fail_msg("case %zu: %s", i, advice);
-        free(advice);
     }
 }
 
@@ -266,23 +262,20 @@ static void test_accumulation(void **state) {
                                         {"fsdp.sharding_strategy", rows[i].strategy},
                                         {"distributed.enable_overlap", "true"},
                                         {"training.gradient_accumulation", "1"}};
-        char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, items, 4);
+        const char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, items, 4);
         assert_int_equal(strstr(advice, "a larger training.gradient_accumulation, now 1") != NULL, rows[i].advised);
-        free(advice);
     }
 }
 
 static void test_late_launches(void **state) {
     (void)state;
     struct aorta_setting items[] = {{"compile.enabled", "false"}, {"training.batch_size", "8"}};
-    char *advice = advice_for(AORTA_CAUSE_HOST_LAUNCH, AORTA_ALL_REDUCE, items, 2);
+    const char *advice = advice_for(AORTA_CAUSE_HOST_LAUNCH, AORTA_ALL_REDUCE, items, 2);
     assert_string_equal(advice, "compile.enabled=true (replay the step as one graph); or a larger training.batch_size, "
                                 "now 8 (more work for each launch)");
-    free(advice);
     items[0].value = "true";
     advice = advice_for(AORTA_CAUSE_HOST_LAUNCH, AORTA_ALL_REDUCE, items, 2);
     assert_string_equal(advice, "a larger training.batch_size, now 8 (more work for each launch)");
-    free(advice);
 }
 
 /* fp16 is in 16 bits as well, and most CPUs are fastest in fp32. */
@@ -296,10 +289,9 @@ static void test_precision(void **state) {
         struct aorta_setting items[] = {{"device.kind", rows[i].device},
                                         {"training.mixed_precision", rows[i].precision},
                                         {"compile.enabled", "true"}};
-        char *advice = advice_for(AORTA_CAUSE_COMPUTE, AORTA_ALL_REDUCE, items, 3);
+        const char *advice = advice_for(AORTA_CAUSE_COMPUTE, AORTA_ALL_REDUCE, items, 3);
         assert_int_equal(strstr(advice, "mixed_precision=bf16") != NULL, rows[i].advised);
         assert_int_equal(strstr(advice, "set already") != NULL, !rows[i].advised);
-        free(advice);
     }
 }
 
@@ -308,10 +300,9 @@ static void test_waits_of_our_host(void **state) {
     (void)state;
     for (int traced = 0; traced < 2; traced++) {
         struct aorta_setting items[] = {{"profiling.enabled", traced ? "true" : "false"}, {"training.batch_size", "8"}};
-        char *advice = advice_for(AORTA_CAUSE_HOST_SYNC, AORTA_ALL_REDUCE, items, 2);
+        const char *advice = advice_for(AORTA_CAUSE_HOST_SYNC, AORTA_ALL_REDUCE, items, 2);
         assert_int_equal(strstr(advice, "profiling") != NULL, traced);
         assert_non_null(strstr(advice, "a larger training.batch_size, now 8"));
-        free(advice);
     }
 }
 
@@ -320,75 +311,68 @@ static void test_engines(void **state) {
     (void)state;
     static const struct {
         enum aorta_cause cause;
-        unsigned known;
+        enum aorta_fact_key facts[4];
         const char *said;
-    } rows[] = {{AORTA_CAUSE_COMPUTE, AORTA_SERVING, "KV cache"},
-                {AORTA_CAUSE_HOST_LAUNCH, AORTA_SERVING, "enforce_eager"},
-                {AORTA_CAUSE_HOST_LAUNCH, AORTA_SERVING | AORTA_CAPTURE, "paid once"}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct aorta_finding finding = {.cause = rows[i].cause, .circumstances = rows[i].known, .rank = -1};
-        struct aorta_verdict verdict = {.findings = &finding, .finding_count = 1, .recorded = true};
-        check_ok(aorta_advise(&verdict, NULL));
-        if (!strstr(finding.advice, rows[i].said)) fail_msg("row %zu: %s", i, finding.advice);
-        free(finding.advice);
-    }
+    } rows[] = {{AORTA_CAUSE_COMPUTE, {0}, "KV cache"},
+                {AORTA_CAUSE_HOST_LAUNCH, {0}, "enforce_eager"},
+                {AORTA_CAUSE_HOST_LAUNCH, {AORTA_FACT_CAPTURES}, "a capture happens once"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        said_expect(advice_of(rows[i].cause, AORTA_PROGRAM_SERVING, -1, rows[i].facts), rows[i].said);
 }
 
 static void test_launches_that_cost_nothing(void **state) {
     (void)state;
     struct aorta_setting items[] = {{"training.mixed_precision", "none"}, {"device.kind", "cpu"}};
-    char *advice = advice_for(AORTA_CAUSE_COMPUTE, AORTA_ALL_REDUCE, items, 2);
+    const char *advice = advice_for(AORTA_CAUSE_COMPUTE, AORTA_ALL_REDUCE, items, 2);
     assert_non_null(strstr(advice, "compile.enabled=true"));
-    free(advice);
     no_launches = true;
     advice = advice_for(AORTA_CAUSE_COMPUTE, AORTA_ALL_REDUCE, items, 2);
-    assert_string_equal(advice, general_text(AORTA_CAUSE_COMPUTE));
-    free(advice);
+    assert_string_equal(advice, general_advice(AORTA_CAUSE_COMPUTE));
     no_launches = false;
 }
 
 static void test_when_all_is_set_it_says_so(void **state) {
     (void)state;
     struct aorta_setting items[] = {{"training.mixed_precision", "bf16"}, {"compile.enabled", "true"}};
-    char *advice = advice_for(AORTA_CAUSE_COMPUTE, AORTA_ALL_REDUCE, items, 2);
+    const char *advice = advice_for(AORTA_CAUSE_COMPUTE, AORTA_ALL_REDUCE, items, 2);
     assert_non_null(strstr(advice, "set already"));
-    free(advice);
 }
 
 static void test_the_rank_is_named(void **state) {
     (void)state;
-    char *advice = advice_for(AORTA_CAUSE_STRAGGLER, AORTA_ALL_REDUCE, NULL, 0);
+    const char *advice = advice_for(AORTA_CAUSE_STRAGGLER, AORTA_ALL_REDUCE, NULL, 0);
     assert_non_null(strstr(advice, "the host of rank 3:"));
-    free(advice);
 }
 
 static void test_no_rank_is_named_that_is_none(void **state) {
     (void)state;
-    struct aorta_finding late = {.cause = AORTA_CAUSE_STRAGGLER, .rank = -1, .circumstances = AORTA_LATE_DEVICE};
-    struct aorta_verdict verdict = {.findings = &late, .finding_count = 1, .recorded = true};
-    check_ok(aorta_advise(&verdict, NULL));
-    assert_non_null(strstr(late.advice, "the device of the late rank:"));
-    late.rank = 2;
-    late.circumstances |= AORTA_UNLIKE; /* it has more of it */
-    check_ok(aorta_advise(&verdict, NULL));
-    assert_non_null(strstr(late.advice, "balance the work, of which rank 2 has more"));
-    late.circumstances |= AORTA_LATE_CHANGES; /* batches differ, not processors */
-    check_ok(aorta_advise(&verdict, NULL));
-    assert_non_null(strstr(late.advice, "batches of equal work"));
-    assert_null(strstr(late.advice, "own cores"));
-    free(late.advice);
+    static const enum aorta_fact_key slow[4] = {AORTA_FACT_LATE_DEVICE},
+                                     more[4] = {AORTA_FACT_LATE_DEVICE, AORTA_FACT_UNEQUAL_WORK}, /* it has more */
+        batches[4] = {AORTA_FACT_LATE_DEVICE, AORTA_FACT_UNEQUAL_WORK, AORTA_FACT_LATE_CHANGES};
+    said_expect(advice_of(AORTA_CAUSE_STRAGGLER, AORTA_PROGRAM_TORCH, -1, slow), "slows the GPU of the late rank:");
+    said_expect(advice_of(AORTA_CAUSE_STRAGGLER, AORTA_PROGRAM_TORCH, 2, more), "balance the work of rank 2:");
+    const char *advice = advice_of(AORTA_CAUSE_STRAGGLER, AORTA_PROGRAM_TORCH, 2, batches);
+    said_expect(advice, "batches of equal work");
+    assert_null(strstr(advice, "cores")); /* batches differ, not processors */
 }
 
+/* A variable that explains the finding is a fact of it, and its measurement says so. */
 static void test_the_environment_explains_rows(void **state) {
     (void)state;
     for (int one = 0; one < 2; one++) {
-        struct aorta_finding exposed = {.cause = AORTA_CAUSE_EXPOSED_COLLECTIVE, .evidence = strdup("it ran")};
+        struct aorta_arena arena = {0};
+        struct aorta_finding exposed = {.cause = AORTA_CAUSE_EXPOSED_COLLECTIVE, .rank = -1, .facts = {&arena}};
         struct aorta_verdict verdict = {.findings = &exposed, .finding_count = 1, .recorded = true};
         struct aorta_setting items[] = {{"environment.CUDA_DEVICE_MAX_CONNECTIONS", one ? "1" : "8"}};
-        check_ok(aorta_verdict_environment(&verdict, &(struct aorta_settings){items, 1}));
-        assert_int_equal(strstr(exposed.evidence, "it ran; CUDA_DEVICE_MAX_CONNECTIONS=1 was set: all streams") != NULL,
-                         one);
-        free(exposed.evidence);
+        aorta_facts_set(&exposed.facts, AORTA_FACT_EXPOSED, 2.5);
+        aorta_verdict_environment(&verdict, &(struct aorta_settings){items, 1});
+        assert_false(exposed.facts.failed);
+        assert_int_equal(said_has(&exposed, AORTA_FACT_ENVIRONMENT), one);
+        if (one) assert_string_equal(said_place(&exposed, AORTA_FACT_ENVIRONMENT), "CUDA_DEVICE_MAX_CONNECTIONS=1");
+        const char *evidence = said_evidence(&verdict, &exposed);
+        assert_int_equal(strstr(evidence, "; CUDA_DEVICE_MAX_CONNECTIONS=1: all streams share one") != NULL, one);
+        said_expect(evidence, "runs for 2.50 ms per step without compute");
+        aorta_arena_free(&arena);
     }
 }
 
@@ -396,7 +380,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_set_is_not_advised),
         cmocka_unit_test(test_a_remedy_can_be_pointless),
-        cmocka_unit_test(test_circumstances_differ),
+        cmocka_unit_test(test_programs_and_facts_differ),
         cmocka_unit_test(test_devices_differ),
         cmocka_unit_test(test_collectives_of_gpus),
         cmocka_unit_test(test_modes_have_keys_of_their_own),
