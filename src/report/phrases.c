@@ -197,6 +197,8 @@ static bool put_word(const struct phrase *phrase, const char *word) {
     if (strcmp(word, "kind") == 0)
         aorta_text_puts(phrase->out, kind == AORTA_COLLECTIVE_OTHER ? "unidentified collective"
                                                                     : aorta_verdict_kind_name(phrase->verdict, kind));
+    else if (strcmp(word, "runs") == 0)
+        aorta_text_puts(phrase->out, kind == AORTA_ALL_TO_ALL && phrase->verdict->sends ? "run" : "runs");
     else if (strcmp(word, "per") == 0)
         aorta_text_puts(phrase->out, per(phrase->verdict));
     else if (phrase->finding->rank >= 0)
@@ -213,7 +215,7 @@ static bool put_placeholder(const struct phrase *phrase, const char *inside, siz
     const size_t key = strcspn(text, ".#*");
     const char mark = text[key], *rest = mark ? text + key + 1 : "";
     text[key] = '\0';
-    if (strcmp(text, "kind") == 0 || strcmp(text, "per") == 0 || strcmp(text, "rank") == 0)
+    if (strcmp(text, "kind") == 0 || strcmp(text, "runs") == 0 || strcmp(text, "per") == 0 || strcmp(text, "rank") == 0)
         return put_word(phrase, text);
     const enum aorta_fact_key named = aorta_fact_named(text, key);
     const struct aorta_fact *fact = aorta_facts_find(&phrase->finding->facts, named);

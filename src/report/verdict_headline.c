@@ -115,9 +115,9 @@ static void of_unknown(const struct aorta_verdict *verdict, const struct aorta_f
     put_exposed(verdict, out);
 }
 
-/* What the recording hides, instead of an answer. */
-static bool of_limits(const struct aorta_verdict *verdict, const struct aorta_finding *costliest,
-                      struct aorta_text *out) {
+/* What the recording hides, instead of an answer. `named`: the finding that the line would be about. */
+static bool of_limits(const struct aorta_verdict *verdict, const struct aorta_finding *named, struct aorta_text *out) {
+    const struct aorta_finding *costliest = aorta_verdict_costliest(verdict);
     const char *unit = unit_of(verdict);
     if (verdict->host_only) {
         aorta_text_printf(out, "no GPU in the recording: operations of the host take %.0f%% of the %s",
@@ -126,10 +126,9 @@ static bool of_limits(const struct aorta_verdict *verdict, const struct aorta_fi
             aorta_text_printf(out, ", collectives on the host alone %.0f%%", 100 * verdict->host_alone);
         return true;
     }
-    if (costliest->cause == AORTA_CAUSE_HOST_LAUNCH && verdict->replay.unrecorded_reason &&
-        !verdict->idle_unexplained) {
+    if (named->cause == AORTA_CAUSE_HOST_LAUNCH && verdict->replay.unrecorded_reason && !verdict->idle_unexplained) {
         aorta_text_printf(out, "unknown: the GPU waits for its host in %.0f%% of the recorded %s, but %s",
-                          100 * costliest->share, unit, verdict->replay.unrecorded_reason);
+                          100 * named->share, unit, verdict->replay.unrecorded_reason);
         return true;
     }
     if (aorta_verdict_gains_matter(verdict)) return false;
@@ -158,10 +157,11 @@ void aorta_verdict_headline(const struct aorta_verdict *verdict, struct aorta_te
         return;
     }
     const struct aorta_finding *first = largest(verdict);
-    if (of_limits(verdict, costliest, out)) return;
+    const bool gains = aorta_verdict_gains_matter(verdict) && aorta_finding_gains(first);
+    if (of_limits(verdict, gains ? first : costliest, out)) return;
     if (!verdict->replay.known)
         of_unknown(verdict, costliest, out);
-    else if (!aorta_verdict_gains_matter(verdict) || !aorta_finding_gains(first))
+    else if (!gains)
         of_no_gain(verdict, costliest, out);
     else if (aorta_finding_shown_ms(first) >= BOUND * aorta_verdict_gained_ms(verdict))
         of_gain(verdict, first, out);

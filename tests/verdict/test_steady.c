@@ -1,7 +1,7 @@
 /* Figures are of steps in which the program does what it does for long: compilation, autotuning and the opening of
  * libraries lie before them. */
-#include "check.h"
 #include "report/trace_report.h"
+#include "said.h"
 #include "samples/kineto.h"
 #include "timeline/analysis.h"
 #include "timeline/infer.h"
@@ -28,7 +28,7 @@ static void end(struct run *run) {
 }
 
 static void print(const struct run *run, struct aorta_text *text) {
-    aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &run->analysis, .verdict = &run->verdict}, 0,
+    aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &run->analysis, .verdict = &run->verdict}, NULL,
                             text);
     check_ok(aorta_text_check(text));
 }
@@ -62,7 +62,6 @@ static void compilation_is_no_pause_of_the_host(void **state) {
     (void)state;
     static const double late_ms[STEPS] = {877, 0, 120};
     struct run run = {0};
-    struct aorta_text text = {0};
     loop(&run, late_ms);
     analyze(&run, NULL);
     assert_true(run.analysis.stepped);
@@ -70,13 +69,12 @@ static void compilation_is_no_pause_of_the_host(void **state) {
     assert_int_equal(run.verdict.iterations, run.analysis.ranks[0].steps);
     assert_float_equal(run.verdict.step_ms_mean, 36, 0.01);
     assert_float_equal(run.verdict.idle_ms, 21, 0.1);
-    print(&run, &text);
-    assert_non_null(strstr(text.data, "(3 warm-up left out)"));
-    assert_null(strstr(text.data, "longest 87"));
-    assert_null(strstr(text.data, "longest 12"));
-    assert_null(strstr(text.data, "for up to 8"));
-    assert_null(strstr(text.data, "for up to 12"));
-    aorta_text_free(&text);
+    said_expect(said_words(&run.verdict), "steps of 1 rank after 3 of warm-up");
+    for (size_t i = 0; i < run.verdict.finding_count; i++) {
+        const struct aorta_facts *facts = &run.verdict.findings[i].facts;
+        for (size_t j = 0; j < facts->count; j++)
+            if (aorta_fact_unit(facts->items[j].key) == AORTA_UNIT_MS) assert_true(facts->items[j].value <= 36.01);
+    }
     end(&run);
 }
 
@@ -145,12 +143,14 @@ static void tables_say_what_they_are_of(void **state) {
         assert_float_equal(row->step_p95_ns, all ? 265000 : 100000, 1);
         assert_float_equal(row->step_p50_ns, 100000, 1);
         print(&run, &text);
-        assert_true((strstr(text.data, "1 stream, ms busy in the whole recording: 1.300 on 7") != NULL) == !all);
-        assert_true((strstr(text.data, "1 stream, ms busy: 1.300 on 7") != NULL) == all);
+        said_expect(text.data, "streams  7: 1.300"); /* of all steps */
+        assert_int_equal(strstr(text.data, "(2 warm-up steps) are not in the steps below") != NULL, !all);
+        said_expect(text.data, "Whole recording, ms\n");
+        said_expect(text.data, "Per step, ms\n");
         aorta_text_clear(&text);
         const struct aorta_trace_report report = {
             .analysis = &run.analysis, .verdict = &run.verdict, .by = 1u << AORTA_BY_CATEGORY, .top = 5};
-        check_ok(aorta_trace_report_by(&report, 0, &text));
+        check_ok(aorta_trace_report_by(&report, NULL, &text));
         assert_true((strstr(text.data, "By category, whole recording") != NULL) == !all);
         aorta_text_free(&text);
         end(&run);
@@ -175,17 +175,17 @@ static void a_loop_of_one_kernel_has_steps(void **state) {
     assert_float_equal(run.verdict.step_ms_p50, 0.047, 1e-9);
     assert_float_equal(run.verdict.idle_ms, 0.001, 1e-4);
     print(&run, &text);
-    assert_null(strstr(text.data, "pause"));
-    assert_non_null(strstr(text.data, "left out of the steps: the first 1754.097 of "));
-    assert_non_null(strstr(text.data, "autotuning; the"));
+    assert_null(said_finding(&run.verdict, AORTA_CAUSE_HOST_PAUSE));
+    said_expect(text.data, "start-up the first 1754.097 of ");
+    said_expect(text.data, " are not in the steps below");
     /* tables are of the steps, too */
     const struct aorta_trace_rank *rank = &run.analysis.ranks[0];
-    assert_non_null(strstr(text.data, "  kernels and copies, a step\n    1.0     0.046 100.0%"));
+    said_expect(text.data, "0.046 100.0%");
     assert_null(strstr(text.data, "  normal\n"));
     assert_int_equal(rank->kernels[0].times.count, 400);
     assert_int_equal(rank->kernels[0].step_count, rank->steps);
     assert_int_equal(rank->kernels[1].step_count, 0);
-    assert_non_null(strstr(text.data, "(0.0460 of 0.0470 ms)")); /* not 0.05 of 0.05 */
+    said_expect(text.data, "  step       0.0470 ms (p50 0.0470); GPU busy 0.0460\n"); /* not 0.05 of 0.05 */
     aorta_text_free(&text);
     end(&run);
 }
@@ -230,10 +230,9 @@ static void equal_kernels_in_a_step_are_no_steps(void **state) {
 }
 
 static const struct aorta_finding *finding_of(const struct run *run, enum aorta_cause cause) {
-    for (size_t i = 0; i < run->verdict.finding_count; i++)
-        if (run->verdict.findings[i].cause == cause) return &run->verdict.findings[i];
-    fail_msg("no finding of %s", aorta_cause_name(cause));
-    return NULL;
+    const struct aorta_finding *finding = said_finding(&run->verdict, cause);
+    if (!finding) fail_msg("no finding of %s", aorta_cause_name(cause));
+    return finding;
 }
 
 /* Kernels are launched at once, and one of each step starts 20 ms late: for the stream's sake in each step, or in the
@@ -259,14 +258,15 @@ static void late_starts_in_each_step_are_no_first_use(void **state) {
     struct run run = {0};
     late_starts(&run, true);
     const struct aorta_finding *latency = finding_of(&run, AORTA_CAUSE_LAUNCH_LATENCY);
-    assert_true(latency->circumstances & AORTA_RECURS);
-    assert_null(strstr(latency->advice, "first use"));
-    assert_non_null(strstr(latency->advice, "not recorded"));
+    assert_true(said_has(latency, AORTA_FACT_RECURS));
+    assert_null(strstr(said_advice(latency), "first use"));
+    said_expect(said_advice(latency), "another process on the device");
     end(&run);
     run = (struct run){0};
     late_starts(&run, false);
     latency = finding_of(&run, AORTA_CAUSE_LAUNCH_LATENCY);
-    assert_false(latency->circumstances & AORTA_RECURS);
+    assert_false(said_has(latency, AORTA_FACT_RECURS));
+    said_expect(said_advice(latency), "first use");
     end(&run);
 }
 
@@ -287,8 +287,10 @@ static void who_captures_graphs_is_not_asked_to(void **state) {
         sample_kineto_open(&sample, &run.list);
         analyze(&run, NULL);
         const struct aorta_finding *launches = finding_of(&run, AORTA_CAUSE_HOST_LAUNCH);
-        assert_int_equal(strstr(launches->advice, "capture the step in a graph") == NULL, captures);
-        assert_int_equal(strstr(launches->evidence, "captures graphs here") != NULL, captures);
+        assert_int_equal(said_has(launches, AORTA_FACT_CAPTURES), captures);
+        assert_int_equal(strstr(said_advice(launches), "capture the launches in a graph") == NULL, captures);
+        said_expect(said_advice(launches), captures ? "a capture happens once" : "fewer, larger kernels");
+        assert_int_equal(strstr(said_evidence(&run.verdict, launches), "captures graphs here") != NULL, captures);
         end(&run);
     }
 }
@@ -300,6 +302,7 @@ static void pause_before_a_copy(bool offloaded) {
     struct sample_kineto sample;
     char args[128];
     sample_kineto_begin(&sample, 0, 1);
+    sample_kineto_event(&sample, "cpu_op", "aten::to", 1, 10, 1, ""); /* a program of PyTorch */
     for (int step = 0; step < 8; step++) {
         const double at_us = 1000 + 12000 * step;
         snprintf(args, sizeof args, "\"correlation\": %d", 1000 + step);
@@ -319,8 +322,9 @@ static void pause_before_a_copy(bool offloaded) {
     sample_kineto_open(&sample, &run.list);
     analyze(&run, NULL);
     const struct aorta_finding *pause = finding_of(&run, AORTA_CAUSE_HOST_PAUSE);
-    assert_int_equal(pause->circumstances & (AORTA_INPUT | AORTA_OFFLOADED), offloaded ? AORTA_OFFLOADED : AORTA_INPUT);
-    assert_non_null(strstr(pause->advice, offloaded ? "OMP_NUM_THREADS" : "DataLoader workers"));
+    assert_int_equal(said_has(pause, AORTA_FACT_PAUSE_OFFLOAD), offloaded);
+    assert_int_equal(said_has(pause, AORTA_FACT_PAUSE_INPUT), !offloaded);
+    said_expect(said_advice(pause), offloaded ? "OMP_NUM_THREADS" : "DataLoader workers");
     end(&run);
 }
 
@@ -339,6 +343,7 @@ static void a_checkpoint_is_no_optimizer_on_the_host(void **state) {
     char args[128];
     double at_us = 1000;
     sample_kineto_begin(&sample, 0, 1);
+    sample_kineto_event(&sample, "cpu_op", "aten::to", 1, 10, 1, ""); /* a program of PyTorch */
     for (int step = 0; step < 24; step++) {
         snprintf(args, sizeof args, "ProfilerStep#%d", step);
         sample_kineto_event(&sample, "user_annotation", args, 1, at_us, step % 6 == 5 ? 204000 : 12000, "");
@@ -358,9 +363,10 @@ static void a_checkpoint_is_no_optimizer_on_the_host(void **state) {
     sample_kineto_open(&sample, &run.list);
     analyze(&run, NULL);
     const struct aorta_finding *pause = finding_of(&run, AORTA_CAUSE_HOST_PAUSE);
-    assert_int_equal(pause->circumstances & (AORTA_SAVES | AORTA_OFFLOADED), AORTA_SAVES);
-    assert_non_null(strstr(pause->evidence, " times in 23 steps, with copies to the host"));
-    assert_non_null(strstr(pause->advice, "async_save"));
+    assert_true(said_has(pause, AORTA_FACT_PAUSE_SAVE) && !said_has(pause, AORTA_FACT_PAUSE_OFFLOAD));
+    said_near(said_value(pause, AORTA_FACT_PAUSE), 15, 1);
+    said_expect(said_evidence(&run.verdict, pause), "rare and comes with large copies to the host");
+    said_expect(said_advice(pause), "async_save");
     end(&run);
 }
 
@@ -414,8 +420,11 @@ static void collectives_on_the_host_are_named(void **state) {
         const struct aorta_finding *first = &run.verdict.findings[0];
         assert_int_equal(first->cause, AORTA_CAUSE_HOST_COLLECTIVE);
         assert_float_equal(first->gain_ms, 34, 1);
-        assert_non_null(strstr(first->evidence, ranges ? "gloo:all_reduce" : "collective on the host"));
-        assert_non_null(strstr(first->advice, "nccl"));
+        assert_string_equal(said_place(first, AORTA_FACT_HOST_COMM),
+                            ranges ? "gloo:all_reduce" : "collective on the host");
+        assert_true(said_value(first, AORTA_FACT_HOST_EXPOSED) <= said_value(first, AORTA_FACT_HOST_COMM));
+        said_near(said_value(first, AORTA_FACT_HOST_EXPOSED), 35, 1);
+        said_expect(said_advice(first), ranges ? "backend \"nccl\"" : "NCCL");
         print(&run, &text);
         assert_null(strstr(text.data, "no collectives"));
         aorta_text_free(&text);
@@ -451,21 +460,18 @@ static void threads_that_copy_batches_are_no_collectives(void **state) {
     end(&run);
 }
 
-/* Before any advice: steps of 36 ms, of which a quarter takes 20 ms more. */
-static void steps_that_differ_are_said_first(void **state) {
+/* Steps of 36 ms, of which a quarter takes 20 ms more. */
+static void steps_that_differ_are_said(void **state) {
     (void)state;
     for (int disturbed = 0; disturbed < 2; disturbed++) {
         struct run run = {0};
-        struct aorta_text text = {0};
         double late_ms[STEPS] = {0};
         for (int i = 2; disturbed && i < STEPS; i += 4) late_ms[i] = 20;
         loop(&run, late_ms);
         analyze(&run, NULL);
-        print(&run, &text);
-        const char *said = strstr(text.data, "The steps differ: a tenth of them take less than 36 ms");
+        const char *said = strstr(said_words(&run.verdict), "spread 36.0 to 56.0 ms (p10 to p90); rerun on an idle");
         assert_int_equal(said != NULL, disturbed);
-        if (said) assert_true(said < strstr(text.data, "Verdict:"));
-        aorta_text_free(&text);
+        if (disturbed) said_expect(said_words(&run.verdict), "; gains below 10 ms are uncertain");
         end(&run);
     }
 }
@@ -477,7 +483,6 @@ static void steps_that_differ_are_said_first(void **state) {
 static void steps_of_other_work_are_no_disturbance(void **state) {
     (void)state;
     struct run run = {0};
-    struct aorta_text text = {0};
     struct sample_kineto sample;
     double at_us = 1000;
     sample_kineto_begin(&sample, 0, 1);
@@ -491,13 +496,8 @@ static void steps_of_other_work_are_no_disturbance(void **state) {
     }
     sample_kineto_open(&sample, &run.list);
     analyze(&run, NULL);
-    print(&run, &text);
-    const char *said = strstr(text.data, "Their work differs");
-    if (!said) fail_msg("%s", text.data);
-    assert_non_null(said);
-    assert_true(said < strstr(text.data, "Verdict:"));
-    assert_null(strstr(text.data, "disturbed"));
-    aorta_text_free(&text);
+    said_expect(said_words(&run.verdict), "(p10 to p90), as their work differs; gains below ");
+    assert_null(strstr(said_words(&run.verdict), "rerun"));
     end(&run);
 }
 
@@ -519,11 +519,12 @@ static void without_a_device_collectives_are_named(void **state) {
     sample_kineto_open(&sample, &run.list);
     analyze(&run, NULL);
     print(&run, &text);
-    assert_non_null(strstr(text.data, "; collectives on the host"));
-    assert_non_null(strstr(text.data, "of it, collectives on the host alone in 40%\n")); /* the first line names them */
-    assert_null(strstr(text.data, "does not name its device"));                          /* there is none */
-    assert_non_null(strstr(run.verdict.note, "collectives on the host: gloo:all_reduce ran 0.5 ms a step, 0.4 ms of it "
-                                             "with no operation of the program beside it"));
+    said_expect(said_unwrapped(text.data), ", collectives on the host alone 40% step "); /* the headline names them */
+    assert_null(strstr(text.data, "does not name its device")); /* there is none */
+    assert_string_equal(run.verdict.host_collectives.name, "gloo:all_reduce");
+    said_near(run.verdict.host_collectives.ran_ms, 0.5, 1e-9);
+    said_near(run.verdict.host_collectives.alone_ms, 0.4, 1e-9);
+    said_expect(text.data, "gloo:all_reduce on the host for 0.500 ms, 0.400 of it without other operations");
     aorta_text_free(&text);
     end(&run);
 }
@@ -534,8 +535,8 @@ static void own_kernels_are_not_compiled(void **state) {
     for (int own = 0; own < 2; own++) {
         struct sample_kineto sample;
         struct run run = {0};
-        struct aorta_text text = {0};
         sample_kineto_begin(&sample, 0, 1);
+        if (!own) sample_kineto_event(&sample, "cpu_op", "aten::to", 1, 10, 1, ""); /* a program of PyTorch */
         for (int i = 0; i < 100; i++) {
             char args[64];
             const double at_us = 1000 + 60.0 * i;
@@ -547,11 +548,10 @@ static void own_kernels_are_not_compiled(void **state) {
         }
         sample_kineto_open(&sample, &run.list);
         analyze(&run, NULL);
-        print(&run, &text);
-        assert_non_null(strstr(text.data, "late launches"));
-        assert_int_equal(strstr(text.data, "torch.compile") == NULL, own);
-        assert_int_equal(strstr(text.data, "one kernel in place of several") != NULL, own);
-        aorta_text_free(&text);
+        const char *words = said_words(&run.verdict);
+        said_expect(words, "late kernel launches");
+        assert_int_equal(strstr(words, "torch.compile") == NULL, own);
+        assert_int_equal(strstr(words, "one kernel instead of several") != NULL, own);
         end(&run);
     }
 }
@@ -573,7 +573,7 @@ int main(void) {
         cmocka_unit_test(a_checkpoint_is_no_optimizer_on_the_host),
         cmocka_unit_test(collectives_on_the_host_are_named),
         cmocka_unit_test(threads_that_copy_batches_are_no_collectives),
-        cmocka_unit_test(steps_that_differ_are_said_first),
+        cmocka_unit_test(steps_that_differ_are_said),
         cmocka_unit_test(autotuning_is_no_step),
         cmocka_unit_test(equal_kernels_in_a_step_are_no_steps),
     };
