@@ -85,6 +85,18 @@ static bool put_tile(const char *name, char *text, size_t size) {
     return true;
 }
 
+/* "train.py(45): main", "gloo:all_reduce", "enumerate(DataLoader)#next": "::" has no single colon, and "#1" is C++'s.
+ */
+static bool is_of_host(const char *name) {
+    for (const char *at = strchr(name, ':'); at; at = strchr(at, ':')) {
+        const size_t colons = strspn(at, ":");
+        if (colons == 1) return true;
+        at += colons;
+    }
+    const char *mark = strstr(name, ")#");
+    return mark && !strchr("0123456789", mark[2]);
+}
+
 /* An operation with its library, "aten::copy_": lower case, and nothing of a function's type. */
 static bool is_operation(const char *name) {
     return strstr(name, "::") && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_:.") == strlen(name);
@@ -93,8 +105,9 @@ static bool is_operation(const char *name) {
 const char *aorta_name_for_line(const char *name, char *text, size_t size) {
     char whole[512];
     if (put_tile(name, text, size)) return text;
-    snprintf(whole, sizeof whole, "%s", is_operation(name) ? name : aorta_kernel_short_name(name, text, size));
-    keep_functor(whole);
+    const bool function = !is_operation(name) && !is_of_host(name);
+    snprintf(whole, sizeof whole, "%s", function ? aorta_kernel_short_name(name, text, size) : name);
+    if (function) keep_functor(whole);
     struct aorta_text cut = {0};
     if (aorta_columns(whole) > AORTA_NAME_COLUMNS) aorta_text_column(&cut, whole, AORTA_NAME_COLUMNS);
     snprintf(text, size, "%s", cut.data ? cut.data : whole);
@@ -158,6 +171,11 @@ static bool put_where(const struct phrase *phrase, const struct aorta_fact_place
     return true;
 }
 
+/* What a reader has to look for is whole: where a call comes from, and a variable with its value. */
+static bool is_whole(enum aorta_fact_key key) {
+    return key == AORTA_FACT_CALLER || key == AORTA_FACT_ENVIRONMENT;
+}
+
 static bool put_place(const struct phrase *phrase, const struct aorta_fact *fact, const char *part) {
     const struct aorta_fact_place *place = &fact->place;
     const char *name = strcmp(part, "name") == 0    ? place->name
@@ -179,7 +197,10 @@ static bool put_place(const struct phrase *phrase, const struct aorta_fact *fact
         if (fact->text) aorta_text_puts(phrase->out, fact->text);
         return fact->text != NULL;
     }
-    if (name && *name) put_name(phrase, name);
+    if (name && is_whole(fact->key))
+        aorta_text_puts(phrase->out, name);
+    else if (name)
+        put_name(phrase, name);
     return name && *name;
 }
 

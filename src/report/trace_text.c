@@ -1,5 +1,6 @@
 /* A screenful for a terminal: titled tables, the verdict, then notes. */
 #include "base/lines.h"
+#include "base/printable.h"
 #include "report/phrases.h"
 #include "report/trace_report.h"
 #include "report/trace_tables_internal.h"
@@ -307,9 +308,15 @@ static struct page page_of(const struct aorta_trace_report *report, const struct
     return (struct page){report->analysis, busiest(report->analysis), style ? style : &plain, out};
 }
 
+/* Names of files may hold escapes, which must not reach a terminal that gets those of colors. */
+static void clean(struct aorta_text *out, size_t from) {
+    if (out->length > from) aorta_make_printable(out->data + from, out->length - from, true);
+}
+
 void aorta_trace_report_text(const struct aorta_trace_report *report, const struct aorta_verdict_style *style,
                              struct aorta_text *out) {
     const struct page page = page_of(report, style, out);
+    const size_t begin = out->length;
     put_ranks(&page);
     if (!report->analysis->ranks[0].trace->host_only) put_idle(&page);
     put_lanes(&page, false);
@@ -321,17 +328,22 @@ void aorta_trace_report_text(const struct aorta_trace_report *report, const stru
     put_syncs(&page);
     put_differences(&page);
     aorta_text_puts(out, "\n");
+    clean(out, begin);
     aorta_verdict_text(report->verdict, style, out);
+    const size_t end = out->length;
     aorta_text_puts(out, "\n");
     put_possible(&page);
     put_notes(&page);
+    clean(out, end);
 }
 
 void aorta_trace_report_verdict(const struct aorta_trace_report *report, const struct aorta_verdict_style *style,
                                 struct aorta_text *out) {
     const struct page page = page_of(report, style, out);
     aorta_verdict_text(report->verdict, style, out);
+    const size_t end = out->length;
     put_possible(&page);
+    clean(out, end);
 }
 
 aorta_status aorta_trace_report_by(const struct aorta_trace_report *report, const struct aorta_verdict_style *style,
@@ -340,7 +352,8 @@ aorta_status aorta_trace_report_by(const struct aorta_trace_report *report, cons
     const struct aorta_trace_of of = {analysis, busiest(analysis), NULL};
     const struct aorta_table_view view = {.most = report->top,
                                           .whole = aorta_trace_beyond_steps(analysis),
-                                          .shorten = style->view.full_names ? NULL : aorta_name_for_line};
+                                          .shorten = style && style->view.full_names ? NULL : aorta_name_for_line};
+    const size_t begin = out->length;
     if (analysis->rank_count > 1) aorta_text_printf(out, "rank %d, the busiest\n", of.rank->rank);
     if (report->of.within) aorta_text_printf(out, "work within \"%s\" alone\n", report->of.within);
     bool first = true;
@@ -351,5 +364,6 @@ aorta_status aorta_trace_report_by(const struct aorta_trace_report *report, cons
             AORTA_TRY(
                 aorta_trace_by_text(&of, (enum aorta_by)i, &(struct trace_by){report->path, report->of}, &view, out));
         }
+    clean(out, begin);
     return NULL;
 }

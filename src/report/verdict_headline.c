@@ -135,8 +135,9 @@ static bool of_limits(const struct aorta_verdict *verdict, const struct aorta_fi
     if (verdict->coarse)
         aorta_text_puts(out, "unknown: these ranges of compute may contain gaps of the host; record with aorta train");
     else if (verdict->gaps)
-        aorta_text_printf(out, "at most %.0f%% of the %s is compute, gaps between kernels included; --kernel-timing separates them",
-                          100 * costliest->share, unit);
+        aorta_text_printf(
+            out, "at most %.0f%% of the %s is compute, gaps between kernels included; --kernel-timing separates them",
+            100 * costliest->share, unit);
     return verdict->coarse || verdict->gaps;
 }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NARROWEST = 80, WIDEST = 100, NAME = 11, BAR = 10, FIGURE = 10, INDENT = 6, LABEL = 7 };
+enum { NARROWEST = 80, WIDEST = 100, NAME = 11, BAR = 10, FIGURE = 9, INDENT = 6, LABEL = 7 };
 
 static const double BARRED = 0.05, RED = 0.2, YELLOW = 0.1; /* of the step */
 
@@ -59,9 +59,9 @@ static void put_bar(const struct writer *writer, double share) {
     put(writer, share >= RED ? red : share >= YELLOW ? yellow : cyan, bar);
 }
 
-/* "  ####......  41%    10 to 14 ms  unfused pointwise kernels (fusion)" */
+/* "  ####......  41%   10 to 14 ms  unfused pointwise kernels (fusion)" */
 static void put_head(const struct writer *writer, const struct aorta_view_block *block, bool marked) {
-    const int column = 2 + BAR + 6 + FIGURE + 5;
+    enum { BEFORE = 2 + BAR + 7, UNIT = 5 }; /* columns before the figure, and of " ms" and blanks after it */
     struct aorta_text figure = {0}, name = {0};
     aorta_text_puts(writer->out, "  ");
     put_bar(writer, block->share);
@@ -71,7 +71,7 @@ static void put_head(const struct writer *writer, const struct aorta_view_block 
     aorta_text_puts(writer->out, "  ");
     aorta_text_printf(&name, "%s (%s)%s%s%s", block->name, block->key, marked ? ", cost" : "",
                       *block->suffix ? ", " : "", block->suffix);
-    put_lines(writer, "", name.data ? name.data : "", column, column);
+    put_lines(writer, "", name.data ? name.data : "", BEFORE + (int)figure.length + 2, BEFORE + FIGURE + UNIT);
     writer->out->failed |= figure.failed || name.failed;
     aorta_text_free(&figure);
     aorta_text_free(&name);
@@ -115,7 +115,7 @@ void aorta_verdict_text(const struct aorta_verdict *verdict, const struct aorta_
     if (view.row_count) aorta_text_puts(out, "\n");
     put_rows(&writer, &view);
     if (view.block_count)
-        aorta_text_printf(out, "\n  share of step      %s\n", view.blocks[0].gains ? "gain alone" : "cost");
+        aorta_text_printf(out, "\n  share of step      %10s\n", view.blocks[0].gains ? "gain alone" : "cost");
     for (int i = 0; i < view.block_count; i++)
         put_block(&writer, &view.blocks[i], view.blocks[0].gains && !view.blocks[i].gains);
     if (*view.minor) aorta_text_puts(out, "\n  ");

@@ -1,4 +1,5 @@
 #include "report/verdict_view.h"
+#include "base/printable.h"
 #include "report/phrases.h"
 #include "verdict/causes.h"
 
@@ -17,9 +18,10 @@ struct build {
     struct aorta_verdict_view *view;
 };
 
-/* Moves the text into the view's arena. */
+/* Moves the text into the view's arena, without control characters of foreign names. */
 static const char *take(struct build *build, struct aorta_text *text) {
-    const char *copy = aorta_arena_strdup(&build->view->arena, text->data ? text->data : "");
+    char *copy = aorta_arena_strdup(&build->view->arena, text->data ? text->data : "");
+    if (copy) aorta_make_printable(copy, strlen(copy), false);
     build->view->failed |= text->failed || !copy;
     aorta_text_free(text);
     return copy ? copy : "";
@@ -391,26 +393,29 @@ static double weight(const struct aorta_verdict *verdict, size_t index, bool *ga
 }
 
 static void add_blocks(struct build *build) {
+    enum { MOST = 8 };
     const struct aorta_verdict *verdict = build->verdict;
-    struct aorta_text minor = {0};
+    const int most = build->options.all ? AORTA_VIEW_BLOCKS : MOST;
+    struct aorta_text names = {0}, line = {0};
     int count = 0;
+    bool small = true;
     for (size_t i = 0; i < verdict->finding_count; i++) {
         bool gains;
         const double share = weight(verdict, i, &gains);
         const bool large = share >= SHOWN || (build->options.all && share >= LEAST);
-        if (large && build->view->block_count < AORTA_VIEW_BLOCKS) {
+        if (large && build->view->block_count < most) {
             add_block(build, &verdict->findings[i], gains);
         } else if (share >= LEAST) {
-            aorta_text_puts(&minor, count++ ? ", " : "");
-            aorta_finding_name(verdict, &verdict->findings[i], &minor);
+            aorta_text_puts(&names, count++ ? ", " : "");
+            aorta_finding_name(verdict, &verdict->findings[i], &names);
+            small &= share < SHOWN;
         }
     }
-    struct aorta_text line = {0};
     if (count)
-        aorta_text_printf(&line, "%s%s: %s", aorta_counted(count, "minor finding").text,
-                          build->options.all ? "" : " below 2%", minor.data ? minor.data : "");
-    build->view->failed |= minor.failed;
-    aorta_text_free(&minor);
+        aorta_text_printf(&line, "%s%s: %s", aorta_counted(count, small ? "minor finding" : "more finding").text,
+                          small ? " below 2%" : "", names.data ? names.data : "");
+    build->view->failed |= names.failed;
+    aorta_text_free(&names);
     build->view->minor = take(build, &line);
 }
 

@@ -6,10 +6,10 @@
 #include "base/arena.h"
 #include "verdict/verdict.h"
 
-enum { AORTA_VIEW_ROWS = 16, AORTA_VIEW_BLOCKS = 8, AORTA_VIEW_LINES = 4 };
+enum { AORTA_VIEW_ROWS = 16, AORTA_VIEW_BLOCKS = 24, AORTA_VIEW_LINES = 4 };
 
 struct aorta_view_options {
-    bool all;        /* findings below 2% have blocks, too */
+    bool all;        /* findings below 2%, and those after the eighth, have blocks, too */
     bool full_names; /* kernels and operations by their whole names */
 };
 
@@ -37,7 +37,7 @@ struct aorta_verdict_view {
     int row_count;
     struct aorta_view_block blocks[AORTA_VIEW_BLOCKS];
     int block_count;
-    const char *minor; /* "1 minor finding below 2%: late kernel launches"; "": none */
+    const char *minor; /* "1 minor finding below 2%: late kernel launches", "2 more findings: …"; "": none */
 };
 
 /* The verdict is borrowed. `options` NULL: none. AORTA_MEMORY. */

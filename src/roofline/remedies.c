@@ -6,7 +6,6 @@
 #include "roofline/remedy_internal.h"
 #include "roofline/roofline.h"
 
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

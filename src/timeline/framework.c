@@ -27,8 +27,8 @@ static enum aorta_framework framework_of(const char *name) {
     if (is_xla(name)) return AORTA_FRAMEWORK_XLA;
     if (begins(name, "cupy_")) return AORTA_FRAMEWORK_CUPY;
     if (is_compiled(name)) return AORTA_FRAMEWORK_COMPILED;
-    const bool torch = begins(name, "aten::") || begins(name, "c10d::") || begins(name, "gloo:") || strstr(name, "at::native") ||
-                       strstr(name, "2at6native") || strstr(name, "torch/");
+    const bool torch = begins(name, "aten::") || begins(name, "c10d::") || begins(name, "gloo:") ||
+                       strstr(name, "at::native") || strstr(name, "2at6native") || strstr(name, "torch/");
     return torch ? AORTA_FRAMEWORK_TORCH : AORTA_FRAMEWORK_OTHER;
 }
 

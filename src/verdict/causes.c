@@ -9,7 +9,7 @@
     {                                                                                                                  \
         "{operations*operations take|operation takes} {touched#} of {kernels}"                                         \
         "[; {kernel_gain#} ms of kernels and {launch_gain} of launches can go][; {after} of the gain remain after "    \
-        "the other fixes][; {upper_bound}][ ({upper_bound.text})][; {waits_for_host}]"                                                        \
+        "the other fixes][; {upper_bound}][ ({upper_bound.text})][; {waits_for_host}]"                                 \
         "[; {with_attention}][; in 16 bits {in_16_bits} instead][; needs {memory} of memory]"                          \
     }
 #define AORTA_REMEDY_WORST                                                                                             \

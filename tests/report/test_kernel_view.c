@@ -140,8 +140,7 @@ static void round_trip(void **state) {
 static json_t *report(const struct workspace *workspace, struct aorta_text *text) {
     struct aorta_log log = silent();
     const struct aorta_report_input input = {workspace->path, "run"};
-    struct aorta_report_options options = {
-        .inputs = &input, .input_count = 1, .output = workspace->path, .warmup = 1};
+    struct aorta_report_options options = {.inputs = &input, .input_count = 1, .output = workspace->path, .warmup = 1};
     check_ok(aorta_report_make(&options, &log, text, NULL));
     char *json = workspace_read(workspace, "summary.json");
     json_t *root = json_loads(json, 0, NULL);

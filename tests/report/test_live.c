@@ -128,10 +128,10 @@ static void noise_is_no_change(void **state) {
                                    {AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_GATHER, -1, 12, 2}};
     expect_change(live, 100, first, 3, "");
     expect_change(live, 102.9, noisy, 3, "");
-    expect_change(
-        live, 110, more, 3,
-        "exposed all_gather: 12 ms per step (before: 2); late kernel launches: 14 ms per step (before: 10); a step takes "
-        "110 ms (before: 100)");
+    expect_change(live, 110, more, 3,
+                  "exposed all_gather: 12 ms per step (before: 2); late kernel launches: 14 ms per step (before: 10); "
+                  "a step takes "
+                  "110 ms (before: 100)");
     expect_change(live, 110, more, 3, "");
     aorta_live_free(live);
 }

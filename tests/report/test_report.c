@@ -1,11 +1,11 @@
 #include "base/files.h"
-#include "said.h"
 #include "report/gnuplot.h"
 #include "report/page.h"
 #include "report/plots.h"
 #include "report/report.h"
 #include "report/settings.h"
 #include "report/summary.h"
+#include "said.h"
 #include "workspace.h"
 
 #include <jansson.h>
@@ -398,8 +398,7 @@ static void cost_of_recording(void **state) {
         struct workspace run = workspace_make();
         write_recorded_every(&run, every);
         struct aorta_report_input input = {run.path, "run"};
-        struct aorta_report_options options = {
-            .inputs = &input, .input_count = 1, .output = run.path, .warmup = 2};
+        struct aorta_report_options options = {.inputs = &input, .input_count = 1, .output = run.path, .warmup = 2};
         struct aorta_log log = silent();
         struct aorta_text text = {0};
         check_ok(aorta_report_make(&options, &log, &text, NULL));

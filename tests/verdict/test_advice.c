@@ -186,7 +186,8 @@ static void test_modes_have_keys_of_their_own(void **state) {
         assert_null(strstr(advice, "fsdp."));
     }
     const char *advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_REDUCE_SCATTER, items, 6);
-    assert_non_null(strstr(advice, "distributed.overlap_reduce_scatter=false (extra load on the links that training does not need"));
+    assert_non_null(strstr(
+        advice, "distributed.overlap_reduce_scatter=false (extra load on the links that training does not need"));
     advice = advice_for(AORTA_CAUSE_EXPOSED_COLLECTIVE, AORTA_ALL_REDUCE, items, 6);
     assert_non_null(strstr(advice, "a smaller distributed.bucket_cap_mb, now 25"));
     items[0].value = "fsdp";
@@ -233,7 +234,8 @@ static void test_copies(void **state) {
         {"ddp", "false", "false", "false", "false", "distributed.gradient_as_bucket_view=true (gradients are made"},
         {"ddp", "true", "true", "true", "false", "distributed.overlap_clone_for_reduce_scatter=false (no clones"},
         {"ddp", "true", "true", "false", "false", "another streams.assignment.prefetch"},
-        {"fsdp", "true", "false", "false", "true", "workload.async_wait=false (a stress scenario that training does not need"},
+        {"fsdp", "true", "false", "false", "true",
+         "workload.async_wait=false (a stress scenario that training does not need"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct aorta_setting items[] = {{"distributed.mode", rows[i].mode},

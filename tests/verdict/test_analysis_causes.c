@@ -420,7 +420,8 @@ static void reads_are_recognised_by_their_copies(void **state) {
     said_near(said_value(waits, AORTA_FACT_CALLER), 20, 0);
     expect_place(waits, AORTA_FACT_CALLER, "cudaStreamSynchronize");
     assert_true(said_has(waits, AORTA_FACT_READS));
-    expect_text(&made, "20 calls in all in cudaStreamSynchronize, after a copy to the host, as .item() and .cpu() make");
+    expect_text(&made,
+                "20 calls in all in cudaStreamSynchronize, after a copy to the host, as .item() and .cpu() make");
     end(&made);
 }
 
@@ -593,7 +594,7 @@ static void the_recordings_own_part_is_no_cause(void **state) {
     said_near(costs_ms, replay->unrecorded_ms, 0.01 * replay->unrecorded_ms);
     expect_text(&made, "Verdict: late kernel launches: 0.4");
     expect_text(&made, " ms without the profiler (0.");
-    expect_text(&made, "as recorded (0.629 ms): GPU idle ");
+    expect_text(&made, "as recorded (0.626 ms): GPU idle ");
     expect_text(&made, "; 40 launches, one every 15.7 us, 2.00 us of work each");
     struct aorta_text text = {0};
     aorta_trace_report_json(&(struct aorta_trace_report){.analysis = &made.analysis, .verdict = &made.verdict}, 0,
@@ -673,7 +674,8 @@ static void remedies_are_in_the_frameworks_words(void **state) {
         const struct aorta_finding *precision = find(&made, AORTA_CAUSE_PRECISION);
         assert_true(said_has(precision, AORTA_FACT_UPPER_BOUND));
         const bool torch = k == 1;
-        assert_int_equal(strstr(said_evidence(&made.verdict, precision), "record_shapes=True says more") != NULL, torch);
+        assert_int_equal(strstr(said_evidence(&made.verdict, precision), "record_shapes=True says more") != NULL,
+                         torch);
         assert_int_equal(said_has(find(&made, AORTA_CAUSE_COMPUTE), AORTA_FACT_LACKS), torch);
         assert_int_equal(strstr(said_evidence(&made.verdict, find(&made, AORTA_CAUSE_COMPUTE)),
                                 "record_shapes=True) more fixes can be found") != NULL,
@@ -957,7 +959,8 @@ static void compute_says_what_it_is_made_of(void **state) {
          "memory's bandwidth (1678 GB/s), bound by memory: fuse them; MFU 53.4%",
          "faster kernels"},
         {200000, 800000, "NVIDIA H100 80GB HBM3",
-         "80% of the time is 1 pointwise kernel at 4% of the memory's bandwidth", "fuse operations that only move data"},
+         "80% of the time is 1 pointwise kernel at 4% of the memory's bandwidth",
+         "fuse operations that only move data"},
         {200000, 60000, "a device of nobody",
          "77% of the time is 1 GEMM at 687 TFLOP/s in bf16; 23% is 1 pointwise "
          "kernel at 1678 GB/s",

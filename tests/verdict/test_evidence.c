@@ -434,7 +434,8 @@ static void sends_are_no_all_to_all(void **state) {
         const char *evidence = said_evidence(&verdict, exposed);
         assert_ptr_equal(strstr(evidence, begin[named]), evidence);
         struct aorta_text text = {0};
-        aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &run.analysis, .verdict = &verdict}, NULL, &text);
+        aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &run.analysis, .verdict = &verdict}, NULL,
+                                &text);
         check_ok(aorta_text_check(&text));
         assert_int_equal(strstr(text.data, "  sends and receives\n") != NULL, !named); /* the table */
         assert_int_equal(strstr(text.data, "  all_to_all\n") != NULL, named);

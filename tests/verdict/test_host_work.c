@@ -130,7 +130,8 @@ static void the_text_says_so(void **state) {
     struct aorta_text text = {0};
     read_scene(&scene);
     check_ok(aorta_verdict_make(&scene.analysis, &verdict));
-    aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &scene.analysis, .verdict = &verdict}, NULL, &text);
+    aorta_trace_report_text(&(struct aorta_trace_report){.analysis = &scene.analysis, .verdict = &verdict}, NULL,
+                            &text);
     said_expect(text.data, "device   none in the file: operations of the host take its place");
     said_expect(text.data, "Verdict: no GPU in the recording: operations of the host take 76% of the step\n");
     said_near(verdict.idle_ms / verdict.step_ms_mean, 0.235, 0.01);

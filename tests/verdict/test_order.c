@@ -20,8 +20,8 @@ static void expect(struct aorta_finding findings[3], const char *order) {
 /* A sleep of 30 ms in a step of 90 whose launches gain 45, and a remedy between them. */
 static void the_largest_gain_is_first(void **state) {
     (void)state;
-    struct aorta_finding findings[] = {finding(AORTA_CAUSE_HOST_PAUSE, 28, 28), finding(AORTA_CAUSE_HOST_LAUNCH, 45, 45),
-                                       finding(AORTA_CAUSE_FUSION, 35, 35)};
+    struct aorta_finding findings[] = {finding(AORTA_CAUSE_HOST_PAUSE, 28, 28),
+                                       finding(AORTA_CAUSE_HOST_LAUNCH, 45, 45), finding(AORTA_CAUSE_FUSION, 35, 35)};
     findings[2].remedy = "fusion";
     expect(findings, "host_launch fusion host_pause");
 }
@@ -34,7 +34,8 @@ static void the_gain_alone_counts(void **state) {
     expect(findings, "host_launch host_sync copy");
 }
 
-/* Of a cause that gains only after others, its gain after them is shown; of one that a specific cause displaces, too. */
+/* Of a cause that gains only after others, its gain after them is shown; of one that a specific cause displaces, too.
+ */
 static void what_is_gained_only_after_others(void **state) {
     (void)state;
     struct aorta_finding findings[] = {finding(AORTA_CAUSE_HOST_LAUNCH, 3, 30), finding(AORTA_CAUSE_LIBRARY, 25, 2),
@@ -74,9 +75,12 @@ static void without_gains_the_cost_decides(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_largest_gain_is_first),          cmocka_unit_test(the_gain_alone_counts),
-        cmocka_unit_test(what_is_gained_only_after_others),   cmocka_unit_test(a_pair_counts_with_the_gain_of_both),
-        cmocka_unit_test(an_upper_bound_counts),              cmocka_unit_test(without_gains_the_cost_decides),
+        cmocka_unit_test(the_largest_gain_is_first),
+        cmocka_unit_test(the_gain_alone_counts),
+        cmocka_unit_test(what_is_gained_only_after_others),
+        cmocka_unit_test(a_pair_counts_with_the_gain_of_both),
+        cmocka_unit_test(an_upper_bound_counts),
+        cmocka_unit_test(without_gains_the_cost_decides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

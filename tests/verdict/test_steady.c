@@ -520,7 +520,7 @@ static void without_a_device_collectives_are_named(void **state) {
     analyze(&run, NULL);
     print(&run, &text);
     said_expect(said_unwrapped(text.data), ", collectives on the host alone 40% step "); /* the headline names them */
-    assert_null(strstr(text.data, "does not name its device")); /* there is none */
+    assert_null(strstr(text.data, "does not name its device"));                          /* there is none */
     assert_string_equal(run.verdict.host_collectives.name, "gloo:all_reduce");
     said_near(run.verdict.host_collectives.ran_ms, 0.5, 1e-9);
     said_near(run.verdict.host_collectives.alone_ms, 0.4, 1e-9);
