@@ -45,47 +45,47 @@ static inline void said_near(double value, double expected, double most) {
     if (!(fabs(value - expected) <= most)) fail_msg("%.9g is not %.9g", value, expected);
 }
 
-static inline const char *said_keep(struct aorta_text *text, char kept[SAID_SIZE]) {
+static inline const char *said_copy(struct aorta_text *text, char copy[SAID_SIZE]) {
     check_ok(aorta_text_check(text));
     assert_true(text->length < SAID_SIZE);
-    snprintf(kept, SAID_SIZE, "%s", text->data ? text->data : "");
+    snprintf(copy, SAID_SIZE, "%s", text->data ? text->data : "");
     aorta_text_free(text);
-    return kept;
+    return copy;
 }
 
 static inline const char *said_evidence(const struct aorta_verdict *verdict, const struct aorta_finding *finding) {
-    static char kept[SAID_SIZE];
+    static char copy[SAID_SIZE];
     struct aorta_text text = {0};
     aorta_finding_evidence(verdict, finding, &text);
-    return said_keep(&text, kept);
+    return said_copy(&text, copy);
 }
 
 static inline const char *said_advice(const struct aorta_finding *finding) {
-    static char kept[SAID_SIZE];
+    static char copy[SAID_SIZE];
     struct aorta_text text = {0};
     aorta_finding_advice(finding, &text);
-    return said_keep(&text, kept);
+    return said_copy(&text, copy);
 }
 
 /* The whole verdict as it is printed, without color and 100 columns wide. */
 static inline const char *said_text(const struct aorta_verdict *verdict) {
-    static char kept[SAID_SIZE];
+    static char copy[SAID_SIZE];
     struct aorta_text text = {0};
     aorta_verdict_text(verdict, NULL, &text);
-    return said_keep(&text, kept);
+    return said_copy(&text, copy);
 }
 
 /* A text with one blank for each run of blanks and line ends, so that wrapped sentences read as they were written. */
 static inline const char *said_unwrapped(const char *text) {
-    static char kept[SAID_SIZE];
-    char *end = kept;
+    static char copy[SAID_SIZE];
+    char *end = copy;
     for (const char *at = text; *at; at++) {
         const bool blank = *at == ' ' || *at == '\n';
-        assert_true(end < kept + SAID_SIZE - 1);
-        if (!blank || (end > kept && end[-1] != ' ')) *end++ = blank ? ' ' : *at;
+        assert_true(end < copy + SAID_SIZE - 1);
+        if (!blank || (end > copy && end[-1] != ' ')) *end++ = blank ? ' ' : *at;
     }
     *end = '\0';
-    return kept;
+    return copy;
 }
 
 static inline const char *said_words(const struct aorta_verdict *verdict) {

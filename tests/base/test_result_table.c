@@ -64,18 +64,16 @@ static void as_text(void **state) {
     (void)state;
     const size_t all = 3, none = 0;
     struct aorta_text text = {0};
-    aorta_table_text(&table, &all, &(struct aorta_table_view){.columns = 16, .most = 9}, &text);
-    assert_string_equal(text.data, "kernels             count  total ms   share    p50 us\n"
-                                   "  gemm<float>           2     3.000   75.0%   1500.00\n"
-                                   "  copy, \"quick\"         1         -       -         -\n");
-    aorta_text_clear(&text);
-    aorta_table_text(&table, &all, &(struct aorta_table_view){"title", 4, 1, shorten, true}, &text);
-    assert_string_equal(text.data,
-                        "title   count  total ms   share    p50 us\n  gemm      2     3.000   75.0%   1500.00\n");
-    aorta_text_clear(&text); /* no terminal: names are last and whole */
-    aorta_table_text(&table, &all, &(struct aorta_table_view){"title", 0, 1, shorten, true}, &text);
-    assert_string_equal(text.data, "  count  total ms   share    p50 us  title\n"
-                                   "      2     3.000   75.0%   1500.00  gemm<float>\n");
+    aorta_table_text(&table, &all, &(struct aorta_table_view){.most = 9}, &text);
+    assert_string_equal(text.data, "  count  total ms   share    p50 us  kernels\n"
+                                   "      2     3.000   75.0%   1500.00  gemm<float>\n"
+                                   "      1         -       -         -  copy, \"quick\"\n");
+    aorta_text_clear(&text); /* a title above, a heading of the names, short names */
+    const struct aorta_table_view view = {"Per step, ms", "what ran", 1, shorten, true};
+    aorta_table_text(&table, &all, &view, &text);
+    assert_string_equal(text.data, "Per step, ms\n"
+                                   "  count  total ms   share    p50 us  what ran\n"
+                                   "      2     3.000   75.0%   1500.00  gemm\n");
     aorta_text_clear(&text);
     aorta_table_text(&table, &all, &(struct aorta_table_view){.most = 1, .whole = true}, &text);
     assert_non_null(strstr(text.data, "p50 us  kernels, whole recording\n"));

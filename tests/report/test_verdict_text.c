@@ -75,10 +75,10 @@ static void set_operation(struct aorta_finding *finding, double operations, doub
 }
 
 static const char *text_of(const struct aorta_verdict_style *style) {
-    static char kept[SAID_SIZE];
+    static char copy[SAID_SIZE];
     struct aorta_text text = {0};
     aorta_verdict_text(&verdict, style, &text);
-    return said_keep(&text, kept);
+    return said_copy(&text, copy);
 }
 
 static void expect(const char *part) {
