@@ -88,26 +88,12 @@ static void add_stream(struct spans *spans, uint32_t row, struct reasons *reason
         add_stream_end(spans, lane->last, reasons);
 }
 
-/* The host makes the copy in its call, as from pageable memory: it starts late there, and the call lasts. */
-static bool is_staged(const struct spans *spans, const struct aorta_replay_span *span) {
-    const struct aorta_replay_call *call = &spans->calls[span->launch];
-    return call->kind == AORTA_REPLAY_COPY && call->end_ns - call->start_ns > AORTA_STAGED_NS &&
-           span->start_ns <= call->end_ns;
-}
-
 static void add_launch(const struct spans *spans, uint32_t row, struct reasons *reasons) {
     const struct aorta_replay_span *span = &spans->rows->spans[row];
     if (span->launch == AORTA_GRAPH_NONE) return;
     int64_t launch_ns = spans->calls[span->launch].start_ns, end_ns = spans->calls[span->launch].end_ns;
     if (launch_ns > span->start_ns) return; /* clocks that differ */
     int64_t usual_ns = spans->builder->usual[spans->rank].launch_ns;
-    if (is_staged(spans, span)) {
-        add_reason(reasons, (struct reason){.from = aorta_call_start(spans->builder, spans->rows->host, span->launch),
-                                            .from_ns = launch_ns,
-                                            .usual_ns = span->start_ns - launch_ns,
-                                            .kind = AORTA_EDGE_CALL_COPY});
-        return;
-    }
     if (end_ns < span->start_ns && end_ns - launch_ns > usual_ns) usual_ns = end_ns - launch_ns; /* a long call */
     add_reason(reasons, (struct reason){.from = aorta_call_start(spans->builder, spans->rows->host, span->launch),
                                         .from_ns = launch_ns,
@@ -231,6 +217,28 @@ static void add_slack(const struct spans *spans, uint32_t start, const struct re
                          AORTA_EDGE_EARLIER, reason->inferred);
 }
 
+/* The host makes the copy in its call, as from pageable memory: it starts late there, and the call lasts. Where anything
+ * else ended after the call began, the copy may have waited for that. */
+static bool is_staged(const struct spans *spans, const struct aorta_replay_span *span, const struct reasons *reasons) {
+    if (span->launch == AORTA_GRAPH_NONE) return false;
+    const struct aorta_replay_call *call = &spans->calls[span->launch];
+    if (call->kind != AORTA_REPLAY_COPY || call->end_ns < span->start_ns) return false;
+    if (span->start_ns - call->start_ns <= AORTA_STAGED_NS) return false;
+    for (uint32_t i = 0; i < reasons->count; i++)
+        if (reasons->items[i].from_ns > call->start_ns) return false;
+    return true;
+}
+
+static void stage_copy(const struct spans *spans, const struct aorta_replay_span *span, struct reasons *reasons) {
+    if (!is_staged(spans, span, reasons)) return;
+    for (uint32_t i = 0; i < reasons->count; i++) {
+        struct reason *reason = &reasons->items[i];
+        if (reason->kind != AORTA_EDGE_LAUNCH) continue;
+        reason->usual_ns = span->start_ns - reason->from_ns;
+        reason->kind = AORTA_EDGE_CALL_COPY;
+    }
+}
+
 static void begin_span(struct spans *spans, uint32_t row) {
     struct reasons reasons = {0};
     struct aorta_graph *graph = spans->builder->graph;
@@ -241,6 +249,7 @@ static void begin_span(struct spans *spans, uint32_t row) {
     add_launch(spans, row, &reasons);
     add_recorded(spans, row, &reasons);
     infer_dependency(spans, row, &reasons);
+    stage_copy(spans, span, &reasons);
     const struct reason *best = best_reason(&reasons, span->start_ns);
     if (gather) begin_gather(spans, row, &reasons, best);
     for (uint32_t i = 0; i < reasons.count; i++) {
