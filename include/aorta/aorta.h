@@ -17,9 +17,9 @@ const char *libaorta_version(void);
 
 enum libaorta_result {
     LIBAORTA_OK,
-    LIBAORTA_INVALID,     /* an argument or option makes no sense, or names no file */
+    LIBAORTA_INVALID,     /* an argument or option makes no sense, or names no file or no trace */
     LIBAORTA_IO,          /* a file cannot be read or written */
-    LIBAORTA_FORMAT,      /* a file is no trace, or broken; the message names the byte */
+    LIBAORTA_FORMAT,      /* a trace is broken; the message names the byte */
     LIBAORTA_MEMORY,
     LIBAORTA_UNSUPPORTED, /* this machine or this recording cannot do it */
     LIBAORTA_FAILED       /* anything else; the message says what */

@@ -399,7 +399,7 @@ bool aorta_trace_possible_collectives(const struct aorta_trace_rank *rank, struc
     if (!all.count) return false;
     const bool several = all.count > 1;
     if (several) common_space(rank, &all, space);
-    aorta_text_printf(sentence, "note: %s", all.patterns[0]);
+    aorta_text_puts(sentence, all.patterns[0]);
     if (several) aorta_text_printf(sentence, " and %zu more", all.count - 1);
     aorta_text_printf(
         sentence, " (%.3f ms on rank %d) %s as compute, but may be communication by %s; if %s:", (double)all.ns / 1e6,

@@ -125,7 +125,7 @@ static void what_does_not_belong_is_left_out(void **state) {
     assert_int_equal(list.items[0]->warnings[AORTA_REASON_NO_PARTNER].count, 1);
     assert_string_equal(list.items[0]->warnings[AORTA_REASON_NO_PARTNER].file, both.executed);
     aorta_trace_list_free(&list);
-    check_fails(aorta_trace_open_inputs(files + 1, 1, NULL, &list), AORTA_FORMAT, "operations without times");
+    check_fails(aorta_trace_open_inputs(files + 1, 1, NULL, &list), AORTA_USAGE, "operations without times");
     aorta_trace_list_free(&list);
     assert_int_equal(folder_remove(both.folder), 0);
 }

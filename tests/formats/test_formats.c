@@ -152,7 +152,7 @@ static void what_is_not_read_is_named(void **state) {
          "is a report of Nsight Systems, which is not read; export it: nsys export --type sqlite"},
         {"a.json", "PK\3\4 …", 8, "is a zip archive, which is not read; unpack it"},
         {"a.tar", tar, sizeof tar, "is a tar archive, which is not read; unpack it, and name the folder"},
-        {"a.json", "neither", 7, "is no trace; what can be read"},
+        {"a.json", "neither", 7, "is no trace; AORTA reads"},
         {"et.json", "{\"schema\":\"1.1.1-chakra.0.0.4\",\"nodes\":[]}", 42, "is an execution trace (Chakra)"},
     };
     for (size_t i = 0; i < 2 * sizeof files / sizeof *files; i++) {
@@ -162,7 +162,7 @@ static void what_is_not_read_is_named(void **state) {
         if (packed && strstr(files[i / 2].says, "Nsight")) continue; /* its name has to end so */
         put(files[i / 2].name, files[i / 2].bytes, files[i / 2].length, packed);
         snprintf(path, sizeof path, "%s/%s%s", folder, files[i / 2].name, packed ? ".gz" : "");
-        check_fails(aorta_trace_open(path, NULL, &list), AORTA_FORMAT, files[i / 2].says);
+        check_fails(aorta_trace_open(path, NULL, &list), AORTA_USAGE, files[i / 2].says);
         take_away(files[i / 2].name, packed);
     }
 }

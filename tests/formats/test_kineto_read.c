@@ -259,11 +259,11 @@ static void a_break_is_placed_and_recovered(void **state) {
 static void what_is_no_trace_is_said(void **state) {
     (void)state;
     struct aorta_trace_list list = {0};
-    check_fails(read_memory("{\"a\":1}", 7, 0, true, &list), AORTA_FORMAT, "holds no trace");
+    check_fails(read_memory("{\"a\":1}", 7, 0, true, &list), AORTA_USAGE, "is JSON but no trace");
     check_fails(aorta_trace_open("/nowhere/file.json", NULL, &list), AORTA_IO, "/nowhere/file.json");
     check_fails(aorta_trace_open("/tmp", NULL, &list), AORTA_IO, "directory");
-    check_fails(aorta_trace_open("/dev/null", NULL, &list), AORTA_FORMAT, "is empty");
-    check_fails(aorta_trace_open(TEST_DATA "/../CMakeLists.txt", NULL, &list), AORTA_FORMAT, "is no trace");
+    check_fails(aorta_trace_open("/dev/null", NULL, &list), AORTA_USAGE, "is empty");
+    check_fails(aorta_trace_open(TEST_DATA "/../CMakeLists.txt", NULL, &list), AORTA_USAGE, "is no trace");
     assert_int_equal(list.count, 0);
     aorta_trace_list_free(&list);
 }

@@ -105,7 +105,7 @@ static void check_one(const char *input, const char *shown) {
 static void check_broken(const char *input, const char *shown) {
     struct aorta_trace_list list = {0};
     (void)shown;
-    check_fails(aorta_trace_open_inputs(&input, 1, NULL, &list), AORTA_FORMAT, "standard input is no trace");
+    check_fails(aorta_trace_open_inputs(&input, 1, NULL, &list), AORTA_USAGE, "standard input is no trace");
     aorta_trace_list_free(&list);
 }
 

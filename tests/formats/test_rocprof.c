@@ -353,7 +353,7 @@ static void tables_that_are_no_trace(void **state) {
                   "no events: a trace of rocprofv3 has the columns");
     check_refused(put_text("b.csv", "Kernel_Name,Counter_Name,Counter_Value,Start_Timestamp,End_Timestamp\n"),
                   AORTA_FORMAT, "holds counters");
-    check_refused(put_text("b.csv", "a,b\n1,2\n"), AORTA_FORMAT, "is no trace");
+    check_refused(put_text("b.csv", "a,b\n1,2\n"), AORTA_USAGE, "is no trace");
 }
 
 /* ---- rocpd ---- */
@@ -461,7 +461,7 @@ static void foreign_databases(void **state) {
     assert_int_equal(system(command), 0);
     check_refused(in_folder("packed.db.gz"), AORTA_FORMAT, "unpack it first");
     put_text("f.db-wal", "something");
-    check_refused(path, AORTA_FORMAT, "f.db-wal beside it holds the rest");
+    check_refused(path, AORTA_FORMAT, "f.db-wal holds more");
 }
 
 /* Odd names are part of the path, not of SQLite's address; and nothing is written beside a database. */

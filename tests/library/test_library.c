@@ -62,15 +62,21 @@ static void every_table_can_be_had(void **state) {
 static void mistakes_are_named(void **state) {
     (void)state;
     struct libaorta_analysis *analysis;
-    char message[256], cut[8];
-    const char *const missing[] = {"/nowhere/at.json"}, *const broken[] = {TEST_DATA "/../../library/test_library.c"},
-                      *const good[] = {RANK(0)};
+    char message[256], cut[8], path[] = "/tmp/aorta_broken_XXXXXX";
+    const char *const missing[] = {"/nowhere/at.json"}, *const other[] = {TEST_DATA "/../../library/test_library.c"},
+                      *const broken[] = {path}, *const good[] = {RANK(0)};
+    static const char beginning[] = "{\"traceEvents\": [{\"ph\": ";
+    const int file = mkstemp(path);
+    assert_true(file >= 0 && write(file, beginning, sizeof beginning - 1) > 0 && !close(file));
     assert_int_equal(libaorta_open(missing, 1, NULL, &analysis, message, sizeof message), LIBAORTA_INVALID);
     assert_non_null(strstr(message, "/nowhere/at.json"));
     assert_null(analysis);
+    assert_int_equal(libaorta_open(other, 1, NULL, &analysis, message, sizeof message), LIBAORTA_INVALID);
+    assert_non_null(strstr(message, "is no trace"));
     assert_int_equal(libaorta_open(broken, 1, NULL, &analysis, cut, sizeof cut), LIBAORTA_FORMAT);
     assert_int_equal(strlen(cut), sizeof cut - 1);
     assert_int_equal(libaorta_open(NULL, 0, NULL, &analysis, NULL, 0), LIBAORTA_INVALID);
+    unlink(path);
     const struct libaorta_options wrong = {.step_range = "a("};
     assert_int_equal(libaorta_open(good, 1, &wrong, &analysis, message, sizeof message), LIBAORTA_INVALID);
 }

@@ -351,7 +351,7 @@ static void test_no_rank_is_named_that_is_none(void **state) {
     static const enum aorta_fact_key slow[4] = {AORTA_FACT_LATE_DEVICE},
                                      more[4] = {AORTA_FACT_LATE_DEVICE, AORTA_FACT_UNEQUAL_WORK}, /* it has more */
         batches[4] = {AORTA_FACT_LATE_DEVICE, AORTA_FACT_UNEQUAL_WORK, AORTA_FACT_LATE_CHANGES};
-    said_expect(advice_of(AORTA_CAUSE_STRAGGLER, AORTA_PROGRAM_TORCH, -1, slow), "slows the GPU of the late rank:");
+    said_expect(advice_of(AORTA_CAUSE_STRAGGLER, AORTA_PROGRAM_TORCH, -1, slow), "slows the device of the late rank:");
     said_expect(advice_of(AORTA_CAUSE_STRAGGLER, AORTA_PROGRAM_TORCH, 2, more), "balance the work of rank 2:");
     const char *advice = advice_of(AORTA_CAUSE_STRAGGLER, AORTA_PROGRAM_TORCH, 2, batches);
     said_expect(advice, "batches of equal work");

@@ -903,8 +903,8 @@ static void ranks_wait_for_each_others_work(void **state) {
     assert_true(said_has(turns, AORTA_FACT_OWN_WORK) && !said_has(turns, AORTA_FACT_STAGES));
     said_near(said_value(turns, AORTA_FACT_LONE_COMPUTE), made.verdict.replay.left.alone_ms, 1e-9);
     assert_int_equal(turns->rank, -1);
-    expect_text(&made, "% 5.00 ms straggler (straggler) ranks wait 5.00 ms per step for each other; 5.00 ms of it is "
-                       "compute of one rank");
+    expect_text(&made, "% 5.00 ms straggler (straggler) ranks wait 5.00 ms per step for each other, each rank in turn; "
+                       "5.00 ms of it is compute of one rank");
     expect_text(&made, "fix batches of equal work");
     assert_true(made.verdict.replay.left.alone_ms > 4.9 && made.verdict.replay.left.alone_ms < 5.1);
     end(&made);

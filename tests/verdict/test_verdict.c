@@ -247,7 +247,7 @@ static void straggler(bool host_late, int64_t offset, const char *advice) {
 
 static void straggler_device(void **state) {
     (void)state;
-    straggler(false, 0, "GPU of rank 1");
+    straggler(false, 0, "device of rank 1");
 }
 
 static void straggler_host(void **state) {
@@ -258,7 +258,7 @@ static void straggler_host(void **state) {
 /* The clock of rank 1 is three hours ahead: the ends of the collectives align it. */
 static void straggler_on_another_clock(void **state) {
     (void)state;
-    straggler(false, 3 * 3600 * 1000 * (int64_t)MS, "GPU of rank 1");
+    straggler(false, 3 * 3600 * 1000 * (int64_t)MS, "device of rank 1");
 }
 
 /* Four ranks on two hosts, the clock of the second three hours ahead. Ranks 2 i and 2 i + 1 gather, i and i + 2 sum,
