@@ -10,7 +10,7 @@ struct values {
     int64_t ranks;
     double threshold;
     bool json;
-    int color;
+    int paint;
 };
 
 static const struct aorta_range_limits at_least_1 = {.min = 1, .max = INFINITY};
@@ -26,7 +26,7 @@ static const struct aorta_option options[] = {
     {"ranks", AORTA_OPTION_INT, AT(ranks), "1", .limits = &at_least_1, .letter = 'n', .help = "ranks"},
     {"threshold", AORTA_OPTION_DOUBLE, AT(threshold), "0.05", .help = "limit"},
     {"json", AORTA_OPTION_BOOL, AT(json), "false", .letter = 'j', .help = "as JSON"},
-    {"color", AORTA_OPTION_CHOICE, AT(color), "red", .choices = colors, .help = "of it"},
+    {"paint", AORTA_OPTION_CHOICE, AT(paint), "red", .choices = colors, .help = "of it"},
 };
 #undef AT
 
@@ -50,11 +50,11 @@ static int split(const char *line, char *copy, char **words) {
 static void test_all_forms(void **state) {
     (void)state;
     static const char *const lines[] = {
-        "test -c a.yaml --override x=1 y=-2 --ranks 4 --override=z=3 --json --threshold=-0.5 --streams 4,8 --color "
+        "test -c a.yaml --override x=1 y=-2 --ranks 4 --override=z=3 --json --threshold=-0.5 --streams 4,8 --paint "
         "Green",
-        "test --color=GREEN --config=a.yaml -n4 -j --threshold -0.5 --override x=1 --override y=-2 z=3 --streams=4,8",
+        "test --paint=GREEN --config=a.yaml -n4 -j --threshold -0.5 --override x=1 --override y=-2 z=3 --streams=4,8",
         "test --ranks 9 --config b.yaml --config a.yaml --ranks=4 --override x=1 y=-2 z=3 --json=true --threshold -.5 "
-        "--streams 4,8 --color green",
+        "--streams 4,8 --paint green",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         char copy[256], *words[MOST_WORDS + 8];
@@ -73,7 +73,7 @@ static void test_all_forms(void **state) {
         assert_true(values.threshold == -0.5);
         assert_int_equal(values.streams.count, 2);
         assert_int_equal(values.streams.items[1], 8);
-        assert_int_equal(values.color, 2);
+        assert_int_equal(values.paint, 2);
         aorta_cli_free(&line);
     }
 }
@@ -89,7 +89,7 @@ static void test_defaults(void **state) {
     assert_int_equal(values.streams.count, 2);
     assert_int_equal(values.ranks, 1);
     assert_false(values.json);
-    assert_int_equal(values.color, 1);
+    assert_int_equal(values.paint, 1);
     aorta_cli_free(&line);
 }
 
@@ -146,7 +146,7 @@ static void test_wrong_lines(void **state) {
         {"test --streams 1,,2", "--streams: found \"1,,2\"; expected an integer of at least 1 or a list of such"},
         {"test --threshold x", "--threshold: found \"x\"; expected a number"},
         {"test --json=maybe", "--json: found \"maybe\"; expected true or false"},
-        {"test --color gren", "--color: found \"gren\"; expected one of red, green; did you mean green"},
+        {"test --paint gren", "--paint: found \"gren\"; expected one of red, green; did you mean green"},
         {"test a", "unexpected argument \"a\"; usage: aorta test --config FILE"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -163,15 +163,20 @@ static void test_help_text(void **state) {
     struct aorta_text text = {0};
     aorta_cli_help_text(&plain, &text);
     check_ok(aorta_text_check(&text));
-    assert_string_equal(text.data, "Usage: aorta test --config FILE\n\nTests.\n\nOptions:\n"
-                                   "  -c, --config FILE           configuration file (required)\n"
-                                   "      --override KEY=VALUE …  changes keys (default: [])\n"
-                                   "      --streams N,…           how many (default: [1, 2])\n"
-                                   "  -n, --ranks N               ranks (default: 1)\n"
-                                   "      --threshold X           limit (default: 0.05)\n"
-                                   "  -j, --json                  as JSON\n"
-                                   "      --color NAME            of it: one of red, green (default: red)\n"
-                                   "  -h, --help                  print this text\n");
+    assert_string_equal(text.data,
+                        "Usage: aorta test --config FILE\n\nTests.\n\nOptions:\n"
+                        "  -c, --config FILE           configuration file (required)\n"
+                        "      --override KEY=VALUE …  changes keys (default: [])\n"
+                        "      --streams N,…           how many (default: [1, 2])\n"
+                        "  -n, --ranks N               ranks (default: 1)\n"
+                        "      --threshold X           limit (default: 0.05)\n"
+                        "  -j, --json                  as JSON\n"
+                        "      --paint NAME            of it: one of red, green (default: red)\n"
+                        "      --color auto|always|never\n"
+                        "                              colors; auto: on a terminal, unless NO_COLOR is set (default: "
+                        "auto)\n"
+                        "      --full-names            print whole names of kernels and operations\n"
+                        "  -h, --help                  print this text\n");
     aorta_text_free(&text);
 }
 

@@ -18,7 +18,7 @@ static const struct {
     {"merge " ZERO ONE "--output=$OUT.json", 0, "rank 0 came last to 81 of 81 shared collectives"},
     {"merge $FOLDER -o $OUT.json", 0, "2 ranks on one clock"},
     {"merge $TWICE -o $OUT.json", 0, "2 ranks on one clock"},
-    {"analyze $TWICE", 0, "z/0.json.gz and 1 more file: 3 × another name of"},
+    {"analyze $TWICE", 0, "note     3 × "},
     {"merge $FOLDER -o $FOLDER/one.json.gz", 2, "is one of the files to read (of "},
     {"merge " ZERO ONE "-o - 2>$OUT.err | grep -c '^\"traceEvents'; cat $OUT.err; rm $OUT.err", 0,
      "1\nrank 0: its clock is the common one"},
