@@ -45,8 +45,8 @@ static void the_verdict_follows_the_program(void **state) {
     shell_expect(shell, 3, "trained 10 steps\n", "Verdict: ");
     shell_expect(shell, 3, "", "aorta trace run: rank 0: process ");
     shell_expect(shell, 3, "", "50.0%");
-    shell_expect(shell, 3, "", "no steps known: 9.18 ms of 1 rank; ");
-    shell_expect(shell, 3, "", "ms, start-up included,\n              because nothing");
+    shell_expect(shell, 3, "", "; 9.18 recorded; GPU computing ");
+    shell_expect(shell, 3, "", "basis      whole recording of 1 rank");
     assert_string_equal(shell->output, "trained 10 steps\n"); /* nothing of ours */
 }
 
@@ -165,7 +165,7 @@ static void steps_are_those_of_nvtx(void **state) {
     shell_run(shell, "$A trace run --step-range 'a(' -- $P normal");
     shell_expect(shell, 2, "", "--step-range: \"a(\" is not a regular expression");
     shell_run(shell, "$A trace run --nvtx -- $P normal");
-    shell_expect(shell, 0, "", "over 10 steps of 1 rank");
+    shell_expect(shell, 0, "", "basis      10 steps of 1 rank");
 }
 
 static void steps_that_nobody_marked_are_found(void **state) {
@@ -177,7 +177,7 @@ static void steps_that_nobody_marked_are_found(void **state) {
     assert_true(number(rank, "compute_ms") == 13.3); /* the start, and the step that nothing ends, left out */
     json_decref(analysis);
     shell_run(shell, "$A trace analyze --step all rec");
-    shell_expect(shell, 0, "over 19 steps of 1 rank", "");
+    shell_expect(shell, 0, "basis      19 steps of 1 rank", "");
     shell_run(shell, "$A trace run --json --whole -- $P layers 20");
     analysis = parse(shell->output);
     rank = json_array_get(json_object_get(analysis, "ranks"), 0);
