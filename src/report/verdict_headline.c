@@ -131,7 +131,7 @@ static bool of_limits(const struct aorta_verdict *verdict, const struct aorta_fi
                           100 * named->share, unit, verdict->replay.unrecorded_reason);
         return true;
     }
-    if (aorta_verdict_gains_matter(verdict)) return false;
+    if (aorta_verdict_gains_matter(verdict) || costliest->cause != AORTA_CAUSE_COMPUTE) return false;
     if (verdict->coarse)
         aorta_text_puts(out, "unknown: these ranges of compute may contain gaps of the host; record with aorta train");
     else if (verdict->gaps)
