@@ -70,7 +70,9 @@ struct archive_api {
     int (*next)(struct archive *, struct archive_entry **);
     ssize_t (*read)(struct archive *, void *, size_t);
     const char *(*error)(struct archive *);
-    const char *(*name)(struct archive_entry *);
+    const char *(*name)(struct archive_entry *), *(*raw_name)(struct archive_entry *);
+    const char *(*symbolic)(struct archive_entry *), *(*hard)(struct archive_entry *);
+    int64_t (*size)(struct archive_entry *);
     mode_t (*type)(struct archive_entry *);
 };
 
@@ -93,6 +95,10 @@ static const struct aorta_symbol symbols[] = {
     {"archive_read_data", AT(read), true},
     {"archive_error_string", AT(error), true},
     {"archive_entry_pathname_utf8", AT(name), true},
+    {"archive_entry_pathname", AT(raw_name), true},
+    {"archive_entry_symlink", AT(symbolic), true},
+    {"archive_entry_hardlink", AT(hard), true},
+    {"archive_entry_size", AT(size), true},
     {"archive_entry_filetype", AT(type), true},
 };
 #undef AT
@@ -166,18 +172,22 @@ void aorta_archive_close(struct aorta_archive *archive) {
     free(archive);
 }
 
-aorta_status aorta_archive_next(struct aorta_archive *archive, const char **name) {
+aorta_status aorta_archive_next(struct aorta_archive *archive, struct aorta_archive_member *member) {
+    const struct archive_api *api = &archive->api;
     struct archive_entry *entry;
-    int code;
-    *name = NULL;
-    while ((code = archive->api.next(archive->handle, &entry)) == ARCHIVE_OK || code == ARCHIVE_WARN) {
-        const mode_t type = archive->api.type(entry);
-        const char *found = archive->api.name(entry);
-        if ((type && !S_ISREG(type)) || !found) continue;
-        *name = found;
-        return NULL;
-    }
-    return code == ARCHIVE_EOF ? NULL : failure(archive);
+    *member = (struct aorta_archive_member){0};
+    const int code = api->next(archive->handle, &entry);
+    if (code == ARCHIVE_EOF) return NULL;
+    if (code != ARCHIVE_OK && code != ARCHIVE_WARN) return failure(archive);
+    const mode_t type = api->type(entry);
+    const char *name = api->name(entry), *symbolic = api->symbolic(entry), *hard = api->hard(entry);
+    if (!name) name = api->raw_name(entry); /* no UTF-8 */
+    *member = (struct aorta_archive_member){.name = name ? name : "",
+                                            .link = symbolic ? symbolic : hard,
+                                            .symbolic = symbolic,
+                                            .file = !symbolic && !hard && (!type || S_ISREG(type)),
+                                            .bytes = api->size(entry)};
+    return NULL;
 }
 
 aorta_status aorta_archive_read(struct aorta_archive *archive, char *buffer, size_t capacity, size_t *got) {

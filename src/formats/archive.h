@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 enum aorta_packing {
@@ -31,8 +32,16 @@ struct aorta_archive;
  * library is not installed. */
 AORTA_MUST_USE aorta_status aorta_archive_open(const char *path, int file, bool stream, struct aorta_archive **archive);
 void aorta_archive_close(struct aorta_archive *archive); /* NULL is fine */
-/* The next regular file: *name is valid until the next call, NULL at the end. AORTA_FORMAT: broken. */
-AORTA_MUST_USE aorta_status aorta_archive_next(struct aorta_archive *archive, const char **name);
+/* Texts are valid until the next call. */
+struct aorta_archive_member {
+    const char *name; /* NULL: the end */
+    const char *link; /* the name that a link has instead of bytes; NULL: no link */
+    bool symbolic;    /* that name begins in the link's folder, not in the archive's */
+    bool file;        /* regular, no link */
+    int64_t bytes;    /* 0: not known */
+};
+/* The next member. AORTA_FORMAT: broken. */
+AORTA_MUST_USE aorta_status aorta_archive_next(struct aorta_archive *archive, struct aorta_archive_member *member);
 /* Up to `capacity` bytes of it; *got is 0 at its end. */
 AORTA_MUST_USE aorta_status aorta_archive_read(struct aorta_archive *archive, char *buffer, size_t capacity,
                                                size_t *got);

@@ -3,6 +3,7 @@
 #include "base/array.h"
 #include "base/files.h"
 #include "base/printable.h"
+#include "formats/archive.h"
 #include "formats/execution_trace.h"
 #include "formats/open.h"
 #include "formats/reader.h"
@@ -24,6 +25,7 @@ enum { DEEPEST = 8 };
 struct paths {
     char **items; /* owned, as are the strings */
     size_t count, capacity;
+    struct aorta_skipped *skipped; /* NULL: not collected */
 };
 
 static void free_paths(struct paths *paths) {
@@ -54,12 +56,22 @@ static aorta_status cannot_show(const char *path) {
     return status;
 }
 
+static void skip(const struct paths *paths, const char *path, const char *why) {
+    const char *slash = strrchr(path, '/');
+    char *folder = paths->skipped ? strndup(path, (size_t)(slash - path)) : NULL;
+    if (folder) aorta_skip(paths->skipped, folder, slash + 1, why);
+    free(folder);
+}
+
 static aorta_status add_entry(struct paths *paths, const char *path, int depth) {
     struct stat facts;
     bool trace;
-    if (stat(path, &facts) != 0) return NULL; /* gone, or a link to nowhere */
-    if (S_ISDIR(facts.st_mode)) return depth < DEEPEST ? add_folder(paths, path, depth + 1) : NULL;
-    if (!S_ISREG(facts.st_mode)) return NULL;
+    const bool found = stat(path, &facts) == 0;
+    if (found && S_ISDIR(facts.st_mode)) return depth < DEEPEST ? add_folder(paths, path, depth + 1) : NULL;
+    if (!found || !S_ISREG(facts.st_mode)) {
+        if (aorta_trace_is_name(path)) skip(paths, path, found ? "no regular file" : "a link to no file");
+        return NULL;
+    }
     AORTA_TRY(aorta_trace_recognise(path, &trace));
     if (trace && !aorta_is_printable(path, strlen(path), false)) return cannot_show(path);
     return trace ? add_path(paths, path) : NULL;
@@ -183,15 +195,21 @@ static void drop_yielding(struct paths *paths, size_t first) {
     bool others = false;
     for (size_t i = first; i < paths->count; i++) others |= !aorta_trace_yields(paths->items[i]);
     for (size_t i = first; i < paths->count; i++) {
-        if (others && aorta_trace_yields(paths->items[i]))
-            free(paths->items[i]);
-        else
-            paths->items[count++] = paths->items[i];
+        char *path = paths->items[i];
+        if (!others || !aorta_trace_yields(path)) {
+            paths->items[count++] = path;
+            continue;
+        }
+        if (aorta_packing_is_archive_name(path)) skip(paths, path, "an archive next to traces; name it to read it");
+        free(path);
     }
     paths->count = count;
 }
 
-static aorta_status holds_none(const char *path) {
+static aorta_status holds_none(const char *path, const struct aorta_skipped *skipped) {
+    if (skipped->count)
+        return AORTA_ERROR(AORTA_USAGE, "%s holds no trace that is read; not read: %s", path,
+                           skipped->names.failed ? "(no memory)" : skipped->names.data);
     return AORTA_ERROR(AORTA_USAGE, "%s holds no trace; what can be read: %s", path, aorta_trace_formats);
 }
 
@@ -203,7 +221,7 @@ static aorta_status add_input(struct paths *paths, const char *path) {
     size_t before = paths->count;
     AORTA_TRY(add_folder(paths, path, 0));
     drop_yielding(paths, before);
-    return paths->count > before ? NULL : holds_none(path);
+    return paths->count > before ? NULL : holds_none(path, paths->skipped);
 }
 
 /* What stands for packed inputs. */
@@ -216,7 +234,7 @@ static aorta_status unpack_into(struct aorta_unpacking *unpacking, const char *p
 }
 
 static aorta_status unpack_all(struct aorta_unpacking *unpacking, struct paths *paths) {
-    struct paths plain = {0};
+    struct paths plain = {.skipped = paths->skipped};
     aorta_status status = NULL;
     for (size_t i = 0; !status && i < paths->count; i++) status = unpack_into(unpacking, paths->items[i], &plain);
     free_paths(paths);
@@ -288,7 +306,7 @@ static aorta_status open_with_companions(struct paths *paths, const struct aorta
 
 static aorta_status read_inputs(const char *const *paths, size_t count, const struct aorta_trace_options *options,
                                 struct aorta_unpacking *unpacking) {
-    struct paths files = {0};
+    struct paths files = {.skipped = &unpacking->skipped};
     const size_t before = unpacking->list->count;
     aorta_status status = NULL;
     for (size_t i = 0; !status && i < count; i++) status = add_input(&files, paths[i]);

@@ -228,6 +228,8 @@ static void describe_rank(const struct merging *m, size_t i, struct aorta_text *
 
 static void write_report(const struct merging *m, const char *output, struct aorta_text *out) {
     for (size_t i = 0; i < m->count; i++) describe_rank(m, i, out);
+    for (size_t i = 0; i < m->count; i++)
+        if (m->ranks[i].trace->skipped) aorta_text_printf(out, "note: %s\n", m->ranks[i].trace->skipped);
     int late = aorta_alignment_straggler(&m->alignment);
     if (late >= 0) {
         const struct aorta_align_clock *clock = &m->alignment.clocks[late];

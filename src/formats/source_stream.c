@@ -31,10 +31,10 @@ static void stream_close(struct aorta_source *source) {
 static const struct aorta_source_kind stream_kind = {stream_read, stream_close};
 
 static aorta_status open_stream(struct stream_source *self) {
-    const char *name;
+    struct aorta_archive_member member;
     AORTA_TRY(aorta_archive_open(self->path, self->file, true, &self->archive));
-    AORTA_TRY(aorta_archive_next(self->archive, &name));
-    return name ? NULL : AORTA_ERROR(AORTA_FORMAT, "%s: nothing is packed in it", self->path);
+    AORTA_TRY(aorta_archive_next(self->archive, &member));
+    return member.name ? NULL : AORTA_ERROR(AORTA_FORMAT, "%s: nothing is packed in it", self->path);
 }
 
 aorta_status aorta_source_stream(const char *path, int file, struct aorta_source **source) {

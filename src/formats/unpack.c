@@ -1,7 +1,8 @@
-#include "formats/unpack.h"
+#include "formats/unpack_internal.h"
 
 #include "base/array.h"
 #include "base/files.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "formats/archive.h"
 #include "formats/reader.h"
@@ -15,18 +16,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PIECE = 1 << 16, MOST_FILES = 1 << 16, MOST_TIMES = 1000, SMALL = 1 << 26 };
+enum { PIECE = 1 << 16 };
 
-/* Where bytes come from. */
-struct origin {
-    aorta_status (*read)(void *from, char *buffer, size_t capacity, size_t *got);
-    void *from;
-    const char *shown;
-    int64_t left; /* bytes that may still come; what unpacks to more is no trace but meant to fill the disk */
-};
-
-static aorta_status no_memory(void) {
+aorta_status aorta_unpack_no_memory(void) {
     return AORTA_ERROR(AORTA_MEMORY, "no memory to unpack");
+}
+
+aorta_status aorta_unpack_too_much(const char *shown) {
+    return AORTA_ERROR(AORTA_FORMAT, "%s: unpacks to more than %d times its size, as no trace does", shown,
+                       UNPACK_MOST_TIMES);
 }
 
 /* ---- the folder ---- */
@@ -36,7 +34,7 @@ static aorta_status new_folder(struct aorta_unpacking *unpacking, char **folder)
     struct aorta_trace_list *list = unpacking->list;
     if (!list->unpacked) {
         struct aorta_temporary *made = calloc(1, sizeof *made);
-        aorta_status status = made ? aorta_temporary_make("aorta-unpacked-", made) : no_memory();
+        aorta_status status = made ? aorta_temporary_make("aorta-unpacked-", made) : aorta_unpack_no_memory();
         if (status) {
             free(made);
             return status;
@@ -44,7 +42,7 @@ static aorta_status new_folder(struct aorta_unpacking *unpacking, char **folder)
         list->unpacked = made;
     }
     do {
-        if (asprintf(folder, "%s/%zu", list->unpacked->path, ++unpacking->folders) < 0) return no_memory();
+        if (asprintf(folder, "%s/%zu", list->unpacked->path, ++unpacking->folders) < 0) return aorta_unpack_no_memory();
         if (!mkdir(*folder, 0700)) return NULL;
         const int error = errno;
         free(*folder);
@@ -59,7 +57,7 @@ static aorta_status remember(struct aorta_unpacking *unpacking, const char *path
         !aorta_array_fit(&unpacking->names, &unpacking->capacity, unpacking->count + 1, sizeof name)) {
         free(name.path);
         free(name.shown);
-        return no_memory();
+        return aorta_unpack_no_memory();
     }
     unpacking->names[unpacking->count++] = name;
     return NULL;
@@ -71,22 +69,22 @@ void aorta_unpacking_free(struct aorta_unpacking *unpacking) {
         free(unpacking->names[i].shown);
     }
     free(unpacking->names);
+    aorta_text_free(&unpacking->skipped.names);
 }
 
 /* ---- bytes ---- */
 
-static aorta_status copy(struct origin *origin, int file, const char *path) {
+static aorta_status copy(struct unpack_origin *origin, int file, const char *path) {
     char *piece = malloc(PIECE);
     size_t got = 1;
-    aorta_status status = piece ? NULL : no_memory();
+    aorta_status status = piece ? NULL : aorta_unpack_no_memory();
     while (!status && got) {
         status = origin->read(origin->from, piece, PIECE, &got);
         if (status) break;
         origin->left -= (int64_t)got;
         const int error = origin->left < 0 ? 0 : aorta_write_all(file, piece, got);
         if (origin->left < 0)
-            status = AORTA_ERROR(AORTA_FORMAT, "%s: unpacks to more than %d times its size, as no trace does",
-                                 origin->shown, MOST_TIMES);
+            status = aorta_unpack_too_much(origin->shown);
         else if (error)
             status = AORTA_ERROR(AORTA_IO, "%s: cannot be unpacked to %s: %s (TMPDIR names the place)", origin->shown,
                                  path, strerror(error));
@@ -96,7 +94,7 @@ static aorta_status copy(struct origin *origin, int file, const char *path) {
 }
 
 /* The folders above are made. */
-static aorta_status write_file(struct origin *origin, char *path) {
+aorta_status aorta_unpack_write(struct unpack_origin *origin, char *path) {
     char *slash = strrchr(path, '/');
     *slash = '\0';
     aorta_status status = aorta_directory_make(path);
@@ -110,96 +108,13 @@ static aorta_status write_file(struct origin *origin, char *path) {
     return status;
 }
 
-static int64_t most_bytes(int file) {
-    struct stat facts;
-    if (fstat(file, &facts) || facts.st_size > INT64_MAX / MOST_TIMES - SMALL) return INT64_MAX;
-    return (int64_t)facts.st_size * MOST_TIMES + SMALL;
-}
+/* ---- what is not read ---- */
 
-/* ---- archives ---- */
-
-static aorta_status read_member(void *from, char *buffer, size_t capacity, size_t *got) {
-    return aorta_archive_read(from, buffer, capacity, got);
-}
-
-/* "./rank0/a.json" as "rank0/a.json" into `clean`, which has space for the name. False: hidden, as folders pass it
- * over, or leads out of the archive's own folder. */
-static bool clean_name(const char *name, char *clean) {
-    char *end = clean;
-    for (const char *word = name; *word;) {
-        const size_t length = strcspn(word, "/");
-        const bool here = length == 1 && *word == '.';
-        if (length && !here) {
-            if (*word == '.' || length > NAME_MAX) return false;
-            if (end > clean) *end++ = '/';
-            memcpy(end, word, length);
-            end += length;
-        }
-        word += length + (word[length] == '/');
-    }
-    *end = '\0';
-    return end > clean && aorta_trace_is_name(clean);
-}
-
-/* The next file of a trace's name; *clean, freed by the caller, is NULL at the end. */
-static aorta_status next_member(struct aorta_archive *archive, char **clean) {
-    const char *name;
-    for (int i = 0; i < MOST_FILES; i++) {
-        AORTA_TRY(aorta_archive_next(archive, &name));
-        *clean = name ? malloc(strlen(name) + 1) : NULL;
-        if (!name) return NULL;
-        if (!*clean) return no_memory();
-        if (clean_name(name, *clean)) return NULL;
-        free(*clean);
-        *clean = NULL;
-    }
-    return NULL;
-}
-
-static aorta_status unpack_members(struct aorta_archive *archive, struct origin *origin, const char *folder) {
-    for (int i = 0; i < MOST_FILES; i++) {
-        char *name, *path;
-        AORTA_TRY(next_member(archive, &name));
-        if (!name) return NULL;
-        path = aorta_path_join(folder, name);
-        aorta_status status = path ? write_file(origin, path) : no_memory();
-        free(path);
-        free(name);
-        AORTA_TRY(status);
-    }
-    return AORTA_ERROR(AORTA_FORMAT, "%s: holds more than %d files; unpack what you need", origin->shown, MOST_FILES);
-}
-
-static aorta_status open_archive(const char *path, int *file, struct aorta_archive **archive) {
-    *file = open(path, O_RDONLY | O_CLOEXEC);
-    if (*file < 0) return AORTA_ERROR(AORTA_IO, "cannot open %s: %s", path, strerror(errno));
-    aorta_status status = aorta_archive_open(path, *file, false, archive);
-    if (status) close(*file);
-    return status;
-}
-
-static aorta_status unpack_archive(const char *path, const char *folder) {
-    struct aorta_archive *archive;
-    int file;
-    AORTA_TRY(open_archive(path, &file, &archive));
-    struct origin origin = {read_member, archive, path, most_bytes(file)};
-    aorta_status status = unpack_members(archive, &origin, folder);
-    aorta_archive_close(archive);
-    close(file);
-    return status;
-}
-
-aorta_status aorta_unpack_lists(const char *path, bool *any) {
-    struct aorta_archive *archive;
-    int file;
-    char *name = NULL;
-    AORTA_TRY(open_archive(path, &file, &archive));
-    aorta_status status = next_member(archive, &name);
-    *any = name != NULL;
-    free(name);
-    aorta_archive_close(archive);
-    close(file);
-    return status;
+void aorta_skip(struct aorta_skipped *skipped, const char *folder, const char *name, const char *why) {
+    enum { NAMED = 100 };
+    if (skipped->count < NAMED)
+        aorta_text_printf(&skipped->names, "%s%s/%s (%s)", skipped->count ? ", " : "", folder, name, why);
+    skipped->count++;
 }
 
 /* ---- single files ---- */
@@ -221,13 +136,12 @@ static aorta_status unpack_single(const char *path, const char *folder, char **p
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     struct aorta_source *source;
     struct stat facts;
-    if (asprintf(place, "%s/%.*s", folder, (int)aorta_packing_strip(name), name) < 0) return no_memory();
+    if (asprintf(place, "%s/%.*s", folder, (int)aorta_packing_strip(name), name) < 0) return aorta_unpack_no_memory();
     aorta_status status = aorta_source_open(path, &source);
     if (!status) {
-        const int64_t packed = stat(path, &facts) ? 0 : (int64_t)facts.st_size;
-        const bool known = packed < INT64_MAX / MOST_TIMES - SMALL;
-        struct origin origin = {read_source, source, path, known ? packed * MOST_TIMES + SMALL : INT64_MAX};
-        status = write_file(&origin, *place);
+        struct unpack_origin origin = {read_source, source, path,
+                                       aorta_unpack_most_bytes(stat(path, &facts) ? 0 : (int64_t)facts.st_size)};
+        status = aorta_unpack_write(&origin, *place);
         aorta_source_close(source);
     }
     if (status) free(*place);
@@ -237,14 +151,14 @@ static aorta_status unpack_single(const char *path, const char *folder, char **p
 static aorta_status take_input(struct aorta_unpacking *unpacking, char **place) {
     static const char shown[] = "standard input";
     int input = STDIN_FILENO;
-    struct origin origin = {read_input, &input, shown, INT64_MAX};
+    struct unpack_origin origin = {read_input, &input, shown, INT64_MAX};
     char *folder;
     if (isatty(input))
         return AORTA_ERROR(AORTA_USAGE, "-: the standard input is a terminal; pipe a trace into the command");
     AORTA_TRY(new_folder(unpacking, &folder));
     *place = aorta_path_join(folder, "stdin");
     free(folder);
-    aorta_status status = *place ? write_file(&origin, *place) : no_memory();
+    aorta_status status = *place ? aorta_unpack_write(&origin, *place) : aorta_unpack_no_memory();
     if (!status) status = remember(unpacking, *place, shown);
     if (status) free(*place);
     return status;
@@ -293,11 +207,11 @@ static aorta_status unpack_file(struct aorta_unpacking *unpacking, const char *p
     const bool archive = is_archive(&heads);
     if (!archive && !(heads.plain_length && aorta_trace_needs_plain(heads.plain, heads.plain_length))) {
         *place = strdup(path);
-        return *place ? NULL : no_memory();
+        return *place ? NULL : aorta_unpack_no_memory();
     }
     AORTA_TRY(new_folder(unpacking, &folder));
     if (archive) {
-        aorta_status status = unpack_archive(path, folder);
+        aorta_status status = aorta_unpack_archive(path, folder, &unpacking->skipped);
         if (!status) status = remember(unpacking, folder, path);
         *place = folder;
         if (status) free(folder);
@@ -346,13 +260,29 @@ static char *shown_text(const struct aorta_unpacking *unpacking, const char *tex
     return shown;
 }
 
+/* The first trace names what was skipped. */
+static aorta_status note_skipped(const struct aorta_unpacking *unpacking, struct aorta_trace *trace) {
+    const struct aorta_skipped *skipped = &unpacking->skipped;
+    if (!skipped->count) return NULL;
+    AORTA_TRY(aorta_text_check(&skipped->names));
+    char *names = shown_text(unpacking, skipped->names.data);
+    free(trace->skipped);
+    if (!names || asprintf(&trace->skipped, "not read: %s", names) < 0) trace->skipped = NULL;
+    free(names);
+    if (!trace->skipped) return aorta_unpack_no_memory();
+    aorta_make_printable(trace->skipped, strlen(trace->skipped), false);
+    trace->warnings[AORTA_REASON_SKIPPED] = (struct aorta_trace_warning){(int64_t)skipped->count, -1};
+    return NULL;
+}
+
 aorta_status aorta_unpack_name_traces(const struct aorta_unpacking *unpacking, size_t from) {
     const struct aorta_trace_list *list = unpacking->list;
+    if (from < list->count) AORTA_TRY(note_skipped(unpacking, list->items[from]));
     for (size_t i = from; unpacking->count && i < list->count; i++) {
         struct aorta_trace *trace = list->items[i];
         if (!list->unpacked || strncmp(trace->path, list->unpacked->path, strlen(list->unpacked->path)) != 0) continue;
         char *shown = shown_text(unpacking, trace->path);
-        if (!shown) return no_memory();
+        if (!shown) return aorta_unpack_no_memory();
         trace->unpacked = trace->path;
         trace->path = shown;
     }

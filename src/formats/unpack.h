@@ -3,14 +3,23 @@
 #ifndef AORTA_FORMATS_UNPACK_H
 #define AORTA_FORMATS_UNPACK_H
 
+#include "base/text.h"
 #include "timeline/trace.h"
 
 /* What a path of the temporary folder stands for. */
 struct aorta_unpacked_name {
     char *path, *shown; /* owned */
 };
+/* Files with a trace's name that are not read. */
+struct aorta_skipped {
+    struct aorta_text names;
+    size_t count;
+};
+void aorta_skip(struct aorta_skipped *skipped, const char *folder, const char *name, const char *why);
+
 struct aorta_unpacking {
     struct aorta_trace_list *list;
+    struct aorta_skipped skipped;
     struct aorta_unpacked_name *names;
     size_t count, capacity;
     size_t folders; /* made so far */
@@ -24,7 +33,8 @@ AORTA_MUST_USE aorta_status aorta_unpack(struct aorta_unpacking *unpacking, cons
 /* Whether an archive lists a file that aorta_unpack would take. AORTA_FORMAT, AORTA_UNSUPPORTED. */
 AORTA_MUST_USE aorta_status aorta_unpack_lists(const char *path, bool *any);
 
-/* Traces from the `from`th on, and messages, name what the user named. AORTA_MEMORY. */
+/* Traces from the `from`th on, and messages, name what the user named; the first trace names what was skipped.
+ * AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_unpack_name_traces(const struct aorta_unpacking *unpacking, size_t from);
 AORTA_MUST_USE aorta_status aorta_unpack_name_failure(const struct aorta_unpacking *unpacking, aorta_status status);
 

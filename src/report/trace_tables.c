@@ -363,9 +363,9 @@ static bool fill_warning(const void *of, size_t index, void *values) {
     const struct aorta_trace_warning *warning = &trace_rank_of(of)->trace->warnings[index];
     const enum aorta_trace_reason reason = (enum aorta_trace_reason)index;
     if (!warning->count) return false;
-    *(struct warning_values *)values =
-        (struct warning_values){aorta_trace_reason_key(reason), aorta_trace_reason_text(reason), warning->file,
-                                warning->count, trace_known(warning->offset)};
+    *(struct warning_values *)values = (struct warning_values){
+        aorta_trace_reason_key(reason), aorta_trace_warning_text(trace_rank_of(of)->trace, reason), warning->file,
+        warning->count, trace_known(warning->offset)};
     return true;
 }
 

@@ -226,7 +226,7 @@ static void put_warning(const struct page *page, enum aorta_trace_reason reason)
         files++;
     }
     if (!first) return;
-    aorta_text_printf(&text, "%lld × %s (%s", (long long)count, aorta_trace_reason_text(reason),
+    aorta_text_printf(&text, "%lld × %s (%s", (long long)count, aorta_trace_warning_text(first, reason),
                       base_name(first->path));
     if (files > 1) aorta_text_printf(&text, " and %s", aorta_counted((long long)files - 1, "more file").text);
     if (first->warnings[reason].file) aorta_text_printf(&text, ": %s", base_name(first->warnings[reason].file));

@@ -68,6 +68,7 @@ static const struct {
     [AORTA_REASON_NO_CAPTURE] = {"no_capture", "graph launches without a matching capture: no operations or shapes"},
     [AORTA_REASON_SEVERAL_CAPTURES] = {"several_captures",
                                        "graph launches that match several captures: no operations or shapes"},
+    [AORTA_REASON_SKIPPED] = {"skipped", "files with a name of a trace: skipped"},
     [AORTA_REASON_UNKNOWN_CATEGORY] = {"unknown_category", "events of an unknown category: left out"},
 };
 
@@ -84,6 +85,10 @@ void aorta_trace_warn_of_file(struct aorta_trace *trace, enum aorta_trace_reason
     warning->count++;
     warning->offset = -1;
     if (!warning->file && text != AORTA_TRACE_NONE) warning->file = aorta_trace_text(trace, text);
+}
+
+const char *aorta_trace_warning_text(const struct aorta_trace *trace, enum aorta_trace_reason reason) {
+    return reason == AORTA_REASON_SKIPPED && trace->skipped ? trace->skipped : reasons[reason].text;
 }
 
 const char *aorta_trace_text(const struct aorta_trace *trace, uint32_t text) {
@@ -159,6 +164,7 @@ void aorta_trace_free(struct aorta_trace *trace) {
     for (size_t i = 0; trace->measured && i < trace->step_count; i++) free(trace->measured[i].work);
     free(trace->measured);
     if (trace->owned) trace->release(trace->owned);
+    free(trace->skipped);
     free(trace->work);
     free(trace->calls);
     free(trace->callers);

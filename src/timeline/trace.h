@@ -302,6 +302,7 @@ enum aorta_trace_reason {
     AORTA_REASON_CAPTURED,            /* launches of graphs whose work is known by the graph's capture (captures.h) */
     AORTA_REASON_NO_CAPTURE,          /* … that fit none of the captures that there are */
     AORTA_REASON_SEVERAL_CAPTURES,    /* … that fit captures of different shapes */
+    AORTA_REASON_SKIPPED,             /* files with a trace's name that are not read; `skipped` names them */
     AORTA_REASON_COUNT
 };
 const char *aorta_trace_reason_key(enum aorta_trace_reason reason);  /* "no_launch" */
@@ -378,9 +379,13 @@ struct aorta_trace {
     struct aorta_trace_device *devices;
     size_t device_count;
     struct aorta_trace_warning warnings[AORTA_REASON_COUNT];
+    char *skipped; /* the sentence of AORTA_REASON_SKIPPED; owned; or NULL */
 
     struct aorta_trace_texts *texts; /* owned */
 };
+
+/* The reason's sentence, for SKIPPED with the names. */
+const char *aorta_trace_warning_text(const struct aorta_trace *trace, enum aorta_trace_reason reason);
 
 /* The text with this number; "" for NONE. Lives as long as the trace. */
 const char *aorta_trace_text(const struct aorta_trace *trace, uint32_t text);

@@ -204,6 +204,164 @@ static void what_unpacks_without_end_is_refused(void **state) {
     assert_int_equal(entries_of(temporary), 0);
 }
 
+/* The same in a member that no reader wants. */
+static void what_is_skipped_has_an_end(void **state) {
+    (void)state;
+    const char *const input = sample("zeros.tar.bz2");
+    struct aorta_trace_list list = {0};
+    check_fails(aorta_trace_open_inputs(&input, 1, NULL, &list), AORTA_FORMAT,
+                "zeros.tar.bz2: unpacks to more than 1000 times its size");
+    aorta_trace_list_free(&list);
+}
+
+/* ---- archives by their members ---- */
+
+enum { BLOCK = 512, FILE_TYPE = '0', HARD = '1', SYMBOLIC = '2', FIFO = '6' };
+
+/* A member of a tar: a file's content is the trace of a rank that the sample has, or nothing. */
+static void put_member(struct aorta_text *tar, const char *name, char type, const char *link, const char *content) {
+    char head[BLOCK] = {0};
+    unsigned sum = 0;
+    snprintf(head, 100, "%s", name);
+    snprintf(head + 100, 8, "%07o", 0644);
+    snprintf(head + 124, 12, "%011o", (unsigned)strlen(content));
+    snprintf(head + 136, 12, "%011o", 0);
+    memset(head + 148, ' ', 8);
+    head[156] = type;
+    snprintf(head + 157, 100, "%s", link);
+    memcpy(head + 257, "ustar\00000", 8);
+    for (int i = 0; i < BLOCK; i++) sum += (unsigned char)head[i];
+    snprintf(head + 148, 8, "%06o", sum);
+    aorta_text_append(tar, head, BLOCK);
+    aorta_text_puts(tar, content);
+    memset(head, 0, BLOCK);
+    aorta_text_append(tar, head, (BLOCK - strlen(content) % BLOCK) % BLOCK);
+}
+
+/* A trace of one kernel that starts at `start_us`. */
+static const char *kernel_at(int start_us) {
+    static char text[400];
+    snprintf(
+        text, sizeof text,
+        "{\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"pid\": 0, \"tid\": 7, \"ts\": %d, "
+        "\"dur\": 2, \"args\": {\"device\": 0, \"stream\": 7}}]}",
+        start_us);
+    return text;
+}
+
+static void read_tar(struct aorta_text *tar, struct aorta_trace_list *list) {
+    char path[FOLDER_PATH + 16];
+    const char *const input = path;
+    snprintf(path, sizeof path, "%s/made.tar", folder);
+    for (int i = 0; i < 2; i++) aorta_text_append(tar, (const char[BLOCK]){0}, BLOCK);
+    check_ok(aorta_text_check(tar));
+    check_ok(aorta_file_replace(path, tar->data, tar->length));
+    aorta_text_free(tar);
+    check_ok(aorta_trace_open_inputs(&input, 1, NULL, list));
+    assert_int_equal(unlink(path), 0);
+}
+
+static void check_rank(const struct aorta_trace_list *list, size_t at, const char *name, int64_t start_us) {
+    const struct aorta_trace *trace = list->items[at];
+    assert_string_equal(strrchr(trace->path, '/') + 1, name);
+    assert_int_equal(trace->work[0].start_ns, 1000 * start_us);
+}
+
+static void links_lead_to_files_of_the_archive(void **state) {
+    (void)state;
+    struct aorta_text tar = {0};
+    struct aorta_trace_list list = {0};
+    put_member(&tar, "a/rank0.json", SYMBOLIC, "../blobs/./x/../r0", ""); /* before its file */
+    put_member(&tar, "a/rank1.json", SYMBOLIC, "latest", "");
+    put_member(&tar, "a/latest", SYMBOLIC, "../.cache/r1", "");
+    put_member(&tar, ".cache/r1", FILE_TYPE, "", kernel_at(1));
+    put_member(&tar, "blobs/r0", FILE_TYPE, "", kernel_at(0));
+    put_member(&tar, "blobs/r2", FILE_TYPE, "", kernel_at(2));
+    put_member(&tar, "a/rank2.json", HARD, "blobs/r2", "");
+    read_tar(&tar, &list);
+    assert_int_equal(list.count, 3);
+    check_rank(&list, 0, "rank0.json", 0);
+    check_rank(&list, 1, "rank1.json", 1);
+    check_rank(&list, 2, "rank2.json", 2);
+    assert_int_equal(list.items[0]->warnings[AORTA_REASON_SKIPPED].count, 0);
+    aorta_trace_list_free(&list);
+}
+
+/* Two names of one file are one trace. */
+static void links_to_traces_are_copies(void **state) {
+    (void)state;
+    struct aorta_text tar = {0};
+    struct aorta_trace_list list = {0};
+    put_member(&tar, "rank0.json", FILE_TYPE, "", kernel_at(0));
+    put_member(&tar, "rank1.json", SYMBOLIC, "rank0.json", "");
+    read_tar(&tar, &list);
+    assert_int_equal(list.count, 1);
+    assert_int_equal(list.items[0]->warnings[AORTA_REASON_SAME_FILE].count, 1);
+    aorta_trace_list_free(&list);
+}
+
+static void what_is_not_read_is_named(void **state) {
+    (void)state;
+    static const char *const links[][2] = {
+        {"rank1.json", "/etc/passwd"}, {"rank2.json", "../rank0.json"}, {"rank3.json", "nothing"},
+        {"rank4.json", "rank5.json"},  {"rank5.json", "rank4.json"},    {"a/.rank6.json", "../rank0.json"},
+    };
+    static const char *const named[] = {"made.tar/rank1.json (a link to no file in the archive)",
+                                        "made.tar/rank2.json (a link",
+                                        "made.tar/rank3.json (a link",
+                                        "made.tar/rank4.json (a link",
+                                        "made.tar/rank5.json (a link",
+                                        "made.tar/a/.rank6.json (hidden)",
+                                        "made.tar/rank7.json (no regular file)",
+                                        "made.tar/a/../../rank8?.json (leads out of the archive)"};
+    struct aorta_text tar = {0};
+    struct aorta_trace_list list = {0};
+    put_member(&tar, "rank0.json", FILE_TYPE, "", kernel_at(0));
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++) put_member(&tar, links[i][0], SYMBOLIC, links[i][1], "");
+    put_member(&tar, "rank7.json", FIFO, "", "");
+    put_member(&tar, "a/../../rank8\n.json", FILE_TYPE, "", kernel_at(8));
+    read_tar(&tar, &list);
+    assert_int_equal(list.count, 1);
+    assert_int_equal(list.items[0]->warnings[AORTA_REASON_SKIPPED].count, sizeof named / sizeof *named);
+    const char *text = aorta_trace_warning_text(list.items[0], AORTA_REASON_SKIPPED);
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if (!strstr(text, named[i])) fail_msg("%s: not in: %s", named[i], text);
+    assert_null(strstr(text, "aorta-unpacked-"));
+    aorta_trace_list_free(&list);
+}
+
+static void any_number_of_other_members_is_passed(void **state) {
+    (void)state;
+    struct aorta_text tar = {0};
+    struct aorta_trace_list list = {0};
+    put_member(&tar, "rank0.json", FILE_TYPE, "", kernel_at(0));
+    for (int i = 0; i < (1 << 16) + 2; i++) put_member(&tar, "notes.txt", FILE_TYPE, "", "");
+    put_member(&tar, "rank1.json", FILE_TYPE, "", kernel_at(1));
+    read_tar(&tar, &list);
+    assert_int_equal(list.count, 2);
+    aorta_trace_list_free(&list);
+}
+
+static void a_folder_names_what_it_does_not_read(void **state) {
+    (void)state;
+    char archive[FOLDER_PATH + 16], link[FOLDER_PATH + 16], file[FOLDER_PATH + 32];
+    const char *const input = folder;
+    struct aorta_trace_list list = {0};
+    snprintf(archive, sizeof archive, "%s/two.zip", folder);
+    snprintf(file, sizeof file, "%s/rank0.json.xz", folder);
+    snprintf(link, sizeof link, "%s/rank5.json", folder);
+    copy_sample("two.zip", SIZE_MAX, archive);
+    copy_sample("rank0.json.xz", SIZE_MAX, file);
+    assert_int_equal(symlink("nowhere", link), 0);
+    check_ok(aorta_trace_open_inputs(&input, 1, NULL, &list));
+    assert_int_equal(list.count, 1);
+    const char *text = aorta_trace_warning_text(list.items[0], AORTA_REASON_SKIPPED);
+    assert_non_null(strstr(text, "rank5.json (a link to no file)"));
+    assert_non_null(strstr(text, "two.zip (an archive next to traces"));
+    aorta_trace_list_free(&list);
+    assert_int_equal(unlink(file) + unlink(archive) + unlink(link), 0);
+}
+
 /* The merged file is that of the unpacked ones. */
 static void archives_are_merged(void **state) {
     (void)state;
@@ -230,6 +388,12 @@ int main(void) {
         cmocka_unit_test(an_archive_in_a_folder_yields),
         cmocka_unit_test(broken_ones_name_the_file),
         cmocka_unit_test(what_unpacks_without_end_is_refused),
+        cmocka_unit_test(what_is_skipped_has_an_end),
+        cmocka_unit_test(links_lead_to_files_of_the_archive),
+        cmocka_unit_test(links_to_traces_are_copies),
+        cmocka_unit_test(what_is_not_read_is_named),
+        cmocka_unit_test(any_number_of_other_members_is_passed),
+        cmocka_unit_test(a_folder_names_what_it_does_not_read),
         cmocka_unit_test(archives_are_merged),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
