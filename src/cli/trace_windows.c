@@ -26,9 +26,12 @@ struct aorta_trace_windows {
     struct aorta_live *live;
     FILE *json_lines;
     struct aorta_tensorboard *board;
-    int64_t day_ms;       /* time of day less the clock that nobody sets, as it was at the beginning */
-    int64_t evaluated_ms; /* start of the last window that was evaluated; -1: none */
-    bool described;       /* who the ranks are */
+    int64_t day_ms;                /* time of day less the clock that nobody sets, as it was at the beginning */
+    int64_t evaluated_ms;          /* start of the last window that was evaluated; -1: none */
+    struct aorta_window_list last; /* all windows, once no more come */
+    size_t last_next, last_removed;
+    bool last_listed;
+    bool described; /* who the ranks are */
     bool threaded;
     pthread_t thread;
     _Atomic bool ending;
@@ -71,6 +74,7 @@ void aorta_trace_windows_close(struct aorta_trace_windows *windows) {
     if (windows->json_lines) fclose(windows->json_lines);
     aorta_tensorboard_close(windows->board);
     aorta_window_processes_free(&windows->processes);
+    aorta_windows_free(&windows->last);
     aorta_live_free(windows->live);
     aorta_status_free(windows->unwritten);
     free(windows);
@@ -206,9 +210,9 @@ static aorta_status take(struct aorta_trace_windows *windows, const struct aorta
 
 /* ---- all of them ---- */
 
-static bool is_over(const struct aorta_trace_windows *windows, const struct aorta_window *window, bool final) {
+static bool is_over(const struct aorta_trace_windows *windows, const struct aorta_window *window) {
     const int64_t late_ms = windows->day_ms + aorta_clock_ns() / 1000000 - window->start_ms - window->length_ms;
-    return final || (window->ready && late_ms >= 0) || late_ms >= windows->options.grace_ms;
+    return late_ms >= windows->options.grace_ms || (late_ms >= 0 && aorta_window_is_ready(window));
 }
 
 /* The newest one stays until the program has ended, as it may be written still. */
@@ -222,16 +226,33 @@ static void let_go(struct aorta_trace_windows *windows) {
     report(windows, status);
 }
 
+/* Evaluates the next window of those that were there at the end: the folder is listed once. */
+static aorta_status look_at_last(struct aorta_trace_windows *windows, bool *evaluated) {
+    struct aorta_window_list *list = &windows->last;
+    if (!windows->last_listed) AORTA_TRY(aorta_windows_list(windows->options.directory, -1, list));
+    windows->last_listed = true;
+    while (windows->last_next < list->count && list->items[windows->last_next].start_ms <= windows->evaluated_ms)
+        windows->last_next++;
+    *evaluated = windows->last_next < list->count;
+    if (!*evaluated) return NULL;
+    windows->evaluated_ms = list->items[windows->last_next].start_ms;
+    aorta_status status = take(windows, &list->items[windows->last_next++]);
+    while (windows->last_removed + (size_t)windows->options.keep < windows->last_next)
+        aorta_window_remove(&list->items[windows->last_removed++]);
+    return status;
+}
+
 aorta_status aorta_trace_windows_look(struct aorta_trace_windows *windows, bool final, bool *evaluated) {
     struct aorta_window_list list;
     *evaluated = false;
+    if (final) return look_at_last(windows, evaluated);
     AORTA_TRY(aorta_windows_list(windows->options.directory, windows->evaluated_ms, &list));
     size_t over = 0;
-    while (over < list.count && is_over(windows, &list.items[over], final)) over++;
+    while (over < list.count && is_over(windows, &list.items[over])) over++;
     aorta_status status = NULL;
     if (over) {
-        const struct aorta_window *window = &list.items[final ? 0 : over - 1];
-        if (!final && over > 1)
+        const struct aorta_window *window = &list.items[over - 1];
+        if (over > 1)
             fprintf(stderr, "%s: %s not evaluated: analysing takes longer than a window\n", windows->options.command,
                     aorta_counted((long long)over - 1, "window").text);
         windows->evaluated_ms = window->start_ms;

@@ -39,8 +39,8 @@ static bool is_recording(int folder, const char *name) {
     return head.state == AORTA_SPOOL_RECORDING;
 }
 
-static bool all_closed(const char *path) {
-    DIR *folder = open_folder(path);
+bool aorta_window_is_ready(const struct aorta_window *window) {
+    DIR *folder = open_folder(window->path);
     bool closed = folder != NULL;
     for (struct dirent *entry; closed && (entry = readdir(folder));)
         if (is_spool(entry->d_name)) closed = !is_recording(dirfd(folder), entry->d_name);
@@ -58,6 +58,7 @@ static bool read_name(const char *name, struct aorta_window *window) {
     char again[64];
     if (sscanf(name, AORTA_SPOOL_WINDOW_NAME, &start_ms, &length_ms) != 2 || start_ms < 0 || length_ms <= 0)
         return false;
+    if (start_ms > INT64_MAX / 1000000 || length_ms > INT64_MAX / 1000000 - start_ms) return false;
     snprintf(again, sizeof again, AORTA_SPOOL_WINDOW_NAME, start_ms, length_ms);
     *window = (struct aorta_window){.start_ms = start_ms, .length_ms = length_ms};
     return strcmp(again, name) == 0;
@@ -68,7 +69,6 @@ static aorta_status add(const char *directory, const char *name, struct aorta_wi
     bool fits = aorta_array_fit(&list->items, capacity, list->count + 1, sizeof *list->items);
     window.path = fits ? aorta_path_join(directory, name) : NULL;
     if (!window.path) return AORTA_ERROR(AORTA_MEMORY, "no memory for the windows in %s", directory);
-    window.ready = all_closed(window.path);
     list->items[list->count++] = window;
     return NULL;
 }

@@ -7,8 +7,7 @@
 
 struct aorta_window {
     char *path;                  /* owned */
-    int64_t start_ms, length_ms; /* CLOCK_REALTIME */
-    bool ready;                  /* every process has gone on to the next one, or has ended */
+    int64_t start_ms, length_ms; /* CLOCK_REALTIME; their sum in ns is an int64 */
 };
 
 struct aorta_window_list {
@@ -19,6 +18,8 @@ struct aorta_window_list {
 /* The windows of a folder that begin after `after_ms`. AORTA_IO: it cannot be listed. */
 AORTA_MUST_USE aorta_status aorta_windows_list(const char *directory, int64_t after_ms, struct aorta_window_list *list);
 void aorta_windows_free(struct aorta_window_list *list);
+/* Whether every process has gone on to the next window, or has ended. */
+bool aorta_window_is_ready(const struct aorta_window *window);
 /* Bytes of its spools. */
 int64_t aorta_window_bytes(const struct aorta_window *window);
 /* Removes a window's files and its folder; what is not ours stays. */

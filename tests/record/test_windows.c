@@ -159,6 +159,17 @@ static void a_watch_leaves_alone_what_is_not_its_own(void **state) {
     shell_expect(shell, 0, ".spool", "Verdict: ");
 }
 
+/* The folder is listed once, not once for each window. Names whose times cannot be are no windows. */
+static void a_watch_of_many_windows_takes_linear_time(void **state) {
+    struct shell *shell = *state;
+    shell_run(shell,
+              "mkdir w && (cd w && seq -f window-%.0f000-1000 100001 102000 | xargs mkdir) && "
+              "mkdir w/window-9223372036854775807-1000 w/window-9223372036854775-9223372036854775807 "
+              "w/window-9223372036855-1000 && "
+              "timeout 60 $A trace watch w --once --json-lines w.jsonl 2>said; code=$?; wc -l <w.jsonl; exit $code");
+    shell_expect(shell, 0, "2000\n", "");
+}
+
 /* What could not be written is said at once, and is the exit code at the end; the other files are whole. */
 static void a_watch_that_cannot_write_fails(void **state) {
     struct shell *shell = *state;
@@ -208,6 +219,7 @@ int main(void) {
         SHELL_TEST(a_job_of_slurm_is_watched),
         SHELL_TEST(what_does_not_fit_windows_is_refused),
         SHELL_TEST(a_watch_leaves_alone_what_is_not_its_own),
+        SHELL_TEST(a_watch_of_many_windows_takes_linear_time),
         SHELL_TEST(a_watch_that_cannot_write_fails),
         SHELL_TEST(a_watch_ends_by_signals),
     };
