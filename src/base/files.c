@@ -27,6 +27,7 @@ static aorta_status no_memory(const char *path) {
 struct aorta_file_writer {
     char *path;
     char *temporary; /* NULL: written to directly */
+    bool nameless;   /* the file has no name until it is whole: one that is killed leaves none */
     int file;
 };
 
@@ -64,16 +65,38 @@ static aorta_status cannot_create(const char *path) {
 /* ---- writing ---- */
 
 /* As mkstemps, but of the mode that any new file has: mkstemps makes files for the owner alone, and the mask of modes
- * can only be asked for by changing it, for all threads. -1 and errno. */
-static int create_temporary(char *name, size_t suffix) {
-    char *digits = name + strlen(name) - suffix - 6;
+ * can only be asked for by changing it, for all threads. `from`: the file that gets the name; NULL: a new one. -1 and
+ * errno. */
+static int take_name(char *name, const char *from) {
+    char *digits = name + strlen(name) - strlen(".tmp") - 6;
     for (int attempt = 0; attempt < 100; attempt++) {
         unsigned number;
         if (getrandom(&number, sizeof number, 0) != sizeof number) return -1;
         for (int i = 0; i < 6; i++, number >>= 4) digits[i] = "0123456789abcdef"[number & 15];
-        int file = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (file >= 0 || errno != EEXIST) return file;
+        int result = from ? linkat(AT_FDCWD, from, AT_FDCWD, name, AT_SYMLINK_FOLLOW)
+                          : open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (result >= 0 || errno != EEXIST) return result;
     }
+    return -1;
+}
+
+struct file_link {
+    char text[32];
+};
+static struct file_link link_of(int file) {
+    struct file_link link;
+    snprintf(link.text, sizeof link.text, "/proc/self/fd/%d", file);
+    return link;
+}
+
+/* A file without a name in the path's folder; -1: it cannot be, or could not get a name later. */
+static int open_nameless(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    int file = folder ? open(folder, O_RDWR | O_TMPFILE | O_CLOEXEC, 0666) : -1;
+    free(folder);
+    if (file < 0 || access(link_of(file).text, F_OK) == 0) return file;
+    close(file);
     return -1;
 }
 
@@ -94,7 +117,9 @@ aorta_status aorta_file_begin(const char *path, struct aorta_file_writer **out) 
         free_writer(writer);
         return no_memory(path);
     }
-    writer->file = direct ? open_direct(path) : create_temporary(writer->temporary, strlen(".tmp"));
+    writer->file = direct ? open_direct(path) : open_nameless(path);
+    writer->nameless = !direct && writer->file >= 0;
+    if (!direct && !writer->nameless) writer->file = take_name(writer->temporary, NULL);
     if (writer->file < 0) {
         aorta_status status = cannot_create(path);
         free_writer(writer);
@@ -120,20 +145,39 @@ aorta_status aorta_file_append(struct aorta_file_writer *writer, const char *byt
     return error ? AORTA_ERROR(AORTA_IO, "cannot write %s: %s", writer->path, strerror(error)) : NULL;
 }
 
+/* 0, or errno. `file`: the file once more, where it has no name yet. */
+static int put_in_place(struct aorta_file_writer *writer, int file) {
+    if (!writer->temporary) return 0;
+    if (writer->nameless) {
+        const struct file_link link = link_of(file);
+        if (linkat(AT_FDCWD, link.text, AT_FDCWD, writer->path, AT_SYMLINK_FOLLOW) == 0) return 0;
+        if (errno != EEXIST || take_name(writer->temporary, link.text) < 0) return errno;
+        writer->nameless = false;
+    }
+    return rename(writer->temporary, writer->path) == 0 ? 0 : errno;
+}
+
 static aorta_status finish(struct aorta_file_writer *writer) {
+    const int again = writer->nameless ? fcntl(writer->file, F_DUPFD_CLOEXEC, 0) : -1;
     /* Not every file system can, and no device. */
     bool synced = !writer->temporary || fsync(writer->file) == 0 || errno == EINVAL || errno == EROFS;
     int reason = errno;
     bool closed = close(writer->file) == 0;
     if (synced && !closed) reason = errno;
-    if (!synced || !closed) return AORTA_ERROR(AORTA_IO, "cannot write %s: %s", writer->path, strerror(reason));
-    if (!writer->temporary || rename(writer->temporary, writer->path) == 0) return NULL;
-    return AORTA_ERROR(AORTA_IO, "cannot put %s in its place: %s", writer->path, strerror(errno));
+    const bool whole = synced && closed && (again >= 0 || !writer->nameless);
+    const int error = whole ? put_in_place(writer, again) : 0;
+    if (again >= 0) close(again);
+    if (!whole) return AORTA_ERROR(AORTA_IO, "cannot write %s: %s", writer->path, strerror(reason));
+    return error ? AORTA_ERROR(AORTA_IO, "cannot put %s in its place: %s", writer->path, strerror(error)) : NULL;
+}
+
+static void remove_temporary(const struct aorta_file_writer *writer) {
+    if (writer->temporary && !writer->nameless) unlink(writer->temporary);
 }
 
 aorta_status aorta_file_commit(struct aorta_file_writer *writer) {
     aorta_status status = finish(writer);
-    if (status && writer->temporary) unlink(writer->temporary);
+    if (status) remove_temporary(writer);
     free_writer(writer);
     return status;
 }
@@ -141,7 +185,7 @@ aorta_status aorta_file_commit(struct aorta_file_writer *writer) {
 void aorta_file_discard(struct aorta_file_writer *writer) {
     if (!writer) return;
     close(writer->file);
-    if (writer->temporary) unlink(writer->temporary);
+    remove_temporary(writer);
     free_writer(writer);
 }
 
@@ -291,7 +335,7 @@ int aorta_directory_try(const char *path, size_t bytes) {
     static const char zeros[4096];
     char *probe = aorta_path_join(path, ".aorta_XXXXXX.tmp");
     if (!probe) return ENOMEM;
-    const int file = create_temporary(probe, strlen(".tmp"));
+    const int file = take_name(probe, NULL);
     int error = file < 0 ? errno : 0;
     for (; !error && bytes; bytes -= bytes < sizeof zeros ? bytes : sizeof zeros)
         error = aorta_write_all(file, zeros, bytes < sizeof zeros ? bytes : sizeof zeros);

@@ -17,7 +17,8 @@ bool aorta_file_is_direct(const char *path); /* any of these */
 AORTA_MUST_USE aorta_status aorta_file_replace(const char *path, const char *bytes, size_t length);
 
 /* The same for a file that grows: begin, any number of appends, then commit (fsync, rename; on failure the file is
- * removed) or discard, which end the writer. What is begun and never ended leaves "<path>.XXXXXX.tmp" behind. */
+ * removed) or discard, which end the writer. A file that is begun and never ended is gone with the process; on file
+ * systems without files that have no name (NFS) "<path>.XXXXXX.tmp" stays. */
 struct aorta_file_writer;
 AORTA_MUST_USE aorta_status aorta_file_begin(const char *path, struct aorta_file_writer **writer);
 AORTA_MUST_USE aorta_status aorta_file_append(struct aorta_file_writer *writer, const char *bytes, size_t length);

@@ -2,6 +2,8 @@
 #include "base/json.h"
 
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 /* Bytes of the character at text[0]; *printable: whether it may be shown. */
 static size_t next_character(const char *text, size_t available, bool lines, bool *printable) {
@@ -30,4 +32,11 @@ void aorta_make_printable(char *text, size_t length, bool lines) {
         step = next_character(text + at, length - at, lines, &printable);
         for (size_t i = 0; i < step && !printable; i++) text[at + i] = '?';
     }
+}
+
+struct aorta_shown aorta_shown(const char *path) {
+    struct aorta_shown shown;
+    snprintf(shown.text, sizeof shown.text, "%s", path);
+    aorta_make_printable(shown.text, strlen(shown.text), false);
+    return shown;
 }

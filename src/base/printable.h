@@ -3,6 +3,7 @@
 #ifndef AORTA_BASE_PRINTABLE_H
 #define AORTA_BASE_PRINTABLE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -12,5 +13,11 @@ bool aorta_is_printable(const char *text, size_t length, bool lines);
 
 /* Replaces each such byte, in place. */
 void aorta_make_printable(char *text, size_t length, bool lines);
+
+/* A path for a message, on one line. By value: aorta_shown(path).text. */
+struct aorta_shown {
+    char text[PATH_MAX];
+};
+struct aorta_shown aorta_shown(const char *path);
 
 #endif

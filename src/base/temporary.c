@@ -1,10 +1,13 @@
 #include "base/temporary.h"
 
 #include "base/files.h"
+#include "base/printable.h"
+#include "base/signals.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,12 +60,14 @@ aorta_status aorta_temporary_make_in(const char *parent, const char *prefix, str
     char made[PATH_MAX];
     snprintf(made, sizeof made, "%s/%sXXXXXX", parent, prefix);
     const bool found = mkdtemp(made) && realpath(made, directory->path);
+    directory->guards = NULL;
     directory->lock = found ? open_directory(AT_FDCWD, directory->path) : -1;
     if (directory->lock >= 0) {
         flock(directory->lock, LOCK_EX | LOCK_NB); /* a file system without locks has no sweep either */
         return NULL;
     }
-    aorta_status status = AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place)", made, strerror(errno));
+    aorta_status status =
+        AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place)", aorta_shown(made).text, strerror(errno));
     directory->path[0] = '\0';
     return status;
 }
@@ -71,8 +76,38 @@ aorta_status aorta_temporary_make(const char *prefix, struct aorta_temporary *di
     return aorta_temporary_make_in(default_parent(), prefix, directory);
 }
 
+/* Another thread may still write into it. */
+static bool remove_first(void *user, int signal) {
+    const struct aorta_temporary *directory = user;
+    (void)signal;
+    for (int attempt = 0; attempt < 1000 && !access(directory->path, F_OK); attempt++)
+        aorta_directory_remove(directory->path);
+    return true;
+}
+
+struct aorta_temporary_guard {
+    struct aorta_signals *signals;
+    sigset_t mask; /* before */
+};
+
+aorta_status aorta_temporary_guard(struct aorta_temporary *directory) {
+    struct aorta_temporary_guard *guard = calloc(1, sizeof *guard);
+    if (!guard) return AORTA_ERROR(AORTA_MEMORY, "no memory for the signals of a command");
+    pthread_sigmask(SIG_SETMASK, NULL, &guard->mask);
+    aorta_status status = aorta_signals_begin(remove_first, directory, &guard->signals);
+    if (status)
+        free(guard);
+    else
+        directory->guards = guard;
+    return status;
+}
+
 void aorta_temporary_remove(struct aorta_temporary *directory) {
     if (!directory->path[0]) return;
     aorta_directory_remove(directory->path);
     close(directory->lock);
+    if (!directory->guards) return;
+    aorta_signals_end(directory->guards->signals);
+    pthread_sigmask(SIG_SETMASK, &directory->guards->mask, NULL);
+    free(directory->guards);
 }

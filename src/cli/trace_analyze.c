@@ -201,7 +201,7 @@ static aorta_status analyze(const struct aorta_cli_line *line, const struct anal
                             struct aorta_kernel_patterns *patterns, int64_t *steps) {
     struct aorta_trace_analysis_options options = {0};
     struct aorta_trace_options reading = {
-        .recover = arguments->recover, .patterns = patterns, .step_range = arguments->step_range};
+        .recover = arguments->recover, .guarded = true, .patterns = patterns, .step_range = arguments->step_range};
     struct aorta_trace_report report = {.top = (size_t)arguments->top, .of = {arguments->phase, arguments->within}};
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     struct aorta_recorded recorded;

@@ -188,7 +188,8 @@ static aorta_status compare(const struct aorta_cli_line *line, void *values) {
     aorta_status status = r.items && r.inputs && r.differences
                               ? aorta_cli_comm_patterns(&arguments->patterns, &patterns)
                               : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recordings", count);
-    const struct aorta_trace_options options = {.recover = arguments->recover, .patterns = patterns, .functions = true};
+    const struct aorta_trace_options options = {
+        .recover = arguments->recover, .guarded = true, .patterns = patterns, .functions = true};
     if (!status) status = read_all(&r, paths, count, &arguments->labels, &options);
     if (!status) status = show(arguments, &r);
     for (size_t i = 0; i < count && r.items; i++) aorta_recorded_free(&r.items[i]);

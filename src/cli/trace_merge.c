@@ -87,7 +87,7 @@ static aorta_status merge(const struct aorta_cli_line *line, void *values) {
     struct aorta_kernel_patterns *patterns = NULL;
     aorta_status status = aorta_file_prepare(arguments->output, "--output");
     if (!status) status = aorta_cli_comm_patterns(&arguments->patterns, &patterns);
-    const struct aorta_trace_options options = {.recover = arguments->recover, .patterns = patterns};
+    const struct aorta_trace_options options = {.recover = arguments->recover, .guarded = true, .patterns = patterns};
     struct aorta_text report = {0};
     if (!status && arguments->tracks)
         status = merge_with_tracks(line, arguments->output, &options, &report);

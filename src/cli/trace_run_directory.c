@@ -1,6 +1,7 @@
 /* The directory of a recording: the user's, or one that is removed at the end. */
 #include "base/directory_lock.h"
 #include "base/files.h"
+#include "base/printable.h"
 #include "cli/trace_run.h"
 #include "formats/inputs.h"
 
@@ -19,7 +20,8 @@ static aorta_status make_temporary(const char *option, char path[PATH_MAX]) {
     name_temporary(made);
     snprintf(path, PATH_MAX, "%s", made);
     if (mkdtemp(made) && realpath(made, path)) return NULL;
-    return AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place, or %s another)", path, strerror(errno), option);
+    return AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place, or %s another)", aorta_shown(path).text,
+                       strerror(errno), option);
 }
 
 /* Absolute, as the program may go elsewhere before it records. */

@@ -350,7 +350,7 @@ static aorta_status replay_trace(const struct aorta_trace_analysis *analysis, co
 }
 
 static aorta_status open_recorded(const struct aorta_cli_line *line, const struct task *task) {
-    const struct aorta_trace_options reading = {.step_range = task->arguments->step_range};
+    const struct aorta_trace_options reading = {.guarded = true, .step_range = task->arguments->step_range};
     const struct aorta_log log = {.level = AORTA_LOG_INFO, .rank = -1};
     struct aorta_recorded recorded;
     aorta_status status = aorta_recorded_open((const char *const *)line->operands, (size_t)line->operand_count,

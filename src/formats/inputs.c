@@ -2,7 +2,9 @@
 
 #include "base/array.h"
 #include "base/files.h"
+#include "base/hash.h"
 #include "base/printable.h"
+#include "base/sort.h"
 #include "formats/archive.h"
 #include "formats/execution_trace.h"
 #include "formats/open.h"
@@ -47,13 +49,8 @@ static aorta_status add_folder(struct paths *paths, const char *folder, int dept
 
 /* A name with a newline could print lines of its own. */
 static aorta_status cannot_show(const char *path) {
-    char *shown = strdup(path);
-    if (!shown) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    aorta_make_printable(shown, strlen(shown), false);
-    aorta_status status =
-        AORTA_ERROR(AORTA_USAGE, "%s: the name holds control characters (here \"?\"); rename the file", shown);
-    free(shown);
-    return status;
+    return AORTA_ERROR(AORTA_USAGE, "%s: the name holds control characters (here \"?\"); rename the file",
+                       aorta_shown(path).text);
 }
 
 static void skip(const struct paths *paths, const char *path, const char *why) {
@@ -122,13 +119,17 @@ struct facts {
     dev_t device;
     ino_t number;
     off_t size;
+    uint64_t hash;  /* of the first bytes or of all; 0: no other file has this size */
+    size_t place;   /* among the paths */
     int64_t copies; /* other paths of the same content */
+    bool copy;
 };
 
-static struct facts facts_of(const char *path) {
+static struct facts facts_of(const char *path, size_t place) {
     struct stat found;
-    if (stat(path, &found) != 0) return (struct facts){0};
-    return (struct facts){true, found.st_dev, found.st_ino, found.st_size, 0};
+    if (stat(path, &found) != 0) return (struct facts){.place = place};
+    return (struct facts){
+        .known = true, .device = found.st_dev, .number = found.st_ino, .size = found.st_size, .place = place};
 }
 
 /* Up to the first piece that differs. What cannot be read is no copy: its reader says why. */
@@ -148,24 +149,76 @@ static bool same_bytes(const char *left, const char *right) {
     return same;
 }
 
-/* Only files of one size are read; those of different ranks hardly ever have it, and then differ early. */
-static bool same_file(const struct paths *paths, const struct facts *facts, size_t left, size_t right) {
-    const struct facts *a = &facts[left], *b = &facts[right];
-    if (!a->known || !b->known || a->size != b->size) return false;
-    if (a->device == b->device && a->number == b->number) return true;
-    return same_bytes(paths->items[left], paths->items[right]);
+/* Of the first `most` bytes; 0: it cannot be read. */
+static uint64_t hash_file(const char *path, size_t most) {
+    enum { PIECE = 1 << 16 };
+    FILE *file = fopen(path, "rbe");
+    char *bytes = file ? malloc(PIECE) : NULL;
+    uint64_t hash = 0;
+    for (size_t got = PIECE; bytes && got == PIECE && most; most -= got) {
+        got = fread(bytes, 1, most < PIECE ? most : PIECE, file);
+        hash = aorta_hash_add(hash, aorta_hash_bytes(bytes, got));
+    }
+    if (file) fclose(file);
+    free(bytes);
+    return hash;
+}
+
+static int by_content(const void *left, const void *right) {
+    const struct facts *a = left, *b = right;
+    if (a->size != b->size) return aorta_order_int64(a->size, b->size);
+    if (a->hash != b->hash) return aorta_order_uint64(a->hash, b->hash);
+    return (a->place > b->place) - (a->place < b->place);
+}
+
+static int by_place(const void *left, const void *right) {
+    const struct facts *a = left, *b = right;
+    return (a->place > b->place) - (a->place < b->place);
+}
+
+static bool alike(const struct facts *a, const struct facts *b) {
+    return a->known && b->known && a->size == b->size && a->hash == b->hash;
+}
+
+/* Hashes the files that are alike so far; the facts are sorted. */
+static void hash_alike(const struct paths *paths, struct facts *facts, size_t most) {
+    bool before = false;
+    for (size_t i = 0; i < paths->count; i++) {
+        const bool after = i + 1 < paths->count && alike(&facts[i], &facts[i + 1]);
+        if (before || after) facts[i].hash = hash_file(paths->items[facts[i].place], most);
+        before = after;
+    }
+    qsort(facts, paths->count, sizeof *facts, by_content);
+}
+
+/* Files that are alike are compared with the first of them alone: equal hashes of other files only miss copies. */
+static void mark_copies(const struct paths *paths, struct facts *facts) {
+    size_t first = 0;
+    for (size_t i = 1; i < paths->count; i++) {
+        if (!alike(&facts[first], &facts[i])) {
+            first = i;
+            continue;
+        }
+        const bool same_file = facts[first].device == facts[i].device && facts[first].number == facts[i].number;
+        facts[i].copy = same_file || same_bytes(paths->items[facts[first].place], paths->items[facts[i].place]);
+        facts[first].copies += facts[i].copy;
+    }
 }
 
 /* Trainers leave a trace under the names of two tools: torch_profiler/ and chrome_trace/. `facts` has a place for each
- * path. */
+ * path. Files of different ranks hardly ever have one size, and then differ early. */
 static void drop_copies(struct paths *paths, struct facts *facts) {
+    enum { EARLY = 1 << 16 };
     size_t count = 0;
+    if (!paths->count) return;
+    for (size_t i = 0; i < paths->count; i++) facts[i] = facts_of(paths->items[i], i);
+    qsort(facts, paths->count, sizeof *facts, by_content);
+    hash_alike(paths, facts, EARLY);
+    hash_alike(paths, facts, SIZE_MAX);
+    mark_copies(paths, facts);
+    qsort(facts, paths->count, sizeof *facts, by_place);
     for (size_t i = 0; i < paths->count; i++) {
-        facts[i] = facts_of(paths->items[i]);
-        size_t same = 0;
-        while (same < count && !same_file(paths, facts, same, i)) same++;
-        if (same < count) {
-            facts[same].copies++;
+        if (facts[i].copy) {
             free(paths->items[i]);
             continue;
         }
@@ -216,7 +269,8 @@ static aorta_status holds_none(const char *path, const struct aorta_skipped *ski
 static aorta_status add_input(struct paths *paths, const char *path) {
     struct stat facts;
     if (strcmp(path, "-") == 0) return add_path(paths, path);
-    if (stat(path, &facts) != 0) return AORTA_ERROR(AORTA_USAGE, "cannot open %s: %s", path, strerror(errno));
+    if (stat(path, &facts) != 0)
+        return AORTA_ERROR(AORTA_USAGE, "cannot open %s: %s", aorta_shown(path).text, strerror(errno));
     if (!S_ISDIR(facts.st_mode)) return add_path(paths, path);
     size_t before = paths->count;
     AORTA_TRY(add_folder(paths, path, 0));
@@ -320,7 +374,7 @@ static aorta_status read_inputs(const char *const *paths, size_t count, const st
 
 aorta_status aorta_trace_open_inputs(const char *const *paths, size_t count, const struct aorta_trace_options *options,
                                      struct aorta_trace_list *list) {
-    struct aorta_unpacking unpacking = {.list = list};
+    struct aorta_unpacking unpacking = {.list = list, .guarded = options && options->guarded};
     aorta_status status = read_inputs(paths, count, options, &unpacking);
     status = aorta_unpack_name_failure(&unpacking, status);
     aorta_unpacking_free(&unpacking);

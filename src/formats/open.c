@@ -1,5 +1,6 @@
 /* Finds the kind of a file, and calls its reader. */
 #include "formats/open.h"
+#include "base/files.h"
 #include "base/parallel.h"
 #include "formats/archive.h"
 #include "formats/execution_trace.h"
@@ -137,6 +138,13 @@ bool aorta_trace_is_name(const char *path) {
 bool aorta_trace_needs_plain(const char *bytes, size_t length) {
     const struct aorta_trace_reader *reader = reader_of(bytes, length);
     return reader && reader->plain;
+}
+
+bool aorta_trace_may_be(const char *bytes, size_t length) {
+    size_t at = aorta_utf8_mark(bytes, length);
+    while (at < length && aorta_json_space(bytes[at])) at++;
+    if (at < length && (bytes[at] == '{' || bytes[at] == '[')) return true;
+    return aorta_packing_of(bytes, length) != AORTA_PACKING_NONE || reader_of(bytes, length);
 }
 
 /* What an archive holds may lie beside it, unpacked. */

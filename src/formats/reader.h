@@ -38,6 +38,10 @@ bool aorta_trace_is_name(const char *path);
 /* Whether bytes at the beginning of a file are of a reader that needs it plain. */
 bool aorta_trace_needs_plain(const char *bytes, size_t length);
 
+/* Whether bytes at the beginning of an input may be of a trace, packed or not: JSON, packed data, or what a reader
+ * recognises. */
+bool aorta_trace_may_be(const char *bytes, size_t length);
+
 /* The names of what is read, for messages. */
 extern const char *const aorta_trace_formats;
 

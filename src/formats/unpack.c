@@ -29,12 +29,19 @@ aorta_status aorta_unpack_too_much(const char *shown) {
 
 /* ---- the folder ---- */
 
+static aorta_status guard(struct aorta_temporary *made) {
+    aorta_status status = aorta_temporary_guard(made);
+    if (status) aorta_temporary_remove(made);
+    return status;
+}
+
 /* A new folder in the list's. */
 static aorta_status new_folder(struct aorta_unpacking *unpacking, char **folder) {
     struct aorta_trace_list *list = unpacking->list;
     if (!list->unpacked) {
         struct aorta_temporary *made = calloc(1, sizeof *made);
         aorta_status status = made ? aorta_temporary_make("aorta-unpacked-", made) : aorta_unpack_no_memory();
+        if (!status && unpacking->guarded) status = guard(made);
         if (status) {
             free(made);
             return status;
@@ -47,7 +54,8 @@ static aorta_status new_folder(struct aorta_unpacking *unpacking, char **folder)
         const int error = errno;
         free(*folder);
         if (error != EEXIST)
-            return AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place)", list->unpacked->path, strerror(error));
+            return AORTA_ERROR(AORTA_IO, "%s: %s (TMPDIR names the place)", aorta_shown(list->unpacked->path).text,
+                               strerror(error));
     } while (true);
 }
 
@@ -84,10 +92,10 @@ static aorta_status copy(struct unpack_origin *origin, int file, const char *pat
         origin->left -= (int64_t)got;
         const int error = origin->left < 0 ? 0 : aorta_write_all(file, piece, got);
         if (origin->left < 0)
-            status = aorta_unpack_too_much(origin->shown);
+            status = origin->too_much(origin->shown);
         else if (error)
             status = AORTA_ERROR(AORTA_IO, "%s: cannot be unpacked to %s: %s (TMPDIR names the place)", origin->shown,
-                                 path, strerror(error));
+                                 aorta_shown(path).text, strerror(error));
     }
     free(piece);
     return status;
@@ -102,7 +110,8 @@ aorta_status aorta_unpack_write(struct unpack_origin *origin, char *path) {
     AORTA_TRY(status);
     const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (file < 0)
-        return AORTA_ERROR(AORTA_IO, "%s: cannot be unpacked to %s: %s", origin->shown, path, strerror(errno));
+        return AORTA_ERROR(AORTA_IO, "%s: cannot be unpacked to %s: %s", origin->shown, aorta_shown(path).text,
+                           strerror(errno));
     status = copy(origin, file, path);
     if (close(file) && !status) status = AORTA_ERROR(AORTA_IO, "%s: %s", path, strerror(errno));
     return status;
@@ -123,12 +132,41 @@ static aorta_status read_source(void *from, char *buffer, size_t capacity, size_
     return aorta_source_read(from, buffer, capacity, got);
 }
 
-static aorta_status read_input(void *from, char *buffer, size_t capacity, size_t *got) {
+/* The standard input, and the first bytes of it. */
+struct input {
+    char head[4096];
+    size_t length, given;
+    int file;
+};
+
+static aorta_status read_bytes(const struct input *input, char *buffer, size_t capacity, size_t *got) {
     ssize_t count;
-    do count = read(*(int *)from, buffer, capacity);
+    do count = read(input->file, buffer, capacity);
     while (count < 0 && errno == EINTR);
     *got = count > 0 ? (size_t)count : 0;
     return count < 0 ? AORTA_ERROR(AORTA_IO, "cannot read the standard input: %s", strerror(errno)) : NULL;
+}
+
+static aorta_status read_input(void *from, char *buffer, size_t capacity, size_t *got) {
+    struct input *input = from;
+    *got = input->length - input->given;
+    if (!*got) return read_bytes(input, buffer, capacity, got);
+    if (*got > capacity) *got = capacity;
+    memcpy(buffer, input->head + input->given, *got);
+    input->given += *got;
+    return NULL;
+}
+
+/* Before anything is written: input that is no trace may have no end. */
+static aorta_status check_input(struct input *input, const char *shown) {
+    size_t got = 1;
+    while (got && input->length < sizeof input->head) {
+        AORTA_TRY(read_bytes(input, input->head + input->length, sizeof input->head - input->length, &got));
+        input->length += got;
+    }
+    if (!input->length) return AORTA_ERROR(AORTA_FORMAT, "%s is empty", shown);
+    if (aorta_trace_may_be(input->head, input->length)) return NULL;
+    return AORTA_ERROR(AORTA_FORMAT, "%s is no trace; what can be read: %s", shown, aorta_trace_formats);
 }
 
 /* Of the packed file's own name, so that its rank can be read off it. */
@@ -140,7 +178,8 @@ static aorta_status unpack_single(const char *path, const char *folder, char **p
     aorta_status status = aorta_source_open(path, &source);
     if (!status) {
         struct unpack_origin origin = {read_source, source, path,
-                                       aorta_unpack_most_bytes(stat(path, &facts) ? 0 : (int64_t)facts.st_size)};
+                                       aorta_unpack_most_bytes(stat(path, &facts) ? 0 : (int64_t)facts.st_size),
+                                       aorta_unpack_too_much};
         status = aorta_unpack_write(&origin, *place);
         aorta_source_close(source);
     }
@@ -148,13 +187,19 @@ static aorta_status unpack_single(const char *path, const char *folder, char **p
     return status;
 }
 
+static aorta_status too_much_input(const char *shown) {
+    return AORTA_ERROR(AORTA_FORMAT, "%s: holds more than %d GiB; write it to a file, and name the file", shown,
+                       (int)(UNPACK_MOST_INPUT >> 30));
+}
+
 static aorta_status take_input(struct aorta_unpacking *unpacking, char **place) {
     static const char shown[] = "standard input";
-    int input = STDIN_FILENO;
-    struct unpack_origin origin = {read_input, &input, shown, INT64_MAX};
+    struct input input = {.file = STDIN_FILENO};
+    struct unpack_origin origin = {read_input, &input, shown, UNPACK_MOST_INPUT, too_much_input};
     char *folder;
-    if (isatty(input))
+    if (isatty(input.file))
         return AORTA_ERROR(AORTA_USAGE, "-: the standard input is a terminal; pipe a trace into the command");
+    AORTA_TRY(check_input(&input, shown));
     AORTA_TRY(new_folder(unpacking, &folder));
     *place = aorta_path_join(folder, "stdin");
     free(folder);
@@ -175,7 +220,7 @@ struct heads {
 static aorta_status read_heads(const char *path, struct heads *heads) {
     struct aorta_source *source;
     const int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (file < 0) return AORTA_ERROR(AORTA_IO, "cannot open %s: %s", path, strerror(errno));
+    if (file < 0) return AORTA_ERROR(AORTA_IO, "cannot open %s: %s", aorta_shown(path).text, strerror(errno));
     const ssize_t count = pread(file, heads->packed, sizeof heads->packed, 0);
     close(file);
     heads->packed_length = count > 0 ? (size_t)count : 0;

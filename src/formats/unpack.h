@@ -23,6 +23,7 @@ struct aorta_unpacking {
     struct aorta_unpacked_name *names;
     size_t count, capacity;
     size_t folders; /* made so far */
+    bool guarded;   /* as aorta_trace_options has it */
 };
 void aorta_unpacking_free(struct aorta_unpacking *unpacking); /* not the files */
 

@@ -227,7 +227,8 @@ static aorta_status each_member(const char *path, struct members *members, take_
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) return AORTA_ERROR(AORTA_IO, "cannot open %s: %s", path, strerror(errno));
     status = aorta_archive_open(path, file, false, &members->archive);
-    members->origin = (struct unpack_origin){read_member, members->archive, path, most_bytes(file)};
+    members->origin =
+        (struct unpack_origin){read_member, members->archive, path, most_bytes(file), aorta_unpack_too_much};
     while (!status && member.name) {
         char *name = NULL;
         status = aorta_archive_next(members->archive, &member);

@@ -16,6 +16,7 @@ struct aorta_trace_options {
     int64_t until_ns; /* of spools: what begins then or later is left out; 0: nothing is */
     bool functions;   /* of Kineto files keep the program's functions and PyTorch's modules (trace->functions) */
     struct aorta_execution_traces *executed; /* of Kineto files: what says the shapes that they do not; or NULL */
+    bool guarded;  /* signals that end the process remove what inputs were unpacked to; for programs of ours */
     bool to_align; /* of Kineto files keep no calls, annotations and shapes, which aligning clocks does not need */
 };
 

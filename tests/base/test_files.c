@@ -4,8 +4,10 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char directory[FOLDER_PATH]; /* of the test that runs */
@@ -198,6 +200,27 @@ static void test_prepared(void **state) {
     check_fails(aorta_file_prepare("a/b/file/c", "--output"), AORTA_CONFIG, "a/b/file is a file, not a directory");
 }
 
+/* Also by SIGKILL, where the file system has files without a name. */
+static void test_a_killed_writer_leaves_nothing(void **state) {
+    (void)state;
+    int status;
+    const int nameless = open(".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+    if (nameless < 0) skip();
+    close(nameless);
+    check_ok(aorta_file_replace("a.txt", "former", 6));
+    const pid_t child = fork();
+    if (child == 0) {
+        struct aorta_file_writer *writer;
+        aorta_status failed = aorta_file_begin("a.txt", &writer);
+        if (!failed) failed = aorta_file_append(writer, "half", 4);
+        if (failed) _exit(1);
+        raise(SIGKILL);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    assert_int_equal(entries("."), 1);
+}
+
 static void test_join(void **state) {
     (void)state;
     static const struct {
@@ -223,6 +246,7 @@ int main(void) {
         in_new_directory(test_devices_and_pipes_stay),
         in_new_directory(test_links_are_not_followed),
         in_new_directory(test_standard_output_is_written_on),
+        in_new_directory(test_a_killed_writer_leaves_nothing),
         cmocka_unit_test(test_join),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,15 @@ static void test_printable(void **state) {
     }
 }
 
+static void a_path_is_shown_on_one_line(void **state) {
+    (void)state;
+    assert_string_equal(aorta_shown("/tmp/a\naorta: b\x1b[2J").text, "/tmp/a?aorta: b?[2J");
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_printable)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_printable),
+        cmocka_unit_test(a_path_is_shown_on_one_line),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

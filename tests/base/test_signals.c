@@ -1,5 +1,7 @@
 /* A child works without a look at anything, as in a long call of a library; signals reach it all the same. */
+#include "base/files.h"
 #include "base/signals.h"
+#include "base/temporary.h"
 #include "check.h"
 
 #include <signal.h>
@@ -110,6 +112,50 @@ static void test_ignored_stays_ignored(void **state) {
     close(notes);
 }
 
+/* A child that has a guarded directory with a file in it. */
+static void test_a_guarded_directory_goes_with_its_process(void **state) {
+    (void)state;
+    static const int ending[] = {SIGINT, SIGTERM};
+    for (int i = 0; i < 2; i++) {
+        char path[PATH_MAX + 8] = "";
+        int ends[2], status;
+        assert_int_equal(pipe(ends), 0);
+        const pid_t child = fork();
+        if (child == 0) {
+            struct aorta_temporary directory;
+            alarm(20);
+            if (aorta_temporary_make("aorta-test-", &directory) || aorta_temporary_guard(&directory)) _exit(1);
+            snprintf(path, sizeof path, "%s/file", directory.path);
+            if (aorta_file_replace(path, "text", 4)) _exit(1);
+            (void)!write(ends[1], path, sizeof path);
+            for (;;) pause();
+        }
+        close(ends[1]);
+        assert_int_equal(read(ends[0], path, sizeof path), sizeof path);
+        assert_int_equal(access(path, F_OK), 0);
+        kill(child, ending[i]);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == ending[i]);
+        *strrchr(path, '/') = '\0';
+        assert_int_equal(access(path, F_OK), -1);
+        close(ends[0]);
+    }
+}
+
+/* Signals end the process again once the directory is removed. */
+static void test_a_guard_ends_with_its_directory(void **state) {
+    (void)state;
+    struct aorta_temporary directory;
+    sigset_t before, after;
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    check_ok(aorta_temporary_make("aorta-test-", &directory));
+    check_ok(aorta_temporary_guard(&directory));
+    aorta_temporary_remove(&directory);
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    assert_int_equal(sigismember(&after, SIGTERM), sigismember(&before, SIGTERM));
+    assert_int_equal(access(directory.path, F_OK), -1);
+}
+
 static void test_nothing_came(void **state) {
     (void)state;
     int notes = -1;
@@ -123,8 +169,12 @@ static void test_nothing_came(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_second_ends_at_once), cmocka_unit_test(test_first_is_asked_for),
-        cmocka_unit_test(test_first_ends_at_once),  cmocka_unit_test(test_ignored_stays_ignored),
+        cmocka_unit_test(test_second_ends_at_once),
+        cmocka_unit_test(test_first_is_asked_for),
+        cmocka_unit_test(test_first_ends_at_once),
+        cmocka_unit_test(test_ignored_stays_ignored),
+        cmocka_unit_test(test_a_guarded_directory_goes_with_its_process),
+        cmocka_unit_test(test_a_guard_ends_with_its_directory),
         cmocka_unit_test(test_nothing_came),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,21 +38,26 @@ static const struct {
 
 static const struct {
     const char *words;
-    int exit_code; /* -1: any */
+    int exit_code;         /* -1: any */
+    const char *temporary; /* TMPDIR; NULL: /tmp */
 } calls[] = {
-    {"trace analyze one", 0},
-    {"trace analyze one --json", 0},
-    {"trace analyze bad.json", 1},
-    {"trace compare one/rank0.json one/rank1.json", 0},
-    {"trace merge one -o all.json", -1},
-    {"trace merge bad.json -o all.json", 1},
-    {"hwq compare --baseline r.json --test r.json", 0},
-    {"hwq compare --baseline r.json --test r.json --json", 0},
-    {"report --log-dir run", 0},
-    {"report --log-dir run --json", 0},
-    {"train --config c.yaml", 2},
-    {"train --override \"$(printf '\\033[2J=1')\"", 2},
-    {"trace analyze named", 2},
+    {"trace analyze one", 0, NULL},
+    {"trace analyze one --json", 0, NULL},
+    {"trace analyze bad.json", 1, NULL},
+    {"trace compare one/rank0.json one/rank1.json", 0, NULL},
+    {"trace merge one -o all.json", -1, NULL},
+    {"trace merge bad.json -o all.json", 1, NULL},
+    {"hwq compare --baseline r.json --test r.json", 0, NULL},
+    {"hwq compare --baseline r.json --test r.json --json", 0, NULL},
+    {"report --log-dir run", 0, NULL},
+    {"report --log-dir run --json", 0, NULL},
+    {"train --config c.yaml", 2, NULL},
+    {"train --override \"$(printf '\\033[2J=1')\"", 2, NULL},
+    {"trace analyze named", 2, NULL},
+    {"trace analyze \"$(printf 'gone\\nVerdict: all is well')\"", 2, NULL},
+    {"trace analyze one.tar", 1, "/nowhere\nVerdict: all is well"},
+    {"trace run -- true", 1, "/nowhere\nVerdict: all is well"},
+    {"launch -n 2 -- true", 1, "/nowhere\nVerdict: all is well"},
 };
 
 static void expect_printable(const char *words, const char *output) {
@@ -78,12 +83,14 @@ static void nothing_foreign_is_printed_raw(void **state) {
         assert_int_equal(fclose(file), 0);
     }
     assert_int_equal(system("cp one/rank0.json \"$(printf 'named/x\\nVerdict: all is well.json')\""), 0);
+    assert_int_equal(system("tar cf one.tar one"), 0);
     /* The lines of a run, with another name for each operation. */
     snprintf(command, sizeof command, "%s %s && sed -i 's/\"tag\": *\"[^\"]*\"/\"tag\": \"%s\"/g' run/*.jsonl",
              AORTA_PROGRAM, TRAIN, "\\\\u001b[2J\\\\u009b31m\\\\nVerdict: all is well\\\\u202e");
     if (system(command) != 0) fail_msg("%s", command);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         snprintf(command, sizeof command, "%s %s 2>&1", AORTA_PROGRAM, calls[i].words);
+        assert_int_equal(setenv("TMPDIR", calls[i].temporary ? calls[i].temporary : "/tmp", 1), 0);
         FILE *pipe = popen(command, "r");
         assert_non_null(pipe);
         output[fread(output, 1, sizeof output - 1, pipe)] = '\0';
@@ -95,6 +102,7 @@ static void nothing_foreign_is_printed_raw(void **state) {
         expect_printable(calls[i].words, output);
         if (getenv("VERBOSE")) print_message("aorta %s: %d\n%s\n", calls[i].words, WEXITSTATUS(status), output);
     }
+    assert_int_equal(unsetenv("TMPDIR"), 0);
     assert_int_equal(chdir("/tmp"), 0);
     assert_int_equal(folder_remove(folder), 0);
 }

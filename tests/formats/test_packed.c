@@ -8,12 +8,14 @@
 #include "formats/inputs.h"
 #include "formats/merge.h"
 #include "formats/nsys_database.h"
+#include "formats/unpack_internal.h"
 
 #include "base/text.h"
 #include "folder.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 static char folder[FOLDER_PATH], temporary[FOLDER_PATH + 16];
@@ -115,6 +117,45 @@ static void standard_input_may_be_any_of_these(void **state) {
     from_input(sample("rank0.json.zst"), check_one);
     from_input(TEST_DATA "/fsdp2_rank0.json", check_one);
     from_input(TEST_DATA "/nsys.sql", check_broken);
+}
+
+static void check_endless(const char *input, const char *shown) {
+    struct aorta_trace_list list = {0};
+    char says[64];
+    snprintf(says, sizeof says, "%s is no trace", shown);
+    alarm(20);
+    check_fails(aorta_trace_open_inputs(&input, 1, NULL, &list), AORTA_FORMAT, says);
+    alarm(0);
+    assert_null(list.unpacked); /* nothing was written */
+    aorta_trace_list_free(&list);
+}
+
+static void input_is_checked_before_it_is_copied(void **state) {
+    (void)state;
+    from_input("/dev/zero", check_endless);
+}
+
+static aorta_status read_letters(void *from, char *buffer, size_t capacity, size_t *got) {
+    (void)from;
+    memset(buffer, 'a', capacity);
+    *got = capacity;
+    return NULL;
+}
+
+static aorta_status say_limit(const char *shown) {
+    return AORTA_ERROR(AORTA_FORMAT, "%s: the limit", shown);
+}
+
+static void what_is_copied_has_a_limit(void **state) {
+    (void)state;
+    char path[FOLDER_PATH + 16];
+    struct stat facts;
+    struct unpack_origin origin = {read_letters, NULL, "letters", 1 << 20, say_limit};
+    snprintf(path, sizeof path, "%s/letters", folder);
+    check_fails(aorta_unpack_write(&origin, path), AORTA_FORMAT, "letters: the limit");
+    assert_int_equal(stat(path, &facts), 0);
+    assert_true(facts.st_size <= 1 << 20);
+    assert_int_equal(unlink(path), 0);
 }
 
 /* SQLite needs a plain file. */
@@ -362,6 +403,31 @@ static void a_folder_names_what_it_does_not_read(void **state) {
     assert_int_equal(unlink(file) + unlink(archive) + unlink(link), 0);
 }
 
+/* 4,000 files of one size, of which two are the same: each is read once, not once for each pair. */
+static void files_of_one_size_take_linear_time(void **state) {
+    (void)state;
+    enum { FILES = 4000 };
+    char many[FOLDER_PATH + 16], path[FOLDER_PATH + 32];
+    const char *const input = many;
+    struct aorta_trace_list list = {0};
+    snprintf(many, sizeof many, "%s/many", folder);
+    check_ok(aorta_directory_make(many));
+    for (int i = 0; i < FILES; i++) {
+        const char *trace = kernel_at(10000 + (i == 1234 ? 17 : i));
+        snprintf(path, sizeof path, "%s/%d.json", many, i);
+        FILE *file = fopen(path, "w");
+        assert_true(file && fputs(trace, file) >= 0 && fclose(file) == 0);
+    }
+    alarm(30);
+    check_ok(aorta_trace_open_inputs(&input, 1, NULL, &list));
+    alarm(0);
+    assert_int_equal(list.count, FILES - 1);
+    assert_int_equal(list.items[17]->work[0].start_ns, 10017000);
+    assert_int_equal(list.items[17]->warnings[AORTA_REASON_SAME_FILE].count, 1);
+    aorta_trace_list_free(&list);
+    assert_int_equal(folder_remove(many), 0);
+}
+
 /* The merged file is that of the unpacked ones. */
 static void archives_are_merged(void **state) {
     (void)state;
@@ -384,6 +450,8 @@ int main(void) {
         cmocka_unit_test(archives_are_folders),
         cmocka_unit_test(packed_files_are_read_as_they_are),
         cmocka_unit_test(standard_input_may_be_any_of_these),
+        cmocka_unit_test(input_is_checked_before_it_is_copied),
+        cmocka_unit_test(what_is_copied_has_a_limit),
         cmocka_unit_test(a_packed_database_is_unpacked),
         cmocka_unit_test(an_archive_in_a_folder_yields),
         cmocka_unit_test(broken_ones_name_the_file),
@@ -394,6 +462,7 @@ int main(void) {
         cmocka_unit_test(what_is_not_read_is_named),
         cmocka_unit_test(any_number_of_other_members_is_passed),
         cmocka_unit_test(a_folder_names_what_it_does_not_read),
+        cmocka_unit_test(files_of_one_size_take_linear_time),
         cmocka_unit_test(archives_are_merged),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -64,9 +64,10 @@ static int is_written(int fd) {
 OVER int open(const char *path, int flags, ...) {
     va_list arguments;
     va_start(arguments, flags);
-    mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
+    const bool makes = flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE;
+    mode_t mode = makes ? va_arg(arguments, mode_t) : 0;
     va_end(arguments);
-    if (flags & O_CREAT && fails("open")) return -1;
+    if (makes && fails("open")) return -1;
     return CALL(open, path, flags, mode);
 }
 
@@ -107,6 +108,10 @@ OVER int rename(const char *from, const char *to) {
 
 OVER int link(const char *from, const char *to) {
     return fails("link") ? -1 : CALL(link, from, to);
+}
+
+OVER int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags) {
+    return fails("link") ? -1 : CALL(linkat, from_folder, from, to_folder, to, flags);
 }
 
 OVER int unlink(const char *path) {
