@@ -3,9 +3,11 @@ import csv
 import json
 import os
 import re
+import shlex
+import sys
 import tempfile
 
-from ._program import run
+from ._program import Failed, failures, run
 
 UNIT = re.compile(r"^(.*) \[(.*)\]$")   # "busbw_gbps [GB/s]"
 NAMES = re.compile(r"^(name|kernel|op|module|next|host_call|host_range|group.*|kind|cause|dims|types)$")
@@ -43,6 +45,7 @@ class Table(list):
 
 def read_table(file):
     name = os.path.splitext(os.path.basename(file))[0]
+    csv.field_size_limit(sys.maxsize)   # names of kernels have any length
     with open(file, newline="", encoding="utf-8", errors="replace") as stream:
         lines = csv.reader(stream)
         heads = next(lines, [])
@@ -67,12 +70,20 @@ class Analysis:
         return self.data[key]
 
 
+@failures()
 def load(*paths, options=(), timeout=None):
-    """Analyses traces, a folder of them, or the directory of a run. `options`: more of `aorta trace analyze`."""
+    """Analyses traces, a folder of them, or the directory of a run.
+
+    options: options of `aorta trace analyze`, as words or as a text that a shell would split; not --json, --markdown, -o
+    and --csv, as the analysis has what those write. timeout: seconds.
+    """
+    words = shlex.split(options) if isinstance(options, str) else map(str, options or ())
     with tempfile.TemporaryDirectory(prefix="aorta-") as folder:
         output, csv_folder = os.path.join(folder, "analysis.json"), os.path.join(folder, "csv")
-        text = run("trace", "analyze", *map(os.fspath, paths), "-q", "-o", output, "--csv", csv_folder, *options,
+        text = run("trace", "analyze", "-q", "-o", output, "--csv", csv_folder, *words, "--", *map(os.fspath, paths),
                    timeout=timeout)
+        if not os.path.isfile(output) or not os.path.isdir(csv_folder):
+            raise Failed("the program wrote no analysis: -o, --csv and --help are not for `options`")
         with open(output, encoding="utf-8", errors="replace") as stream:
             data = json.load(stream)
         files = sorted(os.listdir(csv_folder))

@@ -73,7 +73,7 @@ class Verdict:
             print(text, file=self.file or sys.stderr, flush=True)
 
     def _report(self, error, rank=0):
-        self._error = error
+        self._error = error if isinstance(error, Failed) else Failed(f"{type(error).__name__}: {error}")
         if rank == 0:
             self._say(f"aorta: no verdict: {error}")
 

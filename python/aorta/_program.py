@@ -1,4 +1,5 @@
 """The program `aorta` that lies beside this package."""
+import contextlib
 import os
 import subprocess
 import sys
@@ -7,7 +8,18 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Failed(RuntimeError):
-    """The program said no; the message is what it wrote."""
+    """The program said no; the message is what it wrote. All other failures are of this class, too."""
+
+
+@contextlib.contextmanager
+def failures():
+    """Whatever fails in it is a Failed; also a decorator: @failures()."""
+    try:
+        yield
+    except Failed:
+        raise
+    except Exception as error:
+        raise Failed(f"{type(error).__name__}: {error}") from error
 
 
 def path():
@@ -39,6 +51,7 @@ def main():
     become(*sys.argv[1:])
 
 
+@failures()
 def run(*arguments, timeout=None):
     """What the program prints. Failed where it fails or takes more than `timeout` seconds."""
     try:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 from ._analysis import load
-from ._program import Failed, library
+from ._program import Failed, failures, library
 
 REASONS = {errno.EBUSY: "this process is being recorded already (aorta.record, or aorta trace run)",
            errno.ETIMEDOUT: "CUPTI does not answer; what is written so far is kept"}
@@ -37,6 +37,7 @@ class Recording:
         self.directory, self.options = directory, options
         self._kept, self._analysis, self._inject = directory is not None, None, None
 
+    @failures()
     def start(self):
         self._inject = ctypes.CDLL(library(), mode=os.RTLD_NOW | os.RTLD_LOCAL)
         if self._kept:
@@ -49,7 +50,10 @@ class Recording:
         check(self._inject.aorta_record_begin(os.fsencode(self.directory)), self.directory)
         return self
 
+    @failures()
     def stop(self):
+        if self._inject is None:
+            raise Failed("the recording was not started")
         synchronize()
         code = self._inject.aorta_record_end()
         if code != errno.ESRCH:     # it ended by itself, and the records say why
@@ -57,6 +61,8 @@ class Recording:
 
     @property
     def analysis(self):
+        if self._inject is None:
+            raise Failed("the recording was not started")
         if self._analysis is None:
             try:
                 self._analysis = load(self.directory, options=self.options)

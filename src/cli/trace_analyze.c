@@ -146,7 +146,7 @@ static aorta_status check_work(const struct analyze_arguments *arguments, unsign
 
 static aorta_status shown(const struct aorta_trace_report *report, const struct analyze_arguments *arguments,
                           const struct aorta_verdict_style *style, struct aorta_text *out) {
-    if (!arguments->json && report->by) return aorta_trace_report_by(report, style, out);
+    if (!arguments->json && !arguments->quiet && report->by) return aorta_trace_report_by(report, style, out);
     if (arguments->json)
         aorta_trace_report_json(report, 2, out);
     else if (arguments->markdown)
@@ -246,8 +246,10 @@ static aorta_status run(const struct aorta_cli_line *line, void *values) {
                            arguments->json    ? "--json"
                            : arguments->quiet ? "--quiet"
                                               : "--by");
-    if (arguments->by.count && arguments->quiet)
-        return AORTA_ERROR(AORTA_USAGE, "--by prints tables and --quiet the verdict alone: give one of them");
+    const bool files = arguments->output || arguments->csv || arguments->html;
+    if (arguments->by.count && arguments->quiet && !files)
+        return AORTA_ERROR(AORTA_USAGE, "--by prints tables and --quiet the verdict alone: give one of them, or a file "
+                                        "for the tables (-o, --csv, --html)");
     struct aorta_kernel_patterns *patterns = NULL;
     int64_t *steps = malloc((arguments->steps.count + 1) * sizeof *steps);
     aorta_status status = steps ? aorta_cli_comm_patterns(&arguments->patterns, &patterns)

@@ -49,6 +49,58 @@ class Loading(Folder):
         self.assertEqual(analysis.verdict, analysis["verdict"])
         self.assertTrue(str(analysis).startswith("Verdict: "))
 
+    def test_every_failure_is_failed(self):
+        missing = os.path.join(self.folder, "missing")
+        broken = os.path.join(self.folder, "program")
+        with open(broken, "w", encoding="utf-8") as file:
+            file.write("\x7fELF")
+        os.chmod(broken, 0o755)
+        calls = {
+            "a null": lambda: aorta.load("a\0b"),
+            "a list that is too long": lambda: aorta.load(*["x" * 4000] * 2000),
+            "no path": lambda: aorta.load(5),
+            "--output": lambda: aorta.load(TRACES[0], options=["-o", os.path.join(self.folder, "mine.json")]),
+            "--csv": lambda: aorta.load(TRACES[0], options=["--csv", os.path.join(self.folder, "mine")]),
+            "--help": lambda: aorta.load(TRACES[0], options=["--help"]),
+            "a text of options that does not end": lambda: aorta.load(TRACES[0], options="--top '3"),
+            "no recording": lambda: aorta.record().analysis,
+            "no recording to stop": lambda: aorta.record().stop(),
+        }
+        for what, call in calls.items():
+            with self.subTest(what), self.assertRaises(aorta.Failed):
+                call()
+        for program in (broken, "/bin/true"):
+            with unittest.mock.patch.dict(os.environ, AORTA_PROGRAM=program), self.assertRaises(aorta.Failed):
+                aorta.load(TRACES[0])
+        with unittest.mock.patch.object(tempfile, "tempdir", missing):
+            with self.assertRaises(aorta.Failed):
+                aorta.load(TRACES[0])
+            with self.assertRaises(aorta.Failed):
+                aorta.record().start()
+
+    def test_names_of_any_length(self):
+        path = os.path.join(self.folder, "long.json")
+        work = {"ph": "X", "cat": "kernel", "name": "k" * 200000, "pid": 0, "tid": 7, "ts": 1, "dur": 2,
+                "args": {"device": 0, "stream": 7}}
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"traceEvents": [work]}, file)
+        self.assertEqual(len(aorta.load(path).tables["kernels"][0]["name"]), 200000)
+
+    def test_a_name_like_an_option_is_a_file(self):
+        shutil.copy(TRACES[0], os.path.join(self.folder, "--help"))
+        former = os.getcwd()
+        os.chdir(self.folder)
+        self.addCleanup(os.chdir, former)
+        self.assertTrue(str(aorta.load("--help")).startswith("Verdict: "))
+
+    def test_options(self):
+        plain = set(aorta.load(*TRACES).tables)
+        for options, more in ((["--top", 3], 0), (("--by", "op"), 1), ("--by op --recover", 1), (iter(["--recover"]), 0),
+                              (None, 0), (["-q"], 0)):
+            analysis = aorta.load(*TRACES, options=options)
+            self.assertTrue(str(analysis).startswith("Verdict: "), options)
+            self.assertEqual(len(set(analysis.tables) - plain), more, options)
+
     def test_tables_are_typed(self):
         tables = aorta.load(*TRACES).tables
         self.assertEqual([row["rank"] for row in tables["ranks"]], [0, 1])
@@ -147,14 +199,14 @@ class Verdicts(Folder):
     def test_a_trace_that_cannot_be_written_ends_no_training(self):
         verdict = self.rank(0, ranks=1)
         verdict(Profiler(os.path.join(self.folder, "nowhere.json")))
-        with self.assertRaises(OSError):
+        with self.assertRaises(aorta.Failed):
             verdict.result()
         self.assertIn("no verdict: ", self.log.getvalue())
 
     def test_half_a_trace_is_removed(self):
         verdict = self.rank(0, ranks=1)
         verdict(FullDisk(TRACES[0]))
-        with self.assertRaisesRegex(OSError, "No space left"):
+        with self.assertRaisesRegex(aorta.Failed, "No space left"):
             verdict.result()
         self.assertEqual(os.listdir(os.path.join(self.folder, "cycle0")), [])
 
@@ -166,7 +218,7 @@ class Verdicts(Folder):
             verdict(Profiler(TRACES[0]))
             self.assertEqual(len(verdict.result().data["ranks"]), 1)
             verdict(Profiler(os.path.join(self.folder, "nowhere.json")))
-            with self.assertRaises(OSError):
+            with self.assertRaises(aorta.Failed):
                 verdict.result()
             self.assertEqual(os.listdir(self.folder), ["cycle1"])
             with contextlib.suppress(OSError):
@@ -183,7 +235,7 @@ class Verdicts(Folder):
             os.environ.update(RANK="0", WORLD_SIZE="1")
             verdict = aorta.verdict(place, file=self.log)
             verdict(Profiler(TRACES[0]))
-            with self.assertRaises(OSError):
+            with self.assertRaises(aorta.Failed):
                 verdict.result()
             self.assertIn(place, self.log.getvalue())
 
@@ -191,7 +243,7 @@ class Verdicts(Folder):
         verdict = self.rank(0, ranks=1, keep=False)
         with unittest.mock.patch("tempfile.tempdir", "/proc/aorta"):
             verdict(Profiler(TRACES[0]))
-            with self.assertRaises(OSError):
+            with self.assertRaises(aorta.Failed):
                 verdict.result()
         self.assertIn("no verdict: ", self.log.getvalue())
         self.assertEqual(os.listdir(self.folder), [])
