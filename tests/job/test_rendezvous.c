@@ -5,6 +5,7 @@
 #include "job/rendezvous_internal.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -424,6 +425,51 @@ static void test_silence(void **state) {
     end(&job);
 }
 
+/* For FLOOD_S: connections that close at once, and as many as the store has places for three times over that send a
+ * join's beginning, a byte at a time. */
+enum { FLOOD_S = 4, SLOW = 400 };
+
+static aorta_status flood(struct aorta_rendezvous_options *options) {
+    const struct wire_message hello = {.magic = WIRE_MAGIC, .kind = WIRE_HELLO, .bytes = sizeof(struct wire_handshake)};
+    const struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons((uint16_t)options->port)};
+    const int64_t until_ns = aorta_clock_ns() + FLOOD_S * INT64_C(1000000000);
+    int slow[SLOW];
+    size_t sent[SLOW] = {0};
+    for (int i = 0; i < SLOW; i++) slow[i] = -1;
+    for (int i = 0; aorta_clock_ns() < until_ns; i = (i + 1) % SLOW) {
+        const int hasty = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (connect(hasty, (const struct sockaddr *)&address, sizeof address) && errno == ECONNREFUSED) usleep(10000);
+        close(hasty);
+        if (slow[i] < 0) {
+            slow[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+            sent[i] = 0;
+            (void)!connect(slow[i], (const struct sockaddr *)&address, sizeof address);
+        } else if (send(slow[i], (const char *)&hello + sent[i], 1, MSG_NOSIGNAL) == 1 && sent[i] + 1 < sizeof hello) {
+            sent[i]++;
+        } else if (errno != EAGAIN) {
+            close(slow[i]);
+            slow[i] = -1;
+        }
+    }
+    for (int i = 0; i < SLOW; i++) close(slow[i]);
+    return NULL;
+}
+
+static void test_flood(void **state) {
+    (void)state;
+    struct job job = job_of(5, exchange_late, 20);
+    for (int i = 0; i < 5; i++) job.options[i].world_size = 3;
+    job.functions[0] = exchange;
+    job.functions[3] = job.functions[4] = flood;
+    run(&job);
+    expect_all(&job, AORTA_OK, "");
+    for (int rank = 0; rank < 3; rank++)
+        if (job.outcomes[rank].seconds > FLOOD_S)
+            fail_msg("rank %d met the others after %g s", rank, job.outcomes[rank].seconds);
+    end(&job);
+}
+
 /* ---- a join's own bytes, sent again by somebody who has read them ---- */
 
 enum { JOIN = sizeof(struct wire_message) + sizeof(struct wire_handshake) };
@@ -610,8 +656,9 @@ int main(void) {
         cmocka_unit_test(test_dead_rank),      cmocka_unit_test(test_a_key_nobody_sets),
         cmocka_unit_test(test_leaving),        cmocka_unit_test(test_noise),
         cmocka_unit_test(test_silence),        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_place),          cmocka_unit_test(test_unknown_host),
-        cmocka_unit_test(test_token),          cmocka_unit_test(test_replayed_join),
+        cmocka_unit_test(test_flood),          cmocka_unit_test(test_place),
+        cmocka_unit_test(test_unknown_host),   cmocka_unit_test(test_token),
+        cmocka_unit_test(test_replayed_join),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
