@@ -316,7 +316,8 @@ static aorta_status note_skipped(const struct aorta_unpacking *unpacking, struct
     free(names);
     if (!trace->skipped) return aorta_unpack_no_memory();
     aorta_make_printable(trace->skipped, strlen(trace->skipped), false);
-    trace->warnings[AORTA_REASON_SKIPPED] = (struct aorta_trace_warning){(int64_t)skipped->count, -1};
+    trace->warnings[AORTA_REASON_SKIPPED] =
+        (struct aorta_trace_warning){.count = (int64_t)skipped->count, .offset = -1};
     return NULL;
 }
 
