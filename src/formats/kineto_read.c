@@ -473,6 +473,14 @@ static void read_own(struct trace_kineto *kineto, struct aorta_json_value object
         aorta_trace_builder_head(kineto->builder)->steps_by = AORTA_STEPS_APART;
 }
 
+/* What our own merge read: what recording cost differs. */
+static void read_format(struct trace_kineto *kineto, struct aorta_json_value name) {
+    for (int i = 0; i < AORTA_TRACE_FORMAT_COUNT; i++)
+        if (aorta_json_is_string(name) &&
+            aorta_trace_kineto_is_named(name, aorta_trace_format_name((enum aorta_trace_format)i)))
+            aorta_trace_builder_head(kineto->builder)->format = (enum aorta_trace_format)i;
+}
+
 /* What the ranks' own files say of their devices and groups. */
 static void read_ranks(struct trace_kineto *kineto, struct aorta_json_value list) {
     struct aorta_json_cursor cursor = aorta_json_elements(list);
@@ -480,7 +488,9 @@ static void read_ranks(struct trace_kineto *kineto, struct aorta_json_value list
     while (aorta_json_next_element(&cursor, &object)) {
         const struct aorta_json_value head = find_member(object, "head");
         kineto->builder = aorta_trace_kineto_builder_of(kineto, member_int(kineto, object, "rank"));
-        if (kineto->builder == kineto->whole || !head.length) continue;
+        if (kineto->builder == kineto->whole) continue;
+        read_format(kineto, find_member(object, "format"));
+        if (!head.length) continue;
         const struct aorta_json_value devices = find_member(head, "deviceProperties");
         const struct aorta_json_value distributed = find_member(head, "distributedInfo");
         if (devices.length) read_devices(kineto, devices);

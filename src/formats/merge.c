@@ -3,6 +3,7 @@
 #include "formats/merge_internal.h"
 #include "formats/open.h"
 #include "timeline/align_match.h"
+#include "timeline/cycles.h"
 #include "timeline/ranks.h"
 
 #include <inttypes.h>
@@ -16,7 +17,7 @@ struct merging {
     const struct aorta_trace_list *list; /* that, or the caller's */
     struct aorta_align_rank *ranks;      /* one for each trace, in order of rank */
     struct aorta_merge_source *sources;  /* the same */
-    size_t count;
+    size_t count, cycles;                /* cycles: of the profiler, of which the last is merged */
     struct aorta_alignment alignment;
     struct merge_rank *written;
 };
@@ -97,8 +98,11 @@ static aorta_status read_all(struct merging *m, const char *const *paths, size_t
                              const struct aorta_trace_options *options) {
     struct aorta_trace_options reading = options ? *options : (struct aorta_trace_options){0};
     reading.to_align = true; /* Kineto files are read again, event by event */
-    if (!m->list) AORTA_TRY(aorta_trace_open_inputs(paths, count, &reading, &m->own));
-    if (!m->list) m->list = &m->own;
+    if (!m->list) {
+        AORTA_TRY(aorta_trace_open_inputs(paths, count, &reading, &m->own));
+        m->cycles = aorta_trace_take_last_cycle(&m->own);
+        m->list = &m->own;
+    }
     m->count = m->list->count;
     AORTA_TRY(check_unmerged(m));
     m->ranks = calloc(m->count + 1, sizeof *m->ranks);
@@ -230,6 +234,7 @@ static void write_report(const struct merging *m, const char *output, struct aor
     for (size_t i = 0; i < m->count; i++) describe_rank(m, i, out);
     for (size_t i = 0; i < m->count; i++)
         if (m->ranks[i].trace->skipped) aorta_text_printf(out, "note: %s\n", m->ranks[i].trace->skipped);
+    if (m->cycles > 1) aorta_text_printf(out, "the last of %zu profiler cycles of each rank\n", m->cycles);
     int late = aorta_alignment_straggler(&m->alignment);
     if (late >= 0) {
         const struct aorta_align_clock *clock = &m->alignment.clocks[late];

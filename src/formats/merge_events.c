@@ -108,7 +108,7 @@ void aorta_merge_id(struct merge_rank *rank, int64_t id) {
 
 /* What is written anew. Length 0: the event has none. */
 struct event {
-    struct aorta_json_value phase, name, process, thread, time, id, bound, args;
+    struct aorta_json_value phase, name, category, process, thread, time, id, bound, args;
 };
 
 static struct aorta_json_value *rewritten(struct event *event, struct aorta_json_value key) {
@@ -186,6 +186,47 @@ static bool is_metadata_of_process(const struct event *event) {
     return text_is(event->phase, "M") && event->name.length > 9 && memcmp(event->name.text, "\"process_", 9) == 0;
 }
 
+static bool is_device_work(const struct event *event) {
+    static const char *const categories[] = {"kernel", "gpu_memcpy", "gpu_memset",     "Kernel",
+                                             "Memcpy", "Memset",     "mtia_ccp_events"};
+    for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
+        if (text_is(event->category, categories[i])) return true;
+    return false;
+}
+
+static bool has_member(struct aorta_json_value object, const char *name) {
+    struct aorta_json_cursor cursor = aorta_json_members(object);
+    struct aorta_json_value key, value;
+    while (aorta_json_next_member(&cursor, &key, &value))
+        if (aorta_json_key_is(key, name)) return true;
+    return false;
+}
+
+/* Where only the process and thread of device work say on which device and stream it ran, which are written anew. */
+static void put_place(struct merge_rank *rank, const struct event *event, const char *comma) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    const struct {
+        const char *name;
+        struct aorta_json_value value;
+    } places[] = {{"device", event->process}, {"stream", event->thread}};
+    int64_t number;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (has_member(event->args, places[i].name) || !aorta_json_get_int(places[i].value, &number)) continue;
+        aorta_text_printf(out, "%s\"%s\": %" PRId64, comma, places[i].name, number);
+        comma = ", ";
+    }
+}
+
+static bool copy_args(struct merge_rank *rank, const struct event *event) {
+    struct aorta_text *out = aorta_merge_sink_text(rank->sink);
+    const bool good = aorta_merge_copy(out, event->args);
+    if (!good || out->failed || !is_device_work(event) || out->data[out->length - 1] != '}') return good;
+    out->length--; /* the bracket that closes them */
+    put_place(rank, event, out->data[out->length - 1] == '{' ? "" : ", ");
+    aorta_text_puts(out, "}");
+    return true;
+}
+
 /* Names of streams on several devices: {"name": "stream 7"} becomes {"name": "GPU 1 stream 7"}. */
 static bool put_args(struct merge_rank *rank, const struct event *event) {
     struct aorta_text *out = aorta_merge_sink_text(rank->sink);
@@ -194,7 +235,7 @@ static bool put_args(struct merge_rank *rank, const struct event *event) {
     aorta_text_puts(out, ", \"args\": ");
     bool names_thread = rank->several_devices && text_is(event->phase, "M") && text_is(event->name, "thread_name");
     if (!names_thread || aorta_json_is_string(event->process) || !aorta_json_get_int(event->process, &device))
-        return aorta_merge_copy(out, event->args);
+        return copy_args(rank, event);
     struct aorta_json_cursor cursor = aorta_json_members(event->args);
     struct aorta_json_value key, value;
     while (aorta_json_next_member(&cursor, &key, &value)) {
@@ -220,6 +261,7 @@ static bool put_members(struct merge_rank *rank, struct aorta_json_value value, 
         }
         if (aorta_json_key_is(key, "ph")) event->phase = member;
         if (aorta_json_key_is(key, "name")) event->name = member;
+        if (aorta_json_key_is(key, "cat")) event->category = member;
         if (!aorta_merge_copy_key(out, key)) return false;
         aorta_text_puts(out, ": ");
         if (!aorta_merge_copy(out, member)) return false;

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct writing {
     struct merge_rank *rank;
@@ -127,7 +128,7 @@ static aorta_status name_thread(struct writing *w, size_t row) {
 
 /* Named only where it is used. */
 static aorta_status name_marks(struct writing *w) {
-    bool added, used = false;
+    bool added, used = w->trace->wait_count > 0;
     for (size_t i = 0; i < w->trace->step_count; i++) used |= w->trace->steps[i].start_ns != INT64_MIN;
     for (size_t i = 0; i < w->trace->annotation_count; i++)
         used |= w->trace->annotations[i].thread >= w->trace->thread_count;
@@ -156,6 +157,24 @@ static void put_collective(struct writing *w, const struct aorta_trace_collectiv
     if (facts->sequence >= 0) aorta_json_key_int(&w->json, "Seq", facts->sequence);
 }
 
+/* "64x2x1 of 256x1x1" */
+static void put_geometry(struct writing *w, const char *geometry) {
+    int extents[6];
+    if (sscanf(geometry, "%dx%dx%d of %dx%dx%d", &extents[0], &extents[1], &extents[2], &extents[3], &extents[4],
+               &extents[5]) != 6)
+        return;
+    for (int i = 0; i < 2; i++) {
+        aorta_json_key_array(&w->json, i ? "block" : "grid");
+        for (int j = 0; j < 3; j++) aorta_json_int(&w->json, extents[3 * i + j]);
+        aorta_json_array_end(&w->json);
+    }
+}
+
+static void put_stream(struct writing *w, const char *key, const struct aorta_trace_stream *stream) {
+    if (stream->context >= 0) aorta_json_key_int(&w->json, "context", stream->context);
+    aorta_json_key_int(&w->json, key, stream->id);
+}
+
 static aorta_status put_work(struct writing *w, const struct aorta_trace_work *work) {
     const struct aorta_trace *trace = w->trace;
     int64_t lane;
@@ -164,7 +183,9 @@ static aorta_status put_work(struct writing *w, const struct aorta_trace_work *w
     put_range(w, lane, work->start_ns, work->end_ns);
     aorta_json_key_object(&w->json, "args");
     aorta_json_key_int(&w->json, "device", work->device);
-    aorta_json_key_int(&w->json, "stream", trace->streams[work->stream].id);
+    put_stream(w, "stream", &trace->streams[work->stream]);
+    if (work->graph) aorta_json_key_int(&w->json, "graph node id", 1);
+    if (work->geometry != AORTA_TRACE_NONE) put_geometry(w, aorta_trace_text(trace, work->geometry));
     if (work->queue != AORTA_TRACE_NONE) aorta_json_key_int(&w->json, "hsa_queue", trace->queues[work->queue].id);
     if (work->correlation && work->correlation <= INT64_MAX)
         aorta_json_key_int(&w->json, "correlation", (int64_t)work->correlation);
@@ -192,6 +213,83 @@ static void put_call(struct writing *w, const struct aorta_trace_call *call) {
     aorta_json_object_end(&w->json);
 }
 
+static void put_list(struct writing *w, const char *key, uint32_t text) {
+    if (text == AORTA_TRACE_NONE) return;
+    const char *list = aorta_trace_text(w->trace, text);
+    struct aorta_text copy = {0};
+    if (aorta_merge_copy(&copy, (struct aorta_json_value){list, strlen(list)})) {
+        aorta_json_key(&w->json, key);
+        aorta_text_append(w->out, copy.data, copy.length);
+    }
+    aorta_text_free(&copy);
+}
+
+/* Ranges of the program are written as such; what a capture says of a graph's work is found again. */
+static void put_operation(struct writing *w, const struct aorta_trace_operation *operation) {
+    if (operation->range || operation->captured != AORTA_TRACE_NONE) return;
+    begin(w, "X", "cpu_op", aorta_trace_text(w->trace, operation->name));
+    put_range(w, w->threads[operation->thread], operation->start_ns, operation->end_ns);
+    aorta_json_key_object(&w->json, "args");
+    if (operation->sequence >= 0) aorta_json_key_int(&w->json, "Sequence number", operation->sequence);
+    if (operation->gradient) aorta_json_key_int(&w->json, "Fwd thread id", 1);
+    if (operation->inputs != AORTA_TRACE_NONE) {
+        const struct aorta_trace_inputs *inputs = &w->trace->inputs[operation->inputs];
+        put_list(w, "Input Dims", inputs->dims);
+        put_list(w, "Input type", inputs->types);
+        put_list(w, "Input Strides", inputs->strides);
+        put_list(w, "Concrete Inputs", inputs->values);
+    }
+    aorta_json_object_end(&w->json);
+    aorta_json_object_end(&w->json);
+}
+
+/* ---- waits ---- */
+
+static void put_wait_call(struct writing *w, const char *name, int64_t at_ns, int64_t correlation) {
+    begin(w, "X", "cuda_runtime", name);
+    put_range(w, w->marks, at_ns, at_ns);
+    aorta_json_key_object(&w->json, "args");
+    aorta_json_key_int(&w->json, "correlation", correlation);
+    aorta_json_object_end(&w->json);
+    aorta_json_object_end(&w->json);
+}
+
+static void put_wait_facts(struct writing *w, const struct aorta_trace_wait *wait, int64_t correlation,
+                           int64_t recorded) {
+    const bool host = wait->stream == AORTA_TRACE_NONE, event = wait->recorded_ns != INT64_MIN;
+    const struct aorta_trace_stream *on = &w->trace->streams[wait->on];
+    begin(w, "X", "cuda_sync", !host ? "Stream Wait Event" : event ? "Event Sync" : "Stream Sync");
+    put_range(w, w->marks, wait->asked_ns, wait->asked_ns);
+    aorta_json_key_object(&w->json, "args");
+    aorta_json_key_int(&w->json, "device", on->device);
+    aorta_json_key_int(&w->json, "context", on->context);
+    aorta_json_key_int(&w->json, "stream", host ? on->id : w->trace->streams[wait->stream].id);
+    aorta_json_key_int(&w->json, "correlation", correlation);
+    aorta_json_key_int(&w->json, "wait_on_stream", on->id);
+    aorta_json_key_int(&w->json, "wait_on_cuda_event_record_corr_id", recorded);
+    aorta_json_object_end(&w->json);
+    aorta_json_object_end(&w->json);
+}
+
+/* Calls that ask for events are not in calls[]: here they get numbers that no other call has. */
+static void put_wait(struct writing *w, const struct aorta_trace_wait *wait, size_t number) {
+    static const int64_t first = INT64_C(1) << 61;
+    const int64_t recorded = first + 2 * (int64_t)number;
+    int64_t correlation = recorded + 1;
+    if (wait->call != AORTA_TRACE_NONE) {
+        const uint64_t own = w->trace->calls[wait->call].correlation;
+        if (!own || own > INT64_MAX || wait->on == AORTA_TRACE_NONE) return;
+        correlation = (int64_t)own;
+    } else {
+        put_wait_call(w, "cudaStreamWaitEvent", wait->asked_ns, correlation);
+    }
+    if (wait->on == AORTA_TRACE_NONE) return;
+    if (wait->recorded_ns != INT64_MIN) put_wait_call(w, "cudaEventRecord", wait->recorded_ns, recorded);
+    put_wait_facts(w, wait, correlation, recorded);
+}
+
+/* ---- ranges ---- */
+
 static void put_annotation(struct writing *w, const char *name, uint32_t thread, int64_t start_ns, int64_t end_ns) {
     begin(w, "X", "user_annotation", name);
     put_range(w, thread < w->trace->thread_count ? w->threads[thread] : w->marks, start_ns, end_ns);
@@ -217,6 +315,14 @@ static aorta_status put_all(struct writing *w) {
         put_annotation(w, aorta_trace_text(trace, a->name), a->thread, a->start_ns, a->end_ns);
         AORTA_TRY(aorta_merge_sink_flush(w->rank->sink));
     }
+    for (size_t i = 0; i < trace->operation_count; i++) {
+        put_operation(w, &trace->operations[i]);
+        AORTA_TRY(aorta_merge_sink_flush(w->rank->sink));
+    }
+    for (size_t i = 0; i < trace->wait_count; i++) {
+        put_wait(w, &trace->waits[i], i);
+        AORTA_TRY(aorta_merge_sink_flush(w->rank->sink));
+    }
     for (size_t i = 0; i < trace->call_count; i++) {
         if (trace->calls[i].kind == AORTA_CALL_COLLECTIVE) continue; /* a reader finds it again */
         put_call(w, &trace->calls[i]);
@@ -227,6 +333,27 @@ static aorta_status put_all(struct writing *w) {
         AORTA_TRY(aorta_merge_sink_flush(w->rank->sink));
     }
     return NULL;
+}
+
+static void put_devices(const struct aorta_trace *trace, struct aorta_text *out) {
+    struct aorta_json json;
+    if (!trace->device_count) return;
+    aorta_text_puts(out, ", \"deviceProperties\": ");
+    aorta_json_begin(&json, out, 0);
+    aorta_json_array(&json);
+    for (size_t i = 0; i < trace->device_count; i++) {
+        const struct aorta_trace_device *device = &trace->devices[i];
+        aorta_json_object(&json);
+        aorta_json_key_int(&json, "id", device->id);
+        if (device->name != AORTA_TRACE_NONE)
+            aorta_json_key_string(&json, "name", aorta_trace_text(trace, device->name));
+        if (device->memory_bytes >= 0) aorta_json_key_int(&json, "totalGlobalMem", device->memory_bytes);
+        if (device->multiprocessors >= 0) aorta_json_key_int(&json, "numSms", device->multiprocessors);
+        if (device->major >= 0) aorta_json_key_int(&json, "computeMajor", device->major);
+        if (device->minor >= 0) aorta_json_key_int(&json, "computeMinor", device->minor);
+        aorta_json_object_end(&json);
+    }
+    aorta_json_array_end(&json);
 }
 
 aorta_status aorta_merge_model(struct merge_rank *rank) {
@@ -240,6 +367,7 @@ aorta_status aorta_merge_model(struct merge_rank *rank) {
     aorta_status status = NULL;
     if (!w.threads) status = AORTA_ERROR(AORTA_MEMORY, "%s: no memory to write it", trace->path);
     if (!status) status = put_all(&w);
+    put_devices(trace, &rank->members);
     free(w.lanes);
     free(w.threads);
     return status;

@@ -96,9 +96,8 @@ static void add_range(struct nsys *nsys, const struct nsys_target *target, sqlit
         nsys_warn(target, AORTA_REASON_ODD_VALUE);
         return;
     }
-    range.name = nsys_text_of(target, name);
     range.thread = nsys_thread_of(target, aorta_sqlite_number_or(row, HOST_THREAD, 0));
-    aorta_trace_builder_annotation(target->builder, &range);
+    aorta_trace_builder_marked(target->builder, name, range);
 }
 
 static void take_range(void *context, sqlite3_stmt *row) {
@@ -107,7 +106,11 @@ static void take_range(void *context, sqlite3_stmt *row) {
 
 aorta_status aorta_nsys_read_ranges(struct nsys *nsys) {
     static const char *const columns[] = {"globalTid", "start", "end", "textId", "eventType", "text"};
-    return NSYS_EACH(nsys, "NVTX_EVENTS", columns, take_range);
+    static const char *const tables[] = {"NVTX_EVENTS", "MPI_P2P_EVENTS", "MPI_COLLECTIVES_EVENTS",
+                                         "MPI_START_WAIT_EVENTS", "MPI_OTHER_EVENTS"}; /* --trace=mpi */
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        AORTA_TRY(NSYS_EACH(nsys, tables[i], columns, take_range));
+    return NULL;
 }
 
 static void add_thread(struct nsys *nsys, const struct nsys_target *target, sqlite3_stmt *row) {

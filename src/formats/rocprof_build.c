@@ -206,12 +206,10 @@ static void add_marker(const struct building *b, const struct part *part, const 
     const char *message = find_name(&b->rocprof->messages, call->correlation);
     if (!message) message = call->name;
     if (!message || call->end_ns <= call->start_ns) return; /* a mark, not a range */
-    const struct aorta_trace_annotation annotation = {
-        .start_ns = call->start_ns,
-        .end_ns = call->end_ns,
-        .name = text(part, message),
-        .thread = aorta_trace_builder_thread(part->builder, b->rocprof->process, call->thread)};
-    aorta_trace_builder_annotation(part->builder, &annotation);
+    const uint32_t thread = aorta_trace_builder_thread(part->builder, b->rocprof->process, call->thread);
+    aorta_trace_builder_marked(
+        part->builder, message,
+        (struct aorta_trace_annotation){.start_ns = call->start_ns, .end_ns = call->end_ns, .thread = thread});
 }
 
 static void add_call(const struct building *b, const struct part *part, const struct rocprof_call *call) {

@@ -314,13 +314,12 @@ static void end_range(struct spool_reader *reader, const struct aorta_spool_mark
         return;
     }
     int64_t process = aorta_trace_builder_head(reader->builder)->process;
-    const struct aorta_trace_annotation row = {
-        .start_ns = begun.start_ns,
-        .end_ns = mark->time_ns,
-        .name = name,
-        .thread = aorta_trace_builder_thread(reader->builder, process, begun.thread),
-    };
-    aorta_trace_builder_annotation(reader->builder, &row);
+    aorta_trace_builder_marked(reader->builder, aorta_trace_text(aorta_trace_builder_head(reader->builder), name),
+                               (struct aorta_trace_annotation){
+                                   .start_ns = begun.start_ns,
+                                   .end_ns = mark->time_ns,
+                                   .thread = aorta_trace_builder_thread(reader->builder, process, begun.thread),
+                               });
 }
 
 static aorta_status read_mark(struct spool_reader *reader, const void *record, size_t bytes) {

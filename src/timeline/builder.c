@@ -354,6 +354,22 @@ static bool waits_for_data(const char *name) {
     return !strncmp(name, prefix, sizeof prefix - 1);
 }
 
+/* Calls of MPI that communicate or wait for it, as a range around each names them: MPI_Sendrecv, PMPI_Iallreduce. */
+static bool communicates(const char *name) {
+    static const char *const words[] = {"Send",      "Recv",     "Bsend",      "Ssend",      "Rsend",
+                                        "Wait",      "Probe",    "Allreduce",  "Reduce",     "Bcast",
+                                        "Scan",      "Exscan",   "Allgather",  "Gather",     "Scatter",
+                                        "Alltoall",  "Barrier",  "Put",        "Accumulate", "Win_fence",
+                                        "Neighbor_", "Win_lock", "Win_unlock", "Win_flush",  "Win_wait"};
+    if (*name == 'P') name++;
+    if (strncmp(name, "MPI_", 4) != 0) return false;
+    name += 4;
+    if (*name == 'I') name++;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strncasecmp(name, words[i], strlen(words[i]))) return true;
+    return !strcmp(name, "Get") || !strcmp(name, "Rget");
+}
+
 static struct aorta_trace_step *find_step(struct aorta_trace_builder *builder, int64_t number) {
     const uint32_t row = aorta_trace_add_key(builder, &builder->step_keys, number, 0, 0);
     if (row < builder->steps.count) return (struct aorta_trace_step *)builder->steps.items + row;
@@ -390,11 +406,13 @@ void aorta_trace_builder_annotation(struct aorta_trace_builder *builder,
         aorta_trace_builder_frame(builder, annotation, AORTA_FRAME_RANGE);
         return;
     }
-    if (waits_for_data(name)) {
+    const bool waits = waits_for_data(name);
+    if (waits || communicates(name)) {
         struct aorta_trace_call *call = aorta_trace_rows_add(builder, &builder->calls, sizeof *call);
         if (call)
-            *call = (struct aorta_trace_call){annotation->start_ns, annotation->end_ns, 0,
-                                              annotation->name,     annotation->thread, AORTA_CALL_DATA_WAIT};
+            *call = (struct aorta_trace_call){
+                annotation->start_ns, annotation->end_ns, 0,
+                annotation->name,     annotation->thread, waits ? AORTA_CALL_DATA_WAIT : AORTA_CALL_COLLECTIVE};
     }
     struct aorta_trace_annotation *row = aorta_trace_rows_add(builder, &builder->annotations, sizeof *row);
     if (row) *row = *annotation;

@@ -104,6 +104,10 @@ void aorta_trace_builder_request(struct aorta_trace_builder *builder, int64_t st
 /* Ranges marked by the program. ProfilerStep#N becomes a step, the data loader's a wait for data (calls). */
 void aorta_trace_builder_annotation(struct aorta_trace_builder *builder,
                                     const struct aorta_trace_annotation *annotation);
+/* The same of NVTX or roctx: operations of PyTorch, as emit_nvtx marks them, are operations. The range's name is set.
+ */
+void aorta_trace_builder_marked(struct aorta_trace_builder *builder, const char *name,
+                                struct aorta_trace_annotation range);
 /* The device's side of an annotation: only steps are stored. */
 void aorta_trace_builder_device_annotation(struct aorta_trace_builder *builder, uint32_t name, int64_t start_ns,
                                            int64_t end_ns);

@@ -198,21 +198,31 @@ static struct aorta_nest_range *nest_requests(const struct trace_rows *rows) {
     return nest;
 }
 
-/* The backend marks each collective itself ("nccl:_all_gather_base"): no news beside the collective's own name. */
+/* The backend marks each collective itself ("nccl:_all_gather_base"). */
+static bool is_of_backend(const char *name) {
+    return !strncmp(name, "nccl:", 5) || aorta_trace_is_gloo_range(name);
+}
+
+/* Annotations of the backend, or all others. */
 static struct aorta_nest_range *nest_annotations(const struct aorta_trace *trace, const struct trace_rows *rows,
-                                                 size_t *count) {
+                                                 bool of_backend, size_t *count) {
     struct aorta_nest_range *nest = malloc((rows->count + 1) * sizeof *nest);
     const struct aorta_trace_annotation *annotations = rows->items;
     *count = 0;
     for (size_t i = 0; nest && i < rows->count; i++) {
-        const char *name = aorta_trace_text(trace, annotations[i].name);
-        if (!strncmp(name, "nccl:", 5) || aorta_trace_is_gloo_range(name)) continue;
+        if (is_of_backend(aorta_trace_text(trace, annotations[i].name)) != of_backend) continue;
         nest[(*count)++] = (struct aorta_nest_range){annotations[i].start_ns, annotations[i].end_ns,
                                                      annotations[i].thread, (uint32_t)i, 0};
     }
     if (nest) aorta_nest_make(nest, *count);
     return nest;
 }
+
+/* What the launches of collectives lie in. */
+struct surroundings {
+    struct aorta_nest_range *requests, *annotations, *backend;
+    size_t annotation_count, backend_count;
+};
 
 /* Facts of the request around the launch, for a collective kernel that carries none. */
 static void borrow_facts(struct aorta_trace_builder *builder, const struct aorta_nest_range *requests,
@@ -236,9 +246,32 @@ static void size_by_operation(struct aorta_trace_builder *builder, struct aorta_
     work->collective = (uint32_t)builder->collectives.count - 1;
 }
 
+/* The backend's range around the launch names the collective: kernels may have one name for whatever is made of them.
+ */
+static void name_by_backend(struct aorta_trace_builder *builder, const struct surroundings *around,
+                            struct aorta_trace_work *work, const struct aorta_trace_call *call) {
+    const uint32_t found =
+        aorta_nest_find(around->backend, around->backend_count, sizeof *around->backend, call->thread, call->start_ns);
+    if (found == AORTA_NEST_NONE) return;
+    const struct aorta_trace_annotation *range = builder->annotations.items;
+    range += around->backend[found].number;
+    const char *name = strchr(aorta_trace_text(builder->trace, range->name), ':') + 1;
+    struct aorta_trace_collective named = aorta_trace_unknown_collective;
+    named.name = aorta_trace_builder_text(builder, name, strcspn(name, " "));
+    aorta_trace_collective_complete(builder->trace, &named);
+    struct aorta_trace_collective *facts = builder->collectives.items;
+    if (work->collective != AORTA_TRACE_NONE) {
+        facts += work->collective;
+        facts->kind = named.named ? named.kind : facts->kind;
+        facts->named |= named.named;
+    } else if ((facts = aorta_trace_rows_add(builder, &builder->collectives, sizeof *facts)) != NULL) {
+        *facts = named;
+        work->collective = (uint32_t)builder->collectives.count - 1;
+    }
+}
+
 static void classify_work(struct aorta_trace_builder *builder, struct trace_pending *row,
-                          const struct aorta_nest_range *requests, const struct aorta_nest_range *annotations,
-                          size_t annotation_count) {
+                          const struct surroundings *around) {
     struct aorta_trace_work *work = &row->work;
     if (work->kind != AORTA_TRACE_KERNEL) return;
     struct aorta_kernel_kind kind = aorta_trace_kernel_kind(builder, work->name);
@@ -248,12 +281,14 @@ static void classify_work(struct aorta_trace_builder *builder, struct trace_pend
     work->by_name = (uint8_t)kind.collective;
     const struct aorta_trace_call *calls = builder->calls.items;
     const struct aorta_trace_call *call = work->call == AORTA_TRACE_NONE ? NULL : &calls[work->call];
-    if (work->collective == AORTA_TRACE_NONE && call) borrow_facts(builder, requests, work, call);
-    if (work->collective == AORTA_TRACE_NONE) size_by_operation(builder, work);
+    if (work->collective == AORTA_TRACE_NONE && call) borrow_facts(builder, around->requests, work, call);
     if (work->collective == AORTA_TRACE_NONE) {
-        aorta_trace_builder_warn(builder, AORTA_REASON_NO_COLLECTIVE, row->offset);
-        return;
+        size_by_operation(builder, work);
+        if (work->collective == AORTA_TRACE_NONE)
+            aorta_trace_builder_warn(builder, AORTA_REASON_NO_COLLECTIVE, row->offset);
+        if (call) name_by_backend(builder, around, work, call);
     }
+    if (work->collective == AORTA_TRACE_NONE) return;
     struct aorta_trace_collective *facts = builder->collectives.items;
     facts += work->collective;
     if (!facts->named && kind.named) {
@@ -261,22 +296,23 @@ static void classify_work(struct aorta_trace_builder *builder, struct trace_pend
         facts->named = true;
     }
     if (facts->annotation != AORTA_TRACE_NONE || !call) return;
-    const uint32_t around =
-        aorta_nest_find(annotations, annotation_count, sizeof *annotations, call->thread, call->start_ns);
-    if (around != AORTA_NEST_NONE) facts->annotation = annotations[around].number;
+    const uint32_t range = aorta_nest_find(around->annotations, around->annotation_count, sizeof *around->annotations,
+                                           call->thread, call->start_ns);
+    if (range != AORTA_NEST_NONE) facts->annotation = around->annotations[range].number;
 }
 
 static void link_collectives(struct aorta_trace_builder *builder) {
-    size_t annotation_count;
-    struct aorta_nest_range *requests = nest_requests(&builder->requests);
-    struct aorta_nest_range *annotations = nest_annotations(builder->trace, &builder->annotations, &annotation_count);
-    if (!requests || !annotations) builder->failed = true;
+    struct surroundings around = {.requests = nest_requests(&builder->requests)};
+    around.annotations = nest_annotations(builder->trace, &builder->annotations, false, &around.annotation_count);
+    around.backend = nest_annotations(builder->trace, &builder->annotations, true, &around.backend_count);
+    if (!around.requests || !around.annotations || !around.backend) builder->failed = true;
     struct trace_rows *const both[] = {&builder->pending, &builder->captured};
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; !builder->failed && i < both[k]->count; i++)
-            classify_work(builder, (struct trace_pending *)both[k]->items + i, requests, annotations, annotation_count);
-    free(requests);
-    free(annotations);
+            classify_work(builder, (struct trace_pending *)both[k]->items + i, &around);
+    free(around.requests);
+    free(around.annotations);
+    free(around.backend);
 }
 
 /* ---- into the trace ---- */

@@ -7,8 +7,8 @@
 
 /* ---- collectives ---- */
 
-/* PyTorch's names ("_allgather_base", "all_to_allv", "allreduce_coalesced") and NCCL's, without case and underscores.
- */
+/* PyTorch's names ("_allgather_base", "all_to_allv", "allreduce_coalesced") and NCCL's ("ncclAllGather"), without case,
+ * underscores and what stands before them. */
 static const struct {
     const char *begin;
     enum aorta_collective kind;
@@ -18,8 +18,11 @@ static const struct {
 };
 
 static bool kind_by_name(const char *name, enum aorta_collective *kind) {
+    static const char *const before[] = {"c10d::", "nccl", "rccl"};
     char plain[24];
     size_t length = 0;
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
+        if (!strncmp(name, before[i], strlen(before[i]))) name += strlen(before[i]);
     for (; *name && length < sizeof plain - 1; name++)
         if (*name != '_') plain[length++] = (char)tolower((unsigned char)*name);
     plain[length] = 0;

@@ -93,7 +93,7 @@ enum aorta_trace_call_kind {
     AORTA_CALL_SYNC,       /* waits for a device, stream or event */
     AORTA_CALL_MEMORY,     /* allocates or frees device memory: frees wait for the device */
     AORTA_CALL_DATA_WAIT,  /* the data loader's next batch */
-    AORTA_CALL_COLLECTIVE, /* no call: a thread that carries out a collective on the host (builder_host.c) */
+    AORTA_CALL_COLLECTIVE, /* communication on the host: a call of MPI, a thread of gloo (builder_host.c) */
     AORTA_CALL_OTHER,      /* any other call that launched work, e.g. one without a known name */
     AORTA_CALL_KIND_COUNT
 };
