@@ -161,6 +161,7 @@ static const struct {
     {"end", FIELD(end_ns)},
     {"tid", FIELD(thread)},
     {"kernel_id", FIELD(kernel)},
+    {"dispatch_id", FIELD(dispatch)},
     {"agent_id", FIELD(agent)},
     {"queue_id", FIELD(queue)},
     {"stream_id", FIELD(stream)},

@@ -16,6 +16,7 @@ const struct aorta_rocprof_record aorta_rocprof_nothing = {
     .kind = -1,
     .operation = -1,
     .kernel = -1,
+    .dispatch = -1,
     .agent = -1,
     .queue = -1,
     .stream = -1,
@@ -233,6 +234,12 @@ static const char *copy_name(struct aorta_rocprof *rocprof, const char *operatio
     return keep(rocprof, name, length);
 }
 
+static void count_dispatch(struct aorta_rocprof *rocprof, int64_t number) {
+    if (!rocprof->dispatches || number < rocprof->first_dispatch) rocprof->first_dispatch = number;
+    if (!rocprof->dispatches || number > rocprof->last_dispatch) rocprof->last_dispatch = number;
+    rocprof->dispatches++;
+}
+
 static void add_work(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain domain,
                      const struct aorta_rocprof_record *record) {
     bool copy = domain == AORTA_ROCPROF_COPY;
@@ -256,6 +263,7 @@ static void add_work(struct aorta_rocprof *rocprof, enum aorta_rocprof_domain do
         .kind = copy ? AORTA_TRACE_COPY : AORTA_TRACE_KERNEL,
     };
     if (!copy) add_geometry(record, row);
+    if (!copy && record->dispatch >= 0) count_dispatch(rocprof, record->dispatch);
     remember_launch(rocprof, record->correlation);
 }
 

@@ -49,6 +49,7 @@ struct aorta_rocprof_record {
     const char *name;            /* copied, `name_length` long; NULL: see kernel, or kind and operation */
     size_t name_length;
     int64_t kernel;               /* dispatches: id of the symbol; -1 */
+    int64_t dispatch;             /* dispatches: number in the process; -1 */
     int64_t agent, queue, stream; /* -1; a dispatch without stream gets the queue's number */
     int64_t source, destination;  /* copies: agents; -1 */
     int64_t bytes;                /* copies; -1 */

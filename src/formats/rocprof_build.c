@@ -224,6 +224,15 @@ static void add_call(const struct building *b, const struct part *part, const st
     aorta_trace_builder_call(part->builder, &row);
 }
 
+/* Dispatches are numbered without gaps in a process, over all its devices. */
+static void count_lost(const struct building *b, struct aorta_trace *head) {
+    const struct aorta_rocprof *rocprof = b->rocprof;
+    int64_t lost = 0;
+    if (rocprof->dispatches) lost = rocprof->last_dispatch - rocprof->first_dispatch + 1 - rocprof->dispatches;
+    head->coverage.dispatches = rocprof->dispatches;
+    head->coverage.lost = lost > 0 ? lost : 0; /* merged processes have numbers twice */
+}
+
 typedef void add_to(const struct building *b, const struct part *part, const struct rocprof_call *call);
 
 static void add_to_all(struct building *b, const struct rocprof_call *call, add_to *add) {
@@ -271,6 +280,7 @@ static void add_head(const struct aorta_rocprof *rocprof, const struct part *fir
     struct aorta_trace *head = aorta_trace_builder_head(first->builder);
     head->bytes_read = bytes;
     head->events = rocprof->events;
+    head->warnings[AORTA_REASON_LOST_DISPATCHES].count = head->coverage.lost;
     for (int reason = 0; reason < AORTA_REASON_COUNT; reason++)
         for (int64_t i = 0; i < rocprof->warnings[reason].count; i++)
             aorta_trace_builder_warn(first->builder, (enum aorta_trace_reason)reason, rocprof->warnings[reason].offset);
@@ -287,6 +297,7 @@ static aorta_status create_parts(struct building *b) {
         head->rank = only ? rocprof->rank : -1;
         head->world = only ? rocprof->world : -1;
         head->process = rocprof->process;
+        count_lost(b, head);
     }
     return NULL;
 }

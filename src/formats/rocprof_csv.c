@@ -123,6 +123,7 @@ static const struct {
     {"Queue_Id", FIELD(queue)},
     {"Stream_Id", FIELD(stream)},
     {"Kernel_Id", FIELD(kernel)},
+    {"Dispatch_Id", FIELD(dispatch)},
     {"Workgroup_Size_X", FIELD(group[0])},
     {"Workgroup_Size_Y", FIELD(group[1])},
     {"Workgroup_Size_Z", FIELD(group[2])},

@@ -49,7 +49,8 @@ struct aorta_rocprof {
     bool failed; /* memory ran out */
     struct rocprof_rows work, calls, agents, symbols, operations, messages;
     bool operations_sorted;
-    struct rocprof_rows launched; /* bits: correlation ids of the work so far */
+    int64_t first_dispatch, last_dispatch, dispatches; /* lowest and highest number; how many have one */
+    struct rocprof_rows launched;                      /* bits: correlation ids of the work so far */
     struct aorta_intern strings;
     struct aorta_trace_warning warnings[AORTA_REASON_COUNT];
 };

@@ -34,6 +34,7 @@ static const struct {
     {"src_agent_id", "handle", FIELD(source)},
     {"dst_agent_id", "handle", FIELD(destination)},
     {"dispatch_info", "kernel_id", FIELD(kernel)},
+    {"dispatch_info", "dispatch_id", FIELD(dispatch)},
     {"agent_id", "handle", FIELD(agent)},
     {"queue_id", "handle", FIELD(queue)},
     {"workgroup_size", "x", FIELD(group[0])},

@@ -340,7 +340,7 @@ const struct aorta_result_table trace_table_gaps = {.key = "gaps",
 /* ---- warnings ---- */
 
 struct warning_values {
-    const char *reason, *text, *file;
+    const char *reason, *text, *about;
     int64_t count, offset;
 };
 
@@ -350,7 +350,7 @@ static const struct aorta_row warning_rows[] = {
     {"count", AORTA_ROW_INT, AT(count), .heading = "count", .help = "how often"},
     {"offset", AORTA_ROW_INT, AT(offset), "bytes", .help = "of the first in the file"},
     {"text", AORTA_ROW_TEXT, AT(text), .heading = "note", .help = "the same as a sentence"},
-    {"file", AORTA_ROW_TEXT, AT(file), .help = "another file that it is about, of several the first"},
+    {"about", AORTA_ROW_TEXT, AT(about), .help = "what the first is: another file, or work"},
     {0}};
 #undef AT
 
@@ -364,7 +364,7 @@ static bool fill_warning(const void *of, size_t index, void *values) {
     const enum aorta_trace_reason reason = (enum aorta_trace_reason)index;
     if (!warning->count) return false;
     *(struct warning_values *)values = (struct warning_values){
-        aorta_trace_reason_key(reason), aorta_trace_warning_text(trace_rank_of(of)->trace, reason), warning->file,
+        aorta_trace_reason_key(reason), aorta_trace_warning_text(trace_rank_of(of)->trace, reason), warning->about,
         warning->count, trace_known(warning->offset)};
     return true;
 }

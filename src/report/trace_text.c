@@ -229,7 +229,7 @@ static void put_warning(const struct page *page, enum aorta_trace_reason reason)
     aorta_text_printf(&text, "%lld × %s (%s", (long long)count, aorta_trace_warning_text(first, reason),
                       base_name(first->path));
     if (files > 1) aorta_text_printf(&text, " and %s", aorta_counted((long long)files - 1, "more file").text);
-    if (first->warnings[reason].file) aorta_text_printf(&text, ": %s", base_name(first->warnings[reason].file));
+    if (first->warnings[reason].about) aorta_text_printf(&text, ": %s", base_name(first->warnings[reason].about));
     if (first->warnings[reason].offset >= 0)
         aorta_text_printf(&text, ", byte %lld", (long long)first->warnings[reason].offset);
     aorta_text_puts(&text, ")");

@@ -2,6 +2,7 @@
 
 #include "base/parallel.h"
 #include "timeline/analysis_internal.h"
+#include "timeline/coverage.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -192,6 +193,8 @@ static aorta_status run(struct aorta_trace_analysis *analysis, struct work *work
     drop_empty_ranks(analysis);
     AORTA_TRY(aorta_trace_clocks_check(analysis));
     analysis->sends = aorta_trace_are_sends(analysis);
+    for (size_t i = analysis->rank_count; i-- > 0;)
+        if (aorta_trace_is_too_thin(analysis->ranks[i].trace)) analysis->thin = analysis->ranks[i].trace;
     work->busy = calloc(analysis->rank_count + 1, sizeof *work->busy);
     work->waits = calloc(analysis->rank_count + 1, sizeof *work->waits);
     if (!work->busy || !work->waits) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", analysis->rank_count);

@@ -226,13 +226,14 @@ struct aorta_trace_analysis {
     int32_t gpus_per_node;                      /* ranks 0 … n - 1 are on the first node, and so on; 0: not known */
     struct aorta_trace_difference *differences; /* largest excess first */
     size_t difference_count;
-    bool stepped;         /* steps are known; else a rank's whole recording counts as one */
-    bool measured;        /* a recorder of ours measured them (aorta_trace_measured) */
-    bool common_clock;    /* of the ranks, once they are aligned; else each step has clocks of its own: nothing that
-                           * needs one is known */
-    bool sends;           /* what looks like all_to_all are sends and receives, as far as the files say */
-    size_t warmup;        /* steps left out at each rank's start */
-    int64_t steady_from;  /* number of the first step that is no warm-up; INT64_MIN: all, or the steps were measured */
+    bool stepped;        /* steps are known; else a rank's whole recording counts as one */
+    bool measured;       /* a recorder of ours measured them (aorta_trace_measured) */
+    bool common_clock;   /* of the ranks, once they are aligned; else each step has clocks of its own: nothing that
+                          * needs one is known */
+    bool sends;          /* what looks like all_to_all are sends and receives, as far as the files say */
+    size_t warmup;       /* steps left out at each rank's start */
+    int64_t steady_from; /* number of the first step that is no warm-up; INT64_MIN: all, or the steps were measured */
+    const struct aorta_trace *thin; /* the first of which too much is missing for a verdict (coverage.h); NULL: none */
     size_t ranks_outside; /* left out: they ran in none of the steps that they mark, and others did in theirs */
 };
 

@@ -19,11 +19,11 @@ static int launch_order(const void *left, const void *right) {
 }
 
 /* By call: whether it launched something that ran. NULL: no memory. */
-static bool *find_ran(const struct aorta_trace_builder *builder) {
+static uint8_t *find_ran(const struct aorta_trace_builder *builder) {
     const struct trace_pending *pending = builder->pending.items;
-    bool *ran = calloc(builder->calls.count + 1, sizeof *ran);
+    uint8_t *ran = calloc(builder->calls.count + 1, sizeof *ran);
     for (size_t i = 0; ran && i < builder->pending.count; i++)
-        if (pending[i].work.call != AORTA_TRACE_NONE) ran[pending[i].work.call] = true;
+        if (pending[i].work.call != AORTA_TRACE_NONE) ran[pending[i].work.call] = TRACE_ANSWERED;
     return ran;
 }
 
@@ -55,7 +55,7 @@ static void add_captured(struct aorta_trace_builder *builder, uint32_t number, e
 
 /* A graph within the graph leaves open what it holds: then nothing is said of it. */
 static void add_graph(struct aorta_trace_builder *builder, const struct trace_capture_mark *begin,
-                      const struct trace_capture_mark *end, const bool *ran) {
+                      const struct trace_capture_mark *end, uint8_t *ran) {
     static const int kinds[AORTA_CALL_KIND_COUNT] = {
         [AORTA_CALL_LAUNCH] = AORTA_TRACE_KERNEL + 1,
         [AORTA_CALL_COPY] = AORTA_TRACE_COPY + 1,
@@ -68,6 +68,7 @@ static void add_graph(struct aorta_trace_builder *builder, const struct trace_ca
                                   offsetof(struct aorta_trace_call, start_ns), begin->end_ns);
     for (; i < builder->calls.count && calls[i].start_ns < end->start_ns; i++) {
         if (calls[i].thread != begin->thread || ran[i]) continue;
+        ran[i] = TRACE_CAPTURED;
         nested |= calls[i].kind == AORTA_CALL_GRAPH_LAUNCH;
         if (kinds[calls[i].kind]) add_captured(builder, (uint32_t)i, (enum aorta_trace_kind)(kinds[calls[i].kind] - 1));
     }
@@ -81,8 +82,8 @@ static void add_graph(struct aorta_trace_builder *builder, const struct trace_ca
 
 void aorta_trace_find_captures(struct aorta_trace_builder *builder) {
     const struct trace_rows *marks = &builder->capture_marks;
-    if (!marks->count || builder->failed) return;
-    bool *ran = find_ran(builder);
+    if (builder->failed) return;
+    uint8_t *ran = find_ran(builder);
     if (!ran) {
         builder->failed = true;
         return;
@@ -94,5 +95,6 @@ void aorta_trace_find_captures(struct aorta_trace_builder *builder) {
         if (open && open->thread == mark->thread && !mark->begins) add_graph(builder, open, mark, ran);
         open = mark->begins ? mark : NULL;
     }
+    if (!builder->trace->no_launches) aorta_trace_count_unanswered(builder, ran);
     free(ran);
 }

@@ -139,8 +139,14 @@ uint32_t aorta_trace_list_text(struct aorta_trace_builder *builder, struct aorta
 /* builder_host.c: adds calls for collectives on the host, before launches are linked. */
 void aorta_trace_add_host_collectives(struct aorta_trace_builder *builder);
 
-/* builder_captures.c; after launches are linked: fills `graphs` and `captured`. */
+/* builder_captures.c; after launches are linked: fills `graphs` and `captured`, and counts launches without work. */
 void aorta_trace_find_captures(struct aorta_trace_builder *builder);
+
+/* builder_coverage.c; by call, whether work answers it, or it was captured and runs nothing. */
+enum { TRACE_UNANSWERED, TRACE_ANSWERED, TRACE_CAPTURED };
+void aorta_trace_count_unanswered(struct aorta_trace_builder *builder, const uint8_t *answers);
+/* While the work is sorted; may leave it unsorted. */
+void aorta_trace_cut_impossible(struct aorta_trace_builder *builder);
 
 /* builder_host_work.c; after operations are linked: where nothing ran on a device, what the host ran stands for it. */
 void aorta_trace_add_host_work(struct aorta_trace_builder *builder);

@@ -416,6 +416,7 @@ void aorta_trace_builder_link(struct aorta_trace_builder *builder) {
     link_launches(builder);
     if (builder->failed) return;
     drop_duplicates(builder);
+    aorta_trace_cut_impossible(builder);
     aorta_trace_find_captures(builder);
     aorta_trace_link_shapes(builder);
     aorta_trace_link_operations(builder);

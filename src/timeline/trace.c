@@ -52,6 +52,10 @@ static const struct {
     [AORTA_REASON_DUPLICATE] = {"duplicate", "work that is written twice: counted once"},
     [AORTA_REASON_NO_STREAM] = {"no_stream", "device work without a stream: counted as stream -1"},
     [AORTA_REASON_NO_LAUNCH] = {"no_launch", "device work without a recorded launch"},
+    [AORTA_REASON_NO_WORK] = {"no_work", "launches without their kernels in the file"},
+    [AORTA_REASON_LOST_DISPATCHES] = {"lost_dispatches", "kernels whose numbers are missing in the file"},
+    [AORTA_REASON_IMPOSSIBLE_LENGTH] = {"impossible_length",
+                                        "work still running when later work of its stream has ended: cut there"},
     [AORTA_REASON_NO_CORRELATION] = {"no_correlation", "device work without a correlation id"},
     [AORTA_REASON_NO_COLLECTIVE] = {"no_collective", "collective kernels without size and group: no bandwidth"},
     [AORTA_REASON_ODD_VALUE] = {"odd_value", "a value of another type or out of range: ignored"},
@@ -84,7 +88,7 @@ void aorta_trace_warn_of_file(struct aorta_trace *trace, enum aorta_trace_reason
     const uint32_t text = aorta_trace_texts_add(trace->texts, path, strlen(path));
     warning->count++;
     warning->offset = -1;
-    if (!warning->file && text != AORTA_TRACE_NONE) warning->file = aorta_trace_text(trace, text);
+    if (!warning->about && text != AORTA_TRACE_NONE) warning->about = aorta_trace_text(trace, text);
 }
 
 const char *aorta_trace_warning_text(const struct aorta_trace *trace, enum aorta_trace_reason reason) {

@@ -279,18 +279,21 @@ struct aorta_trace_measured {
 /* Why a file is not what it could be. Each reason is counted once per event; the sentence is aorta_trace_reason_text.
  */
 enum aorta_trace_reason {
-    AORTA_REASON_TRUNCATED,           /* the file ends in the middle; the events up to there were read (recover) */
-    AORTA_REASON_MALFORMED,           /* broken JSON; the events up to there were read (recover) */
-    AORTA_REASON_BAD_EVENT,           /* device work without start, duration or name, or beyond all times: left out */
-    AORTA_REASON_NEGATIVE_DURATION,   /* ends before it starts: counts with length 0 */
-    AORTA_REASON_ZERO_DURATION,       /* device work of length 0: counts */
-    AORTA_REASON_DUPLICATE,           /* the same work written twice: counts once */
-    AORTA_REASON_NO_STREAM,           /* device work without a stream: stream -1 */
-    AORTA_REASON_NO_LAUNCH,           /* device work whose launch is not in the file (launched before it began) */
-    AORTA_REASON_NO_CORRELATION,      /* device work without a correlation */
-    AORTA_REASON_NO_COLLECTIVE,       /* collective kernels without facts (name, sizes, group) */
-    AORTA_REASON_ODD_VALUE,           /* a value of another type or out of range: taken as not known */
-    AORTA_REASON_LAUNCH_AFTER_START,  /* work that starts before its launch: clocks of host and device differ */
+    AORTA_REASON_TRUNCATED,          /* the file ends in the middle; the events up to there were read (recover) */
+    AORTA_REASON_MALFORMED,          /* broken JSON; the events up to there were read (recover) */
+    AORTA_REASON_BAD_EVENT,          /* device work without start, duration or name, or beyond all times: left out */
+    AORTA_REASON_NEGATIVE_DURATION,  /* ends before it starts: counts with length 0 */
+    AORTA_REASON_ZERO_DURATION,      /* device work of length 0: counts */
+    AORTA_REASON_DUPLICATE,          /* the same work written twice: counts once */
+    AORTA_REASON_NO_STREAM,          /* device work without a stream: stream -1 */
+    AORTA_REASON_NO_LAUNCH,          /* device work whose launch is not in the file (launched before it began) */
+    AORTA_REASON_NO_WORK,            /* launches whose work is not in the file */
+    AORTA_REASON_LOST_DISPATCHES,    /* work that is not in the file, by the numbers of what is */
+    AORTA_REASON_IMPOSSIBLE_LENGTH,  /* work that runs when later work of its stream has ended: cut at the next start */
+    AORTA_REASON_NO_CORRELATION,     /* device work without a correlation */
+    AORTA_REASON_NO_COLLECTIVE,      /* collective kernels without facts (name, sizes, group) */
+    AORTA_REASON_ODD_VALUE,          /* a value of another type or out of range: taken as not known */
+    AORTA_REASON_LAUNCH_AFTER_START, /* work that starts before its launch: clocks of host and device differ */
     AORTA_REASON_SAME_STREAM_OVERLAP, /* work that starts before its predecessor on the stream ended */
     AORTA_REASON_LOST,                /* events that the recorder lost */
     AORTA_REASON_UNKNOWN_NAME,        /* kernels whose name is not in the file */
@@ -309,9 +312,15 @@ const char *aorta_trace_reason_key(enum aorta_trace_reason reason);  /* "no_laun
 const char *aorta_trace_reason_text(enum aorta_trace_reason reason); /* "… whose launch is not in the file: …" */
 
 struct aorta_trace_warning {
-    int64_t count;    /* events it holds for; 0: none */
-    int64_t offset;   /* byte offset of the first in the (unpacked) file; -1: the format has none */
-    const char *file; /* another file that it is about, of several the first; NULL: it is about the trace's own */
+    int64_t count;     /* events it holds for; 0: none */
+    int64_t offset;    /* byte offset of the first in the (unpacked) file; -1: the format has none */
+    const char *about; /* what the first is: another file, or work; NULL: nothing more is known */
+};
+
+/* What of the work that a file speaks of is in it. */
+struct aorta_trace_coverage {
+    size_t launches, unanswered; /* calls that launch kernels or graphs; of them those without work */
+    int64_t dispatches, lost;    /* of a process, where they are numbered: in the file; missing between these */
 };
 
 struct aorta_trace {
@@ -378,6 +387,7 @@ struct aorta_trace {
     struct aorta_trace_place *captured_places; /* NULL unless captures were joined (captures.h) */
     struct aorta_trace_device *devices;
     size_t device_count;
+    struct aorta_trace_coverage coverage;
     struct aorta_trace_warning warnings[AORTA_REASON_COUNT];
     char *skipped; /* the sentence of AORTA_REASON_SKIPPED; owned; or NULL */
 

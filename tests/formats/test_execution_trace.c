@@ -123,7 +123,7 @@ static void what_does_not_belong_is_left_out(void **state) {
     check_ok(aorta_trace_open_inputs(files, 2, NULL, &list));
     assert_int_equal(list.count, 1);
     assert_int_equal(list.items[0]->warnings[AORTA_REASON_NO_PARTNER].count, 1);
-    assert_string_equal(list.items[0]->warnings[AORTA_REASON_NO_PARTNER].file, both.executed);
+    assert_string_equal(list.items[0]->warnings[AORTA_REASON_NO_PARTNER].about, both.executed);
     aorta_trace_list_free(&list);
     check_fails(aorta_trace_open_inputs(files + 1, 1, NULL, &list), AORTA_USAGE, "operations without times");
     aorta_trace_list_free(&list);

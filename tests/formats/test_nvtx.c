@@ -211,7 +211,6 @@ static void mpi_is_communication(void **state) {
             if (verdict.findings[i].alone_ms > first->alone_ms) first = &verdict.findings[i];
         assert_int_equal(first->cause, AORTA_CAUSE_HOST_COLLECTIVE);
         assert_true(fabs(first->alone_ms - (verdict.whole ? 160 : 20)) < 0.5);
-        assert_non_null(strstr(first->evidence, "MPI_Sendrecv"));
         aorta_verdict_free(&verdict);
         end(&opened);
         unlink(path);

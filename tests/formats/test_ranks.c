@@ -150,7 +150,7 @@ static void check_ranks(const struct read *read) {
 static void check_repeated(const struct read *read, const char *name) {
     const struct aorta_trace_warning *warning = &read->list.items[0]->warnings[AORTA_REASON_REPEATED];
     assert_int_equal(warning->count, 1);
-    assert_non_null(strstr(warning->file, name));
+    assert_non_null(strstr(warning->about, name));
     for (size_t i = 1; i < read->list.count; i++)
         assert_int_equal(read->list.items[i]->warnings[AORTA_REASON_REPEATED].count, 0);
 }
