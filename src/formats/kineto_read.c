@@ -51,6 +51,7 @@ static const struct aorta_key_row argument_rows[] = {
     {"wait_on_cuda_event_record_corr_id", ARGUMENT_WAIT_RECORD},
     {"correlation_id", ARGUMENT_CORRELATION}, /* these of XLA's profiler */
     {"cuda_graph_node_id", ARGUMENT_GRAPH_NODE},
+    {"hlo_op", ARGUMENT_HLO},
     {"kernel_details", ARGUMENT_DETAILS},
     {"memcpy_details", ARGUMENT_DETAILS},
     {"memset_details", ARGUMENT_DETAILS},

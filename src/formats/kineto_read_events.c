@@ -81,7 +81,7 @@ void aorta_trace_kineto_add_work(struct trace_kineto *kineto, const struct kinet
         .graph = aorta_json_get_int(argument[ARGUMENT_GRAPH_NODE], &node) && node > 0,
     };
     struct aorta_trace_collective collective;
-    bool facts = kind == AORTA_TRACE_KERNEL && aorta_trace_kineto_collective_facts(kineto, event, &collective);
+    bool facts = kind != AORTA_TRACE_FILL && aorta_trace_kineto_collective_facts(kineto, event, &collective);
     aorta_trace_builder_work(kineto->builder, &work,
                              aorta_trace_kineto_int(kineto, argument[ARGUMENT_OPERATION], offset),
                              facts ? &collective : NULL, offset);

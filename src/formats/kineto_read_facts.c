@@ -83,14 +83,21 @@ static uint32_t splits_text(struct trace_kineto *kineto, struct aorta_json_value
     return aorta_trace_kineto_text(kineto, value);
 }
 
+/* "recv", "irecv" */
+static bool is_receive(struct aorta_json_value name) {
+    return memmem(name.text, name.length, "recv", 4) != NULL;
+}
+
 bool aorta_trace_kineto_collective_facts(struct trace_kineto *kineto, const struct kineto_event *event,
                                          struct aorta_trace_collective *collective) {
     const struct aorta_json_value *argument = event->argument;
     if (!argument[ARGUMENT_COLLECTIVE].length) return false;
     int64_t offset = event->offset;
     int32_t size = small_int(kineto, argument[ARGUMENT_GROUP_SIZE], offset);
-    int32_t peer = small_int(kineto, argument[ARGUMENT_TARGET_RANK], offset);
-    if (peer < 0) peer = small_int(kineto, argument[ARGUMENT_SOURCE_RANK], offset);
+    const int32_t to = small_int(kineto, argument[ARGUMENT_TARGET_RANK], offset);
+    const int32_t from = small_int(kineto, argument[ARGUMENT_SOURCE_RANK], offset);
+    const bool receives = is_receive(argument[ARGUMENT_COLLECTIVE]);
+    const int32_t peer = (receives && from >= 0) || to < 0 ? from : to;
     *collective = (struct aorta_trace_collective){
         .in_elements = aorta_trace_kineto_int(kineto, argument[ARGUMENT_IN_ELEMENTS], offset),
         .out_elements = aorta_trace_kineto_int(kineto, argument[ARGUMENT_OUT_ELEMENTS], offset),

@@ -67,6 +67,7 @@ enum kineto_argument {
     ARGUMENT_KERNEL,
     ARGUMENT_FUNCTION,
     ARGUMENT_RANK,
+    ARGUMENT_HLO,
     ARGUMENT_COUNT
 };
 

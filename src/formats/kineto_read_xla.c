@@ -79,6 +79,7 @@ static struct aorta_xla_event event_of(struct trace_kineto *kineto, const struct
         .text = aorta_trace_kineto_text(kineto, event->field[FIELD_NAME]),
         .correlation = correlation_of(kineto, event),
         .details = text_of(event->argument[ARGUMENT_DETAILS]),
+        .hlo = text_of(event->argument[ARGUMENT_HLO]),
         .graph = aorta_json_get_int(event->argument[ARGUMENT_GRAPH_NODE], &node) && node > 0,
         .step = aorta_json_get_int(event->argument[ARGUMENT_STEP], &step) && step >= 0 ? step : -1,
         .offset = event->offset,

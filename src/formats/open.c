@@ -91,6 +91,38 @@ static const struct unread *find_unread(const char *path, const struct head *hea
     return NULL;
 }
 
+/* JSON of other tools, by two words at its beginning. */
+static const struct foreign {
+    const char *words[2], *is;
+} foreign[] = {
+    {{"\"Ascend Hardware\"", "\"process_name\""}, "a trace of Ascend's profiler"},
+    {{"\"pg_config\"", "\"entries\""}, "a dump of PyTorch's flight recorder, which holds collectives alone"},
+    {{"\"coll_perf\"", "\"header\""}, "a file of NCCL's inspector, which holds bandwidths alone"},
+    {{"\"GROUP_API\"", "\"ph\""}, "a trace of NCCL's profiler plugin, which holds collectives alone"},
+    {{"\"PROXY\"", "\"COLL\""}, "a trace of NCCL's profiler plugin, which holds collectives alone"},
+};
+
+static const struct foreign *find_foreign(const char *bytes, size_t length) {
+    if (length > sizeof((struct head *)NULL)->bytes) length = sizeof((struct head *)NULL)->bytes;
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+        const char *const *words = foreign[i].words;
+        if (memmem(bytes, length, words[0], strlen(words[0])) && memmem(bytes, length, words[1], strlen(words[1])))
+            return &foreign[i];
+    }
+    return NULL;
+}
+
+static aorta_status check_foreign(const struct aorta_json_stream *stream, const char *path) {
+    size_t length;
+    const char *bytes = aorta_json_stream_window(stream, &length);
+    const struct foreign *found = find_foreign(bytes, length);
+    if (!found) return NULL;
+    return AORTA_ERROR(AORTA_FORMAT,
+                       "%s is %s, and is not read; record the program with torch.profiler, nsys, rocprofv3 or `aorta "
+                       "trace run -- COMMAND`",
+                       path, found->is);
+}
+
 static aorta_status open_other(const char *path, const struct aorta_trace_options *options,
                                struct aorta_trace_list *list) {
     struct head head;
@@ -116,6 +148,7 @@ aorta_status aorta_trace_open(const char *path, const struct aorta_trace_options
     AORTA_TRY(aorta_json_stream_open(path, &stream));
     char letter;
     aorta_status status = aorta_json_stream_peek(stream, &letter);
+    if (!status) status = check_foreign(stream, path);
     bool json = !status && is_json(stream, letter);
     if (json) status = aorta_trace_read_json(stream, options, list);
     aorta_json_stream_close(stream);
@@ -159,6 +192,7 @@ static aorta_status check_content(const char *path, bool *trace) {
     struct aorta_json_stream *stream;
     struct head head;
     AORTA_TRY(read_head(path, &head));
+    if (find_foreign(head.bytes, head.length)) return NULL; /* beside traces it is no part of the recording */
     const struct aorta_trace_reader *reader = reader_of(head.bytes, head.length);
     *trace = aorta_execution_trace_is(head.bytes, head.length);
     if (*trace) return NULL;

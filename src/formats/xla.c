@@ -38,6 +38,24 @@ static bool extents_of(struct aorta_xla_text details, const char *word, int64_t 
     return true;
 }
 
+/* Copies to another device that XLA makes for a collective, "all-gather-start.3": false: it is a copy. */
+static bool copies_for_collective(struct aorta_trace_builder *builder, const struct aorta_xla_event *event,
+                                  int64_t device, struct aorta_trace_collective *facts) {
+    char name[64];
+    size_t length = 0;
+    const int64_t to = number_of(event->details, "dest:");
+    const bool peers =
+        begins(event->name, "MemcpyP2P") || (begins(event->name, "MemcpyD2D") && to >= 0 && to != device);
+    if (!peers || !event->hlo.length) return false;
+    for (; length < event->hlo.length && length < sizeof name - 1 && event->hlo.bytes[length] != '.'; length++)
+        name[length] = event->hlo.bytes[length] == '-' ? '_' : event->hlo.bytes[length];
+    name[length] = '\0';
+    *facts = aorta_trace_unknown_collective;
+    facts->named = aorta_collective_in(name, &facts->kind);
+    facts->name = aorta_trace_builder_text(builder, event->hlo.bytes, length);
+    return facts->named || begins(event->hlo, "collective-");
+}
+
 void aorta_xla_add_work(struct aorta_trace_builder *builder, const struct aorta_xla_event *event, int64_t device,
                         int64_t stream) {
     const bool copy = begins(event->name, "Memcpy"), fill = begins(event->name, "Memset");
@@ -56,7 +74,9 @@ void aorta_xla_add_work(struct aorta_trace_builder *builder, const struct aorta_
                        : AORTA_TRACE_KERNEL,
         .graph = event->graph,
     };
-    aorta_trace_builder_work(builder, &work, -1, NULL, event->offset);
+    struct aorta_trace_collective facts;
+    const bool collective = copy && copies_for_collective(builder, event, device, &facts);
+    aorta_trace_builder_work(builder, &work, -1, collective ? &facts : NULL, event->offset);
     if (work.kind == AORTA_TRACE_KERNEL && extents_of(event->details, "grid:", blocks) &&
         extents_of(event->details, "block:", threads))
         aorta_trace_builder_geometry(builder, blocks, threads);

@@ -19,6 +19,7 @@ struct aorta_xla_event {
     uint32_t text; /* the name in the builder */
     uint64_t correlation;
     struct aorta_xla_text details; /* of a kernel, copy or fill: "size:2097152 …", "grid:40,1,1 block:256,1,1" */
+    struct aorta_xla_text hlo;     /* the operation that it belongs to: "all-gather-start.3" */
     bool graph;                    /* a node of a graph */
     int64_t step;                  /* step_num; -1: none */
     int64_t offset;                /* in the file */

@@ -38,12 +38,12 @@ struct names {
 };
 
 /* What is read of arguments. */
-enum stat { STEP, DETAILS, GRAPH_NODE, CORRELATION, STATS };
+enum stat { STEP, DETAILS, GRAPH_NODE, CORRELATION, HLO, STATS };
 static const struct {
     const char *name;
     enum stat stat;
 } stat_names[] = {
-    {"correlation_id", CORRELATION}, {"cuda_graph_node_id", GRAPH_NODE}, {"kernel_details", DETAILS},
+    {"correlation_id", CORRELATION}, {"cuda_graph_node_id", GRAPH_NODE}, {"kernel_details", DETAILS}, {"hlo_op", HLO},
     {"memcpy_details", DETAILS},     {"memset_details", DETAILS},        {"step_num", STEP},
 };
 enum { STAT_NAMES = sizeof stat_names / sizeof *stat_names };
@@ -205,6 +205,7 @@ static void add_event(struct xplane *x, const struct line *line, const struct ra
     event.correlation = correlation > 0 ? (uint64_t)correlation : 0;
     event.graph = raw->stats[GRAPH_NODE].number && raw->stats[GRAPH_NODE].value > 0;
     event.details = raw->stats[DETAILS].number ? stat_text(x, raw->stats[DETAILS]) : (struct aorta_xla_text){0};
+    event.hlo = raw->stats[HLO].number ? stat_text(x, raw->stats[HLO]) : (struct aorta_xla_text){0};
     if (raw->stats[STEP].number) event.step = stat_number(x, raw->stats[STEP]);
     if (work)
         aorta_xla_add_work(x->builder, &event, x->device, line->stream);

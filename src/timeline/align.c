@@ -23,7 +23,7 @@ struct work {
 
 /* Ends that are comparable: on all ranks at once. */
 static bool aligns(const struct align_op *op) {
-    return op->peer < 0 && !(op->named && op->kind == AORTA_BROADCAST);
+    return !(op->named && op->kind == AORTA_BROADCAST);
 }
 
 static size_t identity_end(const struct align_op *ops, size_t count, size_t begin) {
@@ -54,6 +54,7 @@ static aorta_status keep_shared(struct align_op *ops, size_t count, struct aorta
             .part_count = end - begin,
             .kind = (enum aorta_collective)op->kind,
             .named = op->named,
+            .pair = op->pair,
             .group_size = op->group_size,
             .bytes = op->bytes,
             .sequence = op->sequence,
@@ -87,6 +88,30 @@ static void release(struct work *w) {
     free(w->begins);
 }
 
+static bool has_only_pairs(const struct aorta_alignment *out) {
+    for (size_t c = 0; c < out->shared_count; c++)
+        if (!out->shared[c].pair) return false;
+    return true;
+}
+
+/* The ends that show the shifts; how many collectives. Pairs count where nothing else is shared: a send whose bytes fit
+ * a buffer ends before its receive. */
+static size_t put_ends(const struct work *w, struct aorta_rank_end *ends, size_t *first) {
+    const struct aorta_alignment *out = w->out;
+    const bool pairs = has_only_pairs(out);
+    size_t count = 0, used = 0;
+    for (size_t c = 0; c < out->shared_count; c++) {
+        const struct aorta_align_shared *shared = &out->shared[c];
+        const struct align_op *ops = &w->ops[shared->parts - out->parts];
+        if (shared->pair && !pairs) continue;
+        first[count++] = used;
+        for (size_t i = 0; i < shared->part_count; i++)
+            ends[used++] = (struct aorta_rank_end){ops[i].rank, ops[i].end_ns};
+    }
+    first[count] = used;
+    return count;
+}
+
 /* A rank's first guess is what the files say of the time of day. */
 static aorta_status find_shifts(const struct work *w) {
     struct aorta_alignment *out = w->out;
@@ -96,12 +121,10 @@ static aorta_status find_shifts(const struct work *w) {
     uint32_t *roots = malloc((out->rank_count + 1) * sizeof *roots);
     aorta_status status = NULL;
     if (ends && first && shifts && roots) {
-        for (size_t i = 0; i < w->part_count; i++) ends[i] = (struct aorta_rank_end){w->ops[i].rank, w->ops[i].end_ns};
-        for (size_t c = 0; c < out->shared_count; c++) first[c] = (size_t)(out->shared[c].parts - out->parts);
-        first[out->shared_count] = w->part_count;
+        const size_t collectives = put_ends(w, ends, first);
         for (size_t r = 0; r < out->rank_count; r++)
             shifts[r] = aorta_align_wall_shift(w->ranks[r].trace, w->ranks[0].trace);
-        const struct aorta_rank_ends all = {ends, first, out->shared_count, out->rank_count};
+        const struct aorta_rank_ends all = {ends, first, collectives, out->rank_count};
         status = aorta_clock_shifts(&all, shifts, roots);
     } else {
         status = AORTA_ERROR(AORTA_MEMORY, "no memory to align %zu collectives", out->shared_count);
@@ -123,11 +146,16 @@ static int64_t percentile_95(const int64_t *sorted, size_t count) {
     return llround(aorta_percentile_int64(sorted, count, 95));
 }
 
+/* Of pairs nothing is left over where there is more than pairs. */
 static void find_residuals(struct work *w) {
     int64_t *left = w->left;
+    const bool pairs = has_only_pairs(w->out);
+    size_t used = 0;
     for (size_t c = 0; c < w->out->shared_count; c++) {
         const struct aorta_align_shared *shared = &w->out->shared[c];
         size_t begin = (size_t)(shared->parts - w->out->parts);
+        for (size_t i = 0; i < shared->part_count; i++) left[begin + i] = -1;
+        if (shared->pair && !pairs) continue;
         for (size_t i = 0; i < shared->part_count; i++) w->values[i] = shared->parts[i].end_ns;
         int64_t moment = aorta_median_int64(w->values, shared->part_count);
         for (size_t i = 0; i < shared->part_count; i++) {
@@ -137,14 +165,17 @@ static void find_residuals(struct work *w) {
     }
     for (size_t r = 0; r < w->out->rank_count; r++) {
         struct aorta_align_clock *clock = &w->out->clocks[r];
-        for (size_t i = w->begins[r]; i < w->begins[r + 1]; i++) w->values[clock->shared++] = left[w->by_rank[i]];
+        for (size_t i = w->begins[r]; i < w->begins[r + 1]; i++)
+            if (left[w->by_rank[i]] >= 0) w->values[clock->shared++] = left[w->by_rank[i]];
         clock->residual_ns = clock->shared ? aorta_median_int64(w->values, clock->shared) : -1; /* sorts them */
         clock->p95_ns = clock->shared ? percentile_95(w->values, clock->shared) : -1;
     }
     w->out->residual_ns = w->out->p95_ns = -1;
-    if (!w->part_count) return;
-    w->out->residual_ns = aorta_median_int64(left, w->part_count); /* sorts them */
-    w->out->p95_ns = percentile_95(left, w->part_count);
+    for (size_t i = 0; i < w->part_count; i++)
+        if (left[i] >= 0) left[used++] = left[i];
+    if (!used) return;
+    w->out->residual_ns = aorta_median_int64(left, used); /* sorts them */
+    w->out->p95_ns = percentile_95(left, used);
 }
 
 /* One rank that lost records, and the order of collectives pairs each with another one from there on. The ends of one
@@ -153,7 +184,8 @@ static void drop_mismatched(struct work *w) {
     static const int64_t most_ns = 250000;
     struct aorta_alignment *out = w->out;
     bool numbered = true;
-    for (size_t c = 0; c < out->shared_count; c++) numbered = numbered && out->shared[c].sequence >= 0;
+    for (size_t c = 0; c < out->shared_count; c++)
+        numbered = numbered && (out->shared[c].sequence >= 0 || out->shared[c].pair);
     if (numbered || out->residual_ns <= most_ns) return;
     out->mismatch_ns = out->residual_ns;
     out->residual_ns = out->p95_ns = -1;

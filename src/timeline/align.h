@@ -1,8 +1,9 @@
 /* Ranks on one clock, and who was late.
  *
  * A collective ends on all its ranks at nearly the same moment, whenever they began it. So the ends of the collectives
- * that ranks share show how their clocks differ (clocks.h). What is left over is the residual. Broadcasts, sends and
- * receives end at different times on different ranks and are left out.
+ * that ranks share show how their clocks differ (clocks.h). What is left over is the residual. Broadcasts end at
+ * different times on different ranks and are left out. Sends and receives, which end at nearly the same time, show it
+ * where ranks share nothing else.
  *
  * Process group and sequence number identify a collective where the traces have them. Else its order within the
  * process group does: kinds and sizes must agree, and where a trace begins or ends earlier than another, the lag is the
@@ -31,6 +32,7 @@ struct aorta_align_shared {
     size_t part_count;
     enum aorta_collective kind;
     bool named;                     /* `kind` is known */
+    bool pair;                      /* a send and its receive */
     int group_size;                 /* -1: not known */
     int64_t bytes;                  /* -1: not known */
     int64_t sequence;               /* the file's, -1: it has none */

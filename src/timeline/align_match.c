@@ -40,16 +40,40 @@ static uint64_t group_hash(const struct aorta_trace *trace, uint32_t row) {
     return hash | 1; /* 0 is the unknown group */
 }
 
-static struct align_op describe(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+/* The rank's own number in the group, as peers are numbered. */
+static int own_number(const struct aorta_align_rank *rank, uint32_t row) {
+    if (row == AORTA_TRACE_NONE) return rank->rank;
+    const struct aorta_trace_group *group = &rank->trace->groups[row];
+    for (size_t i = 0; i < group->rank_count; i++)
+        if (group->ranks[i] == rank->rank) return (int)i;
+    return rank->rank;
+}
+
+/* A send and its receive are the n-th between the two ranks; sequence numbers count each rank's own. */
+static struct align_op describe_pair(const struct aorta_align_rank *rank, const struct aorta_trace_collective *facts) {
+    const int own = own_number(rank, facts->group);
+    const bool receives = strstr(aorta_trace_text(rank->trace, facts->name), "recv") != NULL;
+    const int32_t ends[2] = {receives ? facts->peer : own, receives ? own : facts->peer};
+    return (struct align_op){.group = (group_hash(rank->trace, facts->group) ^ aorta_hash_bytes(ends, sizeof ends)) | 1,
+                             .sequence = -1,
+                             .bytes = facts->bytes,
+                             .group_size = 2,
+                             .kind = AORTA_ALL_TO_ALL,
+                             .named = true,
+                             .pair = true};
+}
+
+static struct align_op describe(const struct aorta_align_rank *rank, const struct aorta_trace_work *work) {
+    const struct aorta_trace *trace = rank->trace;
     if (work->collective == AORTA_TRACE_NONE)
         return (struct align_op){
-            .sequence = -1, .bytes = -1, .group_size = -1, .peer = -1, .kind = work->by_name, .named = work->named};
+            .sequence = -1, .bytes = -1, .group_size = -1, .kind = work->by_name, .named = work->named};
     const struct aorta_trace_collective *facts = &trace->collectives[work->collective];
+    if (facts->peer >= 0) return describe_pair(rank, facts);
     return (struct align_op){.group = group_hash(trace, facts->group),
                              .sequence = facts->sequence,
                              .bytes = facts->bytes,
                              .group_size = facts->group_size,
-                             .peer = facts->peer,
                              .kind = (uint8_t)facts->kind,
                              .named = facts->named,
                              .exact = trace->measured != NULL || (facts->named && facts->kind == AORTA_ALL_TO_ALL)};
@@ -76,7 +100,7 @@ static aorta_status collect(const struct aorta_align_rank *rank, uint32_t index,
             status = AORTA_ERROR(AORTA_MEMORY, "no memory to match %zu collectives", ops->count);
             break;
         }
-        *op = describe(trace, work);
+        *op = describe(rank, work);
         op->rank = index;
         op->first = (uint32_t)i;
         op->start_ns = work->start_ns;

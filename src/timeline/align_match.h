@@ -13,7 +13,7 @@ struct align_op {
     int64_t sequence;         /* the file's; -1 */
     int64_t bytes;            /* -1 */
     int32_t group_size;       /* -1 */
-    int32_t peer;             /* -1 */
+    bool pair;                /* a send or receive of two ranks that are known */
     uint8_t kind;             /* enum aorta_collective */
     bool named;
     bool exact; /* sizes may differ from rank to rank: an all-to-all, or the sequence number is of a recorder of ours */

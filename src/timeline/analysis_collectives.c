@@ -163,7 +163,8 @@ bool aorta_trace_are_sends(const struct aorta_trace_analysis *analysis) {
                                       ? AORTA_TRACE_NONE
                                       : rank->trace->collectives[work->collective].name;
             const bool known = name != AORTA_TRACE_NONE && strcasestr(aorta_trace_text(rank->trace, name), "all");
-            if (known || !strstr(aorta_trace_text(rank->trace, work->name), "SendRecv")) return false;
+            const char *kernel = aorta_trace_text(rank->trace, work->name);
+            if (known || (!strstr(kernel, "SendRecv") && !strstr(kernel, "userbuffers"))) return false;
             any = true;
         }
     }

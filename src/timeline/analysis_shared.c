@@ -144,7 +144,7 @@ static void link_part(struct aorta_trace_analysis *analysis, struct aorta_trace_
     collective->step = part->step;
     collective->kind = part->kind;
     /* Where the file does not say how many ranks take part (recorded programs): all that were given. */
-    const size_t size = part->group_size > 0 ? (size_t)part->group_size : analysis->rank_count;
+    const size_t size = found->pair ? 2 : part->group_size > 0 ? (size_t)part->group_size : analysis->rank_count;
     collective->complete = size == found->part_count;
     collective->chosen = true;
 }

@@ -38,6 +38,7 @@ void aorta_trace_count_unanswered(struct aorta_trace_builder *builder, const uin
 struct open_work {
     struct trace_pending *row; /* NULL: none */
     int64_t next_ns;           /* INT64_MAX: nothing has begun since */
+    size_t ended;              /* later work that ended before it */
 };
 
 static void name_first(struct aorta_trace_builder *builder, const struct aorta_trace_work *work) {
@@ -58,9 +59,17 @@ static void cut(struct aorta_trace_builder *builder, const struct open_work *ope
 
 /* Streams run one piece after the other. What a graph launched may run side by side, as may what a stream puts into
  * several queues, and kernels may begin early, but none ends before the one ahead of it. */
-static bool shows_error(const struct trace_pending *open, const struct trace_pending *later) {
+static bool ended_before(const struct trace_pending *later, const struct trace_pending *open) {
     return later->work.end_ns < open->work.end_ns && !open->work.graph && !later->work.graph &&
            open->work.queue == later->work.queue;
+}
+
+/* Hardware queues of AMD can run two kernels side by side: more of them, or one in the first tenth, are none that can.
+ */
+static bool is_impossible(const struct open_work *open, const struct trace_pending *later) {
+    enum { MANY = 3, TIMES = 10 };
+    const int64_t start_ns = open->row->work.start_ns, length_ns = open->row->work.end_ns - start_ns;
+    return open->ended >= MANY || (later->work.end_ns - start_ns) < length_ns / TIMES;
 }
 
 void aorta_trace_cut_impossible(struct aorta_trace_builder *builder) {
@@ -69,16 +78,18 @@ void aorta_trace_cut_impossible(struct aorta_trace_builder *builder) {
     if (!open) builder->failed = true;
     const bool of_streams = builder->trace->format != AORTA_TRACE_METRICS; /* ranges of a role are not */
     for (size_t i = 0; open && of_streams && i < builder->pending.count; i++) {
-        struct open_work *of = &open[rows[i].work.stream];
-        const bool numbered = builder->streams.keys[rows[i].work.stream][2] >= 0;
-        if (of->row && numbered && rows[i].work.start_ns < of->row->work.end_ns) {
-            if (of->next_ns > rows[i].work.start_ns) of->next_ns = rows[i].work.start_ns;
-            if (shows_error(of->row, &rows[i]))
+        const struct aorta_trace_work *work = &rows[i].work;
+        struct open_work *of = &open[work->stream];
+        const bool numbered = builder->streams.keys[work->stream][2] >= 0;
+        if (of->row && numbered && work->start_ns < of->row->work.end_ns) {
+            if (of->next_ns > work->start_ns) of->next_ns = work->start_ns;
+            of->ended += ended_before(&rows[i], of->row);
+            if (of->ended && is_impossible(of, &rows[i]))
                 cut(builder, of);
-            else if (rows[i].work.end_ns < of->row->work.end_ns)
+            else if (work->end_ns < of->row->work.end_ns)
                 continue;
         }
-        *of = (struct open_work){&rows[i], INT64_MAX};
+        *of = (struct open_work){&rows[i], INT64_MAX, 0};
     }
     free(open);
 }

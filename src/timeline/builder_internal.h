@@ -4,6 +4,7 @@
 
 #include "base/table.h"
 #include "timeline/builder.h"
+#include "timeline/nest.h"
 
 /* A growing array of rows of one size. */
 struct trace_rows {
@@ -147,6 +148,15 @@ enum { TRACE_UNANSWERED, TRACE_ANSWERED, TRACE_CAPTURED };
 void aorta_trace_count_unanswered(struct aorta_trace_builder *builder, const uint8_t *answers);
 /* While the work is sorted; may leave it unsorted. */
 void aorta_trace_cut_impossible(struct aorta_trace_builder *builder);
+
+/* What launches lie in, nested: requests of collectives, ranges of the backend ("nccl:…"), other annotations; `number`
+ * is the row of request_facts, or of annotations. */
+struct trace_surroundings {
+    struct aorta_nest_range *requests, *annotations, *backend;
+    size_t annotation_count, backend_count;
+};
+/* builder_copies.c; after operations are linked. */
+void aorta_trace_take_copies(struct aorta_trace_builder *builder, const struct trace_surroundings *around);
 
 /* builder_host_work.c; after operations are linked: where nothing ran on a device, what the host ran stands for it. */
 void aorta_trace_add_host_work(struct aorta_trace_builder *builder);

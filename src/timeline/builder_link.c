@@ -218,12 +218,6 @@ static struct aorta_nest_range *nest_annotations(const struct aorta_trace *trace
     return nest;
 }
 
-/* What the launches of collectives lie in. */
-struct surroundings {
-    struct aorta_nest_range *requests, *annotations, *backend;
-    size_t annotation_count, backend_count;
-};
-
 /* Facts of the request around the launch, for a collective kernel that carries none. */
 static void borrow_facts(struct aorta_trace_builder *builder, const struct aorta_nest_range *requests,
                          struct aorta_trace_work *work, const struct aorta_trace_call *call) {
@@ -246,9 +240,17 @@ static void size_by_operation(struct aorta_trace_builder *builder, struct aorta_
     work->collective = (uint32_t)builder->collectives.count - 1;
 }
 
+/* "send 0->1", "recv 1<-0": the other rank; -1: none. */
+static int32_t peer_in(const char *name) {
+    const char *to = strstr(name, "->"), *from = strstr(name, "<-"), *at = to ? to : from;
+    if (!at || at[2] < '0' || at[2] > '9') return -1;
+    const long number = strtol(at + 2, NULL, 10);
+    return number <= INT32_MAX ? (int32_t)number : -1;
+}
+
 /* The backend's range around the launch names the collective: kernels may have one name for whatever is made of them.
  */
-static void name_by_backend(struct aorta_trace_builder *builder, const struct surroundings *around,
+static void name_by_backend(struct aorta_trace_builder *builder, const struct trace_surroundings *around,
                             struct aorta_trace_work *work, const struct aorta_trace_call *call) {
     const uint32_t found =
         aorta_nest_find(around->backend, around->backend_count, sizeof *around->backend, call->thread, call->start_ns);
@@ -257,6 +259,7 @@ static void name_by_backend(struct aorta_trace_builder *builder, const struct su
     range += around->backend[found].number;
     const char *name = strchr(aorta_trace_text(builder->trace, range->name), ':') + 1;
     struct aorta_trace_collective named = aorta_trace_unknown_collective;
+    named.peer = peer_in(name);
     named.name = aorta_trace_builder_text(builder, name, strcspn(name, " "));
     aorta_trace_collective_complete(builder->trace, &named);
     struct aorta_trace_collective *facts = builder->collectives.items;
@@ -264,6 +267,7 @@ static void name_by_backend(struct aorta_trace_builder *builder, const struct su
         facts += work->collective;
         facts->kind = named.named ? named.kind : facts->kind;
         facts->named |= named.named;
+        if (facts->peer < 0) facts->peer = named.peer;
     } else if ((facts = aorta_trace_rows_add(builder, &builder->collectives, sizeof *facts)) != NULL) {
         *facts = named;
         work->collective = (uint32_t)builder->collectives.count - 1;
@@ -271,7 +275,7 @@ static void name_by_backend(struct aorta_trace_builder *builder, const struct su
 }
 
 static void classify_work(struct aorta_trace_builder *builder, struct trace_pending *row,
-                          const struct surroundings *around) {
+                          const struct trace_surroundings *around) {
     struct aorta_trace_work *work = &row->work;
     if (work->kind != AORTA_TRACE_KERNEL) return;
     struct aorta_kernel_kind kind = aorta_trace_kernel_kind(builder, work->name);
@@ -302,10 +306,11 @@ static void classify_work(struct aorta_trace_builder *builder, struct trace_pend
 }
 
 static void link_collectives(struct aorta_trace_builder *builder) {
-    struct surroundings around = {.requests = nest_requests(&builder->requests)};
+    struct trace_surroundings around = {.requests = nest_requests(&builder->requests)};
     around.annotations = nest_annotations(builder->trace, &builder->annotations, false, &around.annotation_count);
     around.backend = nest_annotations(builder->trace, &builder->annotations, true, &around.backend_count);
     if (!around.requests || !around.annotations || !around.backend) builder->failed = true;
+    if (!builder->failed) aorta_trace_take_copies(builder, &around);
     struct trace_rows *const both[] = {&builder->pending, &builder->captured};
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; !builder->failed && i < both[k]->count; i++)

@@ -51,6 +51,19 @@ static const struct {
     {"allgather_vec", AORTA_KERNEL_COLLECTIVE, "AllGather"},
     {"userbuffers_fp16_sum_inplace", AORTA_KERNEL_COLLECTIVE, NULL}, /* Transformer Engine: …_rw, …_rw_ag, …_rr_rs */
     {"kuserbuffers", AORTA_KERNEL_COLLECTIVE, "SendRecv"},           /* kuserbuffers_pushsend, …_pullrecv */
+    {"oneccl", AORTA_KERNEL_COLLECTIVE, NULL},                       /* Intel's: oneccl_allreduce_pcie */
+    /* Of Iris, aiter, Triton-distributed and SGLang: between the memory of GPUs, without a library. */
+    {"iris_all", AORTA_KERNEL_COLLECTIVE, NULL}, /* iris_allgather_push_kernel */
+    {"iris_reduce_scatter", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"persistent_all_", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"persistent_reduce_scatter", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"all_gather_push", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"all_gather_pull", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"all_gather_m_kernel", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"all_reduce_push", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"reduce_scatter_push", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"reduce_scatter_pull", AORTA_KERNEL_COLLECTIVE, NULL},
+    {"reduce_scatter_m_kernel", AORTA_KERNEL_COLLECTIVE, NULL},
     /* Tokens to their experts and back, to each rank what is its: DeepEP and its forks, MORI, TensorRT-LLM. */
     {"ep::internode", AORTA_KERNEL_COLLECTIVE, "AllToAll"}, /* deep_ep::internode::dispatch, …_ll::combine */
     {"ep::intranode", AORTA_KERNEL_COLLECTIVE, "AllToAll"},
@@ -87,6 +100,8 @@ static const struct {
     {"Broadcast", AORTA_BROADCAST},          {"broadcast", AORTA_BROADCAST},
     {"all_to_all", AORTA_ALL_TO_ALL},        {"collective_barrier", AORTA_BARRIER},
     {"SendRecv", AORTA_ALL_TO_ALL},          {"AlltoAll", AORTA_ALL_TO_ALL},
+    {"sendrecv", AORTA_ALL_TO_ALL},          {"alltoall", AORTA_ALL_TO_ALL},
+    {"reducescatter", AORTA_REDUCE_SCATTER}, {"bcast", AORTA_BROADCAST},
     {"AllToAll", AORTA_ALL_TO_ALL},          {"inplace_gpu_rw_ag", AORTA_ALL_GATHER},
     {"inplace_gpu_rr_ag", AORTA_ALL_GATHER}, {"inplace_gpu_rr_rs", AORTA_REDUCE_SCATTER},
 };
@@ -127,6 +142,15 @@ void aorta_kernel_patterns_free(struct aorta_kernel_patterns *patterns) {
 bool aorta_kernel_patterns_match(const struct aorta_kernel_patterns *patterns, const char *name) {
     for (size_t i = 0; patterns && i < patterns->count; i++)
         if (regexec(&patterns->items[i], name, 0, NULL, 0) == 0) return true;
+    return false;
+}
+
+bool aorta_collective_in(const char *text, enum aorta_collective *kind) {
+    for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
+        if (!strstr(text, operations[i].part)) continue;
+        *kind = operations[i].collective;
+        return true;
+    }
     return false;
 }
 

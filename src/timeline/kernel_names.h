@@ -35,6 +35,9 @@ bool aorta_kernel_patterns_match(const struct aorta_kernel_patterns *patterns, c
 /* `patterns` may be NULL. Names may be demangled, mangled or cut. */
 struct aorta_kernel_kind aorta_kernel_classify(const char *name, const struct aorta_kernel_patterns *patterns);
 
+/* Whether the text has the word of a collective, as names of kernels and operations do: "symm_mem::…all_gather". */
+bool aorta_collective_in(const char *text, enum aorta_collective *kind);
+
 /* Whether a compute kernel of no known category is called as communication is: "dispatch", "combine", "a2a". */
 bool aorta_kernel_may_communicate(const char *name);
 /* A pattern for aorta_kernel_patterns_add that such a kernel has: its name without type and arguments. Writes at most

@@ -49,7 +49,7 @@ const char *aorta_trace_format_name(enum aorta_trace_format format);
 /* What a kernel, copy or fill was. */
 struct aorta_trace_work {
     int64_t start_ns, end_ns;
-    int64_t bytes;        /* copies and fills; -1: not known */
+    int64_t bytes;        /* copies and fills, and collectives made of copies; -1: not known */
     uint64_t correlation; /* shared with the call that launched it; 0: not known */
     uint32_t name;        /* text */
     uint32_t stream;      /* row of streams[] */

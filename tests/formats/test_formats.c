@@ -138,6 +138,17 @@ static int64_t work_both_ways(const char *name, const char *bytes, size_t length
     return work;
 }
 
+#define ASCEND                                                                                                         \
+    "[{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":2147,\"args\":{\"name\":\"Ascend Hardware\"}},\n"                \
+    "{\"name\":\"MatMulV3\",\"pid\":2147,\"tid\":2,\"ts\":\"1.1\",\"dur\":5.0,\"ph\":\"X\"}]"
+#define FLIGHT "{\"version\":\"2.10\",\"pg_config\":{},\"entries\":[{\"profiling_name\":\"nccl:all_reduce\"}]}"
+#define INSPECTOR                                                                                                      \
+    "{\"header\":{\"rank\":0},\"coll_perf\":{\"coll\":\"AllReduce\"}}\n{\"header\":{\"rank\":0},\"coll_perf\":{}}\n"
+#define PLUGIN                                                                                                         \
+    "[\n{\"name\": \"Group API\", \"cat\": \"GROUP_API\", \"ph\": \"b\", \"id\": 0, \"pid\": 4100, \"tid\": 1, "       \
+    "\"ts\": 1.5}]"
+#define FOREIGN(text) text, sizeof(text) - 1
+
 /* What it is and what to do instead, said by content or by name; packed files say what is in them. */
 static void what_is_not_read_is_named(void **state) {
     (void)state;
@@ -153,6 +164,11 @@ static void what_is_not_read_is_named(void **state) {
         {"a.json", "PK\3\4 …", 8, "is a zip archive, which is not read; unpack it"},
         {"a.tar", tar, sizeof tar, "is a tar archive, which is not read; unpack it, and name the folder"},
         {"a.json", "neither", 7, "is no trace; AORTA reads"},
+        {"trace_view.json", FOREIGN(ASCEND),
+         "is a trace of Ascend's profiler, and is not read; record the program with"},
+        {"flight.json", FOREIGN(FLIGHT), "is a dump of PyTorch's flight recorder"},
+        {"rank0.jsonl", FOREIGN(INSPECTOR), "is a file of NCCL's inspector"},
+        {"plugin.json", FOREIGN(PLUGIN), "is a trace of NCCL's profiler plugin"},
         {"et.json", "{\"schema\":\"1.1.1-chakra.0.0.4\",\"nodes\":[]}", 42, "is an execution trace (Chakra)"},
     };
     for (size_t i = 0; i < 2 * sizeof files / sizeof *files; i++) {
@@ -224,6 +240,10 @@ static void what_is_no_trace_is_passed_over(void **state) {
         {"list.csv", "a,b\n1,2\n"},
         {"other.db", "no database"},
         {"a.json.old", "{\"traceEvents\":[" EVENT "]}"},
+        {"trace_view.json", ASCEND},
+        {"flight.json", FLIGHT},
+        {"rank0.jsonl", INSPECTOR},
+        {"plugin.json", PLUGIN},
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         put(others[i].name, others[i].text, strlen(others[i].text), false);
