@@ -4,6 +4,7 @@
  *
  * The same kernels lie before the same reductions in each part, and before the first of a part as many as between the
  * step's last and the next step's first. Pointwise kernels do not count: sums into gradients and an optimizer's. */
+#include "timeline/gradients.h"
 #include "verdict/verdict_internal.h"
 
 #include <stdlib.h>
@@ -23,7 +24,9 @@ static bool is_pointwise(const char *name) {
 
 static bool is_reduction(const struct aorta_trace *trace, const struct aorta_trace_work *work,
                          enum aorta_collective kind) {
-    return aorta_trace_is_collective(work) && aorta_trace_collective_kind(trace, work) == kind;
+    const uint32_t facts = work->collective;
+    return aorta_trace_is_collective(work) && aorta_trace_collective_kind(trace, work) == kind &&
+           (facts == AORTA_TRACE_NONE || aorta_group_may_copy_model(trace, trace->collectives[facts].group));
 }
 
 static int by_launch(const void *left, const void *right) {
@@ -66,6 +69,10 @@ int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, con
                                 enum aorta_collective kind) {
     const struct aorta_trace_window *window = rank->window_count ? &rank->windows[rank->window_count / 2] : NULL;
     if (!window || !analysis->stepped || analysis->measured) return 1;
+    bool gradients = false;
+    aorta_status status = aorta_trace_reduces_gradients(rank, kind, &gradients);
+    aorta_status_free(status);
+    if (!gradients) return 1;
     const size_t limit = window->profile.range_count;
     const struct aorta_trace_work **work = malloc((limit + 1) * sizeof *work);
     struct before *found = malloc((limit + 1) * sizeof *found);
