@@ -12,7 +12,7 @@ struct info_gpu {
         struct aorta_gpu_inventory inventory;
         aorta_status failure;     /* NULL: there are devices; owned */
         struct info_gpu_library { /* what operations, collectives and traces load */
-            char path[256];       /* empty: the problem says where it was looked for */
+            char path[PATH_MAX];  /* empty: the problem says where it was looked for */
             char problem[1024];
         } libraries[INFO_GPU_LIBRARIES];
     } kinds[INFO_GPU_KINDS];

@@ -9,6 +9,8 @@
 
 #include "device/device.h"
 
+#include <limits.h>
+
 /* One source file of kernels; static and const. `text` is self-contained: headers are already in it. */
 struct aorta_gpu_source {
     const char *name; /* "norm.cu" */
@@ -89,10 +91,10 @@ void aorta_gpu_expect(struct aorta_device *device, const struct aorta_gpu_source
 
 /* How kernels were compiled so far. */
 struct aorta_gpu_compiler {
-    char library[256], version[64]; /* empty until the first source */
-    char cache[256];                /* folder; empty: nothing is cached */
-    char note[256];                 /* why nothing is cached, if so */
-    uint64_t compiled, from_disk;   /* sources */
+    char library[PATH_MAX], version[64]; /* empty until the first source */
+    char cache[256];                     /* folder; empty: nothing is cached */
+    char note[256];                      /* why nothing is cached, if so */
+    uint64_t compiled, from_disk;        /* sources */
 };
 struct aorta_gpu_compiler aorta_gpu_compiler_info(struct aorta_device *device);
 
@@ -135,7 +137,7 @@ struct aorta_library_description {
 /* An open library; `path` is where the loader found it. Folders in AORTA_LIBRARY_PATH are looked in first. */
 struct aorta_library {
     void *handle;
-    char path[256];
+    char path[PATH_MAX];
 };
 
 /* Opens the first name that loads and fills the table. AORTA_UNSUPPORTED says every name and path tried, and why each

@@ -6,12 +6,12 @@
 
 /* One vendor's driver: a library that was found, or the reason why not. */
 struct aorta_gpu_inventory {
-    char driver_path[256];
-    char driver_version[32]; /* "13.0" */
-    char compiler_path[256]; /* of kernels; empty: compiler_problem says why */
+    char driver_path[PATH_MAX];
+    char driver_version[32];      /* "13.0" */
+    char compiler_path[PATH_MAX]; /* of kernels; empty: compiler_problem says why */
     char compiler_version[32];
     char compiler_problem[1024];
-    char management_path[256]; /* clocks, power and links; empty: management_problem says why */
+    char management_path[PATH_MAX]; /* clocks, power and links; empty: management_problem says why */
     char management_version[96];
     char management_problem[1024];
     size_t count;

@@ -206,15 +206,22 @@ static void drivers_that_report_less(void **state) {
                         "device\", \"power_w\": null, \"power_reason\": ");
 }
 
+/* A library in a long path: its name and what is wrong with it stay. */
+static void a_long_path_leaves_the_reason(void **state) {
+    (void)state;
+    char reason[600], folder[300];
+    memset(folder, 'f', sizeof folder);
+    snprintf(reason, sizeof reason, "clocks of the GPUs: /%.*s/libnvidia-ml.so.1 is too old", (int)sizeof folder,
+             folder);
+    assert_string_equal(aorta_device_unmeasured(reason).reason, "clocks of the GPUs: …/libnvidia-ml.so.1 is too old");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_clock_at_its_maximum),
-        cmocka_unit_test(every_limit_has_words),
-        cmocka_unit_test(counters_count_for_more_than_moments),
-        cmocka_unit_test(counters_that_do_not_change),
-        cmocka_unit_test(power_far_from_its_limit),
-        cmocka_unit_test(readings_beside_the_work),
-        cmocka_unit_test(drivers_that_report_less),
+        cmocka_unit_test(a_long_path_leaves_the_reason), cmocka_unit_test(the_clock_at_its_maximum),
+        cmocka_unit_test(every_limit_has_words),         cmocka_unit_test(counters_count_for_more_than_moments),
+        cmocka_unit_test(counters_that_do_not_change),   cmocka_unit_test(power_far_from_its_limit),
+        cmocka_unit_test(readings_beside_the_work),      cmocka_unit_test(drivers_that_report_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 aorta_status aorta_gpu_manager_open(enum aorta_device_kind kind, struct gpu_manager *manager) {
     static const struct gpu_management *const kinds[] = {
@@ -72,6 +73,15 @@ static void explain_missing(struct aorta_device_metrics *metrics) {
     }
 }
 
+/* The path of a library can be longer than the reason may be: its last part stays, with what is wrong. */
+static void put_reason(char *out, size_t capacity, const char *reason) {
+    const char *first = strchr(reason, '/'), *last = strrchr(reason, '/');
+    if (!first || strlen(reason) < capacity)
+        snprintf(out, capacity, "%s", reason);
+    else
+        snprintf(out, capacity, "%.*s…%s", (int)(first - reason), reason, last);
+}
+
 struct aorta_device_metrics aorta_device_unmeasured(const char *reason) {
     struct aorta_device_metrics metrics = {.temperature_c = NAN,
                                            .power_w = NAN,
@@ -83,7 +93,7 @@ struct aorta_device_metrics aorta_device_unmeasured(const char *reason) {
                                            .memory_used_bytes = NAN,
                                            .power_capped_ms = NAN,
                                            .thermal_capped_ms = NAN};
-    snprintf(metrics.reason, sizeof metrics.reason, "%s", reason);
+    put_reason(metrics.reason, sizeof metrics.reason, reason);
     return metrics;
 }
 
