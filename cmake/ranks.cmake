@@ -15,8 +15,8 @@ set(AORTA_RANK_ENVIRONMENT
     OMPI_MCA_btl=self,vader
     # LeakSanitizer of GCC 12 may crash on thread-local memory of libraries that were opened at run time.
     ASAN_OPTIONS=intercept_tls_get_addr=0
-    LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0
-    "TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp:ignore_noninstrumented_modules=1")
+    "LSAN_OPTIONS=suppressions=\"${CMAKE_SOURCE_DIR}/tests/lsan.supp\":print_suppressions=0"
+    "TSAN_OPTIONS=suppressions=\"${CMAKE_SOURCE_DIR}/tests/tsan.supp\":ignore_noninstrumented_modules=1")
 
 function(aorta_rank_environment)
   set_tests_properties(${ARGV} PROPERTIES ENVIRONMENT "${AORTA_RANK_ENVIRONMENT}")

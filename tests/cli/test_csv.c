@@ -2,6 +2,7 @@
 #include "base/files.h"
 #include "check.h"
 #include "formats/csv.h"
+#include "place.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -223,5 +224,5 @@ int main(void) {
         cmocka_unit_test(every_command), cmocka_unit_test(comparison), cmocka_unit_test(of_runs),
         cmocka_unit_test(of_sweeps),     cmocka_unit_test(no_folder),  cmocka_unit_test(all_commands_have_it),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, place_enter, place_leave);
 }

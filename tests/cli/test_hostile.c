@@ -1,6 +1,6 @@
 /* Every command that prints what files hold gets names that would clear the screen, change colours, or forge a line. */
 #include "check.h"
-#include "folder.h"
+#include "place.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -72,9 +72,7 @@ static void expect_printable(const char *words, const char *output) {
 static void nothing_foreign_is_printed_raw(void **state) {
     (void)state;
     static char output[1 << 18];
-    char folder[FOLDER_PATH], command[1024];
-    folder_make(folder, "hostile");
-    assert_int_equal(chdir(folder), 0);
+    char command[1024];
     assert_int_equal(system("mkdir one named"), 0);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         FILE *file = fopen(files[i].name, "we");
@@ -103,8 +101,6 @@ static void nothing_foreign_is_printed_raw(void **state) {
         if (getenv("VERBOSE")) print_message("aorta %s: %d\n%s\n", calls[i].words, WEXITSTATUS(status), output);
     }
     assert_int_equal(unsetenv("TMPDIR"), 0);
-    assert_int_equal(chdir("/tmp"), 0);
-    assert_int_equal(folder_remove(folder), 0);
 }
 
 /* Exit code of the words, and the MiB that they took at most. */
@@ -130,9 +126,7 @@ static void numbers_take_no_memory(void **state) {
     (void)state;
     static const char *const numbers[] = {"2147483647", "-2147483648", "1000000000"};
     static const char *const words[] = {"report --log-dir run --no-pictures", "whatif run --compute 2x"};
-    char folder[FOLDER_PATH], command[1024];
-    folder_make(folder, "numbers");
-    assert_int_equal(chdir(folder), 0);
+    char command[1024];
     snprintf(command, sizeof command, "%s %s && cp -r run good", AORTA_PROGRAM, TRAIN);
     assert_int_equal(system(command), 0);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -147,12 +141,11 @@ static void numbers_take_no_memory(void **state) {
             if (code > 1 || most > 800) fail_msg("queue %s: %s: exit %d, %ld MiB", numbers[i], words[w], code, most);
         }
     }
-    assert_int_equal(chdir("/tmp"), 0);
-    assert_int_equal(folder_remove(folder), 0);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_foreign_is_printed_raw),
-                                       cmocka_unit_test(numbers_take_no_memory)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(nothing_foreign_is_printed_raw, place_enter, place_leave),
+        cmocka_unit_test_setup_teardown(numbers_take_no_memory, place_enter, place_leave)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * back. */
 #include "check.h"
 #include "folder.h"
+#include "place.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ static const char tool[] = "#!/bin/sh\n"
                            "exit ${STATUS:-0}\n";
 
 static int open_folder(void **state) {
-    (void)state;
+    if (place_enter(state)) return 1;
     folder_make(folder, "profile");
     write_file("rocprofv3", tool);
     char path[128], variable[4096];
@@ -41,8 +42,7 @@ static int open_folder(void **state) {
 }
 
 static int remove_folder(void **state) {
-    (void)state;
-    return folder_remove(folder);
+    return place_leave(state) || folder_remove(folder);
 }
 
 static int run(const char *words) {

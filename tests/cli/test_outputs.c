@@ -2,10 +2,11 @@
  * whole. */
 #include "base/files.h"
 #include "check.h"
-#include "folder.h"
+#include "place.h"
 #include "report/page.h"
 
 #include <limits.h>
+#include <stdlib.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -288,23 +289,14 @@ static void test_quiet(void **state) {
 
 /* ---- the folder ---- */
 
-static char folder[FOLDER_PATH];
-
 static int enter(void **state) {
-    (void)state;
     char command[1024];
-    folder_make(folder, "outputs");
-    if (chdir(folder)) return 1;
+    if (place_enter(state)) return 1;
     snprintf(command, sizeof command, AORTA_PROGRAM " " TRAIN " -q >train.log 2>&1", "run");
     if (system(command)) return 1;
     if (system(AORTA_PROGRAM " hwq run tiny_kernel_stress -d cpu -i 3 -w 0 -q -o h.json")) return 1;
     return system(AORTA_PROGRAM " sweep -o swept --env X=1 --no-baseline --repeats 1 --no-trace -- sh -c 'echo "
                                 "{\\\"step_ms\\\": 5} >$AORTA_SWEEP_RESULT' >sweep.log 2>&1");
-}
-
-static int leave(void **state) {
-    (void)state;
-    return chdir("/") || folder_remove(folder);
 }
 
 int main(void) {
@@ -313,5 +305,5 @@ int main(void) {
         cmocka_unit_test(test_temporary_files),      cmocka_unit_test(test_missing_pictures_are_named),
         cmocka_unit_test(test_pages_of_others_stay), cmocka_unit_test(test_running_sweep),
         cmocka_unit_test(test_small_stack),          cmocka_unit_test(test_quiet)};
-    return cmocka_run_group_tests(tests, enter, leave);
+    return cmocka_run_group_tests(tests, enter, place_leave);
 }

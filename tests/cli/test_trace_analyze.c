@@ -3,6 +3,7 @@
 #include "check.h"
 #include "folder.h"
 #include "formats/csv.h"
+#include "place.h"
 #include "report/page.h"
 
 #include <jansson.h>
@@ -534,5 +535,5 @@ int main(void) {
         cmocka_unit_test(the_page_has_a_flame_view),
         cmocka_unit_test(recordings_have_a_page),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, place_enter, place_leave);
 }

@@ -1,5 +1,6 @@
 /* aorta whatif as a user runs it. */
 #include "check.h"
+#include "place.h"
 
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -93,5 +94,5 @@ static void calls_end_as_they_should(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(calls_end_as_they_should)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, place_enter, place_leave);
 }

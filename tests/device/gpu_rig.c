@@ -2,6 +2,7 @@
 #include "folder.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -26,7 +27,7 @@ const char *cache_folder(void) {
 }
 
 void use_libraries(const char *subfolder) {
-    char path[1024];
+    char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", FAKE_GPU, subfolder);
     setenv("AORTA_LIBRARY_PATH", path, 1);
 }

@@ -36,12 +36,21 @@ const char *e2e_workspace(void) {
     return workspace;
 }
 
+/* What runs type and print does not depend on the path of the source or of the build. */
+static void link_here(const char *name, const char *target) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", workspace, name);
+    assert_int_equal(symlink(target, path), 0);
+}
+
 int e2e_open(void **state) {
     (void)state;
     char path[128];
     folder_make(workspace, "e2e");
     snprintf(path, sizeof path, "%s/base.yaml", workspace);
     check_ok(aorta_file_replace(path, base_config, strlen(base_config)));
+    link_here("aorta", PROGRAM_FILE);
+    link_here("config", SOURCE_CONFIG);
     return 0;
 }
 
@@ -97,20 +106,20 @@ void e2e_start(struct e2e_run *run, int ranks, const char *words) {
     char script[4096], number[16];
     new_run(run, ranks);
     int length = snprintf(script, sizeof script,
-                          "echo $$ > %s/pid.${RANK:-0}; exec %s train --config %s/base.yaml --no-report --override "
-                          "training.output_dir=%s/out %s",
-                          run->directory, AORTA_PROGRAM, workspace, run->directory, words);
+                          "echo $$ > %s/pid.${RANK:-0}; exec %s/aorta train --config %s/base.yaml --no-report "
+                          "--override training.output_dir=%s/out %s",
+                          run->directory, workspace, workspace, run->directory, words);
     assert_true(length < (int)sizeof script);
     snprintf(number, sizeof number, "%d", ranks);
-    char *launch[] = {(char[]){AORTA_PROGRAM}, (char[]){"launch"}, (char[]){"-n"}, number, (char[]){"--"},
-                      (char[]){"/bin/sh"},     (char[]){"-c"},     script,         NULL};
+    char *launch[] = {(char[]){PROGRAM_FILE}, (char[]){"launch"}, (char[]){"-n"}, number, (char[]){"--"},
+                      (char[]){"/bin/sh"},    (char[]){"-c"},     script,         NULL};
     spawn(run, ranks > 1 ? launch : launch + 5);
 }
 
 void e2e_start_command(struct e2e_run *run, const char *words) {
     char script[4096];
     new_run(run, 1);
-    int length = snprintf(script, sizeof script, "cd %s; exec %s %s", run->directory, AORTA_PROGRAM, words);
+    int length = snprintf(script, sizeof script, "cd %s; exec " AORTA_PROGRAM " %s", run->directory, words);
     assert_true(length < (int)sizeof script);
     char *shell[] = {(char[]){"/bin/sh"}, (char[]){"-c"}, script, NULL};
     spawn(run, shell);
@@ -167,8 +176,8 @@ static struct job *job_of(int ranks) {
     }
     job->done = make_pipe(job, "done");
     snprintf(number, sizeof number, "%d", ranks);
-    char *launch[] = {(char[]){AORTA_PROGRAM}, (char[]){"launch"},   (char[]){"-n"},     number,
-                      (char[]){"--"},          (char[]){E2E_TRAINS}, job->run.directory, NULL};
+    char *launch[] = {(char[]){PROGRAM_FILE}, (char[]){"launch"},   (char[]){"-n"},     number,
+                      (char[]){"--"},         (char[]){E2E_TRAINS}, job->run.directory, NULL};
     spawn(&job->run, ranks > 1 ? launch : launch + 5);
     return job;
 }
@@ -208,8 +217,8 @@ static void train_in_job(struct e2e_run *run, int ranks, const char *words) {
     struct job *job = job_of(ranks);
     new_run(run, ranks);
     int length = snprintf(line, sizeof line,
-                          "%s %s train --config %s/base.yaml --no-report --override training.output_dir=%s/out %s\n",
-                          run->directory, AORTA_PROGRAM, workspace, run->directory, words);
+                          "%s aorta train --config %s/base.yaml --no-report --override training.output_dir=%s/out %s\n",
+                          run->directory, workspace, run->directory, words);
     assert_true(length < (int)sizeof line);
     job->run.seconds = run->seconds = now_s();
     for (int rank = 0; rank < ranks; rank++) assert_int_equal(write(job->lines[rank], line, (size_t)length), length);

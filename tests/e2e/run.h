@@ -35,7 +35,8 @@ void e2e_train_well(struct e2e_run *run, int ranks, int steps, const char *words
 void e2e_free(struct e2e_run *run);
 
 void e2e_start(struct e2e_run *run, int ranks, const char *words);
-/* Starts any command line of the program (words behind "aorta"). */
+/* Starts any command line of the program (words behind "aorta"), in the run's directory. Among the words AORTA_PROGRAM
+ * is the program, ../config the folder of configurations. */
 void e2e_start_command(struct e2e_run *run, const char *words);
 void e2e_finish(struct e2e_run *run); /* waits; reads what it printed */
 /* Parses the lines of every rank. All must parse; `cut`: but for the last one, which a kill may have cut. */

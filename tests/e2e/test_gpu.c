@@ -5,6 +5,7 @@
 #include "check.h"
 #include "run.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -390,7 +391,7 @@ static const struct {
 };
 
 static void prepare(size_t i) {
-    char text[1024];
+    char text[6 * PATH_MAX];
     begin(NULL);
     if (cases[i].strike) setenv("FAKE_GPU_STRIKE", cases[i].strike, 1);
     if (cases[i].ranks > 1) setenv("FAKE_GPU_STRIKE_RANK", "1", 1);
@@ -454,8 +455,7 @@ static void test_no_recording(void **state) {
     struct e2e_run run;
     char text[1024];
     begin(NULL);
-    snprintf(text, sizeof text, "%s/cupti:%s", WRONG, FAKES);
-    setenv("AORTA_LIBRARY_PATH", text, 1);
+    setenv("AORTA_LIBRARY_PATH", WRONG "/cupti:" FAKES, 1);
     snprintf(text, sizeof text,
              "hwq run tiny_kernel_stress --device cuda --iterations 2 --warmup 1 --chains 2 --profile --profile-dir "
              "%s/recorded --output %s/result.json",

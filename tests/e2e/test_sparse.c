@@ -15,9 +15,9 @@ static const char cached[] = "rows that batches needed on rank 0: ";
 static void start(struct e2e_run *run, const char *file, int steps) {
     char words[1024];
     snprintf(words, sizeof words,
-             "launch -n 2 -- %s train --config %s/sparse_data_dist_%s.yaml --override training.output_dir=out "
-             "training.max_steps=%d",
-             AORTA_PROGRAM, CONFIGS, file, steps);
+             "launch -n 2 -- " AORTA_PROGRAM " train --config ../config/torchrec_dist/sparse_data_dist_%s.yaml "
+             "--override training.output_dir=out training.max_steps=%d",
+             file, steps);
     e2e_start_command(run, words);
 }
 

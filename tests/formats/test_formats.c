@@ -15,6 +15,7 @@
 #include "formats/spool_format.h"
 #include "pftrace_sample.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -257,9 +258,9 @@ static void a_set_of_tables_is_one_trace(void **state) {
     static const char *const names[] = {"rocprof_agent_info.csv", "rocprof_memory_copy_trace.csv",
                                         "rocprof_hip_api_trace.csv", "rocprof_kernel_trace.csv"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char path[512], *bytes;
+        char path[PATH_MAX], *bytes;
         size_t length;
-        snprintf(path, sizeof path, TEST_DATA "/%s", names[i]);
+        snprintf(path, sizeof path, "%s/%s", TEST_DATA, names[i]);
         check_ok(aorta_file_read(path, &bytes, &length));
         put(names[i], bytes, length, false);
         free(bytes);

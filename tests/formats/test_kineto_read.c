@@ -6,6 +6,7 @@
 #include "formats/open.h"
 #include "samples/dump.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 /* ---- cut from real files ---- */
@@ -26,13 +27,13 @@ static const struct figures files[] = {
 enum { FILES = sizeof files / sizeof *files };
 
 static void load(const char *name, char **bytes, size_t *length) {
-    char path[512];
+    char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%s.json", TEST_DATA, name);
     check_ok(aorta_file_read(path, bytes, length));
 }
 
 static struct aorta_trace *open_file(const char *name) {
-    char path[512];
+    char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%s.json", TEST_DATA, name);
     struct aorta_trace_list list = {0};
     check_ok(aorta_trace_open(path, NULL, &list));
@@ -272,7 +273,7 @@ static void what_is_no_trace_is_said(void **state) {
 
 static void several_files_keep_their_order(void **state) {
     (void)state;
-    char paths[FILES + 1][512];
+    char paths[FILES + 1][PATH_MAX];
     const char *list_of_paths[FILES + 1];
     for (size_t f = 0; f < FILES; f++) {
         snprintf(paths[f], sizeof paths[f], "%s/%s.json", TEST_DATA, files[f].name);

@@ -318,15 +318,13 @@ static void reads_back(void **state) {
 
 static void other_formats(void **state) {
     (void)state;
-    char path[512];
-    snprintf(path, sizeof path, "%s/rocprof_3.db", TEST_DATA);
-    const char *const paths[] = {path};
+    const char *const paths[] = {TEST_DATA "/rocprof_3.db"};
     const char *output = in_folder("merged.json");
     char *report = merge(paths, 1, output, false);
     assert_non_null(strstr(report, "not aligned: it shares no collective with rank 0"));
     free(report);
     struct aorta_trace_list source = {0}, merged = {0};
-    check_ok(aorta_trace_open(path, NULL, &source));
+    check_ok(aorta_trace_open(paths[0], NULL, &source));
     check_ok(aorta_trace_open(output, NULL, &merged));
     assert_int_equal(source.count, 2); /* two GPUs */
     size_t work = 0, flows = 0;

@@ -15,6 +15,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/stat.h>
 #include <zlib.h>
 
@@ -34,8 +35,8 @@ static int remove_folder(void **state) {
 }
 
 static const char *sample(const char *name) {
-    static char path[512];
-    snprintf(path, sizeof path, TEST_DATA "/packed/%s", name);
+    static char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/packed/%s", TEST_DATA, name);
     return path;
 }
 

@@ -7,6 +7,7 @@
 #include "samples/dump.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -26,7 +27,7 @@ static int remove_folder(void **state) {
 }
 
 static const char *data(const char *name) {
-    static char path[512];
+    static char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", TEST_DATA, name);
     return path;
 }
@@ -291,9 +292,7 @@ static void a_set_is_read_once(void **state) {
     check_ok(aorta_trace_open(data("rocprof_agent_info.csv"), NULL, &list));
     assert_int_equal(list.count, 2);
     aorta_trace_list_free(&list);
-    char copy[512];
-    snprintf(copy, sizeof copy, "%s", data("rocprof_hip_api_trace.csv"));
-    const char *const paths[] = {copy, data("rocprof_kernel_trace.csv")};
+    const char *const paths[] = {TEST_DATA "/rocprof_hip_api_trace.csv", TEST_DATA "/rocprof_kernel_trace.csv"};
     check_ok(aorta_trace_open_many(paths, 2, NULL, &list));
     assert_int_equal(list.count, 2);
     aorta_trace_list_free(&list);
@@ -301,11 +300,12 @@ static void a_set_is_read_once(void **state) {
 
 static void packed_set(void **state) {
     (void)state;
-    char command[1024];
-    snprintf(command, sizeof command, "gzip -c %s/rocprof_kernel_trace.csv > %s/p_kernel_trace.csv.gz", TEST_DATA,
+    char command[512];
+    setenv("DATA", TEST_DATA, 1);
+    snprintf(command, sizeof command,
+             "cd %s && gzip -c \"$DATA/rocprof_kernel_trace.csv\" >p_kernel_trace.csv.gz && "
+             "cp \"$DATA/rocprof_agent_info.csv\" p_agent_info.csv",
              folder);
-    assert_int_equal(system(command), 0);
-    snprintf(command, sizeof command, "cp %s/rocprof_agent_info.csv %s/p_agent_info.csv", TEST_DATA, folder);
     assert_int_equal(system(command), 0);
     struct aorta_trace_list list;
     check_ok(open_with(in_folder("p_kernel_trace.csv.gz"), false, &list));

@@ -119,8 +119,8 @@ static struct job on_gpu(const char *name, const char *phase, const char *word, 
 static struct job by_torchrun(const char *name, const char *phase, const char *port, const char *word) {
     static const char script[] =
         "export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$1; stopped=$(($2 / 10)); "
-        "RANK=$stopped LOCAL_RANK=$stopped " LAUNCH_HELPER " rank stop $2 & "
-        "other=$((1 - stopped)); RANK=$other LOCAL_RANK=$other " LAUNCH_HELPER " rank stop $2; code=$?; "
+        "RANK=$stopped LOCAL_RANK=$stopped \"$HELPER\" rank stop $2 & "
+        "other=$((1 - stopped)); RANK=$other LOCAL_RANK=$other \"$HELPER\" rank stop $2; code=$?; "
         "kill -KILL $!; exit $code";
     return (struct job){.name = name, .arguments = {"-c", script, "torchrun", port, phase}, .words = {word}};
 }
@@ -152,7 +152,7 @@ static void test_under_the_launcher(void **state) {
         on_gpu("end", "14", "aorta launch: rank 1 (process ", stopped),
         on_gpu("rank 0 alone", "5", "aorta launch: rank 0 (process ", stopped),
     };
-#define WAITS LAUNCH_HELPER " rank timeout; "
+#define WAITS "\"$HELPER\" rank timeout; "
 #define RANK_1 WAITS "if test $RANK = 1; then "
     struct job others[] = {
         by_shell("rank", "never", RANK_1 "kill -STOP $$; fi; exit 0",
@@ -194,5 +194,6 @@ int main(void) {
         cmocka_unit_test(test_under_the_launcher),
         cmocka_unit_test(test_under_torchrun),
     };
+    setenv("HELPER", LAUNCH_HELPER, 1); /* for scripts */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "aorta/ranges.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -110,7 +111,7 @@ static void hostile_files_are_closed(void **state) {
     (void)state;
     static const char *const folders[] = {"trace",  "spool", "sqlite",  "xplane", "csv",
                                           "packed", "gzip",  "metrics", "merge"};
-    char pipe[] = "/tmp/aorta_library_XXXXXX", path[1024];
+    char pipe[] = "/tmp/aorta_library_XXXXXX", path[PATH_MAX];
     assert_non_null(mkdtemp(pipe));
     snprintf(path, sizeof path, "%s/pipe.json", pipe);
     assert_int_equal(mkfifo(path, 0600), 0);
@@ -123,7 +124,7 @@ static void hostile_files_are_closed(void **state) {
     open_hostile("/proc/self/mem");
     open_hostile("");
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        snprintf(path, sizeof path, TEST_DATA "/../../fuzz/%s", folders[i]);
+        snprintf(path, sizeof path, "%s/../../fuzz/%s", TEST_DATA, folders[i]);
         const size_t length = strlen(path);
         DIR *folder = opendir(path);
         assert_non_null(folder);

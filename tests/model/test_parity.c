@@ -7,6 +7,7 @@
 #include "train/safetensors.h"
 
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -14,7 +15,7 @@ enum { STEPS = 3 };
 static const double tolerance = 1e-4;
 
 static void load(const char *kind, int step, const char *suffix, struct aorta_safetensors *file) {
-    char path[512];
+    char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%s_%04d%s.safetensors", PARITY_DATA, kind, step, suffix);
     check_ok(aorta_safetensors_read(path, file));
 }

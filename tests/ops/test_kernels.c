@@ -49,8 +49,9 @@ static int run_clang(const char *architecture, const char *file, const char *mes
     char command[1024];
     snprintf(command, sizeof command,
              "%s -x hip -std=c++17 -Wall -Wextra -Werror --cuda-device-only --offload-arch=%s -nogpulib -nogpuinc "
-             "-include %s -S -o /dev/null %s %s",
-             TEST_CLANG, architecture, TEST_HIP_HEADER, file, messages);
+             "-include \"$HIP_HEADER\" -S -o /dev/null %s %s",
+             TEST_CLANG, architecture, file, messages);
+    setenv("HIP_HEADER", TEST_HIP_HEADER, 1);
     return system(command);
 }
 

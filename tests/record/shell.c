@@ -5,14 +5,23 @@
 #include "folder.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* Words need no quotes then, whatever the path of the source and of the build. */
+static int link_hidden(const struct shell *shell, const char *name, const char *target) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/.links%s", shell->directory, name);
+    return target ? symlink(target, path) : mkdir(path, 0700);
+}
 
 int shell_open(void **state) {
     struct shell *shell = calloc(1, sizeof *shell);
     folder_make(shell->directory, "command");
     *state = shell;
-    return 0;
+    return link_hidden(shell, "", NULL) || link_hidden(shell, "/aorta", AORTA_PROGRAM) ||
+           link_hidden(shell, "/program", PROGRAM) || link_hidden(shell, "/data", RECORDED_FILES);
 }
 
 int shell_close(void **state) {
@@ -24,11 +33,11 @@ int shell_close(void **state) {
     return 0;
 }
 
-/* In `words`, $A is aorta, $P the program of programs/program.c. */
 pid_t shell_start(struct shell *shell, const char *words) {
     char *script;
-    if (asprintf(&script, "cd %s; exec >output 2>errors; A=%s P=%s D=%s; %s", shell->directory, AORTA_PROGRAM, PROGRAM,
-                 RECORDED_FILES, words) < 0)
+    if (asprintf(&script,
+                 "cd %s; exec >output 2>errors; A=$PWD/.links/aorta P=$PWD/.links/program D=$PWD/.links/data; %s",
+                 shell->directory, words) < 0)
         fail();
     pid_t pid = fork();
     if (pid == 0) {
@@ -37,6 +46,7 @@ pid_t shell_start(struct shell *shell, const char *words) {
         unsetenv("LOCAL_RANK");
         setenv("LD_LIBRARY_PATH", FAKE_CUDA_FOLDER, 1);
         setenv("FAKE_CUPTI", FAKE_CUPTI_FILE, 1);
+        setenv("SCRIPTS", SCRIPTS, 1);
         execl("/bin/sh", "sh", "-c", script, (char *)NULL);
         _exit(90);
     }

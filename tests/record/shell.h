@@ -16,7 +16,8 @@ int shell_open(void **state);
 int shell_close(void **state);
 #define SHELL_TEST(function) cmocka_unit_test_setup_teardown(function, shell_open, shell_close)
 
-/* In `words`, $A is aorta, $P the program of programs/program.c, $D the folder of recorded files. */
+/* In `words`, $A is aorta, $P the program of programs/program.c, $D the folder of recorded files,
+ * $SCRIPTS that of scripts. */
 void shell_run(struct shell *shell, const char *words);
 pid_t shell_start(struct shell *shell, const char *words);
 void shell_finish(struct shell *shell, pid_t pid);

@@ -134,33 +134,33 @@ static void a_missing_tool_and_unfit_options_are_errors(void **state) {
 
 static void the_script_records_training(void **state) {
     struct shell *shell = *state;
-    shell_run(shell, TOOL
-              "RECORDED=$D/rocprof_results.json; export RECORDED\n"
-              "cat >aorta <<'END'\n#!/bin/sh\necho \"aorta $*\"\n[ $1 = trace ] && exec $REAL \"$@\"\nexit 0\n"
-              "END\nchmod +x aorta; touch c.yaml\n"
-              "REAL=$A; export REAL; AORTA=$PWD/aorta ROCPROF_OUTPUT_DIR=out ROCPROF_ARGS='--kernel-trace' " SCRIPTS
-              "/rocprof_capture.sh c.yaml 1");
+    shell_run(shell,
+              TOOL "RECORDED=$D/rocprof_results.json; export RECORDED\n"
+                   "cat >aorta <<'END'\n#!/bin/sh\necho \"aorta $*\"\n[ $1 = trace ] && exec $REAL \"$@\"\nexit 0\n"
+                   "END\nchmod +x aorta; touch c.yaml\n"
+                   "REAL=$A; export REAL; AORTA=$PWD/aorta ROCPROF_OUTPUT_DIR=out ROCPROF_ARGS='--kernel-trace' "
+                   "\"$SCRIPTS/rocprof_capture.sh\" c.yaml 1");
     shell_expect(shell, 0, "aorta train --config c.yaml --enable-rocm-metrics\n", "");
     shell_expect(shell, 0, "aorta trace analyze out/run_", "");
     shell_expect(shell, 0, "Verdict: ", "");
     expect_arguments(shell, "--kernel-trace --output-format json -d out/run_");
     shell_run(shell,
               "PATH=$PWD/bin:$PATH; export PATH; ARGUMENTS=$PWD/arguments RECORDED=$D/rocprof_results.json REAL=$A; "
-              "export ARGUMENTS RECORDED REAL; AORTA=$PWD/aorta ROCPROF_OUTPUT_DIR=out " SCRIPTS
-              "/rocprof_capture.sh c.yaml 1 --override training.max_steps=3 --enable-rocm-metrics; ls out | wc -l");
+              "export ARGUMENTS RECORDED REAL; AORTA=$PWD/aorta ROCPROF_OUTPUT_DIR=out \"$SCRIPTS/rocprof_capture.sh\" "
+              "c.yaml 1 --override training.max_steps=3 --enable-rocm-metrics; ls out | wc -l");
     shell_expect(shell, 0, "aorta train --config c.yaml --enable-rocm-metrics --override training.max_steps=3\n", "");
     shell_expect(shell, 0, "\n2\n", "");
     shell_run(shell,
               "PATH=$PWD/bin:$PATH; export PATH; ARGUMENTS=$PWD/arguments RECORDED=$D/rocprof_results.json REAL=$A; "
-              "export ARGUMENTS RECORDED REAL; AORTA=$PWD/aorta ROCPROF_ARGS='-s -f csv' " SCRIPTS
-              "/rocprof_capture.sh --enable-rocm-metrics --override a=1");
+              "export ARGUMENTS RECORDED REAL; AORTA=$PWD/aorta ROCPROF_ARGS='-s -f csv' "
+              "\"$SCRIPTS/rocprof_capture.sh\" --enable-rocm-metrics --override a=1");
     shell_expect(shell, 0, "config/default.yaml --enable-rocm-metrics --override a=1\n", "");
     expect_arguments(shell, "\n-s -f csv -d ");
-    shell_run(shell, "ROCPROF_ARGS='--output-format otf2' AORTA=/bin/true " SCRIPTS "/rocprof_capture.sh c.yaml 1");
+    shell_run(shell, "ROCPROF_ARGS='--output-format otf2' AORTA=/bin/true \"$SCRIPTS/rocprof_capture.sh\" c.yaml 1");
     shell_expect(shell, 2, "", "asks for otf2, which aorta trace does not read");
-    shell_run(shell, SCRIPTS "/rocprof_capture.sh nowhere.yaml");
+    shell_run(shell, "\"$SCRIPTS/rocprof_capture.sh\" nowhere.yaml");
     shell_expect(shell, 2, "", "nowhere.yaml: no such configuration");
-    shell_run(shell, SCRIPTS "/rocprof_capture.sh c.yaml 0");
+    shell_run(shell, "\"$SCRIPTS/rocprof_capture.sh\" c.yaml 0");
     shell_expect(shell, 2, "", "RANKS is \"0\"");
 }
 
@@ -168,7 +168,7 @@ static void the_script_records_every_rank(void **state) {
     struct shell *shell = *state;
     shell_run(shell, TOOL "cat >aorta <<'END'\n#!/bin/sh\n[ $1 = launch ] || exit 0\necho \"aorta $*\"; shift 4\n"
                           "\"$@\" && \"$@\"\nEND\nchmod +x aorta; touch c.yaml\n"
-                          "AORTA=$PWD/aorta " SCRIPTS "/rocprof_capture.sh c.yaml 2");
+                          "AORTA=$PWD/aorta \"$SCRIPTS/rocprof_capture.sh\" c.yaml 2");
     shell_expect(shell, 0, "aorta launch -n 2 -- ", "");
     expect_arguments(shell, "-d rocprof_traces/run_");
     expect_arguments(shell, "aorta train --config c.yaml --enable-rocm-metrics\n--kernel-trace");

@@ -200,8 +200,8 @@ static void a_job_of_slurm_is_watched(void **state) {
                      "shift; export WORLD_SIZE=2 LIVE_BASE=$(date +%s)000000000\n"
                      "RANK=0 \"$@\" & RANK=1 \"$@\" & wait $!; code=$?; wait; exit $code\n"
                      "E\n"
-                     "chmod +x bin/srun; export PATH=$PWD/bin:$PATH AORTA_EVERY=1 SLURM_JOB_ID=7;" SCRIPTS
-                     "/slurm/trace_run.sbatch $P live 4 && ls; " SCRIPTS "/slurm/trace_run.sbatch");
+                     "chmod +x bin/srun; export PATH=$PWD/bin:$PATH AORTA_EVERY=1 SLURM_JOB_ID=7;"
+                     "\"$SCRIPTS/slurm/trace_run.sbatch\" $P live 4 && ls; \"$SCRIPTS/slurm/trace_run.sbatch\"");
     shell_expect(shell, 2, "aorta-windows-7.jsonl", "trace_run.sbatch: no program");
     shell_expect(shell, 2, "aorta-windows-7.prom", "aorta trace watch: ");
     json_t *lines = read_lines(shell, "aorta-windows-7.jsonl");

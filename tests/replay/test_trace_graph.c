@@ -7,6 +7,7 @@
 #include "replay/trace_graph.h"
 #include "samples/dump.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 static const double UNEXPLAINED = 0.03;
@@ -19,7 +20,7 @@ struct run {
 };
 
 static void open_run(const char *const *names, size_t count, struct run *run) {
-    char path[512];
+    char path[PATH_MAX];
     *run = (struct run){0};
     for (size_t i = 0; i < count; i++) {
         snprintf(path, sizeof path, "%s/%s.json.gz", TEST_TRACES, names[i]);

@@ -5,6 +5,7 @@
 #include "replay/whatif.h"
 #include "simulator.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -293,7 +294,7 @@ static void recorded_ranks(void **state) {
     struct aorta_whatif_collectives collectives;
     struct aorta_whatif whatif;
     for (int rank = 0; rank < 2; rank++) {
-        char path[512];
+        char path[PATH_MAX];
         snprintf(path, sizeof path, "%s/fsdp2_rank%d.json.gz", TEST_TRACES, rank);
         check_ok(aorta_trace_open(path, &(struct aorta_trace_options){0}, &list));
     }

@@ -4,6 +4,7 @@
 #include "roofline/remedies.h"
 #include "roofline/roofline.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -111,7 +112,7 @@ static void check_remedies(const struct aorta_trace_analysis *analysis) {
 static void real_traces(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
-        char path[512];
+        char path[PATH_MAX];
         const char *paths[] = {path};
         struct aorta_trace_list list = {0};
         struct aorta_trace_analysis analysis;

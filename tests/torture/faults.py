@@ -102,6 +102,12 @@ class Bench:
         """The environment of programs on the stand-in of a GPU, whose work is recorded."""
         return {"LD_LIBRARY_PATH": f"{self.tests}/fake_gpu/cuda", "FAKE_CUPTI": glob.glob(f"{self.tests}/fake_cupti/libcupti.so*")[0]}
 
+    def preload(self, name):
+        """LD_PRELOAD of a test library. It takes no path with a space, which that of the build may have."""
+        link = os.path.join(self.folder, name)
+        os.symlink(os.path.join(self.tests, "torture", name), link)
+        return link
+
     def out(self, name="out"):
         return os.path.join(self.folder, name)
 
@@ -288,8 +294,8 @@ def kill_workload(bench):
 def trace_run(bench):
     """`aorta trace run`, its program or one of that one's children is killed, ended or stopped for a while."""
     tests, environment = bench.tests, bench.recorded()
-    script = f"for i in 1 2 3 4; do {tests}/record/program ranks 2; {tests}/record/program layers 100; done"
-    command = [bench.aorta, "trace", "run", "-o", "rec", "--", "/bin/sh", "-c", script]
+    script = 'for i in 1 2 3 4; do "$0" ranks 2; "$0" layers 100; done'
+    command = [bench.aorta, "trace", "run", "-o", "rec", "--", "/bin/sh", "-c", script, f"{tests}/record/program"]
     if "trace run" not in bench.spans_s:
         clean = Job(bench.folder, command, BOUND_S, environment)
         if clean.wait():
@@ -340,11 +346,11 @@ def cut_link(bench):
         if not make_hosts(name):
             return "left out: network namespaces are not permitted"
         for_good, moment = bench.random.random() < 0.7, bench.random.uniform(0, 4)
-        train = f"{bench.aorta} train --config tiny.yaml --override training.output_dir=out distributed.timeout_s={TIMEOUT_S} device.kind=cuda"
+        train = f'"$0" train --config tiny.yaml --override training.output_dir=out distributed.timeout_s={TIMEOUT_S} device.kind=cuda'
         rank = "ip netns exec {0}{1} env RANK={1} LOCAL_RANK=0 {2}"
         script = (f"export WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 MASTER_ADDR=10.77.0.1 MASTER_PORT=29500; {rank.format(name, 0, train)} & "
                   f"{rank.format(name, 1, train)}; second=$?; wait $!; echo codes $? $second")
-        job = Job(bench.folder, ["/bin/sh", "-c", script], 2 * TIMEOUT_S + 20 + BOUND_S, bench.fake_gpu())
+        job = Job(bench.folder, ["/bin/sh", "-c", script, bench.aorta], 2 * TIMEOUT_S + 20 + BOUND_S, bench.fake_gpu())
         time.sleep(moment)
         subprocess.run(["ip", "-n", f"{name}0", "link", "set", f"{name}v0", "down"], capture_output=True, check=False)
         if not for_good:
@@ -482,7 +488,7 @@ def mpi_call(bench):
     """The Nth call of Open MPI fails on one of two ranks."""
     number, rank = bench.next("mpi_call", 400, 2)
     return struck(bench, "mpi_call", 2, "training.max_steps=2",
-                  {"LD_PRELOAD": os.path.join(bench.tests, "torture", "libmpi_strike.so"), "MPI_STRIKE": f"*:{number}:16",
+                  {"LD_PRELOAD": bench.preload("libmpi_strike.so"), "MPI_STRIKE": f"*:{number}:16",
                    "MPI_STRIKE_RANK": str(rank)})
 
 
@@ -557,7 +563,7 @@ def file_call(bench):
         with open(bench.out(name), "w", encoding="utf-8") as file:
             file.write("old")
     job = Job(bench.folder, [bench.aorta, *command], BOUND_S, {
-        "LD_PRELOAD": os.path.join(bench.tests, "torture", "libfile_strike.so"), "FILE_STRIKE": f"*:{number}:{code}:{lasting}",
+        "LD_PRELOAD": bench.preload("libfile_strike.so"), "FILE_STRIKE": f"*:{number}:{code}:{lasting}",
         **(bench.recorded() if command[:2] == ["trace", "run"] else {})})
     ended_with = job.wait()
     job.check_left(may_leave_files=True)
