@@ -3,6 +3,11 @@
 # is missing, or npm reaches nothing, the string is empty and the build goes on (`aorta info` reports it).
 function(aorta_page module)
   set(web ${CMAKE_SOURCE_DIR}/web)
+  execute_process(COMMAND test -w ${web} RESULT_VARIABLE read_only)
+  if(read_only AND NOT EXISTS ${web}/node_modules)
+    file(COPY ${web} DESTINATION ${CMAKE_BINARY_DIR} NO_SOURCE_PERMISSIONS) # npm writes beside the files that it bundles
+    set(web ${CMAKE_BINARY_DIR}/web)
+  endif()
   set(tools ${web}/node_modules/.package-lock.json) # npm writes it last
   set(page ${CMAKE_CURRENT_BINARY_DIR}/page_template.c)
   find_program(AORTA_NODE NAMES node nodejs)
