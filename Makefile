@@ -97,16 +97,16 @@ dist: ## make build/dist/aorta-….tar.gz, which runs on other machines without 
 wheel: dist ## make build/dist/aorta-….whl for pip: the program, its libraries, and the Python package
 	@tools/wheel
 
-install: build ## install the program, manual pages and completions below PREFIX (default /usr/local; DESTDIR goes before it)
-	@cmake --build --preset release --target manual
+install: build ## install the program, libaorta, manual pages and completions below PREFIX (default /usr/local; DESTDIR goes before it)
+	@cmake --build --preset release --parallel $(JOBS) --target installable
 	@cmake --install build/release --prefix "$(PREFIX)"
 
 uninstall: ## remove what make install has put there
-	@sed 's|^|$(DESTDIR)|' build/release/install_manifest.txt | xargs -d '\n' rm -f
+	@while read -r file || [ -n "$$file" ]; do rm -f "$(DESTDIR)$$file"; done <build/release/install_manifest.txt
 
 deb: build ## make build/dist/aorta_….deb
 	@scripts/bootstrap build package
-	@cmake --build --preset release --target manual
+	@cmake --build --preset release --parallel $(JOBS) --target installable
 	@cd build/release && cpack -G DEB -B ../dist >../deb.log 2>&1 || { cat ../deb.log; exit 1; }
 	@ls build/dist/*.deb
 

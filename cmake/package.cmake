@@ -2,7 +2,7 @@
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME aorta)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
-set(CPACK_PACKAGE_CONTACT "AORTA's developers <aorta@example.org>")
+set(CPACK_PACKAGE_CONTACT "The AORTA authors <aorta@example.org>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "finds why GPU communication does not overlap with compute")
 set(CPACK_PACKAGE_DESCRIPTION
     "Records and analyses what GPUs do in training, says what limits a step and
@@ -18,9 +18,17 @@ set(CPACK_DEBIAN_PACKAGE_SUGGESTS "gnuplot-nox, libarchive13 | libarchive13t64")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 
 # Files that Debian's policy asks for (chapter 12).
-string(TIMESTAMP year "%Y" UTC)
 string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
-file(WRITE ${CMAKE_BINARY_DIR}/copyright "Copyright ${year} the developers of AORTA.\n")
+file(READ ${CMAKE_SOURCE_DIR}/LICENSE copyright)
+foreach(part echarts zrender tslib)
+  file(GLOB license ${CMAKE_SOURCE_DIR}/web/node_modules/${part}/LICENSE* ${CMAKE_BINARY_DIR}/web/node_modules/${part}/LICENSE*)
+  if(license)
+    list(GET license 0 license)
+    file(READ ${license} text)
+    string(APPEND copyright "\n----\n\nThe page of results contains ${part}, with this license:\n\n${text}")
+  endif()
+endforeach()
+file(WRITE ${CMAKE_BINARY_DIR}/copyright "${copyright}")
 file(WRITE ${CMAKE_BINARY_DIR}/changelog
      "aorta (${PROJECT_VERSION}) unstable; urgency=medium\n\n  * Built from source; git has what changed.\n\n -- ${CPACK_PACKAGE_CONTACT}  ${date}\n")
 find_program(GZIP gzip)

@@ -51,7 +51,7 @@ aorta_status aorta_cli_check_program(const char *program) {
 
 static aorta_status dispatch(int argc, char **argv) {
     if (strcmp(argv[1], "--version") != 0) return aorta_cli_group_run(&aorta_cli_program, argc, argv);
-    printf("aorta %s\n", aorta_version);
+    printf("aorta %s\nLicense: MIT, the AORTA authors\n", aorta_version);
     return NULL;
 }
 

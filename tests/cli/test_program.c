@@ -29,6 +29,7 @@ static const struct {
     {"--help", 0, "Commands:\n  info "},
     {"help", 0, "Commands:\n  info "},
     {"--version", 0, "aorta 0."},
+    {"--version", 0, "\nLicense: MIT, the AORTA authors\n"},
     {"help info", 0, "Usage: aorta info [--json]"},
     {"info --help", 0, "print one JSON object"},
     {"help train", 0, "Usage: aorta train"},

@@ -6,17 +6,17 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 fail() { echo "library: $*"; exit 1; }
 
-mkdir -p "$folder/lib" "$folder/include"
+mkdir -p "$folder/lib/pkgconfig" "$folder/include"
 cp -P "$build"/libaorta.so* "$folder/lib"
 cp -r include/aorta "$folder/include"
-sed "s|^prefix=.*|prefix=$folder|; s|^libdir=.*|libdir=$folder/lib|" "$build/aorta.pc" >"$folder/aorta.pc"
+cp "$build/aorta.pc" "$folder/lib/pkgconfig"
 
 others=$(nm -D --defined-only "$folder/lib/libaorta.so" | awk '{ print $3 }' | grep -v '^libaorta_.*@@LIBAORTA_1$\|^LIBAORTA_1' || true)
 [ -z "$others" ] || fail "it shows more than its interface: $others"
 [ "$(nm -D --defined-only "$folder/lib/libaorta.so" | grep -c '@@LIBAORTA_1')" -ge 15 ] || fail "symbols without a version"
 readelf -d "$folder/lib/libaorta.so" | grep -q 'SONAME.*\[libaorta.so.0\]' || fail "no SONAME"
 
-flags=$(PKG_CONFIG_PATH=$folder pkg-config --cflags --libs aorta)
+flags=$(PKG_CONFIG_PATH=$folder/lib/pkgconfig pkg-config --cflags --libs aorta)
 for example in analyse overlap; do
     # shellcheck disable=SC2086 # words of the compiler
     cc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror "examples/$example.c" $flags -pthread -o "$folder/$example"

@@ -1,5 +1,6 @@
 #!/bin/bash
-# install.sh BUILD: what is installed is found, has a page for each command, completes, and is removed again.
+# install.sh BUILD: what is installed is built first, is found, has a page for each command, completes, and is removed
+# again; the Debian package has the same files.
 set -eu
 build=$1
 folder=$(mktemp -d)
@@ -9,6 +10,24 @@ fail() { echo "install: $*"; exit 1; }
 tools/manual "$build/aorta" "$build/man1"
 DESTDIR=$folder cmake --install "$build" --prefix /usr >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
 aorta=$folder/usr/bin/aorta
+
+# What is linked and installed is of the targets that `make install` and `make deb` build: after `make demo` there is
+# nothing but the program.
+for goal in install deb; do
+    targets=$(make -n "$goal" | sed -n 's/.*--target //p')
+    # shellcheck disable=SC2086 # words
+    ninja -C "$build" -t commands $targets >"$folder/commands"
+    find "$folder/usr" -type f \( -path '*/bin/*' -o -name '*.so*' \) -printf '%f\n' | while read -r name; do
+        grep -qF -- "-o $name " "$folder/commands" || fail "make $goal installs $name and does not build it"
+    done
+    grep -qF /tools/manual "$folder/commands" || fail "make $goal does not make the manual"
+done
+for file in lib/libaorta.so include/aorta/aorta.h include/aorta/ranges.h share/doc/aorta/LICENSE; do
+    [ -s "$folder/usr/$file" ] || fail "no $file"
+done
+grep -q "MIT License" "$folder/usr/share/doc/aorta/copyright" || fail "no license for Debian"
+[ "$(PKG_CONFIG_PATH=$folder/usr/lib/pkgconfig pkg-config --variable=includedir aorta)" -ef "$folder/usr/include" ] ||
+    fail "aorta.pc names another directory of headers"
 
 # The library is found where it lies now: what is refused is the lack of a GPU, or nothing, never the library.
 "$aorta" trace run --dry-run --tool cuda -- true >"$folder/out" 2>&1 || { cat "$folder/out"; fail "trace run"; }
@@ -52,7 +71,16 @@ expect "--html" trace analyze some.json --ht
 expect "" trace analyze so
 expect "--streams" hwq run moe --str
 
+files_of() { (cd "$1" && find usr ! -type d | sort); }
+files_of "$folder" >"$folder/installed"
+
 # Everything that was installed has a name in the manifest, by which make uninstall removes it.
 sed "s|^|$folder|" "$build/install_manifest.txt" | xargs -d '\n' rm
 [ -z "$(find "$folder/usr" -type f)" ] || fail "left behind: $(find "$folder/usr" -type f)"
+if command -v dpkg-shlibdeps >/dev/null; then
+    cpack --config "$build/CPackConfig.cmake" -G DEB -B "$folder/deb" >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
+    dpkg-deb -x "$folder"/deb/*.deb "$folder/unpacked"
+    files_of "$folder/unpacked" | diff "$folder/installed" - || fail "the package has other files (>) than make install (<)"
+    "$folder/unpacked/usr/bin/aorta" --version | grep -q "^License: MIT" || fail "the packaged program does not start"
+fi
 echo "install: all well"

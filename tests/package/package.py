@@ -361,6 +361,10 @@ class Wheels(Folder):
                     continue
                 self.assertEqual(digest, "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("="))
                 self.assertEqual(int(size), len(data))
+            info = os.path.dirname(record)
+            self.assertIn("\nLicense: MIT\n", wheel.read(f"{info}/METADATA").decode())
+            with open(os.path.join(SOURCE, "LICENSE"), "rb") as license:
+                self.assertEqual(wheel.read(f"{info}/licenses/LICENSE"), license.read())
             for info in wheel.infolist():
                 os.chmod(wheel.extract(info, site), info.external_attr >> 16 & 0o777)
         environment = {name: value for name, value in os.environ.items() if name != "AORTA_PROGRAM"}
