@@ -100,9 +100,10 @@ wheel: dist ## make build/dist/aorta-….whl for pip: the program, its libraries
 install: build ## install the program, libaorta, manual pages and completions below PREFIX (default /usr/local; DESTDIR goes before it)
 	@cmake --build --preset release --parallel $(JOBS) --target installable
 	@cmake --install build/release --prefix "$(PREFIX)"
+	@cp build/release/install_manifest.txt build/release/installed.txt # make deb writes the first one, too
 
 uninstall: ## remove what make install has put there
-	@while read -r file || [ -n "$$file" ]; do rm -f "$(DESTDIR)$$file"; done <build/release/install_manifest.txt
+	@while read -r file || [ -n "$$file" ]; do rm -f "$(DESTDIR)$$file"; done <build/release/installed.txt
 
 deb: build ## make build/dist/aorta_….deb
 	@scripts/bootstrap build package
