@@ -158,6 +158,28 @@ static aorta_status pair(const struct gains *gains, uint32_t removed, enum aorta
     return status;
 }
 
+/* Whether the removal at order[later] alone gains most of what that at order[place] does, and nothing after it. */
+static bool is_instead(const struct gains *gains, size_t place, size_t later) {
+    static const double MOST = 0.5;
+    const struct aorta_gains *found = &gains->found;
+    const double alone_ns = found->gain_ns[found->order[later]];
+    return alone_ns / 1e6 >= GAINS * step_ms(gains) && alone_ns >= MOST * found->beyond_ns[found->order[place]] &&
+           found->beyond_ns[found->order[later]] / 1e6 < MATTERS * step_ms(gains);
+}
+
+/* A cause that has no finding, as it saves the same time: a wait for the GPU that uses up the host's lead before it
+ * stalls. */
+static void find_instead(const struct gains *gains, enum aorta_removal removal, struct aorta_finding *finding) {
+    const size_t place = place_of(gains, removal);
+    for (size_t i = place + 1; i < AORTA_REMOVAL_COUNT && !finding->share_count; i++) {
+        enum aorta_cause cause;
+        if (!cause_of(gains->found.order[i], &cause) || cause == AORTA_CAUSE_HOST_PAUSE || aorta_cause_has_kind(cause))
+            continue;
+        if (is_instead(gains, place, i))
+            share(finding, cause, fmin(alone_of(gains, gains->found.order[i], cause), finding->gain_ms));
+    }
+}
+
 /* Which other cause saves the same time, or has to be fixed as well. `removed`: the finding's removals. */
 static aorta_status relate(const struct gains *gains, enum aorta_removal removal, uint32_t removed,
                            struct aorta_finding *finding) {
@@ -216,6 +238,7 @@ static aorta_status add_gain(struct gains *gains, enum aorta_removal removal, en
     if (!finding) finding = new_finding(gains->verdict, cause);
     set_gain(gains, finding, gain_ms, alone_of(gains, removal, cause));
     AORTA_TRY(relate(gains, removal, aorta_removal_bit(removal), finding));
+    if (matters && !finding->only_after) find_instead(gains, removal, finding);
     return matters ? add_origin(gains, finding, removal) : NULL;
 }
 
@@ -246,6 +269,7 @@ static aorta_status add_pauses(struct gains *gains) {
     }
     set_gain(gains, finding, gain_ns / 1e6, alone_ns / 1e6);
     AORTA_TRY(relate(gains, largest, removed, finding));
+    if (!finding->only_after) find_instead(gains, largest, finding);
     return add_origin(gains, finding, largest);
 }
 

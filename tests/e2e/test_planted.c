@@ -106,7 +106,7 @@ static void test_host_pause(void **state) {
     (void)state;
     expect_first(&(struct planted){.cause = "host_pause",
                                    .planted = "\"host_pause:ms=200,rank=1\"",
-                                   .evidence = " before embedding_forward, after adamw_step (layers)",
+                                   .evidence = " before embedding_forward (embedding), after adamw_step (layers)",
                                    .rank = 1});
 }
 
