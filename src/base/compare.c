@@ -179,6 +179,7 @@ static bool measure_run(const double *series, size_t count, enum aorta_statistic
 
 struct side {
     double value, steady;
+    double pressure, pressures; /* mean over runs, and of the squares */
     size_t runs, fewest;
     struct aorta_variance within; /* of value */
     double single, among;         /* variance of one run's value: by its iterations; of the values of all runs */
@@ -186,6 +187,10 @@ struct side {
 
 static size_t length_of(const struct aorta_samples *samples, size_t run) {
     return samples->lengths ? samples->lengths[run] : samples->count;
+}
+
+static double pressure_of(const struct aorta_samples *samples, size_t run) {
+    return samples->pressures && samples->pressures[run] > 0 ? samples->pressures[run] : 0; /* NaN: 0 */
 }
 
 static bool measure_side(const struct aorta_samples *samples, enum aorta_statistic statistic, struct side *side) {
@@ -207,6 +212,9 @@ static bool measure_side(const struct aorta_samples *samples, enum aorta_statist
         variances += run.spread.variance;
         if (run.spread.variance > 0) quarters += run.spread.variance * run.spread.variance / run.spread.freedom;
         if (length < side->fewest) side->fewest = length;
+        const double pressure = pressure_of(samples, i);
+        side->pressure += (pressure - side->pressure) / (double)side->runs;
+        side->pressures += (pressure * pressure - side->pressures) / (double)side->runs;
     }
     const double count = (double)side->runs;
     if (!side->runs) side->fewest = 0;
@@ -226,9 +234,11 @@ static double squared(double x) {
 /* The repeats correct what is assumed of equal runs by one factor. */
 static void add_between(const struct side sides[2], const struct aorta_between_runs *assumed,
                         struct aorta_comparison *result) {
+    static const double unlike = 0.1; /* of what load does: from one run to the next */
     double scale[2], weighed = assumed->freedom, freedom = assumed->freedom;
     for (int i = 0; i < 2; i++) {
-        scale[i] = squared(assumed->share * sides[i].value) + squared(assumed->spread * sides[i].steady);
+        scale[i] = squared(assumed->share * sides[i].value) + squared(assumed->spread * sides[i].steady) +
+                   squared(unlike * assumed->load * sides[i].value) * sides[i].pressures;
         const double repeats = (double)sides[i].runs - 1;
         if (!(repeats > 0) || !(scale[i] > 0)) continue;
         weighed += repeats * fmax(0, sides[i].among - sides[i].single) / scale[i];
@@ -237,6 +247,9 @@ static void add_between(const struct side sides[2], const struct aorta_between_r
     }
     for (int i = 0; i < 2; i++)
         result->among[i] = (struct aorta_variance){weighed / freedom * scale[i] / (double)sides[i].runs, freedom};
+    const double longer = assumed->load * (sides[1].pressure - sides[0].pressure);
+    result->loads = (struct aorta_variance){squared(longer) * fabs(sides[0].value * sides[1].value), freedom};
+    result->pressure = (sides[0].pressure + sides[1].pressure) / 2;
     result->assumed = !result->repeats;
     result->between = sqrt(weighed / freedom * scale[0]) / fabs(sides[0].value);
 }
@@ -244,7 +257,7 @@ static void add_between(const struct side sides[2], const struct aorta_between_r
 void aorta_compare_wanted(const struct aorta_comparison *c, double distance, size_t *iterations, size_t *runs) {
     enum { MOST_TIMES = 50 };
     static const double reach = 2.23; /* Student's t of ten degrees of freedom */
-    const double target = squared(distance / reach), within = c->within[0].value + c->within[1].value,
+    const double target = squared(distance / reach) - c->loads.value, within = c->within[0].value + c->within[1].value,
                  among = c->among[0].value + c->among[1].value;
     const double longer = within / (target - among), more = (within + among) / target;
     *iterations = *runs = 0;
@@ -286,11 +299,11 @@ struct aorta_comparison aorta_compare(const struct aorta_samples *reference, con
     result.fewest_runs = sides[0].runs < sides[1].runs ? sides[0].runs : sides[1].runs;
     if (between) add_between(sides, between, &result);
     if (result.fewest >= aorta_compare_fewest(statistic)) {
-        const struct aorta_variance parts[] = {
-            result.within[0],
-            result.within[1],
-            {result.among[0].value + result.among[1].value, result.among[0].freedom}};
-        const struct aorta_chance chance = aorta_chance_of(result.delta, parts, 3);
+        const struct aorta_variance parts[] = {result.within[0],
+                                               result.within[1],
+                                               {result.among[0].value + result.among[1].value, result.among[0].freedom},
+                                               result.loads};
+        const struct aorta_chance chance = aorta_chance_of(result.delta, parts, sizeof parts / sizeof *parts);
         result.p_value = chance.p;
         result.low = result.delta - chance.reach;
         result.high = result.delta + chance.reach;
@@ -302,8 +315,13 @@ struct aorta_comparison aorta_compare(const struct aorta_samples *reference, con
 /* ---- equal runs ---- */
 
 struct aorta_between_runs aorta_between_runs_on(bool gpu) {
-    return gpu ? (struct aorta_between_runs){.share = 0.005, .spread = 0.3, .freedom = 6}
-               : (struct aorta_between_runs){.share = 0.04, .spread = 0.5, .freedom = 6};
+    return gpu ? (struct aorta_between_runs){.share = 0.005, .spread = 0.3, .freedom = 6, .load = 0.2}
+               : (struct aorta_between_runs){.share = 0.04, .spread = 0.5, .freedom = 6, .load = 1};
+}
+
+double aorta_pressure_of(double taken) {
+    static const double most = 0.95; /* ticks are coarse */
+    return taken > 0 ? -log(1 - fmin(taken, most)) : 0;
 }
 
 /* ---- words ---- */
@@ -328,10 +346,12 @@ void aorta_compare_chance(const struct aorta_comparison *c, const char *unit, st
 
 void aorta_compare_between(const struct aorta_comparison *c, const char *how, struct aorta_text *out) {
     if (!(c->between > 0)) return;
+    static const double busy = 0.1;
     const struct aorta_brief share = aorta_brief(100 * c->between);
     if (c->assumed)
-        aorta_text_printf(out, "No run was repeated: equal runs are assumed to differ by %s%%; several %s measure it.",
-                          share.text, how);
+        aorta_text_printf(out,
+                          "No run was repeated: equal runs are assumed to differ by %s%%%s; several %s measure it.",
+                          share.text, c->pressure > busy ? " on a machine as busy as this one was" : "", how);
     else
         aorta_text_printf(out, "Equal runs differ by %s%% (%s).", share.text,
                           aorta_counted((long long)c->repeats, "repeat").text);

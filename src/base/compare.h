@@ -12,6 +12,8 @@
  * - Between runs. Equal runs differ in ways that no iteration of one of them shows: placement of memory and threads,
  *   clocks, temperature, what else the machine does. Repeated runs show by how much. A prior says it for single runs,
  *   and counts as much as `freedom` repeats beside those that there are (the moderated variance of Smyth 2004).
+ * - Load. Other programs make a run longer by an unknown share of what they took of the processors (the pressure of a
+ *   run). That widens the term between runs; where the mean pressures of the sides differ, so may their figures.
  *
  * Both are added; intervals and p values are those of Student's t with the degrees of freedom of Satterthwaite (1946).
  * With one run each, no correlation and no prior the test of means is Welch's. */
@@ -49,10 +51,15 @@ size_t aorta_block_length(const double *samples, size_t count);
 /* ---- equal runs ---- */
 
 /* How equal runs differ, as long as none was repeated: the standard deviation of a figure is `share` of its size, and
- * `spread` of the standard deviation of its iterations, added as squares. As certain as from `freedom` repeats. */
+ * `spread` of the standard deviation of its iterations, added as squares. As certain as from `freedom` repeats. Each
+ * unit of pressure moves a figure by up to `load` of its size; all runs of a busy machine alike but for a tenth. */
 struct aorta_between_runs {
-    double share, spread, freedom;
+    double share, spread, freedom, load;
 };
+
+/* Of a machine whose other programs took this share of the processors that were not idle: ln of how many times as long
+ * a program takes there that would use all of them. */
+double aorta_pressure_of(double taken);
 
 /* What is assumed for runs on a GPU, or on a CPU (docs/metrics.md, Comparison). */
 struct aorta_between_runs aorta_between_runs_on(bool gpu);
@@ -66,6 +73,7 @@ struct aorta_samples {
     size_t count;
     const size_t *lengths; /* iterations of each run; NULL: one run */
     size_t runs;
+    const double *pressures; /* of each run; NaN: not known. NULL: none is */
 };
 
 struct aorta_comparison {
@@ -76,10 +84,12 @@ struct aorta_comparison {
     double between; /* how equal runs differ: standard deviation, as a share of the reference's value */
     size_t repeats; /* that say so, beyond the first run of each side; 0: assumed, or parts of one run are compared */
     bool assumed;
+    double pressure; /* of the machine, the mean over all runs; 0: not known */
     /* Where chance may have made the difference, how many iterations of each run would decide, or else how many runs of
      * each side; 0: not known, or too many. */
     size_t wanted_iterations, wanted_runs;
     struct aorta_variance within[2], among[2]; /* of value[] by iterations, by runs */
+    struct aorta_variance loads;               /* of delta by sides whose machines were not equally busy */
     size_t fewest, fewest_runs;                /* iterations of the shortest run; runs of the side that has fewer */
 };
 

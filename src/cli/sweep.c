@@ -212,7 +212,8 @@ static aorta_status make_job(const struct sweep_values *values, char **command, 
         return AORTA_ERROR(AORTA_USAGE, "--jobs goes with --submit: trials of one machine disturb each other");
     if (values->submit) AORTA_TRY(read_template(values->submit, arena, job));
     job->plan.baseline = !values->no_baseline && aorta_sweep_has_baseline(job);
-    return aorta_sweep_check(job);
+    AORTA_TRY(aorta_sweep_check(job));
+    return aorta_sweep_find_equal(job, &job->plan.equal);
 }
 
 static aorta_status print_plan(const struct aorta_sweep_job *job, struct aorta_arena *arena) {

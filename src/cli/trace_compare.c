@@ -72,6 +72,8 @@ static aorta_status read_one(struct recordings *r, const struct aorta_trace_comp
     if (!strstr(aorta_status_message(status), input->path)) status = aorta_annotate(status, "%s", input->path);
     AORTA_TRY(status);
     r->inputs[r->count] = *input;
+    const struct aorta_recorded_machine *machine = item->is_run ? &item->run.machine : &item->machine;
+    r->inputs[r->count].pressure = machine->known ? aorta_machine_pressure(&machine->summary) : NAN;
     r->inputs[r->count++].analysis = item->analysis;
     if (input->repeats) return NULL;
     return r->sides++ ? aorta_recorded_differences(r->items, item, &r->differences[r->sides - 1]) : NULL;

@@ -99,6 +99,8 @@ struct aorta_machine_summary {
 /* 0 and INT64_MAX: of all. The readings around both moments are taken. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_machine_summarise(const struct aorta_machine *machine, int64_t from_ns,
                                                     int64_t until_ns, struct aorta_machine_summary *summary);
+/* What others took of the processors (aorta_pressure_of); NaN: not known. */
+double aorta_machine_pressure(const struct aorta_machine_summary *summary);
 /* "The machine was disturbed: its processors were stolen for 12% of the time; ...". False: it was not, or nothing is
  * known, and nothing is written. */
 bool aorta_machine_disturbed(const struct aorta_machine_summary *summary, struct aorta_text *out);

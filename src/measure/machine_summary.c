@@ -1,4 +1,5 @@
 /* What a machine did between two moments, and whether that disturbed a program. */
+#include "base/compare.h"
 #include "base/lines.h"
 #include "measure/machine.h"
 
@@ -195,6 +196,11 @@ static void say_clocks(const struct aorta_machine_summary *summary, struct said 
     aorta_clocks_figures(&summary->clocks, said->out);
     aorta_text_puts(said->out, ", ");
     aorta_clocks_why(&summary->clocks, said->out);
+}
+
+double aorta_machine_pressure(const struct aorta_machine_summary *summary) {
+    const double taken = summary->others_share + summary->stolen_share;
+    return isnan(taken) ? NAN : aorta_pressure_of(taken * (1 - summary->idle_share));
 }
 
 bool aorta_machine_disturbed(const struct aorta_machine_summary *summary, struct aorta_text *out) {

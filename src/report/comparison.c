@@ -26,13 +26,14 @@ static size_t add_samples(const struct aorta_labelled *run, const struct aorta_m
 }
 
 struct samples {
-    double *values;
+    double *values, *pressures;
     size_t *lengths, count;
 };
 
 static void samples_free(struct samples *samples) {
     free(samples->values);
     free(samples->lengths);
+    free(samples->pressures);
 }
 
 /* Ends with samples_free, also on failure. */
@@ -40,11 +41,16 @@ static aorta_status samples_make(const struct aorta_label *label, const struct a
                                  struct samples *samples) {
     size_t limit = 1;
     for (size_t i = 0; i < label->count; i++) limit += aorta_measured_most(&label->runs[i]);
-    *samples = (struct samples){malloc(limit * sizeof(double)), malloc((label->count + 1) * sizeof(size_t)), 0};
-    if (!samples->values || !samples->lengths) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu samples", limit);
+    *samples = (struct samples){.values = malloc(limit * sizeof(double)),
+                                .pressures = malloc((label->count + 1) * sizeof(double)),
+                                .lengths = malloc((label->count + 1) * sizeof(size_t))};
+    if (!samples->values || !samples->lengths || !samples->pressures)
+        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu samples", limit);
     for (size_t i = 0; i < label->count; i++) {
         samples->lengths[i] = add_samples(&label->runs[i], metric, samples->values + samples->count);
         samples->count += samples->lengths[i];
+        samples->pressures[i] =
+            label->runs[i].machine.known ? aorta_machine_pressure(&label->runs[i].machine.summary) : NAN;
     }
     return NULL;
 }
@@ -57,9 +63,11 @@ static aorta_status compare(const struct aorta_label *labels[2], const struct ao
     aorta_status status = samples_make(labels[0], metrics[0], &sides[0]);
     if (!status) status = samples_make(labels[1], metrics[1], &sides[1]);
     if (!status) {
-        const struct aorta_samples a = {sides[0].values, sides[0].count, sides[0].lengths, labels[0]->count},
-                                   b = {sides[1].values, sides[1].count, sides[1].lengths, labels[1]->count};
-        *comparison = aorta_compare(&a, &b, AORTA_MEAN, between);
+        struct aorta_samples of[2];
+        for (int i = 0; i < 2; i++)
+            of[i] = (struct aorta_samples){sides[i].values, sides[i].count, sides[i].lengths, labels[i]->count,
+                                           sides[i].pressures};
+        *comparison = aorta_compare(&of[0], &of[1], AORTA_MEAN, between);
     }
     samples_free(&sides[0]);
     samples_free(&sides[1]);

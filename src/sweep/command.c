@@ -187,6 +187,69 @@ static aorta_status check_train(const struct aorta_sweep_job *job) {
     return status;
 }
 
+/* ---- the point that the baseline is ---- */
+
+/* The configuration with these overrides, as JSON; the caller frees it. */
+static aorta_status effective(const char *config, const char *const *overrides, size_t count, struct aorta_text *text) {
+    struct aorta_train_options values = {0};
+    struct aorta_config loaded;
+    struct aorta_json json;
+    AORTA_TRY(aorta_config_load(&aorta_train_option_table, config, overrides, count, &values, &loaded));
+    aorta_json_begin(&json, text, 0);
+    aorta_config_write_json(&loaded, &json);
+    aorta_config_free(&loaded);
+    return aorta_text_check(text);
+}
+
+/* The value of the knob that changes nothing; -1: none does. `overrides` has place for one more. */
+static aorta_status find_level(const struct aorta_sweep_job *job, const char **overrides,
+                               const struct aorta_sweep_knob *knob, const char *base, int *level) {
+    struct aorta_text word = {0}, text = {0};
+    aorta_status status = NULL;
+    *level = -1;
+    for (int v = 0; v < knob->count && *level < 0 && !status; v++) {
+        const char *set = knob->environment ? getenv(knob->name) : NULL;
+        if (knob->environment) {
+            if (strcmp(knob->values[v], set ? set : "unset") == 0) *level = v;
+            continue;
+        }
+        aorta_text_clear(&word);
+        aorta_text_clear(&text);
+        aorta_text_printf(&word, "%s=%s", knob->name, knob->values[v]);
+        status = aorta_text_check(&word);
+        overrides[job->override_count] = word.data;
+        if (!status) status = effective(job->config, overrides, job->override_count + 1, &text);
+        if (!status && strcmp(text.data, base) == 0) *level = v;
+    }
+    aorta_text_free(&word);
+    aorta_text_free(&text);
+    return status;
+}
+
+aorta_status aorta_sweep_find_equal(const struct aorta_sweep_job *job, int64_t *equal) {
+    const struct aorta_sweep_space *space = &job->plan.space;
+    *equal = 0;
+    if (job->target != AORTA_SWEEP_TRAIN || !job->plan.baseline) return NULL;
+    if (aorta_sparse_is_asked_for(job->config, job->overrides, job->override_count)) return NULL;
+    const char **overrides = calloc(job->override_count + 2, sizeof *overrides);
+    struct aorta_text base = {0};
+    if (!overrides) return AORTA_ERROR(AORTA_MEMORY, "no memory for the keys of a sweep");
+    for (size_t i = 0; i < job->override_count; i++) overrides[i] = job->overrides[i];
+    aorta_status status = effective(job->config, overrides, job->override_count, &base);
+    int64_t cell = 0;
+    for (int i = 0; i < space->count && !status && cell >= 0; i++) {
+        int level;
+        status = find_level(job, overrides, &space->knobs[i], base.data, &level);
+        cell = status || level < 0 ? -1 : cell * space->knobs[i].count + level;
+    }
+    if (!status) *equal = cell + 1;
+    aorta_text_free(&base);
+    free(overrides);
+    return status;
+}
+
+/* ---- what would fail ---- */
+
 static bool has_placeholder(char *const *words, const char *name) {
     struct aorta_text text = {0};
     aorta_text_printf(&text, "{%s}", name);

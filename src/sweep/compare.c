@@ -55,6 +55,7 @@ static aorta_status make_half(const struct aorta_sweep_side *whole, int knob, in
         aorta_arena_printf(&half->arena, "%s=%s", space->knobs[knob].name, space->knobs[knob].values[value]);
     if (!half->directory) return AORTA_ERROR(AORTA_MEMORY, "no memory for a name");
     leave_out(&half->plan.space, knob);
+    half->plan.equal = 0;
     for (size_t i = 0; i < whole->trials.count; i++) {
         struct aorta_trial trial = whole->trials.items[i];
         if (trial.cell == AORTA_SWEEP_BASELINE || aorta_sweep_level(space, trial.cell, knob) != value) continue;

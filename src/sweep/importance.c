@@ -22,6 +22,16 @@ static void fit_free(struct fit *fit) {
     free(fit->column);
 }
 
+/* The baseline is no combination of the knobs' values, but its repeats differ by the same noise. */
+static void take_trials(struct fit *fit, const struct aorta_trials *trials, bool baseline) {
+    fit->count = 0;
+    for (size_t i = 0; i < trials->count; i++) {
+        const struct aorta_trial *trial = &trials->items[i];
+        if (!baseline && aorta_sweep_cell_of(fit->plan, trial) == AORTA_SWEEP_BASELINE) continue;
+        if (aorta_trial_has(trial, fit->plan->objective)) fit->trials[fit->count++] = trial;
+    }
+}
+
 static aorta_status fit_make(struct fit *fit, const struct aorta_sweep_plan *plan, const struct aorta_trials *trials) {
     size_t n = trials->count + 1;
     *fit = (struct fit){.plan = plan,
@@ -33,9 +43,7 @@ static aorta_status fit_make(struct fit *fit, const struct aorta_sweep_plan *pla
         fit_free(fit);
         return AORTA_ERROR(AORTA_MEMORY, "no memory for the importance of knobs over %zu trials", trials->count);
     }
-    for (size_t i = 0; i < trials->count; i++)
-        if (trials->items[i].cell != AORTA_SWEEP_BASELINE && aorta_trial_has(&trials->items[i], plan->objective))
-            fit->trials[fit->count++] = &trials->items[i];
+    take_trials(fit, trials, false);
     return NULL;
 }
 
@@ -65,7 +73,7 @@ static bool add_column(struct fit *fit) {
 }
 
 static int level(const struct fit *fit, int trial, int knob) {
-    return aorta_sweep_level(&fit->plan->space, fit->trials[trial]->cell, knob);
+    return aorta_sweep_level(&fit->plan->space, aorta_sweep_cell_of(fit->plan, fit->trials[trial]), knob);
 }
 
 /* Columns of one knob, or of the products of two. Returns how many are new. */
@@ -81,20 +89,22 @@ static int add_effect(struct fit *fit, int first, int second) {
     return added;
 }
 
-static bool same_block(const struct aorta_trial *a, const struct aorta_trial *b) {
+static bool same_block(const struct aorta_sweep_plan *plan, const struct aorta_trial *a, const struct aorta_trial *b) {
+    (void)plan;
     return a->repeat == b->repeat && a->steps == b->steps;
 }
 
-static bool same_point(const struct aorta_trial *a, const struct aorta_trial *b) {
-    return a->cell == b->cell && a->steps == b->steps;
+static bool same_point(const struct aorta_sweep_plan *plan, const struct aorta_trial *a, const struct aorta_trial *b) {
+    return aorta_sweep_cell_of(plan, a) == aorta_sweep_cell_of(plan, b) && a->steps == b->steps;
 }
 
 /* A column for each set of trials that are the same. */
-static void add_sets(struct fit *fit, bool (*same)(const struct aorta_trial *, const struct aorta_trial *)) {
+static void add_sets(struct fit *fit, bool (*same)(const struct aorta_sweep_plan *plan, const struct aorta_trial *a,
+                                                   const struct aorta_trial *b)) {
     for (int i = 0; i < fit->count; i++) {
         int first = i;
         for (int j = 0; j < fit->count; j++) {
-            fit->column[j] = same(fit->trials[i], fit->trials[j]);
+            fit->column[j] = same(fit->plan, fit->trials[i], fit->trials[j]);
             if (j < first && fit->column[j] > 0) first = j;
         }
         if (first == i) add_column(fit);
@@ -120,17 +130,22 @@ static double residue(const struct fit *fit) {
 
 /* ---- noise ---- */
 
-static double measure_noise(struct fit *fit, struct aorta_sweep_importance *importance) {
+static double measure_noise(struct fit *fit, const struct aorta_trials *trials,
+                            struct aorta_sweep_importance *importance) {
+    take_trials(fit, trials, true);
     restart(fit);
     add_sets(fit, same_point);
     importance->freedom = fit->count - fit->size;
     importance->repeated = importance->freedom > 0;
+    const double squares = residue(fit);
+    take_trials(fit, trials, false);
     if (!importance->repeated) {
         restart(fit);
         add_mains(fit, -1);
         importance->freedom = fit->count - fit->size;
     }
-    const double variance = importance->freedom > 0 ? residue(fit) / importance->freedom : NAN;
+    const double left = importance->repeated ? squares : residue(fit);
+    const double variance = importance->freedom > 0 ? left / importance->freedom : NAN;
     importance->noise = sqrt(variance);
     return variance;
 }
@@ -184,7 +199,10 @@ static void weigh_pairs(struct fit *fit, double variance, double total, struct a
         }
 }
 
+/* What two knobs explain only together is half of each (Owen 2014, "Sobol' indices and Shapley value"). Points that are
+ * no whole grid may give more than there is. */
 static void sum_up(const struct aorta_sweep_plan *plan, struct aorta_sweep_importance *importance) {
+    double all = 0;
     for (int k = 0; k < plan->space.count; k++) {
         importance->counts[k] = importance->mains[k].counts;
         importance->total[k] = importance->mains[k].share;
@@ -193,9 +211,11 @@ static void sum_up(const struct aorta_sweep_plan *plan, struct aorta_sweep_impor
         const struct aorta_sweep_effect *pair = &importance->pairs[i];
         for (int side = 0; side < 2; side++) {
             importance->counts[pair->knobs[side]] |= pair->counts;
-            importance->total[pair->knobs[side]] += importance->repeated ? pair->share : 0;
+            importance->total[pair->knobs[side]] += importance->repeated ? pair->share / 2 : 0;
         }
     }
+    for (int k = 0; k < plan->space.count; k++) all += importance->total[k];
+    for (int k = 0; k < plan->space.count && all > 1; k++) importance->total[k] /= all;
 }
 
 static void measure_levels(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials,
@@ -203,9 +223,10 @@ static void measure_levels(const struct aorta_sweep_plan *plan, const struct aor
     for (size_t i = 0; i < trials->count; i++) {
         const struct aorta_trial *trial = &trials->items[i];
         const bool has = aorta_trial_has(trial, plan->objective);
-        if (trial->cell == AORTA_SWEEP_BASELINE || trial->state == AORTA_TRIAL_DISK_FULL) continue;
+        const int64_t cell = aorta_sweep_cell_of(plan, trial);
+        if (cell == AORTA_SWEEP_BASELINE || trial->state == AORTA_TRIAL_DISK_FULL) continue;
         for (int k = 0; k < plan->space.count; k++) {
-            struct aorta_sweep_level *level = &importance->levels[k][aorta_sweep_level(&plan->space, trial->cell, k)];
+            struct aorta_sweep_level *level = &importance->levels[k][aorta_sweep_level(&plan->space, cell, k)];
             *(has ? &level->done : &level->failed) += 1;
             if (has) level->mean += trial->figures[plan->objective];
         }
@@ -224,7 +245,7 @@ aorta_status aorta_sweep_importance_make(const struct aorta_sweep_plan *plan, co
     AORTA_TRY(fit_make(&fit, plan, trials));
     importance->trials = fit.count;
     measure_levels(plan, trials, importance);
-    const double variance = measure_noise(&fit, importance);
+    const double variance = measure_noise(&fit, trials, importance);
     restart(&fit);
     const double total = residue(&fit);
     weigh_mains(&fit, variance, total, importance);

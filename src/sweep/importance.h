@@ -21,8 +21,8 @@ struct aorta_sweep_level {
 
 struct aorta_sweep_importance {
     int trials; /* that have the figure */
-    /* Standard deviation of trials of the same point with as many steps, less the mean of each repeat; where none was
-     * repeated that of what the knobs do not explain one by one; NaN: neither is known. */
+    /* Standard deviation of trials of the same point with as many steps, the baseline's too, less the mean of each
+     * repeat; where none was repeated that of what the knobs do not explain one by one; NaN: neither is known. */
     double noise;
     int freedom;   /* of the noise: degrees of freedom */
     bool repeated; /* the noise is that of repeats */
@@ -31,7 +31,7 @@ struct aorta_sweep_importance {
     int pair_count;
     struct aorta_sweep_level levels[AORTA_SWEEP_MOST_KNOBS][AORTA_SWEEP_MOST_VALUES];
     bool counts[AORTA_SWEEP_MOST_KNOBS];  /* alone or with another knob it explains more than noise does */
-    double total[AORTA_SWEEP_MOST_KNOBS]; /* share alone and in pairs */
+    double total[AORTA_SWEEP_MOST_KNOBS]; /* share alone, and half of that in pairs; together at most 1 */
 };
 
 /* AORTA_MEMORY. */

@@ -7,13 +7,19 @@
 
 /* ---- points ---- */
 
-static struct aorta_sweep_point *point_of(struct aorta_sweep_result *result, const struct aorta_trial *trial) {
-    if (trial->cell == AORTA_SWEEP_BASELINE) return &result->baseline;
+static struct aorta_sweep_point *point_of(struct aorta_sweep_result *result, int64_t cell, int64_t steps) {
+    if (cell == AORTA_SWEEP_BASELINE) return &result->baseline;
     for (size_t i = 0; i < result->count; i++)
-        if (result->points[i].cell == trial->cell && result->points[i].steps == trial->steps) return &result->points[i];
+        if (result->points[i].cell == cell && result->points[i].steps == steps) return &result->points[i];
     struct aorta_sweep_point *point = &result->points[result->count++];
-    *point = (struct aorta_sweep_point){.cell = trial->cell, .steps = trial->steps};
+    *point = (struct aorta_sweep_point){.cell = cell, .steps = steps};
     return point;
+}
+
+static void add_trial(const struct aorta_trial *trial, struct aorta_sweep_point *point) {
+    for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++)
+        point->figures[f] += (trial->figures[f] - point->figures[f]) / (point->runs + 1);
+    point->runs++;
 }
 
 static void set_cost(const struct aorta_sweep_plan *plan, struct aorta_sweep_point *point) {
@@ -28,10 +34,9 @@ static void collect(const struct aorta_sweep_plan *plan, const struct aorta_tria
         result->states[trial->state]++;
         result->seconds += trial->seconds;
         if (!aorta_trial_has(trial, plan->objective)) continue;
-        struct aorta_sweep_point *point = point_of(result, trial);
-        for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++)
-            point->figures[f] += (trial->figures[f] - point->figures[f]) / (point->runs + 1);
-        point->runs++;
+        const int64_t cell = aorta_sweep_cell_of(plan, trial);
+        add_trial(trial, point_of(result, cell, trial->steps));
+        if (cell >= 0 && cell + 1 == plan->equal && trial->steps == plan->steps) add_trial(trial, &result->baseline);
     }
     set_cost(plan, &result->baseline);
     for (size_t i = 0; i < result->count; i++) {
@@ -126,15 +131,18 @@ static void put_best(const struct aorta_sweep_plan *plan, const struct aorta_swe
     aorta_sweep_point_text(&plan->space, best->cell, text);
     aorta_text_printf(text, "\n              %s %s (%s)", aorta_sweep_objectives[plan->objective].key,
                       aorta_brief(figure).text, aorta_counted(best->runs, "run").text);
-    if (result->baseline.runs)
+    if (plan->equal == best->cell + 1)
+        aorta_text_puts(text, ", which is the baseline");
+    else if (result->baseline.runs && !result->baseline_alike)
         put_difference(plan, figure, &result->baseline, "baseline", text);
+    else if (result->baseline.runs)
+        aorta_text_printf(text, ", as the baseline (%s) but for noise",
+                          aorta_brief(result->baseline.figures[plan->objective]).text);
     else
         put_difference(plan, figure, &result->points[result->whole / 2], "median", text);
     put_difference(plan, figure, &result->points[result->whole - 1], "worst", text);
-    if (result->alike || result->baseline_alike)
-        aorta_text_printf(text, "; within its noise: %s%s%s", result->baseline_alike ? "the baseline" : "",
-                          result->alike && result->baseline_alike ? ", " : "",
-                          result->alike ? aorta_counted((long long)result->alike, "other point").text : "");
+    if (result->alike)
+        aorta_text_printf(text, "; within its noise: %s", aorta_counted((long long)result->alike, "other point").text);
     aorta_text_puts(text, "\n");
 }
 
@@ -205,10 +213,10 @@ static void put_share(const struct aorta_sweep_plan *plan, const struct aorta_sw
         if (!pair->counts || (pair->knobs[0] != knob && pair->knobs[1] != knob)) continue;
         if (!strongest || pair->share > strongest->share) strongest = pair;
     }
-    aorta_text_printf(text, "%.0f%% of the variance", 100 * fmin(importance->total[knob], 1));
-    if (!strongest || strongest->share < 0.01) return;
+    aorta_text_printf(text, "%.0f%% of the variance", 100 * importance->total[knob]);
+    if (!strongest || strongest->share < 0.02) return;
     const int other = strongest->knobs[strongest->knobs[0] == knob];
-    aorta_text_printf(text, ", %.0f%% only together with %s", 100 * strongest->share, plan->space.knobs[other].name);
+    aorta_text_printf(text, ", %.0f%% only together with %s", 50 * strongest->share, plan->space.knobs[other].name);
 }
 
 static void put_knobs(const struct aorta_sweep_plan *plan, const struct aorta_sweep_importance *importance,

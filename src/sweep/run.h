@@ -42,6 +42,10 @@ bool aorta_sweep_has_baseline(const struct aorta_sweep_job *job);
  * halving without steps. AORTA_USAGE, AORTA_CONFIG. */
 AORTA_MUST_USE aorta_status aorta_sweep_check(const struct aorta_sweep_job *job);
 
+/* Of aorta train: sets plan.equal by the configuration that each value gives. AORTA_CONFIG, AORTA_MEMORY. (command.c)
+ */
+AORTA_MUST_USE aorta_status aorta_sweep_find_equal(const struct aorta_sweep_job *job, int64_t *equal);
+
 /* The words that a trial runs; all lie in the arena. `directory`: the trial's. (command.c) */
 AORTA_MUST_USE aorta_status aorta_sweep_command(const struct aorta_sweep_job *job, const struct aorta_sweep_next *next,
                                                 const char *directory, struct aorta_arena *arena, char ***words);

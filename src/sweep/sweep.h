@@ -123,9 +123,13 @@ struct aorta_sweep_plan {
     int64_t points; /* how many different points are tried; 0: grid: all, others: 20 */
     int repeats;    /* runs of a point, at least 1 */
     bool baseline;  /* runs as often, first in each round */
+    int64_t equal;  /* 1 + the cell whose values the baseline has; 0: none, or not known */
     int64_t steps;  /* of a whole trial; 0: as configured. Halving needs it */
     uint64_t seed;
 };
+
+/* The point that a trial ran: of the baseline the one with the same values, where there is one. */
+int64_t aorta_sweep_cell_of(const struct aorta_sweep_plan *plan, const struct aorta_trial *trial);
 
 /* Lower is better, whatever the objective; infinite for a trial without the figure. */
 double aorta_sweep_cost(const struct aorta_sweep_plan *plan, const struct aorta_trial *trial);

@@ -38,6 +38,10 @@ aorta_status aorta_sweep_states_read(const char *name, unsigned *bits) {
                  : AORTA_ERROR(AORTA_USAGE, "--retry %s: expected failed, crashed, hung, no_figure or all", name);
 }
 
+int64_t aorta_sweep_cell_of(const struct aorta_sweep_plan *plan, const struct aorta_trial *trial) {
+    return trial->cell == AORTA_SWEEP_BASELINE && plan->equal ? plan->equal - 1 : trial->cell;
+}
+
 bool aorta_trial_has(const struct aorta_trial *trial, enum aorta_sweep_objective objective) {
     return trial->state == AORTA_TRIAL_DONE && isfinite(trial->figures[objective]);
 }
@@ -106,6 +110,7 @@ void aorta_sweep_header(const struct aorta_sweep_plan *plan, const char *target,
     aorta_json_key_int(&json, "points", plan->points);
     aorta_json_key_int(&json, "repeats", plan->repeats);
     aorta_json_key_bool(&json, "baseline", plan->baseline);
+    if (plan->equal) aorta_json_key_int(&json, "baseline_cell", plan->equal - 1);
     aorta_json_key_int(&json, "steps", plan->steps);
     aorta_json_key_int(&json, "seed", (int64_t)plan->seed);
     write_knobs(&plan->space, &json);
@@ -212,6 +217,8 @@ static aorta_status read_header(const json_t *root, const char *path, struct aor
                                       .baseline = json_is_true(json_object_get(root, "baseline")),
                                       .steps = json_integer_value(json_object_get(root, "steps")),
                                       .seed = (uint64_t)json_integer_value(json_object_get(root, "seed"))};
+    const json_t *equal = json_object_get(root, "baseline_cell");
+    if (json_is_integer(equal)) plan->equal = json_integer_value(equal) + 1;
     *target = aorta_arena_strdup(arena, name);
     if (!*target) return AORTA_ERROR(AORTA_MEMORY, "no memory for %s", path);
     const json_t *knob;
@@ -219,6 +226,8 @@ static aorta_status read_header(const json_t *root, const char *path, struct aor
     json_array_foreach(json_object_get(root, "knobs"), i, knob) {
         AORTA_TRY(aorta_annotate(read_knob(knob, arena, &plan->space), "%s:1", path));
     }
+    if (plan->equal < 0 || plan->equal > aorta_sweep_cells(&plan->space))
+        return malformed(path, 1, "has a baseline_cell that is none of its cells");
     return NULL;
 }
 

@@ -60,7 +60,7 @@ static bool on_gpu(const struct aorta_trace_side *side) {
 /* Recordings without steps are a series themselves. */
 static struct aorta_samples samples_of(const struct aorta_trace_comparison *c, size_t side, const double *values) {
     const struct aorta_trace_side *s = &c->sides[side];
-    return (struct aorta_samples){values, s->step_count, c->stepped ? s->steps : NULL, s->count};
+    return (struct aorta_samples){values, s->step_count, c->stepped ? s->steps : NULL, s->count, s->pressures};
 }
 
 static void compare_with_base(const struct aorta_trace_comparison *c, const double *base, size_t side,
@@ -120,12 +120,14 @@ static void sort_rows(struct aorta_trace_comparison *c) {
 /* False: no memory. */
 static bool make_sides(struct aorta_trace_comparison *c, const struct aorta_trace_compare_input *inputs, size_t count,
                        const struct compare_samples *samples) {
-    c->sides = aorta_arena_alloc(&c->arena, count * sizeof *c->sides);
+    double *pressures = aorta_arena_alloc(&c->arena, count * sizeof *pressures);
+    c->sides = pressures ? aorta_arena_alloc(&c->arena, count * sizeof *c->sides) : NULL;
     for (size_t i = 0; c->sides && i < count; i++) {
+        pressures[i] = inputs[i].pressure;
         struct aorta_trace_side *side = &c->sides[samples->sides[i]];
         if (!side->count++)
-            *side =
-                (struct aorta_trace_side){.inputs = &inputs[i], .first = i, .count = 1, .steps = &samples->steps[i]};
+            *side = (struct aorta_trace_side){
+                .inputs = &inputs[i], .first = i, .count = 1, .steps = &samples->steps[i], .pressures = &pressures[i]};
         side->step_count += samples->steps[i];
         c->side_count = samples->sides[i] + 1;
     }

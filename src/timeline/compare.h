@@ -16,13 +16,15 @@ struct aorta_trace_compare_input {
     const char *path;  /* borrowed */
     const char *label; /* the same, shorter (aorta_trace_compare_labels); borrowed */
     const struct aorta_trace_analysis *analysis;
-    bool repeats; /* it is another run of the side of the one before */
+    bool repeats;    /* it is another run of the side of the one before */
+    double pressure; /* of its machine (base/compare.h); NaN: not known */
 };
 
 struct aorta_trace_side {
     const struct aorta_trace_compare_input *inputs; /* its recordings; the first names it */
     size_t first, count;                            /* of all inputs */
     const size_t *steps;                            /* of each; 1 where recordings are compared as a whole */
+    const double *pressures;                        /* of each */
     size_t step_count;                              /* of all of them */
 };
 

@@ -15,7 +15,7 @@ static void check_close(double value, double expected) {
 /* One run on each side, as alike as two parts of one. */
 static struct aorta_comparison compare(const double *first, size_t first_count, const double *second,
                                        size_t second_count) {
-    const struct aorta_samples sides[2] = {{first, first_count, NULL, 1}, {second, second_count, NULL, 1}};
+    const struct aorta_samples sides[2] = {{first, first_count, NULL, 1, NULL}, {second, second_count, NULL, 1, NULL}};
     return aorta_compare(&sides[0], &sides[1], AORTA_MEAN, NULL);
 }
 
@@ -123,7 +123,8 @@ static struct aorta_comparison of_runs(const struct machine *machine, uint64_t s
     double first[MOST_RUNS * STEPS], second[MOST_RUNS * STEPS];
     make_side(machine, 2 * seed, 100, runs, first);
     make_side(machine, 2 * seed + 1, 100 * more, runs, second);
-    const struct aorta_samples sides[2] = {{first, runs * STEPS, lengths, runs}, {second, runs * STEPS, lengths, runs}};
+    const struct aorta_samples sides[2] = {{first, runs * STEPS, lengths, runs, NULL},
+                                           {second, runs * STEPS, lengths, runs, NULL}};
     return aorta_compare(&sides[0], &sides[1], AORTA_MEAN, between);
 }
 
@@ -180,7 +181,7 @@ static void test_variance_between_runs(void **state) {
     (void)state;
     const double first[] = {9.5, 9.5, 9.5, 10.5, 10.5, 10.5}, second[] = {11.5, 11.5, 11.5, 12.5, 12.5, 12.5};
     const size_t lengths[] = {3, 3};
-    const struct aorta_samples sides[2] = {{first, 6, lengths, 2}, {second, 6, lengths, 2}};
+    const struct aorta_samples sides[2] = {{first, 6, lengths, 2, NULL}, {second, 6, lengths, 2, NULL}};
     const struct aorta_between_runs between = {.share = 0.01, .freedom = 4};
     const struct aorta_comparison c = aorta_compare(&sides[0], &sides[1], AORTA_MEAN, &between);
     assert_true(c.value[0] == 10 && c.value[1] == 12 && c.repeats == 2);
@@ -193,7 +194,7 @@ static void test_too_few_steps(void **state) {
     (void)state;
     const double first[] = {100, 110, 105}, second[] = {120, 130, 125};
     const struct aorta_between_runs gpu = aorta_between_runs_on(true);
-    struct aorta_samples a = {first, 2, NULL, 1}, b = {second, 3, NULL, 1};
+    struct aorta_samples a = {first, 2, NULL, 1, NULL}, b = {second, 3, NULL, 1, NULL};
     struct aorta_comparison c = aorta_compare(&a, &b, AORTA_MEAN, &gpu);
     struct aorta_text text = {0};
     assert_true(isnan(c.p_value) && c.wanted_iterations >= 20);
@@ -216,7 +217,7 @@ static void test_what_would_decide(void **state) {
     const struct machine machine = {.spread = 0.2};
     make_side(&machine, 4, 100, 1, first);
     for (size_t i = 0; i < STEPS; i++) second[i] = first[i] + 3;
-    const struct aorta_samples sides[2] = {{first, STEPS, NULL, 1}, {second, STEPS, NULL, 1}};
+    const struct aorta_samples sides[2] = {{first, STEPS, NULL, 1, NULL}, {second, STEPS, NULL, 1, NULL}};
     const struct aorta_between_runs alike = {.share = 0.001, .freedom = 6}, other = {.share = 0.04, .freedom = 6};
     struct aorta_comparison c = aorta_compare(&sides[0], &sides[1], AORTA_MEAN, &alike);
     assert_true(c.p_value > aorta_significance && c.wanted_iterations > 4 * STEPS && !c.wanted_runs);
@@ -241,7 +242,7 @@ static void test_percentiles(void **state) {
             double first[COUNT], second[COUNT];
             make_series(5000 + 2 * seed, rows[r].correlation, 10, first);
             make_series(5001 + 2 * seed, rows[r].correlation, 10.5, second);
-            const struct aorta_samples sides[2] = {{first, COUNT, NULL, 1}, {second, COUNT, NULL, 1}};
+            const struct aorta_samples sides[2] = {{first, COUNT, NULL, 1, NULL}, {second, COUNT, NULL, 1, NULL}};
             const struct aorta_comparison c = aorta_compare(&sides[0], &sides[1], rows[r].statistic, NULL);
             const struct aorta_summary whole = aorta_summarise(first, COUNT);
             check_close(c.value[0], rows[r].statistic == AORTA_P50 ? whole.p50 : whole.p95);

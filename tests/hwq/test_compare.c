@@ -58,7 +58,7 @@ static struct aorta_comparison of_series(const struct noise *noise, uint64_t see
     assert_non_null(first);
     make_series(noise, 2 * seed, 3.5, first, count);
     make_series(noise, 2 * seed + 1, 3.5 * slowdown, first + count, count);
-    const struct aorta_samples sides[2] = {{first, count, NULL, 1}, {first + count, count, NULL, 1}};
+    const struct aorta_samples sides[2] = {{first, count, NULL, 1, NULL}, {first + count, count, NULL, 1, NULL}};
     const struct aorta_between_runs runs = {.share = between, .freedom = aorta_between_runs_on(true).freedom};
     const struct aorta_comparison compared = aorta_compare(&sides[0], &sides[1], AORTA_P50, &runs);
     free(first);

@@ -121,12 +121,61 @@ static void test_unrepeated(void **state) {
     aorta_arena_free(&arena);
 }
 
+/* Repeats of the baseline show the noise, alone or as runs of the point that it is. */
+static void test_baseline_repeats(void **state) {
+    (void)state;
+    struct aorta_arena arena = {0};
+    struct aorta_trials trials = {0};
+    struct aorta_sweep_plan plan = {.baseline = true};
+    struct aorta_sweep_importance importance;
+    check_ok(aorta_sweep_space_add(&plan.space, "a=0,1,2", false, &arena));
+    for (int64_t cell = 0; cell < 3; cell++) add_trial(&trials, cell, 0, 10 + (double)cell);
+    add_trial(&trials, AORTA_SWEEP_BASELINE, 0, 11);
+    check_ok(aorta_sweep_importance_make(&plan, &trials, &importance));
+    assert_true(!importance.repeated);
+    plan.equal = 1 + 1; /* it is a=1 */
+    check_ok(aorta_sweep_importance_make(&plan, &trials, &importance));
+    assert_true(importance.repeated && importance.freedom == 1 && importance.levels[0][1].done == 2);
+    assert_float_equal(importance.noise, 0, 1e-9);
+    plan.equal = 0;
+    for (int repeat = 1; repeat < 4; repeat++) add_trial(&trials, AORTA_SWEEP_BASELINE, repeat, 11 + repeat % 2);
+    check_ok(aorta_sweep_importance_make(&plan, &trials, &importance));
+    assert_true(!importance.repeated); /* nothing else is in these rounds, so they may have drifted */
+    for (int repeat = 1; repeat < 4; repeat++) add_trial(&trials, 0, repeat, 10);
+    check_ok(aorta_sweep_importance_make(&plan, &trials, &importance));
+    assert_int_equal(importance.freedom, 3);
+    assert_true(importance.repeated && importance.noise > 0);
+    aorta_trials_free(&trials);
+    aorta_arena_free(&arena);
+}
+
+/* Knobs that act only together share what they explain. */
+static void test_shares_add_up(void **state) {
+    (void)state;
+    struct aorta_arena arena = {0};
+    struct aorta_trials trials = {0};
+    struct aorta_sweep_plan plan = {0};
+    struct aorta_sweep_importance importance;
+    three_knobs(&plan, &arena);
+    for (int repeat = 0; repeat < 2; repeat++)
+        for (int64_t cell = 0; cell < 24; cell++)
+            add_trial(&trials, cell, repeat, (level(&plan, cell, 0) > 1) == (level(&plan, cell, 1) > 0) ? 1 : 2);
+    check_ok(aorta_sweep_importance_make(&plan, &trials, &importance));
+    assert_float_equal(importance.pairs[0].share, 1, 1e-9);
+    assert_float_equal(importance.total[0], 0.5, 1e-9);
+    assert_float_equal(importance.total[0] + importance.total[1] + importance.total[2], 1, 1e-9);
+    aorta_trials_free(&trials);
+    aorta_arena_free(&arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_grid),
         cmocka_unit_test(test_noise),
         cmocka_unit_test(test_drift),
         cmocka_unit_test(test_unrepeated),
+        cmocka_unit_test(test_baseline_repeats),
+        cmocka_unit_test(test_shares_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -353,7 +353,8 @@ static void test_train(void **state) {
     assert_true(json_is_null(get(figures, "cell")));
     assert_true(json_is_null(get(get(figures, "values"), "model.num_layers")));
     assert_string_equal(json_string_value(get(get(figures, "values"), "OMP_NUM_THREADS")), "unset");
-    assert_int_equal(json_integer_value(get(get(root, "baseline"), "runs")), 1);
+    assert_int_equal(json_integer_value(get(get(root, "baseline"), "runs")), 2); /* it is a point of the grid, too */
+    assert_string_equal(json_string_value(get(get(root, "noise"), "from")), "repeats");
     assert_true(json_number_value(get(figures, "step_ms")) > 0);
     assert_true(json_number_value(get(figures, "throughput")) > 0);
     assert_true(json_number_value(get(figures, "exposed_comm_ms")) > 0);
@@ -476,7 +477,7 @@ static void test_baseline(void **state) {
     run(words, 0, "5 trials: 4 done, 1 failed");
     run("sweep -o pair --grid a=1,2 b=1,2 --no-trace -- sh -c "
         "'echo {\\\"step_ms\\\": $(( {a} == {b} ? 10 : 20 ))} >$AORTA_SWEEP_RESULT'",
-        0, "b 100% of the variance, 100% only together with a; 1 15, 2 15");
+        0, "b 50% of the variance, 50% only together with a; 1 15, 2 15");
     snprintf(text, sizeof text, job, "--no-baseline", "none");
     snprintf(words, sizeof words, "sweep -o bare %s", text);
     run(words, 0, "4 trials: 4 done");
