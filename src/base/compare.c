@@ -307,6 +307,8 @@ struct aorta_comparison aorta_compare(const struct aorta_samples *reference, con
         result.p_value = chance.p;
         result.low = result.delta - chance.reach;
         result.high = result.delta + chance.reach;
+        const bool positive = result.reference.min >= 0 && result.candidate.min >= 0;
+        if (positive) result.low = fmax(result.low, -result.value[0]); /* nothing takes less than no time */
     }
     set_wanted(&result);
     return result;

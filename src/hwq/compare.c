@@ -52,8 +52,8 @@ static bool on_gpu(const struct aorta_hwq_measurement *measurement) {
 
 static void compare_pair(const struct aorta_hwq_comparison *comparison, struct aorta_hwq_compared *pair) {
     const struct aorta_hwq_measurement *a = pair->baseline, *b = pair->test;
-    const struct aorta_samples sides[2] = {{a->times_ms, a->count, a->lengths, a->runs, NULL},
-                                           {b->times_ms, b->count, b->lengths, b->runs, NULL}};
+    const struct aorta_samples sides[2] = {{a->times_ms, a->count, a->lengths, a->runs, a->pressures},
+                                           {b->times_ms, b->count, b->lengths, b->runs, b->pressures}};
     const double threshold = comparison->options.threshold, given = comparison->options.between_runs;
     struct aorta_between_runs between = aorta_between_runs_on(on_gpu(a) && on_gpu(b));
     if (!isnan(given)) between = (struct aorta_between_runs){.share = given, .freedom = between.freedom};

@@ -24,6 +24,7 @@ struct aorta_hwq_measurement {
     size_t count;
     size_t runs;     /* results that times_ms contains, one after the other */
     size_t *lengths; /* iterations of each */
+    double *pressures; /* of the machine, of each (base/compare.h); NaN: not known */
     bool simulated;
     double clock_mhz; /* the device's, mean over runs; NaN: not known */
     struct aorta_hwq_setting *settings;

@@ -204,7 +204,11 @@ static aorta_status append(struct reader *reader, struct aorta_hwq_measurement *
     struct aorta_arena *arena = &reader->measurements->arena;
     double *all = aorta_arena_alloc(arena, (measurement->count + found->count) * sizeof *all);
     size_t *lengths = aorta_arena_alloc(arena, (measurement->runs + 1) * sizeof *lengths);
-    if (!all || !lengths) return no_memory(reader->measurements->path);
+    double *pressures = aorta_arena_alloc(arena, (measurement->runs + 1) * sizeof *pressures);
+    if (!all || !lengths || !pressures) return no_memory(reader->measurements->path);
+    memcpy(pressures, measurement->pressures, measurement->runs * sizeof *pressures);
+    pressures[measurement->runs] = *found->pressures;
+    measurement->pressures = pressures;
     memcpy(lengths, measurement->lengths, measurement->runs * sizeof *lengths);
     lengths[measurement->runs] = found->count;
     measurement->lengths = lengths;
@@ -261,7 +265,11 @@ static aorta_status read_result(struct reader *reader, const json_t *object, con
                                                 .clock_mhz = read_clock(object)};
     measurement.times_ms = aorta_arena_alloc(arena, measurement.count * sizeof *measurement.times_ms);
     measurement.lengths = aorta_arena_alloc(arena, sizeof *measurement.lengths);
-    if (!measurement.times_ms || !measurement.lengths) return no_memory(reader->measurements->path);
+    measurement.pressures = aorta_arena_alloc(arena, sizeof *measurement.pressures);
+    if (!measurement.times_ms || !measurement.lengths || !measurement.pressures)
+        return no_memory(reader->measurements->path);
+    const json_t *pressure = json_object_get(object, "machine_pressure");
+    *measurement.pressures = json_is_number(pressure) ? json_number_value(pressure) : NAN;
     *measurement.lengths = measurement.count;
     AORTA_TRY(read_times(reader, what, times, measurement.times_ms));
     struct settings settings = {.arena = arena};

@@ -442,6 +442,7 @@ void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_j
     aorta_json_key(json, "limit");
     aorta_hwq_limit_json(&result->limit, result, json);
     aorta_clocks_json(&result->clocks, json);
+    aorta_json_key_double(json, "machine_pressure", result->pressure);
     aorta_rows_object("memory", memory_rows, &memory, 0, json);
     write_figures(result, json);
     aorta_json_key_array(json, "findings");

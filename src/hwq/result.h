@@ -99,6 +99,7 @@ struct aorta_hwq_result {
     struct aorta_hwq_switch switch_latency;
     struct aorta_hwq_limit limit;
     struct aorta_clocks clocks; /* while iterations were timed */
+    double pressure;            /* of the machine meanwhile (base/compare.h); NaN: not known */
     struct aorta_hwq_memory memory;
     const char *memory_reason;        /* not NULL: memory was not measured */
     struct aorta_hwq_figure *figures; /* "launches_per_second" and the workload's own */

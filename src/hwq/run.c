@@ -6,6 +6,7 @@
 #include "hwq/iterations.h"
 #include "hwq/limit.h"
 #include "hwq/objects.h"
+#include "measure/machine.h"
 #include "ops/ops.h"
 
 #include <inttypes.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Limits of stamped iterations; at least three run. */
 enum { STAMPED_ITERATIONS = 20, STAMPED_MS = 4000 };
@@ -318,9 +320,14 @@ static aorta_status measure(const struct aorta_hwq_run *run, struct aorta_hwq *h
                                         .state = g,
                                         .progress = run->progress,
                                         .user = run->user};
+    const pid_t root = run->ranks.local_world_size > 1 ? getppid() : getpid(); /* the launcher's ranks are one job */
+    struct aorta_machine_reading before, after;
+    aorta_machine_look(root, &before);
     AORTA_TRY(measure_times(hwq, &plan, result));
     AORTA_TRY(agree_on_pace(run, hwq, result));
     AORTA_TRY(measure_gaps(run, hwq, &plan, result));
+    aorta_machine_look(root, &after);
+    result->pressure = aorta_machine_pressure_between(&before, &after);
     AORTA_TRY(aorta_hwq_find_low_clocks(result));
     AORTA_TRY(aorta_hwq_find_drift(result));
     if (run->workload->report) AORTA_TRY(run->workload->report(g, result));

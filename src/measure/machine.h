@@ -101,6 +101,12 @@ AORTA_MUST_USE aorta_status aorta_machine_summarise(const struct aorta_machine *
                                                     int64_t until_ns, struct aorta_machine_summary *summary);
 /* What others took of the processors (aorta_pressure_of); NaN: not known. */
 double aorta_machine_pressure(const struct aorta_machine_summary *summary);
+/* The same between two looks at a program that runs for less than the files' readings are apart: the processors' time
+ * and that of `root` with all that it started. By the load of the last minute where less than 0.2 s of the
+ * processors have passed. */
+void aorta_machine_look(pid_t root, struct aorta_machine_reading *reading);
+double aorta_machine_pressure_between(const struct aorta_machine_reading *first,
+                                      const struct aorta_machine_reading *last);
 /* "The machine was disturbed: its processors were stolen for 12% of the time; ...". False: it was not, or nothing is
  * known, and nothing is written. */
 bool aorta_machine_disturbed(const struct aorta_machine_summary *summary, struct aorta_text *out);

@@ -1,11 +1,12 @@
 /* What a machine did between two moments, and whether that disturbed a program. */
 #include "base/compare.h"
 #include "base/lines.h"
-#include "measure/machine.h"
+#include "measure/machine_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* From how much on a machine counts as disturbed. A quiet cloud machine has up to a tenth of the first. */
 static const double stolen_much = 0.01;
@@ -196,6 +197,26 @@ static void say_clocks(const struct aorta_machine_summary *summary, struct said 
     aorta_clocks_figures(&summary->clocks, said->out);
     aorta_text_puts(said->out, ", ");
     aorta_clocks_why(&summary->clocks, said->out);
+}
+
+void aorta_machine_look(pid_t root, struct aorta_machine_reading *reading) {
+    enum { MOST = 4096 };
+    int64_t *pids = malloc(MOST * sizeof *pids);
+    size_t count;
+    *reading = (struct aorta_machine_reading){0};
+    aorta_machine_read_proc("/proc", reading);
+    reading->own_s = pids ? aorta_machine_tree(root, pids, MOST, &count) : NAN;
+    free(pids);
+}
+
+double aorta_machine_pressure_between(const struct aorta_machine_reading *first,
+                                      const struct aorta_machine_reading *last) {
+    static const double least_s = 0.2; /* ticks are hundredths */
+    const double total_s = last->total_s - first->total_s, idle = (last->idle_s - first->idle_s) / total_s;
+    const double taken = 1 - idle - (last->own_s - first->own_s) / total_s;
+    if (total_s >= least_s && !isnan(taken)) return aorta_pressure_of(taken * (1 - idle));
+    const double processors = (double)sysconf(_SC_NPROCESSORS_ONLN);
+    return isnan(last->load) ? NAN : aorta_pressure_of(1 - processors / fmax(processors, last->load));
 }
 
 double aorta_machine_pressure(const struct aorta_machine_summary *summary) {

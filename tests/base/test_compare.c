@@ -225,6 +225,39 @@ static void test_what_would_decide(void **state) {
     assert_true(c.p_value > aorta_significance && !c.wanted_iterations && c.wanted_runs > 4);
 }
 
+/* Two equal runs of a machine whose other programs took more of it in the second:
+ *
+ *      run 1  ____________  100 ± 0.3    pressure 0
+ *      run 2  ~~~~~~~~~~~~  150 ± 0.3    pressure 0.4: it may take e^0.4 = 1.5 times as long
+ *
+ * are not called different, whatever their order; without the load they are, and so is a run of three times the time.
+ * No interval reaches below no time at all. */
+static void test_load(void **state) {
+    (void)state;
+    static const struct machine machine = {.spread = 0.02};
+    static const double quiet[] = {0}, busy[] = {0.4}, unknown[] = {NAN};
+    const struct aorta_between_runs cpu = aorta_between_runs_on(false);
+    double first[STEPS], second[STEPS], third[STEPS];
+    make_side(&machine, 1, 100, 1, first);
+    make_side(&machine, 2, 150, 1, second);
+    make_side(&machine, 3, 450, 1, third);
+    struct aorta_samples a = {first, STEPS, NULL, 1, quiet}, b = {second, STEPS, NULL, 1, busy},
+                         c = {third, STEPS, NULL, 1, busy};
+    struct aorta_comparison found = aorta_compare(&a, &b, AORTA_MEAN, &cpu);
+    assert_true(found.p_value > aorta_significance && found.loads.value > 0 && found.pressure == 0.2);
+    struct aorta_text text = {0};
+    aorta_compare_between(&found, "runs", &text);
+    assert_non_null(strstr(text.data, "on a machine as busy as this one was"));
+    aorta_text_free(&text);
+    assert_true(aorta_compare(&b, &a, AORTA_MEAN, &cpu).p_value > aorta_significance);
+    found = aorta_compare(&b, &a, AORTA_MEAN, &cpu);
+    assert_true(found.low >= -found.value[0]);
+    assert_true(aorta_compare(&a, &c, AORTA_MEAN, &cpu).p_value < aorta_significance);
+    a.pressures = NULL, b.pressures = unknown;
+    assert_true(aorta_compare(&a, &b, AORTA_MEAN, &cpu).p_value < aorta_significance);
+    assert_true(aorta_pressure_of(0) == 0 && aorta_pressure_of(0.5) == log(2) && isfinite(aorta_pressure_of(1)));
+}
+
 /* ---- percentiles ---- */
 
 /* The value is the percentile of all samples; the interval holds the true difference about as often as it says, also
@@ -284,6 +317,7 @@ int main(void) {
         cmocka_unit_test(test_variance_between_runs),
         cmocka_unit_test(test_too_few_steps),
         cmocka_unit_test(test_what_would_decide),
+        cmocka_unit_test(test_load),
         cmocka_unit_test(test_percentiles),
         cmocka_unit_test(test_sentence),
     };
