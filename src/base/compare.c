@@ -231,14 +231,22 @@ static double squared(double x) {
     return x * x;
 }
 
+double aorta_between_share(const struct aorta_between_runs *between, double pressure) {
+    static const double unlike = 0.1; /* of what load does: from one run to the next */
+    return hypot(between->share, unlike * between->load * pressure);
+}
+
+double aorta_between_loads(const struct aorta_between_runs *between, double first, double second) {
+    return between->load * fabs(second - first);
+}
+
 /* The repeats correct what is assumed of equal runs by one factor. */
 static void add_between(const struct side sides[2], const struct aorta_between_runs *assumed,
                         struct aorta_comparison *result) {
-    static const double unlike = 0.1; /* of what load does: from one run to the next */
     double scale[2], weighed = assumed->freedom, freedom = assumed->freedom;
     for (int i = 0; i < 2; i++) {
-        scale[i] = squared(assumed->share * sides[i].value) + squared(assumed->spread * sides[i].steady) +
-                   squared(unlike * assumed->load * sides[i].value) * sides[i].pressures;
+        scale[i] = squared(aorta_between_share(assumed, sqrt(sides[i].pressures)) * sides[i].value) +
+                   squared(assumed->spread * sides[i].steady);
         const double repeats = (double)sides[i].runs - 1;
         if (!(repeats > 0) || !(scale[i] > 0)) continue;
         weighed += repeats * fmax(0, sides[i].among - sides[i].single) / scale[i];
@@ -247,8 +255,8 @@ static void add_between(const struct side sides[2], const struct aorta_between_r
     }
     for (int i = 0; i < 2; i++)
         result->among[i] = (struct aorta_variance){weighed / freedom * scale[i] / (double)sides[i].runs, freedom};
-    const double longer = assumed->load * (sides[1].pressure - sides[0].pressure);
-    result->loads = (struct aorta_variance){squared(longer) * fabs(sides[0].value * sides[1].value), freedom};
+    const double loads = aorta_between_loads(assumed, sides[0].pressure, sides[1].pressure);
+    result->loads = (struct aorta_variance){squared(loads) * fabs(sides[0].value * sides[1].value), freedom};
     result->pressure = (sides[0].pressure + sides[1].pressure) / 2;
     result->assumed = !result->repeats;
     result->between = sqrt(weighed / freedom * scale[0]) / fabs(sides[0].value);

@@ -61,6 +61,11 @@ struct aorta_between_runs {
  * a program takes there that would use all of them. */
 double aorta_pressure_of(double taken);
 
+/* The standard deviation of a figure of equal runs as a share of its size, under a pressure; and of the difference of
+ * two sides by what their pressures differ. */
+double aorta_between_share(const struct aorta_between_runs *between, double pressure);
+double aorta_between_loads(const struct aorta_between_runs *between, double first, double second);
+
 /* What is assumed for runs on a GPU, or on a CPU (docs/metrics.md, Comparison). */
 struct aorta_between_runs aorta_between_runs_on(bool gpu);
 

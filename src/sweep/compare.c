@@ -136,6 +136,18 @@ static int larger_first(const void *left, const void *right) {
     return first > second ? -1 : first < second;
 }
 
+/* The mean over trials that say it; 0: none does. */
+static double pressure_of(const struct aorta_trials *trials) {
+    double sum = 0;
+    int count = 0;
+    for (size_t i = 0; i < trials->count; i++) {
+        if (!(trials->items[i].pressure > 0)) continue;
+        sum += trials->items[i].pressure;
+        count++;
+    }
+    return count ? sum / count : 0;
+}
+
 /* Two sweeps are two runs of the machine: what changed between them is in no trial's noise. Halves of one sweep ran in
  * turns. `spread`: variance of a trial's figure. */
 static struct aorta_variance between_sweeps(const struct aorta_sweep_side sides[2], double first, double second,
@@ -143,8 +155,14 @@ static struct aorta_variance between_sweeps(const struct aorta_sweep_side sides[
     const struct aorta_between_runs between =
         aorta_between_runs_on(aorta_trials_on_gpu(&sides[0].trials) && aorta_trials_on_gpu(&sides[1].trials));
     if (sides[0].half) return (struct aorta_variance){0, 1};
-    const double share = between.share * between.share * (first * first + second * second);
-    return (struct aorta_variance){share + 2 * between.spread * between.spread * spread, between.freedom};
+    const double pressures[] = {pressure_of(&sides[0].trials), pressure_of(&sides[1].trials)};
+    const double shares[] = {first * aorta_between_share(&between, pressures[0]),
+                             second * aorta_between_share(&between, pressures[1])};
+    const double loads = aorta_between_loads(&between, pressures[0], pressures[1]);
+    return (struct aorta_variance){shares[0] * shares[0] + shares[1] * shares[1] +
+                                       loads * loads * fabs(first * second) +
+                                       2 * between.spread * between.spread * spread,
+                                   between.freedom};
 }
 
 /* Noise of each sweep's own. */

@@ -12,8 +12,13 @@ enum aorta_sweep_source {
     AORTA_SWEEP_FROM_RESULT    /* what a program wrote itself: {"step_ms": 12.5, …} */
 };
 
-/* Figures that the file has, and the device; the others stay as they are. AORTA_IO, AORTA_FORMAT. */
+struct aorta_sweep_measured {
+    double figures[AORTA_SWEEP_OBJECTIVE_COUNT], pressure; /* as in aorta_trial */
+    char device[sizeof((struct aorta_trial *)0)->device];
+};
+
+/* Sets what the file has; the others stay as they are. AORTA_IO, AORTA_FORMAT. */
 AORTA_MUST_USE aorta_status aorta_sweep_figures_read(const char *path, enum aorta_sweep_source source,
-                                                     double figures[AORTA_SWEEP_OBJECTIVE_COUNT], char device[16]);
+                                                     struct aorta_sweep_measured *out);
 
 #endif

@@ -93,6 +93,7 @@ struct aorta_trial {
     int exit_code, signal;
     double seconds;
     double figures[AORTA_SWEEP_OBJECTIVE_COUNT]; /* NaN: not measured */
+    double pressure;                             /* of the machine meanwhile (base/compare.h); 0: not known */
     char device[16];                             /* that it ran on, "cpu"; "": its files do not say */
     char reason[160];                            /* of a trial that is not done, never empty; else "" */
 };

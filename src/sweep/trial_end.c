@@ -1,6 +1,7 @@
 #include "sweep/trial_end.h"
 #include "base/files.h"
 #include "base/printable.h"
+#include "report/machine.h"
 #include "report/report.h"
 #include "sweep/objective.h"
 
@@ -64,8 +65,7 @@ static void last_line(struct tail *from, char *out, size_t size) {
 struct reading {
     const struct aorta_sweep_job *job;
     const char *directory;
-    double figures[AORTA_SWEEP_OBJECTIVE_COUNT];
-    char device[sizeof((struct aorta_trial *)0)->device];
+    struct aorta_sweep_measured measured;
     char failure[sizeof((struct aorta_trial *)0)->reason];
 };
 
@@ -74,8 +74,7 @@ static aorta_status read_figures(const char *directory, const char *name, enum a
                                  struct reading *reading) {
     char *path = aorta_path_join(directory, name);
     if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    aorta_status status =
-        access(path, F_OK) ? NULL : aorta_sweep_figures_read(path, source, reading->figures, reading->device);
+    aorta_status status = access(path, F_OK) ? NULL : aorta_sweep_figures_read(path, source, &reading->measured);
     free(path);
     return status;
 }
@@ -91,17 +90,31 @@ static aorta_status summarise_run(const char *directory) {
     return status;
 }
 
+/* What the machine did beside a run, from the file that lies with it. */
+static aorta_status read_pressure(const char *directory, const char *folder, struct reading *reading) {
+    struct aorta_recorded_machine machine;
+    char *path = aorta_path_join(directory, folder);
+    if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+    aorta_status status = aorta_recorded_machine_read(path, NULL, &machine);
+    if (!status && machine.known) reading->measured.pressure = aorta_machine_pressure(&machine.summary);
+    if (!status) aorta_recorded_machine_free(&machine);
+    free(path);
+    return status;
+}
+
 static aorta_status measure(struct reading *reading) {
     const struct aorta_sweep_job *job = reading->job;
     const char *directory = reading->directory;
     if (job->target == AORTA_SWEEP_TRAIN) {
         AORTA_TRY(summarise_run(directory));
+        AORTA_TRY(read_pressure(directory, "out", reading));
         return read_figures(directory, "out/summary.json", AORTA_SWEEP_FROM_SUMMARY, reading);
     }
     if (job->target == AORTA_SWEEP_HWQ) return read_figures(directory, "hwq.json", AORTA_SWEEP_FROM_HWQ, reading);
+    AORTA_TRY(read_pressure(directory, "trace", reading));
     AORTA_TRY(read_figures(directory, "trace/analysis.json", AORTA_SWEEP_FROM_ANALYSIS, reading));
     /* a trace has steps a second, whatever is in a step */
-    if (aorta_sweep_changes_work(&job->plan.space)) reading->figures[AORTA_SWEEP_THROUGHPUT] = NAN;
+    if (aorta_sweep_changes_work(&job->plan.space)) reading->measured.figures[AORTA_SWEEP_THROUGHPUT] = NAN;
     return read_figures(directory, "result.json", AORTA_SWEEP_FROM_RESULT, reading);
 }
 
@@ -133,10 +146,11 @@ static aorta_status read_trial(const struct aorta_sweep_ended *ended, struct aor
     struct reading *reading = mmap(NULL, sizeof *reading, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (reading == MAP_FAILED) return AORTA_ERROR(AORTA_MEMORY, "no memory for the figures of a trial");
     *reading = (struct reading){.job = job, .directory = ended->directory};
-    memcpy(reading->figures, trial->figures, sizeof reading->figures);
+    memcpy(reading->measured.figures, trial->figures, sizeof trial->figures);
     aorta_status status = read_in_process(ended, reading, interrupted);
-    memcpy(trial->figures, reading->figures, sizeof trial->figures);
-    memcpy(trial->device, reading->device, sizeof trial->device);
+    memcpy(trial->figures, reading->measured.figures, sizeof trial->figures);
+    memcpy(trial->device, reading->measured.device, sizeof trial->device);
+    trial->pressure = reading->measured.pressure;
     if (*reading->failure || !isfinite(trial->figures[job->plan.objective])) {
         trial->state = AORTA_TRIAL_NO_FIGURE;
         snprintf(trial->reason, sizeof trial->reason, "%s was not measured%s%.130s",

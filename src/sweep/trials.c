@@ -148,6 +148,7 @@ void aorta_sweep_trial_json(const struct aorta_sweep_plan *plan, const struct ao
     aorta_json_key_fixed(json, "seconds", trial->seconds, 3);
     aorta_sweep_figures_json(trial->figures, json);
     aorta_json_key_string(json, "device", trial->device[0] ? trial->device : NULL);
+    if (trial->pressure > 0) aorta_json_key_fixed(json, "machine_pressure", trial->pressure, 3);
     aorta_json_key_string(json, "reason", trial->reason[0] ? trial->reason : NULL);
     aorta_json_object_end(json);
 }
@@ -256,6 +257,8 @@ static aorta_status read_trial(const json_t *root, const char *path, int line, c
     if (json_is_integer(again)) trial.again = json_integer_value(again);
     if (trial.again < -1 || trial.again >= trial.number) return malformed(path, line, "runs a later trial again");
     const char *reason = json_string_value(json_object_get(root, "reason"));
+    const double pressure = json_number_value(json_object_get(root, "machine_pressure"));
+    trial.pressure = pressure > 0 && pressure < 10 ? pressure : 0;
     const char *device = json_string_value(json_object_get(root, "device"));
     snprintf(trial.device, sizeof trial.device, "%s", device ? device : "");
     snprintf(trial.reason, sizeof trial.reason, "%s", reason ? reason : "");
