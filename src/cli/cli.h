@@ -19,6 +19,7 @@ struct aorta_command {
     const char *name, *summary;
     aorta_status (*run)(int argc, char **argv);
     const struct aorta_command_group *group; /* instead of `run`: it consists of commands */
+    bool named; /* its first operand is a name, of a workload, that has options of its own */
 };
 
 aorta_status aorta_cli_info(int argc, char **argv);
@@ -110,6 +111,7 @@ struct aorta_cli_syntax {
     bool reads_operands; /* they are files or folders that the command reads */
     bool command;        /* "-- CMD ARGS…": everything from the first operand on is left alone */
     const char *footer;  /* printed last by --help; may be NULL */
+    void (*names)(struct aorta_text *text); /* what its operands may be, for the completion of shells; NULL: files */
 };
 
 struct aorta_cli_line {

@@ -69,7 +69,12 @@ static aorta_status help_on_group(const struct aorta_command_group *group, const
 static aorta_status help_on_command(const struct aorta_cli_line *line, const struct help_values *values) {
     const struct aorta_command_group *group = &aorta_cli_program;
     const struct aorta_command *command = NULL;
+    char *named = NULL;
     for (int i = 0; i < line->operand_count; i++) {
+        if (!group && command->named && i + 1 == line->operand_count) {
+            named = line->operands[i];
+            break;
+        }
         if (!group)
             return AORTA_ERROR(AORTA_USAGE, "unexpected argument \"%s\"; usage: %s", line->operands[i], syntax.usage);
         AORTA_TRY(aorta_cli_group_find(group, line->operands[i], &command));
@@ -78,6 +83,7 @@ static aorta_status help_on_command(const struct aorta_cli_line *line, const str
     if (group) return help_on_group(group, values);
     char help[16];
     snprintf(help, sizeof help, "--help%s", values->man ? "=man" : values->words ? "=words" : "");
+    if (named) return command->run(3, (char *[]){"", named, help, NULL});
     return command->run(2, (char *[]){line->operands[line->operand_count - 1], help, NULL});
 }
 
@@ -123,6 +129,11 @@ static aorta_status help_on(const struct aorta_cli_line *line, void *of) {
         return AORTA_ERROR(AORTA_USAGE, "--markdown, --man and --words are forms of one page: give one of them");
     const struct topic *topic = find_topic(line->operand_count > 0 ? line->operands[0] : NULL);
     if (values->schema) return help_on_schema(topic, values->schema);
+    if (topic && values->words && topic->table && line->operand_count == 1) {
+        struct aorta_text text = {0};
+        aorta_options_words(topic->table, &text);
+        return aorta_cli_print_text(&text);
+    }
     if (topic && (values->man || values->words))
         return AORTA_ERROR(AORTA_USAGE, "--man and --words go with a command: aorta help trace run --man");
     if (topic) return help_on_topic(topic, line, values->markdown);

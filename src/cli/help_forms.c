@@ -1,5 +1,6 @@
 /* What --help prints, for other readers than people at a terminal: manual pages, and words for a shell to complete. */
 #include "cli/help_forms.h"
+#include "config/config.h"
 #include "device/environment.h"
 
 #include <ctype.h>
@@ -101,11 +102,19 @@ void aorta_cli_group_manual(const struct aorta_command_group *group, struct aort
                     ".SH EXIT STATUS\n0 success, 1 the run failed, 2 the arguments or the configuration are wrong.\n");
 }
 
-/* ---- words: one a line, a tab, and what it means ---- */
+/* ---- words: one a line, what it means, and an option's values or "@" and what words are these ---- */
 
 void aorta_cli_words(const struct aorta_cli_syntax *syntax, struct aorta_text *text) {
-    for (size_t i = 0; i < syntax->option_count; i++)
-        aorta_text_printf(text, "--%s\t%s\n", syntax->options[i].key, syntax->options[i].help);
+    if (syntax->names) syntax->names(text);
+    for (size_t i = 0; i < syntax->option_count; i++) {
+        const struct aorta_option *option = &syntax->options[i];
+        aorta_text_printf(text, "--%s\t%s\t", option->key, option->help);
+        if (option->words)
+            aorta_text_printf(text, "@%s", option->words);
+        else
+            aorta_option_choices(option, text);
+        aorta_text_puts(text, "\n");
+    }
     aorta_text_printf(text, "--%s\t%s\n", aorta_cli_help_option.key, aorta_cli_help_option.help);
 }
 

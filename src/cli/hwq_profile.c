@@ -5,6 +5,7 @@
 #include "base/rows.h"
 #include "cli/device_option.h"
 #include "cli/hwq.h"
+#include "cli/hwq_workload.h"
 #include "cli/trace_run.h"
 #include "device/gpu.h"
 #include "formats/inputs.h"
@@ -51,6 +52,7 @@ static const struct aorta_cli_syntax syntax = {
              "gaps between kernels. Other options after the workload's name go to aorta hwq run.",
     .options = rows,
     .option_count = sizeof rows / sizeof rows[0],
+    .names = hwq_workload_names,
     .operands = true,
     .command = true,
 };

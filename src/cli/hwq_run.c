@@ -107,6 +107,7 @@ static const struct aorta_cli_syntax info_syntax = {
     .usage = "aorta hwq info [WORKLOAD]",
     .about = "What a workload is, on how many streams it runs, and its own options with their defaults. Without a "
              "workload: the device, its software, and the environment that decides on hardware queues.",
+    .names = hwq_workload_names,
     .operands = true,
 };
 

@@ -91,6 +91,17 @@ static aorta_status add_own_rows(const struct aorta_hwq_workload *w, struct aort
     return NULL;
 }
 
+void hwq_workload_names(struct aorta_text *text) {
+    for (size_t i = 0; aorta_hwq_workloads[i]; i++)
+        aorta_text_printf(text, "%s\t%s\n", aorta_hwq_workloads[i]->name, aorta_hwq_workloads[i]->summary);
+}
+
+static void group_names(struct aorta_text *text) {
+    for (int group = 0; group < AORTA_HWQ_GROUP_COUNT; group++)
+        aorta_text_printf(text, "%s\tthe workloads of this group\n", aorta_hwq_group_name((enum aorta_hwq_group)group));
+    aorta_text_puts(text, "all\tall workloads\n");
+}
+
 aorta_status hwq_values_parse(const char *command, const char *about, const struct aorta_hwq_workload *workload,
                               bool many, int argc, char **argv, struct hwq_values *values,
                               struct aorta_cli_line *line) {
@@ -109,6 +120,9 @@ aorta_status hwq_values_parse(const char *command, const char *about, const stru
         .options = rows,
         .option_count = COMMON + (workload ? workload->option_count : many),
         .footer = "Exit codes: 0 success, 1 a run or a verification failed, 2 wrong arguments.",
+        .names = many       ? group_names
+                 : workload ? NULL
+                            : hwq_workload_names,
     };
     *values = (struct hwq_values){.device = NULL};
     if (!status) status = aorta_cli_parse(&syntax, argc, argv, values, line);

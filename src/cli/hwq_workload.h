@@ -34,6 +34,9 @@ struct hwq_session {
     struct aorta_text reports;  /* of runs, to be printed when their results are written; hwq_session_print */
 };
 
+/* The names of workloads, for the completion of shells. */
+void hwq_workload_names(struct aorta_text *text);
+
 /* Reads the words after the workload's name or the group. `workload` NULL: without options of its own; `many`: the
  * command runs several workloads, whose options come with --set. Free *line. */
 AORTA_MUST_USE aorta_status hwq_values_parse(const char *command, const char *about,

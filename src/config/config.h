@@ -91,6 +91,10 @@ void aorta_config_write_json(const struct aorta_config *config, struct aorta_jso
 /* The rows for people: plain text for a terminal, and the tables of docs/configuration.md. `within`: only this section
  * or key, NULL for all; false: there is no such. */
 bool aorta_options_help(const struct aorta_option_table *table, const char *within, struct aorta_text *text);
+/* For the completion of shells: "KEY=", what it does and its choices, with tabs between. */
+void aorta_options_words(const struct aorta_option_table *table, struct aorta_text *text);
+/* The row's choices with blanks between; nothing where there are none. */
+void aorta_option_choices(const struct aorta_option *row, struct aorta_text *text);
 void aorta_options_markdown(const struct aorta_option_table *table, struct aorta_text *text);
 
 #endif

@@ -40,6 +40,25 @@ bool aorta_options_help(const struct aorta_option_table *table, const char *with
     return before != NULL;
 }
 
+/* ---- words ---- */
+
+void aorta_option_choices(const struct aorta_option *row, struct aorta_text *text) {
+    for (const struct aorta_choice *choice = row->choices; choice && choice->name; choice++)
+        aorta_text_printf(text, "%s%s", choice == row->choices ? "" : " ", choice->name);
+}
+
+void aorta_options_words(const struct aorta_option_table *table, struct aorta_text *text) {
+    for (size_t i = 0; i < table->count; i++) {
+        const struct aorta_option *row = &table->rows[i];
+        aorta_text_printf(text, "%s=\t%s\t", row->key, row->help);
+        if (row->type == AORTA_OPTION_BOOL) aorta_text_puts(text, "true false");
+        aorta_option_choices(row, text);
+        aorta_text_puts(text, "\n");
+    }
+}
+
+/* ---- documentation ---- */
+
 /* A vertical bar would end the cell of a table. */
 static void put_cell(struct aorta_text *text, const char *string) {
     for (; *string; string++) {

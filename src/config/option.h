@@ -74,7 +74,8 @@ struct aorta_option {
     char letter;          /* one-letter form ('n' for -n), 0: none */
     const char *argument; /* "FILE": what the help calls the value; NULL: made from the type */
     bool required;
-    bool several; /* STRING_LIST: takes all words up to the next one that begins with "-" */
+    bool several;      /* STRING_LIST: takes all words up to the next one that begins with "-" */
+    const char *words; /* what `aorta help --words` is asked for its values: "config"; NULL: the choices */
 };
 
 /* ---- scalars, as YAML 1.1 (and PyYAML) read them; numbers like 3e-4 count as numbers too ---- */

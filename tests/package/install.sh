@@ -70,6 +70,17 @@ expect "--html" trace analyze --ht
 expect "--html" trace analyze some.json --ht
 expect "" trace analyze so
 expect "--streams" hwq run moe --str
+expect "moe" hwq run mo
+expect "moe" hwq info mo
+expect "--capacity" hwq run moe --cap
+expect "P0 P1 P2 P3" hwq run-priority P
+expect "per_iteration" hwq run moe --sync-mode per
+expect "fsdp.sharding_strategy=" train --config c.yaml --override fsdp.sh
+expect "shard_grad_op" train --override a=1 fsdp.sharding_strategy = shard
+expect "full_shard shard_grad_op no_shard hybrid_shard" train --override fsdp.sharding_strategy =
+expect "true" train --override compile.enabled = t
+expect "training.max_steps=" sweep --grid training.max
+expect "hetero_kernels" sweep --hwq het
 
 files_of() { (cd "$1" && find usr ! -type d | sort); }
 files_of "$folder" >"$folder/installed"
