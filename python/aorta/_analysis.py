@@ -8,6 +8,7 @@ import sys
 import tempfile
 
 from ._program import Failed, failures, run
+from ._view import html_of
 
 UNIT = re.compile(r"^(.*) \[(.*)\]$")   # "busbw_gbps [GB/s]"
 NAMES = re.compile(r"^(name|kernel|op|module|next|host_call|host_range|group.*|kind|cause|dims|types)$")
@@ -65,6 +66,11 @@ class Analysis:
 
     def __str__(self):
         return self.text
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        return html_of(self.data["verdict_view"])
 
     def __getitem__(self, key):
         return self.data[key]

@@ -132,6 +132,12 @@ class Verdict:
         if not self.keep and place()[0] == 0:
             shutil.rmtree(self.directory, ignore_errors=True)
 
+    def __repr__(self):
+        return repr(self._result) if self._result else super().__repr__()
+
+    def _repr_html_(self):
+        return self._result._repr_html_() if self._result else None
+
     def result(self):
         """The Analysis of the last cycle, on rank 0; None on others. Raises what went wrong with it."""
         self._wait()

@@ -20,6 +20,7 @@ import time
 import unittest
 import unittest.mock
 import zipfile
+from html import unescape
 
 SOURCE, AORTA, FAKE_CUPTI, FAKE_CUDA = sys.argv[1:5]
 TRACES = [os.path.join(SOURCE, f"tests/formats/data/fsdp2_rank{rank}.json") for rank in range(2)]
@@ -101,6 +102,19 @@ class Loading(Folder):
             self.assertTrue(str(analysis).startswith("Verdict: "), options)
             self.assertEqual(len(set(analysis.tables) - plain), more, options)
 
+    def test_the_view_is_the_terminals(self):
+        """repr and HTML: the same parts in the same order; texts of files are escaped."""
+        analysis = aorta.load(*TRACES)
+        plain = re.sub(r"^ +[#.]{10} ", "", analysis.text, flags=re.M).split()
+        self.assertEqual(repr(analysis), analysis.text)
+        html, view = analysis._repr_html_(), analysis["verdict_view"]
+        words = unescape(re.sub(r"<[^>]*>", " ", html)).split()
+        heads = ["share", "of", "step", "gain", "alone"]
+        self.assertGreater(len(view["blocks"]), 0)
+        self.assertEqual([word for word in words if word not in heads], [word for word in plain if word not in heads])
+        view["blocks"][0]["worst"] = "<script>x()</script>"
+        self.assertNotIn("<script>", analysis._repr_html_())
+
     def test_tables_are_typed(self):
         tables = aorta.load(*TRACES).tables
         self.assertEqual([row["rank"] for row in tables["ranks"]], [0, 1])
@@ -159,6 +173,8 @@ class Verdicts(Folder):
         analysis = verdict.result()
         self.assertEqual(analysis.text, aorta.load(*TRACES).text)
         self.assertEqual(self.log.getvalue().strip(), analysis.text.strip())
+        self.assertEqual(repr(verdict), analysis.text)
+        self.assertEqual(verdict._repr_html_(), analysis._repr_html_())
         self.assertEqual(got, [analysis])
         self.assertEqual(os.listdir(self.folder), [])
 
