@@ -9,6 +9,7 @@
 #include "report/trace_report.h"
 #include "workspace.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -217,8 +218,8 @@ static void the_step_is_one(void **state) {
     struct aorta_recorded recorded;
     struct aorta_trace_comparison comparison;
     check_ok(aorta_recorded_open(&path, 1, &reading, NULL, &quiet, &recorded));
-    const struct aorta_trace_compare_input inputs[] = {{"a", "a", recorded.analysis, false},
-                                                       {"b", "b", recorded.analysis, false}};
+    const struct aorta_trace_compare_input inputs[] = {{"a", "a", recorded.analysis, false, NAN},
+                                                       {"b", "b", recorded.analysis, false, NAN}};
     check_ok(aorta_trace_compare(inputs, 2, &comparison));
     assert_string_equal(comparison.rows[0].name, "step");
     assert_true(comparison.rows[0].values[0].ms == 61 && comparison.rows[0].values[1].ms == 61);

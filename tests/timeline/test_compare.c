@@ -106,8 +106,8 @@ struct compared {
 static void compare(const struct plan *base, const struct plan *test, struct compared *c) {
     record(base, &c->recordings[0]);
     record(test, &c->recordings[1]);
-    c->inputs[0] = (struct aorta_trace_compare_input){"base", "base", &c->recordings[0].analysis, false};
-    c->inputs[1] = (struct aorta_trace_compare_input){"test", "test", &c->recordings[1].analysis, false};
+    c->inputs[0] = (struct aorta_trace_compare_input){"base", "base", &c->recordings[0].analysis, false, NAN};
+    c->inputs[1] = (struct aorta_trace_compare_input){"test", "test", &c->recordings[1].analysis, false, NAN};
     check_ok(aorta_trace_compare(c->inputs, 2, &c->comparison));
 }
 
@@ -297,7 +297,8 @@ static void recordings_are_samples(void **state) {
         plan.steps = plan.jitter = 0;
         plan.compute = runs[i].compute;
         record(&plan, &recordings[i]);
-        inputs[i] = (struct aorta_trace_compare_input){"", runs[i].label, &recordings[i].analysis, runs[i].repeats};
+        inputs[i] =
+            (struct aorta_trace_compare_input){"", runs[i].label, &recordings[i].analysis, runs[i].repeats, NAN};
     }
     check_ok(aorta_trace_compare(inputs, 6, &c));
     const struct aorta_trace_compared *test = &row_of(&c, AORTA_SECTION_KERNEL, usual.kernel)->values[1];
@@ -340,7 +341,8 @@ static void runs_of_a_side(void **state) {
         plan.steps = runs[i].steps;
         plan.compute = runs[i].compute;
         record(&plan, &recordings[i]);
-        inputs[i] = (struct aorta_trace_compare_input){"", runs[i].label, &recordings[i].analysis, runs[i].repeats};
+        inputs[i] =
+            (struct aorta_trace_compare_input){"", runs[i].label, &recordings[i].analysis, runs[i].repeats, NAN};
     }
     check_ok(aorta_trace_compare(inputs, 4, &c));
     assert_int_equal(c.side_count, 2);
@@ -454,7 +456,7 @@ static void other_kernels_line_up(void **state) {
         check_ok(read_memory(text.data, text.length, 0, false, &c.recordings[side].list));
         check_ok(aorta_trace_analyze(&c.recordings[side].list, NULL, &c.recordings[side].analysis));
         c.inputs[side] = (struct aorta_trace_compare_input){side ? "test" : "base", side ? "test" : "base",
-                                                            &c.recordings[side].analysis, false};
+                                                            &c.recordings[side].analysis, false, NAN};
         aorta_text_free(&text);
     }
     check_ok(aorta_trace_compare(c.inputs, 2, &c.comparison));

@@ -72,7 +72,7 @@ static void compare(bool modules, struct compared *c) {
     for (int i = 0; i < 2; i++) {
         static const char *const names[] = {"eager", "fused"};
         record(i == 1, modules, &c->recordings[i]);
-        c->inputs[i] = (struct aorta_trace_compare_input){names[i], names[i], &c->recordings[i].analysis, false};
+        c->inputs[i] = (struct aorta_trace_compare_input){names[i], names[i], &c->recordings[i].analysis, false, NAN};
     }
     check_ok(aorta_trace_compare(c->inputs, 2, &c->comparison));
 }
