@@ -22,8 +22,8 @@ struct aorta_hwq_measurement {
     const char *file;
     double *times_ms; /* raw, in order */
     size_t count;
-    size_t runs;     /* results that times_ms contains, one after the other */
-    size_t *lengths; /* iterations of each */
+    size_t runs;       /* results that times_ms contains, one after the other */
+    size_t *lengths;   /* iterations of each */
     double *pressures; /* of the machine, of each (base/compare.h); NaN: not known */
     bool simulated;
     double clock_mhz; /* the device's, mean over runs; NaN: not known */

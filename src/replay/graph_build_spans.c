@@ -217,8 +217,8 @@ static void add_slack(const struct spans *spans, uint32_t start, const struct re
                          AORTA_EDGE_EARLIER, reason->inferred);
 }
 
-/* The host makes the copy in its call, as from pageable memory: it starts late there, and the call lasts. Where anything
- * else ended after the call began, the copy may have waited for that. */
+/* The host makes the copy in its call, as from pageable memory: it starts late there, and the call lasts. Where
+ * anything else ended after the call began, the copy may have waited for that. */
 static bool is_staged(const struct spans *spans, const struct aorta_replay_span *span, const struct reasons *reasons) {
     if (span->launch == AORTA_GRAPH_NONE) return false;
     const struct aorta_replay_call *call = &spans->calls[span->launch];

@@ -26,7 +26,7 @@ static struct aorta_finding *find(struct aorta_verdict *verdict, enum aorta_caus
     return best;
 }
 
-/* Hidden communication has compute beside it, which takes longer then. */
+/* Compute takes longer during hidden communication. */
 static bool hides(enum aorta_cause cause) {
     return cause == AORTA_CAUSE_EXPOSED_COLLECTIVE || cause == AORTA_CAUSE_SERIALIZED_STREAMS;
 }

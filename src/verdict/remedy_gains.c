@@ -159,7 +159,7 @@ static uint32_t partners(const struct aorta_remedy_gains *measured, enum aorta_r
     return remedy == AORTA_REMEDY_BF16 && measured->with_attention ? aorta_remedy_bit(AORTA_REMEDY_ATTENTION) : 0;
 }
 
-/* Those that have a row. */
+/* The remedies that have a finding. */
 static uint32_t said(const struct aorta_remedy_gains *measured) {
     uint32_t set = 0;
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++)

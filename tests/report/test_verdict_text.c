@@ -320,8 +320,8 @@ static void compute_bound_without_fixes(void **state) {
     expect_not("minor finding"); /* below 1% nothing is counted */
 }
 
-/* No gain is known, or none is to be had: what is exposed is said, and nothing is called bound by compute. */
-static void exposed_communication_is_said(void **state) {
+/* Gains are unknown or zero: the headline names exposed communication, and compute does not hide it. */
+static void exposed_communication_is_named(void **state) {
     (void)state;
     begin(98);
     (void)add(AORTA_CAUSE_COMPUTE, 0, 69);
@@ -401,7 +401,7 @@ static void rows_say_what_figures_are_of(void **state) {
     expect("\n  basis      whole recording of 2 ranks, NVIDIA H100;");
 }
 
-/* Of steps that differ by 50 ms a gain of 10 is no gain that one recording shows. */
+/* Steps differ by 50 ms: one recording does not show a gain of 10 ms. */
 static void gains_below_the_spread_are_marked(void **state) {
     (void)state;
     begin(50);
@@ -467,7 +467,7 @@ static void a_second_fix_has_its_line(void **state) {
            "             or a larger training.batch_size, now 8 (more work for each launch)\n");
 }
 
-/* Eleven causes: eight blocks, and the names of the others. The JSON has eight rows with the costliest, and a sum. */
+/* Eleven causes have eight blocks and a line of names. The JSON has eight rows with the costliest, and a sum. */
 static void at_most_eight_blocks(void **state) {
     (void)state;
     enum { CAUSES = 11, BLOCKS = 8 };
@@ -557,7 +557,7 @@ int main(void) {
         TEST(small_causes_that_are_much_together),
         TEST(compute_bound_with_symptoms),
         TEST(compute_bound_without_fixes),
-        TEST(exposed_communication_is_said),
+        TEST(exposed_communication_is_named),
         TEST(recordings_that_do_not_say),
         TEST(rows_say_what_figures_are_of),
         TEST(gains_below_the_spread_are_marked),

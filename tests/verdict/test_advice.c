@@ -4,7 +4,7 @@
 static bool simulated;   /* collectives of the run */
 static bool no_launches; /* a replay says that they cost nothing */
 
-/* What is advised against the finding, of a program of ours whose settings are known. */
+/* The advice for our own program, whose settings are known. */
 static const char *advice_for(enum aorta_cause cause, enum aorta_collective kind, struct aorta_setting *items,
                               size_t count) {
     struct aorta_arena arena = {0};
@@ -18,7 +18,7 @@ static const char *advice_for(enum aorta_cause cause, enum aorta_collective kind
     return advice;
 }
 
-/* What is advised of a recording, of a program of anyone with these facts. */
+/* The advice for a recorded program, whose finding has these facts. */
 static const char *advice_of(enum aorta_cause cause, unsigned program, int rank, const enum aorta_fact_key facts[4]) {
     struct aorta_arena arena = {0};
     struct aorta_finding finding = {.cause = cause, .rank = rank, .facts = {.arena = &arena}};
@@ -55,7 +55,7 @@ static void test_a_remedy_can_be_pointless(void **state) {
     assert_non_null(strstr(advice, "a larger training.batch_size, now 8"));
 }
 
-/* What is advised where no key helps. */
+/* The advice where no key helps. */
 static const char *general_advice(enum aorta_cause cause) {
     static char text[512];
     size_t count;

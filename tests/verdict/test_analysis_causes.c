@@ -652,7 +652,7 @@ static void advice_is_in_the_frameworks_words(void **state) {
     }
 }
 
-/* The same of remedies: a product in fp32 beside another kernel. How to record sizes is known of PyTorch alone. */
+/* Remedies have the words of the framework, too. Only PyTorch's profiler can record sizes. */
 static void remedies_are_in_the_frameworks_words(void **state) {
     (void)state;
     static const char *const names[] = {"relu", "void at::native::relu", "loop_add_fusion_7",
@@ -916,7 +916,7 @@ static void ranks_wait_for_each_others_work(void **state) {
     end(&made);
 }
 
-/* 3 ms of pause behind 5 ms of kernels: nobody loses anything, and nothing is said of it. */
+/* 3 ms of pause during 5 ms of kernels lose nothing, so there is no finding. */
 static void a_pause_that_is_hidden_is_no_finding(void **state) {
     (void)state;
     struct made made;

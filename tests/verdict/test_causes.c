@@ -109,7 +109,7 @@ static void expect_advice(enum aorta_cause cause, int kind, unsigned program, co
     assert_true(finding.fixes[0].row->programs & program);
 }
 
-/* Whatever is known, and whoever's program it is. A bound is no finding by itself. */
+/* Advice does not depend on facts. A remedy that is an upper bound has no finding. */
 static void every_finding_has_advice_for_every_program(void **state) {
     (void)state;
     for (unsigned program = AORTA_PROGRAM_TORCH; program <= AORTA_PROGRAM_SPARSE; program *= 2) {

@@ -34,7 +34,7 @@ static void the_gain_alone_counts(void **state) {
     expect(findings, "host_launch host_sync copy");
 }
 
-/* Of a cause that gains only after others, its gain after them is shown; of one that a specific cause displaces, too.
+/* The gain after the other causes is shown for a cause that gains only then, and for one that is displaced.
  */
 static void what_is_gained_only_after_others(void **state) {
     (void)state;
