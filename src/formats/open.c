@@ -117,7 +117,7 @@ static aorta_status check_foreign(const struct aorta_json_stream *stream, const 
     const char *bytes = aorta_json_stream_window(stream, &length);
     const struct foreign *found = find_foreign(bytes, length);
     if (!found) return NULL;
-    return AORTA_ERROR(AORTA_FORMAT,
+    return AORTA_ERROR(AORTA_USAGE,
                        "%s is %s, and is not read; record the program with torch.profiler, nsys, rocprofv3 or `aorta "
                        "trace run -- COMMAND`",
                        path, found->is);

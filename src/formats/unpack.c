@@ -166,7 +166,7 @@ static aorta_status check_input(struct input *input, const char *shown) {
     }
     if (!input->length) return AORTA_ERROR(AORTA_FORMAT, "%s is empty", shown);
     if (aorta_trace_may_be(input->head, input->length)) return NULL;
-    return AORTA_ERROR(AORTA_FORMAT, "%s is no trace; what can be read: %s", shown, aorta_trace_formats);
+    return AORTA_ERROR(AORTA_USAGE, "%s is no trace; AORTA reads %s", shown, aorta_trace_formats);
 }
 
 /* Of the packed file's own name, so that its rank can be read off it. */
