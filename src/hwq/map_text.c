@@ -411,9 +411,9 @@ static const struct aorta_row copy_rows[] = {
     {"second", AORTA_ROW_TEXT, AT(second), .heading = "second", .help = "and on the other"},
     {"first_alone_ms", AORTA_ROW_NUMBER, AT(first_ms), "ms", .heading = "first alone ms", .help = "median"},
     {"second_alone_ms", AORTA_ROW_NUMBER, AT(second_ms), "ms", .heading = "second alone ms", .help = "median"},
-    {"together_ms", AORTA_ROW_NUMBER, AT(together_ms), "ms", .heading = "together ms",
+    {"together_ms", AORTA_ROW_NUMBER, AT(together_ms), "ms", .heading = "concurrent ms",
      .help = "median of both at once"},
-    {"verdict", AORTA_ROW_TEXT, AT(verdict), .heading = "is", .help = "whether they run at once"},
+    {"verdict", AORTA_ROW_TEXT, AT(verdict), .heading = "result", .help = "whether they run at once"},
     {0}};
 #undef AT
 

@@ -206,7 +206,7 @@ static const struct aorta_row lane_rows[] = {
     {"comm_ms", AORTA_ROW_NS, AT(lane.comm_ns), .heading = "communication ms", .help = "collectives ran"},
     {"memcpy_ms", AORTA_ROW_NS, AT(lane.memcpy_ns), .heading = "copies ms", .help = "copies and fills ran"},
     {"utilization", AORTA_ROW_NUMBER, AT(utilization), "share", 9, "busy", .help = "of the rank's span"},
-    {"overlapped_ms", AORTA_ROW_NS, AT(lane.overlapped_ns), .heading = "several at once ms",
+    {"overlapped_ms", AORTA_ROW_NS, AT(lane.overlapped_ns), .heading = "concurrent ms",
      .help = "two or more ran on it at once"},
     {0}};
 #define LANE_ROWS                                                                                                      \

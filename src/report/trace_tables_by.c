@@ -31,10 +31,10 @@ struct by_values {
     }
 #define WITHIN_ROWS                                                                                                    \
     {"runs", AORTA_ROW_INT, AT(runs), .heading = "runs", .help = "of those of this name that launch anything"},        \
-        {"count_within", AORTA_ROW_INT, AT(count_within), .heading = "count within",                                   \
+        {"count_within", AORTA_ROW_INT, AT(count_within), .heading = "count, with inner",                              \
          .help = "with those launched by what runs within"},                                                           \
-        {"ms_within", AORTA_ROW_NS, AT(ns_within), .heading = "ms within", .help = "the same of their times"}, {       \
-        "share_within", AORTA_ROW_NUMBER, AT(share_within), "share", 9, "share within", .help = "of all work"          \
+        {"ms_within", AORTA_ROW_NS, AT(ns_within), .heading = "ms, with inner", .help = "the same of their times"}, {  \
+        "share_within", AORTA_ROW_NUMBER, AT(share_within), "share", 9, "share, with inner", .help = "of all work"     \
     }
 
 static const struct aorta_row work_rows[] = {LABEL_ROW, NAME_ROW, OWN_ROWS, {0}};

@@ -36,9 +36,9 @@ struct kernel_values {
      AT(count_per_step),                                                                                               \
      NULL,                                                                                                             \
      6,                                                                                                                \
-     "count a step",                                                                                                   \
+     "count per step",                                                                                                 \
      .help = "in the steps that the verdict is of; null: no steps are known"},                                         \
-        {"ms_per_step", AORTA_ROW_NUMBER, AT(ms_per_step), "ms", 9, "ms a step", .help = "likewise"},                  \
+        {"ms_per_step", AORTA_ROW_NUMBER, AT(ms_per_step), "ms", 9, "ms per step", .help = "likewise"},                \
         {"step_p50_ms",                                                                                                \
          AORTA_ROW_MEAN_NS,                                                                                            \
          AT(step_p50_ns),                                                                                              \
@@ -165,7 +165,7 @@ static const struct aorta_row gemm_rows[] = {
     {"flops", AORTA_ROW_NUMBER, AT(flops), "FLOP", .help = "of one"},
     {"tflops_p50", AORTA_ROW_NUMBER, AT(tflops), "TFLOP/s", 6, "TFLOP/s", .help = "at the median time"},
     {"runs_alone", AORTA_ROW_INT, AT(alone), .help = "without a collective"},
-    {"runs_beside_comm", AORTA_ROW_INT, AT(beside), .heading = "beside collectives",
+    {"runs_beside_comm", AORTA_ROW_INT, AT(beside), .heading = "during collectives",
      .help = "with a collective for at least half their time"},
     {"alone_p50_ms", AORTA_ROW_MEAN_NS, AT(alone_p50_ns), "ms", 9, .help = "their median times"},
     {"beside_comm_p50_ms", AORTA_ROW_MEAN_NS, AT(beside_p50_ns), "ms", 9, .help = "and of those beside"},
@@ -231,8 +231,9 @@ static const struct aorta_row sync_rows[] = {
     {"function", AORTA_ROW_TEXT, AT(function), .heading = "function", .help = "of Python"},
     {"range", AORTA_ROW_TEXT, AT(range), .heading = "range", .help = "that the program had marked"},
     TRACE_TIMES(struct sync_values),
-    {"count_per_step", AORTA_ROW_NUMBER, AT(count_per_step), NULL, 6, "count a step", .help = "where steps are known"},
-    {"ms_per_step", AORTA_ROW_NUMBER, AT(ms_per_step), "ms", 9, "ms a step", .help = "where steps are known"},
+    {"count_per_step", AORTA_ROW_NUMBER, AT(count_per_step), NULL, 6, "count per step",
+     .help = "where steps are known"},
+    {"ms_per_step", AORTA_ROW_NUMBER, AT(ms_per_step), "ms", 9, "ms per step", .help = "where steps are known"},
     {0}};
 #undef AT
 

@@ -96,8 +96,8 @@ struct class_values {
 
 #define AT(member) offsetof(struct class_values, member)
 const struct aorta_row aorta_roofline_class_rows[] = {
-    {"kernels", AORTA_ROW_NUMBER, AT(kernels), .heading = "kernels a step", .help = "a step"},
-    {"ms", AORTA_ROW_NUMBER, AT(ms), "ms", .heading = "ms a step", .help = "a step: the union of their times"},
+    {"kernels", AORTA_ROW_NUMBER, AT(kernels), .heading = "kernels per step", .help = "a step"},
+    {"ms", AORTA_ROW_NUMBER, AT(ms), "ms", .heading = "ms per step", .help = "a step: the union of their times"},
     {"tflops", AORTA_ROW_NUMBER, AT(tflops), "TFLOP/s", .heading = "TFLOP/s", .help = "of those with known shapes"},
     {"gbytes_per_s", AORTA_ROW_NUMBER, AT(gbytes_per_s), "GB/s", .heading = "GB/s", .help = "likewise"},
     {"share_of_peak", AORTA_ROW_NUMBER, AT(share), "share", .heading = "of peak",
@@ -159,13 +159,14 @@ static const struct aorta_row loss_rows[] = {
     {"kernel", AORTA_ROW_KERNEL, AT(kernel), .heading = "kernel", .help = "the longest of it; in our own runs the tag"},
     {"class", AORTA_ROW_CHOICE, AT(class), .help = "one of", .name = class_name, .names = AORTA_WORK_CLASS_COUNT},
     {"arithmetic", AORTA_ROW_TEXT, AT(arithmetic), .help = "of its products"},
-    {"runs", AORTA_ROW_NUMBER, AT(runs), .heading = "runs a step", .help = "a step"},
-    {"ms", AORTA_ROW_NUMBER, AT(ms), "ms", .heading = "ms a step", .help = "a step"},
+    {"runs", AORTA_ROW_NUMBER, AT(runs), .heading = "runs per step", .help = "a step"},
+    {"ms", AORTA_ROW_NUMBER, AT(ms), "ms", .heading = "ms per step", .help = "a step"},
     {"tflops", AORTA_ROW_NUMBER, AT(tflops), "TFLOP/s", .heading = "TFLOP/s", .help = "while it ran"},
     {"gbytes_per_s", AORTA_ROW_NUMBER, AT(gbytes_per_s), "GB/s", .heading = "GB/s", .help = "likewise"},
     {"share_of_peak", AORTA_ROW_NUMBER, AT(share), "share", .heading = "of its bound", .help = "of its bound"},
     {"bound", AORTA_ROW_TEXT, AT(bound), .heading = "bound", .help = "`arithmetic` or `memory`"},
-    {"lost_ms", AORTA_ROW_NUMBER, AT(lost_ms), "ms", .heading = "lost ms", .help = "a step, against its bound"},
+    {"lost_ms", AORTA_ROW_NUMBER, AT(lost_ms), "ms", .heading = "ms above the bound",
+     .help = "a step, against its bound"},
     {0}};
 #undef AT
 
