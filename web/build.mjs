@@ -2,17 +2,18 @@
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
 import { buildSync } from "esbuild";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const output = process.argv[2];
 const bundle = (name, loader) => buildSync({
-  entryPoints: [join(here, name)], bundle: true, minify: true, write: false, loader, format: "iife", target: "es2020",
+  entryPoints: [join(here, name)], bundle: true, minify: true, write: false, loader, format: "iife", target: "es2022",
   legalComments: "none", charset: "ascii", logLevel: "error",
 }).outputFiles[0].text;
 
-// Within a script element "</script" and "<!--" would end or change it: both can only stand in strings there.
-const script = bundle("main.js").replace(/<\/script/gi, "<\\/script").replace(/<!--/g, "<\\!--");
+// Packed, as every page contains the program.
+const script = gzipSync(bundle("main.js"), { level: 9 }).toString("base64");
 const style = bundle("style.css");
 const page = readFileSync(join(here, "page.html"), "utf8")
   .replace("@STYLE@", () => style).replace("@SCRIPT@", () => script);

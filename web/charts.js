@@ -1,77 +1,109 @@
 // Charts of ECharts in the colours of the page; each is made when it comes into view, and for print.
 import * as echarts from "echarts/core";
 import { BarChart, HeatmapChart, LineChart, ParallelChart, ScatterChart } from "echarts/charts";
-import { AriaComponent, DataZoomComponent, GridComponent, LegendComponent, MarkLineComponent, ParallelComponent,
-  TooltipComponent, VisualMapComponent } from "echarts/components";
+import { DataZoomInsideComponent, GridComponent, LegendScrollComponent, MarkLineComponent, ParallelComponent, TooltipComponent,
+  VisualMapContinuousComponent } from "echarts/components";
 import { SVGRenderer } from "echarts/renderers";
 import { brief, element } from "./words.js";
 import { colour, dark, onTheme, palette } from "./theme.js";
 
-echarts.use([BarChart, HeatmapChart, LineChart, ParallelChart, ScatterChart, AriaComponent, DataZoomComponent, GridComponent,
-  LegendComponent, MarkLineComponent, ParallelComponent, TooltipComponent, VisualMapComponent, SVGRenderer]);
+echarts.use([BarChart, HeatmapChart, LineChart, ParallelChart, ScatterChart, DataZoomInsideComponent, GridComponent, LegendScrollComponent,
+  MarkLineComponent, ParallelComponent, TooltipComponent, VisualMapContinuousComponent, SVGRenderer]);
 
+const LETTER = 7.4; // px of a label's letter, on average
 const waiting = new Set();
 const observer = new IntersectionObserver((entries) => {
   for (const entry of entries) if (entry.isIntersecting) entry.target.makeChart?.();
 }, { rootMargin: "400px" });
 
-const axis = (given) => ({
-  nameGap: 26, nameLocation: "middle",
-  axisLabel: { color: colour("quiet"), formatter: given.type === "value" || given.type === "log" ? (value) => brief(value) : undefined, hideOverlap: true },
-  axisLine: { show: given.type !== "value", lineStyle: { color: colour("line") } }, axisTick: { show: false },
-  splitLine: { show: given.type !== "category", lineStyle: { color: colour("line"), opacity: 0.6 } }, ...given,
-  nameTextStyle: { color: colour("quiet"), ...given.nameTextStyle },
-  ...(given.axisLabel ? { axisLabel: { color: colour("quiet"), hideOverlap: true, ...given.axisLabel } } : {}),
-});
+const axis = (given) => {
+  const toData = given.min === "dataMin"; // labels at the ends would touch those of round numbers
+  return {
+    nameGap: 26, nameLocation: "middle",
+    axisLine: { show: given.type !== "value", lineStyle: { color: colour("line") } }, axisTick: { show: false },
+    splitLine: { show: given.type !== "category", lineStyle: { color: colour("line"), opacity: 0.6 } }, ...given,
+    nameTextStyle: { color: colour("quiet"), ...given.nameTextStyle },
+    axisLabel: { color: colour("quiet"), hideOverlap: true, ...(toData ? { showMinLabel: false, showMaxLabel: false } : {}),
+      ...(given.type === "category" ? {} : { formatter: (value) => brief(value) }), ...given.axisLabel },
+  };
+};
 
-// The axes: of parallel coordinates one for each dimension, else x and y.
-const axesOf = (option) => (option.parallelAxis ? { parallel: option.parallel, parallelAxis: option.parallelAxis.map((one) => ({
-  nameTextStyle: { color: colour("text") }, axisLabel: { color: colour("text"), backgroundColor: colour("paper"), padding: [1, 3], formatter: one.type === "value" ? (value) => brief(value) : undefined }, z: 5,
-  axisLine: { lineStyle: { color: colour("quiet") } }, ...one })) }
-  : { grid: option.grid, xAxis: axis(option.xAxis), yAxis: Array.isArray(option.yAxis) ? option.yAxis.map(axis) : axis(option.yAxis) });
+const longest = (names) => LETTER * Math.max(...names.map((name) => String(name).length));
 
-// What all charts share; `option` has its axes and series, and says whether one can zoom along x.
-function whole(option) {
+// Names left of the chart take at most two fifths of its width; names below it that do not fit are turned. `below`: px
+// that the option needs under the axis.
+function placed({ xAxis, yAxis, grid, below = 0 }, width) {
+  let left = 56, turned = 0;
+  if (yAxis.type === "category") {
+    left = Math.round(Math.max(64, Math.min(0.4 * width, 18 + longest(yAxis.data))));
+    yAxis = { ...yAxis, axisLabel: { width: left - 12, overflow: "truncate", ...yAxis.axisLabel } };
+  }
+  const columns = xAxis.type === "category" ? xAxis.data.length : 0;
+  if (columns && columns <= 30 && longest(xAxis.data) > (width - left - 24) / columns - 8) {
+    const high = Math.min(120, longest(xAxis.data));
+    turned = Math.round(0.6 * high);
+    xAxis = { nameGap: 24 + turned, ...xAxis, axisLabel: { rotate: 35, interval: 0, width: high, overflow: "truncate", ...xAxis.axisLabel } };
+  }
+  return { xAxis: axis(xAxis), yAxis: axis(yAxis), grid: { left, right: 24, bottom: 26 + turned + (xAxis.name ? 20 : 0) + below, ...grid } };
+}
+
+// Parallel coordinates have an axis for each dimension, other charts x and y.
+function axesOf(option, width) {
+  const letters = { color: colour("text"), width: width / (option.parallelAxis?.length ?? 1) - 46, overflow: "truncate" };
+  if (option.parallelAxis) return { parallel: option.parallel, parallelAxis: option.parallelAxis.map((one) => ({
+    nameTextStyle: letters, axisLabel: { ...letters, backgroundColor: colour("paper"), padding: [1, 3], formatter: one.type === "value" ? (value) => brief(value) : undefined }, z: 5,
+    axisLine: { lineStyle: { color: colour("quiet") } }, ...one })) };
+  return placed(option, width);
+}
+
+// What all charts share; `option` has the axes and series, and `zoom` where x can be zoomed.
+function whole(option, width) {
   const series = [option.series].flat();
   const many = option.legend || series.filter((one) => one.name).length > 1;
   return {
-    color: palette, backgroundColor: "transparent", animation: false, textStyle: { fontFamily: "system-ui, sans-serif" },
-    aria: { enabled: true }, darkMode: dark(),
+    color: palette, backgroundColor: "transparent", animation: false, textStyle: { fontFamily: "system-ui, sans-serif" }, darkMode: dark(),
     tooltip: { trigger: "axis", confine: true, backgroundColor: colour("panel"), borderColor: colour("line"),
       textStyle: { color: colour("text"), fontSize: 13 }, valueFormatter: (value) => (typeof value === "number" ? brief(value) : value ?? "–"),
-      // Text of files goes through ECharts's own escaping; formatters of our own return elements.
+      // ECharts escapes texts of files; our formatters return elements.
       ...option.tooltip },
-    legend: many ? { type: "scroll", top: 0, textStyle: { color: colour("text") }, pageTextStyle: { color: colour("text") }, ...option.legend } : undefined,
-    dataZoom: option.zoom ? [{ type: "inside", zoomOnMouseWheel: "ctrl" }, { type: "slider", height: 20, bottom: 8, borderColor: colour("line"),
-      textStyle: { color: colour("quiet") } }] : undefined,
+    legend: many ? { type: "scroll", top: 0, itemWidth: 16, itemHeight: 10, itemGap: 9, textStyle: { color: colour("text") }, pageTextStyle: { color: colour("text") }, ...option.legend } : undefined,
+    dataZoom: option.zoom ? [{ type: "inside", zoomOnMouseWheel: "ctrl" }] : undefined,
     visualMap: option.visualMap,
-    ...axesOf({ ...option, grid: { left: 56, right: 24, top: many ? 40 : 20, bottom: option.zoom ? 76 : 46, ...option.grid } }),
+    ...axesOf({ ...option, grid: { top: many ? 44 : 24, ...option.grid } }, width),
     series: series.map((one) => (one.type === "line" ? { showSymbol: one.data.length < 3, lineStyle: { width: 1.4 }, sampling: "lttb", ...one } : one)),
   };
 }
 
-// make(): the option, asked anew for each theme.
-export function chart(title, make, height = 320) {
+// make(): the option, asked anew for each theme and width.
+export function chart(title, make, height = 300) {
   const box = element("div", { class: "chart", style: { height: `${height}px` }, role: "img", "aria-label": title });
-  let drawn = null;
+  const heading = element("h3", {}, title);
+  let drawn = null, width = 0;
   const fill = () => {
     if (!drawn) return;
     const option = make();
     box.dataset.zooms = option.zoom ? "yes" : "no";
-    drawn.setOption(whole(option), { notMerge: true });
+    heading.title = option.zoom ? "Ctrl and the wheel zoom; dragging moves" : "";
+    drawn.setOption(whole(option, width), { notMerge: true });
   };
   box.makeChart = () => {
     if (drawn || !box.clientWidth) return;
     waiting.delete(box);
     observer.unobserve(box);
+    width = box.clientWidth;
     drawn = echarts.init(box, null, { renderer: "svg" });
     fill();
-    new ResizeObserver(() => { if (box.clientWidth) drawn.resize(); }).observe(box); // 0 while a page is photographed
+    new ResizeObserver(() => {
+      if (!box.clientWidth || box.clientWidth === width) return; // 0 while a page is photographed
+      width = box.clientWidth;
+      drawn.resize();
+      fill();
+    }).observe(box);
   };
   waiting.add(box);
   observer.observe(box);
   onTheme(fill);
-  const outer = element("div", {}, element("h3", {}, title), box);
+  const outer = element("div", {}, heading, box);
   outer.refill = fill;
   return outer;
 }

@@ -1,11 +1,11 @@
-// The flame view: modules and operations, each as wide as the work that was launched within it; a click makes one the whole.
+// The flame view: modules and operations, as wide as the work launched in each; a click shows one as the whole.
 import { brief, element, ms, percent } from "./words.js";
 import { palette } from "./theme.js";
 
 const ROW = 22, LEAST = 2; // px
 const colourOf = (name) => palette[[...name].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) % 997, 7) % palette.length];
 
-// nodes: [[parent, name, ms in all, ms itself], …], parents first, the whole as the first.
+// nodes: [[parent, name, ms with children, own ms], …], the root first and parents before children.
 export function flame(nodes) {
   if (!nodes || nodes.length < 2) return null;
   const children = nodes.map(() => []);
@@ -23,7 +23,7 @@ export function flame(nodes) {
       if (wide < LEAST) return;
       deepest = Math.max(deepest, depth);
       const [, name, all, itself] = nodes[i];
-      const bar = element("button", { type: "button", role: "treeitem", title: `${name}: ${ms(all)}, ${percent(all / nodes[0][2])} of all work; itself ${ms(itself)}`,
+      const bar = element("button", { type: "button", role: "treeitem", title: `${name}: ${ms(all)}, ${percent(all / nodes[0][2])} of all work; own ${ms(itself)}`,
         style: { left: `${left}px`, top: `${depth * ROW}px`, width: `${Math.max(1, wide - 1)}px`, background: colourOf(name) } }, wide > 34 ? name : "");
       bar.addEventListener("click", () => { shown = i; draw(); });
       bars.push(bar);

@@ -1,5 +1,5 @@
-// The pages of `aorta sweep`: one sweep, and two of the same knobs side by side.
-import { brief, change, duration, element, known, percent, spaced } from "./words.js";
+// The pages of `aorta sweep`: one sweep, and a comparison of two.
+import { brief, change, counted, duration, element, known, percent, spaced } from "./words.js";
 import { figures, heat, note, pair, section, sign } from "./sections.js";
 import { chart, tip } from "./charts.js";
 import { palette } from "./theme.js";
@@ -17,7 +17,7 @@ const pointText = (values) => Object.entries(values).map(([name, value]) => `${n
 const isBaseline = (trial) => trial.cell === null;
 const trialText = (trial) => (isBaseline(trial) ? "baseline" : pointText(trial.values));
 const samePoint = (a, b) => Object.keys(a).every((name) => a[name] === b[name]);
-// Points that ran with all steps; halving also has others.
+// Points that ran with all steps; halving also has shorter ones.
 const wholePoints = (sweep) => sweep.points.filter((point) => point.steps === sweep.steps && known(point[sweep.objective]));
 const byImportance = (knobs) => [...knobs].sort((a, b) => (b.importance ?? 0) - (a.importance ?? 0));
 const valueAxis = (key) => ({ type: "value", name: `${key}${unitOf(key) ? ", ms" : ""}`, nameLocation: "end", nameGap: 8, nameTextStyle: { align: "left" }, scale: true });
@@ -34,7 +34,7 @@ function headline(sweep) {
   const worth = strong.slice(0, 2).map((knob) => `${knob.name} (${percent(Math.min(1, knob.importance))} of the variance)`).join(" and ");
   return `Best: ${pointText(sweep.best.values)}, ${sweep.objective} ${brief(best)}` +
     `${known(by) && by !== 0 ? `, ${percent(Math.abs(by))} ${by < 0 ? "below" : "above"} the ${sweep.baseline ? "baseline" : "median"}${sweep.baseline?.within_noise ? ", which is within the noise" : ""}` : ""}. ` +
-    (strong.length ? `What matters: ${worth}.` : "No knob changes it by more than the noise.");
+    (strong.length ? `Above the noise: ${worth}.` : "No knob changes it by more than the noise.");
 }
 
 // ---- importance ----
@@ -44,18 +44,17 @@ function importanceOf(sweep, label = "") {
   const knobs = byImportance(sweep.knobs).filter((knob) => known(knob.importance));
   if (!knobs.length) return null;
   const alone = (knob) => Math.max(0, knob.alone.share ?? 0);
-  return chart(`${label}Importance: share of the variance that a knob explains`, () => ({
+  return chart(`${label}Importance: share of the variance`, () => ({
     tooltip: { trigger: "axis", axisPointer: { type: "shadow" }, valueFormatter: percent },
     xAxis: { type: "value", name: "share of the variance", axisLabel: { formatter: (value) => percent(value) } },
-    yAxis: { type: "category", inverse: true, data: knobs.map((knob) => `${knob.name}${knob.beats_noise ? "" : " (noise)"}`), axisLabel: { width: 190, overflow: "truncate" } },
-    grid: { left: 210 }, legend: {},
+    yAxis: { type: "category", inverse: true, data: knobs.map((knob) => `${knob.name}${knob.beats_noise ? "" : " (noise)"}`) }, legend: {},
     series: [{ type: "bar", name: "alone", stack: "all", barMaxWidth: 30, data: knobs.map(alone) },
       { type: "bar", name: "with other knobs", stack: "all", barMaxWidth: 30, data: knobs.map((knob) => Math.max(0, knob.importance - alone(knob))) }],
   }), 140 + 34 * Math.min(16, knobs.length));
 }
 
 const knobsTable = (sweep) => table("Knobs", [
-  { title: "knob", value: (knob) => knob.name }, { title: "is", value: (knob) => (knob.environment ? "variable" : "key") },
+  { title: "knob", value: (knob) => knob.name }, { title: "type", value: (knob) => (knob.environment ? "variable" : "key") },
   { title: "importance", value: (knob) => knob.importance, show: (knob) => percent(knob.importance) },
   { title: "against the noise", value: (knob) => (knob.beats_noise ? "more than noise" : "within the noise"), class: (knob) => (knob.beats_noise ? "better" : "") },
   { title: "alone", value: (knob) => knob.alone.share, show: (knob) => percent(knob.alone.share) },
@@ -71,7 +70,7 @@ const pairsTable = (sweep) => (sweep.interactions.length ? table("Pairs of knobs
   { title: "knobs", value: (row) => row.knobs.join(" × ") }, { title: "share", value: (row) => row.share, show: (row) => percent(row.share) },
   { title: "p", value: (row) => row.p_value }, { title: "against the noise", value: (row) => (row.counts ? "more than noise" : "within the noise") }], sweep.interactions) : null);
 
-// ---- what each value gives ----
+// ---- results of each value ----
 
 function valuesOf(sweep, knob) {
   const names = knob.values.map((row) => row.value);
@@ -90,15 +89,15 @@ function valuesOf(sweep, knob) {
 
 // ---- parallel coordinates ----
 
-// sweeps: [{ sweep, name }]; one line a point.
+// sweeps: [{ sweep, name }]; one line per point.
 function parallel(sweeps) {
   const { objective, higher_is_better: higher, knobs } = sweeps[0].sweep, several = sweeps.length > 1;
   const values = knobs.map((knob) => [...new Set([...knob.values.map((row) => row.value), ...sweeps.flatMap(({ sweep }) => sweep.points.map((point) => point.values[knob.name]))])]);
   const rows = ({ sweep }) => wholePoints(sweep).map((point) => ({ value: [...knobs.map((knob) => point.values[knob.name]), point[objective]], point }));
   const all = sweeps.flatMap((one) => rows(one).map((row) => row.value[knobs.length]));
   if (all.length < 2) return null;
-  return chart("Parallel coordinates: a line is a point; drag along an axis to choose", () => ({
-    parallel: { left: 100, right: 90, top: several ? 60 : 46, bottom: 30 },
+  return chart("Parallel coordinates: one line per point; drag along an axis to filter", () => ({
+    parallel: { left: 60, right: 60, top: several ? 60 : 46, bottom: 30 },
     parallelAxis: [...knobs.map((knob, i) => ({ dim: i, name: knob.name.length > 26 ? `…${knob.name.slice(-25)}` : knob.name, type: "category", data: values[i] })),
       { dim: knobs.length, name: objective, type: "value", scale: true, inverse: !higher }],
     tooltip: { trigger: "item", formatter: ({ data, seriesName }) => tip(withUnit(data.value[knobs.length], objective), pointText(data.point.values),
@@ -130,7 +129,7 @@ function matrix(knobs, titles, options) {
     return choice;
   };
   return [element("div", { class: "controls" }, "across", choose("x"), "up", choose("y"),
-    element("span", { class: "quiet" }, "Means over the values of the other knobs.")), made.length > 1 ? pair(...made) : made[0]];
+    element("span", { class: "quiet" }, "Cells are means over all other knobs.")), made.length > 1 ? pair(...made) : made[0]];
 }
 
 const valuesNamed = (sweep, name) => sweep.knobs.find((knob) => knob.name === name).values.map((row) => row.value);
@@ -153,12 +152,12 @@ function history(sweep) {
   const explain = ({ data, seriesName }) => (data.trial ? tip(`trial ${data.trial.trial}, ${spaced(data.trial.state)}`, known(data.trial[sweep.objective]) ? withUnit(data.trial[sweep.objective], sweep.objective) : data.trial.reason ?? "",
     trialText(data.trial), duration(1e9 * data.trial.seconds)) : tip(seriesName, withUnit(data[1], sweep.objective)));
   const item = (trial, value) => ({ value: [trial.trial, value], trial });
-  return chart("Trials in the order of their ends", () => ({
+  return chart("Trials, in order of completion", () => ({
     zoom: true, tooltip: { trigger: "item", formatter: explain }, xAxis: { type: "value", min: 0, max: "dataMax", minInterval: 1 }, yAxis: valueAxis(sweep.objective), legend: {},
     series: [{ type: "scatter", name: "trials", symbolSize: 8, itemStyle: { color: palette[0] }, data: trials.filter((trial) => !isBaseline(trial)).map((trial) => item(trial, trial[sweep.objective])) },
       { type: "line", name: "best so far", step: "end", showSymbol: false, sampling: undefined, itemStyle: { color: palette[2] }, lineStyle: { color: palette[2], width: 2 }, data: line },
       ...(sweep.baseline ? [{ type: "scatter", name: "baseline", symbolSize: 8, itemStyle: { color: palette[4] }, data: trials.filter(isBaseline).map((trial) => item(trial, trial[sweep.objective])) }] : []),
-      ...(failed.length ? [{ type: "scatter", name: "without the figure", symbol: "triangle", symbolSize: 11, itemStyle: { color: palette[3] }, data: failed.map((trial) => item(trial, worst)) }] : [])],
+      ...(failed.length ? [{ type: "scatter", name: "no result", symbol: "triangle", symbolSize: 11, itemStyle: { color: palette[3] }, data: failed.map((trial) => item(trial, worst)) }] : [])],
   }));
 }
 
@@ -168,7 +167,7 @@ const figureColumns = (sweep) => FIGURES.filter((key) => sweep.points.some((poin
 
 function pointsTable(sweep) {
   const best = sweep.best?.[sweep.objective];
-  return table("Points, the best first", [...knobColumns(sweep), ...figureColumns(sweep), { title: "against the best", value: (row) => change(row[sweep.objective], best),
+  return table("Points, best first", [...knobColumns(sweep), ...figureColumns(sweep), { title: "difference from the best", value: (row) => change(row[sweep.objective], best),
     show: (row) => sign(change(row[sweep.objective], best)) },
   { title: "runs", value: (row) => row.runs }, ...(sweep.points.some((point) => point.steps !== sweep.steps) ? [{ title: "steps", value: (row) => row.steps }] : [])], sweep.points);
 }
@@ -177,8 +176,8 @@ const trialsTable = (sweep) => table("Trials", [{ title: "trial", value: (row) =
   { title: "state", value: (row) => spaced(row.state), class: (row) => (row.state === "done" ? "" : "worse") }, ...figureColumns(sweep),
   { title: "seconds", value: (row) => row.seconds }, { title: "reason", value: (row) => row.reason }], sweep.trials);
 
-const settings = (sweep) => note(`${spaced(sweep.search)} search, ${sweep.repeats} runs of a point${sweep.steps ? `, ${sweep.steps} steps a trial` : ""}, seed ${sweep.seed}. ` +
-  `The noise is the standard deviation of ${sweep.noise.from === "repeats" ? `runs of one point (${sweep.noise.degrees_of_freedom} degrees of freedom)` : "what no knob explains alone, as nothing was repeated"}.`);
+const settings = (sweep) => note(`${spaced(sweep.search)} search, ${counted(sweep.repeats, "run")} per point${sweep.steps ? `, ${counted(sweep.steps, "step")} per trial` : ""}, seed ${sweep.seed}. ` +
+  `The noise is the standard deviation of ${sweep.noise.from === "repeats" ? `equal runs (${sweep.noise.degrees_of_freedom} degrees of freedom)` : "the differences that no single knob explains, as no run was repeated"}.`);
 
 export function sweepPage(data) {
   const sweep = data.results, all = wholePoints(sweep).map((point) => point[sweep.objective]), best = sweep.best?.[sweep.objective];
@@ -186,14 +185,14 @@ export function sweepPage(data) {
   const worst = all.length ? (sweep.higher_is_better ? Math.min(...all) : Math.max(...all)) : NaN;
   return {
     title: `Sweep of ${sweep.target}`,
-    subtitle: `${sweep.objective} (${sweep.higher_is_better ? "large" : "small"} is good), ${states}, ${duration(1e9 * sweep.seconds)}`,
+    subtitle: `${sweep.objective} (${sweep.higher_is_better ? "higher" : "lower"} is better), ${states}, ${duration(1e9 * sweep.seconds)}`,
     sections: [
       section("verdict", "Verdict", element("p", { class: "headline" }, headline(sweep)), figures([
-        [`${sweep.objective}, best`, withUnit(best, sweep.objective)], ["baseline: no knob set", withUnit(sweep.baseline?.[sweep.objective], sweep.objective)], ["median of the points", withUnit(median(all), sweep.objective)], ["worst", withUnit(worst, sweep.objective)],
+        [`${sweep.objective}, best`, withUnit(best, sweep.objective)], ["baseline", withUnit(sweep.baseline?.[sweep.objective], sweep.objective)], ["median of the points", withUnit(median(all), sweep.objective)], ["worst", withUnit(worst, sweep.objective)],
         ["noise", withUnit(sweep.noise.std, sweep.objective)], ["points", String(all.length)],
-        ["points within the noise of the best", sweep.best ? String(sweep.best.points_alike) : "–"]]), settings(sweep)),
-      section("importance", "What each knob is worth", importanceOf(sweep), knobsTable(sweep), pairsTable(sweep)),
-      section("values", "What each value gives", pair(...byImportance(sweep.knobs).map((knob) => valuesOf(sweep, knob)))),
+        ["points equal to the best within the noise", sweep.best ? String(sweep.best.points_alike) : "–"]]), settings(sweep)),
+      section("importance", "Importance of the knobs", importanceOf(sweep), knobsTable(sweep), pairsTable(sweep)),
+      section("values", "Results by value", pair(...byImportance(sweep.knobs).map((knob) => valuesOf(sweep, knob)))),
       section("parallel", "All points", parallel([{ sweep, name: "points" }]), pointsTable(sweep)),
       all.length ? section("matrix", "Two knobs", ...matrix(sweep.knobs, [`${spaced(sweep.objective)} of two knobs`], (x, y) => [heat({ xs: valuesNamed(sweep, x), ys: valuesNamed(sweep, y), names: [x, y],
         value: cellOf(sweep, [x, y]), show: brief, colours: shades(sweep.higher_is_better) })])) : null,
@@ -260,7 +259,8 @@ export function sweepComparisonPage(data) {
         ["within the noise", String(results.points.length - counted.length)]]), figuresTable(results, labels), sideBySide(results, labels), comparedTable(results, labels, sweeps)),
       section("matrix", "Two knobs", ...matrix(sweeps[0].knobs, [...labels, `Change, ${labels[1]} against ${labels[0]}`], (x, y) => {
         const xs = valuesNamed(sweeps[0], x), ys = valuesNamed(sweeps[0], y), [before, after] = cells(x, y);
-        const both = { xs, ys, names: [x, y], show: brief, colours: shades(higher) };
+        const all = xs.flatMap((a) => ys.flatMap((b) => [before(a, b), after(a, b)])).filter(known);
+        const both = { xs, ys, names: [x, y], show: brief, colours: shades(higher), range: [Math.min(...all), Math.max(...all)] };
         return [heat({ ...both, value: before }), heat({ ...both, value: after }),
           heat({ ...both, value: (a, b) => change(after(a, b), before(a, b)), show: sign, symmetric: true })];
       })),

@@ -1,5 +1,5 @@
-// Tables that sort by each column and copy as CSV.
-import { brief, bytes, element, known, percent, shortName, spaced } from "./words.js";
+// Tables that fold, sort by each column and copy as CSV.
+import { brief, bytes, counted, element, known, percent, shapeText, shortName, spaced } from "./words.js";
 
 const quoted = (value) => (/[",\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
 
@@ -24,20 +24,24 @@ function copy(text, button) {
   else byHand();
 }
 
-// columns: [{ title, value(row), show(row)?, tip(row)?, class(row)? }]
-export function table(caption, columns, rows) {
-  const body = element("tbody");
-  let sorted = null, down = true, shown = [...rows];
-  const numeric = columns.map((column) => rows.some((row) => known(column.value(row))));
+const missing = (value) => value === null || value === undefined || value === "";
+
+// A row that measured nothing: all is zero or unknown but what names the row, in its first column and those with `id`.
+const isEmpty = (columns, row) => columns.length > 1 && columns.every((column, i) => i === 0 || column.id || missing(column.value(row)) || column.value(row) === 0);
+
+// The body of a table, with its headings; made when it is first seen.
+function grid(caption, columns, rows) {
+  const body = element("tbody"), numeric = columns.map((column) => rows.some((row) => known(column.value(row))));
+  const wide = columns.map((column) => rows.some((row) => String(column.value(row)).length > 24 && !known(column.value(row))));
+  let sorted = null, down = true;
   const cell = (column, index, row) => {
     const value = column.value(row);
-    const content = column.show ? column.show(row) : known(value) ? brief(value) : value ?? "–";
-    const made = element("td", { class: `${numeric[index] ? "number " : ""}${column.class?.(row) ?? ""}`, title: column.tip?.(row) });
+    const content = column.show ? column.show(row) : known(value) ? brief(value) : missing(value) ? "–" : value;
+    const made = element("td", { class: `${numeric[index] ? "number " : wide[index] ? "wide " : ""}${column.class?.(row) ?? ""}`, title: column.tip?.(row) });
     made.append(content instanceof Node ? content : String(content));
     return made;
   };
-  const fill = () => body.replaceChildren(...shown.map((row) => element("tr", {},
-    ...columns.map((column, index) => cell(column, index, row)))));
+  const fill = () => body.replaceChildren(...rows.map((row) => element("tr", {}, ...columns.map((column, index) => cell(column, index, row)))));
   const compare = (column, a, b) => {
     const x = column.value(a), y = column.value(b);
     if (known(x) || known(y)) return (known(x) ? x : -Infinity) - (known(y) ? y : -Infinity);
@@ -48,8 +52,8 @@ export function table(caption, columns, rows) {
     const sort = () => {
       down = sorted === column ? !down : numeric[index];
       sorted = column;
-      shown = [...rows].sort((a, b) => (down ? -1 : 1) * compare(column, a, b));
-      for (const other of heads) other.removeAttribute("aria-sort");
+      rows.sort((a, b) => (down ? -1 : 1) * compare(column, a, b));
+      for (const each of heads) each.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
       fill();
     };
@@ -57,24 +61,44 @@ export function table(caption, columns, rows) {
     return head;
   });
   fill();
-  const button = element("button", { type: "button" }, "copy as CSV");
-  button.addEventListener("click", () => copy(csvOf(columns, shown), button));
-  return element("div", { class: "sortable" },
-    element("div", { class: "controls" }, element("b", {}, caption), element("span", { class: "quiet" }, `${rows.length} rows`), button),
-    element("div", { class: "table", tabindex: "0", role: "region", "aria-label": caption },
-      element("table", {}, element("thead", {}, element("tr", {}, ...heads)), body)));
+  return element("div", { class: "table", tabindex: "0", role: "region", "aria-label": caption },
+    element("table", {}, element("thead", {}, element("tr", {}, ...heads)), body));
 }
 
-// How the kinds of columns are shown; the others as they are.
+// columns: [{ title, value(row), show(row)?, tip(row)?, class(row)?, id? }]. Columns without values and rows that
+// measured nothing are hidden. `key` names the table where the page chooses which tables are open.
+export function table(caption, columns, rows, key = caption) {
+  const measured = rows.filter((row) => !isEmpty(columns, row));
+  const shown = columns.filter((column) => measured.some((row) => !missing(column.value(row))));
+  if (!measured.length) return null;
+  const button = element("button", { type: "button" }, "copy as CSV");
+  button.addEventListener("click", () => copy(csvOf(columns, measured), button));
+  const hidden = rows.length - measured.length;
+  const box = element("details", { class: "sortable", open: "", "data-key": key }, element("summary", {}, element("b", {}, caption), " ",
+    element("span", { class: "quiet" }, `${counted(measured.length, "row")}${hidden ? `, ${hidden} without values hidden` : ""}`)));
+  const fill = () => { if (box.open && !box.querySelector("table")) box.append(grid(caption, shown, measured), button); };
+  box.addEventListener("toggle", fill);
+  return box;
+}
+
+// Opens the tables that `first` names, at most `most` in all; folds the rest.
+export function foldTables(main, first, most = 5) {
+  const all = [...main.querySelectorAll("details.sortable")], place = (box) => first.indexOf(box.dataset.key);
+  const named = all.filter((box) => place(box) >= 0).sort((a, b) => place(a) - place(b));
+  const open = new Set((all.length > most && named.length ? named : all).slice(0, most));
+  for (const box of all) box.open = open.has(box);
+}
+
 const kinds = { kernel: (value) => shortName(value) || "–", word: (value) => (value ? spaced(value) : "–"), share: percent, bytes };
+const showOf = (key, kind) => (key === "dims" ? shapeText : kinds[kind]);
+const IDS = /^(rank|from|to|stream|queue|step|start_ms|group_size|nodes|channels|bytes_each|m|n|k)$/;
 
 // "a.b": b of the object a.
 const at = (row, key) => key.split(".").reduce((value, name) => value?.[name], row);
 
-// A table whose columns the data names: { title, columns: [{ key, heading, kind }] }. before, after: columns of the page's own.
+// A table whose columns the data names: { key, title, columns: [{ key, heading, kind }] }. before, after: columns of the page's own.
 export function dataTable(described, rows, before = [], after = []) {
-  const shown = described.columns.filter(({ key }) => rows.some((row) => at(row, key) !== null && at(row, key) !== undefined));
-  return rows.length ? table(described.title, [...before, ...shown.map(({ key, heading, kind }) => ({ title: heading, value: (row) => at(row, key),
-    show: kinds[kind] && ((row) => kinds[kind](at(row, key))), tip: kind === "kernel" ? (row) => at(row, key) : undefined })), ...after], rows) : null;
+  return table(described.title, [...before, ...described.columns.map(({ key, heading, kind }) => ({ title: heading, value: (row) => at(row, key), id: IDS.test(key),
+    show: showOf(key, kind) && ((row) => showOf(key, kind)(at(row, key))), tip: kind === "kernel" ? (row) => at(row, key) : undefined })), ...after], rows, described.key);
 }
 export const tableNamed = (data, key) => data.tables.find((one) => one.key === key);

@@ -1,4 +1,4 @@
-// Elements and numbers. What comes from files is only ever put in as text.
+// Elements and numbers. Strings of files are only inserted as text.
 export function element(tag, options = {}, ...children) {
   const made = document.createElement(tag);
   for (const [key, value] of Object.entries(options)) {
@@ -40,7 +40,21 @@ export const duration = (ns) => (known(ns) ? scaled(ns, 1000, ["ns", "µs", "ms"
 
 export const spaced = (key) => String(key).replaceAll("_", " ");
 
-// Kernels' names as a reader can take them in: the page's data has them.
+export const counted = (count, what) => `${brief(count)} ${what}${count === 1 ? "" : "s"}`;
+
+// Paths by their last names, with as many folders as it takes to distinguish them.
+export function fileNames(paths) {
+  const parts = paths.map((path) => String(path).split("/").filter(Boolean));
+  for (let last = 1; ; last++) {
+    const names = parts.map((part, i) => part.slice(-last).join("/") || String(paths[i]));
+    if (new Set(names).size === new Set(paths).size || parts.every((part) => part.length <= last)) return names;
+  }
+}
+
+// Names of kernels for a line, from the page's data.
 let shortNames = {};
 export const useShortNames = (names) => { shortNames = names ?? {}; };
-export const shortName = (name) => shortNames[name] ?? String(name ?? "");
+// "[8,64,768]x[8,64,1]" of "[[8, 64, 768], [8, 64, 1], []]".
+export const shapeText = (dims) => String(dims ?? "").replace(/\[\[.*\]\]/, (lists) => [...lists.matchAll(/\[([\d, ]+)\]/g)].map(([, list]) => `[${list.replaceAll(" ", "")}]`).join("x"));
+// Names with shapes and types, "aten::mm [[8, 4], [4, 2]] ["float", "float"]", lose the types.
+export const shortName = (name) => shortNames[name] ?? shapeText(String(name ?? "").replace(/ \["[^\]]*"\]$/, ""));

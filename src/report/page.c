@@ -1,7 +1,6 @@
 #include "report/page.h"
 #include "base/files.h"
-#include "report/verdict_view.h"
-#include "timeline/kernel_names.h"
+#include "report/phrases.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -70,19 +69,11 @@ static void put_escaped(struct aorta_text *out, const char *text) {
     }
 }
 
-void aorta_page_headline(const struct aorta_verdict *verdict, struct aorta_json *json) {
-    struct aorta_text text = {0};
-    aorta_verdict_headline(verdict, &text);
-    aorta_json_key_string(json, "headline", text.data);
-    json->out->failed |= text.failed;
-    aorta_text_free(&text);
-}
-
 void aorta_page_short_names(const struct aorta_intern *names, struct aorta_json *json) {
     aorta_json_key_object(json, "short_names");
     for (size_t i = 0; i < names->count; i++) {
         char name[512];
-        const char *found = aorta_kernel_short_name(names->strings[i], name, sizeof name);
+        const char *found = aorta_name_for_line(names->strings[i], name, sizeof name);
         if (strcmp(found, names->strings[i]) != 0) aorta_json_key_string(json, names->strings[i], found);
     }
     aorta_json_object_end(json);

@@ -6,7 +6,6 @@
 #include "base/intern.h"
 #include "base/json.h"
 #include "base/result_table.h"
-#include "verdict/verdict.h"
 
 #include <stdbool.h>
 
@@ -25,10 +24,7 @@ enum aorta_folder_kind { AORTA_FOLDER_RUN = 1, AORTA_FOLDER_SWEEP = 2, AORTA_FOL
  * thing. `key` names it in the message, as in "--output". What does not exist is fine. */
 AORTA_MUST_USE aorta_status aorta_folder_check_free(const char *path, const char *key, unsigned kinds);
 
-/* Key and value of "headline": the verdict's. */
-void aorta_page_headline(const struct aorta_verdict *verdict, struct aorta_json *json);
-
-/* Key and value of "short_names": of each kernel's name that has a shorter form, this form. The page shows these. */
+/* Key and value of "short_names": the names that a line shows instead of longer names of kernels. */
 void aorta_page_short_names(const struct aorta_intern *names, struct aorta_json *json);
 
 /* The page around `data`, one JSON object. AORTA_UNSUPPORTED, AORTA_MEMORY. */

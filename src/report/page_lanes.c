@@ -230,6 +230,7 @@ aorta_status aorta_page_lanes_write(struct aorta_page_lanes *lanes, size_t most,
         aorta_json_object(json);
         aorta_json_key_int(json, "rank", lanes->items[i].rank);
         aorta_json_key_string(json, "label", lanes->items[i].label);
+        if (lanes->items[i].derived) aorta_json_key_bool(json, "derived", true);
         aorta_json_key_int(json, "count", (int64_t)lanes->items[i].count);
         AORTA_TRY(write_spans(&lanes->items[i], start_ns, json));
         aorta_json_object_end(json);

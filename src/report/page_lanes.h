@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/table.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* What distinguishes spans by colour; the numbers are the page's (web/timeline.js). */
@@ -33,6 +34,7 @@ struct aorta_page_span {
 struct aorta_page_lane {
     int rank;
     char label[48];
+    bool derived;                  /* of spans that other lanes have */
     struct aorta_page_span *spans; /* in any order */
     size_t count, capacity;
 };

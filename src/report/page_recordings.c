@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { PAGE_SCHEMA = 2, MOST_LINES = 4000 /* of a table with a line for each step or collective */ };
+enum { PAGE_SCHEMA = 3, MOST_LINES = 4000 /* of a table with a line for each step or collective */ };
 
 const unsigned aorta_page_by = 1u << AORTA_BY_OPERATION | 1u << AORTA_BY_ANNOTATION | 1u << AORTA_BY_CATEGORY |
                                1u << AORTA_BY_PHASE | 1u << AORTA_BY_SEQUENCE | 1u << AORTA_BY_TIME |
@@ -132,6 +132,27 @@ static void write_tables(unsigned by, bool whole, struct aorta_json *json) {
     aorta_json_array_end(json);
 }
 
+/* What each key of the findings' facts means. */
+static void write_facts(const struct aorta_page_recordings *page, struct aorta_json *json) {
+    bool used[AORTA_FACT_COUNT] = {false};
+    for (size_t i = 0; i < page->count; i++) {
+        const struct aorta_verdict *verdict = page->items[i].report.verdict;
+        for (size_t j = 0; verdict && j < verdict->finding_count; j++)
+            for (size_t k = 0; k < verdict->findings[j].facts.count; k++)
+                used[verdict->findings[j].facts.items[k].key] = true;
+    }
+    aorta_json_key_object(json, "facts");
+    for (int i = 0; i < AORTA_FACT_COUNT; i++) {
+        const enum aorta_fact_key key = (enum aorta_fact_key)i;
+        if (!used[i]) continue;
+        aorta_json_key_object(json, aorta_fact_name(key));
+        aorta_json_key_string(json, "help", aorta_fact_help(key));
+        aorta_json_key_bool(json, "flag", aorta_fact_unit(key) == AORTA_UNIT_FLAG);
+        aorta_json_object_end(json);
+    }
+    aorta_json_object_end(json);
+}
+
 /* ---- one recording ---- */
 
 /* As the run wrote it; null where it did not. */
@@ -149,7 +170,6 @@ static void write_configuration(const struct aorta_run *run, struct aorta_json *
 static aorta_status write_results(struct aorta_trace_report report, struct aorta_json *json) {
     struct aorta_text results = {0};
     report.most_lines = MOST_LINES;
-    aorta_page_headline(report.verdict, json);
     aorta_trace_report_json(&report, 0, &results);
     aorta_status status = aorta_text_check(&results);
     aorta_json_key(json, "results");
@@ -209,6 +229,7 @@ static aorta_status write_data(const struct aorta_page_recordings *page, struct 
     aorta_page_short_names(&names, json);
     aorta_intern_free(&names);
     write_tables(by, beyond, json);
+    write_facts(page, json);
     write_text("comparisons", page->comparisons, json);
     write_text("comparison", page->comparison, json);
     aorta_json_key_array(json, "recordings");

@@ -43,8 +43,8 @@ static const char *role_of(const struct aorta_trace_rank *rank, uint32_t stream)
 
 static void name_stream(const struct aorta_trace_rank *rank, uint32_t stream, char *label, size_t size) {
     const char *role = role_of(rank, stream);
-    snprintf(label, size, "%s%sstream %lld", role ? role : "", role ? ", " : "",
-             (long long)rank->trace->streams[stream].id);
+    snprintf(label, size, "stream %lld%s%s%s", (long long)rank->trace->streams[stream].id, role ? " (" : "",
+             role ? role : "", role ? ")" : "");
 }
 
 /* Busiest streams first, as in the table. */
@@ -82,7 +82,8 @@ static aorta_status add_exposed(const struct aorta_trace_rank *rank, int64_t shi
         for (size_t j = 0; j < window->overlap.exposed_count; j++) {
             const struct aorta_exposed *exposed = &window->overlap.exposed[j];
             if (lane == SIZE_MAX) {
-                AORTA_TRY(aorta_page_lane_add(lanes, rank->rank, "exposed", &lane));
+                AORTA_TRY(aorta_page_lane_add(lanes, rank->rank, "exposed communication", &lane));
+                lanes->items[lane].derived = true;
                 AORTA_TRY(aorta_page_name(lanes, "communication without compute", NULL, &name));
             }
             AORTA_TRY(aorta_page_span_add(
@@ -104,7 +105,7 @@ static aorta_status add_threads(const struct aorta_trace_rank *rank, int64_t shi
         char label[48];
         lane_of[i] = SIZE_MAX;
         if (!launches[i] || threads >= THREADS_PER_TRACE || lanes->count >= MOST_LANES) continue;
-        snprintf(label, sizeof label, "host, thread %lld", (long long)trace->threads[i].id);
+        snprintf(label, sizeof label, "host thread %lld", (long long)trace->threads[i].id);
         status = aorta_page_lane_add(lanes, rank->rank, label, &lane_of[i]);
         threads++;
     }
@@ -144,6 +145,7 @@ static aorta_status add_path(const struct aorta_trace_analysis *analysis, size_t
         if (lane == SIZE_MAX) {
             if (lanes->count >= MOST_LANES) return NULL;
             AORTA_TRY(aorta_page_lane_add(lanes, analysis->ranks[place].rank, "critical path", &lane));
+            lanes->items[lane].derived = true;
         }
         struct aorta_page_span span = {piece->start_ns - shift_ns, piece->end_ns - shift_ns, 0,
                                        (uint8_t)kind_of_piece(piece)};

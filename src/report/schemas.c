@@ -40,8 +40,8 @@ static const char verdict_view[] =
     "{\"headline\": "
     "{\"type\": \"string\"}, \"rows\": {\"type\": \"array\", \"items\": {\"type\": \"object\", \"required\": "
     "[\"name\", \"text\"]}}, "
-    "\"blocks\": {\"type\": \"array\", \"items\": {\"type\": \"object\", \"required\": [\"cause\", \"name\", "
-    "\"gains\", \"share\", "
+    "\"blocks\": {\"type\": \"array\", \"items\": {\"type\": \"object\", \"required\": [\"finding\", \"cause\", "
+    "\"name\", \"gains\", \"share\", "
     "\"figure\", \"suffix\", \"mark\", \"measured\", \"worst\", \"fix\"]}}, \"minor\": {\"type\": \"string\"}}}";
 static const char replay[] =
     "{\"type\": \"object\", \"required\": [\"measured_ms\", \"replayed_ms\", \"unrecorded_ms\", \"inferred_share\", "

@@ -163,8 +163,23 @@ static void write_replay(const struct aorta_verdict *verdict, struct aorta_json 
 
 /* ---- the view ---- */
 
-static void write_block(const struct aorta_view_block *block, struct aorta_json *json) {
+/* Where verdict[] has the finding; null: it is one of verdict_folded. */
+static void write_row(const struct aorta_verdict *verdict, const struct aorta_finding *finding,
+                      struct aorta_json *json) {
+    const size_t index = (size_t)(finding - verdict->findings);
+    size_t row = 0;
+    for (size_t i = 0; i < index; i++) row += !is_folded(verdict, i);
+    aorta_json_key(json, "finding");
+    if (is_folded(verdict, index))
+        aorta_json_null(json);
+    else
+        aorta_json_int(json, (int64_t)row);
+}
+
+static void write_block(const struct aorta_verdict *verdict, const struct aorta_view_block *block,
+                        struct aorta_json *json) {
     aorta_json_object(json);
+    write_row(verdict, block->finding, json);
     aorta_json_key_string(json, "cause", block->key);
     aorta_json_key_string(json, "name", block->name);
     aorta_json_key_bool(json, "gains", block->gains);
@@ -197,7 +212,7 @@ static void write_view(const struct aorta_verdict *verdict, struct aorta_json *j
     }
     aorta_json_array_end(json);
     aorta_json_key_array(json, "blocks");
-    for (int i = 0; i < view.block_count; i++) write_block(&view.blocks[i], json);
+    for (int i = 0; i < view.block_count; i++) write_block(verdict, &view.blocks[i], json);
     aorta_json_array_end(json);
     aorta_json_key_string(json, "minor", view.minor);
     aorta_json_object_end(json);

@@ -428,8 +428,10 @@ static void recordings_have_a_page(void **state) {
     assert_int_equal(json_array_size(recordings), 2);
     for (size_t i = 0; i < 2; i++) {
         const json_t *recording = json_array_get(recordings, i);
-        assert_non_null(json_string_value(json_object_get(recording, "headline")));
-        assert_int_equal(json_array_size(json_object_get(json_object_get(recording, "results"), "ranks")), 1);
+        const json_t *results = json_object_get(recording, "results");
+        const json_t *view = json_object_get(results, "verdict_view");
+        assert_non_null(json_string_value(json_object_get(view, "headline")));
+        assert_int_equal(json_array_size(json_object_get(results, "ranks")), 1);
         assert_true(json_array_size(json_object_get(json_object_get(recording, "timeline"), "lanes")) > 2);
     }
     json_decref(root);

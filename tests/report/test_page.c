@@ -227,8 +227,8 @@ static void the_page_has_the_reference(void **state) {
 
 /* The same of a run as of a file: lanes named by what they are for, the step's exposed communication, tables.
  *
- *      rank 0   host, thread 0     |sync ...
- *               compute, stream 0  |======|
+ *      rank 0   host thread 0       |sync ...
+ *               stream 0 (compute)  |======|
  *               ...                 ^ exposed where only a collective runs
  */
 static void a_run_is_a_recording(void **state) {
@@ -244,8 +244,8 @@ static void a_run_is_a_recording(void **state) {
     bool compute = false, exposed = false;
     for (size_t i = 0; i < json_array_size(lanes); i++) {
         const char *label = json_string_value(json_object_get(json_array_get(lanes, i), "label"));
-        compute |= strncmp(label, "compute, stream ", 16) == 0;
-        exposed |= strcmp(label, "exposed") == 0;
+        compute |= strncmp(label, "stream ", 7) == 0 && strstr(label, " (compute)");
+        exposed |= strcmp(label, "exposed communication") == 0;
     }
     assert_true(compute);
     assert_true(exposed);
