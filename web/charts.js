@@ -10,7 +10,7 @@ import { colour, dark, onTheme, palette } from "./theme.js";
 echarts.use([BarChart, HeatmapChart, LineChart, ParallelChart, ScatterChart, DataZoomInsideComponent, GridComponent, LegendScrollComponent,
   MarkLineComponent, ParallelComponent, TooltipComponent, VisualMapContinuousComponent, SVGRenderer]);
 
-const LETTER = 7.4; // px of a label's letter, on average
+const LETTER = 8; // px of a label's letter, on average
 const waiting = new Set();
 const observer = new IntersectionObserver((entries) => {
   for (const entry of entries) if (entry.isIntersecting) entry.target.makeChart?.();
@@ -42,16 +42,16 @@ function placed({ xAxis, yAxis, grid, below = 0 }, width) {
   if (columns && columns <= 30 && longest(xAxis.data) > (width - left - 24) / columns - 8) {
     const high = Math.min(120, longest(xAxis.data));
     turned = Math.round(0.6 * high);
-    xAxis = { nameGap: 24 + turned, ...xAxis, axisLabel: { rotate: 35, interval: 0, width: high, overflow: "truncate", ...xAxis.axisLabel } };
+    xAxis = { nameGap: 24 + turned, ...xAxis, axisLabel: { rotate: 35, interval: 0, width: high + 24, overflow: "truncate", ...xAxis.axisLabel } };
   }
   return { xAxis: axis(xAxis), yAxis: axis(yAxis), grid: { left, right: 24, bottom: 26 + turned + (xAxis.name ? 20 : 0) + below, ...grid } };
 }
 
 // Parallel coordinates have an axis for each dimension, other charts x and y.
 function axesOf(option, width) {
-  const letters = { color: colour("text"), width: width / (option.parallelAxis?.length ?? 1) - 46, overflow: "truncate" };
+  const letters = (width / (option.parallelAxis?.length ?? 1) - 46) / LETTER, cut = (text) => (text.length > letters ? `${text.slice(0, Math.max(1, letters - 1))}…` : text);
   if (option.parallelAxis) return { parallel: option.parallel, parallelAxis: option.parallelAxis.map((one) => ({
-    nameTextStyle: letters, axisLabel: { ...letters, backgroundColor: colour("paper"), padding: [1, 3], formatter: one.type === "value" ? (value) => brief(value) : undefined }, z: 5,
+    nameTextStyle: { color: colour("text") }, axisLabel: { color: colour("text"), backgroundColor: colour("paper"), padding: [1, 3], formatter: one.type === "value" ? (value) => brief(value) : cut }, z: 5,
     axisLine: { lineStyle: { color: colour("quiet") } }, ...one })) };
   return placed(option, width);
 }
@@ -70,7 +70,7 @@ function whole(option, width) {
     dataZoom: option.zoom ? [{ type: "inside", zoomOnMouseWheel: "ctrl" }] : undefined,
     visualMap: option.visualMap,
     ...axesOf({ ...option, grid: { top: many ? 44 : 24, ...option.grid } }, width),
-    series: series.map((one) => (one.type === "line" ? { showSymbol: one.data.length < 3, lineStyle: { width: 1.4 }, sampling: "lttb", ...one } : one)),
+    series: series.map((one) => (one.type === "bar" ? { barMaxWidth: 60, ...one } : one.type === "line" ? { showSymbol: one.data.length < 3, lineStyle: { width: 1.4 }, sampling: "lttb", ...one } : one)),
   };
 }
 

@@ -1,5 +1,5 @@
 // Differences between the recordings of a page: figures of runs, and work by name of recordings.
-import { brief, element, known, ms, percent, shortName } from "./words.js";
+import { brief, element, fileNames, known, ms, percent, shortName } from "./words.js";
 import { differences, flatten, note, section, settingsTables, sign, stack } from "./sections.js";
 import { chart, tip } from "./charts.js";
 import { palette } from "./theme.js";
@@ -78,7 +78,7 @@ const shownRows = (key, rows) => (key === "subtrees" ? rows.filter((row) => row.
 export const comparedSection = (compared, key, labels) => (compared?.[key] ? [changeChart(key, shownRows(key, compared[key]), labels, compared.per), comparedTable(key, shownRows(key, compared[key]), labels, compared.per)] : []);
 
 // A side is one recording, or several of one label.
-export const sideLabels = (compared) => (compared ? [compared.base, ...compared.tests].map((side) => side.label) : []);
+export const sideLabels = (compared) => (compared ? fileNames([compared.base, ...compared.tests].map((side) => side.label)) : []);
 
 // Parts that add up to the step, from the rows of the table.
 function stepParts(compared, side) {

@@ -205,9 +205,9 @@ function clocksSection(all) {
 // ---- the page ----
 
 function heads(all, comparison) {
-  const [{ label, results, summary }] = all, ranks = results?.ranks ?? [], names = fileNames(all.map((one) => one.label));
-  if (all.length > 1) return { title: names.join(", "), subtitle: comparison ? `${counted(all.length, "recording")}, ms per ${comparison.per}` : counted(all.length, "run") };
-  if (summary) return { title: fileNames([label])[0], subtitle: `run of ${counted(summary.world_size, "rank")} on ${summary.device ?? "an unknown device"}` };
+  const [{ label, results, summary }] = all, ranks = results?.ranks ?? [];
+  if (all.length > 1) return { title: all.map((one) => one.label).join(", "), subtitle: comparison ? `${counted(all.length, "recording")}, ms per ${comparison.per}` : counted(all.length, "run") };
+  if (summary) return { title: label, subtitle: `run of ${counted(summary.world_size, "rank")} on ${summary.device ?? "an unknown device"}` };
   const folder = (ranks[0]?.file ?? "").split("/").slice(0, -1).join("/");
   return { title: ranks.length === 1 ? fileNames([ranks[0].file])[0] : fileNames([folder || "recording"])[0],
     subtitle: `${counted(ranks.length, "rank")}, ${ranks[0]?.device_name ?? "unknown device"}, ${ranks[0]?.format ?? ""}` };
@@ -215,7 +215,8 @@ function heads(all, comparison) {
 
 export function recordingsPage(data) {
   const labels = sideLabels(data.comparison), several = data.recordings.length > 1;
-  const all = data.recordings.map((one, i) => ({ ...one, number: i, tables: data.tables, facts: data.facts, series: seriesOf(one) }));
+  const names = fileNames(data.recordings.map((one) => one.label));
+  const all = data.recordings.map((one, i) => ({ ...one, label: names[i], number: i, tables: data.tables, facts: data.facts, series: seriesOf(one) }));
   // The parts of a section from each recording; several recordings have headings.
   const each = (make) => all.flatMap((one) => {
     const shown = make(one, several ? `cause-${one.number}-` : "cause-").filter(Boolean);

@@ -159,11 +159,12 @@ export function stack(title, rows, unit = "ms per step") {
   const place = (key) => (key in PARTS ? Object.keys(PARTS).indexOf(key) : Infinity);
   const keys = Object.keys(sums).filter((key) => sums[key] > 0).sort((a, b) => place(a) - place(b) || sums[b] - sums[a]);
   if (!keys.length) return null;
+  const free = palette.filter((hue) => !keys.some((key) => PARTS[key] === hue)), unnamed = keys.filter((key) => !(key in PARTS));
   return chart(title, () => ({
     tooltip: { trigger: "axis", axisPointer: { type: "shadow" } },
     xAxis: { type: "value", name: unit }, yAxis: { type: "category", inverse: true, data: rows.map((row) => row.name) },
     legend: {},
-    series: keys.map((key) => ({ type: "bar", name: spaced(key), stack: "all", barMaxWidth: 34, itemStyle: { color: PARTS[key] }, data: rows.map((row) => row.parts[key] ?? 0) })),
+    series: keys.map((key) => ({ type: "bar", name: spaced(key), stack: "all", barMaxWidth: 34, itemStyle: { color: PARTS[key] ?? free[unnamed.indexOf(key) % free.length] }, data: rows.map((row) => row.parts[key] ?? 0) })),
   }), 130 + 34 * Math.min(16, rows.length));
 }
 

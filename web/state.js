@@ -59,7 +59,7 @@ export function startState() {
 export function startFolds(main) {
   const folds = new Map();
   for (const section of main.querySelectorAll("section"))
-    section.querySelectorAll("details").forEach((fold, i) => folds.set(`${section.id}.${i}`, { fold, open: fold.open }));
+    section.querySelectorAll("details:not(.sums *)").forEach((fold, i) => folds.set(`${section.id}.${i}`, { fold, open: fold.open }));
   const apply = () => {
     const changed = new Set((viewed("o") ?? "").split(","));
     for (const [key, { fold, open }] of folds) fold.open = changed.has(key) ? !open : open;

@@ -83,7 +83,7 @@ export function table(caption, columns, rows, key = caption) {
 
 // Opens the tables that `first` names, at most `most` in all; folds the rest.
 export function foldTables(main, first, most = 5) {
-  const all = [...main.querySelectorAll("details.sortable")], place = (box) => first.indexOf(box.dataset.key);
+  const all = [...main.querySelectorAll("details.sortable:not(.sums *)")], place = (box) => first.indexOf(box.dataset.key);
   const named = all.filter((box) => place(box) >= 0).sort((a, b) => place(a) - place(b));
   const open = new Set((all.length > most && named.length ? named : all).slice(0, most));
   for (const box of all) box.open = open.has(box);

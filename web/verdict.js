@@ -16,7 +16,7 @@ function detailsOf(finding, facts, nameOf) {
   const row = (name, value, place = "") => [name, value, place];
   return [
     known(finding.alone_ms) && row("gain alone", ms(finding.alone_ms)),
-    known(finding.gain_range_ms?.[0]) && row("range of the gain", range(finding.gain_range_ms)),
+    finding.gain_range_ms?.[0] !== finding.gain_range_ms?.[1] && row("range of the gain", range(finding.gain_range_ms)),
     known(finding.gain_ms) && row("gain after all larger gains", ms(finding.gain_ms)),
     known(finding.then_ms) && row("gain after the other fixes of compute", ms(finding.then_ms)),
     known(finding.together_ms) && row(`gain together with ${nameOf(finding.together_with)}`, ms(finding.together_ms)),

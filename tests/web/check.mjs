@@ -107,7 +107,7 @@ async function verdict({ page }, path) {
 async function layout({ page }, width) {
   assert.ok(await page.evaluate(() => document.documentElement.scrollWidth) <= width, "the page is wider than the window");
   assert.ok(!(await page.textContent("h1")).startsWith("/"), "the title is a path");
-  const open = await page.$$eval("details.sortable", (all) => all.filter((one) => one.open).length);
+  const open = await page.$$eval("details.sortable:not(.sums *)", (all) => all.filter((one) => one.open).length);
   assert.ok(open <= 5, `${open} tables are open`);
   const overlaps = await page.$$eval(".chart", (all) => all.flatMap((box) => {
     const texts = [...box.querySelectorAll("svg text")].filter((one) => !/^\d+\/\d+$|^$/.test(one.textContent)).map((one) => ({ text: one.textContent, at: one.getBoundingClientRect(), matrix: one.getCTM() })).filter(({ matrix }) => Math.abs(matrix.b) < 0.01);
@@ -208,7 +208,7 @@ async function address(opened) {
   assert.match(await page.textContent(".sums"), /Selected: [\d.]+ (ns|µs|ms|s), from /);
   assert.ok(share.length > 1 && share.every((one) => one >= 0), "the range has no sums");
   await press("f");
-  const fold = (await page.$$("details.sortable:not([open])"))[0] ?? (await page.$("details.sortable"));
+  const fold = (await page.$$("details.sortable:not([open])"))[0] ?? (await page.$("details.sortable:not(.sums *)"));
   const open = await fold.evaluate((one) => { one.querySelector("summary").click(); return one.open; });
   await page.waitForTimeout(500);
   const before = await state(), key = await fold.evaluate((one) => one.dataset.key), url = page.url();
@@ -220,6 +220,7 @@ async function address(opened) {
   await page.waitForTimeout(200);
   const after = await page.$eval("canvas.timeline", (one) => ({ ...one.dataset }));
   for (const name of ["from", "to", "selected"]) assert.equal(Math.round(parseFloat(after[name])), Math.round(parseFloat(before[name])), `the address does not keep ${name}`);
+  assert.ok((await page.$$(".sums tbody tr")).length > 1, "the address does not keep the sums");
   assert.equal(await page.$eval(`details[data-key="${key}"]`, (one) => one.open), open, "the address does not keep open tables");
   await page.click("nav a:last-child");
   await page.waitForTimeout(500);
