@@ -166,7 +166,7 @@ static void test_missing_device(void **state) {
     struct e2e_run run;
     write_file(OUTPUT SMALL);
     start(&run, 1, "--override device.kind=cuda");
-    e2e_expect_output(&run, 1, "no device cuda:0");
+    e2e_expect_output(&run, 1, "device.kind=cuda: CUDA driver: libcuda.so.1 could not be loaded");
     e2e_expect_output(&run, 1, "use device.kind cpu");
     check_nothing_written(&run, "device.kind=cuda");
     e2e_free(&run);
