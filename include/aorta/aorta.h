@@ -17,15 +17,15 @@ const char *libaorta_version(void);
 
 enum libaorta_result {
     LIBAORTA_OK,
-    LIBAORTA_INVALID,     /* an argument or option makes no sense, or names no file or no trace */
-    LIBAORTA_IO,          /* a file cannot be read or written */
-    LIBAORTA_FORMAT,      /* a trace is broken; the message names the byte */
+    LIBAORTA_INVALID, /* an argument or option makes no sense, or names no file or no trace */
+    LIBAORTA_IO,      /* a file cannot be read or written */
+    LIBAORTA_FORMAT,  /* a trace is broken; the message names the byte */
     LIBAORTA_MEMORY,
     LIBAORTA_UNSUPPORTED, /* this machine or this recording cannot do it */
     LIBAORTA_FAILED       /* anything else; the message says what */
 };
 
-struct libaorta_options { /* zero-initialise; NULL stands for zeros */
+struct libaorta_options {   /* zero-initialise; NULL stands for zeros */
     int recover;            /* keep what stands before the place where a file breaks off */
     int whole;              /* the whole recording, start and end included, instead of its steps */
     const char *step_range; /* a step begins with each range whose name matches (POSIX extended) */
@@ -34,8 +34,8 @@ struct libaorta_options { /* zero-initialise; NULL stands for zeros */
 struct libaorta_analysis;
 
 /* Reads traces of any format that `aorta trace analyze` reads, or a folder of them, one file for each rank, and
- * analyses them. *analysis ends with libaorta_close; it is NULL after a failure. `message` gets the reason of a failure,
- * cut at `size` bytes with its NUL; it may be NULL where size is 0. */
+ * analyses them. *analysis ends with libaorta_close; it is NULL after a failure. `message` gets the reason of a
+ * failure, cut at `size` bytes with its NUL; it may be NULL where size is 0. */
 enum libaorta_result libaorta_open(const char *const *paths, size_t count, const struct libaorta_options *options,
                                    struct libaorta_analysis **analysis, char *message, size_t size);
 void libaorta_close(struct libaorta_analysis *analysis); /* NULL is fine */
@@ -73,8 +73,8 @@ enum libaorta_result libaorta_cause(const struct libaorta_analysis *analysis, si
 
 /* Names of all tables: "kernels", "gemms", "collectives", "gaps", …; NULL behind the last. */
 const char *libaorta_table_name(size_t index);
-/* The table as CSV (RFC 4180): a line of names, with units in brackets, and a line for each row; the first column is the
- * rank. NULL: no such table, or no memory. */
+/* The table as CSV (RFC 4180): a line of names, with units in brackets, and a line for each row; the first column is
+ * the rank. NULL: no such table, or no memory. */
 const char *libaorta_table_csv(struct libaorta_analysis *analysis, const char *name);
 
 #ifdef __cplusplus

@@ -98,7 +98,8 @@ static void say_begin(const struct aorta_train_options *o, const struct aorta_ra
               precisions[o->training.mixed_precision], o->training.output_dir);
 }
 
-/* A kind of GPU that was asked for is there, before anything is announced. */
+/* Where a kind of GPU that was asked for is missing, the short reason. Only after a failure: before, it would load HIP
+ * ahead of rocprofiler-sdk, which must be first. */
 static aorta_status check_device(const struct aorta_train_options *o) {
     int count;
     if (o->device.kind != AORTA_TRAIN_CUDA && o->device.kind != AORTA_TRAIN_HIP) return NULL;
@@ -136,10 +137,14 @@ static aorta_status train(const struct train_values *values, const struct aorta_
                                   .device_metrics = values->device_metrics,
                                   .rocm_metrics = values->rocm_metrics};
     struct aorta_train_outcome outcome;
-    AORTA_TRY(check_device(o));
     say_begin(o, ranks, workload, &log);
     aorta_train_finish_prepare();
     aorta_status status = aorta_train(&run, &outcome);
+    aorta_status missing = status ? check_device(o) : NULL;
+    if (missing) {
+        aorta_status_free(status);
+        status = missing;
+    }
     if (status && aorta_status_code(status) != AORTA_INTERRUPTED) {
         free(outcome.moved);
         return status;

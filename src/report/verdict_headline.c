@@ -115,6 +115,18 @@ static void of_unknown(const struct aorta_verdict *verdict, const struct aorta_f
     put_exposed(verdict, out);
 }
 
+/* "unknown: 1911 of 1961 kernels are missing in the recording" */
+static void of_incomplete(const struct aorta_trace_coverage *coverage, struct aorta_text *out) {
+    const int64_t numbered = coverage->dispatches + coverage->lost;
+    if (coverage->lost > coverage->dispatches)
+        aorta_text_printf(out, "unknown: %lld of %lld kernels are missing in the recording; record all of them",
+                          (long long)coverage->lost, (long long)numbered);
+    else
+        aorta_text_printf(out,
+                          "unknown: %zu of %zu launches have no kernel in the recording; record the GPU's activity too",
+                          coverage->unanswered, coverage->launches);
+}
+
 /* What the recording hides, instead of an answer. `named`: the finding that the line would be about. */
 static bool of_limits(const struct aorta_verdict *verdict, const struct aorta_finding *named, struct aorta_text *out) {
     const struct aorta_finding *costliest = aorta_verdict_costliest(verdict);
@@ -155,6 +167,10 @@ void aorta_verdict_headline(const struct aorta_verdict *verdict, struct aorta_te
     const struct aorta_finding *costliest = aorta_verdict_costliest(verdict);
     if (!costliest) {
         aorta_text_puts(out, "nothing ran");
+        return;
+    }
+    if (verdict->incomplete) {
+        of_incomplete(&verdict->coverage, out);
         return;
     }
     const struct aorta_finding *first = largest(verdict);

@@ -423,14 +423,14 @@ static void add_blocks(struct build *build) {
 
 aorta_status aorta_verdict_view_make(const struct aorta_verdict *verdict, const struct aorta_view_options *options,
                                      struct aorta_verdict_view *view) {
-    *view = (struct aorta_verdict_view){0};
+    *view = (struct aorta_verdict_view){.minor = ""};
     struct build build = {verdict, options ? *options : (struct aorta_view_options){0}, view};
     struct aorta_text headline = {0};
     aorta_verdict_headline(verdict, &headline);
     view->headline = take(&build, &headline);
     if (verdict->finding_count) {
         add_step(&build);
-        add_all_fixes(&build);
+        if (!verdict->incomplete) add_all_fixes(&build);
         add_overlap(&build);
         add_basis(&build);
         add_missing(&build);
@@ -438,8 +438,8 @@ aorta_status aorta_verdict_view_make(const struct aorta_verdict *verdict, const 
         add_text(&build, "machine", verdict->disturbed);
         add_note(&build);
     }
-    add_blocks(&build);
-    if (!view->block_count) add_kernels(&build);
+    if (!verdict->incomplete) add_blocks(&build);
+    if (!verdict->incomplete && !view->block_count) add_kernels(&build);
     if (!view->failed) return NULL;
     aorta_verdict_view_free(view);
     return AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");

@@ -417,16 +417,18 @@ static unsigned program_of(const struct aorta_trace_analysis *analysis) {
 
 aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     const bool host_only = analysis->rank_count && analysis->ranks[0].trace->host_only;
-    *verdict = (struct aorta_verdict){.recorded = !analysis->measured,
-                                      .host_only = host_only,
-                                      .on_cpu = analysis->measured && analysis->rank_count &&
-                                                !analysis->ranks[0].trace->on_gpu,
-                                      .whole = !analysis->stepped,
-                                      .warmup = analysis->warmup,
-                                      .ranks_missing = missing_ranks(analysis),
-                                      .sends = analysis->sends,
-                                      .program = program_of(analysis),
-                                      .arena = calloc(1, sizeof *verdict->arena)};
+    *verdict = (struct aorta_verdict){
+        .recorded = !analysis->measured,
+        .host_only = host_only,
+        .incomplete = analysis->thin != NULL,
+        .coverage = analysis->thin ? analysis->thin->coverage : (struct aorta_trace_coverage){0},
+        .on_cpu = analysis->measured && analysis->rank_count && !analysis->ranks[0].trace->on_gpu,
+        .whole = !analysis->stepped,
+        .warmup = analysis->warmup,
+        .ranks_missing = missing_ranks(analysis),
+        .sends = analysis->sends,
+        .program = program_of(analysis),
+        .arena = calloc(1, sizeof *verdict->arena)};
     if (!verdict->arena) return AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
     aorta_status status = make(analysis, verdict);
     verdict->steps_unlike = aorta_verdict_steps_differ(verdict) ? aorta_trace_steps_unlike(analysis) : NAN;

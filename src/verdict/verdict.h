@@ -134,7 +134,9 @@ struct aorta_verdict {
     int ranks_missing; /* of a recording: ranks of its largest process group that were not given */
     bool sends;        /* what is called all-to-all are sends and receives, as far as the file says */
     bool simulated, common_clock;
-    bool on_cpu;           /* the device is the CPU */
+    bool on_cpu;     /* the device is the CPU */
+    bool incomplete; /* more of the device's work is missing than recorded: no cause can be named */
+    struct aorta_trace_coverage coverage; /* of the incomplete recording */
     bool host_only;        /* the files have no work of a device: operations of the host take its place */
     bool recorded;         /* of any program: not of steps that a recorder of ours measured */
     bool whole;            /* an iteration is a whole recording, not a step */

@@ -34,6 +34,6 @@ grep -q "rank 1 is late by" shared.jsonl || fail "the change is not named: $(cat
 # The gauges are of the last window, which may have one rank: the ranks end where they are in theirs.
 last=$(tail -n 1 shared.jsonl | sed 's/.*"ranks": \([0-9]*\),.*/\1/')
 grep -q "^aorta_ranks $last$" shared.prom || fail "gauges other than of $last ranks"
-grep -qE "rank 1 is late by (2\.9[0-9]?|3|3\.0[0-9]?) ms a step" aorta-trace-*.log ||
+grep -qE "rank 1 is late by (2\.9[0-9]?|3|3\.0[0-9]?) ms per step" aorta-trace-*.log ||
     fail "the change is not in the job's log"
 echo ok

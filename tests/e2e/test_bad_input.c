@@ -167,7 +167,7 @@ static void test_missing_device(void **state) {
     write_file(OUTPUT SMALL);
     start(&run, 1, "--override device.kind=cuda");
     e2e_expect_output(&run, 1, "device.kind=cuda: CUDA driver: libcuda.so.1 could not be loaded");
-    e2e_expect_output(&run, 1, "use device.kind cpu");
+    e2e_expect_output(&run, 1, "device.kind=cpu runs without a GPU");
     check_nothing_written(&run, "device.kind=cuda");
     e2e_free(&run);
     start(&run, 1, "--override device.index=1");

@@ -125,7 +125,7 @@ static void check_endless(const char *input, const char *shown) {
     char says[64];
     snprintf(says, sizeof says, "%s is no trace", shown);
     alarm(20);
-    check_fails(aorta_trace_open_inputs(&input, 1, NULL, &list), AORTA_FORMAT, says);
+    check_fails(aorta_trace_open_inputs(&input, 1, NULL, &list), AORTA_USAGE, says);
     alarm(0);
     assert_null(list.unpacked); /* nothing was written */
     aorta_trace_list_free(&list);

@@ -318,7 +318,8 @@ static void test_stopped_rank(void **state) {
                  file, file, waits[i]);
         launch(&run, WORDS("run", "2", "never", "0", "/bin/sh", "-c", script));
         expect(&run, 3, WORDS("rank 0 ended with exit status 3"));
-        const char *named = strstr(run.text, " was stopped (SIGSTOP, or a debugger), and the others waited for it");
+        const char *named =
+            strstr(run.text, " was stopped (SIGSTOP, or a debugger), and the other ranks waited for it");
         if ((named != NULL) != (i == 0))
             fail_msg("after %s s:\n%s", waits[i], run.text); /* long ago it does not matter */
         assert_true(!named || strstr(run.text, "aorta launch: rank 1 (process "));

@@ -378,6 +378,20 @@ static void recordings_that_do_not_say(void **state) {
                     "alone 40%");
 }
 
+/* What is missing may outweigh every cause that is found. */
+static void a_recording_without_most_of_its_kernels_names_no_cause(void **state) {
+    (void)state;
+    begin(50);
+    (void)add(AORTA_CAUSE_HOST_LAUNCH, 50, 40);
+    verdict.incomplete = true;
+    verdict.coverage = (struct aorta_trace_coverage){.dispatches = 50, .lost = 1911};
+    expect_headline("unknown: 1911 of 1961 kernels are missing in the recording; record all of them");
+    verdict.coverage = (struct aorta_trace_coverage){.launches = 40, .unanswered = 39};
+    expect_headline("unknown: 39 of 40 launches have no kernel in the recording; record the GPU's activity too");
+    expect_not("gain alone");
+    expect_not("late kernel launches");
+}
+
 /* ---- rows and blocks ---- */
 
 static void rows_say_what_figures_are_of(void **state) {
@@ -559,6 +573,7 @@ int main(void) {
         TEST(compute_bound_without_fixes),
         TEST(exposed_communication_is_named),
         TEST(recordings_that_do_not_say),
+        TEST(a_recording_without_most_of_its_kernels_names_no_cause),
         TEST(rows_say_what_figures_are_of),
         TEST(gains_below_the_spread_are_marked),
         TEST(two_that_save_the_same_time_say_so),
