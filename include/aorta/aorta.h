@@ -2,7 +2,8 @@
  *
  * There is no global state. An analysis belongs to one thread at a time; several may be used side by side. Texts and
  * structs that an analysis gives live as long as it does. Times are milliseconds of one step, means over ranks. What is
- * not known is NaN, NULL or -1. Link with `pkg-config --cflags --libs aorta`. */
+ * not known is NaN, NULL or -1. A pointer that is NULL where that makes no sense is answered with LIBAORTA_INVALID, NULL
+ * or 0. Link with `pkg-config --cflags --libs aorta`. */
 #ifndef LIBAORTA_AORTA_H
 #define LIBAORTA_AORTA_H
 

@@ -50,6 +50,8 @@ static aorta_status open_all(const char *const *paths, size_t count, const struc
     const struct aorta_trace_analysis_options steps = {.all_steps = !options->whole};
     const struct aorta_trace_analysis_options whole = {0};
     if (!paths || !count) return AORTA_ERROR(AORTA_USAGE, "no trace is named");
+    for (size_t i = 0; i < count; i++)
+        if (!paths[i]) return AORTA_ERROR(AORTA_USAGE, "path %zu of %zu is NULL", i + 1, count);
     aorta_status status = aorta_recorded_open(paths, count, &reading, &steps, &log, recorded);
     const bool none = status && aorta_status_code(status) == AORTA_USAGE && steps.all_steps && !options->step_range;
     if (none || (status && options->whole)) { /* there are no steps: all of it */
@@ -85,6 +87,7 @@ static aorta_status write_causes(struct libaorta_analysis *analysis) {
 enum libaorta_result libaorta_open(const char *const *paths, size_t count, const struct libaorta_options *options,
                                    struct libaorta_analysis **analysis, char *message, size_t size) {
     static const struct libaorta_options defaults = {0};
+    if (!analysis) return aorta_library_failure(aorta_library_null("analysis"), message, size);
     struct libaorta_analysis *made = calloc(1, sizeof *made);
     *analysis = NULL;
     aorta_status status = made ? open_all(paths, count, options ? options : &defaults, &made->recorded)
@@ -95,6 +98,10 @@ enum libaorta_result libaorta_open(const char *const *paths, size_t count, const
     else
         *analysis = made;
     return aorta_library_failure(status, message, size);
+}
+
+aorta_status aorta_library_null(const char *argument) {
+    return AORTA_ERROR(AORTA_USAGE, "the argument `%s` is NULL", argument);
 }
 
 void libaorta_close(struct libaorta_analysis *analysis) {
@@ -118,18 +125,21 @@ static const char *made(struct aorta_text *text) {
 }
 
 const char *libaorta_verdict_text(struct libaorta_analysis *analysis) {
+    if (!analysis) return NULL;
     aorta_text_clear(&analysis->text);
     aorta_verdict_text(analysis->recorded.verdict, NULL, &analysis->text);
     return made(&analysis->text);
 }
 
 const char *libaorta_verdict_markdown(struct libaorta_analysis *analysis) {
+    if (!analysis) return NULL;
     aorta_text_clear(&analysis->markdown);
     aorta_verdict_markdown(analysis->recorded.verdict, &analysis->markdown);
     return made(&analysis->markdown);
 }
 
 const char *libaorta_json(struct libaorta_analysis *analysis) {
+    if (!analysis) return NULL;
     const struct aorta_trace_report report = {.analysis = analysis->recorded.analysis,
                                               .verdict = analysis->recorded.verdict};
     aorta_text_clear(&analysis->json);
@@ -138,6 +148,17 @@ const char *libaorta_json(struct libaorta_analysis *analysis) {
 }
 
 void libaorta_step(const struct libaorta_analysis *analysis, struct libaorta_step *step) {
+    if (!step) return;
+    if (!analysis) {
+        *step = (struct libaorta_step){.step_ms = NAN,
+                                       .step_p50_ms = NAN,
+                                       .compute_ms = NAN,
+                                       .comm_ms = NAN,
+                                       .exposed_comm_ms = NAN,
+                                       .idle_ms = NAN,
+                                       .overlap_ratio = NAN};
+        return;
+    }
     const struct aorta_verdict *verdict = analysis->recorded.verdict;
     *step = (struct libaorta_step){.ranks = verdict->rank_count,
                                    .steps = verdict->whole ? 0 : verdict->iterations,
@@ -151,13 +172,13 @@ void libaorta_step(const struct libaorta_analysis *analysis, struct libaorta_ste
 }
 
 size_t libaorta_cause_count(const struct libaorta_analysis *analysis) {
-    return analysis->recorded.verdict->finding_count;
+    return analysis ? analysis->recorded.verdict->finding_count : 0;
 }
 
 enum libaorta_result libaorta_cause(const struct libaorta_analysis *analysis, size_t index,
                                     struct libaorta_cause *cause) {
+    if (!cause || index >= libaorta_cause_count(analysis)) return LIBAORTA_INVALID;
     const struct aorta_verdict *verdict = analysis->recorded.verdict;
-    if (index >= verdict->finding_count) return LIBAORTA_INVALID;
     const struct aorta_finding *finding = &verdict->findings[index];
     const bool kind = aorta_cause_has_kind(finding->cause);
     *cause = (struct libaorta_cause){.cause = aorta_cause_name(finding->cause),
@@ -204,6 +225,7 @@ static void write_ranks(const struct aorta_result_table *table, const struct aor
 const char *libaorta_table_csv(struct libaorta_analysis *analysis, const char *name) {
     size_t list, index = 0;
     const struct aorta_result_table *table;
+    if (!analysis || !name) return NULL;
     while ((table = table_at(index++, &list)) && strcmp(table->key, name) != 0) continue;
     if (!table) return NULL;
     aorta_text_clear(&analysis->csv);

@@ -70,6 +70,7 @@ static aorta_status load(enum libaorta_clock clock, struct event_api *api) {
 
 enum libaorta_result libaorta_ranges_create(enum libaorta_clock clock, struct libaorta_ranges **ranges, char *message,
                                             size_t size) {
+    if (!ranges) return aorta_library_failure(aorta_library_null("ranges"), message, size);
     struct libaorta_ranges *made = calloc(1, sizeof *made);
     *ranges = NULL;
     aorta_status status = made ? load(clock, &made->api) : AORTA_ERROR(AORTA_MEMORY, "no memory for ranges");
@@ -111,7 +112,7 @@ static bool mark(const struct libaorta_ranges *ranges, void *stream, int64_t *ti
 int libaorta_range_begin(struct libaorta_ranges *ranges, enum libaorta_kind kind, void *stream) {
     struct range range = {.kind = kind};
     int number = -1;
-    if ((int)kind < 0 || (int)kind >= KINDS) return -1;
+    if (!ranges || (int)kind < 0 || (int)kind >= KINDS) return -1;
     pthread_mutex_lock(&ranges->lock);
     if (ranges->count < INT32_MAX &&
         aorta_array_fit(&ranges->items, &ranges->capacity, ranges->count + 1, sizeof *ranges->items)) {
@@ -126,11 +127,14 @@ int libaorta_range_begin(struct libaorta_ranges *ranges, enum libaorta_kind kind
 
 enum libaorta_result libaorta_range_end(struct libaorta_ranges *ranges, int number, void *stream) {
     enum libaorta_result result = LIBAORTA_INVALID;
+    if (!ranges) return result;
     pthread_mutex_lock(&ranges->lock);
     if (number >= 0 && (size_t)number < ranges->count && !ranges->items[number].ended) {
         struct range *range = &ranges->items[number];
         range->ended = mark(ranges, stream, &range->end_ns, &range->events[1]);
         result = range->ended ? LIBAORTA_OK : LIBAORTA_FAILED;
+        if (!range->ended && range->events[1]) ranges->api.destroy(range->events[1]);
+        if (!range->ended) range->events[1] = NULL;
     }
     pthread_mutex_unlock(&ranges->lock);
     return result;
@@ -193,6 +197,8 @@ static aorta_status measure(struct aorta_intervals kinds[KINDS], struct libaorta
 enum libaorta_result libaorta_ranges_overlap(struct libaorta_ranges *ranges, struct libaorta_overlap *overlap,
                                              char *message, size_t size) {
     struct aorta_intervals kinds[KINDS] = {0};
+    if (!ranges || !overlap)
+        return aorta_library_failure(aorta_library_null(ranges ? "overlap" : "ranges"), message, size);
     *overlap = (struct libaorta_overlap){.overlap_ratio = NAN};
     pthread_mutex_lock(&ranges->lock);
     aorta_status status = read_events(ranges);

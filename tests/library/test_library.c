@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,6 +183,51 @@ static void ranges_give_the_overlap(void **state) {
     libaorta_ranges_free(ranges);
 }
 
+/* A caller that did not look at what libaorta_open returned, and worse. */
+static void null_is_answered(void **state) {
+    (void)state;
+    struct libaorta_analysis *analysis;
+    struct libaorta_step step;
+    struct libaorta_cause cause;
+    struct libaorta_ranges *ranges;
+    struct libaorta_overlap overlap;
+    char message[256] = "", one[1] = "x";
+    const char *const paths[] = {RANK(0), NULL}, *const good[] = {RANK(0)};
+    assert_int_equal(libaorta_open(paths, 2, NULL, &analysis, message, sizeof message), LIBAORTA_INVALID);
+    assert_string_equal(message, "path 2 of 2 is NULL");
+    assert_int_equal(libaorta_open(good, 1, NULL, NULL, message, sizeof message), LIBAORTA_INVALID);
+    assert_string_equal(message, "the argument `analysis` is NULL");
+    assert_int_equal(libaorta_open(NULL, 5, NULL, &analysis, one, 1), LIBAORTA_INVALID);
+    assert_int_equal(*one, 0);
+    assert_null(libaorta_verdict_text(analysis));
+    assert_null(libaorta_verdict_markdown(analysis));
+    assert_null(libaorta_json(analysis));
+    assert_null(libaorta_table_csv(analysis, "kernels"));
+    assert_int_equal(libaorta_cause_count(analysis), 0);
+    assert_int_equal(libaorta_cause(analysis, 0, &cause), LIBAORTA_INVALID);
+    libaorta_step(analysis, &step);
+    assert_true(step.ranks == 0 && isnan(step.step_ms));
+    assert_int_equal(libaorta_open(good, 1, NULL, &analysis, NULL, sizeof message), LIBAORTA_OK);
+    assert_null(libaorta_table_csv(analysis, NULL));
+    assert_int_equal(libaorta_cause(analysis, 0, NULL), LIBAORTA_INVALID);
+    assert_int_equal(libaorta_cause(analysis, SIZE_MAX, &cause), LIBAORTA_INVALID);
+    libaorta_step(analysis, NULL);
+    libaorta_close(analysis);
+    assert_null(libaorta_table_name(SIZE_MAX));
+
+    assert_int_equal(libaorta_ranges_create(LIBAORTA_HOST, NULL, message, sizeof message), LIBAORTA_INVALID);
+    assert_int_equal(libaorta_range_begin(NULL, LIBAORTA_COMPUTE, NULL), -1);
+    assert_int_equal(libaorta_range_end(NULL, 0, NULL), LIBAORTA_INVALID);
+    assert_int_equal(libaorta_ranges_overlap(NULL, &overlap, message, sizeof message), LIBAORTA_INVALID);
+    assert_string_equal(message, "the argument `ranges` is NULL");
+    assert_int_equal(libaorta_ranges_create(LIBAORTA_HOST, &ranges, NULL, 0), LIBAORTA_OK);
+    assert_int_equal(libaorta_ranges_overlap(ranges, NULL, NULL, 0), LIBAORTA_INVALID);
+    assert_int_equal(libaorta_range_begin(ranges, (enum libaorta_kind)7, NULL), -1);
+    assert_int_equal(libaorta_range_end(ranges, -1, NULL), LIBAORTA_INVALID);
+    libaorta_ranges_free(ranges);
+    libaorta_ranges_free(NULL);
+}
+
 static void gpus_that_are_not_there_are_refused(void **state) {
     (void)state;
     struct libaorta_ranges *ranges;
@@ -199,6 +245,7 @@ int main(void) {
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(hostile_files_are_closed),
         cmocka_unit_test(ranges_give_the_overlap),
+        cmocka_unit_test(null_is_answered),
         cmocka_unit_test(gpus_that_are_not_there_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
