@@ -44,8 +44,9 @@ struct database {
 /* The item of an array that begins with this id. */
 static const void *find_id(const void *items, size_t count, size_t size, int64_t id) {
     const size_t at = aorta_count_before(items, count, size, 0, id);
+    if (at == count) return NULL;
     const char *item = (const char *)items + at * size;
-    return at < count && *(const int64_t *)(const void *)item == id ? item : NULL;
+    return *(const int64_t *)(const void *)item == id ? item : NULL;
 }
 
 /* ---- JSON in columns ---- */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <glob.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,11 +65,13 @@ static int compare_processes(const void *a, const void *b) {
 
 aorta_status aorta_trace_run_read(const char *directory, const struct aorta_trace_options *options,
                                   struct aorta_trace_run_record *record) {
-    char pattern[4096];
+    char pattern[2 * PATH_MAX + 16], *end = pattern;
     glob_t found;
     *record = (struct aorta_trace_run_record){0};
-    if (snprintf(pattern, sizeof pattern, "%s/*" AORTA_SPOOL_SUFFIX, directory) >= (int)sizeof pattern)
-        return AORTA_ERROR(AORTA_IO, "%s: the path is too long", directory);
+    if (strlen(directory) >= PATH_MAX) return AORTA_ERROR(AORTA_IO, "%s: the path is too long", directory);
+    for (const char *c = directory; *c; *end++ = *c++)
+        if (strchr("*?[]\\", *c)) *end++ = '\\';
+    strcpy(end, "/*" AORTA_SPOOL_SUFFIX);
     int result = glob(pattern, 0, NULL, &found);
     if (result == GLOB_NOMATCH) return NULL;
     if (result != 0) return AORTA_ERROR(AORTA_IO, "%s: cannot be listed", directory);

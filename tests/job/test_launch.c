@@ -457,6 +457,21 @@ static void test_small_shared_memory(void **state) {
     assert_string_equal(run.text, "");
 }
 
+/* Nothing can be written there, as where it is not mounted. */
+static void test_no_shared_memory(void **state) {
+    (void)state;
+    struct run run;
+    launch(&run, WORDS("run", "1", "never", "0", "/usr/bin/unshare", "-m", "/bin/sh", "-c",
+                       "mount -t tmpfs -o ro tmpfs /dev/shm"));
+    if (run.exit_code) skip(); /* no rights */
+    start(&run, WORDS("run", "1", "never", "0", "/usr/bin/unshare", "-m", "/bin/sh", "-c",
+                      "unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE; mount -t tmpfs -o ro tmpfs /dev/shm && "
+                      "exec " LAUNCH_HELPER " run 2 always 0 " LAUNCH_HELPER " rank reduce -1"));
+    finish(&run);
+    expect(&run, 0, WORDS(""));
+    assert_string_equal(run.text, "");
+}
+
 /* What mpirun leaves of its shared memory goes with the folder that it was given. */
 static void test_shared_memory_goes(void **state) {
     (void)state;
@@ -602,6 +617,7 @@ int main(void) {
         cmocka_unit_test(test_two_terminations),
         cmocka_unit_test(test_open_files),
         cmocka_unit_test(test_small_shared_memory),
+        cmocka_unit_test(test_no_shared_memory),
         cmocka_unit_test(test_shared_memory_goes),
         cmocka_unit_test(test_signal_while_reporting),
         cmocka_unit_test(test_stuck_mpirun),

@@ -159,6 +159,12 @@ static void a_watch_leaves_alone_what_is_not_its_own(void **state) {
     shell_expect(shell, 0, ".spool", "Verdict: ");
 }
 
+static void a_folder_may_have_any_name(void **state) {
+    struct shell *shell = *state;
+    shell_run(shell, "$A trace run --every 1 --into 'w[1]*' -- $P live 3 && $A trace watch 'w[1]*' --once");
+    shell_expect(shell, 0, "", "Verdict: ");
+}
+
 /* The folder is listed once, not once for each window. Names whose times cannot be are no windows. */
 static void a_watch_of_many_windows_takes_linear_time(void **state) {
     struct shell *shell = *state;
@@ -219,6 +225,7 @@ int main(void) {
         SHELL_TEST(a_job_of_slurm_is_watched),
         SHELL_TEST(what_does_not_fit_windows_is_refused),
         SHELL_TEST(a_watch_leaves_alone_what_is_not_its_own),
+        SHELL_TEST(a_folder_may_have_any_name),
         SHELL_TEST(a_watch_of_many_windows_takes_linear_time),
         SHELL_TEST(a_watch_that_cannot_write_fails),
         SHELL_TEST(a_watch_ends_by_signals),
