@@ -60,9 +60,10 @@ def record(folder):
 
 def run_recipe(folder, name, stand_in):
     (folder / f"{name}.py").write_text(stand_in)
-    (folder / f"{name}_windows.py").write_text(pathlib.Path(source, f"examples/{name}_windows.py").read_text())
+    environment = dict(os.environ, PYTHONPATH=str(folder), PYTHONDONTWRITEBYTECODE="1")
     with open(folder / "windows.jsonl") as lines:
-        done = subprocess.run([sys.executable, f"{name}_windows.py"], cwd=folder, stdin=lines, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, os.path.join(source, "examples", f"{name}_windows.py")], cwd=folder,
+                              env=environment, stdin=lines, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
