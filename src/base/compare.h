@@ -57,12 +57,12 @@ struct aorta_between_runs {
     double share, spread, freedom, load;
 };
 
-/* Of a machine whose other programs took this share of the processors that were not idle: ln of how many times as long
- * a program takes there that would use all of them. */
+/* Pressure of a machine: the logarithm of how much longer a program takes that could use all processors. `taken`: the
+ * share of the busy processor time that other programs took. */
 double aorta_pressure_of(double taken);
 
-/* The standard deviation of a figure of equal runs as a share of its size, under a pressure; and of the difference of
- * two sides by what their pressures differ. */
+/* Standard deviation between equal runs, as a share of the figure, at this pressure. For two sides, pass the difference
+ * of their pressures. */
 double aorta_between_share(const struct aorta_between_runs *between, double pressure);
 double aorta_between_loads(const struct aorta_between_runs *between, double first, double second);
 

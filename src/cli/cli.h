@@ -42,8 +42,7 @@ extern const struct aorta_command_group aorta_cli_program, aorta_cli_trace, aort
 
 /* A page, whole and at once; NULL is fine. AORTA_IO. */
 AORTA_MUST_USE aorta_status aorta_cli_print(const char *text);
-/* The same of a text that may have failed (aorta_text_check), which is freed in any case. `color`: the escapes of
- * aorta_cli_style's color stay. */
+/* Prints a text and frees it; a text that failed is an error (aorta_text_check). `color`: escapes for color stay. */
 AORTA_MUST_USE aorta_status aorta_cli_print_styled(struct aorta_text *text, bool color);
 /* The same without color. */
 AORTA_MUST_USE aorta_status aorta_cli_print_text(struct aorta_text *text);

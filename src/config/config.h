@@ -73,11 +73,11 @@ AORTA_MUST_USE aorta_status aorta_config_error(const struct aorta_config *config
 /* "a.yaml:12", "--override a.b=c" or "default": for naming the place of another key in such a message. */
 void aorta_config_place(const struct aorta_config *config, const char *key, struct aorta_text *text);
 
-/* A line for each reason: the keys that were given and change nothing, as the first reason that holds says. Not a value
- * that asks for nothing: false, null, {} or [], where the default is one of these. */
+/* Adds a line per reason with the keys that the user gave and that change nothing. Each key has the first reason that
+ * holds. Empty values (false, null, {}, []) are not named where the default is empty, too. */
 void aorta_config_without_effect(const struct aorta_config *config, const struct aorta_option_reason *reasons,
                                  size_t count, const void *facts, struct aorta_text *lines);
-/* The same of the keys of table->ignored. */
+/* Adds the same lines for the keys in table->ignored. */
 void aorta_config_ignored(const struct aorta_config *config, struct aorta_text *lines);
 /* The reasons as rows of a table: keys, reason. */
 void aorta_option_reasons_markdown(const struct aorta_option_reason *reasons, size_t count, struct aorta_text *text);

@@ -149,7 +149,7 @@ static bool same_bytes(const char *left, const char *right) {
     return same;
 }
 
-/* Of the first `most` bytes; 0: it cannot be read. */
+/* Hash of the first `most` bytes; 0: the file cannot be read. */
 static uint64_t hash_file(const char *path, size_t most) {
     enum { PIECE = 1 << 16 };
     FILE *file = fopen(path, "rbe");

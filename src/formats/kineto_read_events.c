@@ -134,8 +134,8 @@ static struct aorta_trace_annotation frame_of(struct trace_kineto *kineto, const
                                            get_thread(kineto, event)};
 }
 
-/* Of the execution trace beside the file. Before profilers wrote the record function's number, "External id" was one
- * more. */
+/* Takes inputs from the execution trace of the same process. Old profilers write no record function number; their
+ * "External id" is that number plus one. */
 static void borrow_inputs(const struct trace_kineto *kineto, const struct kineto_event *event,
                           struct aorta_operation *operation) {
     struct aorta_execution_traces *executed = kineto->options ? kineto->options->executed : NULL;

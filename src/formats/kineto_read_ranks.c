@@ -73,7 +73,7 @@ aorta_status aorta_trace_kineto_name_process(struct trace_kineto *kineto, int64_
 
 /* ---- by labels ---- */
 
-/* Of the label in the text of a process, before the number or word that the rank's own file has; 0: there is none. */
+/* Length of the rank's label in the text of a process, without what the rank's own file says; 0: there is no label. */
 static size_t label_length(struct aorta_json_value process) {
     if (!aorta_json_is_string(process)) return 0;
     const char *begin = process.text + 1, *space = memrchr(begin, ' ', process.length - 2);
@@ -103,7 +103,7 @@ aorta_status aorta_trace_kineto_choose_rank(struct trace_kineto *kineto, struct 
 
 /* ---- numbers ---- */
 
-/* Of a label's digits: damaged ones may be many. */
+/* Number of digits, bounded because a damaged label may have many. */
 static int digits_at(const char *at) {
     int number = 0;
     for (; *at >= '0' && *at <= '9' && number < 10000; at++) number = 10 * number + (*at - '0');

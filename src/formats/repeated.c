@@ -63,7 +63,7 @@ static void compare_merged(struct repeating *r, size_t first, size_t end) {
     }
 }
 
-/* A file whose ranks are not separate has the work of all others together. */
+/* Drops a merged file whose ranks are not separate: its work is the sum of the work of all remaining files. */
 static void compare_whole(struct repeating *r, size_t trace) {
     struct signature others = {0};
     size_t files = 0, first = r->count;

@@ -1,4 +1,4 @@
-/* Files that hold what other files hold: a tool merges the files of ranks, and leaves the merged one beside them. */
+/* Finds files that repeat the work of others, such as a merged file in the folder of its parts. */
 #ifndef AORTA_FORMATS_REPEATED_H
 #define AORTA_FORMATS_REPEATED_H
 

@@ -99,7 +99,7 @@ struct aorta_machine_summary {
 /* 0 and INT64_MAX: of all. The readings around both moments are taken. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_machine_summarise(const struct aorta_machine *machine, int64_t from_ns,
                                                     int64_t until_ns, struct aorta_machine_summary *summary);
-/* What others took of the processors (aorta_pressure_of); NaN: not known. */
+/* The pressure of other programs on the processors (aorta_pressure_of); NaN: not known. */
 double aorta_machine_pressure(const struct aorta_machine_summary *summary);
 /* The same between two looks at a program that runs for less than the files' readings are apart: the processors' time
  * and that of `root` with all that it started. By the load of the last minute where less than 0.2 s of the

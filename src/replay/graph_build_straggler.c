@@ -178,7 +178,8 @@ static double time_alone(const struct study *study) {
     return shortest;
 }
 
-/* How much longer a step of the rank is by this; `common`: it and most others run it. */
+/* How much longer this makes a step of the rank, against the median of the other ranks. `common`: the rank and that
+ * median both run it. */
 static double excess_of(const struct study *study, uint32_t rank, bool *common) {
     double mine = best_time(&study->groups[rank]),
            others = aorta_lower_median_without(study->times, study->builder->recording->rank_count, mine);

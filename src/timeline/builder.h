@@ -104,8 +104,7 @@ void aorta_trace_builder_request(struct aorta_trace_builder *builder, int64_t st
 /* Ranges marked by the program. ProfilerStep#N becomes a step, the data loader's a wait for data (calls). */
 void aorta_trace_builder_annotation(struct aorta_trace_builder *builder,
                                     const struct aorta_trace_annotation *annotation);
-/* The same of NVTX or roctx: operations of PyTorch, as emit_nvtx marks them, are operations. The range's name is set.
- */
+/* Adds a range of NVTX or roctx with this name. Ranges that PyTorch's emit_nvtx wrote become operations. */
 void aorta_trace_builder_marked(struct aorta_trace_builder *builder, const char *name,
                                 struct aorta_trace_annotation range);
 /* The device's side of an annotation: only steps are stored. */

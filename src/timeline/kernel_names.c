@@ -52,7 +52,7 @@ static const struct {
     {"userbuffers_fp16_sum_inplace", AORTA_KERNEL_COLLECTIVE, NULL}, /* Transformer Engine: …_rw, …_rw_ag, …_rr_rs */
     {"kuserbuffers", AORTA_KERNEL_COLLECTIVE, "SendRecv"},           /* kuserbuffers_pushsend, …_pullrecv */
     {"oneccl", AORTA_KERNEL_COLLECTIVE, NULL},                       /* Intel's: oneccl_allreduce_pcie */
-    /* Of Iris, aiter, Triton-distributed and SGLang: between the memory of GPUs, without a library. */
+    /* Kernels of Iris, aiter, Triton-distributed and SGLang copy between GPUs without a library. */
     {"iris_all", AORTA_KERNEL_COLLECTIVE, NULL}, /* iris_allgather_push_kernel */
     {"iris_reduce_scatter", AORTA_KERNEL_COLLECTIVE, NULL},
     {"persistent_all_", AORTA_KERNEL_COLLECTIVE, NULL},

@@ -300,7 +300,7 @@ enum aorta_trace_reason {
     AORTA_REASON_WHOLE_GRAPH,         /* graphs that are recorded as one piece */
     AORTA_REASON_UNKNOWN_CATEGORY,    /* events of a category that this program does not know */
     AORTA_REASON_SAME_FILE,           /* files named that are this one by another name, or copies of it: taken once */
-    AORTA_REASON_REPEATED,            /* other files, left out: they hold what this one and those beside it hold */
+    AORTA_REASON_REPEATED,            /* other files that repeat the work of this one and the rest: skipped */
     AORTA_REASON_NO_PARTNER,          /* execution traces of processes of which there is no trace: left out */
     AORTA_REASON_CAPTURED,            /* launches of graphs whose work is known by the graph's capture (captures.h) */
     AORTA_REASON_NO_CAPTURE,          /* … that fit none of the captures that there are */

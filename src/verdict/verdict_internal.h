@@ -71,7 +71,7 @@ struct aorta_facts aorta_verdict_facts(const struct aorta_verdict *verdict);
 int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
                                 enum aorta_collective kind);
 
-/* Of a trace without a device's work: how long gloo's collectives ran. (host_collectives.c) */
+/* Measures gloo's collectives in a recording without work of a device. (host_collectives.c) */
 AORTA_MUST_USE aorta_status aorta_verdict_host_collectives(const struct aorta_trace *trace,
                                                            struct aorta_verdict *verdict);
 

@@ -11,8 +11,7 @@ tools/manual "$build/aorta" "$build/man1"
 DESTDIR=$folder cmake --install "$build" --prefix /usr >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
 aorta=$folder/usr/bin/aorta
 
-# What is linked and installed is of the targets that `make install` and `make deb` build: after `make demo` there is
-# nothing but the program.
+# `make install` and `make deb` must build all that they install: after `make demo` only the program is built.
 for goal in install deb; do
     targets=$(make -n "$goal" | sed -n 's/.*--target //p')
     # shellcheck disable=SC2086 # words

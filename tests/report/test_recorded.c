@@ -58,7 +58,8 @@ static void both_say_the_same(void **state) {
     workspace_remove(&run);
 }
 
-/* What a host did during the run is a row of the verdict, and in the summary. Of two hosts the disturbed one. */
+/* What a host did during the run is a row of the verdict, and in the summary. With two hosts it names
+ * the disturbed one. */
 static void a_disturbed_machine(void **state) {
     (void)state;
     static const char *const lines[] = {

@@ -1,4 +1,4 @@
-/* What counts as communication beside kernels of its libraries: copies of copy engines, and sends with their receives.
+/* Communication that is no kernel of a library: copies of copy engines, and sends with their receives.
  *
  *   host       [record_param_comms  copy copy copy]
  *   stream 20                          [PtoP][PtoP][DtoD]      one all_gather of 4 ranks
