@@ -225,7 +225,7 @@ static void add_totals(const struct aorta_trace_analysis *analysis, const struct
     }
 }
 
-/* Of a rank whose largest is larger than that of the ranks before. */
+/* Replaces the largest kernels by those of this rank where its first is larger. */
 static void keep_largest(const struct total *by_name, size_t count, struct total largest[LARGEST]) {
     struct total own[LARGEST] = {{0}};
     for (size_t i = 0; i < count; i++) {
