@@ -39,7 +39,3 @@ const char *aorta_cause_name(enum aorta_cause cause) {
 bool aorta_cause_has_kind(enum aorta_cause cause) {
     return rows[cause].by_kind;
 }
-
-bool aorta_cause_has_place(enum aorta_cause cause) {
-    return rows[cause].at_place;
-}

@@ -16,7 +16,6 @@ enum aorta_cause {
 };
 const char *aorta_cause_name(enum aorta_cause cause); /* "host_launch", … */
 bool aorta_cause_has_kind(enum aorta_cause cause);    /* there is a finding for each kind of collective */
-bool aorta_cause_has_place(enum aorta_cause cause);   /* it is at one place in the program */
 
 /* Whose program was recorded: what its advice is made for. Bits, as advice can serve several. */
 enum aorta_program {
