@@ -466,7 +466,8 @@ static void test_no_shared_memory(void **state) {
     if (run.exit_code) skip(); /* no rights */
     start(&run, WORDS("run", "1", "never", "0", "/usr/bin/unshare", "-m", "/bin/sh", "-c",
                       "unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE; mount -t tmpfs -o ro tmpfs /dev/shm && "
-                      "exec " LAUNCH_HELPER " run 2 always 0 " LAUNCH_HELPER " rank reduce -1"));
+                      "exec \"$0\" run 2 always 0 \"$0\" rank reduce -1",
+                      LAUNCH_HELPER));
     finish(&run);
     expect(&run, 0, WORDS(""));
     assert_string_equal(run.text, "");
