@@ -245,7 +245,7 @@ def analysed(aorta, one, paths, worse, better):
         analysis, error = analysis_of(aorta, paths) if paths else (None, "nothing was recorded")
         if analysis:
             return evaluate(one, analysis, worse["step_ms"], better["step_ms"])
-    except (subprocess.TimeoutExpired, KeyError, IndexError, TypeError) as wrong:
+    except (subprocess.TimeoutExpired, OSError, KeyError, IndexError, TypeError) as wrong:
         error = f"{type(wrong).__name__}: {wrong}"
     return {"failed": error}
 
