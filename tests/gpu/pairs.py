@@ -32,7 +32,7 @@ from runs import Started, Visit, last_lines, pack, read_json, table, torchrun, u
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "people")
 AT_ONCE = 16                    # programs that import at the same time
 IMPORT_SECONDS, RUN_SECONDS, PACKING_SECONDS = 60, 45, 20
-LARGEST, PACKS = 8_000_000, 5   # a packed recording; files of them
+LARGEST, PACKS = 8_000_000, 4   # a packed recording; files of them
 LIMIT_MB = 32                   # of one process's records
 NEAR, DECISIVE = 0.3, 0.03
 
