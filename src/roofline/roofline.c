@@ -102,9 +102,9 @@ aorta_status aorta_roofline_build_amount(struct aorta_roofline_build *build, con
 aorta_status aorta_roofline_build_work(struct aorta_roofline_build *build, const struct aorta_roofline_work *work) {
     struct aorta_roofline_class *class = &build->roofline->classes[work->class];
     class->kernels++;
-    AORTA_TRY(aorta_intervals_add(&build->all[work->class], work->start_ns, work->end_ns));
+    aorta_intervals_add(&build->all[work->class], work->start_ns, work->end_ns);
     if (!work->covered) return NULL;
-    AORTA_TRY(aorta_intervals_add(&build->covered[work->class], work->start_ns, work->end_ns));
+    aorta_intervals_add(&build->covered[work->class], work->start_ns, work->end_ns);
     return aorta_roofline_build_amount(build, work);
 }
 
