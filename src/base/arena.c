@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 16, BLOCK_BYTES = 4096 };
+enum { ALIGNMENT = 16, BLOCK_BYTES = 4096, LARGEST_BLOCK = 65536 };
 
 struct aorta_arena_block {
     struct aorta_arena_block *next;
@@ -15,7 +15,9 @@ struct aorta_arena_block {
 };
 
 static struct aorta_arena_block *add_block(struct aorta_arena *arena, size_t bytes) {
-    size_t capacity = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
+    size_t capacity = arena->blocks ? 2 * arena->blocks->capacity : BLOCK_BYTES;
+    if (capacity > LARGEST_BLOCK) capacity = LARGEST_BLOCK;
+    if (capacity < bytes) capacity = bytes;
     struct aorta_arena_block *block = calloc(1, sizeof *block + capacity);
     if (!block) return NULL;
     block->next = arena->blocks;
