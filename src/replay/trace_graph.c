@@ -298,13 +298,12 @@ static void add_facts(struct build *build, size_t rank, const uint32_t *span_of_
 /* ---- alone ---- */
 
 /* Time of the rank in collectives, on the common clock. */
-static aorta_status collective_time(const struct build *build, size_t rank, struct aorta_intervals *comm) {
+static void collective_time(const struct build *build, size_t rank, struct aorta_intervals *comm) {
     const struct aorta_replay_rank *one = &build->ranks[rank];
     for (uint32_t i = 0; i < one->span_count; i++)
         if (one->spans[i].kind == AORTA_REPLAY_COLLECTIVE)
-            AORTA_TRY(aorta_intervals_add(comm, one->spans[i].start_ns, one->spans[i].end_ns));
+            aorta_intervals_add(comm, one->spans[i].start_ns, one->spans[i].end_ns);
     aorta_intervals_normalise(comm);
-    return NULL;
 }
 
 static double lost_share(const struct aorta_trace_rank *rank, const struct aorta_trace_work *work) {
@@ -324,8 +323,8 @@ static aorta_status set_alone(struct build *build, size_t rank) {
     for (size_t i = 0; i < one->gemm_count; i++)
         any = any || (one->gemms[i].lost > 0 && one->gemms[i].shape != AORTA_TRACE_NONE);
     if (!any) return NULL;
-    aorta_status status = collective_time(build, rank, &comm);
-    for (uint32_t i = 0; !status && i < build->ranks[rank].span_count; i++) {
+    collective_time(build, rank, &comm);
+    for (uint32_t i = 0; i < build->ranks[rank].span_count; i++) {
         const struct aorta_trace_work *work = &one->trace->work[build->out->sources[rank].works[i]];
         if (work->shape == AORTA_TRACE_NONE || spans[i].kind != AORTA_REPLAY_KERNEL) continue;
         int64_t beside_ns = aorta_intervals_within(&comm, spans[i].start_ns, spans[i].end_ns);
@@ -333,6 +332,7 @@ static aorta_status set_alone(struct build *build, size_t rank) {
         double lost = lost_share(one, work);
         if (lost > 0) spans[i].alone_ns = spans[i].end_ns - spans[i].start_ns - (int64_t)(lost * (double)beside_ns);
     }
+    aorta_status status = aorta_intervals_check(&comm);
     aorta_intervals_free(&comm);
     return status;
 }
