@@ -45,8 +45,8 @@ static const struct aorta_choice objectives[] = {{"auto", OBJECTIVE_AUTO},
 static const char *const files[] = {"trials.jsonl", "environment.json", "sweep.json", "best.yaml",
                                     "best.env",     "trials/*",         NULL};
 static const struct aorta_option options[] = {
-    {"config", AORTA_OPTION_STRING, AT(config), "null", .nullable = true, .letter = 'c', .words = "config",
-     .argument = "FILE", .path = AORTA_PATH_READ, .help = "configuration of aorta train that the knobs change"},
+    {"config", AORTA_OPTION_STRING, AT(config), "null", .nullable = true, .letter = 'c', .argument = "FILE",
+     .path = AORTA_PATH_READ, .help = "configuration of aorta train that the knobs change"},
     {"override", AORTA_OPTION_STRING_LIST, AT(overrides), "null", .nullable = true, .words = "config",
      .argument = "KEY=VALUE", .several = true, .help = "keys that are the same in all trials"},
     {"hwq", AORTA_OPTION_STRING, AT(workload), "null", .nullable = true, .words = "hwq info", .argument = "WORKLOAD",
