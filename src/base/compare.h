@@ -117,15 +117,40 @@ void aorta_compare_between(const struct aorta_comparison *comparison, const char
 /* Keys and values: between_runs_percent, repeats, wanted_iterations, wanted_runs. */
 void aorta_compare_between_json(const struct aorta_comparison *comparison, struct aorta_json *json);
 
-/* What differs most, in one sentence with its end. */
-struct aorta_difference {
-    const char *figure, *unit, *sides[2];
-    double value[2];
-    const char *word;  /* "better"; "": none */
-    const char *after; /* behind the sentence, or NULL */
+/* ---- rows ---- */
+
+enum aorta_good { AORTA_GOOD_LOW, AORTA_GOOD_HIGH, AORTA_GOOD_NEITHER };
+
+/* One figure of one labeled set of samples against the same figure of the first set. Every comparison makes such rows,
+ * and its text, JSON and page show them. */
+struct aorta_compared {
+    const char *group; /* where it was measured: a configuration; NULL: everywhere */
+    const char *figure, *unit;
+    enum aorta_good good;
+    int family;     /* rows of one family are corrected for their number; 0: what was asked for */
+    bool too_small; /* the change does not count, whatever its p */
+    double far;     /* how large the change is among the rows */
+    double p;       /* of.p_value, corrected; NaN: not known */
+    bool counts;    /* more than chance, and not too small */
+    struct aorta_comparison of;
 };
-/* NULL: none differs. */
-void aorta_difference_text(const struct aorta_difference *difference, const char *reference, const char *candidate,
-                           struct aorta_text *out);
+
+/* Sets p and counts: within each family the p values are corrected for their number (Holm 1979). */
+void aorta_compared_correct(struct aorta_compared *rows, size_t count);
+/* Of the rows that count the first of family 0, else the farthest; NULL: none counts. */
+const struct aorta_compared *aorta_compared_largest(const struct aorta_compared *rows, size_t count);
+/* The same for twice and half; 0 where one side is not above 0. */
+double aorta_compared_ratio(const struct aorta_comparison *comparison);
+double aorta_compared_percent(const struct aorta_comparison *comparison);
+/* By a p value, corrected or not: "better", "worse", "within the noise", "not known"; of what is neither good nor bad
+ * "longer", "shorter". */
+const char *aorta_compared_word(const struct aorta_compared *row, double p);
+/* One sentence with its end: "What differs most: step_ms is 12 ms in B and 10 ms in A (+20%, worse)." `row` NULL: that
+ * none differs; `after`: before the full stop, or NULL. */
+void aorta_compared_text(const struct aorta_compared *row, const char *word, const char *reference,
+                         const char *candidate, const char *after, struct aorta_text *out);
+/* Keys and values: reference, candidate, delta, delta_percent, ci, p_value, significant, higher_is_better, change,
+ * those of aorta_compare_between_json, reason. */
+void aorta_compared_json(const struct aorta_compared *row, struct aorta_json *json);
 
 #endif

@@ -82,43 +82,33 @@ static void put_section(const struct aorta_trace_comparison *c, enum aorta_trace
     if (left_out) aorta_text_printf(out, "  … and %zu that changed less (--json has all)\n", left_out);
 }
 
-/* How much a figure of the timeline changed, beyond chance where that is known; as one of `figures` it has to be the
- * less likely (Bonferroni). 0: it does not count. */
-static double change_of(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row, size_t side,
-                        size_t figures) {
-    const struct aorta_trace_compared *value = &row->values[side];
-    const double far = fabs(value->change_ms);
-    if (row->section != AORTA_SECTION_TIMELINE || value->p >= aorta_significance / (double)figures) return 0;
-    return far < 0.01 * c->rows[0].values[0].ms ? 0 : far;
-}
-
-/* Where no one thing changed most: the step's change, else that of the figure of the timeline that changed most. */
+/* Where no one thing changed most: the step's change, else that of the figure of the timeline that changed most. Where
+ * chance is not known each counts. */
 static void put_figure(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
-    const struct aorta_trace_compare_row *largest = c->rows;
+    enum { MOST_FIGURES = 64 };
+    struct aorta_compared rows[MOST_FIGURES];
     const char *base = label_of(c, 0), *test = label_of(c, side);
-    size_t figures = 0;
-    while (figures < c->row_count && c->rows[figures].section == AORTA_SECTION_TIMELINE) figures++;
-    double farthest = figures && c->stepped ? change_of(c, c->rows, side, 1) : 0;
-    const bool step = farthest > 0;
-    for (size_t i = 0; i < figures && !step; i++) {
-        const double far = change_of(c, &c->rows[i], side, figures);
-        if (far <= farthest) continue;
-        farthest = far;
-        largest = &c->rows[i];
+    size_t count = 0;
+    for (; count < c->row_count && count < MOST_FIGURES && c->rows[count].section == AORTA_SECTION_TIMELINE; count++) {
+        const struct aorta_trace_compared *value = &c->rows[count].values[side];
+        const double far = fabs(value->change_ms);
+        rows[count] = (struct aorta_compared){
+            .figure = c->rows[count].name,
+            .unit = "ms",
+            .family = !c->stepped || count > 0,
+            .far = far,
+            .too_small = far == 0 || far < 0.01 * c->rows[0].values[0].ms,
+            .of = {.value = {c->rows[count].values[0].ms, value->ms}, .p_value = value->p},
+        };
     }
-    if (!(farthest > 0)) {
+    aorta_compared_correct(rows, count);
+    for (size_t i = 0; i < count; i++) rows[i].counts |= isnan(rows[i].p) && !rows[i].too_small;
+    const struct aorta_compared *largest = aorta_compared_largest(rows, count);
+    if (largest)
+        aorta_compared_text(largest, "", base, test, isnan(largest->p) ? ", which may be chance" : NULL, out);
+    else
         aorta_text_printf(out, "No figure of %s differs from %s beyond the noise and 1%% of a %s.", test, base,
                           c->stepped ? "step" : "recording");
-        return;
-    }
-    const struct aorta_trace_compared *value = &largest->values[side];
-    const struct aorta_difference difference = {.figure = largest->name,
-                                                .unit = "ms",
-                                                .sides = {base, test},
-                                                .value = {largest->values[0].ms, value->ms},
-                                                .word = "",
-                                                .after = isnan(value->p) ? ", which may be chance" : NULL};
-    aorta_difference_text(&difference, base, test, out);
 }
 
 static const char *named_after(const struct aorta_trace_compare_row *row, char *name, size_t size) {

@@ -29,7 +29,7 @@ static void put_largest(const struct aorta_sweep_side sides[2], const struct aor
     }
     const char *before = sides[0].directory, *after = sides[1].directory;
     if (largest < 0) {
-        aorta_difference_text(NULL, before, after, text);
+        aorta_compared_text(NULL, NULL, before, after, NULL, text);
         return;
     }
     const double *mean = comparison->figures[largest].mean;
@@ -37,13 +37,9 @@ static void put_largest(const struct aorta_sweep_side sides[2], const struct aor
     snprintf(points, sizeof points, ", the mean of %s",
              aorta_counted((long long)comparison->figures[largest].points, "point").text);
     const bool better = (mean[1] > mean[0]) == aorta_sweep_objectives[largest].higher_is_better;
-    const struct aorta_difference difference = {.figure = aorta_sweep_objectives[largest].key,
-                                                .unit = "",
-                                                .sides = {before, after},
-                                                .value = {mean[0], mean[1]},
-                                                .word = better ? "better" : "worse",
-                                                .after = points};
-    aorta_difference_text(&difference, before, after, text);
+    const struct aorta_compared row = {
+        .figure = aorta_sweep_objectives[largest].key, .unit = "", .of = {.value = {mean[0], mean[1]}}};
+    aorta_compared_text(&row, better ? "better" : "worse", before, after, points, text);
 }
 
 static void put_sides_best(const struct aorta_sweep_side *side, const char *head, struct aorta_text *text) {
