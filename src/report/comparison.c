@@ -156,7 +156,7 @@ static void choose_main(struct figures *figures) {
 
 /* Of the step where that differs: a figure that is longer in a longer step is no news. Times of steps with other work
  * are none either. */
-static void judge(struct figures *figures) {
+static void evaluate(struct figures *figures) {
     const double least = 0.01 * figures->rows[0].of.value[0];
     for (size_t i = 0; i < figures->count; i++) {
         struct aorta_compared *row = &figures->rows[i];
@@ -186,7 +186,7 @@ static aorta_status compare_all(const struct aorta_label *reference, const struc
     }
     AORTA_TRY(aorta_labelled_differences(reference->runs, candidate->runs, &figures->differences));
     choose_main(figures);
-    judge(figures);
+    evaluate(figures);
     return NULL;
 }
 
