@@ -128,6 +128,8 @@ static bool is_ignored(const char *key) {
 static aorta_status add_difference(struct aorta_differences *d, const char *key, const char *reference,
                                    const char *candidate) {
     if (is_ignored(key) || (reference && candidate && strcmp(reference, candidate) == 0)) return NULL;
+    for (size_t i = 0; i < d->count; i++)
+        if (strcmp(d->items[i].key, key) == 0) return NULL;
     struct aorta_setting_difference *items =
         aorta_arena_grow(&d->arena, d->items, d->count, &d->capacity, sizeof *d->items);
     if (!items) return AORTA_ERROR(AORTA_MEMORY, "no memory for what differs between two runs");

@@ -30,8 +30,8 @@ struct aorta_differences {    /* zero-initialise */
     size_t count, capacity;
 };
 
-/* Adds what differs: in the order of the first, then what only the second has. Where one side has nothing at all
- * nothing is known, and nothing differs. */
+/* Adds what differs: in the order of the first, then what only the second has; a key once. Where one side has nothing
+ * at all nothing is known, and nothing differs. */
 AORTA_MUST_USE aorta_status aorta_differences_add(struct aorta_differences *differences,
                                                   const struct aorta_settings *reference,
                                                   const struct aorta_settings *candidate);

@@ -1,7 +1,7 @@
 // Opens pages in Chromium and uses them as a reader does: node check.mjs PAGE.html …
-// Every chart has marks; the timeline zooms, moves, answers the pointer, finds names and sums ranges; tables fold and sort;
-// the address keeps the view; nothing is requested and nothing complained about. PAGE.txt, where it exists, is what the
-// terminal printed: the verdict of the page is the same. Exit code 77 where Chromium or playwright-core is missing.
+// Every chart has marks and is saved; the timeline zooms, moves, answers the pointer, finds names and sums ranges; tables fold
+// and sort; the address keeps the view; nothing is requested and nothing complained about. PAGE.txt, where it exists, is what
+// the terminal printed: the verdict of the page is the same. Exit code 77 where Chromium or playwright-core is missing.
 import assert from "node:assert";
 import { existsSync, readFileSync } from "node:fs";
 import { basename, resolve } from "node:path";
@@ -253,6 +253,18 @@ async function tables({ page }) {
   }
 }
 
+// A chart is saved as SVG and as PNG.
+async function downloads({ page }) {
+  const buttons = await page.$$(".chart");
+  if (!buttons.length) return;
+  for (const [kind, begin] of [["SVG", "<svg"], ["PNG", "\x89PNG"]]) {
+    const [download] = await Promise.all([page.waitForEvent("download"), page.locator(`h3 .save button:has-text("${kind}")`).first().click()]);
+    const bytes = readFileSync(await download.path());
+    assert.ok(bytes.toString("latin1").startsWith(begin) && bytes.length > 500, `no ${kind} was saved`);
+    assert.match(download.suggestedFilename(), new RegExp(`\\.${kind.toLowerCase()}$`));
+  }
+}
+
 async function themes({ page }) {
   const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   const before = await paper();
@@ -287,6 +299,7 @@ for (const path of process.argv.slice(2)) {
     await address(opened);
     await folds(opened);
     await tables(opened);
+    await downloads(opened);
     await themes(opened);
     assert.equal(await opened.page.$$eval("a[href^='#']", (all) => all.filter((one) => !document.getElementById(decodeURIComponent(one.hash.slice(1)))).length), 0, "a link leads nowhere");
     assert.equal(await opened.page.evaluate(() => window.injected), undefined, "text of a file ran");
