@@ -50,8 +50,8 @@ function placed({ xAxis, yAxis, grid, below = 0 }, width) {
 // Parallel coordinates have an axis for each dimension, other charts x and y.
 function axesOf(option, width) {
   const letters = (width / (option.parallelAxis?.length ?? 1) - 46) / LETTER, cut = (text) => (text.length > letters ? `${text.slice(0, Math.max(1, letters - 1))}…` : text);
-  if (option.parallelAxis) return { parallel: option.parallel, parallelAxis: option.parallelAxis.map((one) => ({
-    nameTextStyle: { color: colour("text") }, axisLabel: { color: colour("text"), backgroundColor: colour("paper"), padding: [1, 3], formatter: one.type === "value" ? (value) => brief(value) : cut }, z: 5,
+  if (option.parallelAxis) return { parallel: option.parallel, parallelAxis: option.parallelAxis.map((one, i) => ({
+    nameTextStyle: { color: colour("text"), align: i ? "center" : "left" }, axisLabel: { color: colour("text"), backgroundColor: colour("paper"), padding: [1, 3], formatter: one.type === "value" ? (value) => brief(value) : cut }, z: 5,
     axisLine: { lineStyle: { color: colour("quiet") } }, ...one })) };
   return placed(option, width);
 }
@@ -74,14 +74,14 @@ function whole(option, width) {
   };
 }
 
-// make(): the option, asked anew for each theme and width.
+// make(width): the option, asked anew for each theme and width.
 export function chart(title, make, height = 300) {
   const box = element("div", { class: "chart", style: { height: `${height}px` }, role: "img", "aria-label": title });
   const heading = element("h3", {}, title);
   let drawn = null, width = 0;
   const fill = () => {
     if (!drawn) return;
-    const option = make();
+    const option = make(width);
     box.dataset.zooms = option.zoom ? "yes" : "no";
     heading.title = option.zoom ? "Ctrl and the wheel zoom; dragging moves" : "";
     drawn.setOption(whole(option, width), { notMerge: true });

@@ -43,6 +43,7 @@ function headline(sweep) {
 export function importanceOf(sweep, label = "") {
   const knobs = byImportance(sweep.knobs).filter((knob) => known(knob.importance));
   if (!knobs.length) return null;
+  if (knobs.every((knob) => knob.importance < 0.005)) return note(`${label}no knob explains 0.5% of the variance.`);
   const alone = (knob) => Math.max(0, knob.alone.share ?? 0);
   return chart(`${label}Importance: share of the variance`, () => ({
     tooltip: { trigger: "axis", axisPointer: { type: "shadow" }, valueFormatter: percent },
@@ -132,7 +133,7 @@ export function matrix(knobs, titles, options) {
     element("span", { class: "quiet" }, "Cells are means over all other knobs.")), made.length > 1 ? pair(...made) : made[0]];
 }
 
-export const valuesNamed = (sweep, name) => sweep.knobs.find((knob) => knob.name === name).values.map((row) => row.value);
+const valuesNamed = (sweep, name) => sweep.knobs.find((knob) => knob.name === name).values.map((row) => row.value);
 const cellOf = (sweep, names, points = wholePoints(sweep)) => {
   return (x, y) => mean(points.filter((point) => point.values[names[0]] === x && point.values[names[1]] === y).map((point) => point[sweep.objective]));
 };

@@ -1,11 +1,11 @@
-// The page of `aorta sweep --compare`: two sweeps or more, the first of which the others are compared with.
+// The page of `aorta sweep --compare`: two sweeps or more, each compared with the first.
 import { brief, bytes, change, element, known, percent, spaced } from "./words.js";
-import { figures, heat, lines, note, pair, section, sign, stack } from "./sections.js";
+import { figures, heat, lines, note, pair, section, settingsTables, sign, stack } from "./sections.js";
 import { chart, tip } from "./charts.js";
 import { titleOf } from "./figures.js";
 import { importanceOf, knobsTable, matrix, parallel, pointText, samePoint, shades, valueAxis, wholePoints } from "./sweep.js";
 import { table } from "./tables.js";
-import { palette } from "./theme.js";
+import { colour, palette } from "./theme.js";
 import { timeline } from "./timeline.js";
 
 const colourOf = (side) => palette[side % palette.length];
@@ -37,14 +37,14 @@ const wordOf = (row) => {
 };
 const classOf = (row) => (row?.counts ? wordOf(row) : "");
 const chanceOf = (row) => (row && known(row.p_value) ? `p = ${brief(row.p_value)}, corrected ${brief(row.p_corrected)}; 95%: ${brief(row.ci[0])} to ${brief(row.ci[1])}; ` +
-  `equal sweeps differ by ${percent(row.between_runs_percent / 100)}` : "the noise is not known: nothing was repeated");
+  `equal sweeps differ by ${percent(row.between_runs_percent / 100)}` : "noise not known: nothing was repeated");
 
 // Columns of a figure on all sides: its values, and each change.
 const sideColumns = (labels, value, row, figureOf) => [...labels.map((label, side) => ({ title: label, value: (one) => value(one, side), show: (one) => shown(figureOf(one), value(one, side)) })),
   ...labels.slice(1).flatMap((label, i) => {
     const of = labels.length > 2 ? `, ${label}` : "";
     return [{ title: `change${of}`, value: (one) => changeOf(row(one, i + 1)), show: (one) => sign(changeOf(row(one, i + 1))), class: (one) => classOf(row(one, i + 1)), tip: (one) => chanceOf(row(one, i + 1)) },
-      { title: `is${of}`, value: (one) => wordOf(row(one, i + 1)), class: (one) => classOf(row(one, i + 1)) },
+      { title: `result${of}`, value: (one) => wordOf(row(one, i + 1)), class: (one) => classOf(row(one, i + 1)) },
       { title: `p${of}`, value: (one) => row(one, i + 1)?.p_corrected, tip: (one) => chanceOf(row(one, i + 1)) }];
   })];
 
@@ -58,7 +58,7 @@ function differencesTable({ comparisons }, labels) {
     return (side && rows[side - 1] ? rows[side - 1].candidate : first.reference) ?? "not set";
   };
   return keys.length ? table("What differs between the sweeps", [{ title: "key", value: (key) => key.replace(/^environment\./, "") }, ...labels.map((label, side) => ({ title: label, value: (key) => text(key, side) }))], keys)
-    : note("Nothing that is known differs between the sweeps: neither command, configuration, libraries nor environment.");
+    : note("Command, configuration, libraries and environment are equal.");
 }
 
 function openPoint(point) {
@@ -80,7 +80,7 @@ function changesTable(one, results, labels) {
     { title: one.reference, value: (row) => of(row).reference, show: (row) => shown(figure(row), of(row).reference) },
     { title: one.candidate, value: (row) => of(row).candidate, show: (row) => shown(figure(row), of(row).candidate) },
     { title: "change", value: (row) => changeOf(of(row)), show: (row) => sign(changeOf(of(row))), class: (row) => row.change, tip: (row) => chanceOf(of(row)) },
-    { title: "is", value: (row) => row.change, class: (row) => row.change }, { title: "cause", value: (row) => row.cause ?? "" }], one.changes);
+    { title: "result", value: (row) => row.change, class: (row) => row.change }, { title: "cause", value: (row) => row.cause ?? "" }], one.changes);
 }
 
 function answer(data, labels, read) {
@@ -89,15 +89,15 @@ function answer(data, labels, read) {
     const row = read.row(i + 1, null, objective), at = results.points.map((_, point) => classOf(read.row(i + 1, point, objective)));
     return [[`${spaced(objective)}, ${one.reference}`, shown(main, row?.reference)], [`${one.candidate}`, shown(main, row?.candidate)], ["change", sign(changeOf(row))],
       ["95% interval", row && known(row.ci[0]) ? `${sign(row.ci[0] / Math.abs(row.reference))} to ${sign(row.ci[1] / Math.abs(row.reference))}` : "–"],
-      ["configurations that are worse", String(at.filter((word) => word === "worse").length)], ["better", String(at.filter((word) => word === "better").length)],
-      ["within the noise", String(at.filter((word) => !word).length)]];
+      ["configurations worse", String(at.filter((word) => word === "worse").length)], ["configurations better", String(at.filter((word) => word === "better").length)],
+      ["configurations within the noise", String(at.filter((word) => !word).length)]];
   });
   return section("comparison", "Answer", ...results.comparisons.map((one) => element("p", { class: "headline typed" }, one.headline ?? "The sweeps have no configuration in common.")),
     figures(boxes), differencesTable(results, labels),
     results.points.length ? table("Figures over all configurations", [{ title: "figure", value: (one) => one.name, show: (one) => titleOf(one.name) },
       ...sideColumns(labels, (one, side) => read.value(side, null, one.name), (one, side) => read.row(side, null, one.name), (one) => one)],
     results.figures.filter((one) => read.row(1, null, one.name))) : null,
-    note("Times and rates are geometric means, so that each configuration counts alike. p is corrected for the number of comparisons (Holm); the noise is that of repeats, and what equal sweeps differ by."));
+    note("Times and rates are geometric means over the configurations. p is corrected for the number of comparisons (Holm). The noise is that of repeats and of equal sweeps."));
 }
 
 // ---- configurations side by side ----
@@ -117,14 +117,16 @@ const shortName = (point) => Object.values(point.values).filter(known).length ||
 function sideBySide(results, labels, read, figure) {
   const points = results.points, names = points.map(shortName);
   const item = (side) => points.flatMap((_, point) => read.trials(side, point, figure.name).map((value) => ({ value: [names[point], value] })));
-  return chart(`${titleOf(figure.name)} of each configuration (${Object.keys(points[0].values).join(", ")})`, () => ({
+  return chart(`${titleOf(figure.name)} of each configuration (${Object.keys(points[0].values).join(", ")}); circles are runs`, (width) => {
+    const wide = Math.min(40, 0.7 * (width - 80) / points.length / labels.length);
+    return {
     tooltip: { trigger: "axis", axisPointer: { type: "shadow" }, valueFormatter: (value) => shown(figure, Array.isArray(value) ? value[1] : value) },
-    xAxis: { type: "category", data: names, axisLabel: { rotate: points.length > 6 ? 30 : 0, interval: 0 } },
-    yAxis: { ...valueAxis(figure.name), name: `${titleOf(figure.name)}${figure.unit ? `, ${figure.unit}` : ""}`, scale: false }, grid: { bottom: points.length > 6 ? 90 : 46 }, legend: { data: labels },
-    series: [...labels.map((label, side) => ({ type: "bar", name: label, itemStyle: { color: colourOf(side), opacity: 0.85 }, data: points.map((_, point) => read.value(side, point, figure.name)) })),
-      ...(labels.length === 1 ? [] : labels.map((label, side) => ({ type: "scatter", name: `${label}: runs`, symbolSize: 5, z: 4, itemStyle: { color: "transparent", borderColor: colourOf(side), borderWidth: 1.5 },
-        data: item(side) })))],
-  }), 360);
+    xAxis: { type: "category", data: names },
+    yAxis: { ...valueAxis(figure.name), name: `${titleOf(figure.name)}${figure.unit ? `, ${figure.unit}` : ""}`, scale: false }, legend: { data: labels },
+    series: [...labels.map((label, side) => ({ type: "bar", name: label, barWidth: wide, barGap: 0, itemStyle: { color: colourOf(side), opacity: 0.85 }, data: points.map((_, point) => read.value(side, point, figure.name)) })),
+      ...labels.map((label, side) => ({ type: "scatter", name: `${label}: runs`, symbolSize: 5, symbolOffset: [(side - (labels.length - 1) / 2) * wide, 0], z: 4,
+        itemStyle: { color: colour("paper"), borderColor: colour("text"), borderWidth: 1 }, data: item(side) }))] };
+  }, 320);
 }
 
 const pointsTable = (results, labels, read, figure) => table(`${titleOf(figure.name)}, each configuration`, [
@@ -155,7 +157,7 @@ function matrices(data, labels, read) {
     const all = at.flatMap((of) => xs.flatMap((a) => ys.map((b) => of(a, b)))).filter(known);
     const both = { xs, ys, names: [x, y], colours: shades(figure.higher_is_better), range: [Math.min(...all), Math.max(...all)] };
     return [...at.map((value) => heat({ ...both, value, show: (number) => shown(figure, number) })),
-      ...at.slice(1).map((value) => heat({ ...both, value: (a, b) => change(value(a, b), at[0](a, b)), show: sign, symmetric: true }))];
+      ...at.slice(1).map((value) => heat({ ...both, range: undefined, value: (a, b) => change(value(a, b), at[0](a, b)), show: sign, symmetric: true }))];
   });
   const choice = element("select", { "aria-label": "figure of the matrices" }, ...results.figures.filter((one) => read.row(1, null, one.name)).map((one) => element("option", { value: one.name }, titleOf(one.name))));
   choice.value = figure.name;
@@ -184,9 +186,9 @@ const overSteps = (title, unit, key, details, labels) => lines(title, unit, deta
   data: (detail?.[key] ?? []).map((value, i) => [detail.step[i], value]) })));
 
 function shares(details, labels, read, point) {
-  const rows = labels.map((label, side) => ({ name: label, parts: Object.fromEntries(["launch_share", "idle_share"].map((key) => [key === "launch_share" ? "late launches and starts" : "all idle time", 100 * read.value(side, point, key)])) }));
+  const rows = labels.map((label, side) => ({ name: label, parts: Object.fromEntries(["launch_share", "idle_share"].map((key) => [key === "launch_share" ? "late launches" : "all idle time", 100 * read.value(side, point, key)])) }));
   const drawn = rows.filter((row) => Object.values(row.parts).some(known));
-  return drawn.length ? chart("Launches and idle time, percent of a step", () => ({ tooltip: { trigger: "axis", axisPointer: { type: "shadow" } }, xAxis: { type: "category", data: Object.keys(drawn[0].parts) },
+  return drawn.length ? chart("Late launches and idle time, percent of the step", () => ({ tooltip: { trigger: "axis", axisPointer: { type: "shadow" } }, xAxis: { type: "category", data: Object.keys(drawn[0].parts) },
     yAxis: { type: "value", name: "percent", nameLocation: "end", nameGap: 8 }, legend: {},
     series: drawn.map((row) => ({ type: "bar", name: row.name, itemStyle: { color: colourOf(labels.indexOf(row.name)) }, barMaxWidth: 60, data: Object.values(row.parts) })) })) : null;
 }
@@ -204,10 +206,10 @@ function configuration(data, labels, read, point) {
   return [...sides.map((side, i) => trialLinks(side, labels[i])),
     table("Figures", [{ title: "figure", value: (figure) => figure.name, show: (figure) => titleOf(figure.name) },
       ...sideColumns(labels, (figure, side) => read.value(side, point, figure.name), (figure, side) => read.row(side, point, figure.name), (figure) => figure)], list),
-    pair(details.some(Boolean) ? stack("Compute against communication: where a step goes", details.map((detail, side) => ({ name: labels[side], parts: detail?.parts ?? {} }))) : null, shares(details, labels, read, point)),
+    pair(details.some(Boolean) ? stack("Compute and communication of the mean step, median trial", details.map((detail, side) => ({ name: labels[side], parts: detail?.parts ?? {} }))) : null, shares(details, labels, read, point)),
     pair(overSteps("Hidden share of communication over steps, median trial", "share", "overlap_ratio", details, labels), overSteps("Time of a step, median trial", "ms", "step_ms", details, labels)),
     bandwidths(details, labels),
-    ...details.flatMap((detail, side) => (detail?.timeline ? [element("h3", {}, `Streams of the median step, ${labels[side]}`), timeline(detail.timeline)] : []))].filter(Boolean);
+    ...details.flatMap((detail, side) => (detail?.timeline ? [element("h3", {}, `Streams of the median step, ${labels[side]}`), timeline(detail.timeline, 1 + point * labels.length + side)] : []))].filter(Boolean);
 }
 
 // Each is made when it is opened.
@@ -239,6 +241,7 @@ export function sweepComparisonPage(data) {
   const { results, parts } = data, labels = results.sweeps.map((one) => one.label), sweeps = parts.map((part) => part.sweep), read = reader(data);
   const list = results.figures.filter((one) => results.points.some((_, point) => read.row(1, point, one.name)));
   const objectiveFirst = [...list].sort((a, b) => (b.name === results.objective) - (a.name === results.objective));
+  const varied = parts.map(({ sweep }) => ({ ...sweep, knobs: sweep.knobs.filter((knob) => knob.values.length > 1) }));
   const common = (sweep) => ({ ...sweep, points: wholePoints(sweep).filter((point) => results.points.some((row) => samePoint(row.values, point.values))) });
   const several = results.points.length > 0;
   return {
@@ -249,9 +252,9 @@ export function sweepComparisonPage(data) {
       several ? section("configurations", "Configurations side by side", ...byFigure(objectiveFirst, (figure) => [sideBySide(results, labels, read, figure), pointsTable(results, labels, read, figure)]), ...allChanges(results, labels, read, list)) : null,
       section("matrix", "Two knobs", ...matrices(data, labels, read)),
       several ? section("points", "Each configuration", ...configurations(data, labels, read)) : null,
-      several ? section("parallel", "All points", parallel(sweeps.map((sweep, i) => ({ sweep: common(sweep), name: labels[i] })))) : null,
-      section("importance", "What each knob is worth", pair(...sweeps.map((sweep, i) => importanceOf(sweep, `${labels[i]}: `))), ...sweeps.map((sweep, i) => element("div", {}, element("h3", {}, labels[i]), knobsTable(sweep)))),
-      section("sweeps", "The sweeps", sweepsTable(labels, sweeps)),
+      several ? section("parallel", "All points", parallel(varied.map((sweep, i) => ({ sweep: common(sweep), name: labels[i] })))) : null,
+      section("importance", "What each knob is worth", pair(...varied.map((sweep, i) => importanceOf(sweep, `${labels[i]}: `))), ...varied.map((sweep, i) => element("div", {}, element("h3", {}, labels[i]), knobsTable(sweep)))),
+      section("sweeps", "The sweeps", sweepsTable(labels, sweeps), ...settingsTables("Versions and environment", labels, parts.map((part) => new Map(Object.entries(part.environment)))).filter((one) => one?.matches("details"))),
     ],
   };
 }

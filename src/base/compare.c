@@ -58,7 +58,7 @@ static size_t last_correlated(const double *centred, size_t count, double varian
     return most;
 }
 
-/* A flat top and slopes beside it. */
+/* Flat at the top, with straight slopes. */
 static double window(double t) {
     return t <= 0.5 ? 1 : fmax(0, 2 * (1 - t));
 }
@@ -434,9 +434,9 @@ void aorta_compared_text(const struct aorta_compared *row, const char *word, con
     }
     const double *value = row->of.value, change = value[1] - value[0], percent = 100 * change / fabs(value[0]);
     const char *space = *row->unit ? " " : "", *comma = *word ? ", " : "";
-    aorta_text_printf(out, "What differs most: %s is %s%s%s in %s and %s%s%s in %s", row->figure,
-                      aorta_brief(value[1]).text, space, row->unit, candidate, aorta_brief(value[0]).text, space,
-                      row->unit, reference);
+    aorta_text_printf(out, "Largest change: %s from %s%s%s in %s to %s%s%s in %s", row->figure,
+                      aorta_brief(value[0]).text, space, row->unit, reference, aorta_brief(value[1]).text, space,
+                      row->unit, candidate);
     if (fabs(percent) < 1000)
         aorta_text_printf(out, " (%+.*f%%%s%s)", fabs(percent) < 10 ? 1 : 0, percent, comma, word);
     else

@@ -36,7 +36,7 @@ struct aorta_variance {
     double value, freedom;
 };
 
-/* Of a difference whose variance is the sum of these. */
+/* The chance of a difference whose variance is the sum of these. */
 struct aorta_chance {
     double p;     /* two-sided: of so large a difference by chance; without any variance: 1 when it is 0, else 0 */
     double reach; /* half of its 95% interval */
@@ -66,7 +66,7 @@ double aorta_pressure_of(double taken);
 double aorta_between_share(const struct aorta_between_runs *between, double pressure);
 double aorta_between_loads(const struct aorta_between_runs *between, double first, double second);
 
-/* What is assumed for runs on a GPU, or on a CPU (docs/metrics.md, Comparison). */
+/* The assumption for runs on a GPU, or on a CPU (docs/metrics.md, Comparison). */
 struct aorta_between_runs aorta_between_runs_on(bool gpu);
 
 /* ---- two sides ---- */
@@ -137,15 +137,15 @@ struct aorta_compared {
 
 /* Sets p and counts: within each family the p values are corrected for their number (Holm 1979). */
 void aorta_compared_correct(struct aorta_compared *rows, size_t count);
-/* Of the rows that count the first of family 0, else the farthest; NULL: none counts. */
+/* The first row of family 0 that counts, else the farthest row that counts; NULL: none counts. */
 const struct aorta_compared *aorta_compared_largest(const struct aorta_compared *rows, size_t count);
-/* The same for twice and half; 0 where one side is not above 0. */
+/* Absolute logarithm of the ratio, so that twice and half are alike; 0 where one side is not above 0. */
 double aorta_compared_ratio(const struct aorta_comparison *comparison);
 double aorta_compared_percent(const struct aorta_comparison *comparison);
 /* By a p value, corrected or not: "better", "worse", "within the noise", "not known"; of what is neither good nor bad
  * "longer", "shorter". */
 const char *aorta_compared_word(const struct aorta_compared *row, double p);
-/* One sentence with its end: "What differs most: step_ms is 12 ms in B and 10 ms in A (+20%, worse)." `row` NULL: that
+/* One sentence with its end: "Largest change: step_ms from 10 ms in A to 12 ms in B (+20%, worse)." `row` NULL: that
  * none differs; `after`: before the full stop, or NULL. */
 void aorta_compared_text(const struct aorta_compared *row, const char *word, const char *reference,
                          const char *candidate, const char *after, struct aorta_text *out);

@@ -24,28 +24,33 @@ const struct aorta_figure *aorta_figures_find(const struct aorta_figures *figure
     return NULL;
 }
 
-/* What is not known is no figure; the first of a name stays. `name`: of the arena, or static; NULL: no memory. */
-static aorta_status add(struct aorta_figures *figures, const char *name, const char *unit, enum aorta_good good,
-                        double value) {
-    if (!name) return no_memory();
-    if (!isfinite(value) || aorta_figures_find(figures, name)) return NULL;
+/* An unknown value is no figure; the first of a name stays. Strings live in the arena or are static; name NULL: no
+ * memory. */
+static aorta_status add(struct aorta_figures *figures, const struct aorta_figure *figure) {
+    if (!figure->name) return no_memory();
+    if (!isfinite(figure->value) || aorta_figures_find(figures, figure->name)) return NULL;
     struct aorta_figure *items =
         aorta_arena_grow(&figures->arena, figures->items, figures->count, &figures->capacity, sizeof *figures->items);
     if (!items) return no_memory();
     figures->items = items;
-    items[figures->count++] = (struct aorta_figure){name, unit, good, value};
+    items[figures->count++] = *figure;
     return NULL;
 }
 
 /* ---- products and collectives ---- */
+
+static const char compute[] = "compute";
 
 static aorta_status add_products(const struct aorta_verdict *verdict, struct aorta_figures *figures) {
     struct aorta_roofline all;
     double covered;
     if (!verdict->roofline_count) return NULL;
     aorta_roofline_join(verdict->rooflines, verdict->roofline_count, &all);
-    AORTA_TRY(add(figures, "gemm", "TFLOP/s", AORTA_GOOD_HIGH, aorta_roofline_tflops(&all.classes[AORTA_WORK_GEMM])));
-    return add(figures, "mfu", "", AORTA_GOOD_HIGH, aorta_roofline_mfu(&all, &covered));
+    const struct aorta_figure rows[] = {
+        {"gemm", "TFLOP/s", AORTA_GOOD_HIGH, aorta_roofline_tflops(&all.classes[AORTA_WORK_GEMM]), compute},
+        {"mfu", "", AORTA_GOOD_HIGH, aorta_roofline_mfu(&all, &covered), NULL}};
+    AORTA_TRY(add(figures, &rows[0]));
+    return add(figures, &rows[1]);
 }
 
 /* Collectives of one kind and size, or of one kind (bytes 0), of all ranks. */
@@ -103,33 +108,38 @@ static const char *bytes_text(double bytes, struct aorta_arena *arena) {
     return aorta_arena_printf(arena, "%s %s", aorta_brief(bytes).text, units[unit]);
 }
 
+/* `size` NULL: of all sizes. */
+static aorta_status add_bandwidth(struct aorta_figures *figures, const char *kind, const char *size,
+                                  const struct sums *sums) {
+    bool waits;
+    const double rate = bus_gbps(sums, &waits);
+    const char *name = aorta_arena_printf(&figures->arena, "%s%s%s bus bandwidth%s", kind, size ? " of " : "",
+                                          size ? size : "", waits ? " with waits" : "");
+    const struct aorta_figure figure = {name, "GB/s", AORTA_GOOD_HIGH, rate,
+                                        size ? NULL : aorta_arena_strdup(&figures->arena, kind)};
+    return add(figures, &figure);
+}
+
 /* Sizes that take little of their kind's time are in its sum alone. */
 static aorta_status add_collectives(const struct aorta_trace_analysis *analysis, struct aorta_figures *figures) {
     static const double least = 0.05;
     struct sums kinds[AORTA_COLLECTIVE_COUNT] = {0}, sizes[MOST_SIZES];
     const size_t count = sum_collectives(analysis, kinds, sizes);
     double steps = 0;
-    bool waits;
     for (size_t r = 0; r < analysis->rank_count; r++) steps += (double)analysis->ranks[r].steps;
     for (int kind = 0; kind < AORTA_COLLECTIVE_COUNT; kind++) {
         const char *name = aorta_trace_kind_name(analysis, (enum aorta_collective)kind);
         if (!(kinds[kind].count > 0)) continue;
-        AORTA_TRY(add(figures, aorta_arena_printf(&figures->arena, "%s time", name), "ms", AORTA_GOOD_LOW,
-                      kinds[kind].step_ns / steps / 1e6));
-        const double rate = bus_gbps(&kinds[kind], &waits);
-        AORTA_TRY(add(figures, aorta_arena_printf(&figures->arena, "%s bus%s", name, waits ? " with waits" : ""),
-                      "GB/s", AORTA_GOOD_HIGH, rate));
+        const struct aorta_figure time = {aorta_arena_printf(&figures->arena, "%s time", name), "ms", AORTA_GOOD_LOW,
+                                          kinds[kind].step_ns / steps / 1e6, NULL};
+        AORTA_TRY(add(figures, &time));
+        AORTA_TRY(add_bandwidth(figures, name, NULL, &kinds[kind]));
     }
     for (size_t i = 0; i < count; i++) {
         if (sizes[i].ns < least * kinds[sizes[i].kind].ns) continue;
         const char *size = bytes_text((double)sizes[i].bytes, &figures->arena);
-        const double rate = bus_gbps(&sizes[i], &waits);
         if (!size) return no_memory();
-        AORTA_TRY(
-            add(figures,
-                aorta_arena_printf(&figures->arena, "%s of %s, bus%s", aorta_trace_kind_name(analysis, sizes[i].kind),
-                                   size, waits ? " with waits" : ""),
-                "GB/s", AORTA_GOOD_HIGH, rate));
+        AORTA_TRY(add_bandwidth(figures, aorta_trace_kind_name(analysis, sizes[i].kind), size, &sizes[i]));
     }
     return NULL;
 }
@@ -163,17 +173,17 @@ static aorta_status add_step(const struct aorta_recorded *recorded, struct aorta
     const struct aorta_verdict *verdict = recorded->verdict;
     const double rate = recorded->is_run ? throughput(&recorded->run) : 1e3 / verdict->step_ms_mean;
     const struct aorta_figure rows[] = {
-        {"step_ms", "ms", AORTA_GOOD_LOW, verdict->step_ms_p50},
-        {"throughput", "1/s", AORTA_GOOD_HIGH, rate},
-        {"overlap_ratio", "", AORTA_GOOD_HIGH, verdict->overlap_ratio},
-        {"exposed_comm_ms", "ms", AORTA_GOOD_LOW, verdict->exposed_ms},
-        {"compute_ms", "ms", AORTA_GOOD_LOW, verdict->compute_ms},
-        {"comm_ms", "ms", AORTA_GOOD_LOW, verdict->comm_ms},
-        {"idle_share", "", AORTA_GOOD_LOW, verdict->idle_ms / verdict->step_ms_mean},
-        {"launch_share", "", AORTA_GOOD_LOW, cause_share(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_LAUNCH_LATENCY)},
+        {"step_ms", "ms", AORTA_GOOD_LOW, verdict->step_ms_p50, NULL},
+        {"throughput", "1/s", AORTA_GOOD_HIGH, rate, NULL},
+        {"overlap_ratio", "", AORTA_GOOD_HIGH, verdict->overlap_ratio, NULL},
+        {"exposed_comm_ms", "ms", AORTA_GOOD_LOW, verdict->exposed_ms, NULL},
+        {"compute_ms", "ms", AORTA_GOOD_LOW, verdict->compute_ms, NULL},
+        {"comm_ms", "ms", AORTA_GOOD_LOW, verdict->comm_ms, NULL},
+        {"idle_share", "", AORTA_GOOD_LOW, verdict->idle_ms / verdict->step_ms_mean, NULL},
+        {"launch_share", "", AORTA_GOOD_LOW, cause_share(verdict, AORTA_CAUSE_HOST_LAUNCH, AORTA_CAUSE_LAUNCH_LATENCY),
+         NULL},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        AORTA_TRY(add(figures, rows[i].name, rows[i].unit, rows[i].good, rows[i].value));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) AORTA_TRY(add(figures, &rows[i]));
     AORTA_TRY(add_products(verdict, figures));
     return add_collectives(recorded->analysis, figures);
 }
@@ -190,7 +200,10 @@ static aorta_status add_causes(const struct aorta_recorded *recorded, struct aor
         const char *name = text.failed ? NULL : aorta_arena_strdup(&figures->arena, text.data);
         aorta_text_free(&text);
         if (!name) return no_memory();
-        figures->causes[figures->cause_count++] = (struct aorta_figure_cause){name, finding->cost_ms};
+        const char *about = finding->cause == AORTA_CAUSE_COMPUTE ? compute : NULL;
+        if (aorta_cause_has_kind(finding->cause))
+            about = aorta_arena_strdup(&figures->arena, aorta_trace_kind_name(recorded->analysis, finding->collective));
+        figures->causes[figures->cause_count++] = (struct aorta_figure_cause){name, about, finding->cost_ms};
     }
     return NULL;
 }
@@ -220,7 +233,7 @@ static aorta_status find_median(const struct aorta_trace_analysis *analysis, siz
     return NULL;
 }
 
-/* Of the first rank, so that no clock of another matters. */
+/* Steps of the first rank need no alignment of clocks. */
 static void put_steps(const struct aorta_trace_analysis *analysis, struct aorta_json *json) {
     const struct aorta_trace_rank *rank = analysis->ranks;
     static const char *const keys[] = {"step", "step_ms", "overlap_ratio"};

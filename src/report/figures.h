@@ -7,14 +7,16 @@
 #include "report/settings.h"
 
 struct aorta_figure {
-    const char *name, *unit; /* "gemm", "TFLOP/s"; "all_gather of 16.8 MB", "GB/s" */
+    const char *name, *unit; /* "gemm", "TFLOP/s"; "all_gather of 16.8 MB, bus bandwidth", "GB/s" */
     enum aorta_good good;
-    double value; /* a mean of all ranks */
+    double value;         /* mean of all ranks */
+    const char *explains; /* the rate that explains a cause: its `about`; NULL: no cause's */
 };
 
 struct aorta_figure_cause {
-    const char *name; /* "slow all_gather" */
-    double ms;        /* of a step */
+    const char *name;  /* "slow all_gather" */
+    const char *about; /* kind of collective, "compute"; NULL: something else */
+    double ms;         /* per step */
 };
 
 struct aorta_figures { /* zero-initialise */

@@ -38,7 +38,7 @@ AORTA_MUST_USE aorta_status aorta_page_of_recordings(const struct aorta_page_rec
 AORTA_MUST_USE aorta_status aorta_page_timeline(const struct aorta_trace_report *report, size_t most,
                                                 struct aorta_json *json);
 
-/* The same of one step of the first rank. `window`: its place in the rank's windows. */
+/* The timeline of one step of the first rank. `window`: its place in the rank's windows. */
 AORTA_MUST_USE aorta_status aorta_page_step(const struct aorta_trace_analysis *analysis, size_t window, size_t most,
                                             struct aorta_json *json);
 

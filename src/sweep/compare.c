@@ -122,23 +122,22 @@ static aorta_status add_figures(struct aorta_sweep_comparison *c, const struct a
             aorta_arena_grow(&c->arena, c->figures, c->figure_count, capacity, sizeof *items);
         if (!items) return no_memory();
         c->figures = items;
-        items[c->figure_count++] = (struct aorta_sweep_figure){figure->name, figure->unit, figure->good};
+        items[c->figure_count++] =
+            (struct aorta_sweep_figure){figure->name, figure->unit, figure->good, figure->explains};
     }
     return NULL;
 }
 
 static aorta_status find_figures(struct aorta_sweep_comparison *c) {
-    static const char *const units[AORTA_SWEEP_OBJECTIVE_COUNT] = {
-        [AORTA_SWEEP_STEP_MS] = "ms", [AORTA_SWEEP_EXPOSED_COMM_MS] = "ms", [AORTA_SWEEP_OVERLAP_RATIO] = ""};
     size_t capacity = 0;
     for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++) {
         struct aorta_sweep_figure *items =
             aorta_arena_grow(&c->arena, c->figures, c->figure_count, &capacity, sizeof *items);
         if (!items) return no_memory();
         c->figures = items;
-        items[c->figure_count++] =
-            (struct aorta_sweep_figure){aorta_sweep_objectives[f].key, units[f] ? units[f] : "",
-                                        aorta_sweep_objectives[f].higher_is_better ? AORTA_GOOD_HIGH : AORTA_GOOD_LOW};
+        items[c->figure_count++] = (struct aorta_sweep_figure){
+            aorta_sweep_objectives[f].key, aorta_sweep_unit(c->sides->target, f),
+            aorta_sweep_objectives[f].higher_is_better ? AORTA_GOOD_HIGH : AORTA_GOOD_LOW, NULL};
     }
     for (size_t s = 0; s < c->side_count; s++)
         for (size_t i = 0; i < c->sides[s].trials.count; i++)
@@ -159,7 +158,7 @@ static double value_of(const struct aorta_sweep_comparison *c, size_t side, size
 
 /* ---- one figure of two sides ---- */
 
-/* Of each side, and of a figure: the mean at each point over its trials, and the noise of a trial. */
+/* A figure of one side: its mean at each point over the trials, and the noise of a trial. */
 struct series {
     double *means;
     int *runs;
@@ -186,7 +185,7 @@ static size_t side_of(const struct pair *pair, int i) {
 /* Rates and times change by percent, shares by what they are. */
 static bool takes_logarithms(const struct aorta_sweep_comparison *c, size_t figure, size_t side) {
     const size_t sides[] = {0, side};
-    if (!*c->figures[figure].unit && figure != AORTA_SWEEP_THROUGHPUT) return false;
+    if (!*c->figures[figure].unit) return false;
     for (int i = 0; i < 2; i++)
         for (size_t t = 0; t < c->sides[sides[i]].trials.count; t++)
             if (value_of(c, sides[i], t, figure) <= 0) return false;
@@ -402,8 +401,8 @@ static aorta_status compare_side(struct aorta_sweep_comparison *c, size_t side) 
 
 /* ---- what differs ---- */
 
-/* What was swept: of our own commands KEY=VALUE and options with their values, of others each word by its place. The
- * strings live in the arena. */
+/* The swept command as settings: our own commands have KEY=VALUE and options with values; any other command has words
+ * by place. The strings live in the arena. */
 static aorta_status read_target(const char *target, struct aorta_arena *arena, struct aorta_settings *settings) {
     const bool ours = aorta_sweep_is_ours(target);
     const char *option = NULL;
@@ -438,7 +437,7 @@ static aorta_status read_fixed(const struct aorta_sweep_space *space, const stru
     return NULL;
 }
 
-/* Of the first trial of the side's first point; NULL: it recorded nothing. */
+/* The recording of the first trial of the side's first point; NULL: it recorded nothing. */
 static const struct aorta_figures *first_recording(const struct aorta_sweep_comparison *c, size_t side) {
     size_t place;
     if (!c->count || !aorta_sweep_trials_of(&c->sides[side], c->points->points[side], &place, 1)) return NULL;

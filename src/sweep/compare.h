@@ -1,5 +1,5 @@
-/* Two or more sweeps of the same knobs, under several driver versions for example, or the two halves of one sweep. The
- * first is what the others are compared with. */
+/* Two or more sweeps of the same knobs, under several driver versions for example, or the two halves of one sweep.
+ * Each is compared with the first. */
 #ifndef AORTA_SWEEP_COMPARE_H
 #define AORTA_SWEEP_COMPARE_H
 
@@ -17,6 +17,7 @@ struct aorta_sweep_common {
 struct aorta_sweep_figure {
     const char *name, *unit;
     enum aorta_good good;
+    const char *explains; /* as of aorta_figure */
 };
 
 /* What one side is against the first. */

@@ -1,5 +1,5 @@
 /* A comparison of sweeps as text, as JSON, and as what its page shows. */
-#include "base/files.h"
+#include "base/lines.h"
 #include "base/result_table.h"
 #include "base/sort.h"
 #include "sweep/compare.h"
@@ -20,11 +20,16 @@ static const char *label_of(const struct aorta_sweep_comparison *c, size_t side)
 
 /* ---- sentences ---- */
 
-static void put_percent(const struct aorta_comparison *of, struct aorta_text *text) {
+/* "22.1 -> 30.3 ms (+37%, 95%: +24 to +52%)" */
+static void put_values(const struct aorta_compared *row, bool interval, struct aorta_text *text) {
+    const struct aorta_comparison *of = &row->of;
     const double whole = fabs(of->value[0]) / 100;
+    aorta_text_puts(text, aorta_brief(of->value[0]).text);
+    aorta_text_printf(text, " -> %s%s%s", aorta_brief(of->value[1]).text, *row->unit ? " " : "", row->unit);
     if (!(whole > 0)) return;
-    aorta_text_printf(text, " (%+.1f%%", of->delta / whole);
-    if (!isnan(of->low)) aorta_text_printf(text, "; 95%%: %+.1f to %+.1f%%", of->low / whole, of->high / whole);
+    aorta_text_printf(text, " (%+.*f%%", fabs(of->delta / whole) < 10, of->delta / whole);
+    if (interval && !isnan(of->low))
+        aorta_text_printf(text, ", 95%%: %+.0f to %+.0f%%", of->low / whole, of->high / whole);
     aorta_text_puts(text, ")");
 }
 
@@ -37,40 +42,37 @@ static size_t count_words(const struct aorta_sweep_comparison *c, size_t side, c
     return count;
 }
 
-/* "B is slower than A: step_ms 25, then 32 (+28.0%; 95%: +20.1 to +36.4%) over 8 points, p = 0.01; 7 are worse, 0
- * better." */
+static const char *than_of(const struct aorta_sweep_comparison *c, const struct aorta_compared *row) {
+    const bool time = objective_of(c) == AORTA_SWEEP_STEP_MS || objective_of(c) == AORTA_SWEEP_THROUGHPUT;
+    if (strcmp(aorta_compared_word(row, 0), "better") == 0) return time ? "faster" : "better";
+    return time ? "slower" : "worse";
+}
+
+/* "B is slower than A: step_ms 22.1 -> 30.3 ms (+37%, 95%: +24 to +52%), worse at 7 of 8 points" */
 static void put_headline(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
     const struct aorta_compared *row = aorta_sweep_row(c, side, c->count, objective_of(c));
-    const bool time = objective_of(c) == AORTA_SWEEP_STEP_MS || objective_of(c) == AORTA_SWEEP_THROUGHPUT;
-    const bool better = strcmp(aorta_compared_word(row, 0), "better") == 0;
-    const size_t worse = count_words(c, side, "worse"), improved = count_words(c, side, "better");
+    const size_t worse = count_words(c, side, "worse"), better = count_words(c, side, "better");
     const char *a = label_of(c, 0), *b = label_of(c, side);
     if (row->counts)
-        aorta_text_printf(text, "%s is %s than %s: ", b,
-                          time     ? (better ? "faster" : "slower")
-                          : better ? "better"
-                                   : "worse",
-                          a);
+        aorta_text_printf(text, "%s is %s than %s: ", b, than_of(c, row), a);
     else if (isnan(row->p))
-        aorta_text_printf(text, "%s against %s: ", b, a);
-    else if (worse + improved)
-        aorta_text_printf(text, "%s differs from %s at %zu of %s, and over all by no more than the noise: ", b, a,
-                          worse + improved, aorta_counted((long long)c->count, "point").text);
+        aorta_text_printf(text, "%s against %s, noise not known: ", b, a);
+    else if (worse + better)
+        aorta_text_printf(text, "%s differs from %s at some points, not over all: ", b, a);
     else
-        aorta_text_printf(text, "%s differs from %s by no more than the noise: ", b, a);
-    aorta_text_printf(text, "%s %s", row->figure, aorta_brief(row->of.value[0]).text);
-    aorta_text_printf(text, ", then %s", aorta_brief(row->of.value[1]).text);
-    put_percent(&row->of, text);
-    aorta_text_printf(text, " over %s", aorta_counted((long long)c->count, "point").text);
-    if (!isnan(row->p)) aorta_text_printf(text, ", p = %.2g", row->p);
-    aorta_text_printf(text, "; worse at %zu, better at %zu.", worse, improved);
+        aorta_text_printf(text, "%s is within the noise of %s: ", b, a);
+    aorta_text_printf(text, "%s ", row->figure);
+    put_values(row, true, text);
+    if (worse) aorta_text_printf(text, ", worse at %zu", worse);
+    if (better) aorta_text_printf(text, ", better at %zu", better);
+    aorta_text_printf(text, "%s %s", worse + better ? " of" : ",", aorta_counted((long long)c->count, "point").text);
 }
 
 static void put_largest(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
     const struct aorta_compared *largest =
         c->count ? aorta_compared_largest(c->against[side].rows, c->figure_count) : NULL;
     char points[96];
-    snprintf(points, sizeof points, ", the mean of %s", aorta_counted((long long)c->count, "point").text);
+    snprintf(points, sizeof points, ", mean of %s", aorta_counted((long long)c->count, "point").text);
     aorta_compared_text(largest, largest ? aorta_compared_word(largest, largest->p) : NULL, label_of(c, 0),
                         label_of(c, side), points, text);
 }
@@ -91,7 +93,7 @@ static double cause_ms(const struct aorta_sweep_side *side, const size_t *places
 }
 
 struct cause {
-    const char *name;
+    const char *name, *about;
     double ms[2];
 };
 
@@ -108,6 +110,7 @@ static struct cause find_cause(const struct aorta_sweep_comparison *c, size_t si
             const struct aorta_figures *figures = sides[i]->recordings[places[i][t]].figures;
             for (size_t k = 0; figures && k < figures->cause_count; k++) {
                 const struct cause cause = {.name = figures->causes[k].name,
+                                            .about = figures->causes[k].about,
                                             .ms = {cause_ms(sides[0], places[0], counts[0], figures->causes[k].name),
                                                    cause_ms(sides[1], places[1], counts[1], figures->causes[k].name)}};
                 const double change = sign * (cause.ms[1] - cause.ms[0]);
@@ -117,48 +120,40 @@ static struct cause find_cause(const struct aorta_sweep_comparison *c, size_t si
     return found;
 }
 
-/* The bus of the collective that the cause is about, or the products. */
-static void put_rate(const struct aorta_sweep_comparison *c, size_t side, size_t point, const char *cause,
+/* The rate of what the cause is about: the bus of a collective, the products of compute. */
+static void put_rate(const struct aorta_sweep_comparison *c, size_t side, size_t point, const struct cause *cause,
                      struct aorta_text *text) {
-    static const char bus[] = " bus";
-    for (size_t f = AORTA_SWEEP_OBJECTIVE_COUNT; f < c->figure_count; f++) {
+    for (size_t f = AORTA_SWEEP_OBJECTIVE_COUNT; cause->about && f < c->figure_count; f++) {
+        const char *explains = c->figures[f].explains;
         const struct aorta_compared *row = aorta_sweep_row(c, side, point, f);
-        const char *name = row->figure, *found = strstr(name, bus);
-        char kind[64];
-        snprintf(kind, sizeof kind, "%.*s", found ? (int)(found - name) : 0, name);
-        const bool at = *kind && !strchr(kind, ' ') && strstr(cause, kind);
-        const bool products = strcmp(name, "gemm") == 0 && strstr(cause, "compute");
-        if ((!at && !products) || isnan(row->of.value[0]) || isnan(row->of.value[1])) continue;
-        aorta_text_printf(text, ", %s %s", at ? "bus" : "products", aorta_brief(row->of.value[0]).text);
-        aorta_text_printf(text, " → %s %s", aorta_brief(row->of.value[1]).text, row->unit);
+        if (!explains || strcmp(explains, cause->about) != 0) continue;
+        if (isnan(row->of.value[0]) || isnan(row->of.value[1])) continue;
+        aorta_text_printf(text, ", %s %s", row->figure, aorta_brief(row->of.value[0]).text);
+        aorta_text_printf(text, " -> %s %s", aorta_brief(row->of.value[1]).text, row->unit);
         return;
     }
 }
 
-/* Of what takes time; of rates nothing more is known. */
-static void put_cause(const struct aorta_sweep_comparison *c, size_t side, size_t point, size_t figure,
-                      struct aorta_text *text) {
+/* Rates have no cause of their own. */
+static struct cause cause_of(const struct aorta_sweep_comparison *c, size_t side, size_t point, size_t figure) {
     const struct aorta_compared *row = aorta_sweep_row(c, side, point, figure);
-    const bool time = figure == AORTA_SWEEP_STEP_MS || figure == AORTA_SWEEP_THROUGHPUT ||
-                      figure == AORTA_SWEEP_EXPOSED_COMM_MS || figure == AORTA_SWEEP_OVERLAP_RATIO;
     const bool worse = (row->of.delta > 0) == (row->good == AORTA_GOOD_LOW);
-    const struct cause cause = time ? find_cause(c, side, point, worse ? 1 : -1) : (struct cause){0};
-    if (!cause.name) return;
-    aorta_text_printf(text, "%s costs %s", cause.name, aorta_brief(cause.ms[0]).text);
-    aorta_text_printf(text, " → %s ms a step", aorta_brief(cause.ms[1]).text);
-    put_rate(c, side, point, cause.name, text);
+    return figure < AORTA_SWEEP_OBJECTIVE_COUNT ? find_cause(c, side, point, worse ? 1 : -1) : (struct cause){0};
 }
 
-/* "all_gather bus 12% lower at channels=56: 217 → 190 GB/s" */
+/* "slow all_gather 4.1 -> 5.2 ms per step, all_gather bus bandwidth 217 -> 190 GB/s" */
+static void put_cause(const struct aorta_sweep_comparison *c, size_t side, size_t point, const struct cause *cause,
+                      struct aorta_text *text) {
+    aorta_text_printf(text, "%s %s", cause->name, aorta_brief(cause->ms[0]).text);
+    aorta_text_printf(text, " -> %s ms per step", aorta_brief(cause->ms[1]).text);
+    put_rate(c, side, point, cause, text);
+}
+
+/* "all_gather bus bandwidth 217 -> 190 GB/s (-12%) at channels=56" */
 static void put_change(const struct aorta_compared *row, struct aorta_text *text) {
-    const double *value = row->of.value, percent = 100 * fabs(row->of.delta / value[0]);
-    const char *than = row->of.delta > 0 ? "higher" : "lower";
-    if (isfinite(percent))
-        aorta_text_printf(text, "%s %s%% %s at %s: ", row->figure, aorta_brief(percent).text, than, row->group);
-    else
-        aorta_text_printf(text, "%s %s at %s: ", row->figure, than, row->group);
-    aorta_text_printf(text, "%s", aorta_brief(value[0]).text);
-    aorta_text_printf(text, " → %s%s%s", aorta_brief(value[1]).text, *row->unit ? " " : "", row->unit);
+    aorta_text_printf(text, "%s ", row->figure);
+    put_values(row, false, text);
+    aorta_text_printf(text, " at %s", row->group);
 }
 
 /* ---- text ---- */
@@ -202,15 +197,15 @@ static void put_changes(const struct aorta_sweep_comparison *c, size_t side, str
     const size_t shown = none ? SHOWN / 2 : SHOWN;
     for (size_t i = 0; changes && i < count && i < shown; i++) {
         const struct aorta_compared *row = aorta_sweep_row(c, side, changes[i].point, changes[i].figure);
-        struct aorta_text cause = {0};
         aorta_text_printf(text, "  %-11s ", i ? "" : "changes");
         put_change(row, text);
-        put_cause(c, side, changes[i].point, changes[i].figure, &cause);
-        if (cause.length) aorta_text_printf(text, "; %s", cause.data);
         if (!row->counts && !isnan(row->p)) aorta_text_puts(text, ", within the noise");
         aorta_text_puts(text, "\n");
-        text->failed |= cause.failed;
-        aorta_text_free(&cause);
+        const struct cause cause = cause_of(c, side, changes[i].point, changes[i].figure);
+        if (!cause.name) continue;
+        aorta_text_puts(text, "                cause: ");
+        put_cause(c, side, changes[i].point, &cause, text);
+        aorta_text_puts(text, "\n");
     }
     if (count > shown && !none) aorta_text_printf(text, "              and %zu more (--json has all)\n", count - shown);
     free(changes);
@@ -234,9 +229,12 @@ static const struct aorta_sweep_importance *importance_of(const struct aorta_swe
 }
 
 static void put_importance(const struct aorta_sweep_comparison *c, struct aorta_text *text) {
+    const char *head = "importance";
     for (int k = 0; k < c->sides->plan.space.count; k++) {
         const char *name = c->sides->plan.space.knobs[k].name;
-        aorta_text_printf(text, "  %-11s %s", k ? "" : "importance", name);
+        if (c->sides->plan.space.knobs[k].count < 2) continue;
+        aorta_text_printf(text, "  %-11s %s", head, name);
+        head = "";
         for (size_t s = 0; s < c->side_count; s++) {
             int knob;
             const struct aorta_sweep_importance *importance = importance_of(c, s, name, &knob);
@@ -259,22 +257,51 @@ static void put_unread(const struct aorta_sweep_side *side, struct aorta_text *t
                           side->label, reason);
 }
 
+static void put_different(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
+    struct aorta_text list = {0};
+    aorta_differences_list(&c->against[side].differences, &list);
+    if (list.length) aorta_text_puts(text, "  different   ");
+    if (list.length) aorta_text_lines(text, list.data, &(struct aorta_lines){0, 14, 14});
+    text->failed |= list.failed;
+    aorta_text_free(&list);
+}
+
+static void put_chance(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
+    const struct aorta_compared *row = aorta_sweep_row(c, side, c->count, objective_of(c));
+    if (isnan(row->p)) return;
+    aorta_text_printf(text, "  chance      p = %.2g", row->p);
+    if (row->of.between > 0)
+        aorta_text_printf(text, "; equal sweeps are assumed to differ by %.2g%%", 100 * row->of.between);
+    aorta_text_puts(text, "\n");
+}
+
+/* The figure over all points that changed most, where that is not the objective of the headline. */
+static void put_other_figure(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
+    const struct aorta_compared *largest = aorta_compared_largest(c->against[side].rows, c->figure_count);
+    if (largest && largest->family == 0) return;
+    aorta_text_puts(text, "  largest     ");
+    if (largest) {
+        aorta_text_printf(text, "%s ", largest->figure);
+        put_values(largest, true, text);
+        aorta_text_printf(text, ", %s\n", aorta_compared_word(largest, largest->p));
+    } else {
+        aorta_text_puts(text, "no figure over all points differs beyond the noise\n");
+    }
+}
+
 void aorta_sweep_compare_text(const struct aorta_sweep_comparison *c, struct aorta_text *text) {
     for (size_t s = 1; s < c->side_count; s++) {
-        aorta_differences_text(&c->against[s].differences, text);
         if (!c->count) {
             aorta_text_printf(text, "%s and %s have no point in common: nothing to compare\n", label_of(c, 0),
                               label_of(c, s));
+            put_different(c, s, text);
             continue;
         }
-        const struct aorta_comparison *of = &aorta_sweep_row(c, s, c->count, objective_of(c))->of;
         put_headline(c, s, text);
-        aorta_text_puts(text, "\n  ");
-        put_largest(c, s, text);
         aorta_text_puts(text, "\n");
-        if (of->between > 0)
-            aorta_text_printf(text, "  Equal sweeps are assumed to differ by %s%%.\n",
-                              aorta_brief(100 * of->between).text);
+        put_different(c, s, text);
+        put_chance(c, s, text);
+        put_other_figure(c, s, text);
         put_changes(c, s, text);
     }
     for (size_t s = 0; s < c->side_count; s++) put_best(&c->sides[s], s == 0, text);
@@ -322,7 +349,7 @@ static void write_figures(struct aorta_json *json, const struct aorta_sweep_comp
     aorta_json_array_end(json);
 }
 
-/* Of the knobs that have several. */
+/* Values of the knobs that have several. */
 static void write_values(struct aorta_json *json, const struct aorta_sweep_space *space, int64_t cell) {
     aorta_json_key_object(json, "values");
     for (int k = 0; k < space->count; k++)
@@ -353,7 +380,7 @@ static void write_place(struct aorta_json *json, const struct aorta_sweep_compar
     aorta_json_key_string(json, "figure", c->figures[figure].name);
 }
 
-/* What was not measured on a side has no row. */
+/* A figure that one side has not measured has no row. */
 static void write_rows(struct aorta_json *json, const struct aorta_sweep_comparison *c, size_t side) {
     aorta_json_key_array(json, "rows");
     for (size_t p = 0; c->count && p <= c->count; p++)
@@ -390,7 +417,8 @@ static void write_changes(struct aorta_json *json, const struct aorta_sweep_comp
         aorta_json_key_string(json, "change", aorta_compared_word(row, row->p));
         put_change(row, &text);
         write_text(json, "text", &text);
-        put_cause(c, side, changes[i].point, changes[i].figure, &text);
+        const struct cause cause = cause_of(c, side, changes[i].point, changes[i].figure);
+        if (cause.name) put_cause(c, side, changes[i].point, &cause, &text);
         write_text(json, "cause", &text);
         aorta_json_object_end(json);
     }
@@ -499,6 +527,18 @@ static void write_trial(struct aorta_json *json, const struct aorta_sweep_side *
     aorta_text_free(&page);
 }
 
+/* What the first trial that was recorded ran with. */
+static void write_environment(struct aorta_json *json, const struct aorta_sweep_side *side) {
+    const struct aorta_settings *environment = &side->environment;
+    for (size_t i = side->trials.count; i-- > 0;)
+        if (side->recordings[i].figures && side->recordings[i].figures->environment.count)
+            environment = &side->recordings[i].figures->environment;
+    aorta_json_key_object(json, "environment");
+    for (size_t i = 0; i < environment->count; i++)
+        aorta_json_key_string(json, environment->items[i].key, environment->items[i].value);
+    aorta_json_object_end(json);
+}
+
 static void write_point(struct aorta_json *json, const struct aorta_sweep_side *side,
                         const struct aorta_sweep_point *point, const char *html) {
     enum { MOST = 64 };
@@ -530,6 +570,7 @@ void aorta_sweep_compare_part(const struct aorta_sweep_comparison *c, size_t sid
     aorta_json_text(&json, sweep.data ? sweep.data : "null");
     text->failed |= sweep.failed;
     aorta_text_free(&sweep);
+    write_environment(&json, of);
     aorta_json_key_array(&json, "points");
     for (size_t p = 0; p < c->count; p++) write_point(&json, of, c->points[p].points[side], html);
     aorta_json_array_end(&json);

@@ -92,7 +92,7 @@ static void read_word(const char *word, int depth, struct knob_value *out) {
     snprintf(out->value, WORD, "%.*s", (int)count, word + digits);
 }
 
-/* Of the run's folders below the root; repeats are not among them. */
+/* Reads the run's folders below the root; repeats are no knobs. */
 static size_t read_path(const char *root, const char *path, struct knob_value values[MOST_DEPTH]) {
     size_t count = 0;
     const char *at = path + strlen(root);

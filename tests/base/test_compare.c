@@ -293,7 +293,7 @@ static void test_sentence(void **state) {
     struct aorta_text text = {0};
     const struct aorta_compared row = {.figure = "step_ms", .unit = "ms", .of = {.value = {100, 138}}};
     aorta_compared_text(&row, "worse", "a", "b", NULL, &text);
-    assert_string_equal(text.data, "What differs most: step_ms is 138 ms in b and 100 ms in a (+38%, worse).");
+    assert_string_equal(text.data, "Largest change: step_ms from 100 ms in a to 138 ms in b (+38%, worse).");
     aorta_text_clear(&text);
     aorta_compared_text(NULL, NULL, "a", "b", NULL, &text);
     assert_string_equal(text.data, "No figure of b differs from a beyond the noise.");

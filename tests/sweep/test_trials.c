@@ -414,20 +414,19 @@ static void test_compare(void **state) {
             slow, slow * 8);
         run(words, 0, "16 trials: 16 done");
     }
+    run("sweep --compare driver0 driver1", 0, "driver1 is slower than driver0: step_ms 22.1 -> 30.3 ms (+37%, 95%: +");
+    run("sweep --compare driver0 driver1", 0, "%), worse at 7 of 8 points\n");
     run("sweep --compare driver0 driver1", 0,
-        "driver1 is slower than driver0: step_ms 22.1, then 30.3 (+36.7%; 95%: +");
-    run("sweep --compare driver0 driver1", 0, ") over 8 points, p = 0.0");
-    run("sweep --compare driver0 driver0", 0,
-        "driver0 differs from driver0 by no more than the noise: step_ms 22.1, then 22.1 (+0.0%");
-    run("sweep --compare driver0 driver1", 0,
-        "What differs most: step_ms is 30.3 ms in driver1 and 22.1 ms in driver0 (+37%, worse), the mean of 8 points.");
-    run("sweep --compare driver0 driver1", 0, "step_ms 80% higher at a=1 V=p: 10 → 18 ms\n");
+        "  different   word 10 of the command is d=8;, was d=0;\n  chance      p = 0.0");
+    run("sweep --compare driver0 driver0", 0, "driver0 is within the noise of driver0: step_ms 22.1 -> 22.1 ms (+0.0%");
+    run("sweep --compare driver0 driver1 --json", 0,
+        "Largest change: step_ms from 22.1 ms in driver0 to 30.3 ms in driver1 (+37%, worse), mean of 8 points.");
+    run("sweep --compare driver0 driver1", 0, "step_ms 10 -> 18 ms (+80%) at a=1 V=p\n");
     run("sweep --compare driver0 driver1 driver0 --label A 'B <1>' C", 0,
-        "B <1> is slower than A: step_ms 22.1, then 30.3");
-    run("sweep --compare driver0 driver1 driver0 --label A 'B <1>' C", 0, "C differs from A by no more than the noise");
+        "B <1> is slower than A: step_ms 22.1 -> 30.3 ms");
+    run("sweep --compare driver0 driver1 driver0 --label A 'B <1>' C", 0, "C is within the noise of A");
     run("sweep --compare driver0 driver1 --label A", 2, "--label: 1 names for 2 directories");
-    run("sweep --compare driver0 driver1", 0, "Different: word 10 of the command is d=8;, was d=0;\n");
-    run("sweep --compare driver0 driver0", 0, "No figure of driver0 differs from driver0 beyond the noise.");
+    run("sweep --compare driver0 driver0", 0, "  largest     no figure over all points differs beyond the noise\n");
     run("sweep --compare driver0 driver1 --json", 0, "\"kind\": \"sweep_comparison\"");
     run("sweep --compare driver0", 2, "takes two directories of sweeps or more");
     run("sweep --compare driver0 out", 2, "have different knobs");
@@ -449,9 +448,9 @@ static void test_equal_sweeps(void **state) {
                  later, later ? 113 : 100);
         run(words, 0, "16 trials: 16 done");
     }
-    run("sweep --compare equal0 equal1", 0, "equal1 differs from equal0 by no more than the noise: step_ms ");
-    run("sweep --compare equal0 equal1", 0, "No figure of equal1 differs from equal0 beyond the noise.");
-    run("sweep --compare equal0 equal1", 0, "Equal sweeps are assumed to differ by ");
+    run("sweep --compare equal0 equal1", 0, "equal1 is within the noise of equal0: step_ms ");
+    run("sweep --compare equal0 equal1", 0, "  largest     no figure over all points differs beyond the noise\n");
+    run("sweep --compare equal0 equal1", 0, "equal sweeps are assumed to differ by ");
 }
 
 /* A batch of 4 takes less time than one of 8, and does half the work: what compares is throughput. */
@@ -500,12 +499,12 @@ static void test_halves(void **state) {
         0, "24 trials: 24 done");
     run("sweep --read both", 0, "24 trials: 24 done");
     run("sweep --compare both --by V=p,q", 0,
-        "V=q differs from V=p at 3 of 4 points, and over all by no more than the noise: step_ms 22.7, then 27.5");
-    run("sweep --compare both --by V=p,q", 0, "over 4 points, p = 0.1; worse at 3, better at 0.");
+        "V=q differs from V=p at some points, not over all: step_ms 22.7 -> 27.5 ms");
+    run("sweep --compare both --by V=p,q", 0, "%), worse at 3 of 4 points\n");
     run("sweep --compare both --by V=q,p", 0, "best        V=q: a=1: 15.5");
-    run("sweep --compare both --by V=p,q", 0, "step_ms 47.7% higher at a=1: 10.5 → 15.5 ms\n");
+    run("sweep --compare both --by V=p,q", 0, "step_ms 10.5 -> 15.5 ms (+48%) at a=1\n");
     run("sweep --compare both --by V=p,q --label A B", 2, "--label: the halves of --by are called by their values");
-    run("sweep --compare both --by V=p,r", 0, "No figure of V=r differs from V=p beyond the noise.");
+    run("sweep --compare both --by V=p,r", 0, "  largest     no figure over all points differs beyond the noise\n");
     run("sweep --compare both --by V", 2, "give two values of the knob");
     run("sweep --compare both --by V=p,s", 2, "give two values of the knob");
     run("sweep --compare both --by W", 2, "has no such knob");
@@ -544,7 +543,7 @@ static void test_folders(void **state) {
         "done; done; done; done; at=6.2/256thread/nccl_28channels/rep1/torch_profiler/rank0 && mkdir -p $at && "
         "cp " DATA "/formats/data/fsdp2_rank0.json $at/a.pt.trace.json";
     assert_int_equal(system(make), 0);
-    run("sweep --compare 6.2 7.0", 0, "7.0 differs from 6.2 by no more than the noise: step_ms 80.4, then 80.4 (+0.0%");
+    run("sweep --compare 6.2 7.0", 0, "7.0 is within the noise of 6.2: step_ms 80.4 -> 80.4 ms (+0.0%");
     run("sweep --compare 6.2 7.0", 0, "best        6.2: thread=256 nccl_channels=28: 80.4\n");
     run("sweep --compare 6.2 7.0 --json", 0, "");
     json_t *root = json_load_file("output", 0, NULL);
