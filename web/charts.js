@@ -50,8 +50,8 @@ function placed({ xAxis, yAxis, grid, below = 0 }, width) {
 // Parallel coordinates have an axis for each dimension, other charts x and y.
 function axesOf(option, width) {
   const letters = (width / (option.parallelAxis?.length ?? 1) - 46) / LETTER, cut = (text) => (text.length > letters ? `${text.slice(0, Math.max(1, letters - 1))}…` : text);
-  if (option.parallelAxis) return { parallel: option.parallel, parallelAxis: option.parallelAxis.map((one, i) => ({
-    nameTextStyle: { color: colour("text"), align: i ? "center" : "left" }, axisLabel: { color: colour("text"), backgroundColor: colour("paper"), padding: [1, 3], formatter: one.type === "value" ? (value) => brief(value) : cut }, z: 5,
+  if (option.parallelAxis) return { parallel: option.parallel, parallelAxis: option.parallelAxis.map((one) => ({
+    nameTextStyle: { color: colour("text") }, axisLabel: { color: colour("text"), backgroundColor: colour("paper"), padding: [1, 3], formatter: one.type === "value" ? (value) => brief(value) : cut }, z: 5,
     axisLine: { lineStyle: { color: colour("quiet") } }, ...one })) };
   return placed(option, width);
 }

@@ -97,8 +97,8 @@ export function parallel(sweeps) {
   const rows = ({ sweep }) => wholePoints(sweep).map((point) => ({ value: [...knobs.map((knob) => point.values[knob.name]), point[objective]], point }));
   const all = sweeps.flatMap((one) => rows(one).map((row) => row.value[knobs.length]));
   if (all.length < 2) return null;
-  return chart("Parallel coordinates: one line per point; drag along an axis to filter", () => ({
-    parallel: { left: 60, right: 60, top: several ? 60 : 46, bottom: 30 },
+  return chart("Parallel coordinates: one line per point; drag along an axis to filter", (width) => ({
+    parallel: { left: Math.max(60, Math.min(110, 0.08 * width)), right: 60, top: several ? 60 : 46, bottom: 30 },
     parallelAxis: [...knobs.map((knob, i) => ({ dim: i, name: knob.name.length > 26 ? `…${knob.name.slice(-25)}` : knob.name, type: "category", data: values[i] })),
       { dim: knobs.length, name: objective, type: "value", scale: true, inverse: !higher }],
     tooltip: { trigger: "item", formatter: ({ data, seriesName }) => tip(withUnit(data.value[knobs.length], objective), pointText(data.point.values),

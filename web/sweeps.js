@@ -1,5 +1,5 @@
 // The page of `aorta sweep --compare`: two sweeps or more, each compared with the first.
-import { brief, bytes, change, element, known, percent, spaced } from "./words.js";
+import { brief, bytes, change, element, fileNames, known, percent, spaced } from "./words.js";
 import { figures, heat, lines, note, pair, section, settingsTables, sign, stack } from "./sections.js";
 import { chart, tip } from "./charts.js";
 import { titleOf } from "./figures.js";
@@ -70,13 +70,13 @@ function openPoint(point) {
 const pointLink = (points, point) => element("a", { href: `#point-${point}`, onclick: (event) => { event.preventDefault(); openPoint(point); } }, points[point].name);
 
 function changesTable(one, results, labels) {
-  if (!one.changes.length) return note(`At no configuration does ${one.candidate} differ from ${one.reference} beyond the noise.`);
+  if (!one.changes.length) return note(`No figure of ${one.candidate} differs from ${one.reference} beyond the noise.`);
   const figure = (row) => results.figures.find((other) => other.name === row.figure);
   const of = (row) => one.rows.find((other) => other.point === row.point && other.figure === row.figure);
   const unit = (row) => (figure(row).unit ? `, ${figure(row).unit}` : "");
   return table(`Regressions and improvements${labels.length > 2 ? `, ${one.candidate}` : ""}`, [
     { title: "figure", value: (row) => row.figure, show: (row) => `${titleOf(row.figure)}${unit(row)}` },
-    { title: "at", value: (row) => results.points[row.point].name, show: (row) => pointLink(results.points, row.point) },
+    { title: "at", value: (row) => results.points[row.point]?.name ?? "", show: (row) => (results.points[row.point] ? pointLink(results.points, row.point) : "all configurations") },
     { title: one.reference, value: (row) => of(row).reference, show: (row) => shown(figure(row), of(row).reference) },
     { title: one.candidate, value: (row) => of(row).candidate, show: (row) => shown(figure(row), of(row).candidate) },
     { title: "change", value: (row) => changeOf(of(row)), show: (row) => sign(changeOf(of(row))), class: (row) => row.change, tip: (row) => chanceOf(of(row)) },
@@ -92,7 +92,7 @@ function answer(data, labels, read) {
       ["configurations worse", String(at.filter((word) => word === "worse").length)], ["configurations better", String(at.filter((word) => word === "better").length)],
       ["configurations within the noise", String(at.filter((word) => !word).length)]];
   });
-  return section("comparison", "Answer", ...results.comparisons.map((one) => element("p", { class: "headline typed" }, one.headline ?? "The sweeps have no configuration in common.")),
+  return section("comparison", "Answer", ...results.comparisons.map((one) => element("p", { class: "headline" }, one.headline ?? "The sweeps have no configuration in common.")),
     figures(boxes), differencesTable(results, labels),
     results.points.length ? table("Figures over all configurations", [{ title: "figure", value: (one) => one.name, show: (one) => titleOf(one.name) },
       ...sideColumns(labels, (one, side) => read.value(side, null, one.name), (one, side) => read.row(side, null, one.name), (one) => one)],
@@ -214,7 +214,7 @@ function configuration(data, labels, read, point) {
 
 // Each is made when it is opened.
 function configurations(data, labels, read) {
-  const { results } = data, most = results.comparisons[0]?.changes[0]?.point ?? 0;
+  const { results } = data, most = results.comparisons[0]?.changes.find((row) => known(row.point))?.point ?? 0;
   return results.points.map((point, i) => {
     const row = read.row(1, i, results.objective), figure = results.figures.find((one) => one.name === results.objective);
     const box = element("details", { class: "point", id: `point-${i}` }, element("summary", {}, `${point.name}: ${titleOf(figure.name)} ${labels.map((_, side) => shown(figure, read.value(side, i, figure.name))).join(", ")} `,
@@ -245,7 +245,7 @@ export function sweepComparisonPage(data) {
   const common = (sweep) => ({ ...sweep, points: wholePoints(sweep).filter((point) => results.points.some((row) => samePoint(row.values, point.values))) });
   const several = results.points.length > 0;
   return {
-    title: labels.join(", "), subtitle: `${labels.length} sweeps, ${results.points.length} configurations in common, ${spaced(results.objective)}`,
+    title: (results.sweeps.every((one) => one.label === one.directory) ? fileNames(labels) : labels).join(", "), subtitle: `${labels.length} sweeps, ${results.points.length} configurations in common, ${spaced(results.objective)}`,
     sections: [
       answer(data, labels, read),
       several ? section("changes", "Regressions and improvements", ...results.comparisons.map((one) => changesTable(one, results, labels))) : null,

@@ -29,7 +29,8 @@ static void put_values(const struct aorta_compared *row, bool interval, struct a
     if (!(whole > 0)) return;
     aorta_text_printf(text, " (%+.*f%%", fabs(of->delta / whole) < 10, of->delta / whole);
     if (interval && !isnan(of->low))
-        aorta_text_printf(text, ", 95%%: %+.0f to %+.0f%%", of->low / whole, of->high / whole);
+        aorta_text_printf(text, ", 95%%: %+.*f to %+.*f%%", fabs(of->low / whole) < 10, of->low / whole,
+                          fabs(of->high / whole) < 10, of->high / whole);
     aorta_text_puts(text, ")");
 }
 
@@ -138,7 +139,8 @@ static void put_rate(const struct aorta_sweep_comparison *c, size_t side, size_t
 static struct cause cause_of(const struct aorta_sweep_comparison *c, size_t side, size_t point, size_t figure) {
     const struct aorta_compared *row = aorta_sweep_row(c, side, point, figure);
     const bool worse = (row->of.delta > 0) == (row->good == AORTA_GOOD_LOW);
-    return figure < AORTA_SWEEP_OBJECTIVE_COUNT ? find_cause(c, side, point, worse ? 1 : -1) : (struct cause){0};
+    return figure < AORTA_SWEEP_OBJECTIVE_COUNT && point < c->count ? find_cause(c, side, point, worse ? 1 : -1)
+                                                                    : (struct cause){0};
 }
 
 /* "slow all_gather 4.1 -> 5.2 ms per step, all_gather bus bandwidth 217 -> 190 GB/s" */
@@ -153,7 +155,7 @@ static void put_cause(const struct aorta_sweep_comparison *c, size_t side, size_
 static void put_change(const struct aorta_compared *row, struct aorta_text *text) {
     aorta_text_printf(text, "%s ", row->figure);
     put_values(row, false, text);
-    aorta_text_printf(text, " at %s", row->group);
+    aorta_text_printf(text, " at %s", row->group ? row->group : "all points");
 }
 
 /* ---- text ---- */
@@ -168,15 +170,16 @@ static int farthest_first(const void *left, const void *right) {
     return aorta_order_double(b->far, a->far);
 }
 
-/* The rows of points that count, or (`all`) all of the objective, the objective first, then the farthest. The caller
- * frees them; NULL: no memory. */
+/* The rows that count without the headline's, or (`all`) the objective at each point; the objective first, then the
+ * farthest. The caller frees them; NULL: no memory. */
 static struct place *find_changes(const struct aorta_sweep_comparison *c, size_t side, bool all, size_t *count) {
-    struct place *places = malloc((c->count * c->figure_count + 1) * sizeof *places);
+    struct place *places = malloc(((c->count + 1) * c->figure_count + 1) * sizeof *places);
     *count = 0;
-    for (size_t p = 0; places && p < c->count; p++)
+    for (size_t p = 0; places && c->count && p <= c->count; p++)
         for (size_t f = 0; f < c->figure_count; f++) {
             const struct aorta_compared *row = aorta_sweep_row(c, side, p, f);
             const bool objective = f == objective_of(c);
+            if (p == c->count && (objective || all)) continue;
             if (all ? !objective || isnan(row->of.delta) || row->of.delta == 0 : !row->counts) continue;
             places[(*count)++] = (struct place){p, f, objective ? 1e6 + row->far : row->far};
         }
@@ -275,20 +278,6 @@ static void put_chance(const struct aorta_sweep_comparison *c, size_t side, stru
     aorta_text_puts(text, "\n");
 }
 
-/* The figure over all points that changed most, where that is not the objective of the headline. */
-static void put_other_figure(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
-    const struct aorta_compared *largest = aorta_compared_largest(c->against[side].rows, c->figure_count);
-    if (largest && largest->family == 0) return;
-    aorta_text_puts(text, "  largest     ");
-    if (largest) {
-        aorta_text_printf(text, "%s ", largest->figure);
-        put_values(largest, true, text);
-        aorta_text_printf(text, ", %s\n", aorta_compared_word(largest, largest->p));
-    } else {
-        aorta_text_puts(text, "no figure over all points differs beyond the noise\n");
-    }
-}
-
 void aorta_sweep_compare_text(const struct aorta_sweep_comparison *c, struct aorta_text *text) {
     for (size_t s = 1; s < c->side_count; s++) {
         if (!c->count) {
@@ -301,7 +290,6 @@ void aorta_sweep_compare_text(const struct aorta_sweep_comparison *c, struct aor
         aorta_text_puts(text, "\n");
         put_different(c, s, text);
         put_chance(c, s, text);
-        put_other_figure(c, s, text);
         put_changes(c, s, text);
     }
     for (size_t s = 0; s < c->side_count; s++) put_best(&c->sides[s], s == 0, text);

@@ -426,7 +426,7 @@ static void test_compare(void **state) {
         "B <1> is slower than A: step_ms 22.1 -> 30.3 ms");
     run("sweep --compare driver0 driver1 driver0 --label A 'B <1>' C", 0, "C is within the noise of A");
     run("sweep --compare driver0 driver1 --label A", 2, "--label: 1 names for 2 directories");
-    run("sweep --compare driver0 driver0", 0, "  largest     no figure over all points differs beyond the noise\n");
+    run("sweep --compare driver0 driver0", 0, "  chance      p = ");
     run("sweep --compare driver0 driver1 --json", 0, "\"kind\": \"sweep_comparison\"");
     run("sweep --compare driver0", 2, "takes two directories of sweeps or more");
     run("sweep --compare driver0 out", 2, "have different knobs");
@@ -449,7 +449,7 @@ static void test_equal_sweeps(void **state) {
         run(words, 0, "16 trials: 16 done");
     }
     run("sweep --compare equal0 equal1", 0, "equal1 is within the noise of equal0: step_ms ");
-    run("sweep --compare equal0 equal1", 0, "  largest     no figure over all points differs beyond the noise\n");
+    run("sweep --compare equal0 equal1", 0, "  chance      p = ");
     run("sweep --compare equal0 equal1", 0, "equal sweeps are assumed to differ by ");
 }
 
@@ -504,7 +504,7 @@ static void test_halves(void **state) {
     run("sweep --compare both --by V=q,p", 0, "best        V=q: a=1: 15.5");
     run("sweep --compare both --by V=p,q", 0, "step_ms 10.5 -> 15.5 ms (+48%) at a=1\n");
     run("sweep --compare both --by V=p,q --label A B", 2, "--label: the halves of --by are called by their values");
-    run("sweep --compare both --by V=p,r", 0, "  largest     no figure over all points differs beyond the noise\n");
+    run("sweep --compare both --by V=p,r", 0, "  chance      p = ");
     run("sweep --compare both --by V", 2, "give two values of the knob");
     run("sweep --compare both --by V=p,s", 2, "give two values of the knob");
     run("sweep --compare both --by W", 2, "has no such knob");
