@@ -126,6 +126,7 @@ enum aorta_good { AORTA_GOOD_LOW, AORTA_GOOD_HIGH, AORTA_GOOD_NEITHER };
 struct aorta_compared {
     const char *group; /* where it was measured: a configuration; NULL: everywhere */
     const char *figure, *unit;
+    const void *source; /* what the row is of; NULL: nothing else */
     enum aorta_good good;
     int family;     /* rows of one family are corrected for their number; 0: what was asked for */
     bool too_small; /* the change does not count, whatever its p */
