@@ -69,6 +69,7 @@ struct aorta_graph_rank {
                       * which still has the lead that the host had before the recording; start_ns: all of it */
     uint32_t steps;  /* from there on */
     uint32_t mark;   /* point of that end; NONE: none */
+    bool more_work;  /* it computes longer because it has more of the work that the ranks share */
 };
 
 struct aorta_graph {

@@ -5,6 +5,10 @@
  * beside a collective that waits for a late rank is slowed down by it and would not be without the waiting: so runs are
  * compared with no collective beside them, where there are any.
  *
+ * A rank that runs more of what the others run too, or the same with other sizes, has more of the work that the ranks
+ * share: to balance it takes away what is above the mean of the ranks. What only it runs, and what is only slower, can
+ * go as a whole.
+ *
  * One rank may have another variant of a kernel: what only it runs is no more than what it lacks of the others'. And of
  * what all run, no more is taken away than the rank takes longer for all of it. */
 #include "base/sort.h"
@@ -27,6 +31,7 @@ struct entry {
 struct group {
     size_t begin, end;
     double mean_ns, alone_ns; /* alone_ns 0: never alone */
+    uint32_t sizes;
 };
 
 struct study {
@@ -37,6 +42,11 @@ struct study {
     struct group *groups;      /* one for each rank, of the key at hand */
     double *times;             /* best_time of each, ascending */
     double *more[2], *less[2]; /* of each rank, of what only it has [0] and of what all have [1] */
+    double *shared, *own[2];   /* of each rank, of what is longer: parts of shared work; what is not, as in more[] */
+    size_t *entry_count;       /* of each rank */
+    struct last {
+        uint32_t name, sizes; /* of the run before of any number; NONE: none */
+    } * last;                 /* of each rank */
 };
 
 static int entry_order(const void *left, const void *right) {
@@ -123,6 +133,7 @@ static void collect_rank(struct study *study, uint32_t rank) {
         if (counts(one, &one->spans[i]))
             study->entries[study->count++] =
                 (struct entry){.name = one->spans[i].name, .number = numbers[i], .rank = rank, .span = i};
+    study->entry_count[rank] = study->count - first;
     find_beside(study->builder, rank, study->entries + first, study->count - first);
     aorta_arena_end(&scratch, &study->memory);
 }
@@ -158,6 +169,9 @@ static size_t measure_groups(struct study *study, size_t begin) {
             alone++;
         }
         group->end = i;
+        group->sizes = study->builder->recording->ranks[study->entries[group->begin].rank]
+                           .spans[study->entries[group->begin].span]
+                           .sizes;
         group->mean_ns = sum / (double)(i - group->begin);
         group->alone_ns = alone ? alone_sum / (double)alone : 0;
     }
@@ -185,12 +199,48 @@ static double excess_of(const struct study *study, uint32_t rank, bool *common) 
     return mine - others;
 }
 
-static void sum_excess(struct study *study) {
+/* Another rank runs the same with other sizes, or has run as much of it before, and less often. */
+static bool is_shared(const struct study *study, uint32_t rank, uint32_t name, bool common) {
+    const uint32_t sizes = study->groups[rank].sizes;
+    bool other_sizes = false, ran = false;
     for (uint32_t i = 0; i < study->builder->recording->rank_count; i++) {
+        if (i == rank) continue;
+        const struct group *group = &study->groups[i];
+        other_sizes |= group->mean_ns > 0 && group->sizes && sizes && group->sizes != sizes;
+        ran |= study->last[i].name == name && study->last[i].sizes == sizes;
+    }
+    return common ? other_sizes : ran;
+}
+
+static void sum_excess(struct study *study) {
+    const uint32_t ranks = study->builder->recording->rank_count;
+    uint32_t name = AORTA_GRAPH_NONE;
+    for (uint32_t i = 0; i < ranks; i++)
+        if (study->groups[i].mean_ns > 0) name = study->entries[study->groups[i].begin].name;
+    for (uint32_t i = 0; i < ranks; i++) {
         bool common;
         double excess = excess_of(study, i, &common);
         *(excess > 0 ? &study->more[common][i] : &study->less[common][i]) += excess;
+        if (excess <= 0) continue;
+        if (is_shared(study, i, name, common))
+            study->shared[i] += excess;
+        else
+            study->own[common][i] += excess;
     }
+    for (uint32_t i = 0; i < ranks; i++)
+        if (study->groups[i].mean_ns > 0) study->last[i] = (struct last){name, study->groups[i].sizes};
+}
+
+/* A library takes other kernels for other sizes: where the ranks run about as many kernels, those that only one has are
+ * the others' under another name. A rank that is sent nothing has none of them. */
+static bool has_more_work(const struct study *study, uint32_t rank) {
+    static const double AS_MANY = 1.02;
+    const uint32_t ranks = study->builder->recording->rank_count;
+    const double share = (double)study->entry_count[rank] * (ranks - 1);
+    const bool renamed =
+        study->builder->recording->exchanges || share <= AS_MANY * (double)(study->count - study->entry_count[rank]);
+    const double shared = study->shared[rank] + (renamed ? study->own[0][rank] : 0);
+    return shared > study->own[1][rank] + (renamed ? 0 : study->own[0][rank]);
 }
 
 /* ---- what it makes of each span ---- */
@@ -203,6 +253,7 @@ static void set_runs(struct study *study) {
         bool common;
         double excess = excess_of(study, r, &common), net = study->more[common][r] + study->less[common][r];
         double steps = bounds->steps ? bounds->steps : 1, stays = 1;
+        if (study->builder->graph->ranks[r].more_work) net -= net / study->builder->recording->rank_count;
         bool matters = net * steps > MATTERS * (double)(bounds->end_ns - bounds->from_ns);
         if (excess > 0 && matters) stays = 1 - net / study->more[common][r] * excess / best_time(group);
         for (size_t i = group->begin; i < group->end; i++) {
@@ -216,6 +267,8 @@ static void set_runs(struct study *study) {
 
 static void study_all(struct study *study) {
     for (size_t i = 0; i < study->count; sum_excess(study)) i = measure_groups(study, i);
+    for (uint32_t i = 0; i < study->builder->recording->rank_count; i++)
+        study->builder->graph->ranks[i].more_work = study->builder->recording->shares_work && has_more_work(study, i);
     for (size_t i = 0; i < study->count; set_runs(study)) i = measure_groups(study, i);
 }
 
@@ -226,7 +279,12 @@ static void collect(struct study *study) {
     study->entries = aorta_arena_raw(&study->memory, limit * sizeof *study->entries);
     study->groups = aorta_arena_alloc(&study->memory, ranks * sizeof *study->groups);
     study->times = aorta_arena_alloc(&study->memory, ranks * sizeof *study->times);
+    study->shared = aorta_arena_alloc(&study->memory, ranks * sizeof *study->shared);
+    study->entry_count = aorta_arena_alloc(&study->memory, ranks * sizeof *study->entry_count);
+    study->last = aorta_arena_alloc(&study->memory, ranks * sizeof *study->last);
+    for (uint32_t i = 0; study->last && i < ranks; i++) study->last[i].name = AORTA_GRAPH_NONE;
     for (int i = 0; i < 2; i++) {
+        study->own[i] = aorta_arena_alloc(&study->memory, ranks * sizeof *study->own[i]);
         study->more[i] = aorta_arena_alloc(&study->memory, ranks * sizeof *study->more[i]);
         study->less[i] = aorta_arena_alloc(&study->memory, ranks * sizeof *study->less[i]);
     }

@@ -52,6 +52,7 @@ struct aorta_replay_span {
     uint32_t communicator; /* collectives; NONE: not known */
     uint32_t launch;       /* row of the host's calls[]; NONE: not recorded */
     uint32_t name;
+    uint32_t sizes;      /* number of its operation's shapes, or of a product's grid; 0: not known */
     uint32_t collective; /* collectives that other ranks recorded as well; NONE */
     uint32_t step;       /* any number that differs from step to step */
     uint8_t kind;        /* enum aorta_replay_span_kind */
@@ -84,6 +85,8 @@ struct aorta_recording {
     const struct aorta_replay_rank *ranks;
     const struct aorta_replay_collective *collectives;
     uint32_t host_count, rank_count, collective_count, name_count;
+    bool shares_work; /* ranks may have unequal parts of one work; false: theirs is equal by design */
+    bool exchanges;   /* ranks send each other parts of that work, as to experts: all_to_all */
     int64_t pause_ns; /* a host that records nothing for this long pauses; 0: 1 ms */
 };
 

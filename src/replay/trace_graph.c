@@ -163,6 +163,11 @@ static void add_name(struct build *build, uint32_t host, uint32_t text, struct n
     names[(*count)++] = (struct name){aorta_trace_text(trace_of(build, build->hosts[host].rank), text), host, text};
 }
 
+/* Text; NONE: not known. */
+static uint32_t sizes_of(const struct aorta_trace *trace, const struct aorta_trace_work *work) {
+    return work->shape == AORTA_TRACE_NONE ? work->geometry : trace->shapes[work->shape].dims;
+}
+
 static struct name *collect_names(struct build *build, size_t *count, struct aorta_arena *scratch) {
     size_t limit = 1;
     for (uint32_t h = 0; h < build->host_count; h++)
@@ -174,7 +179,10 @@ static struct name *collect_names(struct build *build, size_t *count, struct aor
         build->names[h] = aorta_arena_raw(&build->memory, ((size_t)texts + 1) * sizeof **build->names);
         if (!build->names[h]) break;
         for (uint32_t i = 0; i < texts; i++) build->names[h][i] = AORTA_GRAPH_NONE;
-        for (size_t i = 0; i < trace->work_count; i++) add_name(build, h, trace->work[i].name, names, count);
+        for (size_t i = 0; i < trace->work_count; i++) {
+            add_name(build, h, trace->work[i].name, names, count);
+            add_name(build, h, sizes_of(trace, &trace->work[i]), names, count);
+        }
         for (size_t i = 0; i < trace->call_count; i++) add_name(build, h, trace->calls[i].name, names, count);
     }
     return names;
@@ -237,6 +245,7 @@ static uint32_t communicator_of(const struct aorta_trace *trace, const struct ao
 
 static struct aorta_replay_span span_of(const struct build *build, size_t rank, const struct aorta_trace_work *work) {
     uint32_t host = build->out->sources[rank].host;
+    const uint32_t sizes = sizes_of(build->analysis->ranks[rank].trace, work);
     bool collective = aorta_trace_is_collective(work);
     return (struct aorta_replay_span){
         .start_ns = work->start_ns - shift_of(build, rank),
@@ -247,6 +256,7 @@ static struct aorta_replay_span span_of(const struct build *build, size_t rank, 
         .communicator = communicator_of(build->analysis->ranks[rank].trace, work),
         .launch = work->call == AORTA_TRACE_NONE ? AORTA_GRAPH_NONE : build->call_rows[host][work->call],
         .name = work->name == AORTA_TRACE_NONE ? 0 : build->names[host][work->name],
+        .sizes = sizes == AORTA_TRACE_NONE ? 0 : build->names[host][sizes],
         .collective = AORTA_GRAPH_NONE,
         .step = AORTA_GRAPH_NONE,
         .kind = (uint8_t)(collective                                               ? AORTA_REPLAY_COLLECTIVE
@@ -469,6 +479,13 @@ static void reserve(struct build *build) {
     memory->failed |= build->out->memory.failed;
 }
 
+static bool exchanges_work(const struct aorta_trace_analysis *analysis) {
+    for (size_t i = 0; i < analysis->alignment.shared_count; i++)
+        if (analysis->shared_collectives[i].chosen && analysis->shared_collectives[i].kind == AORTA_ALL_TO_ALL)
+            return true;
+    return false;
+}
+
 static void add_ranks(struct build *build) {
     add_hosts(build);
     number_names(build);
@@ -495,6 +512,8 @@ static aorta_status build_ranks(struct build *build) {
         .rank_count = (uint32_t)analysis->rank_count,
         .collective_count = (uint32_t)analysis->alignment.shared_count,
         .name_count = build->name_count,
+        .shares_work = !analysis->measured,
+        .exchanges = exchanges_work(analysis),
     };
     return aorta_graph_make_unfinished(&recording, &build->out->graph);
 }

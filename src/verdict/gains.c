@@ -225,6 +225,9 @@ static void add_origin(struct gains *gains, struct aorta_finding *finding, enum 
     if (verdict->rank_count > 1)
         finding->rank = origin.rank == AORTA_GRAPH_NONE ? -1 : gains->analysis->ranks[origin.rank].rank;
     if (finding->cause == AORTA_CAUSE_STRAGGLER) aorta_facts_flag(&finding->facts, AORTA_FACT_LATE_DEVICE);
+    if (finding->cause == AORTA_CAUSE_STRAGGLER && origin.rank != AORTA_GRAPH_NONE &&
+        gains->graph->ranks[origin.rank].more_work)
+        aorta_facts_flag(&finding->facts, AORTA_FACT_UNEQUAL_WORK);
     if (origin.point != AORTA_GRAPH_NONE) aorta_gains_add_origin(gains, finding, &origin);
 }
 

@@ -387,25 +387,12 @@ static aorta_status make(struct aorta_trace_analysis *analysis, struct aorta_ver
     return aorta_verdict_gains(analysis, verdict);
 }
 
-/* Whether most of what the rank computes longer than the others is in kernels that it runs more often: it has more
- * work, or other sizes, for which a library takes other kernels. */
-static bool runs_other_work(const struct aorta_trace_analysis *analysis, int rank) {
-    double more_ns = 0, other_ns = 0;
-    for (size_t i = 0; i < analysis->difference_count; i++) {
-        const struct aorta_trace_difference *row = &analysis->differences[i];
-        if (analysis->ranks[row->rank].rank != rank) continue;
-        more_ns += row->excess_ns;
-        if (row->count > 1.2 * row->others_count) other_ns += row->excess_ns;
-    }
-    return 2 * other_ns > more_ns;
-}
-
-static void mark_unequal_work(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+/* Of ranks with unequal work the replay says it (gains.c). */
+static void mark_unequal_steps(struct aorta_verdict *verdict) {
     static const double MANY = 0.3;
     for (size_t i = 0; i < verdict->finding_count; i++) {
         struct aorta_finding *finding = &verdict->findings[i];
-        if (finding->cause == AORTA_CAUSE_STRAGGLER &&
-            (verdict->steps_unlike >= MANY || runs_other_work(analysis, finding->rank)))
+        if (finding->cause == AORTA_CAUSE_STRAGGLER && verdict->steps_unlike >= MANY)
             aorta_facts_flag(&finding->facts, AORTA_FACT_UNEQUAL_WORK);
     }
 }
@@ -444,7 +431,7 @@ aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct ao
     AORTA_TRY(make_arena(verdict));
     aorta_status status = make(analysis, verdict);
     verdict->steps_unlike = aorta_verdict_steps_differ(verdict) ? aorta_trace_steps_unlike(analysis) : NAN;
-    if (!status && verdict->recorded) mark_unequal_work(analysis, verdict);
+    if (!status && verdict->recorded) mark_unequal_steps(verdict);
     if (!status && host_only) aorta_verdict_host_collectives(analysis->ranks[0].trace, verdict);
     if (!status) status = aorta_advise(verdict, NULL);
     if (status) aorta_verdict_free(verdict);

@@ -1,0 +1,101 @@
+/* A rank that computes longer: because it has more of the work that the ranks share, or because it is slower.
+ *
+ *   rank 0   | gemm gemm gemm gemm      | all_reduce |
+ *   rank 1   | gemm gemm gemm gemm | .. | all_reduce |
+ *
+ * To balance work takes away half of the difference of two ranks, a faster device all of it. */
+#include "check.h"
+#include "formats/open.h"
+#include "samples/kineto.h"
+#include "verdict/facts.h"
+#include "verdict/verdict.h"
+
+#include <math.h>
+
+enum { STEPS = 6, GEMMS = 4, STREAM = 7 };
+static const double SHORT_US = 500, LONG_US = 900, COMM_US = 100;
+
+struct program {
+    const char *sizes[2]; /* of each rank's products */
+    int gemms[2];
+    double us[2]; /* of each product */
+};
+
+static double add_step(struct sample_kineto *sample, const struct program *program, double at, int step, int rank) {
+    char facts[512], name[32];
+    double launch = 1000 + 200 * step; /* the host is far ahead */
+    const double begin = at, length = fmax(program->gemms[0] * program->us[0], program->gemms[1] * program->us[1]);
+    for (int i = 0; i < program->gemms[rank]; i++, at += program->us[rank] + 2) {
+        char shape[256];
+        snprintf(shape, sizeof shape, "\"External id\": %d, \"Input Dims\": %s, \"Input type\": [\"float\", \"float\"]",
+                 1 + 100 * step + i, program->sizes[rank]);
+        sample_kineto_event(sample, "cpu_op", "aten::mm", 1, launch, 8, shape);
+        snprintf(shape, sizeof shape, "\"External id\": %d", 1 + 100 * step + i);
+        sample_kineto_kernel(sample, "sm90_xmma_gemm", STREAM, launch + 2, at, program->us[rank], shape);
+        launch += 10;
+    }
+    const double end = begin + length + 10 + COMM_US;
+    snprintf(facts, sizeof facts,
+             "\"Collective name\": \"allreduce\", \"In msg nelems\": 1000, \"Out msg nelems\": 1000, \"dtype\": "
+             "\"Float\", \"Group size\": 2, \"Process Group Name\": \"0\", \"Process Group Description\": "
+             "\"default_pg\", \"Seq\": %d, \"Rank\": %d",
+             step + 1, rank);
+    sample_kineto_kernel(sample, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", STREAM, launch, at, end - at, facts);
+    snprintf(name, sizeof name, "ProfilerStep#%d", step);
+    sample_kineto_event(sample, "user_annotation", name, 1, 995 + 200 * step, 195, "");
+    return end + 5;
+}
+
+static void check_straggler(const struct program *program, double gain_us, bool unequal) {
+    struct aorta_trace_list list = {0};
+    struct aorta_trace_analysis analysis;
+    struct aorta_verdict verdict;
+    for (int rank = 0; rank < 2; rank++) {
+        struct sample_kineto sample;
+        double at = 10000;
+        sample_kineto_begin(&sample, rank, 2);
+        for (int step = 0; step < STEPS; step++) at = add_step(&sample, program, at, step, rank);
+        sample_kineto_open(&sample, &list);
+    }
+    check_ok(aorta_trace_analyze(&list, NULL, &analysis));
+    check_ok(aorta_verdict_make(&analysis, &verdict));
+    const struct aorta_finding *found = NULL;
+    for (size_t i = 0; i < verdict.finding_count; i++)
+        if (verdict.findings[i].cause == AORTA_CAUSE_STRAGGLER) found = &verdict.findings[i];
+    assert_non_null(found);
+    assert_int_equal(found->rank, 0);
+    if (fabs(found->alone_ms * 1e3 - gain_us) > 0.05 * gain_us)
+        fail_msg("%f us, not %f", found->alone_ms * 1e3, gain_us);
+    assert_int_equal(aorta_facts_has(&found->facts, AORTA_FACT_UNEQUAL_WORK), unequal);
+    aorta_verdict_free(&verdict);
+    aorta_trace_analysis_free(&analysis);
+    aorta_trace_list_free(&list);
+}
+
+#define SMALL "[[512, 4096], [4096, 4096]]"
+#define LARGE "[[1024, 4096], [4096, 4096]]"
+
+static void larger_products_are_balanced(void **state) {
+    (void)state;
+    check_straggler(&(struct program){{LARGE, SMALL}, {GEMMS, GEMMS}, {LONG_US, SHORT_US}},
+                    GEMMS * (LONG_US - SHORT_US) / 2, true);
+}
+
+static void more_products_are_balanced(void **state) {
+    (void)state;
+    check_straggler(&(struct program){{SMALL, SMALL}, {2 * GEMMS, GEMMS}, {SHORT_US, SHORT_US}}, GEMMS * SHORT_US / 2,
+                    true);
+}
+
+static void slower_products_can_all_be_faster(void **state) {
+    (void)state;
+    check_straggler(&(struct program){{SMALL, SMALL}, {GEMMS, GEMMS}, {LONG_US, SHORT_US}},
+                    GEMMS * (LONG_US - SHORT_US), false);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(larger_products_are_balanced),
+                                       cmocka_unit_test(more_products_are_balanced),
+                                       cmocka_unit_test(slower_products_can_all_be_faster)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
