@@ -293,16 +293,14 @@ static void clear_launches(struct aorta_verdict *verdict) {
     if (compute && !cost) aorta_facts_remove(&compute->facts, AORTA_FACT_LAUNCHES_COST);
 }
 
-static bool is_mostly_sent(const struct aorta_verdict *verdict) {
-    int64_t sent_ns = 0, all_ns = 0;
-    for (size_t i = 0; i < verdict->rank_count; i++) {
-        sent_ns += verdict->ranks[i].collective_ns[AORTA_CAUSE_STRAGGLER][AORTA_ALL_TO_ALL];
-        all_ns += verdict->ranks[i].cause_ns[AORTA_CAUSE_STRAGGLER];
-    }
-    return 2 * sent_ns > all_ns;
+/* The replay cannot split micro-batches: the gain is that of twice as many, from the formula. */
+static void add_bubble(struct gains *gains) {
+    struct aorta_finding *finding = find(gains->verdict, AORTA_CAUSE_PIPELINE_BUBBLE);
+    const struct aorta_fact *twice = finding ? aorta_facts_find(&finding->facts, AORTA_FACT_GAIN_OF_TWICE) : NULL;
+    if (twice) set_gain(gains, finding, twice->value, twice->value);
 }
 
-/* Ranks that wait for each other's compute: stages of a pipeline, batches that differ. The replay cannot remove it, so
+/* Ranks that wait for each other's compute, as with batches that differ. The replay cannot remove it, so
  * the finding has a cost and no gain. */
 static void add_own_work(struct gains *gains) {
     static const double MUCH = 0.05;
@@ -311,7 +309,7 @@ static void add_own_work(struct gains *gains) {
     if (!finding || alone_ms < MUCH * step_ms(gains) || finding->cost_ms < MUCH * step_ms(gains)) return;
     if (aorta_finding_gains(finding)) return;
     aorta_facts_flag(&finding->facts, AORTA_FACT_OWN_WORK);
-    aorta_facts_flag(&finding->facts, is_mostly_sent(gains->verdict) ? AORTA_FACT_STAGES : AORTA_FACT_LATE_CHANGES);
+    aorta_facts_flag(&finding->facts, AORTA_FACT_LATE_CHANGES);
     aorta_facts_set(&finding->facts, AORTA_FACT_LONE_COMPUTE, alone_ms);
     finding->rank = -1;
 }
@@ -349,6 +347,7 @@ static void add_gains(struct gains *gains) {
                             verdict->arena);
     if (verdict->arena->failed) return; /* remedies have no model where none saves anything */
     add_own_work(gains);
+    add_bubble(gains);
     aorta_remedy_gains_add(gains->remedies, gains->built, &gains->found, verdict);
     clear_launches(verdict);
     add_upper_bounds(verdict);

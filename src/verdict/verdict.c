@@ -324,6 +324,7 @@ static bool latency_recurs(const struct work *work) {
 static aorta_status run_work(struct work *work, struct aorta_verdict *verdict) {
     AORTA_TRY(compare_ranks(work, verdict));
     AORTA_TRY(split_ranks(work, verdict));
+    aorta_verdict_find_bubble(work->items, work->count, verdict);
     work->sums.latency_recurs = latency_recurs(work);
     summarise(work, verdict);
     aorta_verdict_make_findings(verdict, &work->sums);

@@ -38,6 +38,9 @@ struct aorta_fill {
     struct aorta_finding *finding;
 };
 
+/* Takes the bubble of a pipeline out of what its stages wait for each other. (pipeline.c) */
+void aorta_verdict_find_bubble(const struct aorta_rank_step *items, size_t count, struct aorta_verdict *verdict);
+void aorta_fill_bubble(struct aorta_fill *fill);
 /* Makes the findings from the ranks' costs, with the facts that the sums show. (findings.c) */
 void aorta_verdict_make_findings(struct aorta_verdict *verdict, const struct aorta_evidence_sums *sums);
 void aorta_fill_host_launch(struct aorta_fill *fill);

@@ -1,0 +1,123 @@
+/* Pipelines: stages that wait for each other's sends while the first micro-batches come and the last ones leave.
+ *
+ *   stage 0   | F0 | F1 | F2 |         | B0 | B1 | B2 |      F: forward of a micro-batch, B: backward
+ *   stage 1        | F0 | F1 | F2 | B0 | B1 | B2 |
+ *
+ * Of p equal stages and m micro-batches each waits for (p - 1) / (m + p - 1) of the step: k times as many micro-batches
+ * leave one k-th of it. (Huang et al., GPipe, 2019.) The stage that computes longest waits for nothing else; what the
+ * others wait more is due to unequal stages, and remains with the stragglers. */
+#include "verdict/causes.h"
+#include "verdict/verdict_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What one iteration of a rank does before its first exchange, and how many exchanges it has. */
+struct begin {
+    int64_t compute_ns;
+    size_t exchanges;
+};
+
+static bool is_exchange(const struct aorta_range *range) {
+    return range->info.kind == AORTA_RANGE_COLLECTIVE && range->info.collective == AORTA_ALL_TO_ALL;
+}
+
+static struct begin begin_of(const struct aorta_profile *profile) {
+    struct begin begin = {0};
+    int64_t first_ns = INT64_MAX;
+    for (size_t i = 0; i < profile->range_count; i++) {
+        if (!is_exchange(&profile->ranges[i])) continue;
+        begin.exchanges++;
+        if (profile->ranges[i].start_ns < first_ns) first_ns = profile->ranges[i].start_ns;
+    }
+    for (size_t i = 0; i < profile->range_count; i++) {
+        const struct aorta_range *range = &profile->ranges[i];
+        if (range->info.kind == AORTA_RANGE_COMPUTE && range->start_ns < first_ns)
+            begin.compute_ns += range->end_ns - range->start_ns;
+    }
+    return begin;
+}
+
+/* The first stage computes before it sends, the last one receives before it computes. Sets the micro-batches of the
+ * first. */
+static bool is_pipeline(const struct aorta_rank_step *items, size_t count, double *micro_batches) {
+    static const double LESS = 0.7;
+    double most_ns = 0, least_ns = INFINITY;
+    for (size_t i = 0, same; i < count; i += same) {
+        double compute_ns = 0, exchanges = 0;
+        for (same = 0; i + same < count && items[i + same].iteration.rank == items[i].iteration.rank; same++) {
+            const struct begin begin = begin_of(items[i + same].iteration.profile);
+            compute_ns += (double)begin.compute_ns;
+            exchanges += (double)begin.exchanges;
+        }
+        if (compute_ns > most_ns) *micro_batches = round(exchanges / (double)same / 2); /* forward and backward */
+        most_ns = fmax(most_ns, compute_ns);
+        least_ns = fmin(least_ns, compute_ns);
+    }
+    return least_ns < LESS * most_ns && *micro_batches >= 1;
+}
+
+/* What the shortest exchange takes moves data; the rest is waiting. */
+static int64_t shortest_exchange(const struct aorta_rank_step *items, size_t count) {
+    int64_t shortest_ns = INT64_MAX;
+    for (size_t i = 0; i < count; i++) {
+        const struct aorta_profile *profile = items[i].iteration.profile;
+        for (size_t j = 0; j < profile->range_count; j++) {
+            const struct aorta_range *range = &profile->ranges[j];
+            if (is_exchange(range) && range->sequence >= 0 && range->end_ns - range->start_ns < shortest_ns)
+                shortest_ns = range->end_ns - range->start_ns;
+        }
+    }
+    return shortest_ns == INT64_MAX ? 0 : shortest_ns;
+}
+
+/* Per iteration, without the transfers. */
+static int64_t waited_ns(const struct aorta_rank_costs *rank, int64_t transfers_ns) {
+    const int64_t exposed_ns = rank->collective_ns[AORTA_CAUSE_STRAGGLER][AORTA_ALL_TO_ALL] +
+                               rank->collective_ns[AORTA_CAUSE_EXPOSED_COLLECTIVE][AORTA_ALL_TO_ALL];
+    const int64_t ns = exposed_ns / (int64_t)rank->iterations - transfers_ns;
+    return ns > 0 ? ns : 0;
+}
+
+/* Takes it from one of the causes that have it so far; returns what is left. */
+static int64_t take(struct aorta_rank_costs *rank, enum aorta_cause cause, int64_t ns) {
+    int64_t *of_exchanges = &rank->collective_ns[cause][AORTA_ALL_TO_ALL];
+    const int64_t taken_ns = ns < *of_exchanges ? ns : *of_exchanges;
+    *of_exchanges -= taken_ns;
+    rank->cause_ns[cause] -= taken_ns;
+    rank->cause_ns[AORTA_CAUSE_PIPELINE_BUBBLE] += taken_ns;
+    rank->collective_ns[AORTA_CAUSE_PIPELINE_BUBBLE][AORTA_ALL_TO_ALL] += taken_ns;
+    return ns - taken_ns;
+}
+
+void aorta_verdict_find_bubble(const struct aorta_rank_step *items, size_t count, struct aorta_verdict *verdict) {
+    static const double EACH = 0.1; /* of the longest waiting: a bubble is waited for by every stage */
+    int64_t least_ns = INT64_MAX, most_ns = 0;
+    double micro_batches = 0;
+    if (!verdict->sends || verdict->rank_count < 2 || !is_pipeline(items, count, &micro_batches)) return;
+    const int64_t transfers_ns = (int64_t)(2 * micro_batches) * shortest_exchange(items, count);
+    for (size_t i = 0; i < verdict->rank_count; i++) {
+        const int64_t ns = waited_ns(&verdict->ranks[i], transfers_ns);
+        if (ns < least_ns) least_ns = ns;
+        if (ns > most_ns) most_ns = ns;
+    }
+    if ((double)least_ns < EACH * (double)most_ns) return;
+    verdict->micro_batches = micro_batches;
+    for (size_t i = 0; i < verdict->rank_count; i++) {
+        struct aorta_rank_costs *rank = &verdict->ranks[i];
+        const int64_t left_ns = take(rank, AORTA_CAUSE_STRAGGLER, least_ns * (int64_t)rank->iterations);
+        (void)take(rank, AORTA_CAUSE_EXPOSED_COLLECTIVE, left_ns);
+    }
+}
+
+void aorta_fill_bubble(struct aorta_fill *fill) {
+    struct aorta_facts *facts = &fill->finding->facts;
+    const double bubble_ms = fill->finding->cost_ms;
+    aorta_facts_set(facts, AORTA_FACT_BUBBLE, bubble_ms);
+    aorta_facts_set(facts, AORTA_FACT_STAGE_COUNT, (double)fill->verdict->rank_count);
+    aorta_facts_set(facts, AORTA_FACT_MICRO_BATCHES, fill->verdict->micro_batches);
+    aorta_facts_set(facts, AORTA_FACT_GAIN_OF_TWICE, bubble_ms * (1 - 1.0 / 2));
+    aorta_facts_set(facts, AORTA_FACT_GAIN_OF_FOUR_TIMES, bubble_ms * (1 - 1.0 / 4));
+    fill->finding->rank = -1;
+}
