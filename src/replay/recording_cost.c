@@ -1,6 +1,5 @@
 #include "replay/recording_cost_internal.h"
 
-#include "base/array.h"
 #include "base/sort.h"
 
 #include <stdlib.h>
@@ -56,17 +55,18 @@ struct lane { /* stamps of one thread, ascending */
 };
 
 struct aorta_recording_cost {
+    struct aorta_arena memory;
     struct aorta_recording_costs found;
     int64_t *step_ns;       /* when each begins */
     struct spread *spreads; /* one more than there are steps */
     size_t step_count;
     struct lane *lanes; /* of each thread of the trace */
     size_t lane_count;
-    struct stamp *stamps; /* of all lanes */
-    double *within_ns;    /* of each text: CUPTI's part of a call of this name */
+    double *within_ns; /* of each text: CUPTI's part of a call of this name */
 };
 
 struct building {
+    struct aorta_arena scratch;
     const struct aorta_trace *trace;
     struct aorta_stamped_events stamped;
     struct aorta_recording_cost *cost;
@@ -128,17 +128,20 @@ static struct pair pair_of(const struct aorta_stamped_event *events, uint32_t ro
     return (struct pair){kinds_of(outer->stamped, inner->stamped) | names, row};
 }
 
-static bool find_pairs(const struct building *building, struct pair **pairs, size_t *count) {
-    size_t capacity = 0;
+static bool is_pair(const struct aorta_stamped_event *events, size_t row) {
+    const struct aorta_stamped_event *outer = &events[row];
+    return !is_call(outer) && outer->only < AORTA_STAMPED_SEVERAL && !is_call(&events[outer->only]);
+}
+
+static struct pair *find_pairs(const struct building *building, size_t *count, struct aorta_arena *memory) {
     const struct aorta_stamped_event *events = building->stamped.items;
-    for (size_t i = 0; i < building->stamped.count; i++) {
-        const struct aorta_stamped_event *outer = &events[i];
-        if (is_call(outer) || outer->only >= AORTA_STAMPED_SEVERAL || is_call(&events[outer->only])) continue;
-        if (!aorta_array_fit(pairs, &capacity, *count + 1, sizeof **pairs)) return false;
-        (*pairs)[(*count)++] = pair_of(events, (uint32_t)i);
-    }
-    if (*count) qsort(*pairs, *count, sizeof **pairs, pair_order);
-    return true;
+    size_t limit = 0;
+    for (size_t i = 0; i < building->stamped.count; i++) limit += is_pair(events, i);
+    struct pair *pairs = aorta_arena_raw(memory, (limit + 1) * sizeof *pairs);
+    for (size_t i = 0; pairs && i < building->stamped.count; i++)
+        if (is_pair(events, i)) pairs[(*count)++] = pair_of(events, (uint32_t)i);
+    if (*count) qsort(pairs, *count, sizeof *pairs, pair_order);
+    return pairs;
 }
 
 /* Groups of FEWEST or more. */
@@ -307,37 +310,34 @@ static void measure_calls(struct building *building, size_t texts, struct calls 
     calibrate_outside(building);
 }
 
-static bool calibrate_calls(struct building *building) {
+static void calibrate_calls(struct building *building) {
     const size_t texts = aorta_trace_text_count(building->trace);
-    struct calls *names = calloc(texts + 1, sizeof *names);
-    double *lengths = names ? malloc((count_calls(building, texts, names) + 1) * sizeof *lengths) : NULL;
-    building->cost->within_ns = calloc(texts + 1, sizeof *building->cost->within_ns);
-    const bool made = lengths && building->cost->within_ns;
-    if (made) measure_calls(building, texts, names, lengths);
-    free(names);
-    free(lengths);
-    return made;
+    struct aorta_arena memory = {0};
+    struct calls *names = aorta_arena_alloc(&memory, (texts + 1) * sizeof *names);
+    const size_t calls = names ? count_calls(building, texts, names) : 0;
+    double *lengths = aorta_arena_raw(&memory, (calls + 1) * sizeof *lengths);
+    building->cost->within_ns =
+        aorta_arena_alloc(&building->cost->memory, (texts + 1) * sizeof *building->cost->within_ns);
+    if (lengths && building->cost->within_ns) measure_calls(building, texts, names, lengths);
+    aorta_arena_end(&memory, &building->scratch);
 }
 
-static bool calibrate_pairs(struct building *building) {
-    struct pair *pairs = NULL;
+static void calibrate_pairs(struct building *building) {
+    struct aorta_arena memory = {0};
     size_t count = 0;
-    bool made = find_pairs(building, &pairs, &count);
-    struct pairs *groups = malloc((count / FEWEST + 1) * sizeof *groups);
-    double *scratch = malloc((count + 1) * sizeof *scratch);
-    made = made && groups && scratch;
-    const size_t groups_found = made ? group_pairs(building->stamped.items, pairs, count, groups, scratch) : 0;
-    if (made) calibrate_stamps(groups, groups_found, scratch, building->cost);
-    free(pairs);
-    free(groups);
-    free(scratch);
-    return made;
+    const struct pair *pairs = find_pairs(building, &count, &memory);
+    struct pairs *groups = aorta_arena_alloc(&memory, (count / FEWEST + 1) * sizeof *groups);
+    double *scratch = aorta_arena_raw(&memory, (count + 1) * sizeof *scratch);
+    const size_t found = memory.failed ? 0 : group_pairs(building->stamped.items, pairs, count, groups, scratch);
+    if (!memory.failed) calibrate_stamps(groups, found, scratch, building->cost);
+    aorta_arena_end(&memory, &building->scratch);
 }
 
 /* ---- a thread's stamps ---- */
 
 /* While the events of one thread are walked through. */
 struct walk {
+    struct aorta_arena *scratch;
     struct lane *lane;
     struct aorta_stamped_event *open; /* those that have not ended, outermost first */
     size_t depth, capacity;
@@ -357,12 +357,14 @@ static void add_stamp(struct walk *walk, int64_t time_ns, struct stamp stamp) {
     lane->stamps[lane->count++] = stamp;
 }
 
-static bool begin_event(struct walk *walk, const struct aorta_stamped_event *event) {
-    if (!aorta_array_fit(&walk->open, &walk->capacity, walk->depth + 1, sizeof *walk->open)) return false;
+static void begin_event(struct walk *walk, const struct aorta_stamped_event *event) {
+    struct aorta_stamped_event *open =
+        aorta_arena_grow(walk->scratch, walk->open, walk->depth, &walk->capacity, sizeof *open);
+    if (!open) return;
+    walk->open = open;
     add_stamp(walk, event->start_ns, (struct stamp){.what = event->stamped});
     walk->left = AORTA_STAMPED_COUNT;
     walk->open[walk->depth++] = *event;
-    return true;
 }
 
 static void end_event(struct walk *walk) {
@@ -375,18 +377,16 @@ static void end_event(struct walk *walk) {
     walk->left = event->stamped;
 }
 
-static bool fill_lane(const struct aorta_stamped_event *events, size_t count, struct lane *lane) {
-    struct walk walk = {.lane = lane, .left = AORTA_STAMPED_COUNT};
-    bool made = true;
-    for (size_t i = 0; made && i < count; i++) {
+static void fill_lane(const struct aorta_stamped_event *events, size_t count, struct lane *lane,
+                      struct aorta_arena *scratch) {
+    struct walk walk = {.scratch = scratch, .lane = lane, .left = AORTA_STAMPED_COUNT};
+    for (size_t i = 0; i < count; i++) {
         struct aorta_stamped_event event;
         memcpy(&event, &events[i], sizeof event); /* stamps may come to lie there */
         while (walk.depth && walk.open[walk.depth - 1].end_ns <= event.start_ns) end_event(&walk);
-        made = begin_event(&walk, &event);
+        begin_event(&walk, &event);
     }
     while (walk.depth) end_event(&walk);
-    free(walk.open);
-    return made;
 }
 
 /* Of stamps, within the interval. */
@@ -473,47 +473,48 @@ static void measure_pace(struct aorta_recording_cost *cost, bool operations) {
 }
 
 /* Stamps take the memory of the events, which move to its end: of an event both lie before the next event. */
-static bool fill_lanes(struct aorta_recording_cost *cost, struct building *building) {
+static void fill_lanes(struct aorta_recording_cost *cost, struct building *building) {
     struct aorta_stamped_events *stamped = &building->stamped;
     struct aorta_stamped_event *const events = stamped->items + (stamped->count + 1) / 2;
     _Static_assert(2 * 2 * sizeof(struct stamp) <= 3 * sizeof *events,
                    "two stamps in the place of an event and a half");
     cost->lane_count = building->trace->thread_count;
-    cost->lanes = calloc(cost->lane_count + 1, sizeof *cost->lanes);
-    if (!cost->lanes) return false;
+    cost->lanes = aorta_arena_alloc(&cost->memory, (cost->lane_count + 1) * sizeof *cost->lanes);
+    building->scratch.failed |= cost->memory.failed;
+    if (building->scratch.failed) return;
     memmove(events, stamped->items, stamped->count * sizeof *events);
-    cost->stamps = (void *)stamped->items;
-    stamped->items = NULL;
+    struct stamp *const stamps = (void *)stamped->items;
     for (size_t i = 0, first = 0; i < cost->lane_count; first = stamped->ends[i++]) {
-        cost->lanes[i].stamps = cost->stamps + 2 * first;
-        if (!fill_lane(events + first, stamped->ends[i] - first, &cost->lanes[i])) return false;
+        cost->lanes[i].stamps = stamps + 2 * first;
+        fill_lane(events + first, stamped->ends[i] - first, &cost->lanes[i], &building->scratch);
     }
     for (size_t i = 0; i < cost->lane_count; i++) find_waits(cost, i);
     measure_share(cost, building->trace);
     measure_pace(cost, building->trace->operation_count > 0);
-    return true;
 }
 
 /* ---- all of it ---- */
 
-static bool make_steps(const struct aorta_trace *trace, struct aorta_recording_cost *cost) {
-    cost->step_ns = malloc((trace->step_count + 1) * sizeof *cost->step_ns);
-    cost->spreads = calloc(trace->step_count + 1, sizeof *cost->spreads);
+static void make_steps(const struct aorta_trace *trace, struct aorta_recording_cost *cost) {
+    cost->step_ns = aorta_arena_alloc(&cost->memory, (trace->step_count + 1) * sizeof *cost->step_ns);
+    cost->spreads = aorta_arena_alloc(&cost->memory, (trace->step_count + 1) * sizeof *cost->spreads);
     for (size_t i = 0; cost->step_ns && i < trace->step_count; i++)
         if (trace->steps[i].start_ns != INT64_MIN) cost->step_ns[cost->step_count++] = trace->steps[i].start_ns;
-    return cost->step_ns && cost->spreads;
 }
 
 static aorta_status make(struct building *building, struct aorta_recording_cost *cost) {
     if (aorta_trace_text_count(building->trace) > AORTA_STAMPED_TEXTS)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "%s has too many names", building->trace->path);
-    AORTA_TRY(aorta_stamped_events_make(building->trace, &building->stamped));
+    building->stamped = aorta_stamped_events_make(building->trace, &cost->memory, &building->scratch);
+    make_steps(building->trace, cost);
+    building->scratch.failed |= cost->memory.failed;
+    AORTA_TRY(aorta_arena_check(&building->scratch, "the events of the host"));
     if (!building->stamped.count)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "%s has nothing of the host", building->trace->path);
-    if (!make_steps(building->trace, cost) || !calibrate_pairs(building) || !calibrate_calls(building) ||
-        !fill_lanes(cost, building))
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for what was stamped in %s", building->trace->path);
-    return NULL;
+    calibrate_pairs(building);
+    calibrate_calls(building);
+    fill_lanes(cost, building);
+    return aorta_arena_check(&building->scratch, "what recording cost");
 }
 
 aorta_status aorta_recording_cost_make(const struct aorta_trace *trace, struct aorta_recording_cost **cost) {
@@ -523,7 +524,7 @@ aorta_status aorta_recording_cost_make(const struct aorta_trace *trace, struct a
     if (!self) return AORTA_ERROR(AORTA_MEMORY, "no memory for what recording cost");
     struct building building = {.trace = trace, .cost = self, .found = &self->found};
     aorta_status status = make(&building, self);
-    aorta_stamped_events_free(&building.stamped);
+    aorta_arena_free(&building.scratch);
     if (status) {
         aorta_recording_cost_free(self);
         return status;
@@ -534,11 +535,7 @@ aorta_status aorta_recording_cost_make(const struct aorta_trace *trace, struct a
 
 void aorta_recording_cost_free(struct aorta_recording_cost *cost) {
     if (!cost) return;
-    free(cost->stamps);
-    free(cost->lanes);
-    free(cost->within_ns);
-    free(cost->step_ns);
-    free(cost->spreads);
+    aorta_arena_free(&cost->memory);
     free(cost);
 }
 

@@ -148,7 +148,7 @@ static void add_all(struct places *places) {
 }
 
 /* A thread's events: its operations, which are in order, then the others, which mostly are. */
-static bool collect(struct places *places, struct aorta_stamped_events *events) {
+static void collect(struct places *places, struct aorta_stamped_events *events, struct aorta_arena *memory) {
     const size_t threads = places->trace->thread_count;
     add_all(places);
     for (size_t i = 0; i < threads; i++) {
@@ -156,13 +156,12 @@ static bool collect(struct places *places, struct aorta_stamped_events *events) 
         places->next[i] = events->count;
         events->count += count;
     }
-    events->items = malloc((events->count + events->count / 2 + 2) * sizeof *events->items);
-    if (!events->items) return false;
+    events->items = aorta_arena_raw(memory, (events->count + events->count / 2 + 2) * sizeof *events->items);
+    if (!events->items) return;
     places->events = events->items;
     add_all(places);
     for (size_t i = 0, first = 0; i < threads; first = places->next[i++])
         aorta_sort_rows(events->items + first, places->next[i] - first, sizeof *events->items, event_order);
-    return true;
 }
 
 /* Threads that launch, and those that have the steps. */
@@ -171,19 +170,6 @@ static bool *wanted_threads(const struct aorta_trace *trace) {
     for (size_t i = 0; wanted && i < trace->frame_count; i++)
         if (trace->frames[i].kind == AORTA_FRAME_RANGE) wanted[trace->frames[i].thread] = true;
     return wanted;
-}
-
-static bool collect_events(const struct aorta_trace *trace, struct aorta_stamped_events *events) {
-    const size_t texts = aorta_trace_text_count(trace);
-    bool *wanted = wanted_threads(trace);
-    const struct meanings meanings = {trace, calloc(texts + 1, 1), calloc(texts + 1, 1)};
-    events->ends = calloc(trace->thread_count + 1, sizeof *events->ends);
-    struct places places = {.trace = trace, .meanings = &meanings, .wanted = wanted, .next = events->ends};
-    const bool made = wanted && meanings.operations && meanings.calls && places.next && collect(&places, events);
-    free(wanted);
-    free(meanings.operations);
-    free(meanings.calls);
-    return made;
 }
 
 /* What lies in what, of the events first … end - 1, which begin at `count` then; returns where they end. */
@@ -208,21 +194,24 @@ static size_t nest(struct aorta_stamped_event *events, size_t first, size_t end,
     return count;
 }
 
-aorta_status aorta_stamped_events_make(const struct aorta_trace *trace, struct aorta_stamped_events *events) {
-    *events = (struct aorta_stamped_events){0};
-    if (!collect_events(trace, events))
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for what was stamped in %s", trace->path);
-    events->count = 0;
+struct aorta_stamped_events aorta_stamped_events_make(const struct aorta_trace *trace, struct aorta_arena *memory,
+                                                      struct aorta_arena *scratch) {
+    const size_t texts = aorta_trace_text_count(trace) + 1;
+    bool *wanted = wanted_threads(trace);
+    const struct meanings meanings = {trace, aorta_arena_alloc(scratch, texts), aorta_arena_alloc(scratch, texts)};
+    struct aorta_stamped_events events = {.ends =
+                                              aorta_arena_alloc(scratch, (trace->thread_count + 1) * sizeof(size_t))};
+    struct places places = {.trace = trace, .meanings = &meanings, .wanted = wanted, .next = events.ends};
+    scratch->failed |= !wanted;
+    if (!scratch->failed) collect(&places, &events, memory);
+    scratch->failed |= memory->failed;
+    free(wanted);
+    if (scratch->failed) return events;
+    events.count = 0;
     for (size_t i = 0, first = 0; i < trace->thread_count; i++) {
-        const size_t end = events->ends[i];
-        events->ends[i] = events->count = nest(events->items, first, end, events->count);
+        const size_t end = events.ends[i];
+        events.ends[i] = events.count = nest(events.items, first, end, events.count);
         first = end;
     }
-    return NULL;
-}
-
-void aorta_stamped_events_free(struct aorta_stamped_events *events) {
-    free(events->items);
-    free(events->ends);
-    *events = (struct aorta_stamped_events){0};
+    return events;
 }

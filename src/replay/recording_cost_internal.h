@@ -2,6 +2,7 @@
 #ifndef AORTA_REPLAY_RECORDING_COST_INTERNAL_H
 #define AORTA_REPLAY_RECORDING_COST_INTERNAL_H
 
+#include "base/arena.h"
 #include "replay/recording_cost.h"
 
 enum { AORTA_STAMPED_SEVERAL = UINT32_MAX - 1, AORTA_STAMPED_TEXTS = (1 << 26) - 1 /* that a stamp can name */ };
@@ -26,10 +27,9 @@ static inline bool is_call(const struct aorta_stamped_event *event) {
     return event->stamped >= AORTA_STAMPED_LAUNCH;
 }
 
-/* A call within a call is part of it; what outlasts what is around it ends with that. Ends with
- * aorta_stamped_events_free, also on failure. AORTA_MEMORY. (recording_cost_events.c) */
-AORTA_MUST_USE aorta_status aorta_stamped_events_make(const struct aorta_trace *trace,
-                                                      struct aorta_stamped_events *events);
-void aorta_stamped_events_free(struct aorta_stamped_events *events);
+/* A call within a call is part of it; what outlasts what is around it ends with that. The items are in `memory`, and
+ * `ends` are in `scratch`, which fails where either is exhausted. (recording_cost_events.c) */
+struct aorta_stamped_events aorta_stamped_events_make(const struct aorta_trace *trace, struct aorta_arena *memory,
+                                                      struct aorta_arena *scratch);
 
 #endif
