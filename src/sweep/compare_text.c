@@ -20,20 +20,6 @@ static const char *label_of(const struct aorta_sweep_comparison *c, size_t side)
 
 /* ---- sentences ---- */
 
-/* "22.1 -> 30.3 ms (+37%, 95%: +24 to +52%)" */
-static void put_values(const struct aorta_compared *row, bool interval, struct aorta_text *text) {
-    const struct aorta_comparison *of = &row->of;
-    const double whole = fabs(of->value[0]) / 100;
-    aorta_text_puts(text, aorta_brief(of->value[0]).text);
-    aorta_text_printf(text, " -> %s%s%s", aorta_brief(of->value[1]).text, *row->unit ? " " : "", row->unit);
-    if (!(whole > 0)) return;
-    aorta_text_printf(text, " (%+.*f%%", fabs(of->delta / whole) < 10, of->delta / whole);
-    if (interval && !isnan(of->low))
-        aorta_text_printf(text, ", 95%%: %+.*f to %+.*f%%", fabs(of->low / whole) < 10, of->low / whole,
-                          fabs(of->high / whole) < 10, of->high / whole);
-    aorta_text_puts(text, ")");
-}
-
 static size_t count_words(const struct aorta_sweep_comparison *c, size_t side, const char *word) {
     size_t count = 0;
     for (size_t p = 0; p < c->count; p++) {
@@ -43,39 +29,23 @@ static size_t count_words(const struct aorta_sweep_comparison *c, size_t side, c
     return count;
 }
 
-static const char *than_of(const struct aorta_sweep_comparison *c, const struct aorta_compared *row) {
-    const bool time = objective_of(c) == AORTA_SWEEP_STEP_MS || objective_of(c) == AORTA_SWEEP_THROUGHPUT;
-    if (strcmp(aorta_compared_word(row, 0), "better") == 0) return time ? "faster" : "better";
-    return time ? "slower" : "worse";
-}
-
 /* "B is slower than A: step_ms 22.1 -> 30.3 ms (+37%, 95%: +24 to +52%), worse at 7 of 8 points" */
 static void put_headline(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
     const struct aorta_compared *row = aorta_sweep_row(c, side, c->count, objective_of(c));
     const size_t worse = count_words(c, side, "worse"), better = count_words(c, side, "better");
-    const char *a = label_of(c, 0), *b = label_of(c, side);
-    if (row->counts)
-        aorta_text_printf(text, "%s is %s than %s: ", b, than_of(c, row), a);
-    else if (isnan(row->p))
-        aorta_text_printf(text, "%s against %s, noise not known: ", b, a);
-    else if (worse + better)
-        aorta_text_printf(text, "%s differs from %s at some points, not over all: ", b, a);
-    else
-        aorta_text_printf(text, "%s is within the noise of %s: ", b, a);
-    aorta_text_printf(text, "%s ", row->figure);
-    put_values(row, true, text);
+    if (!row->counts && worse + better) {
+        aorta_text_printf(text, "%s differs from %s at some points, not over all: ", label_of(c, side), label_of(c, 0));
+        aorta_compared_values(row, true, text);
+    } else {
+        aorta_compared_headline(row, label_of(c, 0), label_of(c, side), true, text);
+    }
     if (worse) aorta_text_printf(text, ", worse at %zu", worse);
     if (better) aorta_text_printf(text, ", better at %zu", better);
     aorta_text_printf(text, "%s %s", worse + better ? " of" : ",", aorta_counted((long long)c->count, "point").text);
 }
 
 static void put_largest(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
-    const struct aorta_compared *largest =
-        c->count ? aorta_compared_largest(c->against[side].rows, c->figure_count) : NULL;
-    char points[96];
-    snprintf(points, sizeof points, ", mean of %s", aorta_counted((long long)c->count, "point").text);
-    aorta_compared_text(largest, largest ? aorta_compared_word(largest, largest->p) : NULL, label_of(c, 0),
-                        label_of(c, side), points, text);
+    aorta_compared_text(c->count ? aorta_compared_largest(c->against[side].rows, c->figure_count) : NULL, text);
 }
 
 /* ---- changes and their causes ---- */
@@ -153,8 +123,7 @@ static void put_cause(const struct aorta_sweep_comparison *c, size_t side, size_
 
 /* "all_gather bus bandwidth 217 -> 190 GB/s (-12%) at channels=56" */
 static void put_change(const struct aorta_compared *row, struct aorta_text *text) {
-    aorta_text_printf(text, "%s ", row->figure);
-    put_values(row, false, text);
+    aorta_compared_values(row, false, text);
     aorta_text_printf(text, " at %s", row->group ? row->group : "all points");
 }
 
@@ -263,19 +232,21 @@ static void put_unread(const struct aorta_sweep_side *side, struct aorta_text *t
 static void put_different(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
     struct aorta_text list = {0};
     aorta_differences_list(&c->against[side].differences, &list);
-    if (list.length) aorta_text_puts(text, "  different   ");
-    if (list.length) aorta_text_lines(text, list.data, &(struct aorta_lines){0, 14, 14});
-    text->failed |= list.failed;
+    aorta_text_fact(text, "different", &list);
     aorta_text_free(&list);
 }
 
 static void put_chance(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
     const struct aorta_compared *row = aorta_sweep_row(c, side, c->count, objective_of(c));
-    if (isnan(row->p)) return;
-    aorta_text_printf(text, "  chance      p = %.2g", row->p);
+    struct aorta_text chance = {0};
+    if (isnan(row->p))
+        aorta_text_puts(&chance, "not known: no point has two runs (--repeats 2)");
+    else
+        aorta_text_printf(&chance, "p = %.2g", row->p);
     if (row->of.between > 0)
-        aorta_text_printf(text, "; equal sweeps are assumed to differ by %.2g%%", 100 * row->of.between);
-    aorta_text_puts(text, "\n");
+        aorta_text_printf(&chance, "; equal sweeps are assumed to differ by %.2g%%", 100 * row->of.between);
+    aorta_text_fact(text, "chance", &chance);
+    aorta_text_free(&chance);
 }
 
 void aorta_sweep_compare_text(const struct aorta_sweep_comparison *c, struct aorta_text *text) {
