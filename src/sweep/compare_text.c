@@ -156,41 +156,41 @@ static struct place *find_changes(const struct aorta_sweep_comparison *c, size_t
     return places;
 }
 
-static void put_changes(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
+/* The functions below write facts; `text` is a scratch text, empty before and after. */
+
+/* Where nothing counts the objective at the points that differ most. */
+static void put_changes(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text,
+                        struct aorta_text *out) {
     enum { SHOWN = 6 };
     size_t count;
     struct place *changes = find_changes(c, side, false, &count);
     const bool none = count == 0;
-    if (none) {
-        free(changes);
-        changes = find_changes(c, side, true, &count);
-    }
-    text->failed |= !changes;
+    if (none) free(changes);
+    if (none) changes = find_changes(c, side, true, &count);
+    out->failed |= !changes;
     const size_t shown = none ? SHOWN / 2 : SHOWN;
     for (size_t i = 0; changes && i < count && i < shown; i++) {
         const struct aorta_compared *row = aorta_sweep_row(c, side, changes[i].point, changes[i].figure);
-        aorta_text_printf(text, "  %-11s ", i ? "" : "changes");
+        const struct cause cause = cause_of(c, side, changes[i].point, changes[i].figure);
         put_change(row, text);
         if (!row->counts && !isnan(row->p)) aorta_text_puts(text, ", within the noise");
-        aorta_text_puts(text, "\n");
-        const struct cause cause = cause_of(c, side, changes[i].point, changes[i].figure);
-        if (!cause.name) continue;
-        aorta_text_puts(text, "                cause: ");
-        put_cause(c, side, changes[i].point, &cause, text);
-        aorta_text_puts(text, "\n");
+        if (cause.name) aorta_text_puts(text, "; cause: ");
+        if (cause.name) put_cause(c, side, changes[i].point, &cause, text);
+        aorta_text_fact(out, i ? "" : "changes", text);
     }
-    if (count > shown && !none) aorta_text_printf(text, "              and %zu more (--json has all)\n", count - shown);
+    if (count > shown && !none) aorta_text_printf(text, "and %zu more (--json has all)", count - shown);
+    aorta_text_fact(out, "", text);
     free(changes);
 }
 
-static void put_best(const struct aorta_sweep_side *side, bool first, struct aorta_text *text) {
-    aorta_text_printf(text, "  %-11s %s: ", first ? "best" : "", side->label);
-    if (!side->result.best) {
-        aorta_text_puts(text, "none\n");
-        return;
-    }
-    aorta_sweep_point_text(&side->plan.space, side->result.best->cell, text);
-    aorta_text_printf(text, ": %s\n", aorta_brief(side->result.best->figures[side->plan.objective]).text);
+static void put_best(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text,
+                     struct aorta_text *out) {
+    const struct aorta_sweep_side *of = &c->sides[side];
+    const struct aorta_sweep_point *best = of->result.best;
+    aorta_text_printf(text, "%s: ", of->label);
+    if (best) aorta_sweep_point_text(&of->plan.space, best->cell, text);
+    aorta_text_printf(text, best ? ": %s" : "none", best ? aorta_brief(best->figures[of->plan.objective]).text : "");
+    aorta_text_fact(out, side ? "" : "best", text);
 }
 
 static const struct aorta_sweep_importance *importance_of(const struct aorta_sweep_comparison *c, size_t side,
@@ -200,24 +200,24 @@ static const struct aorta_sweep_importance *importance_of(const struct aorta_swe
     return &c->sides[side].result.importance;
 }
 
-static void put_importance(const struct aorta_sweep_comparison *c, struct aorta_text *text) {
+static void put_importance(const struct aorta_sweep_comparison *c, struct aorta_text *text, struct aorta_text *out) {
     const char *head = "importance";
     for (int k = 0; k < c->sides->plan.space.count; k++) {
         const char *name = c->sides->plan.space.knobs[k].name;
         if (c->sides->plan.space.knobs[k].count < 2) continue;
-        aorta_text_printf(text, "  %-11s %s", head, name);
-        head = "";
+        aorta_text_puts(text, name);
         for (size_t s = 0; s < c->side_count; s++) {
             int knob;
             const struct aorta_sweep_importance *importance = importance_of(c, s, name, &knob);
             aorta_text_printf(text, "%s %.0f%%%s", s ? ", then" : "", 100 * importance->total[knob],
                               importance->counts[knob] ? "" : " (noise)");
         }
-        aorta_text_puts(text, "\n");
+        aorta_text_fact(out, head, text);
+        head = "";
     }
 }
 
-static void put_unread(const struct aorta_sweep_side *side, struct aorta_text *text) {
+static void put_unread(const struct aorta_sweep_side *side, struct aorta_text *text, struct aorta_text *out) {
     size_t unread = 0;
     const char *reason = NULL;
     for (size_t i = 0; i < side->trials.count; i++) {
@@ -225,47 +225,42 @@ static void put_unread(const struct aorta_sweep_side *side, struct aorta_text *t
         if (!unread++) reason = side->recordings[i].reason;
     }
     if (unread)
-        aorta_text_printf(text, "  not read    %s of %s: %s\n", aorta_counted((long long)unread, "recording").text,
-                          side->label, reason);
+        aorta_text_printf(text, "%s of %s: %s", aorta_counted((long long)unread, "recording").text, side->label,
+                          reason);
+    aorta_text_fact(out, "not read", text);
 }
 
-static void put_different(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
-    struct aorta_text list = {0};
-    aorta_differences_list(&c->against[side].differences, &list);
-    aorta_text_fact(text, "different", &list);
-    aorta_text_free(&list);
-}
-
-static void put_chance(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
+static void put_chance(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text,
+                       struct aorta_text *out) {
     const struct aorta_compared *row = aorta_sweep_row(c, side, c->count, objective_of(c));
-    struct aorta_text chance = {0};
     if (isnan(row->p))
-        aorta_text_puts(&chance, "not known: no point has two runs (--repeats 2)");
+        aorta_text_puts(text, "not known: no point has two runs (--repeats 2)");
     else
-        aorta_text_printf(&chance, "p = %.2g", row->p);
+        aorta_text_printf(text, "p = %.2g", row->p);
     if (row->of.between > 0)
-        aorta_text_printf(&chance, "; equal sweeps are assumed to differ by %.2g%%", 100 * row->of.between);
-    aorta_text_fact(text, "chance", &chance);
-    aorta_text_free(&chance);
+        aorta_text_printf(text, "; equal sweeps are assumed to differ by %.2g%%", 100 * row->of.between);
+    aorta_text_fact(out, "chance", text);
 }
 
-void aorta_sweep_compare_text(const struct aorta_sweep_comparison *c, struct aorta_text *text) {
+void aorta_sweep_compare_text(const struct aorta_sweep_comparison *c, struct aorta_text *out) {
+    struct aorta_text text = {0};
     for (size_t s = 1; s < c->side_count; s++) {
-        if (!c->count) {
-            aorta_text_printf(text, "%s and %s have no point in common: nothing to compare\n", label_of(c, 0),
+        if (c->count)
+            put_headline(c, s, out);
+        else
+            aorta_text_printf(out, "%s and %s have no point in common: nothing to compare", label_of(c, 0),
                               label_of(c, s));
-            put_different(c, s, text);
-            continue;
-        }
-        put_headline(c, s, text);
-        aorta_text_puts(text, "\n");
-        put_different(c, s, text);
-        put_chance(c, s, text);
-        put_changes(c, s, text);
+        aorta_text_puts(out, "\n");
+        aorta_differences_list(&c->against[s].differences, &text);
+        aorta_text_fact(out, "different", &text);
+        if (!c->count) continue;
+        put_chance(c, s, &text, out);
+        put_changes(c, s, &text, out);
     }
-    for (size_t s = 0; s < c->side_count; s++) put_best(&c->sides[s], s == 0, text);
-    put_importance(c, text);
-    for (size_t s = 0; s < c->side_count; s++) put_unread(&c->sides[s], text);
+    for (size_t s = 0; s < c->side_count; s++) put_best(c, s, &text, out);
+    put_importance(c, &text, out);
+    for (size_t s = 0; s < c->side_count; s++) put_unread(&c->sides[s], &text, out);
+    aorta_text_free(&text);
 }
 
 /* ---- JSON ---- */
