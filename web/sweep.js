@@ -32,6 +32,7 @@ function headline(sweep) {
   const all = wholePoints(sweep).map((point) => point[sweep.objective]), best = sweep.best[sweep.objective];
   const by = change(best, sweep.baseline?.[sweep.objective] ?? median(all)), strong = byImportance(sweep.knobs).filter((knob) => knob.beats_noise);
   const worth = strong.slice(0, 2).map((knob) => `${knob.name} (${percent(Math.min(1, knob.importance))} of the variance)`).join(" and ");
+  if (!sweep.best.beats_noise) return `No winner: all ${counted(all.length, "point")} are within the noise of ±${percent(sweep.noise.std / Math.abs(best))}.`;
   return `Best: ${pointText(sweep.best.values)}, ${sweep.objective} ${brief(best)}` +
     `${known(by) && by !== 0 ? `, ${percent(Math.abs(by))} ${by < 0 ? "below" : "above"} the ${sweep.baseline ? "baseline" : "median"}${sweep.baseline?.within_noise ? ", which is within the noise" : ""}` : ""}. ` +
     (strong.length ? `Above the noise: ${worth}.` : "No knob changes it by more than the noise.");

@@ -426,23 +426,47 @@ const char *aorta_compared_word(const struct aorta_compared *row, double p) {
     return more == (row->good == AORTA_GOOD_HIGH) ? "better" : "worse";
 }
 
-void aorta_compared_text(const struct aorta_compared *row, const char *word, const char *reference,
-                         const char *candidate, const char *after, struct aorta_text *out) {
+static void put_percent(double percent, const char *before, struct aorta_text *out) {
+    aorta_text_printf(out, "%s%+.*f", before, fabs(percent) < 10, percent);
+}
+
+void aorta_compared_values(const struct aorta_compared *row, bool interval, struct aorta_text *out) {
+    const struct aorta_comparison *of = &row->of;
+    const double whole = fabs(of->value[0]) / 100;
+    aorta_text_printf(out, "%s %s", row->figure, aorta_brief(of->value[0]).text);
+    aorta_text_printf(out, " -> %s%s%s", aorta_brief(of->value[1]).text, *row->unit ? " " : "", row->unit);
+    if (!(whole > 0)) return;
+    put_percent(of->delta / whole, " (", out);
+    if (interval && !isnan(of->low)) {
+        put_percent(of->low / whole, "%, 95%: ", out);
+        put_percent(of->high / whole, " to ", out);
+    }
+    aorta_text_puts(out, "%)");
+}
+
+void aorta_compared_headline(const struct aorta_compared *row, const char *reference, const char *candidate,
+                             bool interval, struct aorta_text *out) {
+    const char *unit = row->unit, *per = strchr(unit, '/');
+    const bool time = strcmp(unit, "ms") == 0 || (per && strcmp(per, "/s") == 0);
+    const bool better = (row->of.delta > 0) == (row->good == AORTA_GOOD_HIGH);
+    if (!row->counts && !isnan(row->p))
+        aorta_text_printf(out, "%s is within the noise of %s: ", candidate, reference);
+    else if (row->of.delta == 0)
+        aorta_text_printf(out, "%s equals %s: ", candidate, reference);
+    else if (time)
+        aorta_text_printf(out, "%s is %s than %s: ", candidate, better ? "faster" : "slower", reference);
+    else
+        aorta_text_printf(out, "%s is %s than %s: ", candidate, better ? "better" : "worse", reference);
+    aorta_compared_values(row, interval, out);
+}
+
+void aorta_compared_text(const struct aorta_compared *row, struct aorta_text *out) {
     if (!row) {
-        aorta_text_printf(out, "No figure of %s differs from %s beyond the noise.", candidate, reference);
+        aorta_text_puts(out, "no figure differs beyond the noise");
         return;
     }
-    const double *value = row->of.value, change = value[1] - value[0], percent = 100 * change / fabs(value[0]);
-    const char *space = *row->unit ? " " : "", *comma = *word ? ", " : "";
-    aorta_text_printf(out, "Largest change: %s from %s%s%s in %s to %s%s%s in %s", row->figure,
-                      aorta_brief(value[0]).text, space, row->unit, reference, aorta_brief(value[1]).text, space,
-                      row->unit, candidate);
-    if (fabs(percent) < 1000)
-        aorta_text_printf(out, " (%+.*f%%%s%s)", fabs(percent) < 10 ? 1 : 0, percent, comma, word);
-    else
-        aorta_text_printf(out, " (%s%s%s%s%s%s)", change < 0 ? "" : "+", aorta_brief(change).text, space, row->unit,
-                          comma, word);
-    aorta_text_printf(out, "%s.", after ? after : "");
+    aorta_compared_values(row, false, out);
+    aorta_text_printf(out, ", %s", aorta_compared_word(row, row->p));
 }
 
 void aorta_compared_json(const struct aorta_compared *row, struct aorta_json *json) {

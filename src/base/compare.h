@@ -146,10 +146,13 @@ double aorta_compared_percent(const struct aorta_comparison *comparison);
 /* By a p value, corrected or not: "better", "worse", "within the noise", "not known"; of what is neither good nor bad
  * "longer", "shorter". */
 const char *aorta_compared_word(const struct aorta_compared *row, double p);
-/* One sentence with its end: "Largest change: step_ms from 10 ms in A to 12 ms in B (+20%, worse)." `row` NULL: that
- * none differs; `after`: before the full stop, or NULL. */
-void aorta_compared_text(const struct aorta_compared *row, const char *word, const char *reference,
-                         const char *candidate, const char *after, struct aorta_text *out);
+/* "step_ms 22.1 -> 30.3 ms (+37%, 95%: +24 to +52%)" */
+void aorta_compared_values(const struct aorta_compared *row, bool interval, struct aorta_text *out);
+/* Values behind "B is slower than A: ". Where chance is not known, too. */
+void aorta_compared_headline(const struct aorta_compared *row, const char *reference, const char *candidate,
+                             bool interval, struct aorta_text *out);
+/* Values and word: "step_ms 10 -> 12 ms (+20%), worse". `row` NULL: that none differs. */
+void aorta_compared_text(const struct aorta_compared *row, struct aorta_text *out);
 /* Keys and values: reference, candidate, delta, delta_percent, ci, p_value, significant, higher_is_better, change,
  * those of aorta_compare_between_json, reason. */
 void aorta_compared_json(const struct aorta_compared *row, struct aorta_json *json);

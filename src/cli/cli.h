@@ -50,8 +50,6 @@ AORTA_MUST_USE aorta_status aorta_cli_print_text(struct aorta_text *text);
 AORTA_MUST_USE aorta_status aorta_cli_print_beside(const char *output, const char *text);
 /* The message without the lists of paths that were tried: brackets that hold several parts. For one line of text. */
 void aorta_cli_without_paths(const char *message, struct aorta_text *out);
-/* Ends the text with the line before the one that follows a \n of `from`; without one it stays whole. */
-void aorta_cli_cut(struct aorta_text *text, const char *from);
 /* AORTA_USAGE where no such program can be run; one of our commands is named with what to write instead. */
 AORTA_MUST_USE aorta_status aorta_cli_check_program(const char *program);
 /* The option --csv DIR: the names of its files, for the option's row; and the check that the directory can be made,

@@ -45,13 +45,6 @@ void aorta_cli_without_paths(const char *message, struct aorta_text *out) {
     aorta_text_puts(out, message);
 }
 
-void aorta_cli_cut(struct aorta_text *text, const char *from) {
-    char *at = text->data ? strstr(text->data, from) : NULL;
-    if (!at) return;
-    at[1] = '\0';
-    text->length = (size_t)(at + 1 - text->data);
-}
-
 aorta_status aorta_cli_print_beside(const char *output, const char *text) {
     if (!output || !aorta_file_is_standard_output(output)) return aorta_cli_print(text);
     write_printable(STDERR_FILENO, text); /* nobody can be asked to read why this failed */

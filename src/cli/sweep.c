@@ -264,7 +264,7 @@ static aorta_status conclude(const struct aorta_sweep_job *job, const struct aor
     if (!status) {
         aorta_sweep_result_json(&job->plan, target.data, &result, trials, &json);
         aorta_sweep_result_text(&job->plan, target.data, &result, &text);
-        aorta_text_printf(&text, "  files       %s\n", job->output);
+        aorta_text_printf(&text, "  %-11s %s\n", "files", job->output);
         status = aorta_text_check(values->to.json ? &json : &text);
         if (!status) status = write_own_page(values, job->output, &json);
         if (!status && values->to.csv) status = aorta_sweep_result_csv(&job->plan, &result, values->to.csv);

@@ -295,8 +295,7 @@ static aorta_status print(const struct whatif_page *page, const struct whatif_ar
     const struct aorta_page_results shown = {.kind = "whatif", .title = "AORTA: whatif", .tables = whatif_tables};
     struct aorta_text text = {0}, json = {0};
     whatif_json(page, &json);
-    whatif_text(page, aorta_terminal_width(stdout), &text);
-    if (arguments->quiet) aorta_cli_cut(&text, "\nassumed");
+    whatif_text(page, !arguments->quiet, &text);
     return aorta_cli_show(&arguments->to, shown, &text, &json,
                           arguments->to.csv ? whatif_csv(page, arguments->to.csv) : NULL);
 }

@@ -1,4 +1,5 @@
 /* What aorta whatif prints: text and JSON. */
+#include "base/compare.h"
 #include "base/lines.h"
 #include "base/result_table.h"
 #include "cli/whatif.h"
@@ -6,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BAR = 40, WIDTH = 100 };
+enum { BAR = 40 };
 
 static double share(int64_t part_ns, const struct whatif_page *page) {
     return page->path.length_ns > 0 ? (double)part_ns / (double)page->path.length_ns : 0;
@@ -108,68 +109,97 @@ static void assume(const struct whatif_page *page, say visit, void *user) {
 
 /* ---- text ---- */
 
-struct lines {
-    struct aorta_text *out;
-    int width;
-};
+/* "On 64 ranks: step 57.7 -> 26.3 ms (-55%), efficiency 22%" */
+static void text_headline(const struct whatif_page *page, struct aorta_text *out) {
+    const struct whatif_row *row = &page->rows[page->row_count - 1];
+    aorta_text_printf(out, "On %s: ", aorta_counted(row->ranks, "rank").text);
+    const struct aorta_compared step = {.figure = "step",
+                                        .unit = "ms",
+                                        .of = {.value = {page->replayed_ns / 1e6, row->step.step_ns / 1e6},
+                                               .delta = (row->step.step_ns - page->replayed_ns) / 1e6}};
+    aorta_compared_values(&step, false, out);
+    if (page->row_count > 1) aorta_text_printf(out, ", efficiency %.0f%%", 100 * row->efficiency);
+    aorta_text_puts(out, "\n");
+}
 
-static void say_line(void *user, const char *sentence) {
-    const struct lines *lines = user;
-    const struct aorta_lines shape = {.width = lines->width ? lines->width : WIDTH, .taken = 4, .indent = 4};
-    aorta_text_puts(lines->out, "  - ");
-    aorta_text_lines(lines->out, sentence, &shape);
+static void text_recorded(const struct whatif_page *page, struct aorta_text *out) {
+    const struct aorta_unrecorded *unrecorded = &page->unrecorded;
+    aorta_text_printf(out, "%s, measured step %.3f ms, replayed step %.3f ms",
+                      aorta_counted(page->whatif->collectives->ranks, "rank").text, measured_ns(page) / 1e6,
+                      page->replayed_ns / 1e6);
+    if (unrecorded->known)
+        aorta_text_printf(out, ", as it is without the recording (%s to %s)",
+                          aorta_brief(unrecorded->range_ns[0] / 1e6).text,
+                          aorta_brief(unrecorded->range_ns[1] / 1e6).text);
 }
 
 static void text_link(const struct whatif_page *page, struct aorta_text *out) {
     const struct aorta_link_fit *fit = &page->whatif->fit;
-    const struct aorta_network *network = &page->resources.network;
+    const struct aorta_link link = fit->samples ? fit->link : page->resources.network.within;
+    if (!fit->samples && !page->bandwidth_given) return;
+    aorta_text_printf(out, "%s us, %s GB/s", aorta_brief(link.latency_ns / 1e3).text,
+                      aorta_brief(gbytes_per_s(link)).text);
     if (fit->samples)
-        aorta_text_printf(out, "recorded link: %s us, %s GB/s, fitted to %zu collectives in %s (median error %.0f%%)\n",
-                          aorta_brief(fit->link.latency_ns / 1e3).text, aorta_brief(gbytes_per_s(fit->link)).text,
-                          fit->samples, aorta_counted((long long)fit->sizes, "size").text, 100 * fit->error);
-    if (!fit->samples && page->bandwidth_given)
-        aorta_text_printf(out, "link as given: %s us, %s GB/s\n", aorta_brief(network->within.latency_ns / 1e3).text,
-                          aorta_brief(gbytes_per_s(network->within)).text);
-    if (fit->samples && crosses_nodes(page))
-        aorta_text_printf(
-            out, "between nodes of %s: %s us, %s GB/s\n", aorta_counted(network->ranks_per_node, "rank").text,
-            aorta_brief(network->between.latency_ns / 1e3).text, aorta_brief(gbytes_per_s(network->between)).text);
+        aorta_text_printf(out, ", fitted to %zu collectives in %s (median error %.0f%%)", fit->samples,
+                          aorta_counted((long long)fit->sizes, "size").text, 100 * fit->error);
+    else
+        aorta_text_puts(out, ", as given");
 }
 
-static void text_causes(const struct whatif_page *page, struct aorta_text *out) {
+static void text_nodes(const struct whatif_page *page, struct aorta_text *out) {
+    const struct aorta_network *network = &page->resources.network;
+    if (!page->whatif->fit.samples || !crosses_nodes(page)) return;
+    aorta_text_printf(out, "%s us, %s GB/s between nodes of %s", aorta_brief(network->between.latency_ns / 1e3).text,
+                      aorta_brief(gbytes_per_s(network->between)).text,
+                      aorta_counted(network->ranks_per_node, "rank").text);
+}
+
+static void text_speeds(const struct whatif_page *page, struct aorta_text *out) {
+    const double kernels = page->resources.compute, copies = page->resources.copies;
+    if (kernels != 1) aorta_text_printf(out, "kernels %sx as fast", aorta_brief(kernels).text);
+    if (copies != 1) aorta_text_printf(out, "%scopies %sx as fast", out->length ? ", " : "", aorta_brief(copies).text);
+}
+
+static void put_causes(const struct whatif_page *page, struct aorta_text *out) {
+    struct aorta_text text = {0};
     const char *last = "";
-    if (page->resources.compute < 1 || page->resources.compute > 1)
-        aorta_text_printf(out, "kernels %sx as fast\n", aorta_brief(page->resources.compute).text);
-    if (page->resources.copies < 1 || page->resources.copies > 1)
-        aorta_text_printf(out, "copies %sx as fast\n", aorta_brief(page->resources.copies).text);
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
         const char *cause = aorta_removal_cause((enum aorta_removal)i);
         if (!(page->resources.removed & aorta_removal_bit((enum aorta_removal)i)) || strcmp(cause, last) == 0) continue;
+        aorta_text_printf(&text, "%s: %s", cause, aorta_removal_description((enum aorta_removal)i));
+        aorta_text_fact(out, *last ? "" : "without", &text);
         last = cause;
-        aorta_text_printf(out, "without %s: %s\n", cause, aorta_removal_description((enum aorta_removal)i));
     }
+    aorta_text_free(&text);
 }
 
-/* What is not known of a remedy takes no time off the step, and is said. */
-static void text_remedies(const struct whatif_page *page, struct aorta_text *out) {
+/* A remedy that cannot be estimated takes no time off the step, and its line says why. */
+static void put_remedies(const struct whatif_page *page, struct aorta_text *out) {
     const struct aorta_remedies_worth *worth = &page->remedies.worth;
-    if (!page->remedies.set) return;
+    struct aorta_text text = {0};
+    const char *head = "with";
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
         if (!(page->remedies.set & aorta_remedy_bit((enum aorta_remedy)i))) continue;
-        aorta_text_printf(out, "with %s%s: %s", aorta_remedy_key((enum aorta_remedy)i),
+        aorta_text_printf(&text, "%s%s: %s", aorta_remedy_key((enum aorta_remedy)i),
                           aorta_remedy_is_upper((enum aorta_remedy)i) ? " (at most)" : "",
                           aorta_remedy_change((enum aorta_remedy)i));
-        if (worth->lacks[i]) aorta_text_printf(out, " (not known: the recording has no %s)", worth->lacks[i]);
-        aorta_text_puts(out, "\n");
+        if (worth->lacks[i]) aorta_text_printf(&text, " (not known: the recording has no %s)", worth->lacks[i]);
+        aorta_text_fact(out, head, &text);
+        head = "";
     }
+    aorta_text_free(&text);
+}
+
+static void text_saved(const struct whatif_page *page, struct aorta_text *out) {
+    const struct aorta_remedies_worth *worth = &page->remedies.worth;
+    if (!page->remedies.set) return;
     if (worth->unknown) {
-        aorta_text_printf(out, "what remedies save is not known: %s\n", worth->unknown);
+        aorta_text_printf(out, "not known: %s", worth->unknown);
         return;
     }
-    aorta_text_printf(out, "kernels save %s ms a step", aorta_brief(worth->mean.saved_ns / 1e6).text);
+    aorta_text_printf(out, "%s ms of kernels per step", aorta_brief(worth->mean.saved_ns / 1e6).text);
     if (worth->mean.gone > 0) aorta_text_printf(out, ", %.0f launches disappear", worth->mean.gone);
     if (worth->mean.added > 0) aorta_text_printf(out, ", casts add %.0f", worth->mean.added);
-    aorta_text_puts(out, "\n");
 }
 
 /* ---- the steps ---- */
@@ -243,7 +273,7 @@ aorta_status whatif_csv(const struct whatif_page *page, const char *folder) {
 /* Nothing to draw with one number of ranks. */
 static void text_curve(const struct whatif_page *page, struct aorta_text *out) {
     if (page->row_count < 2) return;
-    aorta_text_puts(out, "\nefficiency by ranks\n");
+    aorta_text_puts(out, "\nEfficiency by ranks\n");
     for (size_t i = 0; i < page->row_count; i++) {
         double efficiency = page->rows[i].efficiency;
         int length = efficiency >= 1 ? BAR : (int)lround(efficiency * BAR);
@@ -252,61 +282,70 @@ static void text_curve(const struct whatif_page *page, struct aorta_text *out) {
     }
 }
 
-static void text_limit(const struct whatif_page *page, int width, struct aorta_text *out) {
-    struct aorta_text text = {0};
-    const struct aorta_lines shape = {.width = width ? width : WIDTH};
+static void text_limit(const struct whatif_page *page, struct aorta_text *out) {
     const struct whatif_row *stop = page->stop;
     if (page->row_count < 2 || stop->ranks <= page->whatif->collectives->ranks) return;
     if (stop->efficiency < WHATIF_SCALES)
-        aorta_text_printf(&text, "scaling stops at %d ranks: efficiency is %.0f%%, below %.0f%% for the first time",
+        aorta_text_printf(out, "scaling stops at %d ranks: efficiency is %.0f%%, below %.0f%% for the first time",
                           stop->ranks, 100 * stop->efficiency, 100 * WHATIF_SCALES);
     else
-        aorta_text_printf(&text, "efficiency stays at %.0f%% or more up to %d ranks", 100 * WHATIF_SCALES, stop->ranks);
+        aorta_text_printf(out, "efficiency stays at %.0f%% or more up to %d ranks", 100 * WHATIF_SCALES, stop->ranks);
     if (page->limit.kind != AORTA_COLLECTIVE_COUNT)
-        aorta_text_printf(&text, "; %s costs most there: %s ms more of the step than recorded, most of it by %s",
+        aorta_text_printf(out, "; %s costs most there: %s ms more of the step than recorded, most of it by %s",
                           aorta_collective_name(page->limit.kind), aorta_brief(page->limit.more_ns / 1e6).text,
                           page->limit.latency ? "latency" : "bandwidth");
-    aorta_text_puts(out, "\n");
-    if (!text.failed) aorta_text_lines(out, text.data, &shape);
-    out->failed |= text.failed;
-    aorta_text_free(&text);
 }
 
-/* What compute that takes less no longer hides. */
+/* Faster compute hides less communication. */
 static void text_exposed(const struct whatif_page *page, struct aorta_text *out) {
     static const double MUCH = 0.05;
     const struct whatif_row *last = &page->rows[page->row_count - 1];
     if (page->exposed.kind == AORTA_COLLECTIVE_COUNT || !(page->exposed.exposed_ns > MUCH * last->step.step_ns)) return;
-    aorta_text_printf(out, "\nthen %s stands exposed: %s of %s ms on %s\n", aorta_collective_name(page->exposed.kind),
+    aorta_text_printf(out, "%s, %s of %s ms on %s", aorta_collective_name(page->exposed.kind),
                       aorta_brief(page->exposed.exposed_ns / 1e6).text, aorta_brief(last->step.step_ns / 1e6).text,
                       aorta_counted(last->ranks, "rank").text);
 }
 
-static void text_recorded(const struct whatif_page *page, struct aorta_text *out) {
-    const struct aorta_unrecorded *unrecorded = &page->unrecorded;
-    aorta_text_printf(out, "recorded: %s, measured step %.3f ms, replayed step %.3f ms",
-                      aorta_counted(page->whatif->collectives->ranks, "rank").text, measured_ns(page) / 1e6,
-                      page->replayed_ns / 1e6);
-    if (unrecorded->known)
-        aorta_text_printf(out, ", as it is without the recording (%s to %s)",
-                          aorta_brief(unrecorded->range_ns[0] / 1e6).text,
-                          aorta_brief(unrecorded->range_ns[1] / 1e6).text);
-    aorta_text_puts(out, "\n");
+static void put_fact(const struct whatif_page *page, const char *name,
+                     void (*put)(const struct whatif_page *page, struct aorta_text *out), struct aorta_text *out) {
+    struct aorta_text text = {0};
+    put(page, &text);
+    aorta_text_fact(out, name, &text);
+    aorta_text_free(&text);
 }
 
-void whatif_text(const struct whatif_page *page, int width, struct aorta_text *out) {
-    struct lines lines = {out, width};
-    text_recorded(page, out);
-    text_link(page, out);
-    text_causes(page, out);
-    text_remedies(page, out);
+struct assumed {
+    struct aorta_text *out;
+    const char *name; /* of the next fact */
+};
+
+static void say_assumed(void *user, const char *sentence) {
+    struct assumed *assumed = user;
+    struct aorta_text text = {0};
+    aorta_text_puts(&text, sentence);
+    aorta_text_fact(assumed->out, assumed->name, &text);
+    aorta_text_free(&text);
+    assumed->name = "";
+}
+
+void whatif_text(const struct whatif_page *page, bool assumptions, struct aorta_text *out) {
+    struct assumed assumed = {out, "assumed"};
+    text_headline(page, out);
+    put_fact(page, "limit", text_limit, out);
+    put_fact(page, "exposed", text_exposed, out);
+    put_fact(page, "recorded", text_recorded, out);
+    put_fact(page, "link", text_link, out);
+    put_fact(page, "nodes", text_nodes, out);
+    put_fact(page, "speed", text_speeds, out);
+    put_causes(page, out);
+    put_remedies(page, out);
+    put_fact(page, "saved", text_saved, out);
     aorta_text_puts(out, "\n");
     aorta_table_text(&asked_steps, page, &(struct aorta_table_view){.most = SIZE_MAX}, out);
     text_curve(page, out);
-    text_limit(page, width, out);
-    text_exposed(page, out);
-    aorta_text_puts(out, "\nassumed\n");
-    assume(page, say_line, &lines);
+    if (!assumptions) return;
+    aorta_text_puts(out, "\n");
+    assume(page, say_assumed, &assumed);
 }
 
 /* ---- JSON ---- */

@@ -1,5 +1,6 @@
 /* Pairs results, finds the changes, and renders them as text, JSON and CSV. */
 #include "hwq/compare.h"
+#include "base/lines.h"
 #include "base/result_table.h"
 
 #include <math.h>
@@ -262,7 +263,9 @@ static void say_pair(const struct aorta_hwq_compared *pair, int width, struct ao
     aorta_text_puts(text, "\n");
 }
 
-static void say_largest(const struct aorta_hwq_comparison *comparison, struct aorta_text *text) {
+/* The pair that changed most for sure: "t.json is slower than b.json: hetero_kernels on 4 streams 1.2 -> 1.5 ms (+25%)"
+ */
+static void say_headline(const struct aorta_hwq_comparison *comparison, struct aorta_text *text) {
     const struct aorta_hwq_compared *largest = NULL;
     for (size_t i = 0; i < comparison->pair_count; i++) {
         const struct aorta_hwq_compared *pair = &comparison->pairs[i];
@@ -271,15 +274,15 @@ static void say_largest(const struct aorta_hwq_comparison *comparison, struct ao
     }
     const char *baseline = comparison->baseline->path, *test = comparison->test->path;
     if (!largest) {
-        aorta_text_printf(text, "No iteration time of %s differs from %s by more than %g%% for sure.", test, baseline,
-                          100 * comparison->options.threshold);
+        aorta_text_printf(text, "%s against %s: no median iteration time differs by more than %g%% for sure", test,
+                          baseline, 100 * comparison->options.threshold);
         return;
     }
     char figure[256];
-    snprintf(figure, sizeof figure, "an iteration of %.120s on %s", largest->baseline->workload,
+    snprintf(figure, sizeof figure, "%.120s on %s", largest->baseline->workload,
              aorta_counted(largest->baseline->streams, "stream").text);
-    const struct aorta_compared row = {.figure = figure, .unit = "ms", .of = largest->p50};
-    aorta_compared_text(&row, largest->change == AORTA_HWQ_REGRESSION ? "worse" : "better", baseline, test, NULL, text);
+    const struct aorta_compared row = {.figure = figure, .unit = "ms", .counts = true, .of = largest->p50};
+    aorta_compared_headline(&row, baseline, test, true, text);
 }
 
 /* The pair whose runs differ most: its note holds for all pairs. */
@@ -296,29 +299,34 @@ static void say_table(const struct aorta_hwq_comparison *comparison, struct aort
         int length = (int)strlen(comparison->pairs[i].baseline->workload);
         if (length > width) width = length;
     }
-    aorta_text_printf(text, "%-*s %7s  %11s  %11s  %8s  %-18s %s\n", width, "workload", "streams", "baseline ms",
-                      "test ms", "change", "interval, percent", "verdict");
+    aorta_text_printf(text, "\nMedian iteration time\n%-*s %7s  %11s  %11s  %8s  %-18s %s\n", width, "workload",
+                      "streams", "baseline ms", "test ms", "change", "interval, percent", "verdict");
     for (size_t i = 0; i < comparison->pair_count; i++) say_pair(&comparison->pairs[i], width, text);
-    aorta_text_puts(text, "\n");
+}
+
+static void say_changes(const struct aorta_hwq_comparison *comparison, struct aorta_text *text) {
+    const size_t *changes = comparison->changes;
+    aorta_text_printf(text, "%zu: %s, %s, %zu unchanged, %zu uncertain (threshold %g%%, 95%% intervals)",
+                      comparison->pair_count,
+                      aorta_counted((long long)changes[AORTA_HWQ_REGRESSION], "regression").text,
+                      aorta_counted((long long)changes[AORTA_HWQ_IMPROVEMENT], "improvement").text,
+                      changes[AORTA_HWQ_UNCHANGED], changes[AORTA_HWQ_UNCERTAIN], 100 * comparison->options.threshold);
 }
 
 void aorta_hwq_comparison_text(const struct aorta_hwq_comparison *comparison, bool table, struct aorta_text *text) {
-    aorta_text_printf(text, "baseline %s, test %s: time of an iteration, median\n%s", comparison->baseline->path,
-                      comparison->test->path, table ? "\n" : "");
-    for (size_t i = 0; i < comparison->warning_count; i++)
-        aorta_text_printf(text, "warning: %s\n", comparison->warnings[i]);
-    if (comparison->warning_count && table) aorta_text_puts(text, "\n");
+    struct aorta_text fact = {0};
+    say_headline(comparison, text);
+    aorta_text_puts(text, "\n");
+    say_changes(comparison, &fact);
+    aorta_text_fact(text, "compared", &fact);
+    aorta_compare_between(least_sure(comparison), "results on a side, in a directory,", &fact);
+    aorta_text_fact(text, "noise", &fact);
+    for (size_t i = 0; i < comparison->warning_count; i++) {
+        aorta_text_puts(&fact, comparison->warnings[i]);
+        aorta_text_fact(text, i ? "" : "warning", &fact);
+    }
+    aorta_text_free(&fact);
     if (table) say_table(comparison, text);
-    say_largest(comparison, text);
-    aorta_text_puts(text, "\n");
-    const size_t *changes = comparison->changes;
-    aorta_text_printf(text, "%zu compared: %s, %s, %zu unchanged, %zu uncertain ", comparison->pair_count,
-                      aorta_counted((long long)changes[AORTA_HWQ_REGRESSION], "regression").text,
-                      aorta_counted((long long)changes[AORTA_HWQ_IMPROVEMENT], "improvement").text,
-                      changes[AORTA_HWQ_UNCHANGED], changes[AORTA_HWQ_UNCERTAIN]);
-    aorta_text_printf(text, "(threshold %g%%, 95%% intervals)\n", 100 * comparison->options.threshold);
-    aorta_compare_between(least_sure(comparison), "results on a side, in a directory,", text);
-    aorta_text_puts(text, "\n");
 }
 
 /* ---- JSON ---- */
@@ -431,7 +439,7 @@ void aorta_hwq_comparison_json(const struct aorta_hwq_comparison *comparison, st
     aorta_json_key_string(json, "baseline", comparison->baseline->path);
     aorta_json_key_string(json, "test", comparison->test->path);
     struct aorta_text largest = {0};
-    say_largest(comparison, &largest);
+    say_headline(comparison, &largest);
     aorta_json_key_string(json, "largest_change", largest.data);
     json->out->failed |= largest.failed;
     aorta_text_free(&largest);

@@ -426,35 +426,37 @@ static void say_row(const struct aorta_hwq_result *result, double efficiency, do
 
 /* For the best count and the largest one. */
 static void say_limits(const struct aorta_hwq_result *results, size_t count, int peak_streams, struct aorta_text *out) {
-    static const struct aorta_lines lines = {.width = 118, .indent = 2};
+    struct aorta_text text = {0};
+    const char *head = "limit";
     for (size_t i = 0; i < count; i++) {
-        struct aorta_text text = {0};
         if (results[i].stream_count != peak_streams && i + 1 < count) continue;
-        aorta_text_printf(&text, "Limit with %s: ", aorta_counted(results[i].stream_count, "stream").text);
+        aorta_text_printf(&text, "%s: ", aorta_counted(results[i].stream_count, "stream").text);
         aorta_hwq_limit_text(&results[i].limit, &results[i], &text);
-        if (text.data) aorta_text_lines(out, text.data, &lines);
-        out->failed |= text.failed;
-        aorta_text_free(&text);
+        aorta_text_fact(out, head, &text);
+        head = "";
     }
-    aorta_text_printf(out, "aorta hwq run %s --streams N shows the gaps and figures of one count.\n",
+    if (results[0].simulated) aorta_text_puts(&text, "collectives were copies on one rank, not transfers on a link");
+    aorta_text_fact(out, "simulated", &text);
+    aorta_text_printf(&text, "aorta hwq run %s --streams N shows the gaps and figures of one count",
                       results[0].workload_name);
+    aorta_text_fact(out, "try", &text);
+    aorta_text_free(&text);
 }
 
 void aorta_hwq_sweep_text(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,
                           struct aorta_text *out) {
     const double peak = peak_of(results, count);
-    aorta_text_printf(out, "%s\n%7s %12s %10s %10s %10s %11s  %-9s  throughput\n", results[0].workload_name, "streams",
-                      results[0].throughput_unit, "p50 ms", "p99 ms", "efficiency", "switch us", "limit");
-    for (size_t i = 0; i < count; i++) say_row(&results[i], scaling->efficiencies[i], peak, out);
-    aorta_text_printf(out, "Highest throughput with %s. ", aorta_counted(scaling->peak_streams, "stream").text);
+    aorta_text_printf(out, "%s: highest throughput with %s; ", results[0].workload_name,
+                      aorta_counted(scaling->peak_streams, "stream").text);
     if (scaling->inflection_point)
-        aorta_text_printf(out, "From %d streams on, throughput per stream falls by a fifth or more.\n",
+        aorta_text_printf(out, "throughput per stream falls by a fifth or more from %d streams on\n",
                           scaling->inflection_point);
     else
-        aorta_text_puts(out, "At no count does throughput per stream fall by a fifth.\n");
+        aorta_text_puts(out, "throughput per stream never falls by a fifth\n");
     say_limits(results, count, scaling->peak_streams, out);
-    if (results[0].simulated)
-        aorta_text_puts(out, "Simulated: collectives were copies on one rank; their times are not those of a link.\n");
+    aorta_text_printf(out, "\n%7s %12s %10s %10s %10s %11s  %-9s  throughput\n", "streams", results[0].throughput_unit,
+                      "p50 ms", "p99 ms", "efficiency", "switch us", "limit");
+    for (size_t i = 0; i < count; i++) say_row(&results[i], scaling->efficiencies[i], peak, out);
 }
 
 void aorta_hwq_sweep_json(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,

@@ -14,12 +14,6 @@ static const char *meaning_of(enum aorta_hwq_sensitivity sensitivity) {
     return texts[sensitivity];
 }
 
-static void say_sentence(const char *label, const char *sentence, struct aorta_text *out) {
-    static const struct aorta_lines lines = {.width = 118, .taken = 14, .indent = 14};
-    aorta_text_printf(out, "  %-11s ", label);
-    aorta_text_lines(out, sentence, &lines);
-}
-
 static void say_switches(const struct aorta_hwq_switches *found, double intra_ms, const char *which,
                          struct aorta_text *out) {
     if (!found->samples) return;
@@ -50,7 +44,7 @@ static void say_host_gaps(const struct aorta_hwq_run *run, const struct aorta_hw
         aorta_text_printf(&text, "%s %zu between (%.3f us)", host->intra_samples ? "," : "", host->inter_samples,
                           1e3 * host->inter_ms);
     if (!run->gate && !run->graph) aorta_text_puts(&text, "; --gate excludes launches");
-    if (text.data) say_sentence("", text.data, out);
+    aorta_text_fact(out, "", &text);
     aorta_text_free(&text);
 }
 
@@ -74,7 +68,7 @@ static void say_gaps(const struct aorta_hwq_run *run, const struct aorta_hwq_swi
 static void say_limit(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result, struct aorta_text *out) {
     struct aorta_text text = {0};
     aorta_hwq_limit_text(&result->limit, result, &text);
-    if (text.data) say_sentence("limit", text.data, out);
+    aorta_text_fact(out, "limit", &text);
     aorta_text_free(&text);
     aorta_text_printf(out, "  sensitivity %s\n", meaning_of(run->workload->sensitivity));
 }
@@ -85,7 +79,7 @@ static void say_try(const struct aorta_hwq_run *run, const struct aorta_hwq_resu
     struct aorta_text text = {0};
     aorta_hwq_limit_try(&result->limit, run->graph, &text);
     aorta_text_puts(&text, next ? next : "aorta hwq sweep shows how the workload scales");
-    if (text.data) say_sentence("try", text.data, out);
+    aorta_text_fact(out, "try", &text);
     aorta_text_free(&text);
 }
 
@@ -117,8 +111,7 @@ static void say_figures(const struct aorta_hwq_result *result, struct aorta_text
         const struct aorta_hwq_figure *figure = i < result->figure_count ? &result->figures[i] : NULL;
         if (figure && is_common(figure)) continue;
         if (before && (!figure || !is_same_group(before, figure))) {
-            if (line.data) say_sentence(label, line.data, out);
-            aorta_text_free(&line);
+            aorta_text_fact(out, label, &line);
             label = "";
             before = NULL;
         }
@@ -130,7 +123,11 @@ static void say_figures(const struct aorta_hwq_result *result, struct aorta_text
         say_figure(figure, &line);
         before = figure;
     }
-    for (size_t i = 0; i < result->finding_count; i++) say_sentence(i ? "" : "found", result->findings[i], out);
+    for (size_t i = 0; i < result->finding_count; i++) {
+        aorta_text_puts(&line, result->findings[i]);
+        aorta_text_fact(out, i ? "" : "found", &line);
+    }
+    aorta_text_free(&line);
 }
 
 static void say_verification(const struct aorta_hwq_result *result, struct aorta_text *out) {

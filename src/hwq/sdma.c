@@ -1,5 +1,6 @@
 /* Runs product and copy in the four ways, verifies both, and renders the figures as text, JSON and CSV. */
 #include "hwq/sdma.h"
+#include "base/lines.h"
 #include "base/random.h"
 #include "base/result_table.h"
 #include "device/gpu.h"
@@ -364,68 +365,74 @@ void aorta_sdma_evaluate(struct aorta_sdma *result) {
 
 /* ---- text ---- */
 
-static void say_row(struct aorta_text *text, const char *what, const struct aorta_summary *times) {
+static void say_row(struct aorta_text *text, const char *what, const struct aorta_summary *times, double rate,
+                    const char *unit) {
     aorta_text_printf(text, "  %-22s %9.3f  %9.3f  %9.3f", what, times->p50, times->min, times->p95);
+    if (*unit) aorta_text_printf(text, "   %.4g %s", rate, unit);
+    aorta_text_puts(text, "\n");
 }
 
 static double slower(double together, double alone) {
     return 100 * (together / alone - 1);
 }
 
-static void say_verdict(const struct aorta_sdma *result, struct aorta_text *text) {
-    double gemm = slower(result->gemm_together.p50, result->times[AORTA_SDMA_GEMM].p50);
-    double copy = slower(result->copy_together.p50, result->times[AORTA_SDMA_COPY].p50);
-    bool copy_is_longer = result->times[AORTA_SDMA_COPY].p50 > result->times[AORTA_SDMA_GEMM].p50;
+static void say_headline(const struct aorta_sdma *result, struct aorta_text *text) {
+    const bool copy_is_longer = result->times[AORTA_SDMA_COPY].p50 > result->times[AORTA_SDMA_GEMM].p50;
     const char *longer = copy_is_longer ? "copy" : "product", *shorter = copy_is_longer ? "product" : "copy";
-    if (result->hidden > 0.9)
-        aorta_text_printf(text, "The %s hides %.0f%% of the %s.\n", longer, 100 * fmin(result->hidden, 1), shorter);
-    else if (result->hidden > 0.1)
-        aorta_text_printf(text, "The %s hides only %.0f%% of the %s.\n", longer, 100 * result->hidden, shorter);
+    if (result->hidden > 0.1)
+        aorta_text_printf(text, "The %s hides %s%.0f%% of the %s", longer, result->hidden > 0.9 ? "" : "only ",
+                          100 * fmin(result->hidden, 1), shorter);
     else
-        aorta_text_printf(text, "Nothing is hidden: together they take as long as one after the other.\n");
-    aorta_text_printf(text, "Side by side the product takes %+.1f%% and the copy %+.1f%%", gemm, copy);
-    if (fmax(gemm, copy) < 5)
-        aorta_text_puts(text, ": they do not disturb each other.\n");
-    else if (result->options.device && aorta_device_get_info(result->options.device)->kind == AORTA_DEVICE_CPU)
-        aorta_text_puts(text, ": on the CPU device both are threads that share processors and memory.\n");
-    else if (result->options.direction == AORTA_SDMA_D2D)
-        aorta_text_puts(text, ": copies inside the device may be kernels, and share its memory's bandwidth.\n");
-    else
-        aorta_text_puts(text,
-                        ": they share memory bandwidth, or the copy runs as a kernel and not on a copy engine.\n");
+        aorta_text_puts(text, "Nothing is hidden");
+    aorta_text_printf(text, ": %.3f ms together, %.3f one after the other, %.3f at best",
+                      result->times[AORTA_SDMA_TOGETHER].p50, result->times[AORTA_SDMA_SERIAL].p50, result->ideal_ms);
 }
 
-void aorta_sdma_text(const struct aorta_sdma *result, struct aorta_text *text) {
+static void say_slower(const struct aorta_sdma *result, struct aorta_text *text) {
+    const double gemm = slower(result->gemm_together.p50, result->times[AORTA_SDMA_GEMM].p50);
+    const double copy = slower(result->copy_together.p50, result->times[AORTA_SDMA_COPY].p50);
+    aorta_text_printf(text, "product %+.1f%%, copy %+.1f%% when together", gemm, copy);
+    if (fmax(gemm, copy) < 5)
+        aorta_text_puts(text, ": they do not disturb each other");
+    else if (result->options.device && aorta_device_get_info(result->options.device)->kind == AORTA_DEVICE_CPU)
+        aorta_text_puts(text, ": on the CPU device both are threads that share processors and memory");
+    else if (result->options.direction == AORTA_SDMA_D2D)
+        aorta_text_puts(text, ": copies inside the device may be kernels, and share its memory's bandwidth");
+    else
+        aorta_text_puts(text, ": they share memory bandwidth, or the copy runs as a kernel and not on a copy engine");
+}
+
+void aorta_sdma_text(const struct aorta_sdma *result, struct aorta_text *out) {
     const struct aorta_sdma_options *options = &result->options;
-    aorta_text_printf(text, "%s product of %lld x %lld during copies of %.4g MiB, %s, on %s (%s)\n\n",
+    struct aorta_text text = {0};
+    say_headline(result, out);
+    aorta_text_puts(out, "\n");
+    aorta_text_printf(&text, "%.1f%% of the time one after the other; %.1f%% of the ideal", 100 * result->saved,
+                      100 * result->share_of_ideal);
+    aorta_text_fact(out, "saved", &text);
+    say_slower(result, &text);
+    aorta_text_fact(out, "slower", &text);
+    if (options->direction == AORTA_SDMA_P2P)
+        aorta_text_puts(&text, result->direct ? "direct, between the memories of both devices"
+                                              : "through the host: the two devices have no direct path");
+    aorta_text_fact(out, "path", &text);
+    aorta_text_printf(&text, "%s product of %lld x %lld during copies of %.4g MiB, %s, on %s (%s)",
                       aorta_dtype_name(options->dtype), (long long)options->matrix_size,
                       (long long)options->matrix_size, (double)options->copy_bytes / 1048576,
                       direction_text(options->direction), aorta_device_get_info(options->device)->name,
                       aorta_counted(options->iterations, "iteration").text);
-    aorta_text_printf(text, "  %-22s %9s  %9s  %9s   (ms)\n", "", "median", "min", "p95");
-    say_row(text, "product alone", &result->times[AORTA_SDMA_GEMM]);
-    aorta_text_printf(text, "   %.4g TFLOP/s\n", result->gemm_tflops);
-    say_row(text, "copy alone", &result->times[AORTA_SDMA_COPY]);
-    aorta_text_printf(text, "   %.4g GB/s\n", result->copy_alone_gbps);
-    say_row(text, "one after the other", &result->times[AORTA_SDMA_SERIAL]);
-    aorta_text_puts(text, "\n");
-    say_row(text, "together", &result->times[AORTA_SDMA_TOGETHER]);
-    aorta_text_puts(text, "\n");
-    say_row(text, "  the product then", &result->gemm_together);
-    aorta_text_puts(text, "\n");
-    say_row(text, "  the copy then", &result->copy_together);
-    aorta_text_printf(text, "   %.4g GB/s%s\n\n", result->copy_together_gbps,
-                      result->polled ? " (its end polled by the host)" : "");
-    aorta_text_printf(text,
-                      "Saved: %.1f%% of the time one after the other. The ideal, %.3f ms (the longer of the two "
-                      "alone), is %.1f%% of the time together.\n",
-                      100 * result->saved, result->ideal_ms, 100 * result->share_of_ideal);
-    say_verdict(result, text);
-    if (options->direction == AORTA_SDMA_P2P)
-        aorta_text_puts(text, result->direct ? "The two devices reach each other's memory directly.\n"
-                                             : "The two devices have no direct path: copies go through the host.\n");
-    aorta_text_printf(text, "Verified: all %zu bytes of the copy in every kind of run, and the product.\n",
-                      result->verified);
+    aorta_text_fact(out, "measured", &text);
+    aorta_text_printf(&text, "all %zu bytes of the copy in every kind of run, and the product", result->verified);
+    aorta_text_fact(out, "verified", &text);
+    aorta_text_free(&text);
+    aorta_text_printf(out, "\n  %-22s %9s  %9s  %9s   (ms)\n", "", "median", "min", "p95");
+    say_row(out, "product alone", &result->times[AORTA_SDMA_GEMM], result->gemm_tflops, "TFLOP/s");
+    say_row(out, "copy alone", &result->times[AORTA_SDMA_COPY], result->copy_alone_gbps, "GB/s");
+    say_row(out, "one after the other", &result->times[AORTA_SDMA_SERIAL], NAN, "");
+    say_row(out, "together", &result->times[AORTA_SDMA_TOGETHER], NAN, "");
+    say_row(out, "  the product then", &result->gemm_together, NAN, "");
+    say_row(out, "  the copy then", &result->copy_together, result->copy_together_gbps,
+            result->polled ? "GB/s (its end polled by the host)" : "GB/s");
 }
 
 /* ---- rows ---- */
@@ -540,9 +547,9 @@ void aorta_sdma_json(const struct aorta_sdma *result, struct aorta_json *json) {
     else
         aorta_json_null(json);
     struct aorta_text verdict = {0};
-    say_verdict(result, &verdict);
-    for (char *at = verdict.data; at && *at; at++)
-        if (*at == '\n') *at = at[1] ? ' ' : '\0';
+    say_headline(result, &verdict);
+    aorta_text_puts(&verdict, "; ");
+    say_slower(result, &verdict);
     aorta_json_key_string(json, "verdict", verdict.data);
     json->out->failed |= verdict.failed;
     aorta_text_free(&verdict);

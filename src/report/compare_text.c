@@ -124,13 +124,26 @@ static void put_tables(const struct aorta_trace_comparison *c, const struct aort
 
 /* ---- facts of a test ---- */
 
+/* `name`: place for NAME_SIZE. */
+static struct aorta_compared compared_of(const struct aorta_trace_compare_row *row, size_t side, char *name) {
+    const struct aorta_trace_compared *value = &row->values[side];
+    struct aorta_compared compared = {.figure = name_of(row, false, name),
+                                      .unit = "ms",
+                                      .good = row->good,
+                                      .p = value->of.p_value,
+                                      .counts = value->of.p_value < aorta_significance,
+                                      .of = value->of};
+    compared.of.value[0] = row->values[0].ms;
+    compared.of.value[1] = value->ms;
+    compared.of.delta = value->change_ms;
+    return compared;
+}
+
 /* "softmax 262 -> 154 ms (-41%)" */
 static void put_change(const struct aorta_trace_compare_row *row, size_t side, struct aorta_text *out) {
-    const struct aorta_trace_compared *value = &row->values[side];
     char name[NAME_SIZE];
-    aorta_text_printf(out, "%s %s", name_of(row, false, name), aorta_brief(row->values[0].ms).text);
-    aorta_text_printf(out, " -> %s ms", aorta_brief(value->ms).text);
-    if (!isnan(value->percent)) aorta_text_printf(out, " (%+.*f%%)", fabs(value->percent) < 10, value->percent);
+    const struct aorta_compared compared = compared_of(row, side, name);
+    aorta_compared_values(&compared, false, out);
 }
 
 /* The row that changed most in the direction of the step, or against it. */
@@ -146,14 +159,9 @@ static void put_headline(const struct aorta_trace_comparison *c, size_t side, st
         aorta_text_printf(out, "%s and %s have no work to compare", test, base);
         return;
     }
-    const struct aorta_trace_compared *step = &c->rows[0].values[side];
-    if (step->of.p_value >= aorta_significance)
-        aorta_text_printf(out, "%s is within the noise of %s: ", test, base);
-    else if (step->change_ms == 0)
-        aorta_text_printf(out, "%s takes as long as %s: ", test, base);
-    else
-        aorta_text_printf(out, "%s is %s than %s: ", test, step->change_ms > 0 ? "slower" : "faster", base);
-    put_change(&c->rows[0], side, out);
+    char name[NAME_SIZE];
+    const struct aorta_compared step = compared_of(c->rows, side, name);
+    aorta_compared_headline(&step, base, test, false, out);
     if (!largest(c, side, true)) return;
     aorta_text_puts(out, ", mostly ");
     put_change(largest(c, side, true), side, out);

@@ -1,4 +1,5 @@
 #include "report/comparison.h"
+#include "base/lines.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -190,41 +191,61 @@ static aorta_status compare_all(const struct aorta_label *reference, const struc
     return NULL;
 }
 
+static const char *label_of(const struct figures *figures, int side) {
+    return figures->labels[side]->runs->run.label;
+}
+
+static void put_headline(const struct figures *figures, struct aorta_text *out) {
+    aorta_compared_headline(&figures->rows[figures->main], label_of(figures, 0), label_of(figures, 1), false, out);
+}
+
+static void put_different(const struct figures *figures, struct aorta_text *out) {
+    aorta_differences_list(&figures->differences, out);
+}
+
+static void put_chance(const struct figures *figures, struct aorta_text *out) {
+    aorta_compare_chance(&figures->rows[figures->main].of, "step", out);
+}
+
+/* Times of steps with other work are neither better nor worse. */
+static void put_work(const struct figures *figures, struct aorta_text *out) {
+    if (!figures->main) return;
+    aorta_text_printf(out, "another %s makes other work: ", figures->work);
+    aorta_compared_values(&figures->rows[0], false, out);
+}
+
 static void put_largest(const struct figures *figures, struct aorta_text *out) {
-    const struct aorta_compared *largest = aorta_compared_largest(figures->rows, figures->count);
-    aorta_compared_text(largest, largest ? aorta_compared_word(largest, largest->p) : NULL,
-                        figures->labels[0]->runs->run.label, figures->labels[1]->runs->run.label, NULL, out);
+    aorta_compared_text(aorta_compared_largest(figures->rows, figures->count), out);
 }
 
-static void put_main(const struct figures *figures, struct aorta_text *out) {
-    const struct aorta_comparison *step = &figures->rows[0].of, *main = &figures->rows[figures->main].of;
-    aorta_text_printf(out, "%s against %s: ", figures->labels[1]->runs->run.label, figures->labels[0]->runs->run.label);
-    if (figures->main)
-        aorta_text_printf(out, "%.3f samples a second of a rank against %.3f (%+.1f%%), ", main->value[1],
-                          main->value[0], aorta_compared_percent(main));
-    else
-        aorta_text_printf(out, "step %.3f ms against %.3f ms (%+.1f%%), ", step->value[1], step->value[0],
-                          aorta_compared_percent(step));
-    aorta_compare_chance(main, "step", out);
-    if (figures->main)
-        aorta_text_printf(out, "; with another %s a step does other work: %.3f ms against %.3f ms", figures->work,
-                          step->value[1], step->value[0]);
+static void put_between(const struct figures *figures, struct aorta_text *out) {
+    aorta_compare_between(&figures->rows[figures->main].of, "--log-dir of one --label", out);
 }
 
-static const char repeated[] = "--log-dir of one --label";
+/* The facts below the headline; `key`: in JSON, NULL: none. */
+static const struct fact {
+    const char *name, *key;
+    void (*put)(const struct figures *figures, struct aorta_text *out);
+} facts[] = {{"different", NULL, put_different},
+             {"chance", NULL, put_chance},
+             {"work", NULL, put_work},
+             {"largest", "largest_change", put_largest},
+             {"noise", "between_runs", put_between}};
+enum { FACTS = sizeof facts / sizeof *facts };
 
 aorta_status aorta_label_comparison_text(const struct aorta_label *reference, const struct aorta_label *candidate,
                                          struct aorta_text *out) {
     struct figures figures;
     aorta_status status = compare_all(reference, candidate, &figures);
     if (!status) {
-        aorta_differences_text(&figures.differences, out);
-        put_main(&figures, out);
+        struct aorta_text text = {0};
+        put_headline(&figures, out);
         aorta_text_puts(out, "\n");
-        put_largest(&figures, out);
-        aorta_text_puts(out, "\n");
-        aorta_compare_between(&figures.rows[figures.main].of, repeated, out);
-        aorta_text_puts(out, "\n");
+        for (size_t i = 0; i < FACTS; i++) {
+            facts[i].put(&figures, &text);
+            aorta_text_fact(out, facts[i].name, &text);
+        }
+        aorta_text_free(&text);
     }
     figures_free(&figures);
     return status;
@@ -251,12 +272,13 @@ static void write_comparison(struct aorta_json *json, const struct figures *figu
     aorta_json_key_string(json, "test",
                           "means over blocks of iterations and over runs, two-sided, one sample per iteration");
     aorta_json_key_double(json, "significance_level", aorta_significance);
-    put_main(figures, &sentence);
+    put_headline(figures, &sentence);
     write_sentence(json, "step_change", &sentence);
-    put_largest(figures, &sentence);
-    write_sentence(json, "largest_change", &sentence);
-    aorta_compare_between(&figures->rows[figures->main].of, repeated, &sentence);
-    write_sentence(json, "between_runs", &sentence);
+    for (size_t i = 0; i < FACTS; i++) {
+        if (!facts[i].key) continue;
+        facts[i].put(figures, &sentence);
+        write_sentence(json, facts[i].key, &sentence);
+    }
     aorta_text_free(&sentence);
     aorta_json_key_object(json, "metrics");
     for (size_t i = 0; i < figures->count; i++) {

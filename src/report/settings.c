@@ -170,13 +170,6 @@ void aorta_differences_list(const struct aorta_differences *differences, struct 
     if (count > SHOWN) aorta_text_printf(out, "; and %zu more (--json has all)", count - SHOWN);
 }
 
-void aorta_differences_text(const struct aorta_differences *differences, struct aorta_text *out) {
-    if (!differences->count) return;
-    aorta_text_puts(out, "Different: ");
-    aorta_differences_list(differences, out);
-    aorta_text_puts(out, "\n");
-}
-
 void aorta_differences_json(const struct aorta_differences *differences, struct aorta_json *json) {
     aorta_json_key_array(json, "differences");
     for (size_t i = 0; i < differences->count; i++) {

@@ -36,11 +36,8 @@ AORTA_MUST_USE aorta_status aorta_differences_add(struct aorta_differences *diff
                                                   const struct aorta_settings *reference,
                                                   const struct aorta_settings *candidate);
 void aorta_differences_free(struct aorta_differences *differences);
-/* "Different: NCCL_PROTO is LL, was not set; …\n", nothing where nothing differs; and key and value of "differences".
- */
-void aorta_differences_list(const struct aorta_differences *differences,
-                            struct aorta_text *out); /* without head and end */
-void aorta_differences_text(const struct aorta_differences *differences, struct aorta_text *out);
+/* "NCCL_PROTO is LL, was not set; …", nothing where nothing differs; and key and value of "differences". */
+void aorta_differences_list(const struct aorta_differences *differences, struct aorta_text *out);
 void aorta_differences_json(const struct aorta_differences *differences, struct aorta_json *json);
 
 #endif

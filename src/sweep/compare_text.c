@@ -20,20 +20,6 @@ static const char *label_of(const struct aorta_sweep_comparison *c, size_t side)
 
 /* ---- sentences ---- */
 
-/* "22.1 -> 30.3 ms (+37%, 95%: +24 to +52%)" */
-static void put_values(const struct aorta_compared *row, bool interval, struct aorta_text *text) {
-    const struct aorta_comparison *of = &row->of;
-    const double whole = fabs(of->value[0]) / 100;
-    aorta_text_puts(text, aorta_brief(of->value[0]).text);
-    aorta_text_printf(text, " -> %s%s%s", aorta_brief(of->value[1]).text, *row->unit ? " " : "", row->unit);
-    if (!(whole > 0)) return;
-    aorta_text_printf(text, " (%+.*f%%", fabs(of->delta / whole) < 10, of->delta / whole);
-    if (interval && !isnan(of->low))
-        aorta_text_printf(text, ", 95%%: %+.*f to %+.*f%%", fabs(of->low / whole) < 10, of->low / whole,
-                          fabs(of->high / whole) < 10, of->high / whole);
-    aorta_text_puts(text, ")");
-}
-
 static size_t count_words(const struct aorta_sweep_comparison *c, size_t side, const char *word) {
     size_t count = 0;
     for (size_t p = 0; p < c->count; p++) {
@@ -43,39 +29,23 @@ static size_t count_words(const struct aorta_sweep_comparison *c, size_t side, c
     return count;
 }
 
-static const char *than_of(const struct aorta_sweep_comparison *c, const struct aorta_compared *row) {
-    const bool time = objective_of(c) == AORTA_SWEEP_STEP_MS || objective_of(c) == AORTA_SWEEP_THROUGHPUT;
-    if (strcmp(aorta_compared_word(row, 0), "better") == 0) return time ? "faster" : "better";
-    return time ? "slower" : "worse";
-}
-
 /* "B is slower than A: step_ms 22.1 -> 30.3 ms (+37%, 95%: +24 to +52%), worse at 7 of 8 points" */
 static void put_headline(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
     const struct aorta_compared *row = aorta_sweep_row(c, side, c->count, objective_of(c));
     const size_t worse = count_words(c, side, "worse"), better = count_words(c, side, "better");
-    const char *a = label_of(c, 0), *b = label_of(c, side);
-    if (row->counts)
-        aorta_text_printf(text, "%s is %s than %s: ", b, than_of(c, row), a);
-    else if (isnan(row->p))
-        aorta_text_printf(text, "%s against %s, noise not known: ", b, a);
-    else if (worse + better)
-        aorta_text_printf(text, "%s differs from %s at some points, not over all: ", b, a);
-    else
-        aorta_text_printf(text, "%s is within the noise of %s: ", b, a);
-    aorta_text_printf(text, "%s ", row->figure);
-    put_values(row, true, text);
+    if (!row->counts && worse + better) {
+        aorta_text_printf(text, "%s differs from %s at some points, not over all: ", label_of(c, side), label_of(c, 0));
+        aorta_compared_values(row, true, text);
+    } else {
+        aorta_compared_headline(row, label_of(c, 0), label_of(c, side), true, text);
+    }
     if (worse) aorta_text_printf(text, ", worse at %zu", worse);
     if (better) aorta_text_printf(text, ", better at %zu", better);
     aorta_text_printf(text, "%s %s", worse + better ? " of" : ",", aorta_counted((long long)c->count, "point").text);
 }
 
 static void put_largest(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
-    const struct aorta_compared *largest =
-        c->count ? aorta_compared_largest(c->against[side].rows, c->figure_count) : NULL;
-    char points[96];
-    snprintf(points, sizeof points, ", mean of %s", aorta_counted((long long)c->count, "point").text);
-    aorta_compared_text(largest, largest ? aorta_compared_word(largest, largest->p) : NULL, label_of(c, 0),
-                        label_of(c, side), points, text);
+    aorta_compared_text(c->count ? aorta_compared_largest(c->against[side].rows, c->figure_count) : NULL, text);
 }
 
 /* ---- changes and their causes ---- */
@@ -153,8 +123,7 @@ static void put_cause(const struct aorta_sweep_comparison *c, size_t side, size_
 
 /* "all_gather bus bandwidth 217 -> 190 GB/s (-12%) at channels=56" */
 static void put_change(const struct aorta_compared *row, struct aorta_text *text) {
-    aorta_text_printf(text, "%s ", row->figure);
-    put_values(row, false, text);
+    aorta_compared_values(row, false, text);
     aorta_text_printf(text, " at %s", row->group ? row->group : "all points");
 }
 
@@ -187,41 +156,41 @@ static struct place *find_changes(const struct aorta_sweep_comparison *c, size_t
     return places;
 }
 
-static void put_changes(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
+/* The functions below write facts; `text` is a scratch text, empty before and after. */
+
+/* Where nothing counts the objective at the points that differ most. */
+static void put_changes(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text,
+                        struct aorta_text *out) {
     enum { SHOWN = 6 };
     size_t count;
     struct place *changes = find_changes(c, side, false, &count);
     const bool none = count == 0;
-    if (none) {
-        free(changes);
-        changes = find_changes(c, side, true, &count);
-    }
-    text->failed |= !changes;
+    if (none) free(changes);
+    if (none) changes = find_changes(c, side, true, &count);
+    out->failed |= !changes;
     const size_t shown = none ? SHOWN / 2 : SHOWN;
     for (size_t i = 0; changes && i < count && i < shown; i++) {
         const struct aorta_compared *row = aorta_sweep_row(c, side, changes[i].point, changes[i].figure);
-        aorta_text_printf(text, "  %-11s ", i ? "" : "changes");
+        const struct cause cause = cause_of(c, side, changes[i].point, changes[i].figure);
         put_change(row, text);
         if (!row->counts && !isnan(row->p)) aorta_text_puts(text, ", within the noise");
-        aorta_text_puts(text, "\n");
-        const struct cause cause = cause_of(c, side, changes[i].point, changes[i].figure);
-        if (!cause.name) continue;
-        aorta_text_puts(text, "                cause: ");
-        put_cause(c, side, changes[i].point, &cause, text);
-        aorta_text_puts(text, "\n");
+        if (cause.name) aorta_text_puts(text, "; cause: ");
+        if (cause.name) put_cause(c, side, changes[i].point, &cause, text);
+        aorta_text_fact(out, i ? "" : "changes", text);
     }
-    if (count > shown && !none) aorta_text_printf(text, "              and %zu more (--json has all)\n", count - shown);
+    if (count > shown && !none) aorta_text_printf(text, "and %zu more (--json has all)", count - shown);
+    aorta_text_fact(out, "", text);
     free(changes);
 }
 
-static void put_best(const struct aorta_sweep_side *side, bool first, struct aorta_text *text) {
-    aorta_text_printf(text, "  %-11s %s: ", first ? "best" : "", side->label);
-    if (!side->result.best) {
-        aorta_text_puts(text, "none\n");
-        return;
-    }
-    aorta_sweep_point_text(&side->plan.space, side->result.best->cell, text);
-    aorta_text_printf(text, ": %s\n", aorta_brief(side->result.best->figures[side->plan.objective]).text);
+static void put_best(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text,
+                     struct aorta_text *out) {
+    const struct aorta_sweep_side *of = &c->sides[side];
+    const struct aorta_sweep_point *best = of->result.best;
+    aorta_text_printf(text, "%s: ", of->label);
+    if (best) aorta_sweep_point_text(&of->plan.space, best->cell, text);
+    aorta_text_printf(text, best ? ": %s" : "none", best ? aorta_brief(best->figures[of->plan.objective]).text : "");
+    aorta_text_fact(out, side ? "" : "best", text);
 }
 
 static const struct aorta_sweep_importance *importance_of(const struct aorta_sweep_comparison *c, size_t side,
@@ -231,24 +200,24 @@ static const struct aorta_sweep_importance *importance_of(const struct aorta_swe
     return &c->sides[side].result.importance;
 }
 
-static void put_importance(const struct aorta_sweep_comparison *c, struct aorta_text *text) {
+static void put_importance(const struct aorta_sweep_comparison *c, struct aorta_text *text, struct aorta_text *out) {
     const char *head = "importance";
     for (int k = 0; k < c->sides->plan.space.count; k++) {
         const char *name = c->sides->plan.space.knobs[k].name;
         if (c->sides->plan.space.knobs[k].count < 2) continue;
-        aorta_text_printf(text, "  %-11s %s", head, name);
-        head = "";
+        aorta_text_puts(text, name);
         for (size_t s = 0; s < c->side_count; s++) {
             int knob;
             const struct aorta_sweep_importance *importance = importance_of(c, s, name, &knob);
             aorta_text_printf(text, "%s %.0f%%%s", s ? ", then" : "", 100 * importance->total[knob],
                               importance->counts[knob] ? "" : " (noise)");
         }
-        aorta_text_puts(text, "\n");
+        aorta_text_fact(out, head, text);
+        head = "";
     }
 }
 
-static void put_unread(const struct aorta_sweep_side *side, struct aorta_text *text) {
+static void put_unread(const struct aorta_sweep_side *side, struct aorta_text *text, struct aorta_text *out) {
     size_t unread = 0;
     const char *reason = NULL;
     for (size_t i = 0; i < side->trials.count; i++) {
@@ -256,45 +225,42 @@ static void put_unread(const struct aorta_sweep_side *side, struct aorta_text *t
         if (!unread++) reason = side->recordings[i].reason;
     }
     if (unread)
-        aorta_text_printf(text, "  not read    %s of %s: %s\n", aorta_counted((long long)unread, "recording").text,
-                          side->label, reason);
+        aorta_text_printf(text, "%s of %s: %s", aorta_counted((long long)unread, "recording").text, side->label,
+                          reason);
+    aorta_text_fact(out, "not read", text);
 }
 
-static void put_different(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
-    struct aorta_text list = {0};
-    aorta_differences_list(&c->against[side].differences, &list);
-    if (list.length) aorta_text_puts(text, "  different   ");
-    if (list.length) aorta_text_lines(text, list.data, &(struct aorta_lines){0, 14, 14});
-    text->failed |= list.failed;
-    aorta_text_free(&list);
-}
-
-static void put_chance(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
+static void put_chance(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text,
+                       struct aorta_text *out) {
     const struct aorta_compared *row = aorta_sweep_row(c, side, c->count, objective_of(c));
-    if (isnan(row->p)) return;
-    aorta_text_printf(text, "  chance      p = %.2g", row->p);
+    if (isnan(row->p))
+        aorta_text_puts(text, "not known: no point has two runs (--repeats 2)");
+    else
+        aorta_text_printf(text, "p = %.2g", row->p);
     if (row->of.between > 0)
         aorta_text_printf(text, "; equal sweeps are assumed to differ by %.2g%%", 100 * row->of.between);
-    aorta_text_puts(text, "\n");
+    aorta_text_fact(out, "chance", text);
 }
 
-void aorta_sweep_compare_text(const struct aorta_sweep_comparison *c, struct aorta_text *text) {
+void aorta_sweep_compare_text(const struct aorta_sweep_comparison *c, struct aorta_text *out) {
+    struct aorta_text text = {0};
     for (size_t s = 1; s < c->side_count; s++) {
-        if (!c->count) {
-            aorta_text_printf(text, "%s and %s have no point in common: nothing to compare\n", label_of(c, 0),
+        if (c->count)
+            put_headline(c, s, out);
+        else
+            aorta_text_printf(out, "%s and %s have no point in common: nothing to compare", label_of(c, 0),
                               label_of(c, s));
-            put_different(c, s, text);
-            continue;
-        }
-        put_headline(c, s, text);
-        aorta_text_puts(text, "\n");
-        put_different(c, s, text);
-        put_chance(c, s, text);
-        put_changes(c, s, text);
+        aorta_text_puts(out, "\n");
+        aorta_differences_list(&c->against[s].differences, &text);
+        aorta_text_fact(out, "different", &text);
+        if (!c->count) continue;
+        put_chance(c, s, &text, out);
+        put_changes(c, s, &text, out);
     }
-    for (size_t s = 0; s < c->side_count; s++) put_best(&c->sides[s], s == 0, text);
-    put_importance(c, text);
-    for (size_t s = 0; s < c->side_count; s++) put_unread(&c->sides[s], text);
+    for (size_t s = 0; s < c->side_count; s++) put_best(c, s, &text, out);
+    put_importance(c, &text, out);
+    for (size_t s = 0; s < c->side_count; s++) put_unread(&c->sides[s], &text, out);
+    aorta_text_free(&text);
 }
 
 /* ---- JSON ---- */

@@ -1,5 +1,6 @@
 #include "sweep/result.h"
 #include "base/compare.h"
+#include "base/lines.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -64,13 +65,25 @@ static const struct aorta_sweep_point *choose_best(const struct aorta_sweep_plan
     return NULL;
 }
 
+/* `level`: of significance. */
 static bool is_alike(const struct aorta_sweep_importance *importance, const struct aorta_sweep_point *a,
-                     const struct aorta_sweep_point *b) {
+                     const struct aorta_sweep_point *b, double level) {
     if (isnan(importance->noise)) return false;
     const double off = a->cost - b->cost;
     const struct aorta_variance variance = {importance->noise * importance->noise * (1.0 / a->runs + 1.0 / b->runs),
                                             importance->freedom};
-    return aorta_chance_of(off, &variance, 1).p >= aorta_significance;
+    return aorta_chance_of(off, &variance, 1).p >= level;
+}
+
+/* A knob, or a pair of knobs, explains more than the noise, or the best of so many points beats the baseline. Where
+ * the noise is not known, or there is nothing to beat, nothing speaks against the best point. */
+static bool beats_noise(const struct aorta_sweep_plan *plan, const struct aorta_sweep_result *result) {
+    const struct aorta_sweep_importance *importance = &result->importance;
+    bool counts = isnan(importance->noise) || (result->whole < 2 && !result->baseline.runs);
+    for (int k = 0; k < plan->space.count; k++) counts |= importance->counts[k];
+    for (int i = 0; i < importance->pair_count; i++) counts |= importance->pairs[i].counts;
+    return counts || (result->baseline.runs && !is_alike(importance, result->best, &result->baseline,
+                                                         aorta_significance / (double)result->whole));
 }
 
 aorta_status aorta_sweep_result_make(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials,
@@ -83,11 +96,12 @@ aorta_status aorta_sweep_result_make(const struct aorta_sweep_plan *plan, const 
     qsort(result->points, result->count, sizeof *result->points, better_first);
     result->baseline.steps = plan->steps;
     result->best = choose_best(plan, result);
-    result->baseline_alike =
-        result->best && result->baseline.runs > 0 && is_alike(&result->importance, result->best, &result->baseline);
+    result->baseline_alike = result->best && result->baseline.runs > 0 &&
+                             is_alike(&result->importance, result->best, &result->baseline, aorta_significance);
     for (size_t i = 0; result->best && i < result->whole; i++)
-        result->alike +=
-            &result->points[i] != result->best && is_alike(&result->importance, result->best, &result->points[i]);
+        result->alike += &result->points[i] != result->best &&
+                         is_alike(&result->importance, result->best, &result->points[i], aorta_significance);
+    result->wins = result->best && beats_noise(plan, result);
     return NULL;
 }
 
@@ -123,41 +137,48 @@ static void put_difference(const struct aorta_sweep_plan *plan, double best, con
                       aorta_brief(figure).text);
 }
 
-static void put_best(const struct aorta_sweep_plan *plan, const struct aorta_sweep_result *result,
+/* "step_ms 5 ms (2 runs)" */
+static void put_figure(const struct aorta_sweep_plan *plan, const char *target, const struct aorta_sweep_point *point,
+                       struct aorta_text *text) {
+    const char *unit = aorta_sweep_unit(target, plan->objective);
+    aorta_text_printf(text, "%s %s%s%s (%s)", aorta_sweep_objectives[plan->objective].key,
+                      aorta_brief(point->figures[plan->objective]).text, *unit ? " " : "", unit,
+                      aorta_counted(point->runs, "run").text);
+}
+
+static void put_best(const struct aorta_sweep_plan *plan, const char *target, const struct aorta_sweep_result *result,
                      struct aorta_text *text) {
     const struct aorta_sweep_point *best = result->best;
     const double figure = best->figures[plan->objective];
-    aorta_text_puts(text, "  best        ");
     aorta_sweep_point_text(&plan->space, best->cell, text);
-    aorta_text_printf(text, "\n              %s %s (%s)", aorta_sweep_objectives[plan->objective].key,
-                      aorta_brief(figure).text, aorta_counted(best->runs, "run").text);
+    aorta_text_puts(text, ": ");
+    put_figure(plan, target, best, text);
     if (plan->equal == best->cell + 1)
         aorta_text_puts(text, ", which is the baseline");
     else if (result->baseline.runs && !result->baseline_alike)
         put_difference(plan, figure, &result->baseline, "baseline", text);
     else if (result->baseline.runs)
-        aorta_text_printf(text, ", as the baseline (%s) but for noise",
+        aorta_text_printf(text, ", within the noise of the baseline (%s)",
                           aorta_brief(result->baseline.figures[plan->objective]).text);
     else
         put_difference(plan, figure, &result->points[result->whole / 2], "median", text);
     put_difference(plan, figure, &result->points[result->whole - 1], "worst", text);
-    if (result->alike)
-        aorta_text_printf(text, "; within its noise: %s", aorta_counted((long long)result->alike, "other point").text);
-    aorta_text_puts(text, "\n");
+}
+
+static double noise_percent(const struct aorta_sweep_plan *plan, const struct aorta_sweep_result *result) {
+    return 100 * result->importance.noise / fabs(result->best->figures[plan->objective]);
 }
 
 static void put_noise(const struct aorta_sweep_plan *plan, const struct aorta_sweep_result *result,
                       struct aorta_text *text) {
     const struct aorta_sweep_importance *importance = &result->importance;
-    const double figure = fabs(result->best->figures[plan->objective]);
     if (isnan(importance->noise)) {
-        aorta_text_puts(text, "  noise       not known: no point has two runs (--repeats 2)\n");
+        aorta_text_puts(text, "not known: no point has two runs (--repeats 2)");
         return;
     }
-    aorta_text_printf(text, "  noise       %s (%.2g%%), from %s\n", aorta_brief(importance->noise).text,
-                      figure > 0 ? 100 * importance->noise / figure : 0,
+    aorta_text_printf(text, "%s (%.2g%%), from %s", aorta_brief(importance->noise).text, noise_percent(plan, result),
                       importance->repeated ? aorta_counted(importance->freedom, "repeat").text
-                                           : "what no knob explains alone: nothing was repeated");
+                                           : "the variance that no knob explains alone: nothing was repeated");
 }
 
 /* Knobs by importance. */
@@ -190,18 +211,16 @@ static int values_done(const struct aorta_sweep_plan *plan, const struct aorta_s
 
 /* The knobs without effect that were measured, or those that were not. */
 static void put_names(const struct aorta_sweep_plan *plan, const struct aorta_sweep_importance *importance,
-                      const int order[AORTA_SWEEP_MOST_KNOBS], const char *before, bool measured, const char *end,
+                      const int order[AORTA_SWEEP_MOST_KNOBS], bool measured, const char *end,
                       struct aorta_text *text) {
-    bool any = false;
     for (int i = 0; i < plan->space.count; i++) {
         const int k = order[i];
         if (plan->space.knobs[k].count < 2 || importance->counts[k] ||
             (values_done(plan, importance, k) > 1) != measured)
             continue;
-        aorta_text_printf(text, "%s%s", any ? ", " : before, plan->space.knobs[k].name);
-        any = true;
+        aorta_text_printf(text, "%s%s", text->length ? ", " : "", plan->space.knobs[k].name);
     }
-    if (any) aorta_text_puts(text, end);
+    if (text->length) aorta_text_puts(text, end);
 }
 
 /* "87% of the variance, 81% only together with distributed.mode" */
@@ -220,52 +239,82 @@ static void put_share(const struct aorta_sweep_plan *plan, const struct aorta_sw
 }
 
 static void put_knobs(const struct aorta_sweep_plan *plan, const struct aorta_sweep_importance *importance,
-                      struct aorta_text *text) {
+                      struct aorta_text *out) {
     enum { SHOWN = 4 };
     int order[AORTA_SWEEP_MOST_KNOBS], shown = 0;
+    struct aorta_text text = {0};
     sort_knobs(plan, importance, order);
     for (int i = 0; i < plan->space.count && shown < SHOWN; i++) {
         const int k = order[i];
         if (!importance->counts[k]) continue;
-        aorta_text_printf(text, "  %-11s %s ", shown++ ? "" : "knobs", plan->space.knobs[k].name);
-        put_share(plan, importance, k, text);
-        put_levels(plan, importance, k, text);
-        aorta_text_puts(text, "\n");
+        aorta_text_printf(&text, "%s ", plan->space.knobs[k].name);
+        put_share(plan, importance, k, &text);
+        put_levels(plan, importance, k, &text);
+        aorta_text_fact(out, shown++ ? "" : "knobs", &text);
     }
-    put_names(plan, importance, order, "  no effect   ", true, ": within the noise\n", text);
-    put_names(plan, importance, order, "  not known   ", false, ": fewer than two values have results\n", text);
+    put_names(plan, importance, order, true, ": within the noise", &text);
+    aorta_text_fact(out, "no effect", &text);
+    put_names(plan, importance, order, false, ": fewer than two values have results", &text);
+    aorta_text_fact(out, "not known", &text);
+    aorta_text_free(&text);
 }
 
 static void put_failures(const struct aorta_sweep_plan *plan, const struct aorta_sweep_importance *importance,
                          struct aorta_text *text) {
-    const char *before = "  failures    always with ";
     for (int k = 0; k < plan->space.count; k++)
         for (int v = 0; v < plan->space.knobs[k].count; v++) {
             const struct aorta_sweep_level *level = &importance->levels[k][v];
             if (level->done || !level->failed) continue;
-            aorta_text_printf(text, "%s%s=%s", before, plan->space.knobs[k].name, plan->space.knobs[k].values[v]);
-            before = ", ";
+            aorta_text_printf(text, "%s%s=%s", text->length ? ", " : "always with ", plan->space.knobs[k].name,
+                              plan->space.knobs[k].values[v]);
         }
-    if (strcmp(before, ", ") == 0) aorta_text_puts(text, "\n");
 }
 
-void aorta_sweep_result_text(const struct aorta_sweep_plan *plan, const char *target,
-                             const struct aorta_sweep_result *result, struct aorta_text *text) {
+static void put_trials(const struct aorta_sweep_plan *plan, const char *target, const struct aorta_sweep_result *result,
+                       struct aorta_text *text) {
     int trials = 0;
     for (int s = 0; s < AORTA_TRIAL_STATE_COUNT; s++) trials += result->states[s];
-    aorta_text_printf(text, "sweep of %s, %s: %s", target, aorta_sweep_methods[plan->method],
-                      aorta_counted(trials, "trial").text);
+    aorta_text_puts(text, aorta_counted(trials, "trial").text);
     put_states(result, text);
     aorta_text_puts(text, "; ");
     put_seconds(text, result->seconds);
-    aorta_text_puts(text, "\n");
+    aorta_text_printf(text, "; %s of %s", aorta_sweep_methods[plan->method], target);
+}
+
+/* "No winner: all 4 points are within the noise of ±32%" */
+static void put_headline(const struct aorta_sweep_plan *plan, const char *target,
+                         const struct aorta_sweep_result *result, struct aorta_text *text) {
     if (!result->best) {
-        aorta_text_printf(text, "  best        none: no whole trial has %s\n",
-                          aorta_sweep_objectives[plan->objective].key);
+        aorta_text_printf(text, "No result: no whole trial has %s", aorta_sweep_objectives[plan->objective].key);
+    } else if (result->wins) {
+        aorta_text_printf(text, "Best of %s: ", aorta_counted((long long)result->whole, "point").text);
+        put_best(plan, target, result, text);
+    } else {
+        aorta_text_printf(text, "No winner: all %s are within the noise of ±%.2g%%",
+                          aorta_counted((long long)result->whole, "point").text, noise_percent(plan, result));
+    }
+}
+
+void aorta_sweep_result_text(const struct aorta_sweep_plan *plan, const char *target,
+                             const struct aorta_sweep_result *result, struct aorta_text *out) {
+    struct aorta_text text = {0};
+    put_headline(plan, target, result, out);
+    aorta_text_puts(out, "\n");
+    put_trials(plan, target, result, &text);
+    aorta_text_fact(out, "trials", &text);
+    if (!result->best) {
+        aorta_text_free(&text);
         return;
     }
-    put_best(plan, result, text);
-    put_noise(plan, result, text);
-    put_knobs(plan, &result->importance, text);
-    put_failures(plan, &result->importance, text);
+    if (!result->wins) put_best(plan, target, result, &text);
+    aorta_text_fact(out, "best", &text);
+    if (result->wins && result->alike)
+        aorta_text_printf(&text, "%s within its noise", aorta_counted((long long)result->alike, "other point").text);
+    aorta_text_fact(out, "alike", &text);
+    put_noise(plan, result, &text);
+    aorta_text_fact(out, "noise", &text);
+    put_knobs(plan, &result->importance, out);
+    put_failures(plan, &result->importance, &text);
+    aorta_text_fact(out, "failures", &text);
+    aorta_text_free(&text);
 }

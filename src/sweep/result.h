@@ -18,6 +18,7 @@ struct aorta_sweep_result {
     size_t count, whole;                  /* in all, of whole trials */
     const struct aorta_sweep_point *best; /* NULL: no trial has the figure. Of halving and TPE one of those repeated */
     size_t alike;                         /* others that chance may have put behind it */
+    bool wins;                            /* the best point, or a knob, beats the noise */
     struct aorta_sweep_point baseline;    /* 0 runs: none has the figure */
     bool baseline_alike;                  /* chance may have put it behind the best one, or before it */
     int states[AORTA_TRIAL_STATE_COUNT];
@@ -41,7 +42,7 @@ void aorta_sweep_result_json(const struct aorta_sweep_plan *plan, const char *ta
 /* points.csv in the folder. AORTA_IO, AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_sweep_result_csv(const struct aorta_sweep_plan *plan,
                                                    const struct aorta_sweep_result *result, const char *folder);
-/* Writes sweep.json, and of a best point best.yaml (train) and best.env (variables). */
+/* Writes sweep.json, and of a best point that wins best.yaml (train) and best.env (variables). */
 AORTA_MUST_USE aorta_status aorta_sweep_result_write(const struct aorta_sweep_job *job,
                                                      const struct aorta_sweep_result *result,
                                                      const struct aorta_trials *trials);

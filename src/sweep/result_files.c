@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- sweep.json ---- */
 
@@ -97,6 +98,7 @@ static void write_points(struct aorta_json *json, const struct aorta_sweep_plan 
         aorta_json_key_object(json, "best");
         write_point(json, plan, result->best);
         aorta_json_key_int(json, "points_alike", (int64_t)result->alike);
+        aorta_json_key_bool(json, "beats_noise", result->wins);
         aorta_json_object_end(json);
     } else {
         aorta_json_key_null(json, "best");
@@ -248,6 +250,18 @@ static aorta_status write_environment(const struct aorta_sweep_job *job, const s
     return write_text(job->output, "best.env", NULL, &text);
 }
 
+/* Those of an earlier part of the sweep. */
+static aorta_status remove_best(const char *directory) {
+    static const char *const names[] = {"best.yaml", "best.env"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = aorta_path_join(directory, names[i]);
+        if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
+        unlink(path);
+        free(path);
+    }
+    return NULL;
+}
+
 aorta_status aorta_sweep_result_write(const struct aorta_sweep_job *job, const struct aorta_sweep_result *result,
                                       const struct aorta_trials *trials) {
     struct aorta_text target = {0}, text = {0};
@@ -256,7 +270,7 @@ aorta_status aorta_sweep_result_write(const struct aorta_sweep_job *job, const s
     if (!status) aorta_sweep_result_json(&job->plan, target.data, result, trials, &text);
     aorta_text_free(&target);
     AORTA_TRY(write_text(job->output, "sweep.json", status, &text));
-    if (!result->best) return NULL;
+    if (!result->wins) return remove_best(job->output);
     if (job->target == AORTA_SWEEP_TRAIN) AORTA_TRY(write_config(job, result));
     return write_environment(job, result);
 }

@@ -291,12 +291,28 @@ static void test_percentiles(void **state) {
 static void test_sentence(void **state) {
     (void)state;
     struct aorta_text text = {0};
-    const struct aorta_compared row = {.figure = "step_ms", .unit = "ms", .of = {.value = {100, 138}}};
-    aorta_compared_text(&row, "worse", "a", "b", NULL, &text);
-    assert_string_equal(text.data, "Largest change: step_ms from 100 ms in a to 138 ms in b (+38%, worse).");
+    struct aorta_compared row = {.figure = "step_ms",
+                                 .unit = "ms",
+                                 .p = 0.01,
+                                 .counts = true,
+                                 .of = {.value = {100, 138}, .delta = 38, .low = 2.5, .high = 61}};
+    aorta_compared_text(&row, &text);
+    assert_string_equal(text.data, "step_ms 100 -> 138 ms (+38%), worse");
     aorta_text_clear(&text);
-    aorta_compared_text(NULL, NULL, "a", "b", NULL, &text);
-    assert_string_equal(text.data, "No figure of b differs from a beyond the noise.");
+    aorta_compared_headline(&row, "a", "b", true, &text);
+    assert_string_equal(text.data, "b is slower than a: step_ms 100 -> 138 ms (+38%, 95%: +2.5 to +61%)");
+    aorta_text_clear(&text);
+    row.unit = "samples/s";
+    row.good = AORTA_GOOD_HIGH;
+    aorta_compared_headline(&row, "a", "b", false, &text);
+    assert_string_equal(text.data, "b is faster than a: step_ms 100 -> 138 samples/s (+38%)");
+    aorta_text_clear(&text);
+    row.counts = false;
+    aorta_compared_headline(&row, "a", "b", false, &text);
+    assert_string_equal(text.data, "b is within the noise of a: step_ms 100 -> 138 samples/s (+38%)");
+    aorta_text_clear(&text);
+    aorta_compared_text(NULL, &text);
+    assert_string_equal(text.data, "no figure differs beyond the noise");
     aorta_text_free(&text);
 }
 

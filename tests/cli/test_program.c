@@ -82,7 +82,7 @@ static const struct {
     {"hwq map --device cpu --priority middle", 2, "--priority: found \"middle\""},
     {"hwq map --device cpu --streams 2 --copy-mb 0 --output /proc/x/y", 2,
      "--output: the directory /proc/x cannot be made"},
-    {"sdma --device cpu --matrix-size 64 --copy-mb 1 --iterations 3", 0, "Saved: "},
+    {"sdma --device cpu --matrix-size 64 --copy-mb 1 --iterations 3", 0, "  saved       "},
     {"sdma --device cpu --direction p2p", 2, "the CPU device has no peer; it needs two GPUs"},
     {"sdma --direction up", 2, "--direction: found \"up\"; expected one of d2h, h2d, d2d, p2p\n"},
     {"sdma --device cpu --peer 1", 2, "--peer goes with --direction p2p"},

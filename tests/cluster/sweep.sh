@@ -55,7 +55,7 @@ chmod +x sweep
 expect 0 "4 trials: 3 done, 1 failed" ./sweep out 0.2 --jobs 2
 grep '"state": "failed", "exit_code": 5' out/trials.jsonl | grep -q '"reason": "point 3 has no memory"' ||
     fail "the failed trial is not recorded: $(cat out/trials.jsonl)"
-grep -q "best        x=4" output || fail "x=4 is the best"
+grep -q "^Best of .*: x=4: " output || fail "x=4 is the best"
 [ "$(lines starts)" = 4 ] || fail "not four jobs: $(cat starts)"
 [ "$(jobs_in_queue)" = 0 ] || fail "jobs are left"
 expect 0 "4 trials: 3 done, 1 failed" ./sweep out 0.2 --jobs 2 --resume

@@ -118,7 +118,7 @@ static void test_advice_is_for_what_is_left(void **state) {
 static void test_a_sweep_shows_scaling(void **state) {
     (void)state;
     expect_with_file("hwq sweep tiny_kernel_stress --chains 3 --streams 2,1 --iterations 4 --device cpu -o %s/%s",
-                     "sweep.json", 0, "Highest throughput");
+                     "sweep.json", 0, "highest throughput");
     expect_with_file("hwq compare --baseline %s/%s --test %s/%s", "sweep.json", 0, "tiny_kernel_stress");
 }
 

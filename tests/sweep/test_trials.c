@@ -346,7 +346,7 @@ static void test_train(void **state) {
     (void)state;
     run("sweep -o out2 --config base.yaml --grid model.num_layers=1,2 --env OMP_NUM_THREADS=unset --repeats 1 -n 2 "
         "--steps 5 --objective exposed_comm_ms",
-        0, "  best        model.num_layers=");
+        0, " model.num_layers=");
     json_t *root = json_load_file("out2/sweep.json", 0, NULL);
     assert_non_null(root);
     const json_t *figures = json_array_get(get(root, "trials"), 0);
@@ -359,7 +359,9 @@ static void test_train(void **state) {
     assert_true(json_number_value(get(figures, "throughput")) > 0);
     assert_true(json_number_value(get(figures, "exposed_comm_ms")) > 0);
     json_decref(root);
-    run("train --config out2/best.yaml --override training.output_dir=again --quiet --no-report", 0, "");
+    run("sweep -o one --config base.yaml --grid model.num_layers=1 --no-baseline --repeats 1 -n 2 --steps 5", 0,
+        "Best of 1 point: model.num_layers=1: step_ms ");
+    run("train --config one/best.yaml --override training.output_dir=again --quiet --no-report", 0, "");
     assert_int_equal(lines_of("again/rank_00_metrics.jsonl"), 6);
 }
 
@@ -419,8 +421,7 @@ static void test_compare(void **state) {
     run("sweep --compare driver0 driver1", 0,
         "  different   word 10 of the command is d=8;, was d=0;\n  chance      p = 0.0");
     run("sweep --compare driver0 driver0", 0, "driver0 is within the noise of driver0: step_ms 22.1 -> 22.1 ms (+0.0%");
-    run("sweep --compare driver0 driver1 --json", 0,
-        "Largest change: step_ms from 22.1 ms in driver0 to 30.3 ms in driver1 (+37%, worse), mean of 8 points.");
+    run("sweep --compare driver0 driver1 --json", 0, "step_ms 22.1 -> 30.3 ms (+37%), worse");
     run("sweep --compare driver0 driver1", 0, "step_ms 10 -> 18 ms (+80%) at a=1 V=p\n");
     run("sweep --compare driver0 driver1 driver0 --label A 'B <1>' C", 0,
         "B <1> is slower than A: step_ms 22.1 -> 30.3 ms");
@@ -460,7 +461,7 @@ static void test_work_of_a_step(void **state) {
                               "\\\"throughput\\\": $(({batch} * 1000 / (10 + {batch})))}\" >$AORTA_SWEEP_RESULT'";
     char words[512];
     snprintf(words, sizeof words, "sweep -o batches %s", job);
-    run(words, 0, "best        batch=8\n              throughput 444 (2 runs), 55.8% above the median (285)");
+    run(words, 0, "Best of 2 points: batch=8: throughput 444 1/s (2 runs), 55.8% above the median (285)");
     snprintf(words, sizeof words, "sweep -o steps --objective step_ms %s", job);
     run(words, 2, "--objective step_ms: batch changes the work of a step");
     run("sweep --grid training.batch_size=4,8 --dry-run --json", 0, "6 trials of 2 combinations and the baseline");
@@ -474,7 +475,8 @@ static void test_baseline(void **state) {
     char words[512], text[256];
     snprintf(text, sizeof text, job, "", "none");
     snprintf(words, sizeof words, "sweep -o base %s", text);
-    run(words, 0, "step_ms 5 (2 runs), 28.6% below the baseline (7), 44.4% below the worst (9)\n");
+    run(words, 0,
+        "Best of 2 points: X=5: step_ms 5 ms (2 runs), 28.6% below the baseline (7), 44.4% below the worst (9)\n");
     assert_int_equal(lines_of("base/trials.jsonl"), 1 + 6);
     snprintf(words, sizeof words, "sweep -o base --resume %s", text);
     run(words, 0, "below the baseline (7)");
@@ -488,6 +490,21 @@ static void test_baseline(void **state) {
     snprintf(text, sizeof text, job, "--no-baseline", "none");
     snprintf(words, sizeof words, "sweep -o bare %s", text);
     run(words, 0, "4 trials: 4 done");
+}
+
+/* Repeats differ by more than the two values do, so that neither is the best, and no file says so. */
+static void test_no_winner(void **state) {
+    (void)state;
+    static const char job[] = "sweep -o %s --env X=5,6 --repeats 3 --no-trace -- sh -c "
+                              "'echo {\\\"step_ms\\\": $((${X:-5} + %s * AORTA_SWEEP_REPEAT))} "
+                              ">$AORTA_SWEEP_RESULT'";
+    char words[512];
+    snprintf(words, sizeof words, job, "noisy", "9 * X");
+    run(words, 0, "No winner: all 2 points are within the noise of ±");
+    assert_int_equal(access("noisy/best.env", F_OK), -1);
+    snprintf(words, sizeof words, job, "quiet", "0");
+    run(words, 0, "Best of 2 points: X=5: step_ms 5 ms (3 runs)");
+    assert_int_equal(access("quiet/best.env", F_OK), 0);
 }
 
 /* The halves of one sweep: q takes 5 ms longer than p, but for a=4, and noise of 1 ms. */
@@ -630,6 +647,7 @@ int main(void) {
         cmocka_unit_test(test_equal_sweeps),
         cmocka_unit_test(test_work_of_a_step),
         cmocka_unit_test(test_baseline),
+        cmocka_unit_test(test_no_winner),
         cmocka_unit_test(test_halves),
         cmocka_unit_test(test_folders),
         cmocka_unit_test(test_pages),
