@@ -4,7 +4,7 @@
 #include "cli/hwq.h"
 #include "cli/hwq_workload.h"
 #include "config/config.h"
-#include "hwq/sweep.h"
+#include "hwq/run.h"
 #include "report/page.h"
 
 #include <stdlib.h>

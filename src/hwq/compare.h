@@ -1,9 +1,8 @@
-/* Compares the results of two runs (`aorta hwq compare`): what became slower or faster, with confidence intervals.
+/* Compares the results of two runs (`aorta hwq compare`) and shows what became slower or faster.
  *
- * Compared are the raw iteration times of the same workload on the same number of streams. The change is that of the
- * median; its interval is that of base/compare.h. If all of it lies beyond the threshold,
- * that is a regression or an improvement; if all of it lies within, nothing changed; if it crosses the threshold, more
- * iterations are needed to be sure. */
+ * Results pair by workload and number of streams. The change is that of the median of the raw iteration times, with the
+ * confidence interval of base/compare.h. An interval beyond the threshold is a regression or an improvement, one within
+ * the threshold means unchanged. If it crosses the threshold, more iterations are needed to be sure. */
 #ifndef AORTA_HWQ_COMPARE_H
 #define AORTA_HWQ_COMPARE_H
 
@@ -14,7 +13,7 @@
 
 /* One setting of a result or of its file: "device_info.name", "NVIDIA H100". */
 struct aorta_hwq_setting {
-    const char *key, *value; /* value: as text; "null" too */
+    const char *key, *value; /* value: as text; can be "null" */
 };
 
 struct aorta_hwq_measurement {
@@ -23,10 +22,10 @@ struct aorta_hwq_measurement {
     const char *file;
     double *times_ms; /* raw, in order */
     size_t count;
-    size_t runs;     /* results of this workload and number of streams in the input, one after the other in times_ms */
+    size_t runs;     /* results that times_ms contains, one after the other */
     size_t *lengths; /* iterations of each */
     bool simulated;
-    double clock_mhz; /* of the device, the mean over runs; NaN: not known */
+    double clock_mhz; /* the device's, mean over runs; NaN: not known */
     struct aorta_hwq_setting *settings;
     size_t setting_count;
 };
@@ -36,18 +35,18 @@ struct aorta_hwq_measurements {
     const char *path;
     struct aorta_hwq_measurement *items; /* by workload, then streams */
     size_t count;
-    const char **notes; /* what was skipped and why; lines */
+    const char **notes; /* lines: skipped results and the reasons */
     size_t note_count;
 };
 
-/* Reads what `run`, `sweep` and `run-priority` write, ours and the original Python toolkit's: a file with one result or
- * many, or a directory of such files. AORTA_USAGE names file, place and what to do: missing, truncated, not JSON,
- * without a result. */
+/* Reads results of `run`, `sweep` and `run-priority`, ours and the original Python toolkit's: a file with one or many
+ * results, or a directory of such files. AORTA_USAGE names file, place and fix when a file is missing, truncated, not
+ * JSON or without a result. */
 AORTA_MUST_USE aorta_status aorta_hwq_measurements_open(const char *path, struct aorta_hwq_measurements *measurements);
 void aorta_hwq_measurements_close(struct aorta_hwq_measurements *measurements);
 
-/* Visits each setting that differs between two results, with both values, "null" where it was not set. Ends with the
- * first failure of `visit`. */
+/* Visits each setting that differs between two results, with both values, "null" for one that was not set. Ends with
+ * the first failure of `visit`. */
 AORTA_MUST_USE aorta_status aorta_hwq_differences(
     const struct aorta_hwq_measurement *left, const struct aorta_hwq_measurement *right,
     aorta_status (*visit)(void *user, const char *key, const char *left_value, const char *right_value), void *user);
@@ -59,7 +58,6 @@ enum aorta_hwq_change {
     AORTA_HWQ_UNCERTAIN,
     AORTA_HWQ_CHANGE_COUNT
 };
-const char *aorta_hwq_change_name(enum aorta_hwq_change change); /* "unchanged", … */
 
 /* test / baseline; above 1 is slower. */
 struct aorta_ratio {
@@ -71,13 +69,13 @@ struct aorta_hwq_compared {
     struct aorta_comparison p50, mean, p95;              /* of the times in ms */
     enum aorta_hwq_change change;                        /* by the median */
     bool slower_tail; /* the interval of the 95th percentile is beyond the threshold, and the median is no regression */
-    size_t wanted;    /* UNCERTAIN: iterations that would probably decide it; 0: not known */
-    const char *reason; /* UNCERTAIN for another reason than the interval; NULL otherwise */
+    size_t wanted;    /* UNCERTAIN: iterations that are probably enough; 0: not known */
+    const char *reason; /* of UNCERTAIN, if not the interval; NULL otherwise */
 };
 
 struct aorta_hwq_comparison_options {
     double threshold;    /* 0.05 */
-    double between_runs; /* relative standard deviation of equal runs' medians; NaN: as base/compare.h assumes it */
+    double between_runs; /* relative standard deviation of equal runs' medians; NaN: base/compare.h's assumption */
 };
 
 struct aorta_hwq_comparison {

@@ -37,7 +37,7 @@ static aorta_status add_note(struct reader *reader, const char *what, const char
 
 /* ---- settings: every scalar of the metadata, with its path ---- */
 
-/* Settings that differ between any two runs, or are compared elsewhere. */
+/* Settings that always differ between runs, or are compared elsewhere. */
 static bool is_ignored(const char *key) {
     static const char *const ignored[] = {"timestamp",
                                           "measurement_iterations",
@@ -155,7 +155,7 @@ static aorta_status read_times(struct reader *reader, const char *what, const js
     for (size_t i = 0; i < json_array_size(array); i++) {
         const json_t *value = json_array_get(array, i);
         times[i] = json_is_number(value) ? json_number_value(value) : NAN;
-        if (times[i] >= 1e-9 && times[i] <= 1e12) continue; /* beyond, ratios are no numbers */
+        if (times[i] >= 1e-9 && times[i] <= 1e12) continue; /* ratios of other values are no numbers */
         char problem[96];
         snprintf(problem, sizeof problem, "iteration_times_ms[%zu] is not a time above 0 (1e-9 to 1e12 ms)", i);
         return wrong(reader, what, problem);
@@ -189,7 +189,7 @@ static aorta_status note_setting(void *user, const char *key, const char *first,
     return what && why ? add_note(reader, what, why) : no_memory(reader->measurements->path);
 }
 
-/* Pooled runs are compared as one: warn where their settings (GPUs, say) differ. */
+/* Pooled runs are compared as one, so differing settings (such as the GPU) need a warning. */
 static aorta_status note_settings(struct reader *reader, const struct aorta_hwq_measurement *measurement,
                                   const struct aorta_hwq_measurement *found) {
     struct notes_target target = {reader, measurement};
@@ -253,7 +253,7 @@ static aorta_status read_result(struct reader *reader, const json_t *object, con
     snprintf(what, sizeof what, "%.100s on %s", name, aorta_counted(json_integer_value(streams), "stream").text);
     reader->found++;
     if (!json_is_array(times) || !json_array_size(times))
-        return add_note(reader, what, "left out: it has no raw iterations (iteration_times_ms)");
+        return add_note(reader, what, "skipped: it has no raw iterations (iteration_times_ms)");
     struct aorta_hwq_measurement measurement = {.workload = name,
                                                 .streams = json_integer_value(streams),
                                                 .file = reader->file,
@@ -278,8 +278,8 @@ static aorta_status read_result(struct reader *reader, const json_t *object, con
 
 /* ---- where results are in a file ---- */
 
-/* A result is an object with stream_count and throughput or times; a sweep has them in "results" and names the workload
- * once. Everything else (a group of sweeps, by name or in a list) is searched. */
+/* A result is an object with stream_count and throughput or times; a sweep lists its results in "results" and names the
+ * workload once. All other values (a group of sweeps, by name or in a list) are searched. */
 static bool is_result(const json_t *value) {
     return json_object_get(value, "iteration_times_ms") ||
            (json_object_get(value, "stream_count") && json_object_get(value, "throughput"));
@@ -308,7 +308,6 @@ static aorta_status search(struct reader *reader, json_t *value, const char *wor
 
 /* ---- files ---- */
 
-/* What the bytes look like when they are not JSON. */
 static const char *guess(const char *bytes, size_t length) {
     if (length == 0) return "the file is empty";
     if (length > 1 && (unsigned char)bytes[0] == 0x1f && (unsigned char)bytes[1] == 0x8b)
@@ -354,11 +353,11 @@ static aorta_status check_version(const char *path, const json_t *root) {
                        (long long)json_integer_value(version), AORTA_HWQ_SCHEMA_VERSION);
 }
 
-static aorta_status read_file(struct reader *reader, const char *path, bool among_others) {
+static aorta_status read_file(struct reader *reader, const char *path, bool is_one_of_many) {
     char *bytes;
     size_t length;
     aorta_status status =
-        (among_others ? aorta_file_read_regular : aorta_file_read_small)(path, LARGEST_FILE, &bytes, &length);
+        (is_one_of_many ? aorta_file_read_regular : aorta_file_read_small)(path, LARGEST_FILE, &bytes, &length);
     if (status) {
         aorta_status error = AORTA_ERROR(AORTA_USAGE, "%s", aorta_status_message(status));
         aorta_status_free(status);
@@ -373,7 +372,7 @@ static aorta_status read_file(struct reader *reader, const char *path, bool amon
     if (!status) status = search(reader, root, NULL, NULL, 0);
     if (!status && !reader->found)
         status =
-            among_others ? add_note(reader, "left out", "no result of a workload in it") : nothing_found(path, root);
+            is_one_of_many ? add_note(reader, "skipped", "no result of a workload in it") : nothing_found(path, root);
     json_decref(root);
     return status;
 }

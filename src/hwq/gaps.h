@@ -1,4 +1,4 @@
-/* Gaps between the kernels of an iteration (timeline/spans.h), split by who caused them: the device or the host.
+/* Gaps between the kernels of an iteration (timeline/spans.h), split into those of the device and those of the host.
  *
  * A gap is the host's when the host began to launch the second kernel only after the first had ended, or when a call of
  * the host returned within it (an optimizer on the CPU). With a gate and in a replay no launch is late. */
@@ -6,7 +6,7 @@
 #define AORTA_HWQ_GAPS_H
 
 #include "hwq/result.h"
-#include "hwq/stamps_file.h"
+#include "hwq/stamps.h"
 
 struct aorta_hwq_samples { /* zero-initialise */
     double *items;
@@ -25,7 +25,7 @@ AORTA_MUST_USE aorta_status aorta_hwq_gaps_add(struct aorta_hwq_gaps *gaps, cons
 void aorta_hwq_gaps_free(struct aorta_hwq_gaps *gaps);
 
 /* Runs the probe on the workload's streams, in turn; with one stream a second one of the same priority is created for
- * it. `priorities`: of the streams. `file` (may be NULL) gets the stamps. Streams idle. (probe.c) */
+ * it. `priorities`: of the streams. `file` (may be NULL) gets the stamps. Streams idle. */
 AORTA_MUST_USE aorta_status aorta_hwq_probe_run(struct aorta_hwq *hwq, const enum aorta_priority *priorities,
                                                 struct aorta_hwq_stamps_file *file, struct aorta_hwq_probe *probe);
 

@@ -203,14 +203,14 @@ struct hwq_tensor hwq_output(struct hwq_graph *g, int64_t rows, int64_t columns,
 
 /* ---- appending ---- */
 
-/* What an operation has to run after: of each stream the latest. */
+/* The operations that must end before the next one: the latest of each stream. */
 struct needs {
     struct hwq_operation *of[AORTA_HWQ_MAX_STREAMS];
 };
 
 static void need(struct needs *needs, const struct hwq_operation *o) {
     struct hwq_operation **latest = &needs->of[o->stream];
-    if (!*latest || (*latest)->number < o->number) *latest = (struct hwq_operation *)o; /* the graph's, to be changed */
+    if (!*latest || (*latest)->number < o->number) *latest = (struct hwq_operation *)o; /* it belongs to this graph */
 }
 
 static void access_memory(struct hwq_graph *g, const struct hwq_operation *o, const struct hwq_tensor *tensor,
@@ -226,7 +226,7 @@ static void access_memory(struct hwq_graph *g, const struct hwq_operation *o, co
     if (output >= 0) memory->last_write = access;
 }
 
-/* One operation of a group of ranks runs after the other. */
+/* A group of ranks runs one operation at a time. */
 static void access_group(struct hwq_graph *g, struct hwq_operation *o, struct needs *needs) {
     static const struct hwq_tensor whole = {
         .dtype = AORTA_U8, .size = 1, .rows = 1, .columns = 1, .stride = 1, .width = 1, .period = 1};
@@ -248,7 +248,7 @@ static void add_wait(struct hwq_graph *g, struct hwq_wait **list, struct hwq_ope
     if (!operation->done) hwq_fail(g, aorta_hwq_event(g->hwq, &operation->done));
 }
 
-/* The latest first: others are often before it. */
+/* The latest first: a wait for it often covers the earlier ones. */
 static void order(struct hwq_graph *g, struct hwq_operation *o, struct needs *needs) {
     int64_t *known = g->known[o->stream];
     for (;;) {
@@ -370,7 +370,7 @@ static size_t add_region(struct hwq_graph *g, size_t at, struct hwq_operation *f
     return at;
 }
 
-/* All steps; without memory for them it counts. */
+/* Writes all steps; without memory for them it only counts. */
 static size_t lay_out(struct hwq_graph *g) {
     const struct hwq_region *region = NULL;
     int64_t number = 0;
@@ -415,7 +415,7 @@ static void join_launches(struct hwq_graph *g, size_t count) {
     g->step_count = made;
 }
 
-/* Run once before: a capture does not allow the allocations of the first use. */
+/* The first pass runs uncaptured: a capture does not allow the allocations of the first use. */
 static aorta_status capture(struct aorta_hwq *hwq, const struct hwq_step *region) {
     struct aorta_stream *stream = hwq->streams[region->stream];
     aorta_status inside = NULL;
@@ -466,7 +466,7 @@ aorta_status hwq_graph_start(struct hwq_graph *g) {
     return aorta_hwq_wait_for_streams(g->hwq);
 }
 
-/* Of one iteration; unit "GFLOPS", "samples/s". */
+/* Work of one iteration; unit "GFLOPS", "samples/s". */
 static double work_of(const struct hwq_graph *g, const char *unit) {
     const double scale = unit[0] == 'T' ? 1e-12 : 1e-9; /* TFLOPS, GFLOPS */
     double flops = 0.0;

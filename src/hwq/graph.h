@@ -1,17 +1,17 @@
 /* A workload as a graph, written once: `build` creates tensors and appends operations in the order of their launches,
- * each on a stream. All else follows from it:
+ * each on a stream. The graph then does four things:
  *
  *   iterate  replays the operations, with the events that order streams
- *   verify   computes samples of each operation's outputs from its inputs, in double precision (graph_verify.c)
- *   order    shows that every pair of operations that need an order has one (graph_order.c)
- *   work     FLOP from shapes, or what `build` says
+ *   verify   computes samples of each operation's outputs from its inputs, in double precision (graph_check.c)
+ *   order    shows that every pair of operations that need an order has one (graph_check.c)
+ *   work     computes FLOP from shapes, unless `build` sets the work
  *
- * An operation on another stream than the one whose data it reads, or whose memory it writes, waits by itself, for that
- * operation and no later one. hwq_after adds an order that no data needs. A group of ranks counts as data: it runs one
+ * When an operation reads or overwrites data of another stream, the graph adds a wait for exactly the operation that
+ * made or used that data. hwq_after adds an order that no data needs. A group of ranks counts as data: it runs one
  * collective at a time.
  *
- * Errors stay in the graph: after the first one all calls do nothing, and hwq_graph_create returns it. Memory, events
- * and prepared launches belong to the harness (objects.h), the rest to its arena. One host thread. */
+ * Errors stay in the graph: after the first one all calls do nothing, and hwq_graph_create returns it. The harness owns
+ * memory, events and prepared launches (objects.h); everything else is in its arena. One host thread. */
 #ifndef AORTA_HWQ_GRAPH_H
 #define AORTA_HWQ_GRAPH_H
 
@@ -23,24 +23,24 @@ struct hwq_graph;
 struct hwq_memory; /* graph.c: one allocation */
 struct hwq_operation;
 
-/* Rows and columns of an allocation: a view, passed by value. Column c of a row lies (c / width) · period + c mod width
- * elements into it: where width < period, the view has the same part of every head. */
+/* Rows and columns of an allocation: a view, passed by value. Column c of a row begins (c / width) · period + c mod
+ * width elements into the row: where width < period, the view has the same part of every head. */
 struct hwq_tensor {
     struct hwq_memory *memory; /* NULL: no tensor */
     enum aorta_dtype dtype;
     int64_t size, offset;          /* of an element, and to the first one, in bytes */
     int64_t rows, columns, stride; /* elements from row to row */
     int64_t width, period;
-    bool transposed; /* for products of matrices, which alone look at it */
+    bool transposed; /* only products of matrices use it */
 };
 
 /* ---- kinds of operations ---- */
 
-/* What an element should be, and how far a result may be from it; INFINITY: not known here (another rank's). */
+/* An expected element, and how far a result may be from it; INFINITY: not known here (another rank's). */
 struct hwq_value {
     double value, allowed;
 };
-struct hwq_checker; /* graph_verify.c */
+struct hwq_checker; /* graph_check.c */
 struct hwq_element {
     struct hwq_checker *checker;
     const struct hwq_operation *o;
@@ -48,7 +48,7 @@ struct hwq_element {
     int64_t row, column;
 };
 
-/* `run` queues it; `element` computes one element of an output from the inputs (hwq_at). */
+/* `run` queues the operation; `element` computes one element of an output from the inputs (hwq_at). */
 struct hwq_kind {
     const char *name;
     enum aorta_span_kind span;
@@ -63,8 +63,8 @@ struct hwq_operation {
     const struct hwq_kind *kind;
     const char *name; /* as stamped; NULL: the kind's */
     int stream;
-    struct hwq_tensor in[HWQ_MOST_IN], out[HWQ_MOST_OUT]; /* what it changes is in both */
-    unsigned wide; /* bit k: an element reads in[k] over all rows: it is compared only while all of it is in memory */
+    struct hwq_tensor in[HWQ_MOST_IN], out[HWQ_MOST_OUT]; /* a tensor that is changed is in both */
+    unsigned wide; /* bit k: an element reads all rows of in[k]; compared only while all are in memory */
     struct aorta_comm *comm;
     const void *shape;                   /* of its kind; copied by hwq_append */
     struct aorta_hwq_prepared *prepared; /* instead of `run` */
@@ -73,10 +73,10 @@ struct hwq_operation {
     struct hwq_graph *graph;
     int64_t number;                       /* in the order of launches, from 1 */
     int64_t clock[AORTA_HWQ_MAX_STREAMS]; /* how many operations of each stream have ended when it ends */
-    struct aorta_event *done;             /* NULL: nobody waits for it */
+    struct aorta_event *done;             /* NULL: no wait */
     struct hwq_wait *waits;
     struct hwq_region *region;
-    struct hwq_memory *exclusive; /* stands for `comm` */
+    struct hwq_memory *exclusive; /* represents `comm` */
     struct hwq_operation *next;
 
     /* Set by verification. */
@@ -105,7 +105,7 @@ struct hwq_graph {
     double work;         /* of one iteration, in the workload's unit times seconds; 0: FLOP of all operations */
     void *state;         /* the workload's own, for its report and the like */
     bool independent;    /* streams exchange nothing, not even in an order */
-    unsigned without;    /* bit of a span kind: iterate leaves these operations out */
+    unsigned without;    /* bit of a span kind: iterate skips these operations */
     aorta_status status; /* the first error */
 
     struct hwq_operation *first, *last, *last_on[AORTA_HWQ_MAX_STREAMS];
@@ -114,27 +114,28 @@ struct hwq_graph {
     struct hwq_region *region, *regions;
     struct hwq_launch *launches, *last_launch;
     struct hwq_owned *owned;
-    int64_t known[AORTA_HWQ_MAX_STREAMS][AORTA_HWQ_MAX_STREAMS]; /* what the next operation of a stream comes after */
-    struct hwq_wait *ordered[AORTA_HWQ_MAX_STREAMS];             /* by hwq_after, for the next operation */
+    int64_t known[AORTA_HWQ_MAX_STREAMS]
+                 [AORTA_HWQ_MAX_STREAMS];            /* operations that end before the next one of a stream begins */
+    struct hwq_wait *ordered[AORTA_HWQ_MAX_STREAMS]; /* by hwq_after, for the next operation */
     struct hwq_step *steps;
     size_t step_count;
 };
 
-/* Calls the workload's `build`, then prepares what iterate replays. NULL: a graph that the caller fills, who then calls
- * hwq_graph_finish. */
+/* Calls the workload's `build`, then prepares the steps of iterate. Without a workload (NULL) the caller fills the
+ * graph and calls hwq_graph_finish. */
 AORTA_MUST_USE aorta_status hwq_graph_create(struct aorta_hwq *hwq, const struct aorta_hwq_workload *workload,
                                              struct hwq_graph **graph);
 AORTA_MUST_USE aorta_status hwq_graph_finish(struct hwq_graph *g);
 void hwq_graph_destroy(struct hwq_graph *g);                                       /* streams idle; NULL is fine */
-AORTA_MUST_USE aorta_status hwq_graph_iterate(struct aorta_hwq *hwq, void *graph); /* as a plan calls it */
-/* AORTA_INTERNAL names two operations, their streams and the tensor, where one may run before the other has ended. */
+AORTA_MUST_USE aorta_status hwq_graph_iterate(struct aorta_hwq *hwq, void *graph); /* `iterate` of a plan */
+/* AORTA_INTERNAL names two operations that need an order and have none, their streams and the tensor. */
 AORTA_MUST_USE aorta_status hwq_graph_check_order(const struct hwq_graph *g);
-/* One more iteration, whose results are compared. */
+/* Runs one more iteration and compares its results. */
 AORTA_MUST_USE aorta_status hwq_graph_verify(struct hwq_graph *g, struct aorta_hwq_check *check);
-/* NULL when there is no such operation: the `index`th of this name. */
+/* The operation number `index` of this name; NULL: none. */
 const struct hwq_operation *hwq_graph_find(const struct hwq_graph *g, const char *name, int64_t index);
 
-/* The workload's own, or what the graph does without: nothing, its own work, hwq_graph_verify. */
+/* Calls the workload's function. Without one: does nothing, computes the graph's work, calls hwq_graph_verify. */
 AORTA_MUST_USE aorta_status hwq_graph_start(struct hwq_graph *g);
 AORTA_MUST_USE aorta_status hwq_graph_amount(struct hwq_graph *g, int64_t iterations, double *amount);
 AORTA_MUST_USE aorta_status hwq_graph_check(struct hwq_graph *g, struct aorta_hwq_check *check);
@@ -161,11 +162,11 @@ struct hwq_tensor hwq_transposed(struct hwq_tensor t);
 /* Columns first … first + width − 1 of every `period`. */
 struct hwq_tensor hwq_comb(struct hwq_tensor t, int64_t first, int64_t width, int64_t period);
 struct hwq_tensor hwq_shaped(struct hwq_tensor t, int64_t rows, int64_t columns); /* of dense rows */
-/* rows · columns dense elements from number `first` on; of no tensor none. */
+/* rows · columns dense elements from number `first` on; no tensor gives no tensor. */
 struct hwq_tensor hwq_piece(struct hwq_tensor t, int64_t first, int64_t rows, int64_t columns);
 /* Row i begins `stride` elements after row i − 1. */
 struct hwq_tensor hwq_strided(struct hwq_tensor t, int64_t first, int64_t rows, int64_t columns, int64_t stride);
-/* The next rows · columns dense elements, from a multiple of `unit` on; *used: how far what was cut before goes. */
+/* The next rows · columns dense elements, from a multiple of `unit` on; *used: elements cut so far. */
 struct hwq_tensor hwq_cut(struct hwq_tensor t, int64_t *used, int64_t rows, int64_t columns, int64_t unit);
 /* `count` elements of another type from byte `offset` on. */
 struct hwq_tensor hwq_retyped(struct hwq_tensor t, int64_t offset, enum aorta_dtype dtype, int64_t count);
@@ -175,12 +176,12 @@ float *hwq_floats(struct hwq_tensor t);
 size_t hwq_bytes(struct hwq_tensor t); /* rows · columns elements */
 bool hwq_same(const struct hwq_tensor *a, const struct hwq_tensor *b);
 
-/* ---- appending operations: what operations.h is made of ---- */
+/* ---- appending operations: the basis of operations.h ---- */
 
-/* Where the next output goes, instead of into memory of its own: hwq_gelu(hwq_into(g, y), s, x). The other arguments of
- * that call append no operation. */
+/* The next output goes to `output` instead of into new memory: hwq_gelu(hwq_into(g, y), s, x). No other argument of
+ * that call may append an operation. */
 struct hwq_graph *hwq_into(struct hwq_graph *g, struct hwq_tensor output);
-/* That place, or a new result. */
+/* The place given to hwq_into, or a new result. */
 struct hwq_tensor hwq_output(struct hwq_graph *g, int64_t rows, int64_t columns, const char *name);
 /* Copies the operation and `bytes` of *shape. */
 struct hwq_operation *hwq_append(struct hwq_graph *g, const struct hwq_operation *operation, const void *shape,
@@ -192,9 +193,9 @@ struct hwq_operation *hwq_append_kernel(struct hwq_graph *g, const struct hwq_op
 void hwq_owns(struct hwq_graph *g, void (*end)(void *object), void *object);
 /* A group of ranks for one stream: a group is used from one stream at a time. */
 struct aorta_comm *hwq_split(struct hwq_graph *g, const int *ranks, int count);
-/* Stream number `index` of those with role `role`, where stream s has role s modulo `roles`. */
+/* Stream number `index` with role `role`, where stream s has role s modulo `roles`. */
 int hwq_stream(const struct hwq_graph *g, int role, int roles, int64_t index);
-/* `all` cut into `parts` that are equal but for one: part number `index`. */
+/* Part number `index` of `all`, cut into `parts` whose counts differ by at most one. */
 struct hwq_part {
     int64_t first, count;
 };
@@ -202,27 +203,27 @@ struct hwq_part hwq_part(int64_t all, int64_t parts, int64_t index);
 void *hwq_state(struct hwq_graph *g, size_t bytes); /* zeroed host memory; NULL: exhausted, and the graph has failed */
 void hwq_fail(struct hwq_graph *g, aorta_status status);
 
-/* The next operation of `stream` runs after all that `before` has so far. */
+/* The next operation of `stream` runs after all operations that stream `before` has so far. */
 void hwq_after(struct hwq_graph *g, int stream, int before);
-/* The same launch once more. No other stream uses what it reads or writes. */
+/* Repeats a launch. No other stream may use what it reads or writes. */
 void hwq_again(struct hwq_graph *g, struct hwq_operation *operation);
-/* Operations of one stream until hwq_region_end are captured, and replayed with one launch where the iteration itself
- * is not being captured; with the stamp `name`. */
+/* Operations of one stream until hwq_region_end are captured. Outside a capture of the whole iteration they are
+ * replayed with one launch, whose stamp is `name`. */
 void hwq_region_begin(struct hwq_graph *g, int stream, const char *name);
 void hwq_region_end(struct hwq_graph *g);
 
 /* ---- elements ---- */
 
-/* An element of an input, as the operation had it. */
+/* An element of an input, as the operation read it. */
 struct hwq_value hwq_at(const struct hwq_element *e, int input, int64_t row, int64_t column);
-/* What the operation itself wrote to another output, which is compared on its own. */
+/* An element that the operation wrote to another output, which is compared on its own. */
 struct hwq_value hwq_written(const struct hwq_element *e, int output, int64_t row, int64_t column);
 static inline struct hwq_value hwq_exact(double value) {
     return (struct hwq_value){value, 1e-30};
 }
 struct hwq_value hwq_unknown(void);
 
-/* Σ a·b: allowed is `tolerance` times the sum of magnitudes, and what a and b are off themselves. */
+/* Σ a·b. Allowed is `tolerance` times the sum of magnitudes, plus the errors of a and b. */
 struct hwq_sum {
     double value, magnitude, square; /* of the errors of a and b */
     bool unknown;

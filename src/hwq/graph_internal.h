@@ -1,4 +1,4 @@
-/* What the files of a graph share: allocations, who reads and writes them, and waits. */
+/* Shared by graph.c and graph_check.c: allocations, their readers and writers, and waits. */
 #ifndef AORTA_HWQ_GRAPH_INTERNAL_H
 #define AORTA_HWQ_GRAPH_INTERNAL_H
 
@@ -12,21 +12,16 @@ struct hwq_access {
     struct hwq_access *write_before; /* the next earlier one that writes */
 };
 
-/* The access, or the next earlier one, of an operation of this graph: another graph may have the same tensors. */
+/* The access, or the next earlier one, that belongs to this graph: graphs can share tensors. */
 static inline const struct hwq_access *hwq_access_of(const struct hwq_access *a, const struct hwq_graph *g) {
     while (a && a->operation->graph != g) a = a->before;
-    return a;
-}
-
-static inline const struct hwq_access *hwq_write_of(const struct hwq_access *a, const struct hwq_graph *g) {
-    while (a && a->operation->graph != g) a = a->write_before;
     return a;
 }
 
 struct hwq_memory {
     const char *name;
     enum aorta_dtype dtype;
-    char *address; /* NULL: stands for a group of ranks */
+    char *address; /* NULL: a group of ranks */
     size_t bytes;
     bool result, pinned;
     const void *group;
@@ -58,16 +53,9 @@ struct hwq_launch {
     struct hwq_launch *next;
 };
 
-/* In bytes of the allocation. */
-static inline int64_t hwq_address(const struct hwq_tensor *t, int64_t row, int64_t column) {
-    const int64_t within = column < t->width ? column : column / t->width * t->period + column % t->width;
-    return t->offset + (row * t->stride + within) * t->size;
-}
-/* Is the byte in the view, and in which row and column? (graph_order.c) */
-bool hwq_contains(const struct hwq_tensor *t, int64_t address, int64_t *row, int64_t *column);
-/* Exact. */
+/* Do the views share elements? */
 bool hwq_overlap(const struct hwq_tensor *a, const struct hwq_tensor *b);
-/* Operations on one memory that need an order: what one writes the other reads or writes as well. */
+/* Do the two need an order: does one write what the other reads or writes? */
 bool hwq_conflict(const struct hwq_access *a, const struct hwq_access *b);
 const char *hwq_operation_name(const struct hwq_operation *o);
 

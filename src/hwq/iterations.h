@@ -4,11 +4,12 @@
 #define AORTA_HWQ_ITERATIONS_H
 
 #include "hwq/stamps.h"
+#include "measure/clocks.h"
 
 enum aorta_hwq_sync {
     AORTA_HWQ_PER_ITERATION, /* the host waits for each iteration */
     AORTA_HWQ_END_ONLY,      /* iterations follow each other on the device; the host waits for the last */
-    AORTA_HWQ_NONE,          /* and streams are not joined between iterations, where the workload allows it */
+    AORTA_HWQ_NONE, /* as END_ONLY, and streams are not joined between iterations where the workload allows it */
 };
 
 struct aorta_hwq_plan {
@@ -63,14 +64,29 @@ struct aorta_hwq_runner {
 AORTA_MUST_USE aorta_status aorta_hwq_runner_open(struct aorta_hwq *hwq, const struct aorta_hwq_plan *plan,
                                                   struct aorta_hwq_runner *runner);
 void aorta_hwq_runner_close(struct aorta_hwq_runner *runner);
-/* Captures an iteration, for runner_run to replay. The same iteration has run once before. */
+/* Captures an iteration, for runner_run to replay. It must have run once before. */
 AORTA_MUST_USE aorta_status aorta_hwq_runner_capture(struct aorta_hwq_runner *runner);
 /* Queues iteration number `index` (negative: warm-up, without times) and waits if the plan says so. *host_ns: the
  * host's time to queue it. */
 AORTA_MUST_USE aorta_status aorta_hwq_runner_run(struct aorta_hwq_runner *runner, int64_t index, int64_t *host_ns);
-/* So many iterations without times, and waits for them. Under plan->graph one at least, as libraries, kernels and
- * scratch memory are loaded and allocated then; after it comes the capture, and the first replay. */
+/* Runs `iterations` without times and waits for them. With plan->graph at least one runs, which loads libraries and
+ * kernels and allocates scratch memory; the capture and the first replay follow. */
 AORTA_MUST_USE aorta_status aorta_hwq_runner_warm_up(struct aorta_hwq_runner *runner, int64_t iterations);
 AORTA_MUST_USE aorta_status aorta_hwq_wait_for_streams(const struct aorta_hwq *hwq); /* for everything on all streams */
+
+/* ---- the device's clock ----
+ * Sampled while iterations are timed: before and after them, and twice a second in between, on a
+ * thread of its own. On a CPU there is nothing to sample. */
+
+struct aorta_hwq_clock_sampler;
+
+/* Opens the library of the vendor, which takes a while. */
+AORTA_MUST_USE aorta_status aorta_hwq_clock_sampler_open(struct aorta_device *device,
+                                                         struct aorta_hwq_clock_sampler **sampler);
+AORTA_MUST_USE aorta_status aorta_hwq_clock_sampler_begin(struct aorta_hwq_clock_sampler *sampler);
+/* Call it directly after the last iteration. */
+AORTA_MUST_USE aorta_status aorta_hwq_clock_sampler_end(struct aorta_hwq_clock_sampler *sampler,
+                                                        struct aorta_clocks *clocks);
+void aorta_hwq_clock_sampler_close(struct aorta_hwq_clock_sampler *sampler); /* NULL is fine; also without an end */
 
 #endif

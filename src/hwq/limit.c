@@ -2,12 +2,12 @@
 
 #include <math.h>
 
-/* Shares of an iteration from which on queueing, or what runs, is what limits. */
+/* From these shares of an iteration on, queueing or the kernels limit. */
 static const double by_queueing = 0.9, by_kernels = 0.7;
 /* Stamped work this many times as long as a timed iteration: the stamps dominate. */
 static const double too_slow = 1.2;
 static const size_t fewest_gaps = 10;
-/* A gap of this part of a kernel's time is no small thing beside it. */
+/* From this ratio of a gap to its kernel on, gaps limit. */
 static const double by_gaps = 0.5;
 
 /* ---- what ran ---- */
@@ -64,7 +64,7 @@ struct aorta_hwq_limit aorta_hwq_limit_find(const struct aorta_hwq_busy *busy, c
                                     .queueing_share = fmin(host.p50 / p50, 1.0),
                                     .at_once = aorta_hwq_samples_median(&busy->sum) / ran,
                                     .kernel_ms = 1e-6 * aorta_summarise(busy->kernel.items, busy->kernel.count).mean};
-    /* The lower of stamped and timed iterations: a difference comes from the stamps, or from chance. */
+    /* The lower of stamped and timed iterations: only stamps or chance make one longer. */
     limit.waiting_share =
         fmin(aorta_hwq_samples_median(&busy->idle), fmax(1.0 - (limit.busy_ms + limit.host_ms) / p50, 0.0));
     limit.host_share = (1.0 - limit.waiting_share) * limit.host_ms / (limit.busy_ms + limit.host_ms);
@@ -180,7 +180,7 @@ aorta_status aorta_hwq_find_low_clocks(struct aorta_hwq_result *result) {
     return status;
 }
 
-/* Why later iterations are slower, by the clock. It may have fallen before the first sample. */
+/* The clock can have fallen before its first sample. */
 static void say_slower(const struct aorta_clocks *clocks, struct aorta_text *out) {
     struct aorta_text why = {0};
     const bool several = clocks->readings > 1, known = clocks->readings && aorta_clocks_why(clocks, &why);
@@ -210,7 +210,7 @@ aorta_status aorta_hwq_find_drift(struct aorta_hwq_result *result) {
     if (last > first)
         say_slower(&result->clocks, &why);
     else
-        aorta_text_puts(&why, "more --warmup would leave that out");
+        aorta_text_puts(&why, "more --warmup would exclude them");
     aorta_status status = aorta_text_check(&why);
     if (!status)
         status = aorta_hwq_result_finding(

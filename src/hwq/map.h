@@ -1,12 +1,12 @@
 /* Which streams share a hardware queue (`aorta hwq map`).
  *
- * A probe of two streams: a long kernel runs on one, the blocker, and a short one is queued after it there. Does a
- * short kernel on the other stream start before the long one ends? If so the two streams do not share a queue, and one
- * such start is enough. If it starts only afterwards, it was blocked: by a shared queue, or by chance. So a blocked
- * result counts only when it repeats `repeats` times in a row.
+ * A probe of two streams: a long kernel runs on one, the blocker, and a short one is queued after it on that stream.
+ * Does a short kernel on the other stream start before the long one ends? If so the two streams do not share a queue,
+ * and one such start is enough. If it starts only afterwards, it was blocked: by a shared queue, or by chance. So a
+ * blocked result counts only when it repeats `repeats` times in a row.
  *
- * The short kernel after the long one matters. A queue that dispatches in order, but does not wait for what it has
- * dispatched (CUDA's connections), is blocked only by a command that has to wait for its own stream. A queue that waits
+ * The short kernel after the long one matters. A queue that dispatches in order, but does not wait for dispatched
+ * kernels (CUDA's connections), is blocked only by a command that has to wait for its own stream. A queue that waits
  * for every kernel (AQL queues with barrier bits) is blocked in both cases. The map reports which kind it found.
  *
  * A round probes all other streams against one blocker, so n rounds fill the matrix. Then pairs are probed alone: each
@@ -41,7 +41,7 @@ struct aorta_map_pair {
     bool shared;         /* the decision */
 };
 
-/* What blocks a queue of several streams. */
+/* The cause that blocks a queue of several streams. */
 enum aorta_map_blocking {
     AORTA_MAP_BLOCKING_UNKNOWN, /* no two streams share one */
     AORTA_MAP_BLOCKING_WAITING, /* only a command that waits for its own stream */
@@ -75,8 +75,8 @@ static inline struct aorta_map_pair *aorta_map_pair_of(const struct aorta_map *m
 
 struct aorta_map_probe {
     void *context;
-    /* blocked[i]: others[i] was blocked by `blocker`; `followed`: another kernel is queued after its long one. */
-    aorta_status (*run)(void *context, int blocker, bool followed, const int *others, int count, bool *blocked);
+    /* blocked[i]: probed[i] was blocked by `blocker`; `followed`: another kernel is queued after its long one. */
+    aorta_status (*run)(void *context, int blocker, bool followed, const int *probed, int count, bool *blocked);
     void (*lengthen)(void *context); /* results differ: longer kernels from now on; may be NULL */
 };
 
@@ -96,13 +96,13 @@ struct aorta_map_options {
     struct aorta_comm *comm; /* of one rank; NULL: no communication streams */
     int compute_streams;     /* of each level */
     int copy_streams, comm_streams;
-    const enum aorta_priority *priorities; /* levels of the compute streams; the others are normal */
+    const enum aorta_priority *priorities; /* levels of the compute streams; other streams are normal */
     int priority_count;
     struct aorta_map_pair_options pairs;
 };
 
 /* Creates the streams in the order compute (level by level), copy, communication, probes, and destroys them.
- * AORTA_USAGE for numbers that make no sense. */
+ * AORTA_USAGE for numbers out of range. */
 AORTA_MUST_USE aorta_status aorta_map_run(const struct aorta_map_options *options, struct aorta_map *map);
 void aorta_map_free(struct aorta_map *map);
 
@@ -113,10 +113,10 @@ enum { AORTA_MAP_COPY_PAIRS = 6 };                         /* of kinds, each wit
 const char *aorta_map_copy_name(enum aorta_map_copy kind); /* "h2d" */
 
 enum aorta_map_copies_verdict {
-    AORTA_MAP_SIDE_BY_SIDE,     /* together they take clearly less than one after the other */
-    AORTA_MAP_SHARED_BANDWIDTH, /* both progress at the same time, and the sum is no faster */
+    AORTA_MAP_SIDE_BY_SIDE,     /* clearly faster together than in turn */
+    AORTA_MAP_SHARED_BANDWIDTH, /* both progress at once, but no faster than in turn */
     AORTA_MAP_SERIAL,           /* one waits until the other has ended */
-    AORTA_MAP_COPIES_VARY       /* now this, now that: no four of five repeats agree */
+    AORTA_MAP_COPIES_VARY       /* fewer than four of five repeats agree */
 };
 const char *aorta_map_copies_verdict_name(enum aorta_map_copies_verdict verdict);
 
@@ -138,7 +138,7 @@ struct aorta_map_copies {
 AORTA_MUST_USE aorta_status aorta_map_copies_measure(struct aorta_device *device, size_t bytes, int samples,
                                                      struct aorta_map_copies *copies);
 
-/* From the four times of one repeat, and from all repeats. */
+/* The verdict of one repeat's four times, and the verdict of all repeats. */
 enum aorta_map_copies_verdict aorta_map_copies_evaluate(const struct aorta_map_copy_pair *pair);
 enum aorta_map_copies_verdict aorta_map_copies_decide(const struct aorta_map_copy_pair *repeats, size_t count);
 

@@ -5,20 +5,20 @@
 #include <stdlib.h>
 
 enum {
-    MOST_ROUNDS = 60, /* per blocker; with few repeats, results that differ now and then are decided long before */
+    MOST_ROUNDS = 60, /* per blocker; with few repeats most pairs settle long before */
 };
 
 struct search {
     const struct aorta_map_pair_options *options;
     const struct aorta_map_probe *probe;
     struct aorta_map *map;
-    int *others; /* [count], of the current probe */
+    int *probed; /* [count], of the current probe */
     bool *blocked;
 };
 
 static aorta_status run_probe(struct search *search, int blocker, bool followed, int count) {
     search->map->rounds++;
-    return search->probe->run(search->probe->context, blocker, followed, search->others, count, search->blocked);
+    return search->probe->run(search->probe->context, blocker, followed, search->probed, count, search->blocked);
 }
 
 static void add_result(struct search *search, struct aorta_map_pair *pair, bool blocked) {
@@ -40,7 +40,7 @@ static void decide(const struct search *search, struct aorta_map_pair *pair) {
     pair->shared = settled ? pair->last : 2 * pair->blocked > pair->probes;
 }
 
-/* ---- rounds: all others against one blocker ---- */
+/* ---- rounds: all other streams against one blocker ---- */
 
 static bool is_row_settled(const struct search *search, int blocker) {
     for (int other = 0; other < search->map->count; other++) {
@@ -52,11 +52,11 @@ static bool is_row_settled(const struct search *search, int blocker) {
 static aorta_status probe_row(struct search *search, int blocker) {
     int count = 0;
     for (int other = 0; other < search->map->count; other++) {
-        if (other != blocker) search->others[count++] = other;
+        if (other != blocker) search->probed[count++] = other;
     }
     AORTA_TRY(run_probe(search, blocker, true, count));
     for (int i = 0; i < count; i++)
-        add_result(search, aorta_map_pair_of(search->map, blocker, search->others[i]), search->blocked[i]);
+        add_result(search, aorta_map_pair_of(search->map, blocker, search->probed[i]), search->blocked[i]);
     return NULL;
 }
 
@@ -135,7 +135,7 @@ static aorta_status probe_pair(struct search *search, int blocker, int other, bo
     *blocked = true;
     for (int i = 0; i < wanted && *blocked; i++) {
         if (i >= search->options->repeats && search->probe->lengthen) search->probe->lengthen(search->probe->context);
-        search->others[0] = other;
+        search->probed[0] = other;
         AORTA_TRY(run_probe(search, blocker, followed, 1));
         *blocked = search->blocked[0];
     }
@@ -212,8 +212,7 @@ static int count_unsettled(const struct search *search) {
     return count;
 }
 
-/* While all streams had work: a stream that blocks h others shares a queue with them; one that blocks no other has its
- * own. */
+/* While all streams had work, a stream that blocked h streams shared a queue with them. */
 static double count_busy_queues(const struct aorta_map *map) {
     double queues = 0.0;
     for (int blocker = 0; blocker < map->count; blocker++) {
@@ -243,9 +242,9 @@ aorta_status aorta_map_find_pairs(const struct aorta_map_pair_options *options, 
     size_t count = (size_t)map->count;
     struct search search = {.options = options, .probe = probe, .map = map};
     map->pairs = aorta_arena_alloc(&map->arena, count * count * sizeof *map->pairs);
-    search.others = aorta_arena_alloc(&map->arena, count * sizeof *search.others);
+    search.probed = aorta_arena_alloc(&map->arena, count * sizeof *search.probed);
     search.blocked = aorta_arena_alloc(&map->arena, count * sizeof *search.blocked);
-    if (!map->pairs || !search.others || !search.blocked)
+    if (!map->pairs || !search.probed || !search.blocked)
         return AORTA_ERROR(AORTA_MEMORY, "no memory for the map of %zu streams", count);
     return run(&search);
 }

@@ -1,6 +1,7 @@
 #include "hwq/objects.h"
-
 #include "base/random.h"
+#include "hwq/kernels/kernels.h"
+#include "hwq/stamps.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -119,4 +120,60 @@ aorta_status aorta_hwq_prepare(struct aorta_hwq *hwq, int stream, const struct a
     *prepared = NULL;
     aorta_status created = create_prepared(hwq, stream, kernel, args, bytes, prepared);
     return add(hwq, item, PREPARED, *prepared, created);
+}
+
+/* ---- launches ---- */
+
+enum { BATCH = 512 };
+
+/* The arguments with the address of a stamp in their first member. */
+static aorta_status launch_stamped(struct aorta_hwq *hwq, const struct aorta_hwq_prepared *p) {
+    _Alignas(16) unsigned char stamped[AORTA_HWQ_ARGUMENT_BYTES];
+    struct aorta_hwq_stamp *stamp;
+    const struct aorta_span span = {.stream = p->stream, .kind = AORTA_SPAN_KERNEL, .name = p->kernel->name};
+    AORTA_TRY(aorta_hwq_stamps_next(hwq->stamps, span, &stamp));
+    memcpy(stamped, p->args, p->bytes);
+    memcpy(stamped, &stamp, sizeof stamp);
+    return aorta_launch(hwq->streams[p->stream], p->kernel, stamped, p->bytes);
+}
+
+aorta_status aorta_hwq_launch_prepared(struct aorta_hwq *hwq, struct aorta_hwq_prepared *const *launches,
+                                       size_t count) {
+    hwq->queued += (int64_t)count;
+    if (hwq->stamps) {
+        for (size_t i = 0; i < count; i++) AORTA_TRY(launch_stamped(hwq, launches[i]));
+        return NULL;
+    }
+    struct aorta_prepared *items[BATCH];
+    for (size_t done = 0; done < count;) {
+        const size_t piece = count - done < BATCH ? count - done : BATCH;
+        for (size_t i = 0; i < piece; i++) items[i] = launches[done + i]->prepared;
+        AORTA_TRY(aorta_launch_prepared(items, piece));
+        done += piece;
+    }
+    return NULL;
+}
+
+static aorta_status mark(struct aorta_hwq *hwq, int stream, int64_t *slot) {
+    const struct aorta_hwq_mark args = {slot};
+    return aorta_launch(hwq->streams[stream], &aorta_hwq_kernel_mark, &args, sizeof args);
+}
+
+aorta_status aorta_hwq_begin(struct aorta_hwq *hwq, int stream, enum aorta_span_kind kind, const char *name) {
+    hwq->queued++;
+    if (!hwq->stamps) return NULL;
+    struct aorta_hwq_stamp **open = aorta_hwq_stamps_open(hwq->stamps, stream);
+    if (*open) return AORTA_ERROR(AORTA_INTERNAL, "%s begins on stream %d before another one has ended", name, stream);
+    const struct aorta_span span = {.stream = stream, .kind = kind, .marked = true, .name = name};
+    AORTA_TRY(aorta_hwq_stamps_next(hwq->stamps, span, open));
+    return mark(hwq, stream, &(*open)->start);
+}
+
+aorta_status aorta_hwq_end(struct aorta_hwq *hwq, int stream) {
+    if (!hwq->stamps) return NULL;
+    struct aorta_hwq_stamp **open = aorta_hwq_stamps_open(hwq->stamps, stream);
+    if (!*open) return AORTA_ERROR(AORTA_INTERNAL, "an operation ends on stream %d where none has begun", stream);
+    struct aorta_hwq_stamp *stamp = *open;
+    *open = NULL;
+    return mark(hwq, stream, &stamp->end);
 }

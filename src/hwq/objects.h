@@ -1,12 +1,12 @@
-/* What graphs are made of: memory, events and prepared launches, which live until the workload ends, when the harness
- * destroys them in the reverse order; and how a graph's steps queue work, so that it is stamped:
+/* Memory, events and prepared launches of graphs. They live until the workload ends; the harness then destroys them in
+ * reverse order. Steps of a graph queue their work through these calls, so that it is stamped:
  *
- *   aorta_hwq_launch_prepared  kernels of our own: the fastest way to the device's queue
+ *   aorta_hwq_launch_prepared  our own kernels: the fastest way to the device's queue
  *   aorta_hwq_begin, _end      around one operation of src/ops, a collective, a copy or a call of the host
  *
- * Kernels of our own stamp themselves: the first member of their arguments is `struct aorta_hwq_stamp *stamp`, NULL
- * while iterations are timed (kernels/kernels.cu). Around everything else begin and end queue kernels that write the
- * time; while iterations are timed they queue nothing. */
+ * Our kernels stamp themselves: the first member of their arguments is `struct aorta_hwq_stamp *stamp`, NULL
+ * while iterations are timed (kernels/kernels.cu). For all other work, begin and end queue kernels that write the time;
+ * while iterations are timed they queue nothing. */
 #ifndef AORTA_HWQ_OBJECTS_H
 #define AORTA_HWQ_OBJECTS_H
 
@@ -31,16 +31,16 @@ void aorta_hwq_objects_destroy(struct aorta_hwq *hwq); /* streams idle; NULL in 
 /* Device memory, undefined contents. `what` names it when memory runs out. */
 AORTA_MUST_USE aorta_status aorta_hwq_alloc(struct aorta_hwq *hwq, size_t bytes, const char *what, void **memory);
 AORTA_MUST_USE aorta_status aorta_hwq_pinned(struct aorta_hwq *hwq, size_t bytes, const char *what, void **memory);
-/* An event that orders streams (it has no time). */
+/* An event that orders streams and has no time. */
 AORTA_MUST_USE aorta_status aorta_hwq_event(struct aorta_hwq *hwq, struct aorta_event **event);
 /* A launch with everything computed beforehand. `bytes` of *args are copied, AORTA_HWQ_ARGUMENT_BYTES at most. */
 AORTA_MUST_USE aorta_status aorta_hwq_prepare(struct aorta_hwq *hwq, int stream, const struct aorta_kernel *kernel,
                                               const void *args, size_t bytes, struct aorta_hwq_prepared **prepared);
 
-/* In this order. More in one call cost the host less. (launch.c) */
+/* In this order. One call for many launches costs the host less. */
 AORTA_MUST_USE aorta_status aorta_hwq_launch_prepared(struct aorta_hwq *hwq, struct aorta_hwq_prepared *const *launches,
                                                       size_t count);
-/* Around one operation on `stream`; not nested. `name` is static ("linear", "all_gather"). (launch.c) */
+/* Around one operation on `stream`; not nested. `name` is static ("linear", "all_gather"). */
 AORTA_MUST_USE aorta_status aorta_hwq_begin(struct aorta_hwq *hwq, int stream, enum aorta_span_kind kind,
                                             const char *name);
 AORTA_MUST_USE aorta_status aorta_hwq_end(struct aorta_hwq *hwq, int stream);

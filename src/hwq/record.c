@@ -1,5 +1,5 @@
-/* A few iterations as a trace file. The workload is set up again for it, as measurements run without a tracer: graphs
- * have to be captured while the tracer is open, and its library slows launches down. */
+/* A few iterations as a trace file. The workload is set up again for it: graphs have to be captured while the tracer is
+ * open, and the tracer's library slows launches down, so measurements run without it. */
 #include "base/clock.h"
 #include "base/files.h"
 #include "device/gpu.h"
@@ -116,7 +116,7 @@ static aorta_status record_stamps(struct recording *recording, const struct aort
 
 /* ---- GPUs: from the tracer's records ---- */
 
-/* Which of the tracer's streams are ours: each writes one timestamp, one after the other. */
+/* Each of our streams writes one timestamp in turn, so the records' order gives the tracer's number of each. */
 static aorta_status find_streams(struct recording *recording, struct aorta_hwq_runner *runner,
                                  struct aorta_tracer *tracer) {
     struct aorta_hwq *hwq = recording->hwq;
@@ -151,7 +151,6 @@ static aorta_status run_warmup(struct aorta_hwq_runner *runner) {
     return status;
 }
 
-/* Iterations one by one, with the host's times of each. */
 static aorta_status run_recorded(struct aorta_hwq_runner *runner, struct aorta_kineto_step steps[RECORDED]) {
     int64_t host_ns;
     for (int i = 0; i < RECORDED; i++) {

@@ -1,5 +1,12 @@
-/* Filling a result. */
+/* A result: filling it, its JSON with the original toolkit's keys and ours, and its tables. */
 #include "hwq/result.h"
+#include "base/files.h"
+#include "base/result_table.h"
+#include "device/environment.h"
+#include "device/gpu.h"
+#include "device/inventory.h"
+#include "hwq/limit.h"
+#include "hwq/run.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -107,16 +114,448 @@ aorta_status aorta_hwq_metadata_number(struct aorta_hwq_result *result, const ch
     return add_fact(result, section, key, &text);
 }
 
-aorta_status aorta_hwq_metadata_int(struct aorta_hwq_result *result, const char *section, const char *key,
-                                    int64_t value) {
+static aorta_status metadata_int(struct aorta_hwq_result *result, const char *section, const char *key, int64_t value) {
     struct aorta_text text = {0};
     aorta_text_printf(&text, "%lld", (long long)value);
     return add_fact(result, section, key, &text);
 }
 
-aorta_status aorta_hwq_metadata_bool(struct aorta_hwq_result *result, const char *section, const char *key,
-                                     bool value) {
+static aorta_status metadata_bool(struct aorta_hwq_result *result, const char *section, const char *key, bool value) {
     struct aorta_text text = {0};
     aorta_text_puts(&text, value ? "true" : "false");
     return add_fact(result, section, key, &text);
+}
+
+/* ---- rows ---- */
+
+#define AT(member) offsetof(struct aorta_summary, member)
+static const struct aorta_row latency_rows[] = {
+    {"mean", AORTA_ROW_NUMBER, AT(mean), "ms", .heading = "mean ms", .help = "of the iterations"},
+    {"p50", AORTA_ROW_NUMBER, AT(p50), "ms", .heading = "p50 ms", .help = "the median"},
+    {"p95", AORTA_ROW_NUMBER, AT(p95), "ms", .heading = "p95 ms", .help = "95% take no longer"},
+    {"p99", AORTA_ROW_NUMBER, AT(p99), "ms", .heading = "p99 ms", .help = "99% take no longer"},
+    {"min", AORTA_ROW_NUMBER, AT(min), "ms", .heading = "min ms", .help = "the shortest"},
+    {"max", AORTA_ROW_NUMBER, AT(max), "ms", .heading = "max ms", .help = "the longest"},
+    {"std", AORTA_ROW_NUMBER, AT(std), "ms", .heading = "std ms", .help = "standard deviation"},
+    {0}};
+
+#undef AT
+#define AT(member) offsetof(struct aorta_hwq_switches, member)
+static const struct aorta_row switches_rows[] = {
+    {"gap_ms", AORTA_ROW_NUMBER, AT(gap_ms), "ms", .help = "the median"},
+    {"overhead_ms", AORTA_ROW_NUMBER, AT(overhead_ms), "ms", .help = "that less the gap on one stream"},
+    {"samples", AORTA_ROW_INT, AT(samples), .help = "gaps"},
+    {0}};
+
+#undef AT
+#define AT(member) offsetof(struct aorta_hwq_pair, member)
+static const struct aorta_row pair_rows[] = {{"from_stream", AORTA_ROW_INT32, AT(from), .help = "of the first kernel"},
+                                             {"to_stream", AORTA_ROW_INT32, AT(to), .help = "of the second"},
+                                             {"gap_ms", AORTA_ROW_NUMBER, AT(gap_ms), "ms", .help = "the median"},
+                                             {0}};
+
+#undef AT
+#define AT(member) offsetof(struct aorta_hwq_host_gaps, member)
+static const struct aorta_row host_rows[] = {
+    {"inter_stream_gap_ms", AORTA_ROW_NUMBER, AT(inter_ms), "ms", .help = "between streams"},
+    {"intra_stream_gap_ms", AORTA_ROW_NUMBER, AT(intra_ms), "ms", .help = "on one stream"},
+    {"inter_stream_samples", AORTA_ROW_INT, AT(inter_samples), .help = "gaps"},
+    {"intra_stream_samples", AORTA_ROW_INT, AT(intra_samples), .help = "gaps"},
+    {0}};
+
+struct switch_values {
+    struct aorta_hwq_switch found;
+    struct aorta_hwq_switches probe;
+};
+
+#undef AT
+#define AT(member) offsetof(struct switch_values, member)
+static const struct aorta_row switch_rows[] = {
+    {"inter_stream_gap_ms", AORTA_ROW_NUMBER, AT(found.inter_gap_ms), "ms", .help = "between streams"},
+    {"intra_stream_gap_ms", AORTA_ROW_NUMBER, AT(found.intra_gap_ms), "ms", .help = "on one stream"},
+    {"estimated_switch_overhead_ms", AORTA_ROW_NUMBER, AT(found.overhead_ms), "ms", .help = "of another stream"},
+    {"inter_stream_samples", AORTA_ROW_INT, AT(found.inter_samples), .help = "gaps"},
+    {"intra_stream_samples", AORTA_ROW_INT, AT(found.intra_samples), .help = "gaps"},
+    {"inter_source", AORTA_ROW_TEXT, AT(found.inter_source), .help = "`workload` or `probe`"},
+    {"intra_source", AORTA_ROW_TEXT, AT(found.intra_source), .help = "`workload` or `probe`"},
+    {"probe_inter_stream_gap_ms", AORTA_ROW_NUMBER, AT(probe.gap_ms), "ms", .help = "of the probe's kernels"},
+    {"probe_intra_stream_gap_ms", AORTA_ROW_NUMBER, AT(found.probe.intra_ms), "ms", .help = "of the probe's kernels"},
+    {"probe_samples", AORTA_ROW_INT, AT(probe.samples), .help = "gaps"},
+    {0}};
+
+struct memory_values {
+    double peak_allocated, peak_reserved, final_allocated, final_reserved;
+    const char *reason;
+};
+
+#undef AT
+#define AT(member) offsetof(struct memory_values, member)
+static const struct aorta_row memory_rows[] = {
+    {"peak_allocated_gb", AORTA_ROW_NUMBER, AT(peak_allocated), "GiB", .help = "the most that was handed out"},
+    {"peak_reserved_gb", AORTA_ROW_NUMBER, AT(peak_reserved), "GiB", .help = "the most that was taken"},
+    {"final_allocated_gb", AORTA_ROW_NUMBER, AT(final_allocated), "GiB", .help = "handed out at the end"},
+    {"final_reserved_gb", AORTA_ROW_NUMBER, AT(final_reserved), "GiB", .help = "taken at the end"},
+    {"reason", AORTA_ROW_TEXT, AT(reason), .help = "why they are null"},
+    {0}};
+
+#undef AT
+#define AT(member) offsetof(struct aorta_hwq_figure, member)
+static const struct aorta_row figure_rows[] = {
+    {"value", AORTA_ROW_NUMBER, AT(value), .help = "in its unit"},
+    {"unit", AORTA_ROW_TEXT, AT(unit), .help = "of the value"},
+    {"reason", AORTA_ROW_TEXT, AT(reason), .help = "why it is null", .omit = true},
+    {0}};
+
+struct head_values {
+    int64_t schema_version;
+    const char *workload_name, *throughput_unit;
+    int stream_count;
+    double throughput;
+};
+
+#undef AT
+#define AT(member) offsetof(struct head_values, member)
+static const struct aorta_row head_rows[] = {
+    {"schema_version", AORTA_ROW_INT, AT(schema_version), .help = "1"},
+    {"workload_name", AORTA_ROW_TEXT, AT(workload_name), .heading = "workload", .help = "of `aorta hwq list`"},
+    {"stream_count", AORTA_ROW_INT32, AT(stream_count), .heading = "streams", .help = "streams"},
+    {"throughput", AORTA_ROW_NUMBER, AT(throughput), .heading = "throughput", .help = "from the mean iteration time"},
+    {"throughput_unit", AORTA_ROW_TEXT, AT(throughput_unit), .heading = "unit", .help = "its unit"},
+    {0}};
+#undef AT
+
+static struct head_values head_of(const struct aorta_hwq_result *result) {
+    return (struct head_values){AORTA_HWQ_SCHEMA_VERSION, result->workload_name, result->throughput_unit,
+                                result->stream_count, result->throughput};
+}
+
+static struct switch_values switch_of(const struct aorta_hwq_result *result) {
+    return (struct switch_values){result->switch_latency, *aorta_hwq_probe_switches(&result->switch_latency.probe)};
+}
+
+static double gib(const struct aorta_hwq_result *result, uint64_t bytes) {
+    return result->memory_reason ? NAN : (double)bytes / (double)(1 << 30);
+}
+
+static struct memory_values memory_of(const struct aorta_hwq_result *result) {
+    const struct aorta_hwq_memory *memory = &result->memory;
+    return (struct memory_values){gib(result, memory->peak), gib(result, memory->peak_reserved),
+                                  gib(result, memory->allocated), gib(result, memory->reserved), result->memory_reason};
+}
+
+/* ---- tables ---- */
+
+struct result_values {
+    struct head_values head;
+    struct aorta_summary latency;
+    double total_time_ms;
+    struct switch_values switches;
+    struct memory_values memory;
+    const char *limit, *verified, *timestamp;
+    bool simulated;
+};
+
+#define AT(member) offsetof(struct result_values, member)
+static const struct aorta_row result_rows[] = {
+    {NULL, AORTA_ROW_PART, AT(head), .part = head_rows},
+    {"latency_ms", AORTA_ROW_PART, AT(latency), .part = latency_rows},
+    {"total_time_ms", AORTA_ROW_NUMBER, AT(total_time_ms), "ms", .help = "of all iterations"},
+    {"switch_latency", AORTA_ROW_PART, AT(switches), .part = switch_rows},
+    {"limit", AORTA_ROW_TEXT, AT(limit), .help = "what limits an iteration"},
+    {"memory", AORTA_ROW_PART, AT(memory), .part = memory_rows},
+    {"simulated", AORTA_ROW_BOOL, AT(simulated), .help = "collectives were copies on one rank"},
+    {"verified", AORTA_ROW_TEXT, AT(verified), .help = "`passed` or `failed`; null without `--verify`"},
+    {"timestamp", AORTA_ROW_TEXT, AT(timestamp), .help = "local time"},
+    {0}};
+
+struct figure_values {
+    struct head_values head;
+    const char *name;
+    struct aorta_hwq_figure figure;
+};
+
+#undef AT
+#define AT(member) offsetof(struct figure_values, member)
+static const struct aorta_row named_figure_rows[] = {
+    {"workload_name", AORTA_ROW_TEXT, AT(head.workload_name), .help = "of `aorta hwq list`"},
+    {"stream_count", AORTA_ROW_INT32, AT(head.stream_count), .help = "streams"},
+    {"figure", AORTA_ROW_TEXT, AT(name), .help = "its name"},
+    {NULL, AORTA_ROW_PART, AT(figure), .part = figure_rows},
+    {0}};
+#undef AT
+
+static size_t one_result(const void *of) {
+    (void)of;
+    return 1;
+}
+
+static bool fill_result(const void *of, size_t index, void *values) {
+    const struct aorta_hwq_result *result = of;
+    (void)index;
+    *(struct result_values *)values = (struct result_values){.head = head_of(result),
+                                                             .latency = result->latency_ms,
+                                                             .total_time_ms = result->total_time_ms,
+                                                             .switches = switch_of(result),
+                                                             .memory = memory_of(result),
+                                                             .limit = aorta_hwq_limit_name(result->limit.by),
+                                                             .verified = result->verified,
+                                                             .timestamp = result->timestamp,
+                                                             .simulated = result->simulated};
+    return true;
+}
+
+static size_t figure_count(const void *of) {
+    return ((const struct aorta_hwq_result *)of)->figure_count;
+}
+
+static bool fill_figure(const void *of, size_t index, void *values) {
+    const struct aorta_hwq_result *result = of;
+    const struct aorta_hwq_figure *figure = &result->figures[index];
+    *(struct figure_values *)values = (struct figure_values){head_of(result), figure->name, *figure};
+    return true;
+}
+
+static const struct aorta_result_table results = {.key = "results",
+                                                  .title = "Results",
+                                                  .rows = result_rows,
+                                                  .size = sizeof(struct result_values),
+                                                  .count = one_result,
+                                                  .fill = fill_result};
+static const struct aorta_result_table figures = {.key = "figures",
+                                                  .rows = named_figure_rows,
+                                                  .size = sizeof(struct figure_values),
+                                                  .count = figure_count,
+                                                  .fill = fill_figure};
+
+const struct aorta_result_table *const aorta_hwq_result_tables[] = {&results, NULL};
+
+void aorta_hwq_csv_add(struct aorta_hwq_csv *csv, const struct aorta_hwq_result *result) {
+    if (!csv->results.length) {
+        aorta_table_csv_header(&results, NULL, &csv->results);
+        aorta_table_csv_header(&figures, NULL, &csv->figures);
+    }
+    aorta_table_csv_lines(&results, result, NULL, &csv->results);
+    aorta_table_csv_lines(&figures, result, NULL, &csv->figures);
+}
+
+aorta_status aorta_hwq_csv_write(struct aorta_hwq_csv *csv, const char *folder) {
+    aorta_status status = NULL;
+    if (folder && csv->results.length) {
+        status = aorta_csv_write(folder, results.key, &csv->results);
+        if (!status) status = aorta_csv_write(folder, figures.key, &csv->figures);
+    }
+    aorta_text_free(&csv->results);
+    aorta_text_free(&csv->figures);
+    return status;
+}
+
+/* ---- JSON ---- */
+
+static void write_times(const char *key, const double *times, size_t count, struct aorta_json *json) {
+    aorta_json_key_array(json, key);
+    for (size_t i = 0; i < count; i++) aorta_json_double(json, times[i]);
+    aorta_json_array_end(json);
+}
+
+static void write_switches(const char *key, const struct aorta_hwq_switches *found, const char *none,
+                           struct aorta_json *json) {
+    aorta_json_key_object(json, key);
+    aorta_rows_json(switches_rows, found, 0, json);
+    if (!found->samples) aorta_json_key_string(json, "reason", none);
+    aorta_json_object_end(json);
+}
+
+static void write_host_gaps(const struct aorta_hwq_host_gaps *host, struct aorta_json *json) {
+    const bool any = host->inter_samples || host->intra_samples;
+    aorta_json_key_object(json, "host_gaps");
+    aorta_rows_json(host_rows, host, 0, json);
+    aorta_json_key_string(json, "reason",
+                          any ? "the host launched the second kernel, or returned from a call, after the first had "
+                                "ended: left out of the gaps above"
+                              : NULL);
+    aorta_json_object_end(json);
+}
+
+static void write_switch(const struct aorta_hwq_result *result, struct aorta_json *json) {
+    const struct aorta_hwq_switch *found = &result->switch_latency;
+    const struct switch_values values = switch_of(result);
+    aorta_json_key_object(json, "switch_latency");
+    aorta_rows_json(switch_rows, &values, 0, json);
+    if (values.probe.samples) {
+        write_switches("probe_same_priority", &found->probe.same_priority,
+                       "no two streams that follow each other have the same priority", json);
+        write_switches("probe_across_priorities", &found->probe.across_priorities, "all streams have the same priority",
+                       json);
+        aorta_rows_object("probe_quickest_pair", pair_rows, &found->probe.quickest, 0, json);
+        aorta_rows_object("probe_slowest_pair", pair_rows, &found->probe.slowest, 0, json);
+    }
+    write_host_gaps(&found->host, json);
+    aorta_json_key_string(json, "clock", found->clock);
+    aorta_json_key_string(json, "reason", found->reason);
+    aorta_json_object_end(json);
+}
+
+static void write_figures(const struct aorta_hwq_result *result, struct aorta_json *json) {
+    aorta_json_key_object(json, "figures");
+    for (size_t i = 0; i < result->figure_count; i++)
+        aorta_rows_object(result->figures[i].name, figure_rows, &result->figures[i], 0, json);
+    aorta_json_object_end(json);
+}
+
+/* Entries of one section are written together. */
+static bool is_first(const struct aorta_hwq_result *result, size_t index) {
+    for (size_t i = 0; i < index; i++)
+        if (!strcmp(result->facts[i].section, result->facts[index].section)) return false;
+    return true;
+}
+
+static void write_metadata(const struct aorta_hwq_result *result, struct aorta_json *json) {
+    aorta_json_key_object(json, "metadata");
+    for (size_t i = 0; i < result->fact_count; i++) {
+        if (!is_first(result, i)) continue;
+        const char *section = result->facts[i].section;
+        aorta_json_key_object(json, section);
+        for (size_t j = i; j < result->fact_count; j++)
+            if (!strcmp(result->facts[j].section, section)) {
+                aorta_json_key(json, result->facts[j].key);
+                aorta_json_text(json, result->facts[j].json);
+            }
+        aorta_json_object_end(json);
+    }
+    aorta_json_object_end(json);
+}
+
+void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_json *json) {
+    const struct head_values head = head_of(result);
+    const struct memory_values memory = memory_of(result);
+    aorta_json_object(json);
+    aorta_rows_json(head_rows, &head, 0, json);
+    aorta_rows_object("latency_ms", latency_rows, &result->latency_ms, 0, json);
+    aorta_json_key_double(json, "total_time_ms", result->total_time_ms);
+    write_times("iteration_times_ms", result->iteration_times_ms, result->iteration_count, json);
+    if (result->per_stream_times_ms)
+        write_times("per_stream_times_ms", result->per_stream_times_ms, (size_t)result->stream_count, json);
+    else
+        aorta_json_key_null(json, "per_stream_times_ms");
+    if (result->host_launch_ms) write_times("host_launch_ms", result->host_launch_ms, result->iteration_count, json);
+    write_switch(result, json);
+    aorta_json_key(json, "limit");
+    aorta_hwq_limit_json(&result->limit, result, json);
+    aorta_clocks_json(&result->clocks, json);
+    aorta_rows_object("memory", memory_rows, &memory, 0, json);
+    write_figures(result, json);
+    aorta_json_key_array(json, "findings");
+    for (size_t i = 0; i < result->finding_count; i++) aorta_json_string(json, result->findings[i]);
+    aorta_json_array_end(json);
+    aorta_json_key_bool(json, "simulated", result->simulated);
+    aorta_json_key_string(json, "verified", result->verified);
+    write_metadata(result, json);
+    aorta_json_key_string(json, "timestamp", result->timestamp);
+    aorta_json_object_end(json);
+}
+
+aorta_status aorta_hwq_result_write(const struct aorta_hwq_result *result, const char *path) {
+    struct aorta_text text = {0};
+    struct aorta_json json;
+    aorta_json_begin(&json, &text, 2);
+    aorta_hwq_result_json(result, &json);
+    aorta_text_puts(&text, "\n");
+    aorta_status status = aorta_text_check(&text);
+    if (!status) status = aorta_file_replace(path, text.data, text.length);
+    aorta_text_free(&text);
+    return status;
+}
+
+/* ---- metadata: settings, device, environment, the workload's own options ---- */
+
+static aorta_status add_config(const struct aorta_hwq_run *run, const struct aorta_hwq *hwq,
+                               struct aorta_hwq_result *result) {
+    const struct aorta_device_info *info = aorta_device_get_info(hwq->device);
+    char device[64];
+    snprintf(device, sizeof device, "%s:%d", aorta_device_kind_name(info->kind), info->index);
+    AORTA_TRY(metadata_int(result, "config", "stream_count", hwq->stream_count));
+    AORTA_TRY(metadata_int(result, "config", "warmup_iterations", run->warmup));
+    AORTA_TRY(metadata_int(result, "config", "measurement_iterations", run->iterations));
+    AORTA_TRY(aorta_hwq_metadata_string(result, "config", "sync_mode", aorta_hwq_sync_name(run->sync)));
+    AORTA_TRY(aorta_hwq_metadata_string(result, "config", "device", device));
+    AORTA_TRY(metadata_bool(result, "config", "graph", run->graph));
+    AORTA_TRY(metadata_bool(result, "config", "gate", run->gate));
+    AORTA_TRY(metadata_int(result, "config", "seed", run->seed));
+    AORTA_TRY(metadata_int(result, "config", "world_size", run->ranks.world_size));
+    if (!run->world) return NULL;
+    return aorta_hwq_metadata_string(result, "config", "backend", aorta_comm_backend(run->world));
+}
+
+static aorta_status add_device(const struct aorta_hwq *hwq, struct aorta_hwq_result *result) {
+    const struct aorta_device_info *info = aorta_device_get_info(hwq->device);
+    AORTA_TRY(aorta_hwq_metadata_string(result, "device_info", "name", info->name));
+    AORTA_TRY(aorta_hwq_metadata_string(result, "device_info", "isa", info->isa));
+    AORTA_TRY(metadata_int(result, "device_info", "device_index", info->index));
+    AORTA_TRY(
+        aorta_hwq_metadata_number(result, "device_info", "total_memory_gb", (double)info->memory_bytes / (1 << 30)));
+    AORTA_TRY(metadata_int(result, "device_info", "multi_processor_count", info->multiprocessors));
+    AORTA_TRY(metadata_bool(result, "device_info", "is_rocm", info->kind == AORTA_DEVICE_HIP));
+    AORTA_TRY(metadata_int(result, "device_info", "timestamp_tick_ns", info->timestamp_tick));
+    if (!aorta_device_is_gpu(hwq->device)) return NULL;
+    struct aorta_gpu_inventory inventory;
+    aorta_status none = aorta_gpu_inventory_take(info->kind, &inventory);
+    if (none) { /* the device works without a known driver version */
+        aorta_status_free(none);
+        return aorta_hwq_metadata_string(result, "device_info", "driver_version", NULL);
+    }
+    aorta_status status = aorta_hwq_metadata_string(result, "device_info", "driver_version", inventory.driver_version);
+    aorta_gpu_inventory_free(&inventory);
+    return status;
+}
+
+static aorta_status add_environment(const struct aorta_hwq_run *run, const struct aorta_hwq *hwq,
+                                    struct aorta_hwq_result *result) {
+    struct aorta_environment environment;
+    char version[256];
+    AORTA_TRY(aorta_environment_take(hwq->device, &environment));
+    aorta_status status = NULL;
+    if (run->world)
+        status = aorta_environment_add(&environment, "software", "collectives",
+                                       aorta_comm_version(run->world, version, sizeof version));
+    for (size_t i = 0; !status && i < environment.count; i++) {
+        const struct aorta_environment_item *item = &environment.items[i];
+        if (strcmp(item->section, "device") != 0) /* device_info has it */
+            status = aorta_hwq_metadata_string(result, item->section, item->key, item->value);
+    }
+    aorta_environment_free(&environment);
+    return status;
+}
+
+static aorta_status add_option(struct aorta_hwq_result *result, const struct aorta_option *option, const char *values) {
+    const void *value = values + option->offset;
+    const char *section = "workload_config";
+    if (option->type == AORTA_OPTION_BOOL) return metadata_bool(result, section, option->key, *(const bool *)value);
+    if (option->type == AORTA_OPTION_DOUBLE)
+        return aorta_hwq_metadata_number(result, section, option->key, *(const double *)value);
+    if (option->type == AORTA_OPTION_INT) return metadata_int(result, section, option->key, *(const int64_t *)value);
+    if (option->type == AORTA_OPTION_STRING)
+        return aorta_hwq_metadata_string(result, section, option->key, *(const char *const *)value);
+    if (option->type != AORTA_OPTION_CHOICE)
+        return AORTA_ERROR(AORTA_INTERNAL, "option %s has a type that results cannot store", option->key);
+    for (const struct aorta_choice *choice = option->choices; choice->name; choice++)
+        if (choice->value == *(const int *)value)
+            return aorta_hwq_metadata_string(result, section, option->key, choice->name);
+    return metadata_int(result, section, option->key, *(const int *)value);
+}
+
+aorta_status aorta_hwq_metadata_fill(const struct aorta_hwq_run *run, const struct aorta_hwq *hwq,
+                                     struct aorta_hwq_result *result) {
+    const struct aorta_hwq_workload *w = run->workload;
+    AORTA_TRY(add_config(run, hwq, result));
+    AORTA_TRY(add_device(hwq, result));
+    AORTA_TRY(add_environment(run, hwq, result));
+    for (size_t i = 0; i < w->option_count; i++) AORTA_TRY(add_option(result, &w->options[i], run->options));
+    for (int s = 0; s < hwq->stream_count; s++) {
+        const char *role = aorta_hwq_role(hwq, w, s);
+        char key[32];
+        if (!role) break;
+        snprintf(key, sizeof key, "stream_%d", s);
+        AORTA_TRY(aorta_hwq_metadata_string(result, "stream_roles", key, role));
+    }
+    return NULL;
 }

@@ -16,7 +16,7 @@
 
 enum { AORTA_HWQ_SCHEMA_VERSION = 1 };
 
-/* Median gaps of the probe (probe.c), ms; NaN: not measured. */
+/* Median gaps of the probe (gaps.c), ms; NaN: not measured. */
 struct aorta_hwq_probe {
     double intra_ms; /* within one stream */
     struct aorta_hwq_switches {
@@ -43,12 +43,12 @@ struct aorta_hwq_switch {
     const char *clock;  /* "kernel": stamps of the kernels themselves and around operations */
     const char *reason; /* why something above is NaN; NULL: nothing is */
 };
-/* The switches that overhead_ms is of: between streams of one priority, where there are any. */
+/* The switches that overhead_ms refers to: between streams of one priority, if there are any. */
 const struct aorta_hwq_switches *aorta_hwq_probe_switches(const struct aorta_hwq_probe *probe);
 
-/* What limits an iteration (limit.h); NaN: no kernel was stamped. Shares are of the median iteration. */
+/* The limit of an iteration (limit.h); NaN: no kernel was stamped. Shares refer to the median iteration. */
 enum aorta_hwq_limit_by {
-    AORTA_HWQ_LIMIT_UNKNOWN,   /* nothing was stamped, or stamps slow the host down too much */
+    AORTA_HWQ_LIMIT_UNKNOWN,   /* no stamps, or stamps slow the host down too much */
     AORTA_HWQ_LIMIT_HOST_WORK, /* the device waits for calls of the host */
     AORTA_HWQ_LIMIT_LAUNCHES,  /* the host queues for as long as an iteration lasts */
     AORTA_HWQ_LIMIT_WAITING,   /* nothing runs for another reason */
@@ -95,7 +95,7 @@ struct aorta_hwq_result {
     double *iteration_times_ms; /* raw, in order */
     size_t iteration_count;
     double *per_stream_times_ms; /* [stream_count] work of each stream in a stamped iteration, mean; NULL: no stamps */
-    double *host_launch_ms;      /* raw: what queueing each iteration took on the host; NULL: not measured */
+    double *host_launch_ms;      /* raw: the host's time to queue each iteration; NULL: not measured */
     struct aorta_hwq_switch switch_latency;
     struct aorta_hwq_limit limit;
     struct aorta_clocks clocks; /* while iterations were timed */
@@ -104,13 +104,13 @@ struct aorta_hwq_result {
     struct aorta_hwq_figure *figures; /* "launches_per_second" and the workload's own */
     size_t figure_count, figure_capacity;
     const char *figure_group; /* of the figures to come; static */
-    const char **findings;    /* what figures mean, sentences without their full stop */
+    const char **findings;    /* the meaning of figures, sentences without their full stop */
     size_t finding_count, finding_capacity;
     struct aorta_hwq_metadata *facts;
     size_t fact_count, fact_capacity;
     bool simulated;       /* collectives were copies on one rank */
     const char *verified; /* "passed", "failed", NULL: no --verify */
-    const char *worst_at; /* verified: where got and expected differ most; NULL: nothing was compared */
+    const char *worst_at; /* verified: place of the largest error; NULL: nothing was compared */
     double worst_got, worst_expected;
     const char *timestamp; /* ISO 8601, local time */
 };
@@ -123,7 +123,7 @@ AORTA_MUST_USE aorta_status aorta_hwq_result_figure(struct aorta_hwq_result *res
 /* Adds a sentence on the meaning of the figures, for terminal and file. */
 AORTA_MUST_USE aorta_status aorta_hwq_result_finding(struct aorta_hwq_result *result, const char *format, ...)
     AORTA_PRINTF(2, 3);
-/* How many iterations fill `ms`, by the median of those that were timed: at least 3, at most `most`. The same number on
+/* The number of iterations that fill `ms`, by the median of the timed ones: at least 3, at most `most`, and equal on
  * all ranks, whose collectives wait for each other. */
 int64_t aorta_hwq_result_iterations(const struct aorta_hwq_result *result, double ms, int64_t most);
 const struct aorta_hwq_figure *aorta_hwq_result_find(const struct aorta_hwq_result *result, const char *name);
@@ -133,10 +133,6 @@ AORTA_MUST_USE aorta_status aorta_hwq_metadata_string(struct aorta_hwq_result *r
                                                       const char *key, const char *value); /* NULL: null */
 AORTA_MUST_USE aorta_status aorta_hwq_metadata_number(struct aorta_hwq_result *result, const char *section,
                                                       const char *key, double value);
-AORTA_MUST_USE aorta_status aorta_hwq_metadata_int(struct aorta_hwq_result *result, const char *section,
-                                                   const char *key, int64_t value);
-AORTA_MUST_USE aorta_status aorta_hwq_metadata_bool(struct aorta_hwq_result *result, const char *section,
-                                                    const char *key, bool value);
 
 /* One result as an object (the file of `run --output`). */
 void aorta_hwq_result_json(const struct aorta_hwq_result *result, struct aorta_json *json);

@@ -3,7 +3,8 @@
 #define AORTA_HWQ_RUN_H
 
 #include "hwq/iterations.h"
-#include "hwq/stamps_file.h"
+#include "hwq/result.h"
+#include "hwq/stamps.h"
 
 struct aorta_hwq_run {
     const struct aorta_hwq_workload *workload;
@@ -26,7 +27,7 @@ struct aorta_hwq_run {
 AORTA_MUST_USE aorta_status aorta_hwq_run_check(const struct aorta_hwq_run *run);
 /* A verification that fails is no error of this call: result->verified says "failed". Free *result in both cases. */
 AORTA_MUST_USE aorta_status aorta_hwq_run_execute(const struct aorta_hwq_run *run, struct aorta_hwq_result *result);
-/* Creates the streams, runs the workload's setup, calls `use`, and destroys everything again. */
+/* Creates the streams, runs the workload's setup, calls `use`, and destroys everything. */
 typedef aorta_status (*aorta_hwq_use)(const struct aorta_hwq_run *run, struct aorta_hwq *hwq, struct hwq_graph *g,
                                       void *user);
 AORTA_MUST_USE aorta_status aorta_hwq_run_with(const struct aorta_hwq_run *run, aorta_hwq_use use, void *user);
@@ -36,11 +37,31 @@ AORTA_MUST_USE aorta_status aorta_hwq_run_with(const struct aorta_hwq_run *run, 
 AORTA_MUST_USE aorta_status aorta_hwq_run_record(const struct aorta_hwq_run *run, const char *directory, char **path);
 const char *aorta_hwq_sync_name(enum aorta_hwq_sync sync); /* "per_iteration" */
 
-/* The run's report for a terminal: what is stressed, the figures, their meaning, what to try next. (run_text.c) */
+/* The run's report for a terminal: the stress, the figures, their meaning, what to try next. (run_text.c) */
 void aorta_hwq_run_text(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result, struct aorta_text *out);
 
-/* The metadata: settings, device, environment, the workload's own options. (metadata.c) */
+/* The metadata: settings, device, environment, the workload's own options. */
 AORTA_MUST_USE aorta_status aorta_hwq_metadata_fill(const struct aorta_hwq_run *run, const struct aorta_hwq *hwq,
                                                     struct aorta_hwq_result *result);
+
+/* ---- how a workload scales with the number of streams ---- */
+
+struct aorta_hwq_scaling {
+    double *efficiencies; /* per-stream throughput over that of the first count; owned */
+    int inflection_point; /* first count whose efficiency is at least 20% below the previous; 0: none */
+    int peak_streams;     /* with the highest throughput */
+};
+/* `results` in the order of their stream counts, at least one. A throughput that is not positive has efficiency NaN
+ * and is ignored. */
+AORTA_MUST_USE aorta_status aorta_hwq_scaling_make(const struct aorta_hwq_result *results, size_t count,
+                                                   struct aorta_hwq_scaling *scaling);
+void aorta_hwq_scaling_free(struct aorta_hwq_scaling *scaling);
+void aorta_hwq_sweep_text(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,
+                          struct aorta_text *out);
+void aorta_hwq_sweep_json(const struct aorta_hwq_result *results, size_t count, const struct aorta_hwq_scaling *scaling,
+                          struct aorta_json *json);
+/* Writes the JSON into a file. */
+AORTA_MUST_USE aorta_status aorta_hwq_sweep_write(const struct aorta_hwq_result *results, size_t count,
+                                                  const char *path);
 
 #endif

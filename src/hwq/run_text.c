@@ -28,7 +28,7 @@ static void say_switches(const struct aorta_hwq_switches *found, double intra_ms
                       aorta_counted((long long)found->samples, "sample").text);
 }
 
-/* Names the extreme pairs where one median for all pairs would mislead. */
+/* One median for all pairs would mislead where pairs differ. */
 static void say_probe(const struct aorta_hwq_probe *found, struct aorta_text *out) {
     const struct aorta_hwq_pair *quick = &found->quickest, *slow = &found->slowest;
     say_switches(&found->same_priority, found->intra_ms, "to a stream of the same priority", out);
@@ -39,7 +39,6 @@ static void say_probe(const struct aorta_hwq_probe *found, struct aorta_text *ou
         quick->from, quick->to, 1e3 * quick->gap_ms, slow->from, slow->to, 1e3 * slow->gap_ms);
 }
 
-/* Gaps in which the device waited for a launch, or for the host's own work. */
 static void say_host_gaps(const struct aorta_hwq_run *run, const struct aorta_hwq_host_gaps *host,
                           struct aorta_text *out) {
     struct aorta_text text = {0};
@@ -72,7 +71,6 @@ static void say_gaps(const struct aorta_hwq_run *run, const struct aorta_hwq_swi
     say_probe(&found->probe, out);
 }
 
-/* What limits, and by how much. */
 static void say_limit(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result, struct aorta_text *out) {
     struct aorta_text text = {0};
     aorta_hwq_limit_text(&result->limit, result, &text);
@@ -111,7 +109,6 @@ static bool is_same_group(const struct aorta_hwq_figure *a, const struct aorta_h
     return a->group == b->group || (a->group && b->group && !strcmp(a->group, b->group));
 }
 
-/* Figures of one group follow its name. */
 static void say_figures(const struct aorta_hwq_result *result, struct aorta_text *out) {
     struct aorta_text line = {0};
     const struct aorta_hwq_figure *before = NULL;

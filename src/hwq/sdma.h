@@ -1,9 +1,9 @@
-/* How much copy engines hide (`aorta sdma`): a matrix product on one stream and an asynchronous copy on another of high
- * priority, each alone, one after the other, and together.
+/* Copy time that copy engines hide (`aorta sdma`): a matrix product on one stream and an asynchronous copy on another
+ * of high priority, each alone, one after the other, and together.
  *
  * Both are queued after a gate, a kernel that ends when the host has queued everything, so that launches do not count.
  * Times are device time from the end of the gate to a timestamp after the work. Timestamps are kernels, which a matrix
- * product can delay; so on GPUs the host polls an event for the end of a copy while the product runs, to within some
+ * product can delay. So on GPUs the host polls an event for the end of a copy while the product runs, accurate to some
  * microseconds.
  *
  * The four kinds of runs alternate, so that a device that gets warm or is shared disturbs all equally. */
@@ -50,21 +50,22 @@ struct aorta_sdma {
     double *samples_ms[AORTA_SDMA_MODE_COUNT]; /* raw, [iterations] */
     double *gemm_together_ms, *copy_together_ms;
     struct aorta_summary times[AORTA_SDMA_MODE_COUNT], gemm_together, copy_together; /* of the samples, ms */
-    bool polled;       /* copy_together: the host polled for the end */
+    bool polled;       /* copy_together comes from the host's polling */
     bool direct;       /* p2p: not through the host */
     size_t verified;   /* bytes of the copy that were compared after each kind of run; all equal */
-    double gemm_error; /* largest error of the product's checked elements, of what is allowed */
+    double gemm_error; /* largest error of the product's checked elements, relative to the allowed one */
     /* From medians. */
     double ideal_ms;       /* the longer of product and copy alone */
-    double saved;          /* share of the time one after the other */
+    double saved;          /* share of the time in turn */
     double share_of_ideal; /* ideal / together: 1 is perfect */
-    double hidden;         /* share of the shorter one that the longer one hides: 1 is all */
+    double hidden;         /* share of the shorter one during the longer one: 1 is all */
     double gemm_tflops;
     double copy_alone_gbps, copy_together_gbps; /* 10^9 bytes/s */
 };
 
-/* AORTA_USAGE for sizes that make no sense and p2p without a peer; AORTA_DEVICE when the copied bytes, or the product,
- * are wrong. */
+/* AORTA_USAGE for sizes out of range and p2p without a peer; AORTA_DEVICE when the copied bytes or the product are
+ * wrong.
+ */
 AORTA_MUST_USE aorta_status aorta_sdma_run(const struct aorta_sdma_options *options, struct aorta_sdma *result);
 void aorta_sdma_free(struct aorta_sdma *result);
 

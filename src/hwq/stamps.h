@@ -1,16 +1,17 @@
-/* Stamps of an iteration: where kernels write when they ran, and the spans made of them. */
+/* Stamps of an iteration, written by kernels, and the spans made of them. */
 #ifndef AORTA_HWQ_STAMPS_H
 #define AORTA_HWQ_STAMPS_H
 
+#include "base/arena.h"
 #include "hwq/kernels/arguments.h"
 #include "hwq/workload.h"
 
-/* What ran in one iteration. Times of spans are ns from its first start; launch_ns of a replay is not known. */
+/* The work of one iteration. Times of spans are ns from its first start; launch_ns of a replay is not known. */
 struct aorta_hwq_spans { /* zero-initialise; freed with aorta_hwq_spans_free */
     struct aorta_span *items;
     size_t count, capacity;
     size_t unstamped;                   /* kernels without a stamp: they did not run */
-    int64_t origin;                     /* that first start, ns of the host's clock */
+    int64_t origin;                     /* first start, ns of the host's clock */
     int64_t host_start_ns, host_end_ns; /* when the host began to queue the iteration, and when its wait ended */
     int64_t gate;                       /* number of the iteration's gate, from 1; 0: none */
 };
@@ -20,8 +21,8 @@ void aorta_hwq_spans_free(struct aorta_hwq_spans *spans);
 AORTA_MUST_USE aorta_status aorta_hwq_stamps_create(struct aorta_hwq *hwq, struct aorta_hwq_stamps **stamps);
 void aorta_hwq_stamps_destroy(struct aorta_hwq_stamps *stamps); /* streams idle; NULL is fine */
 
-/* Before an iteration, streams idle: clears all stamps. `again`: the same operations as last time follow (a graph's
- * replay). */
+/* Before an iteration, streams idle: clears all stamps. `again`: the operations of the last iteration follow again (a
+ * graph's replay). */
 AORTA_MUST_USE aorta_status aorta_hwq_stamps_clear(struct aorta_hwq_stamps *stamps, bool again);
 /* The next stamp, in device memory, of `span` (whose times are not used). Memory is allocated as needed, which a
  * capture does not allow: run an iteration before one is captured. */
@@ -29,7 +30,36 @@ AORTA_MUST_USE aorta_status aorta_hwq_stamps_next(struct aorta_hwq_stamps *stamp
                                                   struct aorta_hwq_stamp **stamp);
 /* The operation that is open on a stream, between aorta_hwq_begin and _end. */
 struct aorta_hwq_stamp **aorta_hwq_stamps_open(struct aorta_hwq_stamps *stamps, int stream);
-/* After an iteration, streams idle: what ran. Replaces the contents of `spans`. */
+/* After an iteration, streams idle: its spans. Replaces the contents of `spans`. */
 AORTA_MUST_USE aorta_status aorta_hwq_stamps_collect(struct aorta_hwq_stamps *stamps, struct aorta_hwq_spans *spans);
+
+/* ---- stamps as a file (aorta hwq run --stamps) ----
+ * The file has the stamped iterations, then those of the harness's probe.
+ *
+ * {"schema_version": 1, "kind": "hwq_stamps", "tick_ns": of the timer, "names": […], "iterations": [{"pass": "workload"
+ * or "probe", "gate": N, "stamps": [[stream, kind, marked, name, start, end], …]}, …]}. `kind` is the number in enum
+ * aorta_hwq_work, `marked` 0 or 1, `name` an index into `names`, times are ns from the first start of the iteration.
+ * Stamps are in the order in which the host queued their work. */
+
+enum aorta_hwq_stamps_source { AORTA_HWQ_STAMPS_WORKLOAD, AORTA_HWQ_STAMPS_PROBE, AORTA_HWQ_STAMPS_SOURCE_COUNT };
+
+struct aorta_hwq_stamped_iteration {
+    enum aorta_hwq_stamps_source source;
+    struct aorta_hwq_spans spans; /* only items, count and gate; items are in the arena */
+};
+
+struct aorta_hwq_stamps_file { /* zero-initialise */
+    struct aorta_arena arena;
+    struct aorta_hwq_stamped_iteration *iterations;
+    size_t count, capacity;
+    int64_t tick_ns; /* of the device's timer; 0: not known */
+};
+
+/* Copies the spans. AORTA_DEVICE when some have no stamp: their order is not known then. */
+AORTA_MUST_USE aorta_status aorta_hwq_stamps_file_add(struct aorta_hwq_stamps_file *file,
+                                                      enum aorta_hwq_stamps_source source,
+                                                      const struct aorta_hwq_spans *spans);
+AORTA_MUST_USE aorta_status aorta_hwq_stamps_file_write(const struct aorta_hwq_stamps_file *file, const char *path);
+void aorta_hwq_stamps_file_free(struct aorta_hwq_stamps_file *file);
 
 #endif

@@ -1,7 +1,5 @@
-/* A pool of host threads that run a loop together: an optimizer on the host has to read and write more memory than one
- * thread can.
- *
- * Threads: run may be called from any thread, from several at a time as well: one loop then waits for the other. */
+/* A pool of host threads that run a loop together: one thread cannot use the memory bandwidth that an optimizer on the
+ * host needs. Any thread may call run; loops of several threads wait for each other. */
 #ifndef AORTA_HWQ_THREAD_POOL_H
 #define AORTA_HWQ_THREAD_POOL_H
 
@@ -14,9 +12,9 @@ struct aorta_hwq_thread_pool;
 /* Elements [first, first + count) of a loop. */
 typedef aorta_status (*aorta_hwq_loop_body)(void *user, int64_t first, int64_t count);
 
-/* Threads for a loop that is bound by memory: the processors that this process may use, 16 at most. */
+/* Threads for a loop bound by memory: the processors that this process may use, 16 at most. */
 int aorta_hwq_thread_pool_default(void);
-/* `threads` counts the one that calls run, which takes part. */
+/* `threads` includes the caller of run, which takes part. */
 AORTA_MUST_USE aorta_status aorta_hwq_thread_pool_create(int threads, struct aorta_hwq_thread_pool **pool);
 /* Runs `body` over [0, total), in pieces in any order on any thread; returns when all have ended. After a failure the
  * pieces that have not begun are skipped; of several failures one is returned. */

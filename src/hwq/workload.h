@@ -1,13 +1,12 @@
-/* What a workload is, and what it gets.
+/* The interface between a workload and the harness.
  *
  * A workload is one file in workloads/ with one const struct aorta_hwq_workload, and one line in workloads.def. Its
- * `build` writes its graph (graph.h): tensors, and operations in the order of their launches. The harness (run.c) does
- * the rest:
+ * `build` writes its graph (graph.h): tensors, and operations in the order of their launches. The harness (run.c) then
  *
  *   iterates  queues one iteration and returns, without waiting, allocating or creating objects, so that it can be
  *             captured (--graph) and queued completely before it starts (--gate); runs repeatedly: for warm-up, timed
  *             without any stamp, and stamped, with a stamp around every kernel (objects.h)
- *   work      the work of the iterations so far, in the workload's unit times seconds
+ *   work      computes the work of the iterations so far, in the workload's unit times seconds
  *   verify    (--verify) after one more iteration, streams idle: compares results with naive ones in double precision
  *   report    (optional) measures or computes figures of its own, streams idle
  *
@@ -27,7 +26,7 @@
 #include "hwq/result.h"
 #include "timeline/spans.h"
 
-enum { AORTA_HWQ_MAX_STREAMS = 64, AORTA_HWQ_OPTION_BYTES = 512, HWQ_LARGEST = 1 << 20 }; /* of most sizes */
+enum { AORTA_HWQ_MAX_STREAMS = 64, AORTA_HWQ_OPTION_BYTES = 512, HWQ_LARGEST = 1 << 20 }; /* limit of most sizes */
 
 enum aorta_hwq_group { AORTA_HWQ_P0, AORTA_HWQ_P1, AORTA_HWQ_P2, AORTA_HWQ_P3, AORTA_HWQ_GROUP_COUNT };
 enum aorta_hwq_category {
@@ -55,19 +54,19 @@ struct aorta_hwq_runner; /* iterations.h */
 struct aorta_hwq_workload;
 struct hwq_graph; /* graph.h */
 
-/* What a workload gets. The harness owns everything; a workload changes it through the helpers below only. */
+/* The context of a workload. The harness owns everything; a workload changes it only through the helpers below. */
 struct aorta_hwq {
     const struct aorta_hwq_workload *workload;
     struct aorta_device *device;
     int stream_count;
     struct aorta_stream *streams[AORTA_HWQ_MAX_STREAMS];
-    const void *options;             /* the workload's own struct, filled from its rows */
-    struct aorta_ranks ranks;        /* who this process is */
-    struct aorta_comm *world;        /* group of all ranks; NULL unless the workload has `collectives` */
-    uint64_t seed;                   /* of inputs: the same on every device and rank; add the rank where they differ */
-    const struct aorta_log *log;     /* for messages to the user while it runs */
-    struct aorta_arena *arena;       /* host memory that lives as long as the workload */
-    struct aorta_hwq_stamps *stamps; /* NULL: iterations are timed */
+    const void *options;               /* the workload's own struct, filled from its rows */
+    struct aorta_ranks ranks;          /* who this process is */
+    struct aorta_comm *world;          /* group of all ranks; NULL unless the workload has `collectives` */
+    uint64_t seed;                     /* of inputs: equal on every device and rank; add the rank where inputs differ */
+    const struct aorta_log *log;       /* for messages to the user while it runs */
+    struct aorta_arena *arena;         /* host memory that lives as long as the workload */
+    struct aorta_hwq_stamps *stamps;   /* NULL: iterations are timed */
     struct aorta_hwq_objects *objects; /* created by the helpers (objects.c) */
     int64_t queued;                    /* kernels, operations and copies that iterate has queued so far */
     int64_t gates;                     /* iterations with a gate so far */
@@ -78,27 +77,27 @@ struct aorta_hwq {
 struct aorta_hwq_check {
     int64_t compared; /* values */
     double worst;     /* largest |got − expected| / allowed; above 1 the workload is wrong */
-    char what[96];    /* where the worst was: "y of stream 3, element 17" */
+    char what[96];    /* place of the worst: "y of stream 3, element 17" */
     double got, expected;
     bool no_part; /* this rank has no part in the workload: nothing to compare */
 };
 
 struct aorta_hwq_workload {
     const char *name;    /* "hetero_kernels" */
-    const char *summary; /* what it stresses, one sentence without its full stop: "large GEMMs delay tiny kernels" */
+    const char *summary; /* the stress, one sentence without its full stop: "large GEMMs delay tiny kernels" */
     enum aorta_hwq_group group;
     enum aorta_hwq_category category;
     enum aorta_hwq_sensitivity sensitivity;
     struct {
         int min, max, recommended;
-    } streams;                          /* that it runs on */
+    } streams;
     const char *unit;                   /* of throughput: "GFLOPS", "tokens/s" */
     bool collectives;                   /* uses `world`; several ranks make sense */
     bool independent;                   /* streams exchange nothing: they need no join between iterations */
     const struct aorta_option *options; /* its own: sizes and so on; offsets within its options struct */
     size_t option_count, option_bytes;  /* bytes of that struct, AORTA_HWQ_OPTION_BYTES at most */
-    const char *try_next; /* what a user could try to learn more, one sentence: "--interleave batched" and so on */
-    /* Optional: that sentence where it depends on the run's settings and figures; NULL: none. */
+    const char *try_next; /* the next experiment for a user, one sentence: "--interleave batched shows …" */
+    /* Optional: try_next where it depends on the run's settings and figures; NULL: none. */
     const char *(*try_of)(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result);
 
     /* Optional: AORTA_USAGE for options that contradict each other, before anything is created. */
@@ -121,8 +120,8 @@ struct aorta_hwq_workload {
     aorta_status (*report)(struct hwq_graph *g, struct aorta_hwq_result *result);
 };
 
-/* A row of options, a whole number from `least` to `most`: member of struct `owner`. `small`: with it 100 iterations
- * take seconds on a CPU (struct aorta_option's on_cpu); NULL: with any. */
+/* A row of options, a whole number from `least` to `most`: member of struct `owner`. `small`: the default on a CPU,
+ * where 100 iterations then need seconds (struct aorta_option's on_cpu); NULL: the common default. */
 #define AORTA_HWQ_ROW(owner, member, text, small, least, most, words)                                                  \
     {                                                                                                                  \
         .key = #member, .type = AORTA_OPTION_INT, .offset = offsetof(owner, member), .fallback = (text),               \
@@ -136,9 +135,9 @@ extern const struct aorta_hwq_workload *const aorta_hwq_workloads[]; /* in the o
 static inline bool aorta_hwq_serves(const struct aorta_hwq_workload *workload, int64_t streams) {
     return streams >= workload->streams.min && streams <= workload->streams.max;
 }
-/* What the workload's stream is for; NULL: all are alike. */
+/* The role of a stream; NULL: all streams are alike. */
 const char *aorta_hwq_role(const struct aorta_hwq *hwq, const struct aorta_hwq_workload *workload, int stream);
-/* AORTA_USAGE names the nearest. */
+/* AORTA_USAGE names the workload with the nearest name. */
 AORTA_MUST_USE aorta_status aorta_hwq_find(const char *name, const struct aorta_hwq_workload **workload);
 
 /* ---- inputs and results on the host ---- */
@@ -155,8 +154,8 @@ AORTA_MUST_USE aorta_status aorta_hwq_values(const struct aorta_hwq *hwq, uint64
 AORTA_MUST_USE aorta_status aorta_hwq_upload(struct aorta_hwq *hwq, void *to, const void *from, size_t bytes);
 AORTA_MUST_USE aorta_status aorta_hwq_download(struct aorta_hwq *hwq, void *to, const void *from, size_t bytes);
 
-/* Counts one comparison: allowed = absolute + relative · |expected|. NaN counts as infinitely wrong. `format` says
- * where, for the worst only. */
+/* Counts one comparison: allowed = absolute + relative · |expected|. NaN counts as infinitely wrong. `format` names the
+ * place; only the worst one's is stored. */
 void aorta_hwq_compare(struct aorta_hwq_check *check, double got, double expected, double absolute, double relative,
                        const char *format, ...) AORTA_PRINTF(6, 7);
 

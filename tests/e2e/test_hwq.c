@@ -333,7 +333,7 @@ static void test_a_rank_that_fails_ends_the_others(void **state) {
     (void)state;
     /* Rank 1 sends other values than rank 0 expects, so the verification fails. */
     expect_soon("launch -n 2 -- sh -c 'exec " AORTA_PROGRAM SMALL_OVERLAP "--comm-size 4K --seed $RANK'", 1,
-                "--verify failed: all_reduce, what is received[");
+                "--verify failed: all_reduce, received values[");
     /* Rank 1 never gets as far as the first collective. */
     expect_soon("launch -n 2 -- sh -c 'test $RANK = 0 && size=4K || size=much; exec " AORTA_PROGRAM SMALL_OVERLAP
                 "--comm-size $size'",

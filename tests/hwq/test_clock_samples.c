@@ -1,7 +1,7 @@
 /* Samples of the clock while iterations are timed, by the fake NVML; on a CPU there are none. FAKES is the folder of
  * the fake libraries. */
 #include "check.h"
-#include "hwq/clock_samples.h"
+#include "hwq/iterations.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -51,7 +51,7 @@ static void make_series(const struct noise *noise, uint64_t seed, double level, 
     free(uniforms);
 }
 
-/* What equal runs of a GPU differ by; each side is one run. */
+/* Equal runs of a GPU, one run on each side. */
 static struct aorta_comparison of_series(const struct noise *noise, uint64_t seed, double slowdown, size_t count,
                                          double between) {
     double *first = malloc(2 * count * sizeof *first);
@@ -345,7 +345,7 @@ static void partners_that_are_missing(void **state) {
     aorta_hwq_measurements_close(&b);
 }
 
-/* What run-priority leaves: a directory with a sweep for each workload, and a file about the machine. */
+/* The files of run-priority: a sweep for each workload, and a file about the machine. */
 static void directories(void **state) {
     (void)state;
     struct sides sides;
@@ -362,7 +362,7 @@ static void directories(void **state) {
     assert_string_equal(sides.comparison.pairs[0].baseline->workload, "fsdp_tp");
     assert_int_equal(sides.comparison.pairs[0].test->runs, 2);
     assert_int_equal(sides.comparison.pairs[0].test->count, 200);
-    assert_true(says(&sides, "environment_info.json: left out: no result of a workload in it"));
+    assert_true(says(&sides, "environment_info.json: skipped: no result of a workload in it"));
     finish(&sides);
 }
 
@@ -471,7 +471,7 @@ static void bad_files(void **state) {
         {"{\"workload_name\": \"moe\", \"stream_count\": 4, \"iteration_times_ms\": [1, null]}",
          "iteration_times_ms[1]"},
         {"{\"workload_name\": \"moe\", \"stream_count\": 4, \"throughput\": 1}",
-         "moe on 4 streams: left out: it has no raw iterations"},
+         "moe on 4 streams: skipped: it has no raw iterations"},
     };
     struct aorta_hwq_measurements measurements;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -1,4 +1,4 @@
-/* What limits an iteration, from planted stamps and times of both passes. */
+/* The limit of an iteration, from planted stamps and times of both passes. */
 #include "check.h"
 #include "hwq/limit.h"
 #include "hwq/run.h"

@@ -20,7 +20,7 @@ struct planted {
     int probes, longer;
     uint64_t random;
     bool one_sided_0_1;  /* 0 blocks 1, not the other way round */
-    bool only_when_many; /* 2 is late whenever others are probes with it */
+    bool only_when_many; /* 2 is late whenever other streams are probed with it */
 };
 
 static bool accident(struct planted *planted) {
@@ -29,14 +29,14 @@ static bool accident(struct planted *planted) {
     return (double)(planted->random >> 33) / 2147483648.0 < share;
 }
 
-static aorta_status run_probe(void *context, int blocker, bool followed, const int *others, int count, bool *blocked) {
+static aorta_status run_probe(void *context, int blocker, bool followed, const int *probed, int count, bool *blocked) {
     struct planted *planted = context;
     planted->probes++;
     for (int i = 0; i < count; i++) {
-        bool same = planted->queue[others[i]] == planted->queue[blocker];
+        bool same = planted->queue[probed[i]] == planted->queue[blocker];
         blocked[i] = (same && (followed || planted->runs_hold)) || accident(planted);
-        if (planted->one_sided_0_1 && blocker == 1 && others[i] == 0) blocked[i] = false;
-        if (planted->only_when_many && count > 1 && others[i] == 2) blocked[i] = true;
+        if (planted->one_sided_0_1 && blocker == 1 && probed[i] == 0) blocked[i] = false;
+        if (planted->only_when_many && count > 1 && probed[i] == 2) blocked[i] = true;
     }
     return NULL;
 }
@@ -173,7 +173,7 @@ static void one_direction_only(void **state) {
     assert_int_equal(map.one_sided, 1);
     assert_int_equal(map.group_count, 2);
     aorta_map_free(&map);
-    map = find_pairs(&planted, 4, 3, false); /* all in queue 0: 0 and 1 meet through the others */
+    map = find_pairs(&planted, 4, 3, false); /* all in queue 0: 0 and 1 meet through 2 and 3 */
     assert_int_equal(map.group_count, 1);
     assert_false(map.transitive);
     aorta_map_free(&map);
@@ -216,11 +216,11 @@ static void verdicts_on_copies(void **state) {
         assert_int_equal(aorta_map_copies_evaluate(&cases[i].pair), cases[i].verdict);
     /* On a machine with other work repeats differ, and from call to call one label or another would win. */
     struct aorta_map_copy_pair repeats[5];
-    for (int others = 0; others <= 5; others++) {
-        for (int i = 0; i < 5; i++) repeats[i] = cases[i < others ? 0 : 1].pair;
-        assert_int_equal(aorta_map_copies_decide(repeats, 5), others <= 1   ? AORTA_MAP_SERIAL
-                                                              : others >= 4 ? AORTA_MAP_SIDE_BY_SIDE
-                                                                            : AORTA_MAP_COPIES_VARY);
+    for (int different = 0; different <= 5; different++) {
+        for (int i = 0; i < 5; i++) repeats[i] = cases[i < different ? 0 : 1].pair;
+        assert_int_equal(aorta_map_copies_decide(repeats, 5), different <= 1   ? AORTA_MAP_SERIAL
+                                                              : different >= 4 ? AORTA_MAP_SIDE_BY_SIDE
+                                                                               : AORTA_MAP_COPIES_VARY);
     }
 }
 

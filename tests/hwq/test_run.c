@@ -5,7 +5,6 @@
 #include "hwq/graph.h"
 #include "hwq/groups.h"
 #include "hwq/run.h"
-#include "hwq/sweep.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -66,7 +65,7 @@ static void test_gaps_of_the_host_are_separate(void **state) {
     aorta_hwq_spans_free(&spans);
 }
 
-/* A replay with a call of the host that returns at 45: the gap around that is its doing, the others are not. */
+/* A replay with a call of the host that returns at 45: it caused the gap around that time, and no other gap. */
 static void test_gaps_around_calls_of_the_host(void **state) {
     static const struct aorta_span items[] = {
         {.stream = 0, .name = "k", .start_ns = 0, .end_ns = 10, .launch_ns = INT64_MIN},
@@ -410,7 +409,7 @@ static void test_overlap_says_who_pays(void **state) {
     assert_null(strstr(result.findings[0], "one after the other"));
     assert_true(isnan(aorta_hwq_result_find(&result, "gain")->value));
     assert_true(isnan(aorta_hwq_result_find(&result, "hidden")->value));
-    check_text(&rig.run, &result, "hidden not known (one rank: copies stand for");
+    check_text(&rig.run, &result, "hidden not known (one rank: copies replace");
     check_text(&rig.run, &result, " collectives, from the first start to the last end: comms_alone ");
     aorta_hwq_result_free(&result);
     close_rig(&rig);
@@ -424,16 +423,16 @@ static void test_convoys_are_reported_or_denied(void **state) {
     open_rig(&rig, "hetero_kernels", settings);
     check_ok(aorta_hwq_run_execute(&rig.run, &result));
     const double alone = aorta_hwq_result_find(&result, "tiny_alone_p50")->value;
-    const double beside = aorta_hwq_result_find(&result, "tiny_beside_gemm_p50")->value;
+    const double during = aorta_hwq_result_find(&result, "tiny_beside_gemm_p50")->value;
     assert_int_equal(result.finding_count, 1);
     assert_true(aorta_hwq_result_find(&result, "tiny_samples")->value < 1000); /* too few for one in a hundred */
     assert_null(strstr(result.findings[0], "one in a hundred"));
     /* A difference of a few tenths of a microsecond is the core's clock rate, and a kernel shorter than a microsecond
      * waits as long for its core: of neither a convoy is claimed. */
-    const bool longer = beside >= 1.2 * alone && beside - alone >= 0.5;
-    assert_true((longer && alone >= 1) == !strncmp(result.findings[0], "convoy: beside products", 23));
+    const bool longer = during >= 1.2 * alone && during - alone >= 0.5;
+    assert_true((longer && alone >= 1) == !strncmp(result.findings[0], "convoy: during products", 23));
     /* Factor and sentence are of the same percentile. */
-    assert_true(fabs(aorta_hwq_result_find(&result, "convoy_factor")->value - beside / alone) < 1e-9);
+    assert_true(fabs(aorta_hwq_result_find(&result, "convoy_factor")->value - during / alone) < 1e-9);
     assert_non_null(strstr(result.findings[0], "one tiny kernel in two"));
     check_text(&rig.run, &result, "  found       ");
     aorta_hwq_result_free(&result);

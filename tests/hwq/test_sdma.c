@@ -1,5 +1,5 @@
-/* A product beside copies: figures from planted samples, runs on the CPU device in all directions it has, and what is
- * said when bytes or products are wrong. The linker sends aorta_copy here (--wrap). */
+/* A product during copies: figures from planted samples, runs in all directions of the CPU device, and the errors for
+ * wrong bytes or products. The linker sends aorta_copy here (--wrap). */
 #include "check.h"
 #include "fake_gpu/fake_gpu.h"
 #include "hwq/sdma.h"
@@ -106,8 +106,8 @@ static void figures_follow_from_samples(void **state) {
     aorta_sdma_text(&result, &text);
     check_ok(aorta_text_check(&text));
     assert_non_null(strstr(text.data,
-                           "Saved: 16.7% of the time one after the other. Of the ideal, the longer of the two "
-                           "alone (2.000 ms): 80.0%."));
+                           "Saved: 16.7% of the time one after the other. The ideal, 2.000 ms (the longer of the two "
+                           "alone), is 80.0% of the time together."));
     assert_non_null(strstr(text.data, "The product hides only 50% of the copy."));
     assert_non_null(strstr(text.data, "the product takes +20.0% and the copy +25.0%"));
     aorta_text_free(&text);
@@ -125,7 +125,7 @@ static void figures_follow_from_samples(void **state) {
 static void lost_bytes_are_found(void **state) {
     (void)state;
     static const char *const where[] = {"the copy alone is wrong: byte 65535 of 65536",
-                                        "the copy after the product is wrong", "the copy beside the product is wrong"};
+                                        "the copy after the product is wrong", "the copy during the product is wrong"};
     for (int i = 0; i < 3; i++) {
         struct aorta_sdma_options options = small(AORTA_SDMA_D2D);
         struct aorta_sdma result;

@@ -244,7 +244,7 @@ static void graph_of(const char *name, int streams, struct bench *b) {
     bench_open(b, find_small(name), workload, streams);
 }
 
-/* Each wait, left out, is missed:
+/* The check notices each missing wait:
  *
  *   compute     linear ──record           norm
  *   exchange           └─ ✗ ── exchange ──record ┘
@@ -337,7 +337,7 @@ static void reads_of_nothing(void **state) {
     bench_end(&b);
 }
 
-/* Streams that are said to be independent. */
+/* Streams that a workload declares independent. */
 static void independent_streams(void **state) {
     struct bench b;
     (void)state;
@@ -350,7 +350,7 @@ static void independent_streams(void **state) {
     bench_end(&b);
 }
 
-/* Of two heads with query, key and value of two columns each:
+/* Views of two heads with query, key and value of two columns each:
  *
  *   column   0  1  2  3  4  5  6  7  8  9 10 11
  *            q  q  k  k  v  v  q  q  k  k  v  v
@@ -449,7 +449,7 @@ static void wrong_results(void **state) {
     }
 }
 
-/* What is made of memory that is overwritten later is verified from what it was made of:
+/* Results of memory that is overwritten later are verified from the inputs of that memory:
  *
  *   x ── linear ──▶ t ── gelu ──▶ y      other ── gelu ──▶ t
  *   x ── gelu in place of its input's gradient, and a sum that grows in place

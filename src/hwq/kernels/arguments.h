@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* When one kernel ran, written by the kernel: ticks of the device's timer, in device memory. */
+/* Start and end of a kernel, written by the kernel: ticks of the device's timer, in device memory. */
 struct aorta_hwq_stamp {
     int64_t start; /* when the first block began; INT64_MAX before */
     int64_t end;   /* when the last block ended; 0 before */

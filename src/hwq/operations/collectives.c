@@ -66,7 +66,7 @@ static aorta_status run_all_to_all(const struct hwq_operation *o, struct aorta_s
                             count_of(&o->in[0]) / (size_t)aorta_comm_size(o->comm), AORTA_F32);
 }
 
-/* What this rank sends to itself; with one rank that is everything. */
+/* This rank knows only the rows that it sends to itself; with one rank these are all rows. */
 static struct hwq_value all_to_all_element(const struct hwq_element *e) {
     if (e->row / (e->o->in[0].rows / aorta_comm_size(e->o->comm)) != aorta_comm_rank(e->o->comm)) return hwq_unknown();
     return hwq_at(e, 0, e->row, e->column);

@@ -122,7 +122,7 @@ struct hwq_tensor hwq_sum_pieces(struct hwq_graph *g, int s, struct hwq_tensor f
     return to;
 }
 
-/* ---- what is moved ---- */
+/* ---- moves ---- */
 
 static aorta_status run_copy(const struct hwq_operation *o, struct aorta_stream *stream) {
     return aorta_copy(stream, hwq_at_device(o->out[0]), hwq_at_device(o->in[0]), hwq_bytes(o->in[0]));

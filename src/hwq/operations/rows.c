@@ -49,7 +49,7 @@ static struct hwq_value sum_element(const struct hwq_element *e, int64_t row, in
     return hwq_sum_end(&sum, 1e-6);
 }
 
-/* From the sums that the operation stored itself: they are compared on their own. */
+/* Uses the sums that the operation stored, which are compared on their own. */
 static struct hwq_value norm_element(const struct hwq_element *e) {
     const int64_t row = e->row, column = e->column, width = e->o->out[SUM].columns;
     double mean = 0.0, square = 0.0, off = 0.0;
@@ -230,12 +230,12 @@ static aorta_status run_top(const struct hwq_operation *o, struct aorta_stream *
                      hwq_at_device(o->out[0]), hwq_floats(o->out[1]));
 }
 
-/* The element before which `rank` others come: larger ones, and equal ones further left. */
+/* Larger elements come first, and of equal ones the one further left. */
 static struct hwq_value top_element(const struct hwq_element *e) {
     for (int64_t place = 0; place < e->o->in[0].columns; place++) {
         const struct hwq_value own = hwq_at(e, 0, e->row, place);
         int64_t before = 0;
-        if (own.allowed > 0.0) return hwq_unknown(); /* rounding may decide */
+        if (own.allowed > 0.0) return hwq_unknown(); /* rounding can change the order */
         for (int64_t i = 0; i < e->o->in[0].columns && before <= e->column; i++) {
             const double other = hwq_at(e, 0, e->row, i).value;
             before += other > own.value || (other == own.value && i < place);
@@ -273,7 +273,7 @@ static aorta_status run_sample(const struct hwq_operation *o, struct aorta_strea
                                                             .logsums = hwq_floats(o->out[1])});
 }
 
-/* A token that is as good as the best but for rounding is right. */
+/* Any token whose score equals the best one up to rounding is right. */
 static struct hwq_value sample_element(const struct hwq_element *e) {
     const struct draw *draw = e->o->shape;
     const uint32_t step = e->o->in[1].memory ? (uint32_t)hwq_at(e, 1, 0, 0).value : 0;

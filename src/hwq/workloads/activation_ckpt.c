@@ -2,8 +2,8 @@
  * recomputes a segment's activations while the gradient of the next segment is computed.
  *
  * The rows of the batch are cut into parts. Part p runs forward and gradients on stream p of the first half, and
- * recomputes on a stream of the second half. A segment's activations go into one of two sets of memory, which the
- * recomputation of a segment may fill once the gradient of the segment after the next is done. Gradients of weights are
+ * recomputes on a stream of the second half. A segment's activations go into one of two sets of memory. Recomputation
+ * may fill a set once the gradient of the segment that used it is done. Gradients of weights are
  * summed over the parts in their order. A block is y = down(gelu(up(x))); the loss is half the squared length of the
  * last y, whose gradient is y itself. */
 #include "hwq/operations.h"
@@ -19,7 +19,7 @@ struct block {
     struct hwq_tensor dx, dactive, dinner; /* [rows, width], [rows, hidden] twice */
 };
 
-/* Of all blocks of a segment. */
+/* Activations of all blocks of a segment. */
 struct activations {
     struct hwq_tensor inner[MOST_BLOCKS], active[MOST_BLOCKS], y[MOST_BLOCKS]; /* [rows, hidden] twice, [rows, width] */
 };
@@ -161,7 +161,7 @@ static const struct aorta_option rows[] = {
 
 const struct aorta_hwq_workload aorta_hwq_activation_ckpt = {
     .name = "activation_ckpt",
-    .summary = "recomputation runs beside the gradient of the next segment, if their streams do not share a queue",
+    .summary = "recomputation runs during the gradient of the next segment, if their streams do not share a queue",
     .group = AORTA_HWQ_P2,
     .category = AORTA_HWQ_DISTRIBUTED,
     .sensitivity = AORTA_HWQ_HIGH,

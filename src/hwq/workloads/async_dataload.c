@@ -3,7 +3,7 @@
  *
  * Stream s has role s modulo 3: 0 copies, 1 prepares, 2 runs the network. Batches are cut into chunks of images, which
  * are distributed over the streams of each role and pass through the stages one after the other. The loader's decision
- * which images are mirrored is part of the same copy. A convolution is a linear layer on columns (aorta_image_columns)
+X A convolution is a linear layer on columns (aorta_image_columns)
  * in memory of the network's stream; as in PyTorch's cuDNN convolutions its products may use TF32. After the first two
  * convolutions comes the maximum of 2 × 2 pixels, after the third the mean of all. */
 #include "hwq/operations.h"
@@ -22,7 +22,7 @@ struct state {
     struct hwq_tensor columns[AORTA_HWQ_MAX_STREAMS]; /* of network streams */
 };
 
-/* ImageNet's. */
+/* The values of ImageNet. */
 static const float means[COLOURS] = {0.485f, 0.456f, 0.406f}, deviations[COLOURS] = {0.229f, 0.224f, 0.225f};
 
 static const char *const roles[] = {"copy", "prepare", "network", NULL};
@@ -118,7 +118,7 @@ static const struct hwq_kind mean = {.name = "image_mean", .run = run_mean, .ele
 
 /* ---- the graph ---- */
 
-/* Images and, behind them, a byte for each: is it mirrored? Returns the prepared pixels [images · area, colours]. */
+/* Loads images followed by one byte per image: is it mirrored? Returns the prepared pixels [images · area, colours]. */
 static struct hwq_tensor load(struct hwq_graph *g, int64_t index, int64_t images) {
     const struct options *o = g->options;
     const int s = hwq_stream(g, PREPARE, ROLES, index);

@@ -1,10 +1,9 @@
-/* Continuous batching of inference: new prompts are processed (prefill, bound by arithmetic) beside sequences that get
- * one more token each (decode, bound by reading their caches), then the caches are updated.
+/* Continuous batching of inference: new prompts are processed (prefill, bound by arithmetic) while sequences get one
+ * more token each (decode, bound by reading their caches), then the caches are updated.
  *
- * Streams: a quarter for prefill (at most one for each prompt), a quarter for the updates of caches, the rest for
- * decoding; prompts and sequences are distributed over them. A layer is y = norm(x + attention(x)), the same weights
- * for both. Caches are rings: a new position takes the place of the oldest, so that every iteration does the same work.
- */
+ * Streams: a quarter for prefill (at most one for each prompt), a quarter for the updates of caches, half for decoding;
+ * prompts and sequences are distributed over them. A layer is y = norm(x + attention(x)), with the same weights for
+ * both. Caches are rings: a new position replaces the oldest, so that every iteration does the same work. */
 #include "hwq/operations.h"
 
 #include <math.h>
@@ -69,7 +68,7 @@ static void make_group(struct hwq_graph *g, struct group *group, int64_t sequenc
     const struct options *o = g->options;
     const struct aorta_cache shape = {o->layers, sequences, o->window, o->heads, o->width / o->heads, fresh};
     int64_t full[1 << 10];
-    for (int64_t i = 0; i < sequences; i++) full[i] = fresh > 1 ? 0 : o->window; /* prompts begin, others go on */
+    for (int64_t i = 0; i < sequences; i++) full[i] = fresh > 1 ? 0 : o->window; /* a prompt's cache is empty */
     group->rows = sequences * fresh;
     group->y = hwq_input(g, id, group->rows, o->width, 1.0f, "input");
     group->cache = hwq_cache(g, id + 1, shape, hwq_constant(g, AORTA_I64, 1, sequences, full, "positions"));
@@ -146,7 +145,7 @@ static const struct aorta_option rows[] = {
     AORTA_HWQ_ROW(struct options, layers, "8", "4", 1, MOST_LAYERS, "attention layers"),
     AORTA_HWQ_ROW(struct options, width, "1024", "256", 1, HWQ_LARGEST, "width of a layer"),
     AORTA_HWQ_ROW(struct options, heads, "8", NULL, 1, HWQ_LARGEST, "heads of the attention"),
-    AORTA_HWQ_ROW(struct options, prompts, "2", NULL, 1, MOST_GROUPS, "prompts that are worked through"),
+    AORTA_HWQ_ROW(struct options, prompts, "2", NULL, 1, MOST_GROUPS, "prompts that are processed"),
     AORTA_HWQ_ROW(struct options, positions, "512", "64", 2, 65536, "positions of a prompt"),
     AORTA_HWQ_ROW(struct options, sequences, "16", NULL, 1, 1024, "sequences that get one more token"),
     AORTA_HWQ_ROW(struct options, window, "2048", "256", 1, HWQ_LARGEST, "positions of a sequence in a cache"),
@@ -154,7 +153,7 @@ static const struct aorta_option rows[] = {
 
 const struct aorta_hwq_workload aorta_hwq_continuous_batch = {
     .name = "continuous_batch",
-    .summary = "decoding, which reads memory, has to get its share beside prefill, which fills the multiprocessors",
+    .summary = "decoding, which reads memory, has to get its share during prefill, which fills the multiprocessors",
     .group = AORTA_HWQ_P1,
     .category = AORTA_HWQ_INFERENCE,
     .sensitivity = AORTA_HWQ_HIGH,

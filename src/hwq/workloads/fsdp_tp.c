@@ -2,8 +2,8 @@
  * gradients reduced, with each kind of work on its own streams.
  *
  * Streams, a quarter each: compute, all-gather, all-reduce, and the exchange of activations between tensor-parallel
- * ranks. The batch is cut into one part for each compute stream. While a block computes, the next one's parameters are
- * gathered into the second of two slots; a part's activations are exchanged while other parts compute. Gradients of
+ * ranks. The batch is cut into one part for each compute stream. While a block computes, the next block's parameters
+ * are gathered into the second of two slots; a part's activations are exchanged while other parts compute. Gradients of
  * weights are one product each over the rows of all parts, alternating over the parts' streams: a product for each
  * part, and their sum, would move more memory. They are reduced while the block below computes.
  *
@@ -12,8 +12,8 @@
  * share a block's parameters. Products that are summed over ranks have no bias. A block is y1 = norm(x + attention(x)),
  * y = norm(y1 + mlp(y1)); the loss is half the squared length of the last y, whose gradient is y itself.
  *
- * Rows of activations are position by position, and within one sequence by sequence; columns of qkv head by head, and
- * within one query, key, value. So one strided batched product serves all heads of all sequences of a part. */
+ * Rows of activations are ordered by position, then by sequence; columns of qkv by head, then query, key, value. So one
+ * strided batched product computes all heads of all sequences of a part. */
 #include "base/collective.h"
 #include "hwq/gaps.h"
 #include "hwq/iterations.h"
@@ -24,15 +24,15 @@
 #include <stdio.h>
 
 enum { MOST_BLOCKS = 32 };
-/* The three kinds of communication: a block's parameters, the sum of its gradients, partial sums of activations. */
+/* The kinds of communication: a block's parameters, the sum of its gradients, partial sums of activations. */
 enum { ALONE_GATHER, ALONE_REDUCTION, ALONE_EXCHANGE, KINDS };
 
 struct options {
     int64_t blocks, width, heads, mlp, batch, positions, tensor;
 };
 
-/* Activations and gradients in one block, of one part of the batch after the other, made by the first part that writes
- * there. `…_all` is summed over the tensor-parallel ranks. */
+/* Activations and gradients in one block, the parts of the batch in order. `…_all` is summed over the tensor-parallel
+ * ranks. */
 struct saved {
     struct hwq_tensor qkv, weights, context, attended, attended_all, y1, inner, active, mlp, mlp_all, y;
     struct hwq_norm_saved norm1, norm2;
@@ -48,8 +48,9 @@ struct state {
     struct sizes sizes;
     int64_t padded, shards, shard_index, part_count; /* floats of a block, a multiple of UNIT · shards */
     struct hwq_tensor x, full[MOST_BLOCKS], shard[MOST_BLOCKS], slots[2];
-    struct hwq_tensor dscores;                                      /* serves all blocks */
-    struct hwq_tensor gradients[MOST_BLOCKS], reduced[MOST_BLOCKS]; /* of this rank; of all that share the block */
+    struct hwq_tensor dscores; /* used by all blocks */
+    struct hwq_tensor gradients[MOST_BLOCKS],
+        reduced[MOST_BLOCKS]; /* of this rank; of all ranks that share the block */
     struct saved saved[MOST_BLOCKS];
     struct aorta_comm *groups[AORTA_HWQ_MAX_STREAMS]; /* of streams that communicate */
 };
@@ -88,8 +89,8 @@ static aorta_status check(const struct aorta_hwq *hwq) {
 
 enum { UNIT = 64 }; /* floats: where each tensor begins */
 
-/* Views of memory; of no tensor they are empty. The norms are last, and `norms` has their gradients: of one part of the
- * batch. *sizes, which may be NULL: the floats of weights and of `norms`. */
+/* Views of memory; views of no tensor are empty. The norms are last. *sizes (may be NULL) gets the floats of all
+ * parameters and of the norms. */
 static struct hwq_block block_in(const struct options *o, struct hwq_tensor weights, struct hwq_tensor gradients,
                                  struct hwq_tensor norms, struct sizes *sizes) {
     const int64_t width = o->width, own = width / o->tensor, hidden = width * o->mlp / o->tensor;
@@ -113,7 +114,7 @@ static struct hwq_block block_in(const struct options *o, struct hwq_tensor weig
 
 /* ---- tensors ---- */
 
-/* Start values of a block, the same for all ranks that share it; this rank stores its shard. */
+/* Start values of a block, equal on all ranks that share it; this rank stores its shard. */
 static void make_parameters(struct hwq_graph *g, struct state *state, int64_t l) {
     const struct options *o = g->options;
     const uint64_t place = (uint64_t)(aorta_comm_rank(g->hwq->world) % o->tensor);
@@ -179,7 +180,7 @@ static void make_tensors(struct hwq_graph *g, struct state *state) {
 
 /* ---- one iteration ---- */
 
-/* What the stages below work on: a part of the batch in a block. */
+/* A part of the batch in a block, on which a stage works. */
 struct place {
     struct hwq_graph *g;
     const struct options *o;
@@ -210,7 +211,7 @@ static struct hwq_tensor own(const struct place *at, struct hwq_tensor t) {
     return hwq_rows(t, at->part.first * each, at->part.count * each);
 }
 
-/* The same, of a tensor that is made now where it is not there yet. */
+/* The part's rows of a tensor, which the first part makes. */
 static struct hwq_tensor made(const struct place *at, struct hwq_tensor *t, int64_t columns) {
     const int64_t rows = at->o->batch * at->o->positions;
     if (!t->memory) *t = hwq_result(at->g, AORTA_F32, rows, columns, "activations of a block");
@@ -229,8 +230,8 @@ static struct hwq_tensor input_of(const struct place *at) {
     return own(at, at->l == 0 ? at->state->x : at->state->saved[at->l - 1].y);
 }
 
-/* Matrices [positions, head] of all heads of all sequences, one beside the other. A row has all sequences of a
- * position, and so one stride leads from head to head. Columns `which` · head of every `each` heads. */
+/* Matrices [positions, head] of all heads of all sequences, side by side. A row has all sequences of a position, and so
+ * one stride leads from head to head. Columns `which` · head of every `each` heads. */
 static struct hwq_tensor heads(const struct place *at, struct hwq_tensor *t, int64_t which, int64_t each) {
     const int64_t dim = at->width / at->o->heads, columns = each * at->b.out.in;
     const struct hwq_tensor rows = hwq_shaped(made(at, t, columns), at->o->positions, at->part.count * columns);
@@ -249,8 +250,8 @@ static void gather(struct hwq_graph *g, const struct state *state, int64_t l) {
     hwq_all_gather(hwq_into(g, state->slots[l % 2]), s, state->groups[s], state->shard[l], state->full[l]);
 }
 
-/* Sum of a part's activations over the tensor-parallel ranks, on the exchange stream; into other memory: on one rank it
- * is a copy, so its stream has work as well. */
+/* Sum of a part's activations over the tensor-parallel ranks, on the exchange stream. The target is other memory, so
+ * that one rank makes a copy and its stream has work, too. */
 static void exchange(const struct place *at, struct hwq_tensor from, struct hwq_tensor *to) {
     const int e = stream_in(at->g->hwq, EXCHANGE, at->p);
     hwq_all_reduce(into(at, to, at->width), e, at->state->groups[e], "exchange", own(at, from), false);
@@ -328,8 +329,8 @@ static void backward_attention(const struct place *at) {
     exchange(at, k->dx, &k->dx_all);
 }
 
-/* The gradient of a layer's weights from the rows of all parts. The MLP's two take about as long as each other, those
- * of attention do not: so the parts' streams take turns from block to block. */
+/* The gradient of a layer's weights from the rows of all parts. Attention's two gradients differ in time, so the parts'
+ * streams take turns from block to block. */
 static void weight(const struct place *at, int64_t turn, const struct hwq_layer *layer, struct hwq_tensor x,
                    struct hwq_tensor dy) {
     hwq_linear_weight(at->g, stream_in(at->g->hwq, COMPUTE, turn % at->state->part_count), layer, x, dy, false);
@@ -354,14 +355,14 @@ static void backward(struct hwq_graph *g, struct state *state, int64_t l) {
     const struct place at = place_of(g, state, l, 0);
     struct saved *k = at.k;
     for_all_parts(g, state, l, backward_mlp);
-    weight(&at, l, &at.b.down, k->active, k->dsum2); /* beside the exchanges */
+    weight(&at, l, &at.b.down, k->active, k->dsum2); /* during the exchanges */
     weight(&at, l + 1, &at.b.up, k->y1, k->dinner);
     for_all_parts(g, state, l, backward_attention);
     weight(&at, l + 2, &at.b.out, k->context, k->dsum1);
     weight(&at, l + 3, &at.b.qkv, l == 0 ? state->x : state->saved[l - 1].y, k->dqkv);
 }
 
-/* Over the ranks with shards of the same block, after the norms' gradients are summed over the parts. */
+/* The norms' gradients are summed over the parts before all gradients are summed over the ranks. */
 static void reduce(struct hwq_graph *g, const struct state *state, int64_t l) {
     const int s = stream_in(g->hwq, REDUCE, l);
     const struct sizes *sizes = &state->sizes;
@@ -386,8 +387,8 @@ static void build(struct hwq_graph *g) {
     }
 }
 
-/* ---- collectives alone: as in nccl-tests, the time of calls in a row is divided by their number, as a stamp around
- * each would add the start of a kernel ---- */
+/* ---- collectives alone ----
+ * A stamp around each call would add the start of a kernel, so, as in nccl-tests, calls in a row share two stamps. */
 
 enum { ITERATIONS = 10, MOST_MS = 1000, ROW = 20 }; /* ROW: calls in a row, as many as nccl-tests make */
 
@@ -478,8 +479,8 @@ static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hw
     const struct options *o = run->options;
     (void)result;
     if (run->ranks.world_size == 1)
-        return "several ranks (aorta launch -n 2), and --tensor 2 there: then what is exchanged is real";
-    return o->tensor == 1 ? "--tensor 2: ranks then share each layer's products, and exchange what these give" : NULL;
+        return "several ranks (aorta launch -n 2), and --tensor 2 there, make the exchange real";
+    return o->tensor == 1 ? "--tensor 2: ranks then share each layer's products, and exchange their results" : NULL;
 }
 
 const struct aorta_hwq_workload aorta_hwq_fsdp_tp = {

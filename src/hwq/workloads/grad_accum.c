@@ -1,11 +1,11 @@
 /* Gradient accumulation: micro-batches run forward and backward and add up their gradients, and the reduction of the
  * first half of the parameters begins when half of the micro-batches are done.
  *
- * Streams: the last quarter (one at least) reduces, the others compute; micro-batch m runs on compute stream m modulo
- * their number, and adds to each gradient after micro-batch m − 1. The sums of the first half of the micro-batches for
- * the first parameters are reduced while the others add to a second sum; the rest is reduced after the last
- * micro-batch. Each reduction is followed, on its stream, by the step of its parameters (SGD) into a second copy, so
- * that every iteration starts from the same ones. */
+ * Streams: the last quarter (at least one) reduces, all before it compute. Micro-batch m runs on compute stream m
+ * modulo their number, and adds to each gradient after micro-batch m − 1. For the first parameters, the sums of the
+ * first half of the micro-batches are reduced while the second half adds to a second sum; all other sums are reduced
+ * after the last micro-batch. Each reduction is followed, on its stream, by the step of its parameters (SGD) into a
+ * second copy, so that every iteration starts from equal parameters. */
 #include "hwq/operations.h"
 
 enum { LAYERS = 3, EARLY = 2, MOST_MICRO = 64 };
@@ -16,7 +16,7 @@ struct options {
 
 /* Gradients of all layers in one piece of memory, weights then biases of each. */
 struct sums {
-    struct hwq_tensor early, late; /* of the first EARLY layers, and of the others */
+    struct hwq_tensor early, late; /* of the first EARLY layers, and of the layers after them */
     struct hwq_tensor of[LAYERS];
     struct hwq_layer layers[LAYERS]; /* gradients alone */
 };
@@ -86,7 +86,7 @@ static struct hwq_tensor labels_of(struct hwq_graph *g, int64_t index) {
     return hwq_constant(g, AORTA_I64, 1, o->batch, values, "labels");
 }
 
-/* Ranks have the same inputs: their sum is as many times our own. */
+/* Ranks have equal inputs, so their sum is a multiple of our own. */
 static void run_micro(struct hwq_graph *g, const struct state *state, int64_t index) {
     const struct options *o = g->options;
     const int s = compute_stream(g->hwq, index);
@@ -163,7 +163,7 @@ static const struct aorta_option rows[] = {
 
 const struct aorta_hwq_workload aorta_hwq_grad_accum = {
     .name = "grad_accum",
-    .summary = "reductions of finished gradients run beside micro-batches that are still computing",
+    .summary = "reductions of finished gradients run while micro-batches still compute",
     .group = AORTA_HWQ_P2,
     .category = AORTA_HWQ_DISTRIBUTED,
     .sensitivity = AORTA_HWQ_MEDIUM,

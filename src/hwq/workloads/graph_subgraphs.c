@@ -1,5 +1,5 @@
 /* Independent subgraphs of small operations that can run in parallel, and an operation that depends on all of them.
- * Subgraph g runs on stream g modulo the streams; the mean of their outputs on stream 0 after all others. */
+ * Subgraph g runs on stream g modulo the streams; stream 0 then computes the mean of their outputs. */
 #include "hwq/operations.h"
 
 enum { LAYERS = 3, MOST_GRAPHS = 64 };

@@ -1,6 +1,6 @@
-/* Large products on half the streams, tiny kernels on the others: how long a tiny kernel waits in a convoy of large
- * ones. Its latency is the time from one tiny kernel's end to the end of the next on the same stream, by their stamps,
- * alone and beside the products. */
+/* Large products on half the streams, tiny kernels on the other half: how long a tiny kernel waits in a convoy of large
+ * products. Its latency is the time from one tiny kernel's end to the end of the next on that stream, by their stamps,
+ * alone and during the products. */
 #include "hwq/gaps.h"
 #include "hwq/iterations.h"
 #include "hwq/kernels/kernels.h"
@@ -12,9 +12,9 @@
 enum interleave { ALTERNATING, BATCHED, RANDOM };
 enum {
     CONVOY_ITERATIONS = 10,
-    FEWEST_FOR_P99 = 1000, /* ten samples lie beyond it */
+    FEWEST_FOR_P99 = 1000, /* ten samples exceed it */
     JITTER_NS = 500,       /* a core that changes its clock rate doubles a kernel of 0.2 us */
-    SHORTEST_CPU_NS = 1000 /* on a CPU: what the system does to a thread meanwhile takes as long as a shorter one */
+    SHORTEST_CPU_NS = 1000 /* on a CPU: the system's work in between is as long as a shorter kernel */
 };
 
 struct options {
@@ -28,8 +28,8 @@ static const char *role(const struct aorta_hwq *hwq, int stream) {
 
 /* ---- the order ---- */
 
-/* A product of each stream comes with `ratio` tiny kernels on its partner. Batched: all products first. Random: any
- * order, the same for the same seed. */
+/* A product of each stream comes with `ratio` tiny kernels on its partner. Batched: all products first. Random: an
+ * order that the seed determines. */
 static size_t make_order(const struct aorta_hwq *hwq, int products, int *order) {
     const struct options *o = hwq->options;
     const int tiny = hwq->stream_count - products;
@@ -135,55 +135,55 @@ static aorta_status measure_alone(struct hwq_graph *g, struct aorta_summary *alo
     return NULL;
 }
 
-static bool is_longer(double beside_ns, double alone_ns) {
-    return beside_ns >= 1.2 * alone_ns && beside_ns - alone_ns >= JITTER_NS;
+static bool is_longer(double during_ns, double alone_ns) {
+    return during_ns >= 1.2 * alone_ns && during_ns - alone_ns >= JITTER_NS;
 }
 
-/* What the factor and the sentence are of: the p99 where there are samples enough beyond it, else the median. */
+/* The finding uses the p99 if enough samples exceed it, else the median. */
 struct convoy_found {
     const char *of;
-    double alone_ns, beside_ns;
+    double alone_ns, during_ns;
 };
 
-static struct convoy_found find_convoy(const struct aorta_summary *alone, const struct aorta_summary *beside) {
-    const bool tail = beside->count >= FEWEST_FOR_P99 && alone->count >= FEWEST_FOR_P99;
-    return tail ? (struct convoy_found){"a hundred", alone->p99, beside->p99}
-                : (struct convoy_found){"two", alone->p50, beside->p50};
+static struct convoy_found find_convoy(const struct aorta_summary *alone, const struct aorta_summary *during) {
+    const bool tail = during->count >= FEWEST_FOR_P99 && alone->count >= FEWEST_FOR_P99;
+    return tail ? (struct convoy_found){"a hundred", alone->p99, during->p99}
+                : (struct convoy_found){"two", alone->p50, during->p50};
 }
 
 static aorta_status say_convoy(const struct convoy_found *found, bool too_short, struct aorta_hwq_result *result) {
-    const double alone_us = found->alone_ns * 1e-3, beside_us = found->beside_ns * 1e-3;
-    if (!isfinite(beside_us / alone_us)) return NULL;
-    if (!is_longer(found->beside_ns, found->alone_ns))
+    const double alone_us = found->alone_ns * 1e-3, during_us = found->during_ns * 1e-3;
+    if (!isfinite(during_us / alone_us)) return NULL;
+    if (!is_longer(found->during_ns, found->alone_ns))
         return aorta_hwq_result_finding(
             result,
-            "no convoy: beside products one tiny kernel in %s takes %.3g us or more, about as long as alone (%.3g us)",
-            found->of, beside_us, alone_us);
+            "no convoy: during products one tiny kernel in %s takes %.3g us or more, about as long as alone (%.3g us)",
+            found->of, during_us, alone_us);
     if (too_short)
         return aorta_hwq_result_finding(
             result,
             "no convoy is claimed: one tiny kernel in %s takes %.3g us or more instead of %.3g us, but kernels this "
             "short wait as long for a core (--elements makes them longer)",
-            found->of, beside_us, alone_us);
+            found->of, during_us, alone_us);
     return aorta_hwq_result_finding(
-        result, "convoy: beside products one tiny kernel in %s takes %.3g us or more instead of %.3g us (%.3g times)",
-        found->of, beside_us, alone_us, beside_us / alone_us);
+        result, "convoy: during products one tiny kernel in %s takes %.3g us or more instead of %.3g us (%.3g times)",
+        found->of, during_us, alone_us, during_us / alone_us);
 }
 
 static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result) {
-    struct aorta_summary alone, beside;
+    struct aorta_summary alone, during;
     const char *none = "fewer than two tiny kernels on a stream (--ratio)";
     AORTA_TRY(aorta_annotate(measure(g, true, &alone), "tiny kernels alone"));
-    AORTA_TRY(aorta_annotate(measure(g, false, &beside), "tiny kernels beside products"));
+    AORTA_TRY(aorta_annotate(measure(g, false, &during), "tiny kernels during products"));
     AORTA_TRY(aorta_annotate(measure_alone(g, &alone), "tiny kernels alone"));
     result->figure_group = "tiny kernels, from the end of one to the end of the next on its stream";
     AORTA_TRY(aorta_hwq_result_figure(result, "tiny_alone_p50", "us", alone.p50 * 1e-3, none));
     AORTA_TRY(aorta_hwq_result_figure(result, "tiny_alone_p99", "us", alone.p99 * 1e-3, none));
-    AORTA_TRY(aorta_hwq_result_figure(result, "tiny_beside_gemm_p50", "us", beside.p50 * 1e-3, none));
-    AORTA_TRY(aorta_hwq_result_figure(result, "tiny_beside_gemm_p99", "us", beside.p99 * 1e-3, none));
-    AORTA_TRY(aorta_hwq_result_figure(result, "tiny_samples", "samples", (double)beside.count, NULL));
-    const struct convoy_found found = find_convoy(&alone, &beside);
-    AORTA_TRY(aorta_hwq_result_figure(result, "convoy_factor", "x", found.beside_ns / found.alone_ns, none));
+    AORTA_TRY(aorta_hwq_result_figure(result, "tiny_beside_gemm_p50", "us", during.p50 * 1e-3, none));
+    AORTA_TRY(aorta_hwq_result_figure(result, "tiny_beside_gemm_p99", "us", during.p99 * 1e-3, none));
+    AORTA_TRY(aorta_hwq_result_figure(result, "tiny_samples", "samples", (double)during.count, NULL));
+    const struct convoy_found found = find_convoy(&alone, &during);
+    AORTA_TRY(aorta_hwq_result_figure(result, "convoy_factor", "x", found.during_ns / found.alone_ns, none));
     const bool cpu = aorta_device_get_info(g->hwq->device)->kind == AORTA_DEVICE_CPU;
     return say_convoy(&found, cpu && alone.p50 < SHORTEST_CPU_NS, result);
 }

@@ -16,7 +16,7 @@ static const struct aorta_option rows[] = {
 
 const struct aorta_hwq_workload aorta_hwq_large_gemm_only = {
     .name = "large_gemm_only",
-    .summary = "one large fp32 product a stream: each fills the device, so more streams should change nothing",
+    .summary = "one large fp32 product per stream: each fills the device, so more streams should change nothing",
     .group = AORTA_HWQ_P0,
     .category = AORTA_HWQ_LATENCY_SENSITIVE,
     .sensitivity = AORTA_HWQ_LOW,

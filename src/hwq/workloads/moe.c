@@ -1,10 +1,10 @@
 /* Mixture of experts: every token is sent to its best experts, on any stream and rank, and back.
  *
- * Streams: 0 runs the gate, packs the tokens by expert and sums the results; 1 carries the all-to-alls; the
- * others run the experts of this rank, each expert's rows cut into parts where there are more streams than experts.
- * Tokens keep their order within an expert. An expert takes at most `capacity` rows from each rank (as in Lepikhin et
- * al., "GShard", ICLR 2021), so that the host does not need their number: unused rows are zero, choices beyond the
- * capacity are dropped, counted and reported. */
+ * Streams: 0 runs the gate, packs the tokens by expert and sums the results; 1 carries the all-to-alls; streams from 2
+ * on run the experts of this rank, each expert's rows cut into parts if there are more streams than experts. Tokens
+ * keep their order within an expert. An expert takes at most `capacity` rows from each rank (as in Lepikhin et al.,
+ * "GShard", ICLR 2021), so that the host does not need their number: unused rows are zero, choices beyond the capacity
+ * are dropped, counted and reported. */
 #include "hwq/operations.h"
 
 #include <math.h>
@@ -61,7 +61,7 @@ static aorta_status run_plan(const struct hwq_operation *o, struct aorta_stream 
     return aorta_route_plan(stream, *route_of(o), &tensors);
 }
 
-/* The best experts of a token, of equals the first. */
+/* The best experts of a token; of equal ones the first. */
 static void choose(const struct hwq_element *e, int64_t token, int64_t choices[8]) {
     const struct aorta_route *s = route_of(e->o);
     bool taken[MOST_EXPERTS] = {false};
@@ -79,7 +79,7 @@ static void choose(const struct hwq_element *e, int64_t token, int64_t choices[8
     }
 }
 
-/* Token by token in their order. `row` is the token, or of owners and loads 0. */
+/* Counts token by token in their order. `row` is the token; 0 for owners and loads. */
 static struct hwq_value plan_element(const struct hwq_element *e) {
     const int64_t row = e->row, column = e->column;
     const struct aorta_route *s = route_of(e->o);

@@ -58,7 +58,7 @@ static void search(struct hwq_graph *g, const struct state *state, struct group 
     group->places = hwq_top(g, s, similar, o->found);
 }
 
-/* Relevance of a document = question(query)·text. */
+/* The relevance of a document is question(query)·text. */
 static void rerank(struct hwq_graph *g, const struct state *state, struct group *group, int64_t index) {
     const struct options *o = g->options;
     const int s = hwq_stream(g, RERANK, 4, index);
@@ -75,7 +75,7 @@ static void rerank(struct hwq_graph *g, const struct state *state, struct group 
     }
 }
 
-/* Nothing is cached: keys and values are never read there. */
+/* No position is cached, so keys and values are not read. */
 static struct hwq_tensor attention(struct hwq_graph *g, int s, const struct state *state, int64_t queries,
                                    struct hwq_tensor qkv) {
     const struct options *o = g->options;

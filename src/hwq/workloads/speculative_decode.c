@@ -4,8 +4,7 @@
  *
  * Stream s has role s modulo 4: 0 drafts, 1 verifies, 2 accepts or rejects, 3 updates caches.
  * There is a request for each drafting stream (--requests). The draft model's last pass, which only computes the keys
- * of the last proposal, runs beside the main model. Caches are rings over the last `context` positions.
- */
+ * of the last proposal, runs during the main model's. Caches are rings over the last `context` positions. */
 #include "hwq/operations.h"
 
 #include <math.h>
@@ -28,7 +27,7 @@ struct model {
     struct hwq_layer head;
 };
 
-/* What a model has of one request: row j for token j. */
+/* A model's tensors of one request: row j for token j. */
 struct context {
     struct hwq_cache cache;
     struct hwq_tensor qkv, logits, logsums; /* [layers · fresh, 3E], [rows, vocab], [rows, 1] */
@@ -85,7 +84,7 @@ static unsigned word_of(uint64_t seed, int64_t index, uint32_t site, int64_t ste
     return aorta_philox4x32_10(counter, (uint32_t)seed, (uint32_t)(seed >> 32)).word[index % 4];
 }
 
-/* As many as the random numbers allow; where rounding decides, what the device has found. */
+/* The random numbers limit the count; where rounding matters, the device's count is right. */
 static struct hwq_value accepted_element(const struct hwq_element *e) {
     enum { ACCEPT_SITE = 0xACCE }; /* see ops/sample.c */
     const struct aorta_acceptance *shape = e->o->shape;
@@ -103,7 +102,6 @@ static struct hwq_value accepted_element(const struct hwq_element *e) {
     return hwq_exact((double)j);
 }
 
-/* The token that is drawn is not computed here. */
 static struct hwq_value accept_element(const struct hwq_element *e) {
     if (e->output == STEP) return hwq_exact(hwq_at(e, OLD_STEP, e->row, e->column).value + 1.0);
     if (e->output == NEXT) return hwq_unknown();
@@ -182,7 +180,7 @@ static struct hwq_tensor run_layers(struct hwq_graph *g, int s, const struct mod
     return x;
 }
 
-/* The last pass only makes the keys of the last proposal, beside the main model. */
+/* The last pass only makes the keys of the last proposal, while the main model runs. */
 static void draft(struct hwq_graph *g, const struct state *state, int64_t index) {
     const int64_t drafted = ((const struct options *)g->options)->drafted;
     const struct request *r = &state->requests[index];

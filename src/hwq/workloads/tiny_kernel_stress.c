@@ -104,7 +104,7 @@ static const struct aorta_option rows[] = {
 /* The limit's own advice names --graph where launches limit. */
 static const char *try_of(const struct aorta_hwq_run *run, const struct aorta_hwq_result *result) {
     if (run->graph || result->limit.by == AORTA_HWQ_LIMIT_LAUNCHES) return NULL;
-    return "--graph excludes the host: the rest is the device's time for a kernel";
+    return "--graph excludes the host and leaves the device's time for a kernel";
 }
 
 const struct aorta_hwq_workload aorta_hwq_tiny_kernel_stress = {

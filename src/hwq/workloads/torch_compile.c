@@ -1,5 +1,5 @@
-/* Regions as a compiler cuts a model into: A, then B and C side by side, then one that merges the two. Each region is a
- * graph captured beforehand and replayed with one launch. (The name is the one that users know from torch.compile.)
+/* The regions into which a compiler cuts a model: A, then B and C side by side, then one that merges the two. Each
+ * region is a graph captured beforehand and replayed with one launch. (Users know the name from torch.compile.)
  *
  * Stream s runs region s modulo 4; the rows of the batch are cut into a part for each stream of the first region. A
  * region is y = down(gelu(up(x))); the merge takes the sum of the outputs of B and C. Inside a
@@ -19,7 +19,7 @@ struct state {
 
 static const char *const roles[] = {"region A", "region B", "region C", "merge", NULL};
 
-/* Of rows number `part`; merge takes the sum of two outputs, one below the other. */
+/* A region on rows number `part`; merge sums two outputs, one below the other. */
 static struct hwq_tensor region(struct hwq_graph *g, const struct state *state, int which, int64_t part,
                                 struct hwq_tensor x, struct hwq_tensor y) {
     const struct options *o = g->options;
@@ -66,7 +66,7 @@ static const struct aorta_option rows[] = {
 
 const struct aorta_hwq_workload aorta_hwq_torch_compile = {
     .name = "torch_compile",
-    .summary = "graphs of regions on several streams: those without a dependency should not wait for each other",
+    .summary = "graphs of regions on several streams: regions without a dependency should not wait for each other",
     .group = AORTA_HWQ_P3,
     .category = AORTA_HWQ_PIPELINE,
     .sensitivity = AORTA_HWQ_MEDIUM,

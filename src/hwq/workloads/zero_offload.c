@@ -45,7 +45,7 @@ struct state {
     int64_t spent_ns, updates; /* of the pool and of a layer, at `start` */
 };
 
-/* torch.optim.AdamW's, with a lower rate: steps of 1e-3 for all weights of a wide layer at once diverge. */
+/* The values of torch.optim.AdamW with a lower rate: steps of 1e-3 for all weights of a wide layer diverge. */
 static const float rate = 1e-5f, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, decay = 0.01f;
 
 static const char *const roles[] = {"compute", "parameters to the device", "gradients to the host", "optimizer", NULL};
@@ -64,7 +64,7 @@ static aorta_status optimize_piece(void *user, int64_t first, int64_t count) {
     return aorta_cpu_ops()->adamw(&args);
 }
 
-/* Runs as a call in stream order, which cannot queue operations of src/ops: it calls their loops. */
+/* A call in stream order cannot queue operations of src/ops, so it calls their loops. */
 static aorta_status optimize(void *user) {
     struct host_state *h = user;
     const double t = (double)++h->step.updates;
@@ -79,8 +79,8 @@ static aorta_status run_adamw(const struct hwq_operation *o, struct aorta_stream
 
 enum { PARAMETERS, M, V, GRADIENTS }; /* outputs, and inputs */
 
-/* A step from the state before. m can be the small difference of large terms; a step is much smaller than its
- * parameter, and so is what it may differ. */
+/* m can be the small difference of large terms. A step is much smaller than its parameter, and so is its allowed
+ * error. */
 static struct hwq_value adamw_element(const struct hwq_element *e) {
     const int64_t row = e->row, column = e->column;
     const struct host_state *h = *(struct host_state *const *)e->o->shape;
@@ -211,7 +211,7 @@ static aorta_status start(struct hwq_graph *g) {
     return NULL;
 }
 
-/* The optimizer's time in an iteration. It reads four floats of each parameter and writes three. */
+/* The optimizer reads four floats of each parameter and writes three. */
 static aorta_status report(struct hwq_graph *g, struct aorta_hwq_result *result) {
     const struct state *state = g->state;
     const struct options *o = g->options;
@@ -233,7 +233,7 @@ static const struct aorta_option rows[] = {
 
 const struct aorta_hwq_workload aorta_hwq_zero_offload = {
     .name = "zero_offload",
-    .summary = "copies both ways and the host's optimizer run beside the layers; the slowest of the three limits",
+    .summary = "copies both ways and the host's optimizer run during the layers; the slowest of the three limits",
     .group = AORTA_HWQ_P3,
     .category = AORTA_HWQ_PIPELINE,
     .sensitivity = AORTA_HWQ_MEDIUM,

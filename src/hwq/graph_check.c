@@ -1,22 +1,208 @@
-/* Verification of a graph. All results are overwritten with NaN, one more iteration computes them again, and then
- * samples of each operation's outputs are compared with what its `element` computes from its inputs.
+/* Which views share elements, and the check that operations on shared elements have an order.
  *
- * An input may have been overwritten by then: memory serves twice (slots, caches, sums in place). Its element is then
- * what the operation that wrote it computes from its own inputs, and so on; or, when no operation of the iteration had
- * written it before, what was in memory before the iteration. As nobody knows beforehand which of these are needed, all
- * elements are computed once before the iteration, which fetches them and compares nothing.
+ * Time goes to the right. `a` writes what `b` reads on another stream. They are ordered when a wait of b's stream leads
+ * back to a or a later operation of a's stream, directly or through more streams:
  *
- *   x ──linear──▶ y ──relu_backward, in place──▶ y        element of the second: from x, through the first
+ *   stream 0   a ──record──────── c
+ *   stream 1        └─wait── x ──record
+ *   stream 2                      └─wait── b
  *
- * The time is bounded: each output may read its share of EVENLY elements, and takes as many samples as that allows;
- * less than FEW become elements of one row, which have their inputs in common, at the expense of MORE, which serves all
- * such outputs. When that is used up, the rest are not compared. */
+ * The check walks the steps as they are replayed. Each stream has a clock: how many operations of every stream end
+ * before its next one begins. A record stores the clock, a wait adds the stored one. */
 #include "hwq/graph_internal.h"
 #include "hwq/iterations.h"
+#include "hwq/objects.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- views ---- */
+
+/* In bytes of the allocation. */
+static int64_t address_of(const struct hwq_tensor *t, int64_t row, int64_t column) {
+    const int64_t within = column < t->width ? column : column / t->width * t->period + column % t->width;
+    return t->offset + (row * t->stride + within) * t->size;
+}
+
+/* Bytes from the start of the allocation to the end of the last element. */
+static int64_t end_of(const struct hwq_tensor *t) {
+    return address_of(t, t->rows - 1, t->columns - 1) + t->size;
+}
+
+static bool dense(const struct hwq_tensor *t) {
+    return t->width >= t->columns && (t->stride == t->columns || t->rows == 1);
+}
+
+/* Is the byte in the view, and in which row and column? */
+static bool contains(const struct hwq_tensor *t, int64_t address, int64_t *row, int64_t *column) {
+    const int64_t size = t->size, element = (address - t->offset) / size;
+    if (address < t->offset || t->rows < 1 || t->columns < 1) return false;
+    *row = t->rows == 1 ? 0 : element / t->stride;
+    const int64_t within = element - *row * t->stride;
+    const int64_t tooth = within / t->period, place = within % t->period;
+    *column = tooth * t->width + place;
+    return *row < t->rows && place < t->width && *column < t->columns;
+}
+
+/* Is any byte of [low, high) in the view? */
+static bool hits(const struct hwq_tensor *t, int64_t low, int64_t high) {
+    const int64_t size = t->size;
+    if (high <= t->offset || low >= end_of(t)) return false;
+    if (dense(t)) return true;
+    const int64_t stride = t->stride * size, extent = end_of(t) - t->offset - (t->rows - 1) * stride;
+    int64_t row = low - t->offset < extent ? 0 : (low - t->offset - extent) / stride + 1;
+    for (; row < t->rows && t->offset + row * stride < high; row++)
+        for (int64_t column = 0; column < t->columns; column += t->width) {
+            const int64_t tooth = address_of(t, row, column);
+            if (tooth < high && tooth + t->width * size > low) return true;
+        }
+    return false;
+}
+
+bool hwq_overlap(const struct hwq_tensor *a, const struct hwq_tensor *b) {
+    if (a->memory != b->memory || a->rows < 1 || b->rows < 1 || a->columns < 1 || b->columns < 1) return false;
+    if (a->offset >= end_of(b) || b->offset >= end_of(a)) return false;
+    if (hwq_same(a, b)) return true;
+    if (dense(a)) return hits(b, a->offset, end_of(a));
+    if (dense(b)) return hits(a, b->offset, end_of(b));
+    for (int64_t row = 0; row < a->rows; row++)
+        for (int64_t column = 0; column < a->columns; column += a->width) {
+            const int64_t tooth = address_of(a, row, column);
+            if (hits(b, tooth, tooth + a->width * a->size)) return true;
+        }
+    return false;
+}
+
+bool hwq_conflict(const struct hwq_access *a, const struct hwq_access *b) {
+    return (a->output >= 0 || b->output >= 0) && hwq_overlap(a->tensor, b->tensor);
+}
+
+/* ---- the order ---- */
+
+struct clock {
+    int64_t of[AORTA_HWQ_MAX_STREAMS];
+};
+
+struct stored {
+    const struct aorta_event *event;
+    struct clock clock;
+};
+
+struct walk {
+    const struct hwq_graph *g;
+    struct clock *now;     /* of each stream */
+    struct stored *stored; /* of each event */
+    size_t stored_count;
+    int64_t *places; /* of each operation, by number, on its stream; 0: it has not run */
+};
+
+static aorta_status unordered(const struct walk *walk, const struct hwq_access *first,
+                              const struct hwq_access *second) {
+    static const char *const verbs[2] = {"reads", "writes"};
+    return AORTA_ERROR(AORTA_INTERNAL,
+                       "%s on stream %d %s \"%s\", which %s on stream %d %s, and nothing orders the two%s",
+                       hwq_operation_name(second->operation), second->operation->stream, verbs[second->output >= 0],
+                       second->tensor->memory->name, hwq_operation_name(first->operation), first->operation->stream,
+                       verbs[first->output >= 0], walk->g->independent ? ": its workload has independent streams" : "");
+}
+
+/* Compares one access of an operation with the earlier ones. */
+static aorta_status check_access(const struct walk *walk, const struct hwq_access *access) {
+    const struct hwq_operation *o = access->operation;
+    const struct hwq_memory *memory = access->tensor->memory;
+    bool written = access->output >= 0 || !memory->result;
+    const struct hwq_graph *g = walk->g;
+    for (const struct hwq_access *a = hwq_access_of(memory->last, g); a; a = hwq_access_of(a->before, g)) {
+        const int64_t place = walk->places[a->operation->number];
+        const int other = a->operation->stream;
+        if (!place) continue;
+        written = written || (a->output >= 0 && hwq_overlap(a->tensor, access->tensor));
+        if (other == o->stream || (place <= walk->now[o->stream].of[other] && !g->independent)) continue;
+        if (hwq_conflict(a, access)) return unordered(walk, a, access);
+    }
+    if (written) return NULL;
+    return AORTA_ERROR(AORTA_INTERNAL, "%s on stream %d reads \"%s\", which no operation has written",
+                       hwq_operation_name(o), o->stream, memory->name);
+}
+
+static aorta_status check_operation(struct walk *walk, const struct hwq_operation *o) {
+    const int s = o->stream;
+    for (int i = 0; i < HWQ_MOST_IN; i++) {
+        const struct hwq_access access = {o, &o->in[i], -1, NULL, NULL};
+        if (access.tensor->memory) AORTA_TRY(check_access(walk, &access));
+    }
+    for (int i = 0; i < HWQ_MOST_OUT; i++) {
+        const struct hwq_access access = {o, &o->out[i], i, NULL, NULL};
+        if (access.tensor->memory) AORTA_TRY(check_access(walk, &access));
+    }
+    if (o->exclusive) {
+        const struct hwq_tensor group = {.memory = o->exclusive,
+                                         .dtype = AORTA_U8,
+                                         .size = 1,
+                                         .rows = 1,
+                                         .columns = 1,
+                                         .stride = 1,
+                                         .width = 1,
+                                         .period = 1};
+        const struct hwq_access access = {o, &group, 0, NULL, NULL};
+        AORTA_TRY(check_access(walk, &access));
+    }
+    walk->places[o->number] = ++walk->now[s].of[s];
+    return NULL;
+}
+
+static struct clock *stored_clock(struct walk *walk, const struct aorta_event *event) {
+    for (size_t i = 0; i < walk->stored_count; i++)
+        if (walk->stored[i].event == event) return &walk->stored[i].clock;
+    walk->stored[walk->stored_count].event = event;
+    return &walk->stored[walk->stored_count++].clock;
+}
+
+static aorta_status check_steps(struct walk *walk) {
+    const struct hwq_graph *g = walk->g;
+    for (size_t i = 0; i < g->step_count; i++) {
+        const struct hwq_step *step = &g->steps[i];
+        struct clock *now = &walk->now[step->stream];
+        if (step->kind == HWQ_OPERATION) AORTA_TRY(check_operation(walk, step->operation));
+        for (size_t k = 0; step->kind == HWQ_LAUNCHES && k < step->count; k++)
+            AORTA_TRY(check_operation(walk, step->launches[k]->operation));
+        if (step->kind == HWQ_RECORD) *stored_clock(walk, step->event) = *now;
+        if (step->kind != HWQ_WAIT) continue;
+        const struct clock *stored = stored_clock(walk, step->event);
+        for (int s = 0; s < g->hwq->stream_count; s++)
+            if (stored->of[s] > now->of[s]) now->of[s] = stored->of[s];
+    }
+    return NULL;
+}
+
+aorta_status hwq_graph_check_order(const struct hwq_graph *g) {
+    struct aorta_arena arena = {0};
+    struct walk walk = {.g = g};
+    walk.now = aorta_arena_alloc(&arena, AORTA_HWQ_MAX_STREAMS * sizeof *walk.now);
+    walk.stored = aorta_arena_alloc(&arena, (g->step_count + 1) * sizeof *walk.stored);
+    walk.places = aorta_arena_alloc(&arena, ((size_t)(g->last ? g->last->number : 0) + 1) * sizeof *walk.places);
+    aorta_status status = walk.now && walk.stored && walk.places
+                              ? check_steps(&walk)
+                              : AORTA_ERROR(AORTA_MEMORY, "no host memory to check the order of operations");
+    aorta_arena_free(&arena);
+    return status;
+}
+
+/* ---- verification ----
+ * All results are overwritten with NaN, one more iteration computes them again, and then
+ * samples of each operation's outputs are compared with what its `element` computes from its inputs.
+ *
+ * An input may have been overwritten by then, as memory is reused (slots, caches, sums in place). Its element is then
+ * computed from the inputs of the operation that wrote it, and so on. When no operation of the iteration had written it
+ * before, the element is the one in memory before the iteration. It is not known beforehand which of these are needed.
+ * So all elements are computed once before the iteration, which fetches them and compares nothing.
+ *
+ *   x ──linear──▶ y ──relu_backward, in place──▶ y        element of the second: from x, through the first
+ *
+ * The time is bounded: each output may read its share of EVENLY elements, and takes as many samples as that allows.
+ * When these are less than FEW, the samples are elements of one row, which share inputs, and read from the common
+ * budget MORE. When MORE is used up, the remaining samples are not compared. */
 
 enum { SAMPLES = 97 }; /* of an output */
 enum { PAGE = 1 << 16, EVENLY = 40000000, MORE = 40000000, FEW = 8, BEFORE = 0, AFTER = 1 };
@@ -26,7 +212,7 @@ struct hwq_checker {
     struct aorta_hwq_check *check;
     aorta_status status;
     int64_t spent, limit; /* elements read for an output, and what it may read */
-    int64_t share, rest;  /* of EVENLY, and what is left of MORE */
+    int64_t share, rest;  /* of EVENLY; remaining of MORE */
     bool fetching;        /* before the iteration */
 };
 
@@ -117,7 +303,7 @@ static double read_element(const char *at, const struct hwq_tensor *t) {
     return (double)(unsigned char)*at;
 }
 
-/* Memory as it was before the iteration, or is after it. */
+/* An element in memory before the iteration, or after it. */
 static struct hwq_value stored(struct hwq_checker *c, const struct hwq_tensor *t, int64_t address, int when) {
     const char *page = page_of(c, t->memory, when, (size_t)address / PAGE);
     if (!page || c->status) return hwq_unknown();
@@ -126,16 +312,21 @@ static struct hwq_value stored(struct hwq_checker *c, const struct hwq_tensor *t
 
 /* ---- elements ---- */
 
+static const struct hwq_access *write_of(const struct hwq_access *a, const struct hwq_graph *g) {
+    while (a && a->operation->graph != g) a = a->write_before;
+    return a;
+}
+
 /* The last operation before number `limit` that writes the element; NULL: none. */
 static const struct hwq_access *writer_before(const struct hwq_checker *c, const struct hwq_tensor *t, int64_t address,
                                               int64_t limit, int64_t *row, int64_t *column) {
     const struct hwq_graph *g = c->g;
-    for (const struct hwq_access *a = hwq_write_of(t->memory->last_write, g); a; a = hwq_write_of(a->write_before, g))
-        if (a->operation->number < limit && hwq_contains(a->tensor, address, row, column)) return a;
+    for (const struct hwq_access *a = write_of(t->memory->last_write, g); a; a = write_of(a->write_before, g))
+        if (a->operation->number < limit && contains(a->tensor, address, row, column)) return a;
     return NULL;
 }
 
-/* Computed once. */
+/* The element that `writer` made, computed once. */
 static struct hwq_value made(struct hwq_checker *c, const struct hwq_access *writer, int64_t row, int64_t column) {
     struct hwq_operation *o = (struct hwq_operation *)writer->operation; /* the graph's, which is ours to change */
     const struct hwq_tensor *t = writer->tensor;
@@ -149,7 +340,7 @@ static struct hwq_value made(struct hwq_checker *c, const struct hwq_access *wri
     struct hwq_value *value = &(*memo)[row * t->columns + column];
     if (value->allowed > 0.0) return *value;
     const struct hwq_value computed = o->kind->element(&(struct hwq_element){c, o, writer->output, row, column});
-    if (isfinite(computed.allowed)) *value = computed; /* the rest may be a matter of the budget */
+    if (isfinite(computed.allowed)) *value = computed; /* an unknown one may be known with more budget */
     return computed;
 }
 
@@ -167,7 +358,7 @@ struct hwq_value hwq_at(const struct hwq_element *e, int input, int64_t row, int
     struct hwq_checker *c = e->checker;
     const struct hwq_operation *o = e->o;
     const struct hwq_tensor *t = &o->in[input];
-    const int64_t address = hwq_address(t, row, column);
+    const int64_t address = address_of(t, row, column);
     if (++c->spent > c->limit || c->status) return hwq_unknown();
     if (o->overwritten & 1u << input) return traced(c, o, t, address);
     if (c->fetching)
@@ -176,7 +367,7 @@ struct hwq_value hwq_at(const struct hwq_element *e, int input, int64_t row, int
     const struct hwq_value value = stored(c, t, address, AFTER);
     if (!isnan(value.value) || !t->memory->result) return value;
     const struct hwq_access *writer = writer_before(c, t, address, o->number, &row, &column);
-    if (!writer) return hwq_unknown(); /* padding stays NaN, and what is made of it */
+    if (!writer) return hwq_unknown(); /* padding and everything computed from it stay NaN */
     return isinf(made(c, writer, row, column).allowed) ? hwq_unknown() : value;
 }
 
@@ -184,7 +375,7 @@ struct hwq_value hwq_written(const struct hwq_element *e, int output, int64_t ro
     struct hwq_checker *c = e->checker;
     const struct hwq_operation *o = e->o;
     const struct hwq_tensor *t = &o->out[output];
-    const int64_t address = hwq_address(t, row, column);
+    const int64_t address = address_of(t, row, column);
     if (++c->spent > c->limit || c->status) return hwq_unknown();
     if (c->fetching) return (struct hwq_value){0.0, 0.0};
     const struct hwq_access *last = writer_before(c, t, address, INT64_MAX, &row, &column);
@@ -198,14 +389,14 @@ static void find_overwritten(struct hwq_graph *g) {
     for (struct hwq_operation *o = g->first; o; o = o->next) {
         o->overwritten = 0;
         for (int k = 0; k < HWQ_MOST_IN; k++) {
-            const struct hwq_access *a = o->in[k].memory ? hwq_write_of(o->in[k].memory->last_write, g) : NULL;
-            for (; a && a->operation->number >= o->number; a = hwq_write_of(a->write_before, g))
+            const struct hwq_access *a = o->in[k].memory ? write_of(o->in[k].memory->last_write, g) : NULL;
+            for (; a && a->operation->number >= o->number; a = write_of(a->write_before, g))
                 if (hwq_overlap(a->tensor, &o->in[k])) o->overwritten |= 1u << k;
         }
     }
 }
 
-/* Steps of the golden ratio, which spread evenly; the first and the last are always included. */
+/* Steps of the golden ratio spread evenly. The first and the last element are always included. */
 static int64_t sample(int64_t i, int64_t count) {
     if (count <= SAMPLES) return i;
     if (i == 1) return count - 1;
@@ -216,7 +407,7 @@ static int64_t sample(int64_t i, int64_t count) {
 static void compare(struct hwq_checker *c, const struct hwq_operation *o, int output, int64_t row, int64_t column) {
     const struct hwq_tensor *t = &o->out[output];
     int64_t other_row, other_column;
-    const int64_t address = hwq_address(t, row, column);
+    const int64_t address = address_of(t, row, column);
     const struct hwq_access *last = writer_before(c, t, address, INT64_MAX, &other_row, &other_column);
     if (last->operation != o) return; /* not in memory any more */
     const struct hwq_value expected = o->kind->element(&(struct hwq_element){c, o, output, row, column});
@@ -274,7 +465,7 @@ static void forget(struct hwq_graph *g) {
         }
 }
 
-/* 64-bit integers are ids of rows, that are read: there 0 has to do. */
+/* 64-bit integers are ids of rows that kernels read, so they become 0, a valid id. */
 static aorta_status spoil_results(const struct hwq_graph *g) {
     for (const struct hwq_memory *m = g->memories; m; m = m->next) {
         const int value = m->dtype == AORTA_I64 ? 0 : 0xFF;
