@@ -31,11 +31,16 @@ struct buffers {
 static aorta_status run_operation(struct aorta_stream *stream, struct aorta_linear shape, enum product product,
                                   const struct buffers *b) {
     if (product == FORWARD)
-        AORTA_TRY(aorta_linear_forward(stream, shape, b->x, b->weight, b->bias, b->y));
+        AORTA_TRY(aorta_linear_forward(
+            stream,
+            &(struct aorta_linear_args){.shape = shape, .x = b->x, .weight = b->weight, .bias = b->bias, .y = b->y}));
     else if (product == BACKWARD_INPUT)
-        AORTA_TRY(aorta_linear_backward_input(stream, shape, b->y, b->weight, b->x, false));
+        AORTA_TRY(aorta_linear_backward_input(
+            stream, &(struct aorta_linear_args){.shape = shape, .dy = b->y, .weight = b->weight, .dx = b->x}));
     else
-        AORTA_TRY(aorta_linear_backward_weight(stream, shape, b->x, b->y, b->dweight, b->dbias, false));
+        AORTA_TRY(aorta_linear_backward_weight(
+            stream, &(struct aorta_linear_args){
+                        .shape = shape, .x = b->x, .dy = b->y, .dweight = b->dweight, .dbias = b->dbias}));
     return aorta_stream_synchronize(stream);
 }
 

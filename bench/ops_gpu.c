@@ -80,13 +80,17 @@ static aorta_status norm_backward(struct bench *b) {
                                                                              .dbias = b->mean});
 }
 static aorta_status gelu_forward(struct bench *b) {
-    return aorta_gelu_forward(b->stream, gelu_of(b), b->x, b->y);
+    return aorta_gelu_forward(b->stream, &(struct aorta_gelu_args){.shape = gelu_of(b), .x = b->x, .out = b->y});
 }
 static aorta_status gelu_backward(struct bench *b) {
-    return aorta_gelu_backward(b->stream, gelu_of(b), b->x, b->y, b->z, b->dbias, false);
+    return aorta_gelu_backward(
+        b->stream,
+        &(struct aorta_gelu_args){.shape = gelu_of(b), .x = b->x, .dy = b->y, .out = b->z, .dbias = b->dbias});
 }
 static aorta_status attention_forward(struct bench *b) {
-    return aorta_attention_forward(b->stream, attention_of(b), b->x, b->y, b->saved, b->scratch);
+    return aorta_attention_forward(
+        b->stream, &(struct aorta_attention_args){
+                       .shape = attention_of(b), .qkv = b->x, .out = b->y, .saved = b->saved, .scratch = b->scratch});
 }
 static aorta_status attention_backward(struct bench *b) {
     return aorta_attention_backward(b->stream, &(struct aorta_attention_args){.shape = attention_of(b),
@@ -99,13 +103,21 @@ static aorta_status attention_backward(struct bench *b) {
                                                                               .dbias = b->dbias});
 }
 static aorta_status embedding_forward(struct bench *b) {
-    return aorta_embedding_forward(b->stream, embedding_of(b), b->ids, b->table, b->x);
+    return aorta_embedding_forward(
+        b->stream,
+        &(struct aorta_embedding_args){.shape = embedding_of(b), .ids = b->ids, .table = b->table, .y = b->x});
 }
 static aorta_status embedding_backward(struct bench *b) {
-    return aorta_embedding_backward(b->stream, embedding_of(b), b->ids, b->order, b->x, b->dtable, true);
+    return aorta_embedding_backward(b->stream, &(struct aorta_embedding_args){.shape = embedding_of(b),
+                                                                              .ids = b->ids,
+                                                                              .order = b->order,
+                                                                              .dy = b->x,
+                                                                              .dtable = b->dtable,
+                                                                              .zeros = true});
 }
 static aorta_status embedding_order(struct bench *b) {
-    return aorta_embedding_order(b->stream, embedding_of(b), b->ids, b->order);
+    return aorta_embedding_order(
+        b->stream, &(struct aorta_embedding_args){.shape = embedding_of(b), .ids = b->ids, .order = b->order});
 }
 static aorta_status clear_table(struct bench *b) {
     return aorta_fill_bytes(b->stream, b->dtable, 0, (size_t)(b->s.vocab * b->s.embedding) * sizeof(float));
@@ -115,7 +127,10 @@ static aorta_status square_sum(struct bench *b) {
 }
 static aorta_status adamw(struct bench *b) {
     const struct aorta_adamw args = {b->s.parameters, 0.9f, 0.98f, 1e-8f, 0.01f, b->state, AORTA_BF16};
-    return aorta_adamw_step(b->stream, args, b->master, b->gradient, b->m, b->v, b->copy);
+    return aorta_adamw_step(
+        b->stream,
+        &(struct aorta_adamw_args){
+            .shape = args, .parameter = b->master, .gradient = b->gradient, .m = b->m, .v = b->v, .copy = b->copy});
 }
 static aorta_status step_update(struct bench *b) {
     const struct aorta_step_update_args args = {
@@ -124,7 +139,12 @@ static aorta_status step_update(struct bench *b) {
 }
 static aorta_status loss(struct bench *b) {
     const struct aorta_bce shape = {AORTA_BF16, b->rows, 1.0f, 1.0f};
-    return aorta_bce_with_logits(b->stream, shape, b->x, b->mean, b->rstd, b->state, b->y);
+    return aorta_bce_with_logits(b->stream, &(struct aorta_bce_args){.shape = shape,
+                                                                     .scores = b->x,
+                                                                     .target = b->mean,
+                                                                     .importance = b->rstd,
+                                                                     .state = b->state,
+                                                                     .dscores = b->y});
 }
 
 /* ---- measuring ---- */
@@ -177,19 +197,27 @@ static aorta_status report_copy(struct bench *b) {
 
 static struct aorta_linear linear_now;
 static aorta_status linear_forward(struct bench *b) {
-    return aorta_linear_forward(b->stream, linear_now, b->x, b->weight, b->bias, b->y);
+    return aorta_linear_forward(
+        b->stream,
+        &(struct aorta_linear_args){.shape = linear_now, .x = b->x, .weight = b->weight, .bias = b->bias, .y = b->y});
 }
 static aorta_status linear_input(struct bench *b) {
-    return aorta_linear_backward_input(b->stream, linear_now, b->y, b->weight, b->dx, false);
+    return aorta_linear_backward_input(
+        b->stream, &(struct aorta_linear_args){.shape = linear_now, .dy = b->y, .weight = b->weight, .dx = b->dx});
 }
 static aorta_status linear_input_added(struct bench *b) {
-    return aorta_linear_backward_input(b->stream, linear_now, b->y, b->weight, b->dx, true);
+    return aorta_linear_backward_input(
+        b->stream, &(struct aorta_linear_args){
+                       .shape = linear_now, .dy = b->y, .weight = b->weight, .dx = b->dx, .accumulate = true});
 }
 static aorta_status linear_weight(struct bench *b) {
-    return aorta_linear_backward_weight(b->stream, linear_now, b->x, b->y, b->dweight, b->dbias, false);
+    return aorta_linear_backward_weight(
+        b->stream, &(struct aorta_linear_args){
+                       .shape = linear_now, .x = b->x, .dy = b->y, .dweight = b->dweight, .dbias = b->dbias});
 }
 static aorta_status linear_weight_alone(struct bench *b) {
-    return aorta_linear_backward_weight(b->stream, linear_now, b->x, b->y, b->dweight, NULL, false);
+    return aorta_linear_backward_weight(
+        b->stream, &(struct aorta_linear_args){.shape = linear_now, .x = b->x, .dy = b->y, .dweight = b->dweight});
 }
 
 static aorta_status report_linear(struct bench *b, const char *name, int64_t in, int64_t out, double calls) {
@@ -213,11 +241,19 @@ static aorta_status report_linear(struct bench *b, const char *name, int64_t in,
 }
 
 static aorta_status linear_gelu_forward(struct bench *b) {
-    return aorta_linear_gelu_forward(b->stream, linear_now, gelu_of(b), b->x, b->weight, b->bias, b->z, b->y);
+    return aorta_linear_gelu_forward(b->stream, &(struct aorta_linear_gelu_args){.linear = linear_now,
+                                                                                 .gelu = gelu_of(b),
+                                                                                 .x = b->x,
+                                                                                 .weight = b->weight,
+                                                                                 .bias = b->bias,
+                                                                                 .slope = b->z,
+                                                                                 .y = b->y});
 }
 static aorta_status linear_gelu_backward(struct bench *b) {
     const struct aorta_linear next = {AORTA_BF16, b->rows, b->s.mlp, b->s.width};
-    return aorta_linear_gelu_backward(b->stream, next, b->x, b->weight, b->z, b->y, b->dbias, false);
+    return aorta_linear_gelu_backward(
+        b->stream, &(struct aorta_linear_gelu_args){
+                       .linear = next, .x = b->x, .weight = b->weight, .slope = b->z, .y = b->y, .dbias = b->dbias});
 }
 
 /* What large models do instead of linear1, gelu forward, linear2's dx and gelu backward, where the device can. */

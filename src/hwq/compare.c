@@ -108,9 +108,8 @@ static aorta_status nothing_to_pair(const struct aorta_hwq_measurements *baselin
 
 static aorta_status warn(struct aorta_hwq_comparison *comparison, size_t capacity, const char *text) {
     if (!text) return AORTA_ERROR(AORTA_MEMORY, "no memory for the comparison");
-    for (size_t i = 0; i < comparison->warning_count; i++) {
+    for (size_t i = 0; i < comparison->warning_count; i++)
         if (strcmp(comparison->warnings[i], text) == 0) return NULL;
-    }
     if (comparison->warning_count < capacity) comparison->warnings[comparison->warning_count++] = text;
     return NULL;
 }

@@ -51,9 +51,8 @@ static bool is_ignored(const char *key) {
                                           "pid",
                                           "memory_gb",
                                           "total_memory_gb"};
-    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++) {
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
         if (strcmp(key, ignored[i]) == 0) return true;
-    }
     return false;
 }
 
@@ -112,9 +111,8 @@ static void collect(struct settings *settings, const char *prefix, json_t *objec
 }
 
 static const char *setting_of(const struct aorta_hwq_measurement *measurement, const char *key) {
-    for (size_t i = 0; i < measurement->setting_count; i++) {
+    for (size_t i = 0; i < measurement->setting_count; i++)
         if (strcmp(measurement->settings[i].key, key) == 0) return measurement->settings[i].value;
-    }
     return NULL;
 }
 

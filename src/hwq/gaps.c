@@ -60,12 +60,11 @@ static aorta_status add_gap(void *user, const struct aorta_span *before, const s
 }
 
 static void split_spans(struct iteration *iteration, const struct aorta_hwq_spans *spans) {
-    for (size_t i = 0; i < spans->count; i++) {
+    for (size_t i = 0; i < spans->count; i++)
         if (spans->items[i].kind == AORTA_SPAN_HOST)
             iteration->call_ends[iteration->call_count++] = spans->items[i].end_ns;
         else
             iteration->work[iteration->work_count++] = spans->items[i];
-    }
 }
 
 aorta_status aorta_hwq_gaps_add(struct aorta_hwq_gaps *gaps, const struct aorta_hwq_spans *spans) {

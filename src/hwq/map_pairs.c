@@ -43,17 +43,15 @@ static void decide(const struct search *search, struct aorta_map_pair *pair) {
 /* ---- rounds: all other streams against one blocker ---- */
 
 static bool is_row_settled(const struct search *search, int blocker) {
-    for (int other = 0; other < search->map->count; other++) {
+    for (int other = 0; other < search->map->count; other++)
         if (other != blocker && !is_settled(search, aorta_map_pair_of(search->map, blocker, other))) return false;
-    }
     return true;
 }
 
 static aorta_status probe_row(struct search *search, int blocker) {
     int count = 0;
-    for (int other = 0; other < search->map->count; other++) {
+    for (int other = 0; other < search->map->count; other++)
         if (other != blocker) search->probed[count++] = other;
-    }
     AORTA_TRY(run_probe(search, blocker, true, count));
     for (int i = 0; i < count; i++)
         add_result(search, aorta_map_pair_of(search->map, blocker, search->probed[i]), search->blocked[i]);
@@ -76,9 +74,8 @@ static aorta_status probe_rows(struct search *search) {
 static void decide_rows(struct search *search) {
     struct aorta_map *map = search->map;
     for (int blocker = 0; blocker < map->count; blocker++) {
-        for (int other = 0; other < map->count; other++) {
+        for (int other = 0; other < map->count; other++)
             if (other != blocker) decide(search, aorta_map_pair_of(map, blocker, other));
-        }
     }
 }
 
@@ -108,9 +105,8 @@ static void make_groups(struct aorta_map *map) {
     map->group_count = map->one_sided = 0;
     map->transitive = true;
     for (int i = 0; i < map->count; i++) map->streams[i].group = -1;
-    for (int i = 0; i < map->count; i++) {
+    for (int i = 0; i < map->count; i++)
         if (map->streams[i].group < 0) spread(map, i, map->group_count++);
-    }
     for (int a = 0; a < map->count; a++) {
         for (int b = a + 1; b < map->count; b++) {
             map->one_sided += aorta_map_pair_of(map, a, b)->shared != aorta_map_pair_of(map, b, a)->shared;
@@ -159,9 +155,8 @@ static aorta_status verify_both(struct search *search, int a, int b) {
 }
 
 static aorta_status verify_all(struct search *search) {
-    for (int a = 0; a < search->map->count; a++) {
+    for (int a = 0; a < search->map->count; a++)
         for (int b = a + 1; b < search->map->count; b++) AORTA_TRY(verify_both(search, a, b));
-    }
     return NULL;
 }
 
@@ -171,10 +166,9 @@ static aorta_status verify_by_representatives(struct search *search) {
         int first = first_of(map, map->streams[i].group);
         if (first != i) AORTA_TRY(verify_both(search, first, i));
     }
-    for (int a = 0; a < map->group_count; a++) {
+    for (int a = 0; a < map->group_count; a++)
         for (int b = a + 1; b < map->group_count; b++)
             AORTA_TRY(verify_both(search, first_of(map, a), first_of(map, b)));
-    }
     return NULL;
 }
 
@@ -205,10 +199,9 @@ static aorta_status find_blocking(struct search *search) {
 
 static int count_unsettled(const struct search *search) {
     int count = 0;
-    for (int blocker = 0; blocker < search->map->count; blocker++) {
+    for (int blocker = 0; blocker < search->map->count; blocker++)
         for (int other = 0; other < search->map->count; other++)
             count += other != blocker && !is_settled(search, aorta_map_pair_of(search->map, blocker, other));
-    }
     return count;
 }
 

@@ -91,9 +91,8 @@ static void say_groups(const struct aorta_map *map, struct aorta_text *text) {
             continue;
         }
         aorta_text_printf(text, "  queue %d:", group);
-        for (int i = 0; i < map->count; i++) {
+        for (int i = 0; i < map->count; i++)
             if (map->streams[i].group == group) aorta_text_printf(text, " %s", map->streams[i].name);
-        }
         aorta_text_puts(text, "\n");
     }
     if (alone == map->count)
@@ -284,9 +283,8 @@ static void write_streams(const struct aorta_map *map, struct aorta_json *json) 
     aorta_json_key_array(json, "groups");
     for (int group = 0; group < map->group_count; group++) {
         aorta_json_array(json);
-        for (int i = 0; i < map->count; i++) {
+        for (int i = 0; i < map->count; i++)
             if (map->streams[i].group == group) aorta_json_string(json, map->streams[i].name);
-        }
         aorta_json_array_end(json);
     }
     aorta_json_array_end(json);

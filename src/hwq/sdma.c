@@ -35,7 +35,9 @@ static aorta_status queue_gemm(struct bench *bench) {
     const int64_t size = bench->options->matrix_size;
     const struct aorta_linear shape = {.dtype = bench->options->dtype, .rows = size, .in = size, .out = size};
     AORTA_TRY(aorta_stream_wait(bench->gemm, bench->open));
-    AORTA_TRY(aorta_linear_forward(bench->gemm, shape, bench->x, bench->weight, NULL, bench->y));
+    AORTA_TRY(aorta_linear_forward(
+        bench->gemm,
+        &(struct aorta_linear_args){.shape = shape, .x = bench->x, .weight = bench->weight, .y = bench->y}));
     AORTA_TRY(aorta_timestamp(bench->gemm, &bench->stamps[STAMP_GEMM]));
     AORTA_TRY(aorta_event_record(bench->gemm_done, bench->gemm));
     return aorta_stream_wait(bench->gate, bench->gemm_done);

@@ -78,13 +78,18 @@ static aorta_status mlp_hidden(struct aorta_model *model, const struct aorta_pas
     if (is_fused(model, pass)) {
         AORTA_TRY(aorta_op_begin_product(linear1, "linear_gelu_forward", shape.dtype, shape.rows, shape.in, shape.out,
                                          1, &range));
-        AORTA_TRY(aorta_linear_gelu_forward(pass->stream, shape, dropped, m->y1, w[LINEAR1_WEIGHT], w[LINEAR1_BIAS],
-                                            m->h, m->g));
+        AORTA_TRY(aorta_linear_gelu_forward(pass->stream, &(struct aorta_linear_gelu_args){.linear = shape,
+                                                                                           .gelu = dropped,
+                                                                                           .x = m->y1,
+                                                                                           .weight = w[LINEAR1_WEIGHT],
+                                                                                           .bias = w[LINEAR1_BIAS],
+                                                                                           .slope = m->h,
+                                                                                           .y = m->g}));
         return aorta_op_end(linear1, range);
     }
     AORTA_TRY(aorta_op_linear(linear1, shape, m->y1, w[LINEAR1_WEIGHT], w[LINEAR1_BIAS], m->h));
     AORTA_TRY(aorta_op_begin(gelu, "gelu_forward", op_moves(model, 2, model->shape.mlp_hidden_dim), &range));
-    AORTA_TRY(aorta_gelu_forward(pass->stream, dropped, m->h, m->g));
+    AORTA_TRY(aorta_gelu_forward(pass->stream, &(struct aorta_gelu_args){.shape = dropped, .x = m->h, .out = m->g}));
     return aorta_op_end(gelu, range);
 }
 
@@ -102,8 +107,12 @@ aorta_status aorta_model_layer_forward(struct aorta_model *model, const struct a
                               m->qkv));
     struct op attention = {pass, t->attention, layer};
     AORTA_TRY(aorta_op_begin(attention, "attention_forward", attention_work(model, false), &range));
-    AORTA_TRY(aorta_attention_forward(pass->stream, aorta_model_attention(model, pass, layer), m->qkv, m->context,
-                                      m->attention, model->attention_scratch));
+    AORTA_TRY(aorta_attention_forward(pass->stream,
+                                      &(struct aorta_attention_args){.shape = aorta_model_attention(model, pass, layer),
+                                                                     .qkv = m->qkv,
+                                                                     .out = m->context,
+                                                                     .saved = m->attention,
+                                                                     .scratch = model->attention_scratch}));
     AORTA_TRY(aorta_op_end(attention, range));
     AORTA_TRY(aorta_op_linear((struct op){pass, t->out_proj, layer}, s.out_proj, m->context, w[OUT_PROJ_WEIGHT],
                               w[OUT_PROJ_BIAS], m->sum1));
@@ -158,14 +167,25 @@ static aorta_status mlp_hidden_backward(struct aorta_model *model, const struct 
     if (is_fused(model, pass)) {
         AORTA_TRY(aorta_op_begin_product(linear2, "linear_gelu_backward", shape.dtype, shape.rows, shape.out, shape.in,
                                          1, &range));
-        AORTA_TRY(aorta_linear_gelu_backward(pass->stream, shape, doutput, weight, m->h, model->dhidden, dbias,
-                                             pass->accumulate));
+        AORTA_TRY(
+            aorta_linear_gelu_backward(pass->stream, &(struct aorta_linear_gelu_args){.linear = shape,
+                                                                                      .x = doutput,
+                                                                                      .weight = weight,
+                                                                                      .slope = m->h,
+                                                                                      .y = model->dhidden,
+                                                                                      .dbias = dbias,
+                                                                                      .accumulate = pass->accumulate}));
         return aorta_op_end(linear2, range);
     }
     AORTA_TRY(aorta_op_linear_input(linear2, shape, doutput, weight, model->dhidden, false));
     AORTA_TRY(aorta_op_begin(gelu, "gelu_backward", op_moves(model, 3, model->shape.mlp_hidden_dim), &range));
-    AORTA_TRY(aorta_gelu_backward(pass->stream, aorta_model_gelu(model, pass, layer, SITE_INSIDE_MLP), m->h,
-                                  model->dhidden, model->dhidden, dbias, pass->accumulate));
+    AORTA_TRY(aorta_gelu_backward(
+        pass->stream, &(struct aorta_gelu_args){.shape = aorta_model_gelu(model, pass, layer, SITE_INSIDE_MLP),
+                                                .x = m->h,
+                                                .dy = model->dhidden,
+                                                .out = model->dhidden,
+                                                .dbias = dbias,
+                                                .accumulate = pass->accumulate}));
     return aorta_op_end(gelu, range);
 }
 

@@ -84,8 +84,12 @@ aorta_status aorta_op_linear(struct op op, struct aorta_linear shape, const void
     for (struct piece p = first_piece(op, shape.rows); p.index < p.of; next_piece(&p, shape.rows)) {
         struct aorta_linear part = shape_of(shape, &p);
         AORTA_TRY(aorta_op_begin_product(op, "linear_forward", part.dtype, part.rows, part.in, part.out, 0, &range));
-        AORTA_TRY(aorta_linear_forward(op.pass->stream, part, (const char *)x + before(&p, shape.dtype, shape.in),
-                                       weight, bias, (char *)y + before(&p, shape.dtype, shape.out)));
+        AORTA_TRY(aorta_linear_forward(
+            op.pass->stream, &(struct aorta_linear_args){.shape = part,
+                                                         .x = (const char *)x + before(&p, shape.dtype, shape.in),
+                                                         .weight = weight,
+                                                         .bias = bias,
+                                                         .y = (char *)y + before(&p, shape.dtype, shape.out)}));
         AORTA_TRY(aorta_op_end(op, range));
     }
     return NULL;
@@ -98,9 +102,12 @@ aorta_status aorta_op_linear_input(struct op op, struct aorta_linear shape, cons
         struct aorta_linear part = shape_of(shape, &p);
         AORTA_TRY(
             aorta_op_begin_product(op, "linear_backward_input", part.dtype, part.rows, part.out, part.in, 0, &range));
-        AORTA_TRY(aorta_linear_backward_input(op.pass->stream, part,
-                                              (const char *)dy + before(&p, shape.dtype, shape.out), weight,
-                                              (char *)dx + before(&p, shape.dtype, shape.in), accumulate));
+        AORTA_TRY(aorta_linear_backward_input(
+            op.pass->stream, &(struct aorta_linear_args){.shape = part,
+                                                         .dy = (const char *)dy + before(&p, shape.dtype, shape.out),
+                                                         .weight = weight,
+                                                         .dx = (char *)dx + before(&p, shape.dtype, shape.in),
+                                                         .accumulate = accumulate}));
         AORTA_TRY(aorta_op_end(op, range));
     }
     return NULL;
@@ -115,8 +122,12 @@ aorta_status aorta_op_linear_weight(struct op op, struct aorta_linear shape, con
         AORTA_TRY(
             aorta_op_begin_product(op, "linear_backward_weight", part.dtype, part.out, part.rows, part.in, 0, &range));
         AORTA_TRY(aorta_linear_backward_weight(
-            op.pass->stream, part, (const char *)x + before(&p, shape.dtype, shape.in),
-            (const char *)dy + before(&p, shape.dtype, shape.out), dweight, dbias, op.pass->accumulate || p.index > 0));
+            op.pass->stream, &(struct aorta_linear_args){.shape = part,
+                                                         .x = (const char *)x + before(&p, shape.dtype, shape.in),
+                                                         .dy = (const char *)dy + before(&p, shape.dtype, shape.out),
+                                                         .dweight = dweight,
+                                                         .dbias = dbias,
+                                                         .accumulate = op.pass->accumulate || p.index > 0}));
         AORTA_TRY(aorta_op_end(op, range));
     }
     return NULL;

@@ -73,8 +73,10 @@ aorta_status aorta_model_input_forward(struct aorta_model *model, const struct a
     }
     struct op embedding = root_op(pass, "embedding");
     AORTA_TRY(aorta_op_begin(embedding, "embedding_forward", op_moves(model, 1, s.embedding.dim), &range));
-    AORTA_TRY(
-        aorta_embedding_forward(pass->stream, s.embedding, batch->categorical, w[EMBEDDING_WEIGHT], model->embedded));
+    AORTA_TRY(aorta_embedding_forward(pass->stream, &(struct aorta_embedding_args){.shape = s.embedding,
+                                                                                   .ids = batch->categorical,
+                                                                                   .table = w[EMBEDDING_WEIGHT],
+                                                                                   .y = model->embedded}));
     AORTA_TRY(aorta_op_end(embedding, range));
     AORTA_TRY(aorta_op_linear(root_op(pass, "dense_projection"), s.dense, dense_input(model, batch), w[DENSE_WEIGHT],
                               w[DENSE_BIAS], model->x0));
@@ -88,7 +90,9 @@ aorta_status aorta_model_input_forward(struct aorta_model *model, const struct a
     if (!model->order) return NULL;
     /* Here the stream may wait for the first layer's weights, at the end of the backward pass it waits for nothing. */
     AORTA_TRY(aorta_op_begin(embedding, "embedding_order", (struct op_work){0}, &range));
-    AORTA_TRY(aorta_embedding_order(pass->stream, s.embedding, batch->categorical, model->order));
+    AORTA_TRY(aorta_embedding_order(
+        pass->stream,
+        &(struct aorta_embedding_args){.shape = s.embedding, .ids = batch->categorical, .order = model->order}));
     return aorta_op_end(embedding, range);
 }
 
@@ -111,8 +115,10 @@ static aorta_status head_forward(struct aorta_model *model, const struct aorta_p
     AORTA_TRY(
         aorta_op_linear(root_op(pass, "scorer.0"), s.scorer0, model->z, w[SCORER0_WEIGHT], w[SCORER0_BIAS], model->s0));
     AORTA_TRY(aorta_op_begin(gelu, "gelu_forward", op_moves(model, 2, model->shape.mlp_hidden_dim), &range));
-    AORTA_TRY(aorta_gelu_forward(pass->stream, aorta_model_gelu(model, pass, model->shape.num_layers, 0), model->s0,
-                                 model->s1));
+    AORTA_TRY(aorta_gelu_forward(
+        pass->stream, &(struct aorta_gelu_args){.shape = aorta_model_gelu(model, pass, model->shape.num_layers, 0),
+                                                .x = model->s0,
+                                                .out = model->s1}));
     AORTA_TRY(aorta_op_end(gelu, range));
     return aorta_op_linear(root_op(pass, "scorer.3"), s.scorer3, model->s1, w[SCORER3_WEIGHT], w[SCORER3_BIAS],
                            model->scores);
@@ -126,8 +132,12 @@ static aorta_status loss(struct aorta_model *model, const struct aorta_pass *pas
                             .weight = pass->loss_weight,
                             .gradient_weight = pass->gradient_weight};
     AORTA_TRY(aorta_op_begin(op, "bce_with_logits", op_moves(model, 2, 1), &range));
-    AORTA_TRY(aorta_bce_with_logits(pass->stream, bce, model->scores, batch->target, batch->importance, pass->state,
-                                    model->dscores));
+    AORTA_TRY(aorta_bce_with_logits(pass->stream, &(struct aorta_bce_args){.shape = bce,
+                                                                           .scores = model->scores,
+                                                                           .target = batch->target,
+                                                                           .importance = batch->importance,
+                                                                           .state = pass->state,
+                                                                           .dscores = model->dscores}));
     return aorta_op_end(op, range);
 }
 
@@ -147,8 +157,13 @@ static aorta_status head_backward(struct aorta_model *model, const struct aorta_
     AORTA_TRY(aorta_op_ready(model, pass, unit, SCORER3_WEIGHT, 2));
     AORTA_TRY(aorta_op_linear_input(scorer3, s.scorer3, model->dscores, w[SCORER3_WEIGHT], model->dhidden, false));
     AORTA_TRY(aorta_op_begin(gelu, "gelu_backward", op_moves(model, 3, model->shape.mlp_hidden_dim), &range));
-    AORTA_TRY(aorta_gelu_backward(pass->stream, aorta_model_gelu(model, pass, model->shape.num_layers, 0), model->s0,
-                                  model->dhidden, model->dhidden, g[SCORER0_BIAS], pass->accumulate));
+    AORTA_TRY(aorta_gelu_backward(
+        pass->stream, &(struct aorta_gelu_args){.shape = aorta_model_gelu(model, pass, model->shape.num_layers, 0),
+                                                .x = model->s0,
+                                                .dy = model->dhidden,
+                                                .out = model->dhidden,
+                                                .dbias = g[SCORER0_BIAS],
+                                                .accumulate = pass->accumulate}));
     AORTA_TRY(aorta_op_end(gelu, range));
     AORTA_TRY(aorta_op_linear_weight(scorer0, s.scorer0, model->z, model->dhidden, g[SCORER0_WEIGHT], NULL));
     AORTA_TRY(aorta_op_ready(model, pass, unit, SCORER0_WEIGHT, 2));
@@ -186,8 +201,12 @@ static aorta_status embedding_backward(struct aorta_model *model, const struct a
     if (!pass->accumulate)
         AORTA_TRY(
             aorta_fill_bytes(pass->stream, dtable, 0, (size_t)(s.embedding.vocab * s.embedding.dim) * sizeof(float)));
-    AORTA_TRY(aorta_embedding_backward(pass->stream, s.embedding, batch->categorical, model->order, model->dembedded,
-                                       dtable, !pass->accumulate));
+    AORTA_TRY(aorta_embedding_backward(pass->stream, &(struct aorta_embedding_args){.shape = s.embedding,
+                                                                                    .ids = batch->categorical,
+                                                                                    .order = model->order,
+                                                                                    .dy = model->dembedded,
+                                                                                    .dtable = dtable,
+                                                                                    .zeros = !pass->accumulate}));
     return aorta_op_end(op, range);
 }
 

@@ -224,15 +224,12 @@ size_t aorta_attention_scratch_bytes(const struct aorta_device *device, struct a
     return (3 * weights + 7 * piece) * sizeof(float);
 }
 
-aorta_status aorta_attention_forward(struct aorta_stream *stream, struct aorta_attention shape, const void *qkv,
-                                     void *out, void *saved, void *scratch) {
-    AORTA_TRY(check_attention(forward_kernel.name, &shape));
-    if (shape.batch == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(forward_kernel.name,
-                                   AORTA_POINTERS({"qkv", qkv}, {"out", out}, {"saved", saved}, {"scratch", scratch})));
-    const struct aorta_attention_args args = {
-        .shape = shape, .qkv = qkv, .out = out, .saved = saved, .scratch = scratch};
-    return aorta_launch(stream, &forward_kernel, &args, sizeof args);
+aorta_status aorta_attention_forward(struct aorta_stream *stream, const struct aorta_attention_args *a) {
+    AORTA_TRY(check_attention(forward_kernel.name, &a->shape));
+    if (a->shape.batch == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(forward_kernel.name, AORTA_POINTERS({"qkv", a->qkv}, {"out", a->out},
+                                                                       {"saved", a->saved}, {"scratch", a->scratch})));
+    return aorta_launch(stream, &forward_kernel, a, sizeof *a);
 }
 
 /* `out_in` is for devices that save less than the probabilities. */

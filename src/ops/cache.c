@@ -146,25 +146,19 @@ aorta_status aorta_cache_attend(struct aorta_stream *stream, const struct aorta_
     return aorta_launch(stream, &attend_kernel, a, sizeof *a);
 }
 
-aorta_status aorta_cache_append(struct aorta_stream *stream, const struct aorta_cache *cache, const float *qkv,
-                                float *keys, float *values, const int64_t *positions, const int32_t *counts) {
+aorta_status aorta_cache_append(struct aorta_stream *stream, const struct aorta_cache_append_args *a) {
     const char *name = append_kernel.name;
-    AORTA_TRY(check_cache(name, cache));
-    AORTA_TRY(aorta_check_size(name, "window", cache->window, cache->fresh));
-    if (cache->batch == 0) return NULL;
+    AORTA_TRY(check_cache(name, &a->shape));
+    AORTA_TRY(aorta_check_size(name, "window", a->shape.window, a->shape.fresh));
+    if (a->shape.batch == 0) return NULL;
     AORTA_TRY(aorta_check_pointers(
-        name, AORTA_POINTERS({"qkv", qkv}, {"keys", keys}, {"values", values}, {"positions", positions})));
-    const struct aorta_cache_append_args args = {
-        .shape = *cache, .qkv = qkv, .keys = keys, .values = values, .positions = positions, .counts = counts};
-    return aorta_launch(stream, &append_kernel, &args, sizeof args);
+        name, AORTA_POINTERS({"qkv", a->qkv}, {"keys", a->keys}, {"values", a->values}, {"positions", a->positions})));
+    return aorta_launch(stream, &append_kernel, a, sizeof *a);
 }
 
-aorta_status aorta_cache_advance(struct aorta_stream *stream, int64_t batch, int64_t *positions, const int32_t *counts,
-                                 int64_t count) {
-    AORTA_TRY(aorta_check_size(advance_kernel.name, "batch", batch, 0));
-    if (batch == 0) return NULL;
-    AORTA_TRY(aorta_check_pointer(advance_kernel.name, "positions", positions));
-    const struct aorta_cache_advance_args args = {
-        .batch = batch, .count = count, .positions = positions, .counts = counts};
-    return aorta_launch(stream, &advance_kernel, &args, sizeof args);
+aorta_status aorta_cache_advance(struct aorta_stream *stream, const struct aorta_cache_advance_args *a) {
+    AORTA_TRY(aorta_check_size(advance_kernel.name, "batch", a->batch, 0));
+    if (a->batch == 0) return NULL;
+    AORTA_TRY(aorta_check_pointer(advance_kernel.name, "positions", a->positions));
+    return aorta_launch(stream, &advance_kernel, a, sizeof *a);
 }

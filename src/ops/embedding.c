@@ -174,34 +174,29 @@ static aorta_status check_embedding(const char *operation, const struct aorta_em
     return aorta_check_size(operation, "dim", shape->dim, 1);
 }
 
-aorta_status aorta_embedding_forward(struct aorta_stream *stream, struct aorta_embedding shape, const int64_t *ids,
-                                     const void *table, void *y) {
-    AORTA_TRY(check_embedding(forward_kernel.name, &shape));
-    if (shape.rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(forward_kernel.name, AORTA_POINTERS({"ids", ids}, {"table", table}, {"y", y})));
-    const struct aorta_embedding_args args = {.shape = shape, .ids = ids, .table = table, .y = y};
-    return aorta_launch(stream, &forward_kernel, &args, sizeof args);
+aorta_status aorta_embedding_forward(struct aorta_stream *stream, const struct aorta_embedding_args *a) {
+    AORTA_TRY(check_embedding(forward_kernel.name, &a->shape));
+    if (a->shape.rows == 0) return NULL;
+    AORTA_TRY(
+        aorta_check_pointers(forward_kernel.name, AORTA_POINTERS({"ids", a->ids}, {"table", a->table}, {"y", a->y})));
+    return aorta_launch(stream, &forward_kernel, a, sizeof *a);
 }
 
 size_t aorta_embedding_order_bytes(const struct aorta_device *device, struct aorta_embedding shape) {
     return aorta_device_is_gpu(device) ? embedding_order_bytes_gpu(&shape) : 0;
 }
 
-aorta_status aorta_embedding_order(struct aorta_stream *stream, struct aorta_embedding shape, const int64_t *ids,
-                                   void *order) {
-    AORTA_TRY(check_embedding(order_kernel.name, &shape));
-    if (shape.rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(order_kernel.name, AORTA_POINTERS({"ids", ids}, {"order", order})));
-    const struct aorta_embedding_args args = {.shape = shape, .ids = ids, .order = order};
-    return aorta_launch(stream, &order_kernel, &args, sizeof args);
+aorta_status aorta_embedding_order(struct aorta_stream *stream, const struct aorta_embedding_args *a) {
+    AORTA_TRY(check_embedding(order_kernel.name, &a->shape));
+    if (a->shape.rows == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(order_kernel.name, AORTA_POINTERS({"ids", a->ids}, {"order", a->order})));
+    return aorta_launch(stream, &order_kernel, a, sizeof *a);
 }
 
-aorta_status aorta_embedding_backward(struct aorta_stream *stream, struct aorta_embedding shape, const int64_t *ids,
-                                      const void *order, const void *dy, float *dtable, bool zeros) {
-    AORTA_TRY(check_embedding(backward_kernel.name, &shape));
-    if (shape.rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(backward_kernel.name, AORTA_POINTERS({"ids", ids}, {"dy", dy}, {"dtable", dtable})));
-    const struct aorta_embedding_args args = {
-        .shape = shape, .ids = ids, .dy = dy, .dtable = dtable, .order = (void *)order, .zeros = zeros};
-    return aorta_launch(stream, &backward_kernel, &args, sizeof args);
+aorta_status aorta_embedding_backward(struct aorta_stream *stream, const struct aorta_embedding_args *a) {
+    AORTA_TRY(check_embedding(backward_kernel.name, &a->shape));
+    if (a->shape.rows == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(backward_kernel.name,
+                                   AORTA_POINTERS({"ids", a->ids}, {"dy", a->dy}, {"dtable", a->dtable})));
+    return aorta_launch(stream, &backward_kernel, a, sizeof *a);
 }

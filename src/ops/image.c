@@ -110,40 +110,32 @@ static aorta_status check_image(const char *operation, const struct aorta_image 
     return aorta_check_size(operation, "channels", shape->channels, 1);
 }
 
-static aorta_status run(struct aorta_stream *stream, const struct aorta_kernel *kernel, struct aorta_image shape,
-                        const float *x, float *y) {
-    AORTA_TRY(check_image(kernel->name, &shape));
-    if (shape.images == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(kernel->name, AORTA_POINTERS({"x", x}, {"y", y})));
-    const struct aorta_image_args args = {.shape = shape, .x = x, .y = y};
-    return aorta_launch(stream, kernel, &args, sizeof args);
+static aorta_status run(struct aorta_stream *stream, const struct aorta_kernel *kernel,
+                        const struct aorta_image_args *a) {
+    AORTA_TRY(check_image(kernel->name, &a->shape));
+    if (a->shape.images == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(kernel->name, AORTA_POINTERS({"x", a->x}, {"y", a->y})));
+    return aorta_launch(stream, kernel, a, sizeof *a);
 }
 
-aorta_status aorta_image_prepare(struct aorta_stream *stream, struct aorta_image shape, const float *x,
-                                 const uint8_t *flips, const float *means, const float *deviation, float *y) {
-    AORTA_TRY(check_image(prepare_kernel.name, &shape));
-    if (shape.channels > MOST_COLOURS)
-        return AORTA_ERROR(AORTA_INTERNAL, "image_prepare: channels is %lld, at most %d", (long long)shape.channels,
+aorta_status aorta_image_prepare(struct aorta_stream *stream, const struct aorta_image_args *a) {
+    if (a->shape.channels > MOST_COLOURS)
+        return AORTA_ERROR(AORTA_INTERNAL, "image_prepare: channels is %lld, at most %d", (long long)a->shape.channels,
                            MOST_COLOURS);
-    if (shape.images == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(prepare_kernel.name, AORTA_POINTERS({"x", x}, {"flips", flips}, {"mean", means},
-                                                                       {"deviation", deviation}, {"y", y})));
-    struct aorta_image_args args = {.shape = shape, .x = x, .flips = flips, .y = y};
-    memcpy(args.mean, means, (size_t)shape.channels * sizeof *means);
-    memcpy(args.deviation, deviation, (size_t)shape.channels * sizeof *deviation);
-    return aorta_launch(stream, &prepare_kernel, &args, sizeof args);
+    if (a->shape.images > 0) AORTA_TRY(aorta_check_pointer(prepare_kernel.name, "flips", a->flips));
+    return run(stream, &prepare_kernel, a);
 }
 
-aorta_status aorta_image_columns(struct aorta_stream *stream, struct aorta_image shape, const float *x, float *y) {
-    return run(stream, &columns_kernel, shape, x, y);
+aorta_status aorta_image_columns(struct aorta_stream *stream, const struct aorta_image_args *a) {
+    return run(stream, &columns_kernel, a);
 }
 
-aorta_status aorta_image_pool(struct aorta_stream *stream, struct aorta_image shape, const float *x, float *y) {
-    if (shape.height % 2 == 0 && shape.width % 2 == 0) return run(stream, &pool_kernel, shape, x, y);
-    return AORTA_ERROR(AORTA_INTERNAL, "image_pool: %lld x %lld pixels; both must be even", (long long)shape.height,
-                       (long long)shape.width);
+aorta_status aorta_image_pool(struct aorta_stream *stream, const struct aorta_image_args *a) {
+    if (a->shape.height % 2 == 0 && a->shape.width % 2 == 0) return run(stream, &pool_kernel, a);
+    return AORTA_ERROR(AORTA_INTERNAL, "image_pool: %lld x %lld pixels; both must be even", (long long)a->shape.height,
+                       (long long)a->shape.width);
 }
 
-aorta_status aorta_image_mean(struct aorta_stream *stream, struct aorta_image shape, const float *x, float *y) {
-    return run(stream, &mean_kernel, shape, x, y);
+aorta_status aorta_image_mean(struct aorta_stream *stream, const struct aorta_image_args *a) {
+    return run(stream, &mean_kernel, a);
 }

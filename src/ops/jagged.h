@@ -49,9 +49,7 @@ AORTA_MUST_USE aorta_status aorta_columns_gather(struct aorta_stream *stream, co
 AORTA_MUST_USE aorta_status aorta_columns_scatter(struct aorta_stream *stream, const struct aorta_columns_args *args);
 
 /* y = z · (1 + d); backward dz = dy · (1 + d), dd = dy · z. */
-AORTA_MUST_USE aorta_status aorta_gate_forward(struct aorta_stream *stream, int64_t count, const float *z,
-                                               const float *d, float *y);
-AORTA_MUST_USE aorta_status aorta_gate_backward(struct aorta_stream *stream, int64_t count, const float *z,
-                                                const float *d, const float *dy, float *dz, float *dd);
+AORTA_MUST_USE aorta_status aorta_gate_forward(struct aorta_stream *stream, const struct aorta_gate_args *args);
+AORTA_MUST_USE aorta_status aorta_gate_backward(struct aorta_stream *stream, const struct aorta_gate_args *args);
 
 #endif

@@ -228,58 +228,41 @@ static const struct aorta_kernel weight_kernel = {"linear_backward_weight", back
                                                   linear_backward_weight_gpu};
 static const struct aorta_kernel products_kernel = {"products", products, products_gpu};
 
-aorta_status aorta_linear_forward(struct aorta_stream *stream, struct aorta_linear shape, const void *x,
-                                  const void *weight, const void *bias, void *y) {
-    AORTA_TRY(check_linear(forward_kernel.name, &shape));
-    if (shape.rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(forward_kernel.name, AORTA_POINTERS({"x", x}, {"weight", weight}, {"y", y})));
-    const struct aorta_linear_args args = {.shape = shape, .x = x, .weight = weight, .bias = bias, .y = y};
-    return aorta_launch(stream, &forward_kernel, &args, sizeof args);
+aorta_status aorta_linear_forward(struct aorta_stream *stream, const struct aorta_linear_args *a) {
+    const struct aorta_kernel *kernel = a->relu ? &relu_kernel : &forward_kernel;
+    AORTA_TRY(check_linear(kernel->name, &a->shape));
+    if (a->shape.rows == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(kernel->name, AORTA_POINTERS({"x", a->x}, {"weight", a->weight}, {"y", a->y})));
+    if (a->relu) AORTA_TRY(aorta_check_pointer(kernel->name, "bias", a->bias));
+    return aorta_launch(stream, kernel, a, sizeof *a);
 }
 
-aorta_status aorta_linear_relu_forward(struct aorta_stream *stream, struct aorta_linear shape, const void *x,
-                                       const void *weight, const void *bias, void *y, bool tf32) {
-    AORTA_TRY(check_linear(relu_kernel.name, &shape));
-    if (shape.rows == 0) return NULL;
+aorta_status aorta_linear_backward_input(struct aorta_stream *stream, const struct aorta_linear_args *a) {
+    AORTA_TRY(check_linear(input_kernel.name, &a->shape));
+    if (a->shape.rows == 0) return NULL;
     AORTA_TRY(
-        aorta_check_pointers(relu_kernel.name, AORTA_POINTERS({"x", x}, {"weight", weight}, {"bias", bias}, {"y", y})));
-    const struct aorta_linear_args args = {
-        .shape = shape, .x = x, .weight = weight, .bias = bias, .y = y, .relu = true, .tf32 = tf32};
-    return aorta_launch(stream, &relu_kernel, &args, sizeof args);
+        aorta_check_pointers(input_kernel.name, AORTA_POINTERS({"dy", a->dy}, {"weight", a->weight}, {"dx", a->dx})));
+    return aorta_launch(stream, &input_kernel, a, sizeof *a);
 }
 
-aorta_status aorta_linear_backward_input(struct aorta_stream *stream, struct aorta_linear shape, const void *dy,
-                                         const void *weight, void *dx, bool accumulate) {
-    AORTA_TRY(check_linear(input_kernel.name, &shape));
-    if (shape.rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(input_kernel.name, AORTA_POINTERS({"dy", dy}, {"weight", weight}, {"dx", dx})));
-    const struct aorta_linear_args args = {
-        .shape = shape, .dy = dy, .weight = weight, .dx = dx, .accumulate = accumulate};
-    return aorta_launch(stream, &input_kernel, &args, sizeof args);
+aorta_status aorta_linear_backward_weight(struct aorta_stream *stream, const struct aorta_linear_args *a) {
+    AORTA_TRY(check_linear(weight_kernel.name, &a->shape));
+    AORTA_TRY(aorta_check_pointer(weight_kernel.name, "dweight", a->dweight));
+    if (a->shape.rows > 0)
+        AORTA_TRY(aorta_check_pointers(weight_kernel.name, AORTA_POINTERS({"x", a->x}, {"dy", a->dy})));
+    return aorta_launch(stream, &weight_kernel, a, sizeof *a);
 }
 
-aorta_status aorta_linear_backward_weight(struct aorta_stream *stream, struct aorta_linear shape, const void *x,
-                                          const void *dy, float *dweight, float *dbias, bool accumulate) {
-    AORTA_TRY(check_linear(weight_kernel.name, &shape));
-    AORTA_TRY(aorta_check_pointer(weight_kernel.name, "dweight", dweight));
-    if (shape.rows > 0) AORTA_TRY(aorta_check_pointers(weight_kernel.name, AORTA_POINTERS({"x", x}, {"dy", dy})));
-    const struct aorta_linear_args args = {
-        .shape = shape, .x = x, .dy = dy, .dweight = dweight, .dbias = dbias, .accumulate = accumulate};
-    return aorta_launch(stream, &weight_kernel, &args, sizeof args);
-}
-
-aorta_status aorta_products_run(struct aorta_stream *stream, const struct aorta_products *products, const float *a,
-                                const float *b, float *c) {
+aorta_status aorta_products_run(struct aorta_stream *stream, const struct aorta_products_args *a) {
     const char *name = products_kernel.name;
-    AORTA_TRY(aorta_check_size(name, "batch", products->batch, 0));
-    AORTA_TRY(aorta_check_size(name, "m", products->m, 1));
-    AORTA_TRY(aorta_check_size(name, "n", products->n, 1));
-    AORTA_TRY(aorta_check_size(name, "k", products->k, 1));
-    AORTA_TRY(aorta_check_size(name, "lda", products->lda, products->transpose_a ? products->m : products->k));
-    AORTA_TRY(aorta_check_size(name, "ldb", products->ldb, products->transpose_b ? products->k : products->n));
-    AORTA_TRY(aorta_check_size(name, "ldc", products->ldc, products->n));
-    if (products->batch == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(name, AORTA_POINTERS({"a", a}, {"b", b}, {"c", c})));
-    const struct aorta_products_args args = {.shape = *products, .a = a, .b = b, .c = c};
-    return aorta_launch(stream, &products_kernel, &args, sizeof args);
+    AORTA_TRY(aorta_check_size(name, "batch", a->shape.batch, 0));
+    AORTA_TRY(aorta_check_size(name, "m", a->shape.m, 1));
+    AORTA_TRY(aorta_check_size(name, "n", a->shape.n, 1));
+    AORTA_TRY(aorta_check_size(name, "k", a->shape.k, 1));
+    AORTA_TRY(aorta_check_size(name, "lda", a->shape.lda, a->shape.transpose_a ? a->shape.m : a->shape.k));
+    AORTA_TRY(aorta_check_size(name, "ldb", a->shape.ldb, a->shape.transpose_b ? a->shape.k : a->shape.n));
+    AORTA_TRY(aorta_check_size(name, "ldc", a->shape.ldc, a->shape.n));
+    if (a->shape.batch == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(name, AORTA_POINTERS({"a", a->a}, {"b", a->b}, {"c", a->c})));
+    return aorta_launch(stream, &products_kernel, a, sizeof *a);
 }

@@ -99,28 +99,18 @@ static aorta_status check(struct aorta_stream *stream, const char *name, const s
     return NULL;
 }
 
-aorta_status aorta_linear_gelu_forward(struct aorta_stream *stream, struct aorta_linear shape, struct aorta_gelu gelu,
-                                       const void *x, const void *weight, const void *bias, void *slope, void *y) {
-    AORTA_TRY(check(stream, forward_kernel.name, &shape,
-                    AORTA_POINTERS({"x", x}, {"weight", weight}, {"bias", bias}, {"slope", slope}, {"y", y})));
-    AORTA_TRY(aorta_check_dropout(forward_kernel.name, gelu.dropout));
-    const struct aorta_linear_gelu_args args = {
-        .linear = shape, .gelu = gelu, .x = x, .weight = weight, .bias = bias, .slope = slope, .y = y};
-    return aorta_launch(stream, &forward_kernel, &args, sizeof args);
+aorta_status aorta_linear_gelu_forward(struct aorta_stream *stream, const struct aorta_linear_gelu_args *a) {
+    AORTA_TRY(
+        check(stream, forward_kernel.name, &a->linear,
+              AORTA_POINTERS({"x", a->x}, {"weight", a->weight}, {"bias", a->bias}, {"slope", a->slope}, {"y", a->y})));
+    AORTA_TRY(aorta_check_dropout(forward_kernel.name, a->gelu.dropout));
+    return aorta_launch(stream, &forward_kernel, a, sizeof *a);
 }
 
-aorta_status aorta_linear_gelu_backward(struct aorta_stream *stream, struct aorta_linear shape, const void *dy,
-                                        const void *weight, const void *slope, void *dx, float *dbias,
-                                        bool accumulate) {
-    const struct aorta_linear before = {shape.dtype, shape.rows, shape.out, shape.in};
-    AORTA_TRY(check(stream, backward_kernel.name, &before,
-                    AORTA_POINTERS({"dy", dy}, {"weight", weight}, {"slope", slope}, {"dx", dx}, {"dbias", dbias})));
-    const struct aorta_linear_gelu_args args = {.linear = shape,
-                                                .x = dy,
-                                                .weight = weight,
-                                                .slope = (void *)(uintptr_t)slope,
-                                                .y = dx,
-                                                .dbias = dbias,
-                                                .accumulate = accumulate};
-    return aorta_launch(stream, &backward_kernel, &args, sizeof args);
+aorta_status aorta_linear_gelu_backward(struct aorta_stream *stream, const struct aorta_linear_gelu_args *a) {
+    const struct aorta_linear before = {a->linear.dtype, a->linear.rows, a->linear.out, a->linear.in};
+    AORTA_TRY(check(
+        stream, backward_kernel.name, &before,
+        AORTA_POINTERS({"dy", a->x}, {"weight", a->weight}, {"slope", a->slope}, {"dx", a->y}, {"dbias", a->dbias})));
+    return aorta_launch(stream, &backward_kernel, a, sizeof *a);
 }

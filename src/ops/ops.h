@@ -61,51 +61,37 @@ AORTA_MUST_USE aorta_status aorta_step_end(struct aorta_stream *stream, struct a
 
 /* ---- linear ---- */
 
-/* y = x·weightᵀ + bias; bias [out] in dtype, or NULL. */
-AORTA_MUST_USE aorta_status aorta_linear_forward(struct aorta_stream *stream, struct aorta_linear shape, const void *x,
-                                                 const void *weight, const void *bias, void *y);
+/* y = x·weightᵀ + bias; bias [out] in dtype, or NULL; with `relu` negative elements become 0. With `tf32` fp32 products
+ * may round their operands to TF32 where the device has it. */
+AORTA_MUST_USE aorta_status aorta_linear_forward(struct aorta_stream *stream, const struct aorta_linear_args *args);
 /* dx = dy·weight, or dx += dy·weight when `accumulate`. */
-AORTA_MUST_USE aorta_status aorta_linear_backward_input(struct aorta_stream *stream, struct aorta_linear shape,
-                                                        const void *dy, const void *weight, void *dx, bool accumulate);
+AORTA_MUST_USE aorta_status aorta_linear_backward_input(struct aorta_stream *stream,
+                                                        const struct aorta_linear_args *args);
 /* dweight [out, in] fp32 = dyᵀ·x (+= when `accumulate`); dbias [out] fp32 likewise = Σ_rows dy; dbias may be NULL. */
-AORTA_MUST_USE aorta_status aorta_linear_backward_weight(struct aorta_stream *stream, struct aorta_linear shape,
-                                                         const void *x, const void *dy, float *dweight, float *dbias,
-                                                         bool accumulate);
+AORTA_MUST_USE aorta_status aorta_linear_backward_weight(struct aorta_stream *stream,
+                                                         const struct aorta_linear_args *args);
 
-/* y = max(0, x·weightᵀ + bias). With `tf32` fp32 products may round their operands to TF32 where the device has it. */
-AORTA_MUST_USE aorta_status aorta_linear_relu_forward(struct aorta_stream *stream, struct aorta_linear shape,
-                                                      const void *x, const void *weight, const void *bias, void *y,
-                                                      bool tf32);
 /* dx = dy where y > 0, else 0; all fp32; dx may be dy. */
-AORTA_MUST_USE aorta_status aorta_relu_backward(struct aorta_stream *stream, int64_t count, const float *y,
-                                                const float *dy, float *dx);
-AORTA_MUST_USE aorta_status aorta_products_run(struct aorta_stream *stream, const struct aorta_products *products,
-                                               const float *a, const float *b, float *c);
+AORTA_MUST_USE aorta_status aorta_relu_backward(struct aorta_stream *stream, const struct aorta_relu_args *args);
+AORTA_MUST_USE aorta_status aorta_products_run(struct aorta_stream *stream, const struct aorta_products_args *args);
 /* to[count] = scale · Σ_i from[i·count + …] over `pieces` pieces, in their order; fp32; `to` may be the first piece. */
-AORTA_MUST_USE aorta_status aorta_sum_pieces(struct aorta_stream *stream, float *to, const float *from, int64_t pieces,
-                                             int64_t count, float scale);
+AORTA_MUST_USE aorta_status aorta_sum_pieces(struct aorta_stream *stream, const struct aorta_sum_pieces_args *args);
 
 /* ---- softmax, and what is trained with it; fp32 ---- */
 
 /* p = softmax(scale · x) over each row; elements that do not count become 0. p may be x. */
-AORTA_MUST_USE aorta_status aorta_softmax_forward(struct aorta_stream *stream, struct aorta_softmax shape,
-                                                  const float *x, float *p);
+AORTA_MUST_USE aorta_status aorta_softmax_forward(struct aorta_stream *stream, const struct aorta_softmax_args *args);
 /* dx = scale · p∘(dp − Σ dp∘p); dx may be dp. */
-AORTA_MUST_USE aorta_status aorta_softmax_backward(struct aorta_stream *stream, struct aorta_softmax shape,
-                                                   const float *p, const float *dp, float *dx);
+AORTA_MUST_USE aorta_status aorta_softmax_backward(struct aorta_stream *stream, const struct aorta_softmax_args *args);
 /* p = softmax(scale · a·bᵀ) over each row of `products` (transpose_b, ldc = n, c_batch = m · n), and its gradient
  * dx = scale · p∘(dp − Σ dp∘p) with dp = a·bᵀ. Where a GPU makes n = 512, m a multiple of 32, k of 16, and operands are
  * aligned to 16 bytes, products do not leave its registers before they are p or dx. */
-AORTA_MUST_USE aorta_status aorta_scores_forward(struct aorta_stream *stream, const struct aorta_products *products,
-                                                 float scale, const float *a, const float *b, float *p);
-AORTA_MUST_USE aorta_status aorta_scores_backward(struct aorta_stream *stream, const struct aorta_products *products,
-                                                  float scale, const float *a, const float *b, const float *p,
-                                                  float *dx);
+AORTA_MUST_USE aorta_status aorta_scores_forward(struct aorta_stream *stream, const struct aorta_scores_args *args);
+AORTA_MUST_USE aorta_status aorta_scores_backward(struct aorta_stream *stream, const struct aorta_scores_args *args);
 /* losses[row] = log Σ exp(x[row]) − x[row, label]; dx = weight · (softmax(x) − one at the label); dx may be x.
  * AORTA_DEVICE names a label out of range on the CPU; on a GPU its row is NaN. */
-AORTA_MUST_USE aorta_status aorta_cross_entropy(struct aorta_stream *stream, int64_t rows, int64_t classes,
-                                                const float *x, const int64_t *labels, float weight, float *losses,
-                                                float *dx);
+AORTA_MUST_USE aorta_status aorta_cross_entropy(struct aorta_stream *stream,
+                                                const struct aorta_cross_entropy_args *args);
 
 /* ---- inference: attention against a cache, sampling; fp32 ---- */
 
@@ -116,47 +102,24 @@ AORTA_MUST_USE aorta_status aorta_cross_entropy(struct aorta_stream *stream, int
 AORTA_MUST_USE aorta_status aorta_cache_attend(struct aorta_stream *stream, const struct aorta_cache_attend_args *args);
 /* Writes keys and values of new positions 0 … n − 1 of all layers into the caches [layers, batch, window, E]; n is
  * counts[sequence], or `fresh` where counts is NULL, and at most `window`. */
-AORTA_MUST_USE aorta_status aorta_cache_append(struct aorta_stream *stream, const struct aorta_cache *cache,
-                                               const float *qkv, float *keys, float *values, const int64_t *positions,
-                                               const int32_t *counts);
+AORTA_MUST_USE aorta_status aorta_cache_append(struct aorta_stream *stream, const struct aorta_cache_append_args *args);
 /* positions[i] += counts[i], or += count where counts is NULL. */
-AORTA_MUST_USE aorta_status aorta_cache_advance(struct aorta_stream *stream, int64_t batch, int64_t *positions,
-                                                const int32_t *counts, int64_t count);
+AORTA_MUST_USE aorta_status aorta_cache_advance(struct aorta_stream *stream,
+                                                const struct aorta_cache_advance_args *args);
 /* tokens[row] is drawn from softmax(x[row]) (the largest of x − ln of an exponential random number: the Gumbel-max
  * method), logsums[row] = log Σ exp(x[row]). The numbers depend on seed, site, *step and row; step may be NULL. */
-struct aorta_sample_call {
-    int64_t rows, vocab;
-    const float *x;
-    uint64_t seed;
-    uint32_t site;
-    const int64_t *step;
-    int64_t *tokens;
-    float *logsums;
-};
-AORTA_MUST_USE aorta_status aorta_sample(struct aorta_stream *stream, const struct aorta_sample_call *call);
+AORTA_MUST_USE aorta_status aorta_sample(struct aorta_stream *stream, const struct aorta_sample_args *args);
 /* Speculative sampling as Leviathan et al. have it ("Fast Inference from Transformers via Speculative Decoding", ICML
  * 2023): proposed tokens are accepted one after the other with probability min(1, p/q); then one more token is drawn,
  * from what p has more than q at the first that was rejected, or from p when all were taken.
  * tokens, q [drafted, batch(, vocab)] with q_logsums, p [drafted + 1, batch, vocab] with p_logsums: logits and log
  * Σ exp. accepted[batch] gets the number accepted, next[batch] the token drawn, counts[batch] = accepted + 1, and
  * totals[batch] (accepted) grows. *step counts calls and is increased. */
-struct aorta_acceptance_tensors {
-    const int64_t *tokens;
-    const float *q, *q_logsums, *p, *p_logsums;
-    int64_t *step, *next, *totals;
-    int32_t *accepted, *counts;
-};
-AORTA_MUST_USE aorta_status aorta_accept(struct aorta_stream *stream, struct aorta_acceptance shape,
-                                         const struct aorta_acceptance_tensors *tensors);
-/* log Σ exp of each row. */
-AORTA_MUST_USE aorta_status aorta_logsum(struct aorta_stream *stream, int64_t rows, int64_t vocab, const float *x,
-                                         float *logsums);
+AORTA_MUST_USE aorta_status aorta_accept(struct aorta_stream *stream, const struct aorta_accept_args *args);
 /* The `top` largest of each row, largest first, of equals the first: places and values [rows, top]. width ≤ 4096. */
-AORTA_MUST_USE aorta_status aorta_top(struct aorta_stream *stream, int64_t rows, int64_t width, int64_t top,
-                                      const float *x, int64_t *places, float *values);
+AORTA_MUST_USE aorta_status aorta_top(struct aorta_stream *stream, const struct aorta_top_args *args);
 /* y = x / max(‖x‖, 1e-8) row by row; y may be x. */
-AORTA_MUST_USE aorta_status aorta_normalise_rows(struct aorta_stream *stream, int64_t rows, int64_t width,
-                                                 const float *x, float *y);
+AORTA_MUST_USE aorta_status aorta_normalise_rows(struct aorta_stream *stream, const struct aorta_normalise_args *args);
 
 /* ---- routing to experts; fp32 ---- */
 
@@ -165,20 +128,12 @@ AORTA_MUST_USE aorta_status aorta_normalise_rows(struct aorta_stream *stream, in
  * capacity is reached: slots [tokens, top] is expert · capacity + row, or −1 where the expert is full; owners
  * [experts · capacity] is the token of a row, or −1; loads [experts] counts the choices, those beyond the capacity too.
  */
-struct aorta_route_tensors {
-    const float *logits;
-    int32_t *choices, *slots, *owners, *loads;
-    float *weights;
-};
-AORTA_MUST_USE aorta_status aorta_route_plan(struct aorta_stream *stream, struct aorta_route shape,
-                                             const struct aorta_route_tensors *tensors);
+AORTA_MUST_USE aorta_status aorta_route_plan(struct aorta_stream *stream, const struct aorta_route_args *args);
 /* to [experts · capacity, width] = the rows of x [tokens, width] that were routed there, zeros in rows without owner.
  */
-AORTA_MUST_USE aorta_status aorta_route_dispatch(struct aorta_stream *stream, struct aorta_route shape,
-                                                 const int32_t *owners, const float *x, float *to);
+AORTA_MUST_USE aorta_status aorta_route_dispatch(struct aorta_stream *stream, const struct aorta_route_args *args);
 /* y [tokens, width] = Σ weights · rows of z [experts · capacity, width]. */
-AORTA_MUST_USE aorta_status aorta_route_combine(struct aorta_stream *stream, struct aorta_route shape,
-                                                const int32_t *slots, const float *weights, const float *z, float *y);
+AORTA_MUST_USE aorta_status aorta_route_combine(struct aorta_stream *stream, const struct aorta_route_args *args);
 
 /* ---- samples of the synthetic data set ---- */
 
@@ -192,19 +147,14 @@ void aorta_batch_draw_here(const struct aorta_batch_draw *draw);
 
 /* y [images, height, width, channels] = (x − mean)/deviation of x [images, channels, height, width], mirrored left to
  * right where flips[image] is 1. mean and deviation have `channels` ≤ 4 values. */
-AORTA_MUST_USE aorta_status aorta_image_prepare(struct aorta_stream *stream, struct aorta_image shape, const float *x,
-                                                const uint8_t *flips, const float *mean, const float *deviation,
-                                                float *y);
+AORTA_MUST_USE aorta_status aorta_image_prepare(struct aorta_stream *stream, const struct aorta_image_args *args);
 /* y [images·height·width, 9·channels]: around each pixel the 3 × 3 pixels, zeros outside: with weights
  * [out, 3, 3, channels] a convolution is a linear layer. */
-AORTA_MUST_USE aorta_status aorta_image_columns(struct aorta_stream *stream, struct aorta_image shape, const float *x,
-                                                float *y);
+AORTA_MUST_USE aorta_status aorta_image_columns(struct aorta_stream *stream, const struct aorta_image_args *args);
 /* The largest of 2 × 2 pixels: y [images, height / 2, width / 2, channels]; height and width are even. */
-AORTA_MUST_USE aorta_status aorta_image_pool(struct aorta_stream *stream, struct aorta_image shape, const float *x,
-                                             float *y);
+AORTA_MUST_USE aorta_status aorta_image_pool(struct aorta_stream *stream, const struct aorta_image_args *args);
 /* The mean of all pixels: y [images, channels]. */
-AORTA_MUST_USE aorta_status aorta_image_mean(struct aorta_stream *stream, struct aorta_image shape, const float *x,
-                                             float *y);
+AORTA_MUST_USE aorta_status aorta_image_mean(struct aorta_stream *stream, const struct aorta_image_args *args);
 
 /* ---- attention without mask ---- */
 
@@ -213,8 +163,8 @@ size_t aorta_attention_saved_bytes(const struct aorta_device *device, struct aor
 size_t aorta_attention_scratch_bytes(const struct aorta_device *device, struct aorta_attention shape);
 /* out [batch, positions, E] = dropout(softmax(q·kᵀ/√head_dim))·v per head; qkv [batch, positions, 3E] = q|k|v, heads
  * contiguous within each, as torch.nn.MultiheadAttention's in_proj lays them out. */
-AORTA_MUST_USE aorta_status aorta_attention_forward(struct aorta_stream *stream, struct aorta_attention shape,
-                                                    const void *qkv, void *out, void *saved, void *scratch);
+AORTA_MUST_USE aorta_status aorta_attention_forward(struct aorta_stream *stream,
+                                                    const struct aorta_attention_args *args);
 /* dqkv from dout, the gradient of `out`; out_in and saved_in are what forward made (`out` and `saved` are not read).
  * dbias [3E] fp32 (may be NULL): gradient of in_proj's bias, Σ_rows dqkv, += when `accumulate`. Its part for the keys
  * is 0, whatever rounding would leave there: a constant added to all keys changes every score of a row alike, and
@@ -245,12 +195,10 @@ AORTA_MUST_USE aorta_status aorta_norm_backward(struct aorta_stream *stream,
 /* ---- exact GELU, then dropout ---- */
 
 /* y = dropout(x·Φ(x)), Φ the normal distribution function (approximate="none"). */
-AORTA_MUST_USE aorta_status aorta_gelu_forward(struct aorta_stream *stream, struct aorta_gelu shape, const void *x,
-                                               void *y);
+AORTA_MUST_USE aorta_status aorta_gelu_forward(struct aorta_stream *stream, const struct aorta_gelu_args *args);
 /* dx = dropoutᵀ(dy)·(Φ(x) + x·φ(x)); dx may be dy. dbias [shape.width] fp32 = Σ_rows dx (+= when `accumulate`), the
  * gradient of the bias of the layer that made x [count / width, width]; NULL: not wanted. */
-AORTA_MUST_USE aorta_status aorta_gelu_backward(struct aorta_stream *stream, struct aorta_gelu shape, const void *x,
-                                                const void *dy, void *dx, float *dbias, bool accumulate);
+AORTA_MUST_USE aorta_status aorta_gelu_backward(struct aorta_stream *stream, const struct aorta_gelu_args *args);
 
 /* ---- a linear layer, GELU and dropout in one kernel ---- */
 
@@ -260,40 +208,34 @@ AORTA_MUST_USE aorta_status aorta_linear_gelu_fits(struct aorta_device *device, 
                                                    bool *fits);
 /* y [rows, out] = dropout(GELU(x·weightᵀ + bias)), where the product is rounded to bf16 first, and slope [rows, out],
  * the derivative of that by the product. All memory is aligned to 16 bytes. AORTA_UNSUPPORTED where it does not fit. */
-AORTA_MUST_USE aorta_status aorta_linear_gelu_forward(struct aorta_stream *stream, struct aorta_linear shape,
-                                                      struct aorta_gelu gelu, const void *x, const void *weight,
-                                                      const void *bias, void *slope, void *y);
+AORTA_MUST_USE aorta_status aorta_linear_gelu_forward(struct aorta_stream *stream,
+                                                      const struct aorta_linear_gelu_args *args);
 /* The gradient before GELU, from that of the next layer's output: dx [rows, in] = (dy [rows, out]·weight [out,
  * in])·slope; dbias [in] fp32 = Σ_rows dx (+= when `accumulate`). `shape` is that of the next layer. */
-AORTA_MUST_USE aorta_status aorta_linear_gelu_backward(struct aorta_stream *stream, struct aorta_linear shape,
-                                                       const void *dy, const void *weight, const void *slope, void *dx,
-                                                       float *dbias, bool accumulate);
+AORTA_MUST_USE aorta_status aorta_linear_gelu_backward(struct aorta_stream *stream,
+                                                       const struct aorta_linear_gelu_args *args);
 
 /* ---- embedding with mean over the features ---- */
 
 /* y [rows, dim] = mean over features of table[ids]. AORTA_DEVICE names an id out of range (and nothing is read there).
  */
-AORTA_MUST_USE aorta_status aorta_embedding_forward(struct aorta_stream *stream, struct aorta_embedding shape,
-                                                    const int64_t *ids, const void *table, void *y);
+AORTA_MUST_USE aorta_status aorta_embedding_forward(struct aorta_stream *stream,
+                                                    const struct aorta_embedding_args *args);
 /* What the backward pass needs of the ids alone, for a time at which the stream would wait for something else: `order`
  * is device memory of so many bytes, 0 where the device needs none and makes none. */
 size_t aorta_embedding_order_bytes(const struct aorta_device *device, struct aorta_embedding shape);
-AORTA_MUST_USE aorta_status aorta_embedding_order(struct aorta_stream *stream, struct aorta_embedding shape,
-                                                  const int64_t *ids, void *order);
+AORTA_MUST_USE aorta_status aorta_embedding_order(struct aorta_stream *stream, const struct aorta_embedding_args *args);
 /* dtable [vocab, dim] fp32 += dy/features scattered to the ids' rows; `zeros`: it holds zeros, which need not be read.
  * `order`: what was made of these ids; NULL: it is made here. Deterministic. */
-AORTA_MUST_USE aorta_status aorta_embedding_backward(struct aorta_stream *stream, struct aorta_embedding shape,
-                                                     const int64_t *ids, const void *order, const void *dy,
-                                                     float *dtable, bool zeros);
+AORTA_MUST_USE aorta_status aorta_embedding_backward(struct aorta_stream *stream,
+                                                     const struct aorta_embedding_args *args);
 
 /* ---- loss ---- */
 
 /* With l = mean_i(importance_i · bce(scores_i, target_i)): state->loss += weight · l;
  * dscores_i = gradient_weight · ∂l/∂scores_i · state->loss_scale.
  * target, importance [count] fp32. bce(s, t) = max(s, 0) − s·t + log1p(exp(−|s|)). */
-AORTA_MUST_USE aorta_status aorta_bce_with_logits(struct aorta_stream *stream, struct aorta_bce shape,
-                                                  const void *scores, const float *target, const float *importance,
-                                                  struct aorta_step_state *state, void *dscores);
+AORTA_MUST_USE aorta_status aorta_bce_with_logits(struct aorta_stream *stream, const struct aorta_bce_args *args);
 
 /* ---- flags ---- */
 
@@ -324,8 +266,7 @@ AORTA_MUST_USE aorta_status aorta_square_sum(struct aorta_stream *stream, const 
 /* Loshchilov & Hutter, "Decoupled Weight Decay Regularization", as torch.optim.AdamW: p −= lr·wd·p; then the Adam step
  * with m, v [count] fp32. `copy` (may be NULL) receives the parameters as they are then, rounded to copy_dtype, in the
  * same pass: also when the step is skipped, which changes nothing else. */
-AORTA_MUST_USE aorta_status aorta_adamw_step(struct aorta_stream *stream, struct aorta_adamw args, float *parameter,
-                                             const float *gradient, float *m, float *v, void *copy);
+AORTA_MUST_USE aorta_status aorta_adamw_step(struct aorta_stream *stream, const struct aorta_adamw_args *args);
 
 /* Shampoo with blocked preconditioners, grafted to Adam, as Anil et al., "Scalable Second Order Optimization for Deep
  * Learning", and Shi et al., "A Distributed Data-Parallel PyTorch Implementation of the Distributed Shampoo Optimizer".
@@ -335,13 +276,10 @@ AORTA_MUST_USE aorta_status aorta_adamw_step(struct aorta_stream *stream, struct
  * added to its diagonal. gradient, m, v, direction [rows, columns]; factors, roots [2, AORTA_SHAMPOO_FACTOR] for each
  * block, row by row, zeroed before the first call. Factors are double: with
  * 1e-6 of the largest eigenvalue, fp32 would show in the smallest. */
-AORTA_MUST_USE aorta_status aorta_shampoo_direction(struct aorta_stream *stream, struct aorta_shampoo shape,
-                                                    const float *gradient, float *m, float *v, double *factors,
-                                                    float *roots, float *direction);
+AORTA_MUST_USE aorta_status aorta_shampoo_direction(struct aorta_stream *stream, const struct aorta_shampoo_args *args);
 int64_t aorta_shampoo_blocks(int64_t rows, int64_t columns);
 /* p −= lr·wd·p + lr·direction; `copy` as aorta_adamw_step. */
-AORTA_MUST_USE aorta_status aorta_descent_step(struct aorta_stream *stream, struct aorta_descent shape,
-                                               float *parameter, const float *direction, void *copy);
+AORTA_MUST_USE aorta_status aorta_descent_step(struct aorta_stream *stream, const struct aorta_descent_args *args);
 
 /* ---- casts, fills, sums ---- */
 

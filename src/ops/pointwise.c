@@ -138,44 +138,36 @@ static aorta_status check_rows(const struct aorta_gelu *shape) {
                        (long long)shape->count, (long long)shape->width);
 }
 
-aorta_status aorta_gelu_forward(struct aorta_stream *stream, struct aorta_gelu shape, const void *x, void *y) {
-    AORTA_TRY(check_gelu(gelu_kernel.name, &shape));
-    if (shape.count == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(gelu_kernel.name, AORTA_POINTERS({"x", x}, {"y", y})));
-    const struct aorta_gelu_args args = {.shape = shape, .x = x, .out = y};
-    return aorta_launch(stream, &gelu_kernel, &args, sizeof args);
+aorta_status aorta_gelu_forward(struct aorta_stream *stream, const struct aorta_gelu_args *a) {
+    AORTA_TRY(check_gelu(gelu_kernel.name, &a->shape));
+    if (a->shape.count == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(gelu_kernel.name, AORTA_POINTERS({"x", a->x}, {"y", a->out})));
+    return aorta_launch(stream, &gelu_kernel, a, sizeof *a);
 }
 
-aorta_status aorta_gelu_backward(struct aorta_stream *stream, struct aorta_gelu shape, const void *x, const void *dy,
-                                 void *dx, float *dbias, bool accumulate) {
-    AORTA_TRY(check_gelu(gelu_backward_kernel.name, &shape));
-    if (dbias) AORTA_TRY(check_rows(&shape));
-    if (shape.count == 0) {
-        if (!dbias || accumulate) return NULL;
-        return aorta_fill_bytes(stream, dbias, 0, (size_t)shape.width * sizeof *dbias);
+aorta_status aorta_gelu_backward(struct aorta_stream *stream, const struct aorta_gelu_args *a) {
+    AORTA_TRY(check_gelu(gelu_backward_kernel.name, &a->shape));
+    if (a->dbias) AORTA_TRY(check_rows(&a->shape));
+    if (a->shape.count == 0) {
+        if (!a->dbias || a->accumulate) return NULL;
+        return aorta_fill_bytes(stream, a->dbias, 0, (size_t)a->shape.width * sizeof *a->dbias);
     }
-    AORTA_TRY(aorta_check_pointers(gelu_backward_kernel.name, AORTA_POINTERS({"x", x}, {"dy", dy}, {"dx", dx})));
-    const struct aorta_gelu_args args = {
-        .shape = shape, .x = x, .dy = dy, .out = dx, .dbias = dbias, .accumulate = accumulate};
-    return aorta_launch(stream, &gelu_backward_kernel, &args, sizeof args);
+    AORTA_TRY(
+        aorta_check_pointers(gelu_backward_kernel.name, AORTA_POINTERS({"x", a->x}, {"dy", a->dy}, {"dx", a->out})));
+    return aorta_launch(stream, &gelu_backward_kernel, a, sizeof *a);
 }
 
-aorta_status aorta_relu_backward(struct aorta_stream *stream, int64_t count, const float *y, const float *dy,
-                                 float *dx) {
-    AORTA_TRY(aorta_check_size(relu_kernel.name, "count", count, 0));
-    if (count == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(relu_kernel.name, AORTA_POINTERS({"y", y}, {"dy", dy}, {"dx", dx})));
-    const struct aorta_relu_args args = {.count = count, .y = y, .dy = dy, .dx = dx};
-    return aorta_launch(stream, &relu_kernel, &args, sizeof args);
+aorta_status aorta_relu_backward(struct aorta_stream *stream, const struct aorta_relu_args *a) {
+    AORTA_TRY(aorta_check_size(relu_kernel.name, "count", a->count, 0));
+    if (a->count == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(relu_kernel.name, AORTA_POINTERS({"y", a->y}, {"dy", a->dy}, {"dx", a->dx})));
+    return aorta_launch(stream, &relu_kernel, a, sizeof *a);
 }
 
-aorta_status aorta_sum_pieces(struct aorta_stream *stream, float *to, const float *from, int64_t pieces, int64_t count,
-                              float scale) {
-    AORTA_TRY(aorta_check_size(pieces_kernel.name, "pieces", pieces, 1));
-    AORTA_TRY(aorta_check_size(pieces_kernel.name, "count", count, 0));
-    if (count == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(pieces_kernel.name, AORTA_POINTERS({"to", to}, {"from", from})));
-    const struct aorta_sum_pieces_args args = {
-        .pieces = pieces, .count = count, .scale = scale, .from = from, .to = to};
-    return aorta_launch(stream, &pieces_kernel, &args, sizeof args);
+aorta_status aorta_sum_pieces(struct aorta_stream *stream, const struct aorta_sum_pieces_args *a) {
+    AORTA_TRY(aorta_check_size(pieces_kernel.name, "pieces", a->pieces, 1));
+    AORTA_TRY(aorta_check_size(pieces_kernel.name, "count", a->count, 0));
+    if (a->count == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(pieces_kernel.name, AORTA_POINTERS({"to", a->to}, {"from", a->from})));
+    return aorta_launch(stream, &pieces_kernel, a, sizeof *a);
 }

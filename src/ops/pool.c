@@ -402,16 +402,13 @@ aorta_status aorta_columns_scatter(struct aorta_stream *stream, const struct aor
     return args->shape.blocks ? aorta_launch(stream, &scatter_kernel, args, sizeof *args) : NULL;
 }
 
-aorta_status aorta_gate_forward(struct aorta_stream *stream, int64_t count, const float *z, const float *d, float *y) {
-    const struct aorta_gate_args args = {.count = count, .z = z, .d = d, .y = y};
-    AORTA_TRY(aorta_check_pointers(gate_kernel.name, AORTA_POINTERS({"z", z}, {"d", d}, {"y", y})));
-    return count ? aorta_launch(stream, &gate_kernel, &args, sizeof args) : NULL;
+aorta_status aorta_gate_forward(struct aorta_stream *stream, const struct aorta_gate_args *a) {
+    AORTA_TRY(aorta_check_pointers(gate_kernel.name, AORTA_POINTERS({"z", a->z}, {"d", a->d}, {"y", a->y})));
+    return a->count ? aorta_launch(stream, &gate_kernel, a, sizeof *a) : NULL;
 }
 
-aorta_status aorta_gate_backward(struct aorta_stream *stream, int64_t count, const float *z, const float *d,
-                                 const float *dy, float *dz, float *dd) {
-    const struct aorta_gate_args args = {.count = count, .z = z, .d = d, .dy = dy, .dz = dz, .dd = dd};
-    AORTA_TRY(aorta_check_pointers(gate_backward_kernel.name,
-                                   AORTA_POINTERS({"z", z}, {"d", d}, {"dy", dy}, {"dz", dz}, {"dd", dd})));
-    return count ? aorta_launch(stream, &gate_backward_kernel, &args, sizeof args) : NULL;
+aorta_status aorta_gate_backward(struct aorta_stream *stream, const struct aorta_gate_args *a) {
+    AORTA_TRY(aorta_check_pointers(gate_backward_kernel.name, AORTA_POINTERS({"z", a->z}, {"d", a->d}, {"dy", a->dy},
+                                                                             {"dz", a->dz}, {"dd", a->dd})));
+    return a->count ? aorta_launch(stream, &gate_backward_kernel, a, sizeof *a) : NULL;
 }

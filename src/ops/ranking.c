@@ -52,26 +52,23 @@ static aorta_status normalise_gpu(struct aorta_stream *stream, const void *args)
 static const struct aorta_kernel top_kernel = {"top", top, top_gpu};
 static const struct aorta_kernel normalise_kernel = {"normalise_rows", normalise, normalise_gpu};
 
-aorta_status aorta_top(struct aorta_stream *stream, int64_t rows, int64_t width, int64_t count, const float *x,
-                       int64_t *places, float *values) {
-    AORTA_TRY(aorta_check_size(top_kernel.name, "rows", rows, 0));
-    AORTA_TRY(aorta_check_size(top_kernel.name, "top", count, 1));
-    AORTA_TRY(aorta_check_size(top_kernel.name, "width", width, count));
-    if (width > AORTA_TOP_WIDTH)
-        return AORTA_ERROR(AORTA_UNSUPPORTED, "top: rows of %lld; they have at most %d elements", (long long)width,
+aorta_status aorta_top(struct aorta_stream *stream, const struct aorta_top_args *a) {
+    AORTA_TRY(aorta_check_size(top_kernel.name, "rows", a->rows, 0));
+    AORTA_TRY(aorta_check_size(top_kernel.name, "top", a->top, 1));
+    AORTA_TRY(aorta_check_size(top_kernel.name, "width", a->width, a->top));
+    if (a->width > AORTA_TOP_WIDTH)
+        return AORTA_ERROR(AORTA_UNSUPPORTED, "top: rows of %lld; they have at most %d elements", (long long)a->width,
                            AORTA_TOP_WIDTH);
-    if (rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(top_kernel.name, AORTA_POINTERS({"x", x}, {"places", places}, {"values", values})));
-    const struct aorta_top_args args = {
-        .rows = rows, .width = width, .top = count, .x = x, .places = places, .values = values};
-    return aorta_launch(stream, &top_kernel, &args, sizeof args);
+    if (a->rows == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(top_kernel.name,
+                                   AORTA_POINTERS({"x", a->x}, {"places", a->places}, {"values", a->values})));
+    return aorta_launch(stream, &top_kernel, a, sizeof *a);
 }
 
-aorta_status aorta_normalise_rows(struct aorta_stream *stream, int64_t rows, int64_t width, const float *x, float *y) {
-    AORTA_TRY(aorta_check_size(normalise_kernel.name, "rows", rows, 0));
-    AORTA_TRY(aorta_check_size(normalise_kernel.name, "width", width, 1));
-    if (rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(normalise_kernel.name, AORTA_POINTERS({"x", x}, {"y", y})));
-    const struct aorta_normalise_args args = {.rows = rows, .width = width, .x = x, .y = y};
-    return aorta_launch(stream, &normalise_kernel, &args, sizeof args);
+aorta_status aorta_normalise_rows(struct aorta_stream *stream, const struct aorta_normalise_args *a) {
+    AORTA_TRY(aorta_check_size(normalise_kernel.name, "rows", a->rows, 0));
+    AORTA_TRY(aorta_check_size(normalise_kernel.name, "width", a->width, 1));
+    if (a->rows == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(normalise_kernel.name, AORTA_POINTERS({"x", a->x}, {"y", a->y})));
+    return aorta_launch(stream, &normalise_kernel, a, sizeof *a);
 }

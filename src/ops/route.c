@@ -108,37 +108,25 @@ static aorta_status check_route(const char *operation, const struct aorta_route 
                        (long long)shape->top, MOST_CHOICES);
 }
 
-aorta_status aorta_route_plan(struct aorta_stream *stream, struct aorta_route shape,
-                              const struct aorta_route_tensors *t) {
-    AORTA_TRY(check_route(plan_kernel.name, &shape));
-    AORTA_TRY(aorta_check_pointers(plan_kernel.name, AORTA_POINTERS({"logits", t->logits}, {"choices", t->choices},
-                                                                    {"slots", t->slots}, {"owners", t->owners},
-                                                                    {"loads", t->loads}, {"weights", t->weights})));
-    const struct aorta_route_args args = {.shape = shape,
-                                          .logits = t->logits,
-                                          .choices = t->choices,
-                                          .slots = t->slots,
-                                          .owners = t->owners,
-                                          .loads = t->loads,
-                                          .weights = t->weights};
-    return aorta_launch(stream, &plan_kernel, &args, sizeof args);
+aorta_status aorta_route_plan(struct aorta_stream *stream, const struct aorta_route_args *a) {
+    AORTA_TRY(check_route(plan_kernel.name, &a->shape));
+    AORTA_TRY(aorta_check_pointers(plan_kernel.name, AORTA_POINTERS({"logits", a->logits}, {"choices", a->choices},
+                                                                    {"slots", a->slots}, {"owners", a->owners},
+                                                                    {"loads", a->loads}, {"weights", a->weights})));
+    return aorta_launch(stream, &plan_kernel, a, sizeof *a);
 }
 
-aorta_status aorta_route_dispatch(struct aorta_stream *stream, struct aorta_route shape, const int32_t *owners,
-                                  const float *x, float *to) {
-    AORTA_TRY(check_route(dispatch_kernel.name, &shape));
-    AORTA_TRY(aorta_check_pointers(dispatch_kernel.name, AORTA_POINTERS({"owners", owners}, {"x", x}, {"to", to})));
-    const struct aorta_route_args args = {.shape = shape, .owners = (int32_t *)owners, .x = x, .y = to};
-    return aorta_launch(stream, &dispatch_kernel, &args, sizeof args);
+aorta_status aorta_route_dispatch(struct aorta_stream *stream, const struct aorta_route_args *a) {
+    AORTA_TRY(check_route(dispatch_kernel.name, &a->shape));
+    AORTA_TRY(
+        aorta_check_pointers(dispatch_kernel.name, AORTA_POINTERS({"owners", a->owners}, {"x", a->x}, {"to", a->y})));
+    return aorta_launch(stream, &dispatch_kernel, a, sizeof *a);
 }
 
-aorta_status aorta_route_combine(struct aorta_stream *stream, struct aorta_route shape, const int32_t *slots,
-                                 const float *weights, const float *z, float *y) {
-    AORTA_TRY(check_route(combine_kernel.name, &shape));
-    if (shape.tokens == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(combine_kernel.name,
-                                   AORTA_POINTERS({"slots", slots}, {"weights", weights}, {"z", z}, {"y", y})));
-    const struct aorta_route_args args = {
-        .shape = shape, .slots = (int32_t *)slots, .weights = (float *)weights, .x = z, .y = y};
-    return aorta_launch(stream, &combine_kernel, &args, sizeof args);
+aorta_status aorta_route_combine(struct aorta_stream *stream, const struct aorta_route_args *a) {
+    AORTA_TRY(check_route(combine_kernel.name, &a->shape));
+    if (a->shape.tokens == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(
+        combine_kernel.name, AORTA_POINTERS({"slots", a->slots}, {"weights", a->weights}, {"z", a->x}, {"y", a->y})));
+    return aorta_launch(stream, &combine_kernel, a, sizeof *a);
 }

@@ -11,9 +11,9 @@
 
 enum { ACCEPT_SITE = 0xACCE, REST_SITE = 0x4E57, MOST_DRAFTED = 32 };
 
-static uint32_t word_of(const uint32_t key[2], int64_t index, int64_t row, uint32_t site, int64_t step) {
+static uint32_t word_of(uint64_t seed, int64_t index, int64_t row, uint32_t site, int64_t step) {
     const struct aorta_philox counter = {{(uint32_t)(index / 4), (uint32_t)row, site, (uint32_t)step}};
-    return aorta_philox4x32_10(counter, key[0], key[1]).word[index % 4];
+    return aorta_philox4x32_10(counter, (uint32_t)seed, (uint32_t)(seed >> 32)).word[index % 4];
 }
 
 static float logsum(const float *x, int64_t count) {
@@ -32,7 +32,7 @@ static aorta_status sample(const void *args) {
         a->logsums[row] = logsum(x, a->vocab);
         float best = -INFINITY;
         for (int64_t i = 0; a->tokens && i < a->vocab; i++) {
-            const float score = x[i] - logf(aorta_draw_exponential(word_of(a->key, i, row, a->site, step)));
+            const float score = x[i] - logf(aorta_draw_exponential(word_of(a->seed, i, row, a->site, step)));
             if (score <= best) continue;
             best = score;
             a->tokens[row] = i;
@@ -51,7 +51,7 @@ static int64_t draw_rest(const struct aorta_accept_args *a, int64_t sequence, in
         const float likely = expf(p[i] - a->p_logsums[row]);
         const float rest = all ? likely : likely - expf(q[i] - a->q_logsums[row]);
         if (rest <= 0.0f) continue;
-        const uint32_t word = word_of(a->key, i, sequence, REST_SITE, *a->step);
+        const uint32_t word = word_of(a->shape.seed, i, sequence, REST_SITE, *a->step);
         const float score = logf(rest) - logf(aorta_draw_exponential(word));
         if (score <= best) continue;
         best = score;
@@ -69,7 +69,7 @@ static aorta_status accept(const void *args) {
             const int64_t row = at * s->batch + b, token = a->tokens[row];
             const float p = a->p[row * s->vocab + token] - a->p_logsums[row];
             const float q = a->q[row * s->vocab + token] - a->q_logsums[row];
-            if (aorta_draw_uniform(word_of(a->key, at, b, ACCEPT_SITE, *a->step)) >= expf(p - q)) break;
+            if (aorta_draw_uniform(word_of(s->seed, at, b, ACCEPT_SITE, *a->step)) >= expf(p - q)) break;
         }
         a->next[b] = draw_rest(a, b, at, at == s->drafted);
         a->accepted[b] = (int32_t)at;
@@ -97,55 +97,24 @@ static aorta_status accept_gpu(struct aorta_stream *stream, const void *args) {
 static const struct aorta_kernel sample_kernel = {"sample", sample, sample_gpu};
 static const struct aorta_kernel accept_kernel = {"accept", accept, accept_gpu};
 
-static aorta_status run_sample(struct aorta_stream *stream, const struct aorta_sample_args *args) {
-    AORTA_TRY(aorta_check_size(sample_kernel.name, "rows", args->rows, 0));
-    AORTA_TRY(aorta_check_size(sample_kernel.name, "vocab", args->vocab, 1));
-    if (args->rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(sample_kernel.name, AORTA_POINTERS({"x", args->x}, {"logsums", args->logsums})));
-    return aorta_launch(stream, &sample_kernel, args, sizeof *args);
+aorta_status aorta_sample(struct aorta_stream *stream, const struct aorta_sample_args *a) {
+    AORTA_TRY(aorta_check_size(sample_kernel.name, "rows", a->rows, 0));
+    AORTA_TRY(aorta_check_size(sample_kernel.name, "vocab", a->vocab, 1));
+    if (a->rows == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(sample_kernel.name, AORTA_POINTERS({"x", a->x}, {"logsums", a->logsums})));
+    return aorta_launch(stream, &sample_kernel, a, sizeof *a);
 }
 
-aorta_status aorta_sample(struct aorta_stream *stream, const struct aorta_sample_call *call) {
-    AORTA_TRY(aorta_check_pointer(sample_kernel.name, "tokens", call->tokens));
-    const struct aorta_sample_args args = {.rows = call->rows,
-                                           .vocab = call->vocab,
-                                           .x = call->x,
-                                           .key = {(uint32_t)call->seed, (uint32_t)(call->seed >> 32)},
-                                           .site = call->site,
-                                           .step = call->step,
-                                           .tokens = call->tokens,
-                                           .logsums = call->logsums};
-    return run_sample(stream, &args);
-}
-
-aorta_status aorta_logsum(struct aorta_stream *stream, int64_t rows, int64_t vocab, const float *x, float *logsums) {
-    const struct aorta_sample_args args = {.rows = rows, .vocab = vocab, .x = x, .logsums = logsums};
-    return run_sample(stream, &args);
-}
-
-aorta_status aorta_accept(struct aorta_stream *stream, struct aorta_acceptance shape,
-                          const struct aorta_acceptance_tensors *t) {
-    AORTA_TRY(aorta_check_size(accept_kernel.name, "batch", shape.batch, 1));
-    AORTA_TRY(aorta_check_size(accept_kernel.name, "drafted", shape.drafted, 1));
-    AORTA_TRY(aorta_check_size(accept_kernel.name, "vocab", shape.vocab, 1));
-    if (shape.drafted > MOST_DRAFTED)
-        return AORTA_ERROR(AORTA_INTERNAL, "accept: drafted is %lld, at most %d", (long long)shape.drafted,
-                           MOST_DRAFTED);
+aorta_status aorta_accept(struct aorta_stream *stream, const struct aorta_accept_args *a) {
+    const struct aorta_acceptance *s = &a->shape;
+    AORTA_TRY(aorta_check_size(accept_kernel.name, "batch", s->batch, 1));
+    AORTA_TRY(aorta_check_size(accept_kernel.name, "drafted", s->drafted, 1));
+    AORTA_TRY(aorta_check_size(accept_kernel.name, "vocab", s->vocab, 1));
+    if (s->drafted > MOST_DRAFTED)
+        return AORTA_ERROR(AORTA_INTERNAL, "accept: drafted is %lld, at most %d", (long long)s->drafted, MOST_DRAFTED);
     AORTA_TRY(aorta_check_pointers(
-        accept_kernel.name, AORTA_POINTERS({"tokens", t->tokens}, {"q", t->q}, {"q_logsums", t->q_logsums}, {"p", t->p},
-                                           {"p_logsums", t->p_logsums}, {"step", t->step}, {"next", t->next},
-                                           {"totals", t->totals}, {"accepted", t->accepted}, {"counts", t->counts})));
-    const struct aorta_accept_args args = {.shape = shape,
-                                           .key = {(uint32_t)shape.seed, (uint32_t)(shape.seed >> 32)},
-                                           .tokens = t->tokens,
-                                           .q = t->q,
-                                           .q_logsums = t->q_logsums,
-                                           .p = t->p,
-                                           .p_logsums = t->p_logsums,
-                                           .step = t->step,
-                                           .next = t->next,
-                                           .totals = t->totals,
-                                           .accepted = t->accepted,
-                                           .counts = t->counts};
-    return aorta_launch(stream, &accept_kernel, &args, sizeof args);
+        accept_kernel.name, AORTA_POINTERS({"tokens", a->tokens}, {"q", a->q}, {"q_logsums", a->q_logsums}, {"p", a->p},
+                                           {"p_logsums", a->p_logsums}, {"step", a->step}, {"next", a->next},
+                                           {"totals", a->totals}, {"accepted", a->accepted}, {"counts", a->counts})));
+    return aorta_launch(stream, &accept_kernel, a, sizeof *a);
 }

@@ -49,31 +49,22 @@ static aorta_status check(const struct aorta_shampoo *shape) {
                        (long long)shape->columns);
 }
 
-aorta_status aorta_shampoo_direction(struct aorta_stream *stream, struct aorta_shampoo shape, const float *gradient,
-                                     float *m, float *v, double *factors, float *roots, float *direction) {
-    AORTA_TRY(check(&shape));
-    AORTA_TRY(aorta_check_pointers(direction_kernel.name,
-                                   AORTA_POINTERS({"gradient", gradient}, {"m", m}, {"v", v}, {"factors", factors},
-                                                  {"roots", roots}, {"direction", direction})));
-    const struct aorta_shampoo_args args = {.shape = shape,
-                                            .gradient = gradient,
-                                            .m = m,
-                                            .v = v,
-                                            .factors = factors,
-                                            .roots = roots,
-                                            .direction = direction};
-    AORTA_TRY(aorta_launch(stream, &factors_kernel, &args, sizeof args));
-    return aorta_launch(stream, &direction_kernel, &args, sizeof args);
+aorta_status aorta_shampoo_direction(struct aorta_stream *stream, const struct aorta_shampoo_args *a) {
+    AORTA_TRY(check(&a->shape));
+    AORTA_TRY(
+        aorta_check_pointers(direction_kernel.name, AORTA_POINTERS({"gradient", a->gradient}, {"m", a->m}, {"v", a->v},
+                                                                   {"factors", a->factors}, {"roots", a->roots},
+                                                                   {"direction", a->direction})));
+    AORTA_TRY(aorta_launch(stream, &factors_kernel, a, sizeof *a));
+    return aorta_launch(stream, &direction_kernel, a, sizeof *a);
 }
 
-aorta_status aorta_descent_step(struct aorta_stream *stream, struct aorta_descent shape, float *parameter,
-                                const float *direction, void *copy) {
-    AORTA_TRY(aorta_check_size(descent_kernel.name, "count", shape.count, 0));
-    if (shape.count == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(descent_kernel.name, AORTA_POINTERS({"state", shape.state}, {"parameter", parameter},
-                                                                       {"direction", direction})));
-    if (copy) AORTA_TRY(aorta_check_dtype(descent_kernel.name, shape.copy_dtype));
-    const struct aorta_descent_args args = {
-        .shape = shape, .parameter = parameter, .direction = direction, .copy = copy};
-    return aorta_launch(stream, &descent_kernel, &args, sizeof args);
+aorta_status aorta_descent_step(struct aorta_stream *stream, const struct aorta_descent_args *a) {
+    AORTA_TRY(aorta_check_size(descent_kernel.name, "count", a->shape.count, 0));
+    if (a->shape.count == 0) return NULL;
+    AORTA_TRY(
+        aorta_check_pointers(descent_kernel.name, AORTA_POINTERS({"state", a->shape.state}, {"parameter", a->parameter},
+                                                                 {"direction", a->direction})));
+    if (a->copy) AORTA_TRY(aorta_check_dtype(descent_kernel.name, a->shape.copy_dtype));
+    return aorta_launch(stream, &descent_kernel, a, sizeof *a);
 }

@@ -91,33 +91,27 @@ static aorta_status check_softmax(const char *operation, const struct aorta_soft
     return aorta_check_size(operation, "width", shape->width, 1);
 }
 
-aorta_status aorta_softmax_forward(struct aorta_stream *stream, struct aorta_softmax shape, const float *x, float *p) {
-    AORTA_TRY(check_softmax(forward_kernel.name, &shape));
-    if (shape.rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(forward_kernel.name, AORTA_POINTERS({"x", x}, {"p", p})));
-    const struct aorta_softmax_args args = {.shape = shape, .x = x, .out = p};
-    return aorta_launch(stream, &forward_kernel, &args, sizeof args);
+aorta_status aorta_softmax_forward(struct aorta_stream *stream, const struct aorta_softmax_args *a) {
+    AORTA_TRY(check_softmax(forward_kernel.name, &a->shape));
+    if (a->shape.rows == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(forward_kernel.name, AORTA_POINTERS({"x", a->x}, {"p", a->out})));
+    return aorta_launch(stream, &forward_kernel, a, sizeof *a);
 }
 
-aorta_status aorta_softmax_backward(struct aorta_stream *stream, struct aorta_softmax shape, const float *p,
-                                    const float *dp, float *dx) {
-    AORTA_TRY(check_softmax(backward_kernel.name, &shape));
-    if (shape.rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(backward_kernel.name, AORTA_POINTERS({"p", p}, {"dp", dp}, {"dx", dx})));
-    const struct aorta_softmax_args args = {.shape = shape, .x = p, .dp = dp, .out = dx};
-    return aorta_launch(stream, &backward_kernel, &args, sizeof args);
+aorta_status aorta_softmax_backward(struct aorta_stream *stream, const struct aorta_softmax_args *a) {
+    AORTA_TRY(check_softmax(backward_kernel.name, &a->shape));
+    if (a->shape.rows == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(backward_kernel.name, AORTA_POINTERS({"p", a->x}, {"dp", a->dp}, {"dx", a->out})));
+    return aorta_launch(stream, &backward_kernel, a, sizeof *a);
 }
 
-aorta_status aorta_cross_entropy(struct aorta_stream *stream, int64_t rows, int64_t classes, const float *x,
-                                 const int64_t *labels, float weight, float *losses, float *dx) {
-    AORTA_TRY(aorta_check_size(loss_kernel.name, "rows", rows, 0));
-    AORTA_TRY(aorta_check_size(loss_kernel.name, "classes", classes, 1));
-    if (rows == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(loss_kernel.name,
-                                   AORTA_POINTERS({"x", x}, {"labels", labels}, {"losses", losses}, {"dx", dx})));
-    const struct aorta_cross_entropy_args args = {
-        .rows = rows, .classes = classes, .weight = weight, .x = x, .labels = labels, .losses = losses, .dx = dx};
-    return aorta_launch(stream, &loss_kernel, &args, sizeof args);
+aorta_status aorta_cross_entropy(struct aorta_stream *stream, const struct aorta_cross_entropy_args *a) {
+    AORTA_TRY(aorta_check_size(loss_kernel.name, "rows", a->rows, 0));
+    AORTA_TRY(aorta_check_size(loss_kernel.name, "classes", a->classes, 1));
+    if (a->rows == 0) return NULL;
+    AORTA_TRY(aorta_check_pointers(
+        loss_kernel.name, AORTA_POINTERS({"x", a->x}, {"labels", a->labels}, {"losses", a->losses}, {"dx", a->dx})));
+    return aorta_launch(stream, &loss_kernel, a, sizeof *a);
 }
 
 /* ---- of a product ---- */
@@ -163,26 +157,25 @@ static aorta_status check_scores(const char *operation, const struct aorta_produ
     return AORTA_ERROR(AORTA_INTERNAL, "%s: products must be a·bᵀ, their rows and matrices side by side", operation);
 }
 
-static struct aorta_softmax softmax_of(const struct aorta_products *s, float scale) {
-    return (struct aorta_softmax){.rows = s->batch * s->m, .width = s->n, .scale = scale};
+static struct aorta_softmax softmax_of(const struct aorta_scores_args *a) {
+    return (struct aorta_softmax){.rows = a->shape.batch * a->shape.m, .width = a->shape.n, .scale = a->scale};
 }
 
-aorta_status aorta_scores_forward(struct aorta_stream *stream, const struct aorta_products *products, float scale,
-                                  const float *a, const float *b, float *p) {
-    AORTA_TRY(check_scores(scores_kernel.name, products, AORTA_POINTERS({"a", a}, {"b", b}, {"p", p})));
-    const struct aorta_scores_args args = {.shape = *products, .scale = scale, .a = a, .b = b, .out = p};
-    if (aorta_ops_gpu_scores_fit(stream, &args)) return aorta_launch(stream, &scores_kernel, &args, sizeof args);
-    AORTA_TRY(aorta_products_run(stream, products, a, b, p));
-    return aorta_softmax_forward(stream, softmax_of(products, scale), p, p);
+aorta_status aorta_scores_forward(struct aorta_stream *stream, const struct aorta_scores_args *a) {
+    const struct aorta_products_args products = {.shape = a->shape, .a = a->a, .b = a->b, .c = a->out};
+    const struct aorta_softmax_args softmax = {.shape = softmax_of(a), .x = a->out, .out = a->out};
+    AORTA_TRY(check_scores(scores_kernel.name, &a->shape, AORTA_POINTERS({"a", a->a}, {"b", a->b}, {"p", a->out})));
+    if (aorta_ops_gpu_scores_fit(stream, a)) return aorta_launch(stream, &scores_kernel, a, sizeof *a);
+    AORTA_TRY(aorta_products_run(stream, &products));
+    return aorta_softmax_forward(stream, &softmax);
 }
 
-aorta_status aorta_scores_backward(struct aorta_stream *stream, const struct aorta_products *products, float scale,
-                                   const float *a, const float *b, const float *p, float *dx) {
-    AORTA_TRY(
-        check_scores(scores_backward_kernel.name, products, AORTA_POINTERS({"a", a}, {"b", b}, {"p", p}, {"dx", dx})));
-    const struct aorta_scores_args args = {.shape = *products, .scale = scale, .a = a, .b = b, .p = p, .out = dx};
-    if (aorta_ops_gpu_scores_fit(stream, &args))
-        return aorta_launch(stream, &scores_backward_kernel, &args, sizeof args);
-    AORTA_TRY(aorta_products_run(stream, products, a, b, dx));
-    return aorta_softmax_backward(stream, softmax_of(products, scale), p, dx, dx);
+aorta_status aorta_scores_backward(struct aorta_stream *stream, const struct aorta_scores_args *a) {
+    const struct aorta_products_args products = {.shape = a->shape, .a = a->a, .b = a->b, .c = a->out};
+    const struct aorta_softmax_args softmax = {.shape = softmax_of(a), .x = a->p, .dp = a->out, .out = a->out};
+    AORTA_TRY(check_scores(scores_backward_kernel.name, &a->shape,
+                           AORTA_POINTERS({"a", a->a}, {"b", a->b}, {"p", a->p}, {"dx", a->out})));
+    if (aorta_ops_gpu_scores_fit(stream, a)) return aorta_launch(stream, &scores_backward_kernel, a, sizeof *a);
+    AORTA_TRY(aorta_products_run(stream, &products));
+    return aorta_softmax_backward(stream, &softmax);
 }

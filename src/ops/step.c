@@ -135,21 +135,13 @@ aorta_status aorta_step_end(struct aorta_stream *stream, struct aorta_step_state
     return aorta_launch(stream, &end_kernel, &args, sizeof args);
 }
 
-aorta_status aorta_bce_with_logits(struct aorta_stream *stream, struct aorta_bce shape, const void *scores,
-                                   const float *target, const float *importance, struct aorta_step_state *state,
-                                   void *dscores) {
-    AORTA_TRY(aorta_check_dtype(bce_kernel.name, shape.dtype));
-    AORTA_TRY(aorta_check_size(bce_kernel.name, "count", shape.count, 1));
-    AORTA_TRY(aorta_check_pointers(bce_kernel.name,
-                                   AORTA_POINTERS({"scores", scores}, {"target", target}, {"importance", importance},
-                                                  {"state", state}, {"dscores", dscores})));
-    const struct aorta_bce_args args = {.shape = shape,
-                                        .scores = scores,
-                                        .target = target,
-                                        .importance = importance,
-                                        .state = state,
-                                        .dscores = dscores};
-    return aorta_launch(stream, &bce_kernel, &args, sizeof args);
+aorta_status aorta_bce_with_logits(struct aorta_stream *stream, const struct aorta_bce_args *a) {
+    AORTA_TRY(aorta_check_dtype(bce_kernel.name, a->shape.dtype));
+    AORTA_TRY(aorta_check_size(bce_kernel.name, "count", a->shape.count, 1));
+    AORTA_TRY(aorta_check_pointers(bce_kernel.name, AORTA_POINTERS({"scores", a->scores}, {"target", a->target},
+                                                                   {"importance", a->importance}, {"state", a->state},
+                                                                   {"dscores", a->dscores})));
+    return aorta_launch(stream, &bce_kernel, a, sizeof *a);
 }
 
 aorta_status aorta_square_sum(struct aorta_stream *stream, const float *gradient, int64_t count, float *sum) {
@@ -169,14 +161,12 @@ static aorta_status check_adamw(const struct aorta_adamw *shape) {
     return NULL;
 }
 
-aorta_status aorta_adamw_step(struct aorta_stream *stream, struct aorta_adamw shape, float *parameter,
-                              const float *gradient, float *m, float *v, void *copy) {
-    AORTA_TRY(check_adamw(&shape));
-    if (shape.count == 0) return NULL;
-    AORTA_TRY(aorta_check_pointers(
-        adamw_kernel.name, AORTA_POINTERS({"parameter", parameter}, {"gradient", gradient}, {"m", m}, {"v", v})));
-    if (copy) AORTA_TRY(aorta_check_dtype(adamw_kernel.name, shape.copy_dtype));
-    const struct aorta_adamw_args args = {
-        .shape = shape, .parameter = parameter, .gradient = gradient, .m = m, .v = v, .copy = copy};
-    return aorta_launch(stream, &adamw_kernel, &args, sizeof args);
+aorta_status aorta_adamw_step(struct aorta_stream *stream, const struct aorta_adamw_args *a) {
+    AORTA_TRY(check_adamw(&a->shape));
+    if (a->shape.count == 0) return NULL;
+    AORTA_TRY(
+        aorta_check_pointers(adamw_kernel.name, AORTA_POINTERS({"parameter", a->parameter}, {"gradient", a->gradient},
+                                                               {"m", a->m}, {"v", a->v})));
+    if (a->copy) AORTA_TRY(aorta_check_dtype(adamw_kernel.name, a->shape.copy_dtype));
+    return aorta_launch(stream, &adamw_kernel, a, sizeof *a);
 }

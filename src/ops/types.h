@@ -294,7 +294,8 @@ struct aorta_cache_advance_args {
 struct aorta_sample_args {
     int64_t rows, vocab;
     const float *x;
-    uint32_t key[2], site;
+    uint64_t seed;
+    uint32_t site;
     const int64_t *step;
     int64_t *tokens; /* NULL: the sums alone */
     float *logsums;
@@ -302,7 +303,6 @@ struct aorta_sample_args {
 
 struct aorta_accept_args {
     struct aorta_acceptance shape;
-    uint32_t key[2];
     const int64_t *tokens;
     const float *q, *q_logsums, *p, *p_logsums;
     int64_t *step, *next, *totals;

@@ -177,13 +177,14 @@ static aorta_status begin_product(const struct aorta_sparse_dense *d, const char
 static aorta_status forward(struct aorta_sparse_dense *d, int layer, int64_t samples, const float *x, bool relu) {
     const struct aorta_sparse_layer *l = &d->shape.layers[layer];
     const float *weight = d->parameters + l->weight, *bias = d->parameters + l->bias;
-    const struct aorta_linear shape = linear_of(d, layer, samples);
     int range;
     AORTA_TRY(begin_product(d, "dense_forward", samples, l->in, l->out, &range));
-    if (relu)
-        AORTA_TRY(aorta_linear_relu_forward(compute_of(d), shape, x, weight, bias, d->outputs[layer], false));
-    else
-        AORTA_TRY(aorta_linear_forward(compute_of(d), shape, x, weight, bias, d->outputs[layer]));
+    AORTA_TRY(aorta_linear_forward(compute_of(d), &(struct aorta_linear_args){.shape = linear_of(d, layer, samples),
+                                                                              .x = x,
+                                                                              .weight = weight,
+                                                                              .bias = bias,
+                                                                              .y = d->outputs[layer],
+                                                                              .relu = relu}));
     return finish(d, range);
 }
 
@@ -192,8 +193,12 @@ static aorta_status backward_weight(struct aorta_sparse_dense *d, int layer, int
     const struct aorta_sparse_layer *l = &d->shape.layers[layer];
     int range;
     AORTA_TRY(begin_product(d, "dense_backward_weight", l->out, samples, l->in, &range));
-    AORTA_TRY(aorta_linear_backward_weight(compute_of(d), linear_of(d, layer, samples), x, dy, d->gradients + l->weight,
-                                           d->gradients + l->bias, false));
+    AORTA_TRY(
+        aorta_linear_backward_weight(compute_of(d), &(struct aorta_linear_args){.shape = linear_of(d, layer, samples),
+                                                                                .x = x,
+                                                                                .dy = dy,
+                                                                                .dweight = d->gradients + l->weight,
+                                                                                .dbias = d->gradients + l->bias}));
     return finish(d, range);
 }
 
@@ -202,8 +207,10 @@ static aorta_status backward_input(struct aorta_sparse_dense *d, int layer, int6
     const struct aorta_sparse_layer *l = &d->shape.layers[layer];
     int range;
     AORTA_TRY(begin_product(d, "dense_backward_input", samples, l->out, l->in, &range));
-    AORTA_TRY(aorta_linear_backward_input(compute_of(d), linear_of(d, layer, samples), dy, d->parameters + l->weight,
-                                          dx, false));
+    AORTA_TRY(aorta_linear_backward_input(
+        compute_of(d),
+        &(struct aorta_linear_args){
+            .shape = linear_of(d, layer, samples), .dy = dy, .weight = d->parameters + l->weight, .dx = dx}));
     return finish(d, range);
 }
 
@@ -220,8 +227,10 @@ static aorta_status top_forward(struct aorta_sparse_dense *d, const struct aorta
     int range;
     AORTA_TRY(begin(d, "top_forward", projection, d->shape.count, 1, pass->samples, &range));
     AORTA_TRY(forward(d, projection, pass->samples, pass->pooled, false));
-    AORTA_TRY(aorta_gate_forward(compute_of(d), pass->samples * d->shape.width, d->outputs[projection],
-                                 d->outputs[projection - 1], d->gated));
+    AORTA_TRY(aorta_gate_forward(compute_of(d), &(struct aorta_gate_args){.count = pass->samples * d->shape.width,
+                                                                          .z = d->outputs[projection],
+                                                                          .d = d->outputs[projection - 1],
+                                                                          .y = d->gated}));
     const float *x = d->gated;
     for (int i = projection + 1; i <= score; x = d->outputs[i++])
         AORTA_TRY(forward(d, i, pass->samples, x, i != score));
@@ -236,20 +245,31 @@ static aorta_status top_backward(struct aorta_sparse_dense *d, const struct aort
                                   .weight = 1,
                                   .gradient_weight = 1.0f / (float)aorta_comm_size(d->context->world)};
     int now = 0;
-    AORTA_TRY(aorta_bce_with_logits(compute_of(d), bce, d->outputs[score], pass->labels, d->ones, d->context->state,
-                                    d->wide[now]));
+    AORTA_TRY(aorta_bce_with_logits(compute_of(d), &(struct aorta_bce_args){.shape = bce,
+                                                                            .scores = d->outputs[score],
+                                                                            .target = pass->labels,
+                                                                            .importance = d->ones,
+                                                                            .state = d->context->state,
+                                                                            .dscores = d->wide[now]}));
     for (int i = score; i > projection; i--) {
         const float *x = i == projection + 1 ? d->gated : d->outputs[i - 1];
         if (i != score)
-            AORTA_TRY(aorta_relu_backward(compute_of(d), pass->samples * d->shape.layers[i].out, d->outputs[i],
-                                          d->wide[now], d->wide[now]));
+            AORTA_TRY(aorta_relu_backward(compute_of(d),
+                                          &(struct aorta_relu_args){.count = pass->samples * d->shape.layers[i].out,
+                                                                    .y = d->outputs[i],
+                                                                    .dy = d->wide[now],
+                                                                    .dx = d->wide[now]}));
         AORTA_TRY(backward_weight(d, i, pass->samples, x, d->wide[now]));
         AORTA_TRY(backward_input(d, i, pass->samples, d->wide[now], d->wide[1 - now]));
         now = 1 - now;
     }
     /* That of the dense side stays in the other one. */
-    AORTA_TRY(aorta_gate_backward(compute_of(d), pass->samples * d->shape.width, d->outputs[projection],
-                                  d->outputs[projection - 1], d->wide[now], d->projected, d->wide[1 - now]));
+    AORTA_TRY(aorta_gate_backward(compute_of(d), &(struct aorta_gate_args){.count = pass->samples * d->shape.width,
+                                                                           .z = d->outputs[projection],
+                                                                           .d = d->outputs[projection - 1],
+                                                                           .dy = d->wide[now],
+                                                                           .dz = d->projected,
+                                                                           .dd = d->wide[1 - now]}));
     if (now == 1) return NULL;
     float *other = d->wide[0];
     d->wide[0] = d->wide[1], d->wide[1] = other;
@@ -272,8 +292,11 @@ aorta_status aorta_sparse_dense_backward(struct aorta_sparse_dense *d, const str
     AORTA_TRY(begin(d, "bottom_backward", 0, d->shape.bottom + 1, 1, pass->samples, &range));
     AORTA_TRY(backward_weight(d, d->shape.bottom, pass->samples, pass->pooled, d->projected));
     for (int i = d->shape.bottom - 1; i >= 0; i--) {
-        AORTA_TRY(aorta_relu_backward(compute_of(d), pass->samples * d->shape.layers[i].out, d->outputs[i],
-                                      d->wide[now], d->wide[now]));
+        AORTA_TRY(aorta_relu_backward(compute_of(d),
+                                      &(struct aorta_relu_args){.count = pass->samples * d->shape.layers[i].out,
+                                                                .y = d->outputs[i],
+                                                                .dy = d->wide[now],
+                                                                .dx = d->wide[now]}));
         AORTA_TRY(backward_weight(d, i, pass->samples, i ? d->outputs[i - 1] : pass->features, d->wide[now]));
         if (i) AORTA_TRY(backward_input(d, i, pass->samples, d->wide[now], d->wide[1 - now]));
         now = 1 - now;

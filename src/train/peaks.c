@@ -20,7 +20,9 @@ typedef aorta_status (*queue_work)(const struct aorta_train_context *context, co
 static aorta_status queue_product(const struct aorta_train_context *context, const struct scratch *scratch) {
     const struct aorta_linear shape = {context->dtype, WIDTH, WIDTH, WIDTH};
     const char *weight = scratch->from + (size_t)WIDTH * WIDTH * sizeof(float);
-    return aorta_linear_forward(aorta_train_compute(context), shape, scratch->from, weight, NULL, scratch->to);
+    return aorta_linear_forward(
+        aorta_train_compute(context),
+        &(struct aorta_linear_args){.shape = shape, .x = scratch->from, .weight = weight, .y = scratch->to});
 }
 
 static aorta_status queue_copy(const struct aorta_train_context *context, const struct scratch *scratch) {

@@ -160,10 +160,14 @@ static aorta_status compute(const struct aorta_shampoo_state *s, const struct ma
                                         .eps = (float)o->eps,
                                         .frequency = o->precondition_frequency,
                                         .state = s->context->state};
-    return aorta_shampoo_direction(aorta_train_stream(s->context, AORTA_FLOW_OPTIMIZER), shape,
-                                   s->memory.gradients + matrix->place, s->memory.m + matrix->place,
-                                   s->memory.v + matrix->place, matrix->factors, matrix->roots,
-                                   s->directions + matrix->direction);
+    return aorta_shampoo_direction(aorta_train_stream(s->context, AORTA_FLOW_OPTIMIZER),
+                                   &(struct aorta_shampoo_args){.shape = shape,
+                                                                .gradient = s->memory.gradients + matrix->place,
+                                                                .m = s->memory.m + matrix->place,
+                                                                .v = s->memory.v + matrix->place,
+                                                                .factors = matrix->factors,
+                                                                .roots = matrix->roots,
+                                                                .direction = s->directions + matrix->direction});
 }
 
 aorta_status aorta_shampoo_compute(struct aorta_shampoo_state *s) {
@@ -197,8 +201,11 @@ aorta_status aorta_shampoo_apply(struct aorta_shampoo_state *s, struct aorta_str
                                             .state = s->context->state,
                                             .copy_dtype = dtype};
         const size_t before = (size_t)(matrix->place - first) * aorta_dtype_size(dtype);
-        AORTA_TRY(aorta_descent_step(stream, shape, s->memory.parameters + matrix->place,
-                                     s->directions + matrix->direction, copy ? (char *)copy + before : NULL));
+        AORTA_TRY(
+            aorta_descent_step(stream, &(struct aorta_descent_args){.shape = shape,
+                                                                    .parameter = s->memory.parameters + matrix->place,
+                                                                    .direction = s->directions + matrix->direction,
+                                                                    .copy = copy ? (char *)copy + before : NULL}));
     }
     return NULL;
 }

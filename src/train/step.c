@@ -324,8 +324,12 @@ static aorta_status descend(struct aorta_step *step, struct aorta_stream *stream
                                .copy_dtype = c->dtype};
     void *copy = first ? m->root_copy : m->copy; /* updates begin with the layers or with the root unit */
     if (step->shampoo) return aorta_shampoo_apply(step->shampoo, stream, first, count, copy);
-    return aorta_adamw_step(stream, args, m->parameters + first, m->gradients + first, m->m + first, m->v + first,
-                            copy);
+    return aorta_adamw_step(stream, &(struct aorta_adamw_args){.shape = args,
+                                                               .parameter = m->parameters + first,
+                                                               .gradient = m->gradients + first,
+                                                               .m = m->m + first,
+                                                               .v = m->v + first,
+                                                               .copy = copy});
 }
 
 /* Parameter, both averages and the gradient are read, all but the gradient written, and the copy in the type in use. */

@@ -132,8 +132,10 @@ static aorta_status run_products(const struct aorta_stress *stress, const struct
     const int64_t size = options_of(stress)->lightweight_op_size;
     const struct aorta_linear shape = {.dtype = AORTA_F32, .rows = size, .in = size, .out = size};
     for (int64_t i = 0; i < options_of(stress)->lightweight_ops_per_stream; i++)
-        AORTA_TRY(aorta_linear_forward(beside->stream, shape, stress->operands, stress->operands + size * size, NULL,
-                                       beside->result));
+        AORTA_TRY(aorta_linear_forward(
+            beside->stream,
+            &(struct aorta_linear_args){
+                .shape = shape, .x = stress->operands, .weight = stress->operands + size * size, .y = beside->result}));
     return NULL;
 }
 

@@ -112,7 +112,10 @@ static void optimize(struct model_rig *rig, const struct aorta_train_options *o)
                                 .copy_dtype = AORTA_F32};
     check_ok(aorta_square_sum(rig->stream, rig->gradients, rig->elements, &square_sum));
     check_ok(aorta_step_update(rig->stream, &update));
-    check_ok(aorta_adamw_step(rig->stream, adamw, rig->values, rig->gradients, rig->m, rig->v, NULL));
+    check_ok(aorta_adamw_step(
+        rig->stream,
+        &(struct aorta_adamw_args){
+            .shape = adamw, .parameter = rig->values, .gradient = rig->gradients, .m = rig->m, .v = rig->v}));
     check_ok(aorta_stream_synchronize(rig->stream));
 }
 

@@ -100,7 +100,9 @@ static void check_example(struct rig *rig, struct aorta_attention shape) {
     void *qkv = rig_put(rig, dtype, e.qkv, 3 * count), *out = rig_alloc(rig, bytes), *dqkv = rig_alloc(rig, 3 * bytes);
     void *saved = rig_alloc(rig, aorta_attention_saved_bytes(rig->device, shape));
     void *scratch = rig_alloc(rig, aorta_attention_scratch_bytes(rig->device, shape));
-    check_ok(aorta_attention_forward(rig->stream, shape, qkv, out, saved, scratch));
+    check_ok(aorta_attention_forward(
+        rig->stream,
+        &(struct aorta_attention_args){.shape = shape, .qkv = qkv, .out = out, .saved = saved, .scratch = scratch}));
     reference(&e);
     /* Tensor cores take weights that are rounded to the type; values are at most 1.5, weights sum up to 1 or so. */
     const double weights = aorta_device_is_gpu(rig->device) && dtype != AORTA_F32 ? 1.5 * unit : 0.0;
@@ -153,7 +155,9 @@ static void large_scores(void **state) {
     float *in = rig_put(rig, AORTA_F32, qkv, 4 * 24), *out = rig_alloc(rig, 4 * 8 * sizeof(float));
     void *saved = rig_alloc(rig, aorta_attention_saved_bytes(rig->device, shape)),
          *scratch = rig_alloc(rig, aorta_attention_scratch_bytes(rig->device, shape));
-    check_ok(aorta_attention_forward(rig->stream, shape, in, out, saved, scratch));
+    check_ok(aorta_attention_forward(
+        rig->stream,
+        &(struct aorta_attention_args){.shape = shape, .qkv = in, .out = out, .saved = saved, .scratch = scratch}));
     double *got = rig_get(rig, AORTA_F32, out, 32);
     for (int i = 0; i < 32; i++) assert_true(isfinite(got[i]) && fabs(got[i]) <= 1000.0);
 }
@@ -162,9 +166,15 @@ static void wrong_arguments(void **state) {
     struct rig *rig = *state;
     float some[8] = {0};
     struct aorta_attention shape = {AORTA_F32, 1, 2, 1, 0, 0.0f, {0}};
-    check_fails(aorta_attention_forward(rig->stream, shape, some, some, some, some), AORTA_INTERNAL, "head_dim is 0");
+    check_fails(aorta_attention_forward(rig->stream,
+                                        &(struct aorta_attention_args){
+                                            .shape = shape, .qkv = some, .out = some, .saved = some, .scratch = some}),
+                AORTA_INTERNAL, "head_dim is 0");
     shape.head_dim = 1;
-    check_fails(aorta_attention_forward(rig->stream, shape, some, some, NULL, some), AORTA_INTERNAL, "saved is NULL");
+    check_fails(
+        aorta_attention_forward(
+            rig->stream, &(struct aorta_attention_args){.shape = shape, .qkv = some, .out = some, .scratch = some}),
+        AORTA_INTERNAL, "saved is NULL");
     check_fails(aorta_attention_backward(
                     rig->stream,
                     &(struct aorta_attention_args){

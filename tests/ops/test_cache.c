@@ -88,8 +88,16 @@ static void append(void **state) {
         float *k = rig_put(rig, AORTA_F32, keys, cached), *v = rig_put(rig, AORTA_F32, values, cached);
         int64_t *at = rig_put_bytes(rig, positions, sizeof positions), moved[3];
         const int32_t *n = with_counts ? rig_put_bytes(rig, counts, sizeof counts) : NULL;
-        check_ok(aorta_cache_append(rig->stream, &c, rig_put(rig, AORTA_F32, qkv, fresh), k, v, at, n));
-        check_ok(aorta_cache_advance(rig->stream, c.batch, at, n, c.fresh));
+        check_ok(aorta_cache_append(rig->stream,
+                                    &(struct aorta_cache_append_args){.shape = c,
+                                                                      .qkv = rig_put(rig, AORTA_F32, qkv, fresh),
+                                                                      .keys = k,
+                                                                      .values = v,
+                                                                      .positions = at,
+                                                                      .counts = n}));
+        check_ok(aorta_cache_advance(
+            rig->stream,
+            &(struct aorta_cache_advance_args){.batch = c.batch, .positions = at, .counts = n, .count = c.fresh}));
         for (int64_t i = 0; i < c.layers * c.fresh * c.batch * width; i++) {
             const int64_t column = i % width, b = i / width % c.batch, t = i / width / c.batch % c.fresh;
             const int64_t layer = i / width / c.batch / c.fresh;
@@ -130,9 +138,12 @@ static void wrong_arguments(void **state) {
                                                                                   .out = some}),
                 AORTA_INTERNAL, "fresh is 2, must be at least 3");
     c.fresh = 5;
-    check_fails(aorta_cache_append(rig->stream, &c, some, some, some, positions, NULL), AORTA_INTERNAL,
-                "window is 4, must be at least 5");
-    check_fails(aorta_cache_advance(rig->stream, 1, NULL, NULL, 1), AORTA_INTERNAL, "positions is NULL");
+    check_fails(aorta_cache_append(rig->stream,
+                                   &(struct aorta_cache_append_args){
+                                       .shape = c, .qkv = some, .keys = some, .values = some, .positions = positions}),
+                AORTA_INTERNAL, "window is 4, must be at least 5");
+    check_fails(aorta_cache_advance(rig->stream, &(struct aorta_cache_advance_args){.batch = 1, .count = 1}),
+                AORTA_INTERNAL, "positions is NULL");
 }
 
 int main(void) {

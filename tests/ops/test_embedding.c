@@ -27,18 +27,27 @@ static void check_example(struct rig *rig, struct aorta_embedding s) {
             }
     const int64_t *ids_there = rig_put_bytes(rig, ids, (size_t)(s.rows * s.features) * sizeof *ids);
     void *out = rig_alloc(rig, (size_t)outputs * aorta_dtype_size(s.dtype));
-    check_ok(aorta_embedding_forward(rig->stream, s, ids_there, rig_put(rig, s.dtype, table, entries), out));
+    check_ok(aorta_embedding_forward(
+        rig->stream, &(struct aorta_embedding_args){
+                         .shape = s, .ids = ids_there, .table = rig_put(rig, s.dtype, table, entries), .y = out}));
     rig_close_to("y", rig_get(rig, s.dtype, out, outputs), y, outputs, 1.01 * unit, 1e-6);
 
     /* The same with the order made before, into zeros. */
     float *gradient[2];
     const size_t order_bytes = aorta_embedding_order_bytes(rig->device, s);
     void *order = order_bytes ? rig_alloc(rig, order_bytes) : NULL;
-    if (order) check_ok(aorta_embedding_order(rig->stream, s, ids_there, order));
+    if (order)
+        check_ok(aorta_embedding_order(rig->stream,
+                                       &(struct aorta_embedding_args){.shape = s, .ids = ids_there, .order = order}));
     for (int i = 0; i < 2; i++) {
         gradient[i] = rig_put(rig, AORTA_F32, rig_values(rig, entries), entries);
-        check_ok(aorta_embedding_backward(rig->stream, s, ids_there, i ? order : NULL,
-                                          rig_put(rig, s.dtype, dy, outputs), gradient[i], i == 1));
+        check_ok(aorta_embedding_backward(rig->stream,
+                                          &(struct aorta_embedding_args){.shape = s,
+                                                                         .ids = ids_there,
+                                                                         .order = i ? order : NULL,
+                                                                         .dy = rig_put(rig, s.dtype, dy, outputs),
+                                                                         .dtable = gradient[i],
+                                                                         .zeros = i == 1}));
     }
     double *first = rig_get(rig, AORTA_F32, gradient[0], entries);
     const double added = (double)(s.rows * s.features) / (double)s.vocab; /* values in one sum */
@@ -46,8 +55,12 @@ static void check_example(struct rig *rig, struct aorta_embedding s) {
     rig_close_to("dtable again", rig_get(rig, AORTA_F32, gradient[1], entries), first, entries, 0.0, 0.0);
     /* Without zeros it is added to. */
     for (int64_t i = 0; i < entries; i++) dtable[i] += first[i];
-    check_ok(aorta_embedding_backward(rig->stream, s, ids_there, order, rig_put(rig, s.dtype, dy, outputs), gradient[1],
-                                      false));
+    check_ok(
+        aorta_embedding_backward(rig->stream, &(struct aorta_embedding_args){.shape = s,
+                                                                             .ids = ids_there,
+                                                                             .order = order,
+                                                                             .dy = rig_put(rig, s.dtype, dy, outputs),
+                                                                             .dtable = gradient[1]}));
     rig_close_to("dtable twice", rig_get(rig, AORTA_F32, gradient[1], entries), dtable, entries, 2e-6,
                  4e-6 + 2e-7 * added);
 }
@@ -74,11 +87,15 @@ static void ids_out_of_range(void **state) {
                   *y = rig_put(rig, AORTA_F32, rig_values(rig, 8), 8);
             const size_t order_bytes = aorta_embedding_order_bytes(rig->device, s);
             if (what == 0)
-                check_ok(aorta_embedding_forward(rig->stream, s, there, table, y));
+                check_ok(aorta_embedding_forward(
+                    rig->stream, &(struct aorta_embedding_args){.shape = s, .ids = there, .table = table, .y = y}));
             else if (what == 1 || !order_bytes)
-                check_ok(aorta_embedding_backward(rig->stream, s, there, NULL, y, table, false));
+                check_ok(aorta_embedding_backward(
+                    rig->stream, &(struct aorta_embedding_args){.shape = s, .ids = there, .dy = y, .dtable = table}));
             else
-                check_ok(aorta_embedding_order(rig->stream, s, there, rig_alloc(rig, order_bytes)));
+                check_ok(aorta_embedding_order(
+                    rig->stream,
+                    &(struct aorta_embedding_args){.shape = s, .ids = there, .order = rig_alloc(rig, order_bytes)}));
             char expected[64];
             snprintf(expected, sizeof expected, "id %lld of row 1, feature 1 is outside [0, 11)", (long long)wrong[i]);
             check_fails(aorta_stream_synchronize(rig->stream), AORTA_DEVICE, expected);
@@ -96,9 +113,12 @@ static void graphs_hold_kernels_only(void **state) {
     float *table = rig_put(rig, AORTA_F32, rig_values(rig, 44), 44),
           *y = rig_put(rig, AORTA_F32, rig_values(rig, 8), 8);
     struct aorta_graph *graph;
-    check_ok(aorta_embedding_forward(rig->stream, s, there, table, y)); /* makes the workspace */
+    check_ok(aorta_embedding_forward(
+        rig->stream,
+        &(struct aorta_embedding_args){.shape = s, .ids = there, .table = table, .y = y})); /* makes the workspace */
     check_ok(aorta_capture_begin(rig->stream));
-    check_ok(aorta_embedding_forward(rig->stream, s, there, table, y));
+    check_ok(aorta_embedding_forward(rig->stream,
+                                     &(struct aorta_embedding_args){.shape = s, .ids = there, .table = table, .y = y}));
     check_ok(aorta_capture_end(rig->stream, &graph));
     assert_int_equal(aorta_graph_node_count(graph), 1);
     aorta_graph_destroy(graph);
@@ -109,10 +129,13 @@ static void wrong_arguments(void **state) {
     float some[8] = {0};
     int64_t id = 0;
     struct aorta_embedding shape = {AORTA_F32, 1, 0, 1, 1};
-    check_fails(aorta_embedding_forward(rig->stream, shape, &id, some, some), AORTA_INTERNAL, "features is 0");
+    check_fails(aorta_embedding_forward(
+                    rig->stream, &(struct aorta_embedding_args){.shape = shape, .ids = &id, .table = some, .y = some}),
+                AORTA_INTERNAL, "features is 0");
     shape.features = 1;
-    check_fails(aorta_embedding_backward(rig->stream, shape, NULL, NULL, some, some, false), AORTA_INTERNAL,
-                "ids is NULL");
+    check_fails(aorta_embedding_backward(rig->stream,
+                                         &(struct aorta_embedding_args){.shape = shape, .dy = some, .dtable = some}),
+                AORTA_INTERNAL, "ids is NULL");
 }
 
 int main(void) {

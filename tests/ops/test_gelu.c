@@ -63,12 +63,15 @@ static void conformance(void **state) {
                 weights = rig_random(rig, dtype, count, 1);
                 void *x = rig_put(rig, dtype, inputs, count), *dy = rig_put(rig, dtype, weights, count);
                 void *y = rig_alloc(rig, (size_t)count * aorta_dtype_size(dtype));
-                check_ok(aorta_gelu_forward(rig->stream, shape_now, x, y));
+                check_ok(
+                    aorta_gelu_forward(rig->stream, &(struct aorta_gelu_args){.shape = shape_now, .x = x, .out = y}));
                 double *expected = rig_values(rig, count);
                 for (int64_t i = 0; i < count; i++)
                     expected[i] = gelu(inputs[i]) * (drop ? rig_dropout((double)0.3f, &shape_now.rng, 4, i) : 1.0);
                 rig_close_to("y", rig_get(rig, dtype, y, count), expected, count, 1.01 * unit + formula + 5e-7, 2e-7);
-                check_ok(aorta_gelu_backward(rig->stream, shape_now, x, dy, dy, NULL, false)); /* in place */
+                check_ok(aorta_gelu_backward(
+                    rig->stream,
+                    &(struct aorta_gelu_args){.shape = shape_now, .x = x, .dy = dy, .out = dy})); /* in place */
                 rig_gradient("dx", loss, NULL, inputs, count, rig_get(rig, dtype, dy, count),
                              1.01 * unit + formula + 1e-6, 1e-6);
                 rig_reset(state);
@@ -79,14 +82,18 @@ static void wrong_arguments(void **state) {
     struct rig *rig = *state;
     float some[8] = {0};
     struct aorta_gelu shape = {.dtype = AORTA_F32, .count = -1};
-    check_fails(aorta_gelu_forward(rig->stream, shape, some, some), AORTA_INTERNAL, "count is -1");
+    check_fails(aorta_gelu_forward(rig->stream, &(struct aorta_gelu_args){.shape = shape, .x = some, .out = some}),
+                AORTA_INTERNAL, "count is -1");
     shape.count = 8;
-    check_fails(aorta_gelu_backward(rig->stream, shape, some, NULL, some, NULL, false), AORTA_INTERNAL, "dy is NULL");
+    check_fails(aorta_gelu_backward(rig->stream, &(struct aorta_gelu_args){.shape = shape, .x = some, .out = some}),
+                AORTA_INTERNAL, "dy is NULL");
     shape.count = 0;
-    check_ok(aorta_gelu_backward(rig->stream, shape, NULL, NULL, NULL, NULL, false));
+    check_ok(aorta_gelu_backward(rig->stream, &(struct aorta_gelu_args){.shape = shape}));
     shape.count = 12, shape.width = 5;
-    check_fails(aorta_gelu_backward(rig->stream, shape, some, some, some, some, false), AORTA_INTERNAL,
-                "12 elements are no whole rows of 5");
+    check_fails(
+        aorta_gelu_backward(
+            rig->stream, &(struct aorta_gelu_args){.shape = shape, .x = some, .dy = some, .out = some, .dbias = some}),
+        AORTA_INTERNAL, "12 elements are no whole rows of 5");
 }
 
 /* dx does not depend on whether its sums are asked for, and they are the sums of its rows. */
@@ -103,10 +110,14 @@ static void bias_gradient(void **state) {
                 void *x = rig_put(rig, dtype, rig_random(rig, dtype, count, 4), count);
                 void *dy = rig_put(rig, dtype, rig_random(rig, dtype, count, 1), count);
                 void *plain = rig_alloc(rig, (size_t)count * aorta_dtype_size(dtype));
-                check_ok(aorta_gelu_backward(rig->stream, shape, x, dy, plain, NULL, false));
+                check_ok(aorta_gelu_backward(
+                    rig->stream, &(struct aorta_gelu_args){.shape = shape, .x = x, .dy = dy, .out = plain}));
                 double *start = rig_random(rig, AORTA_F32, width, 1);
                 float *dbias = rig_put(rig, AORTA_F32, start, width);
-                check_ok(aorta_gelu_backward(rig->stream, shape, x, dy, dy, dbias, accumulate));
+                check_ok(aorta_gelu_backward(
+                    rig->stream,
+                    &(struct aorta_gelu_args){
+                        .shape = shape, .x = x, .dy = dy, .out = dy, .dbias = dbias, .accumulate = accumulate}));
                 double *dx = rig_get(rig, dtype, dy, count);
                 rig_close_to("dx", dx, rig_get(rig, dtype, plain, count), count, 0.0, 0.0);
                 rig_sums_of_rows(rig, "dbias", dtype, dx, rows, width, accumulate ? start : NULL, dbias);

@@ -29,8 +29,13 @@ static void prepare(void **state) {
                 (x[((n * s.channels + c) * s.height + h) * s.width + column] - (double)mean[c]) / (double)deviation[c];
         }
         float *y = rig_alloc(rig, (size_t)count_of(s) * sizeof(float));
-        check_ok(aorta_image_prepare(rig->stream, s, rig_put(rig, AORTA_F32, x, count_of(s)),
-                                     rig_put_bytes(rig, flips, sizeof flips), mean, deviation, y));
+        check_ok(aorta_image_prepare(rig->stream,
+                                     &(struct aorta_image_args){.shape = s,
+                                                                .x = rig_put(rig, AORTA_F32, x, count_of(s)),
+                                                                .flips = rig_put_bytes(rig, flips, sizeof flips),
+                                                                .mean = {mean[0], mean[1], mean[2]},
+                                                                .deviation = {deviation[0], deviation[1], deviation[2]},
+                                                                .y = y}));
         rig_close_to("y", rig_get(rig, AORTA_F32, y, count_of(s)), expected, count_of(s), 3e-7, 1e-7);
         rig_reset(state);
     }
@@ -48,7 +53,8 @@ static void columns(void **state) {
                     *to++ = at(s, x, pixel / s.width / s.height, pixel / s.width % s.height + k / 3 - 1,
                                pixel % s.width + k % 3 - 1, c);
         float *y = rig_alloc(rig, (size_t)(9 * count_of(s)) * sizeof(float));
-        check_ok(aorta_image_columns(rig->stream, s, rig_put(rig, AORTA_F32, x, count_of(s)), y));
+        check_ok(aorta_image_columns(
+            rig->stream, &(struct aorta_image_args){.shape = s, .x = rig_put(rig, AORTA_F32, x, count_of(s)), .y = y}));
         rig_close_to("y", rig_get(rig, AORTA_F32, y, 9 * count_of(s)), expected, 9 * count_of(s), 0, 0);
         rig_reset(state);
     }
@@ -72,8 +78,8 @@ static void pool_and_mean(void **state) {
         const float *device = rig_put(rig, AORTA_F32, x, count_of(s));
         float *y = rig_alloc(rig, (size_t)count_of(half) * sizeof(float));
         float *z = rig_alloc(rig, (size_t)(s.images * s.channels) * sizeof(float));
-        check_ok(aorta_image_pool(rig->stream, s, device, y));
-        check_ok(aorta_image_mean(rig->stream, s, device, z));
+        check_ok(aorta_image_pool(rig->stream, &(struct aorta_image_args){.shape = s, .x = device, .y = y}));
+        check_ok(aorta_image_mean(rig->stream, &(struct aorta_image_args){.shape = s, .x = device, .y = z}));
         rig_close_to("largest", rig_get(rig, AORTA_F32, y, count_of(half)), most, count_of(half), 0, 0);
         rig_close_to("mean", rig_get(rig, AORTA_F32, z, s.images * s.channels), mean, s.images * s.channels, 1e-6,
                      1e-6);
@@ -85,12 +91,19 @@ static void wrong_arguments(void **state) {
     struct rig *rig = *state;
     float some[8] = {0};
     const uint8_t flips[1] = {0};
-    check_fails(aorta_image_pool(rig->stream, (struct aorta_image){1, 3, 2, 1}, some, some), AORTA_INTERNAL,
-                "3 x 2 pixels; both must be even");
-    check_fails(aorta_image_prepare(rig->stream, (struct aorta_image){1, 1, 1, 5}, some, flips, some, some, some),
+    check_fails(
+        aorta_image_pool(rig->stream,
+                         &(struct aorta_image_args){.shape = (struct aorta_image){1, 3, 2, 1}, .x = some, .y = some}),
+        AORTA_INTERNAL, "3 x 2 pixels; both must be even");
+    check_fails(aorta_image_prepare(rig->stream, &(struct aorta_image_args){.shape = (struct aorta_image){1, 1, 1, 5},
+                                                                            .x = some,
+                                                                            .flips = flips,
+                                                                            .y = some}),
                 AORTA_INTERNAL, "channels is 5, at most 4");
-    check_fails(aorta_image_columns(rig->stream, (struct aorta_image){1, 0, 1, 1}, some, some), AORTA_INTERNAL,
-                "height is 0");
+    check_fails(
+        aorta_image_columns(
+            rig->stream, &(struct aorta_image_args){.shape = (struct aorta_image){1, 0, 1, 1}, .x = some, .y = some}),
+        AORTA_INTERNAL, "height is 0");
 }
 
 int main(void) {

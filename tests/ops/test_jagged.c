@@ -520,9 +520,14 @@ static void test_gate(void **state) {
     }
     const float *z_device = rig_put(rig, AORTA_F32, z, COUNT), *d_device = rig_put(rig, AORTA_F32, d, COUNT);
     float *out = rig_alloc(rig, 3 * COUNT * sizeof(float));
-    check_ok(aorta_gate_forward(rig->stream, COUNT, z_device, d_device, out));
-    check_ok(aorta_gate_backward(rig->stream, COUNT, z_device, d_device, rig_put(rig, AORTA_F32, dy, COUNT),
-                                 out + COUNT, out + 2 * COUNT));
+    check_ok(aorta_gate_forward(rig->stream,
+                                &(struct aorta_gate_args){.count = COUNT, .z = z_device, .d = d_device, .y = out}));
+    check_ok(aorta_gate_backward(rig->stream, &(struct aorta_gate_args){.count = COUNT,
+                                                                        .z = z_device,
+                                                                        .d = d_device,
+                                                                        .dy = rig_put(rig, AORTA_F32, dy, COUNT),
+                                                                        .dz = out + COUNT,
+                                                                        .dd = out + 2 * COUNT}));
     rig_close_to("gate", rig_get(rig, AORTA_F32, out, 3 * COUNT), expected, 3 * COUNT, 1e-6, 1e-6);
 }
 

@@ -44,9 +44,12 @@ static void check_forward(struct rig *rig, struct aorta_linear s, bool with_bias
     double *bias = rig_random(rig, s.dtype, s.out, 1), *start = rig_values(rig, s.rows * s.out);
     for (int64_t i = 0; i < s.rows * s.out && with_bias; i++) start[i] = bias[i % s.out];
     void *y = rig_alloc(rig, (size_t)(s.rows * s.out) * aorta_dtype_size(s.dtype));
-    check_ok(aorta_linear_forward(rig->stream, s, rig_put(rig, s.dtype, x, s.rows * s.in),
-                                  rig_put(rig, s.dtype, w, s.out * s.in),
-                                  with_bias ? rig_put(rig, s.dtype, bias, s.out) : NULL, y));
+    check_ok(aorta_linear_forward(
+        rig->stream, &(struct aorta_linear_args){.shape = s,
+                                                 .x = rig_put(rig, s.dtype, x, s.rows * s.in),
+                                                 .weight = rig_put(rig, s.dtype, w, s.out * s.in),
+                                                 .bias = with_bias ? rig_put(rig, s.dtype, bias, s.out) : NULL,
+                                                 .y = y}));
     double *expected =
         product(rig, s.rows, s.out, s.in, (struct operand){x, s.in, 1}, (struct operand){w, 1, s.in}, start);
     rig_close_to("y", rig_get(rig, s.dtype, y, s.rows * s.out), expected, s.rows * s.out, 1.01 * rig_unit(s.dtype),
@@ -69,8 +72,12 @@ static void check_input(struct rig *rig, struct aorta_linear s, bool accumulate)
     double *start = rig_random(rig, s.dtype, s.rows * s.in, 1);
     void *dx = accumulate ? rig_put(rig, s.dtype, start, s.rows * s.in)
                           : rig_alloc(rig, (size_t)(s.rows * s.in) * aorta_dtype_size(s.dtype));
-    check_ok(aorta_linear_backward_input(rig->stream, s, rig_put(rig, s.dtype, dy, s.rows * s.out),
-                                         rig_put(rig, s.dtype, w, s.out * s.in), dx, accumulate));
+    check_ok(aorta_linear_backward_input(rig->stream,
+                                         &(struct aorta_linear_args){.shape = s,
+                                                                     .dy = rig_put(rig, s.dtype, dy, s.rows * s.out),
+                                                                     .weight = rig_put(rig, s.dtype, w, s.out * s.in),
+                                                                     .dx = dx,
+                                                                     .accumulate = accumulate}));
     double *expected = product(rig, s.rows, s.in, s.out, (struct operand){dy, s.out, 1}, (struct operand){w, s.in, 1},
                                accumulate ? start : NULL);
     rig_close_to("dx", rig_get(rig, s.dtype, dx, s.rows * s.in), expected, s.rows * s.in, 1.01 * rig_unit(s.dtype),
@@ -82,8 +89,13 @@ static void check_weight(struct rig *rig, struct aorta_linear s, bool accumulate
     double *dy = rig_random(rig, s.dtype, s.rows * s.out, 1), *x = rig_random(rig, s.dtype, s.rows * s.in, 1);
     double *start = rig_random(rig, AORTA_F32, s.out * s.in, 1), *bias = rig_random(rig, AORTA_F32, s.out, 1);
     float *dweight = rig_put(rig, AORTA_F32, start, s.out * s.in), *dbias = rig_put(rig, AORTA_F32, bias, s.out);
-    check_ok(aorta_linear_backward_weight(rig->stream, s, rig_put(rig, s.dtype, x, s.rows * s.in),
-                                          rig_put(rig, s.dtype, dy, s.rows * s.out), dweight, dbias, accumulate));
+    check_ok(aorta_linear_backward_weight(rig->stream,
+                                          &(struct aorta_linear_args){.shape = s,
+                                                                      .x = rig_put(rig, s.dtype, x, s.rows * s.in),
+                                                                      .dy = rig_put(rig, s.dtype, dy, s.rows * s.out),
+                                                                      .dweight = dweight,
+                                                                      .dbias = dbias,
+                                                                      .accumulate = accumulate}));
     double *expected = product(rig, s.out, s.in, s.rows, (struct operand){dy, 1, s.out}, (struct operand){x, s.in, 1},
                                accumulate ? start : NULL);
     for (int64_t j = 0; j < s.out; j++) {
@@ -142,15 +154,22 @@ static void wrong_arguments(void **state) {
     struct rig *rig = *state;
     struct aorta_linear shape = {AORTA_F32, 2, 3, 4};
     float some[16] = {0};
-    check_fails(aorta_linear_forward(rig->stream, shape, NULL, some, NULL, some), AORTA_INTERNAL,
-                "linear_forward: x is NULL");
+    check_fails(
+        aorta_linear_forward(rig->stream, &(struct aorta_linear_args){.shape = shape, .weight = some, .y = some}),
+        AORTA_INTERNAL, "linear_forward: x is NULL");
     shape.in = 0;
-    check_fails(aorta_linear_forward(rig->stream, shape, some, some, NULL, some), AORTA_INTERNAL, "in is 0");
+    check_fails(aorta_linear_forward(rig->stream,
+                                     &(struct aorta_linear_args){.shape = shape, .x = some, .weight = some, .y = some}),
+                AORTA_INTERNAL, "in is 0");
     shape.in = 3, shape.dtype = AORTA_I64;
-    check_fails(aorta_linear_backward_input(rig->stream, shape, some, some, some, false), AORTA_INTERNAL, "int64");
+    check_fails(aorta_linear_backward_input(
+                    rig->stream, &(struct aorta_linear_args){.shape = shape, .dy = some, .weight = some, .dx = some}),
+                AORTA_INTERNAL, "int64");
     shape.dtype = AORTA_F32, shape.rows = -1;
-    check_fails(aorta_linear_backward_weight(rig->stream, shape, some, some, some, some, false), AORTA_INTERNAL,
-                "rows is -1");
+    check_fails(aorta_linear_backward_weight(
+                    rig->stream,
+                    &(struct aorta_linear_args){.shape = shape, .x = some, .dy = some, .dweight = some, .dbias = some}),
+                AORTA_INTERNAL, "rows is -1");
 }
 
 int main(void) {

@@ -44,13 +44,18 @@ static void one_shape(struct rig *rig, const struct aorta_linear *shape, float d
     void *h = rig_alloc(rig, (size_t)count * 2), *y = rig_alloc(rig, (size_t)count * 2),
          *slope = rig_alloc(rig, (size_t)count * 2);
     void *expected = rig_alloc(rig, (size_t)count * 2);
-    check_ok(aorta_linear_forward(rig->stream, *shape, x, weight, bias, h));
-    check_ok(aorta_gelu_forward(rig->stream, gelu, h, expected));
-    check_ok(aorta_linear_gelu_forward(rig->stream, *shape, gelu, x, weight, bias, slope, y));
+    check_ok(aorta_linear_forward(
+        rig->stream, &(struct aorta_linear_args){.shape = *shape, .x = x, .weight = weight, .bias = bias, .y = h}));
+    check_ok(aorta_gelu_forward(rig->stream, &(struct aorta_gelu_args){.shape = gelu, .x = h, .out = expected}));
+    check_ok(aorta_linear_gelu_forward(
+        rig->stream,
+        &(struct aorta_linear_gelu_args){
+            .linear = *shape, .gelu = gelu, .x = x, .weight = weight, .bias = bias, .slope = slope, .y = y}));
     compare(rig, "y", y, expected, count, 1.0);
     void *ones = rig_alloc(rig, (size_t)count * 2);
     check_ok(aorta_fill(rig->stream, ones, AORTA_BF16, count, 1.0f));
-    check_ok(aorta_gelu_backward(rig->stream, gelu, h, ones, expected, NULL, false));
+    check_ok(aorta_gelu_backward(rig->stream,
+                                 &(struct aorta_gelu_args){.shape = gelu, .x = h, .dy = ones, .out = expected}));
     compare(rig, "slope", slope, expected, count, 1.0);
 
     const struct aorta_linear next = {AORTA_BF16, shape->rows, shape->out, shape->in};
@@ -58,9 +63,17 @@ static void one_shape(struct rig *rig, const struct aorta_linear *shape, float d
                *across = random_matrix(rig, shape->in, shape->out, scale);
     double *start = rig_random(rig, AORTA_F32, shape->out, 1.0);
     float *dbias = rig_put(rig, AORTA_F32, start, shape->out);
-    check_ok(aorta_linear_backward_input(rig->stream, next, dy, across, expected, false));
-    check_ok(aorta_gelu_backward(rig->stream, gelu, h, expected, expected, NULL, false));
-    check_ok(aorta_linear_gelu_backward(rig->stream, next, dy, across, slope, y, dbias, accumulate));
+    check_ok(aorta_linear_backward_input(
+        rig->stream, &(struct aorta_linear_args){.shape = next, .dy = dy, .weight = across, .dx = expected}));
+    check_ok(aorta_gelu_backward(rig->stream,
+                                 &(struct aorta_gelu_args){.shape = gelu, .x = h, .dy = expected, .out = expected}));
+    check_ok(aorta_linear_gelu_backward(rig->stream, &(struct aorta_linear_gelu_args){.linear = next,
+                                                                                      .x = dy,
+                                                                                      .weight = across,
+                                                                                      .slope = slope,
+                                                                                      .y = y,
+                                                                                      .dbias = dbias,
+                                                                                      .accumulate = accumulate}));
     const double *dx = rig_get(rig, AORTA_BF16, y, count), *other = rig_get(rig, AORTA_BF16, expected, count);
     rig_close_to("dx", dx, other, count, 1.0 / 32, 1.0 / 32); /* the slope is rounded, too */
     rig_sums_of_rows(rig, "dbias", AORTA_BF16, dx, shape->rows, shape->out, accumulate ? start : NULL, dbias);
@@ -97,20 +110,38 @@ static void what_does_not_fit(void **state) {
         assert_false(fits);
     }
     float some[8] = {0};
-    check_fails(aorta_linear_gelu_forward(rig->stream, wrong[4], (struct aorta_gelu){0}, some, some, some, some, some),
+    check_fails(aorta_linear_gelu_forward(rig->stream, &(struct aorta_linear_gelu_args){.linear = wrong[4],
+                                                                                        .gelu = (struct aorta_gelu){0},
+                                                                                        .x = some,
+                                                                                        .weight = some,
+                                                                                        .bias = some,
+                                                                                        .slope = some,
+                                                                                        .y = some}),
                 AORTA_UNSUPPORTED, "linear_gelu_forward: 64 x 1024 x 4608 in bf16 has no kernel on this device");
-    check_fails(aorta_linear_gelu_backward(rig->stream, wrong[0], some, some, some, some, some, false),
+    check_fails(aorta_linear_gelu_backward(
+                    rig->stream,
+                    &(struct aorta_linear_gelu_args){
+                        .linear = wrong[0], .x = some, .weight = some, .slope = some, .y = some, .dbias = some}),
                 AORTA_UNSUPPORTED, "linear_gelu_backward: 11264 x 4608 x 1024 in fp32 has no kernel on this device");
     bool fits;
     check_ok(aorta_linear_gelu_fits(rig->device, &shapes[0], &fits));
     if (!fits) return;
     char *memory = rig_alloc(rig, 64);
-    check_fails(aorta_linear_gelu_forward(rig->stream, shapes[0], (struct aorta_gelu){0}, memory, memory + 2, memory,
-                                          memory, memory),
+    check_fails(aorta_linear_gelu_forward(rig->stream, &(struct aorta_linear_gelu_args){.linear = shapes[0],
+                                                                                        .gelu = (struct aorta_gelu){0},
+                                                                                        .x = memory,
+                                                                                        .weight = memory + 2,
+                                                                                        .bias = memory,
+                                                                                        .slope = memory,
+                                                                                        .y = memory}),
                 AORTA_INTERNAL, "weight is not aligned to 16 bytes");
-    check_fails(
-        aorta_linear_gelu_forward(rig->stream, shapes[0], (struct aorta_gelu){0}, memory, NULL, memory, memory, memory),
-        AORTA_INTERNAL, "weight is NULL");
+    check_fails(aorta_linear_gelu_forward(rig->stream, &(struct aorta_linear_gelu_args){.linear = shapes[0],
+                                                                                        .gelu = (struct aorta_gelu){0},
+                                                                                        .x = memory,
+                                                                                        .bias = memory,
+                                                                                        .slope = memory,
+                                                                                        .y = memory}),
+                AORTA_INTERNAL, "weight is NULL");
     check_ok(aorta_ops_configure(rig->device, &(struct aorta_ops_settings){.own_products = true}));
     check_ok(aorta_linear_gelu_fits(rig->device, &shapes[0], &fits));
     assert_false(fits);

@@ -13,8 +13,11 @@ static void check_products(struct rig *rig, struct aorta_products s) {
            *b = rig_random(rig, AORTA_F32, s.batch * s.b_batch, 1);
     double *c = rig_random(rig, AORTA_F32, s.batch * s.c_batch, 1);
     float *device = rig_put(rig, AORTA_F32, c, s.batch * s.c_batch);
-    check_ok(aorta_products_run(rig->stream, &s, rig_put(rig, AORTA_F32, a, s.batch * s.a_batch),
-                                rig_put(rig, AORTA_F32, b, s.batch * s.b_batch), device));
+    check_ok(aorta_products_run(rig->stream,
+                                &(struct aorta_products_args){.shape = s,
+                                                              .a = rig_put(rig, AORTA_F32, a, s.batch * s.a_batch),
+                                                              .b = rig_put(rig, AORTA_F32, b, s.batch * s.b_batch),
+                                                              .c = device}));
     for (int64_t i = 0; i < s.batch * s.m * s.n; i++) {
         const int64_t number = i / (s.m * s.n), row = i / s.n % s.m, column = i % s.n;
         double *to = c + number * s.c_batch + row * s.ldc + column;
@@ -52,9 +55,14 @@ static void linear_relu(void **state) {
                 double *x = rig_random(rig, s.dtype, s.rows * s.in, 1), *w = rig_random(rig, s.dtype, s.out * s.in, 1);
                 double *bias = rig_random(rig, s.dtype, s.out, 1), *expected = rig_values(rig, s.rows * s.out);
                 void *y = rig_alloc(rig, (size_t)(s.rows * s.out) * aorta_dtype_size(s.dtype));
-                check_ok(aorta_linear_relu_forward(rig->stream, s, rig_put(rig, s.dtype, x, s.rows * s.in),
-                                                   rig_put(rig, s.dtype, w, s.out * s.in),
-                                                   rig_put(rig, s.dtype, bias, s.out), y, tf32));
+                check_ok(aorta_linear_forward(
+                    rig->stream, &(struct aorta_linear_args){.shape = s,
+                                                             .x = rig_put(rig, s.dtype, x, s.rows * s.in),
+                                                             .weight = rig_put(rig, s.dtype, w, s.out * s.in),
+                                                             .bias = rig_put(rig, s.dtype, bias, s.out),
+                                                             .y = y,
+                                                             .tf32 = tf32,
+                                                             .relu = true}));
                 for (int64_t j = 0; j < s.rows * s.out; j++) {
                     double sum = bias[j % s.out];
                     for (int64_t k = 0; k < s.in; k++) sum += x[j / s.out * s.in + k] * w[j % s.out * s.in + k];
@@ -74,7 +82,9 @@ static void relu_backward(void **state) {
     double *y = rig_random(rig, AORTA_F32, COUNT, 1), *dy = rig_random(rig, AORTA_F32, COUNT, 1);
     y[3] = 0.0;
     float *slope = rig_put(rig, AORTA_F32, dy, COUNT);
-    check_ok(aorta_relu_backward(rig->stream, COUNT, rig_put(rig, AORTA_F32, y, COUNT), slope, slope));
+    check_ok(aorta_relu_backward(
+        rig->stream,
+        &(struct aorta_relu_args){.count = COUNT, .y = rig_put(rig, AORTA_F32, y, COUNT), .dy = slope, .dx = slope}));
     for (int i = 0; i < COUNT; i++) dy[i] = y[i] > 0.0 ? dy[i] : 0.0;
     rig_close_to("dx", rig_get(rig, AORTA_F32, slope, COUNT), dy, COUNT, 0, 0);
 }
@@ -85,9 +95,13 @@ static void sum_pieces(void **state) {
     double *from = rig_random(rig, AORTA_F32, PIECES * COUNT, 1), *expected = rig_values(rig, COUNT);
     float *pieces = rig_put(rig, AORTA_F32, from, PIECES * COUNT), *to = rig_alloc(rig, COUNT * sizeof(float));
     for (int i = 0; i < PIECES * COUNT; i++) expected[i % COUNT] += from[i] / PIECES;
-    check_ok(aorta_sum_pieces(rig->stream, to, pieces, PIECES, COUNT, 1.0f / PIECES));
+    check_ok(aorta_sum_pieces(rig->stream,
+                              &(struct aorta_sum_pieces_args){
+                                  .to = to, .from = pieces, .pieces = PIECES, .count = COUNT, .scale = 1.0f / PIECES}));
     rig_close_to("sum", rig_get(rig, AORTA_F32, to, COUNT), expected, COUNT, 1e-6, 1e-6);
-    check_ok(aorta_sum_pieces(rig->stream, pieces, pieces, PIECES, COUNT, 1.0f / PIECES));
+    check_ok(aorta_sum_pieces(
+        rig->stream, &(struct aorta_sum_pieces_args){
+                         .to = pieces, .from = pieces, .pieces = PIECES, .count = COUNT, .scale = 1.0f / PIECES}));
     rig_close_to("sum in place", rig_get(rig, AORTA_F32, pieces, COUNT), expected, COUNT, 1e-6, 1e-6);
 }
 
@@ -110,7 +124,8 @@ static void choices_are_logged(void **state) {
     check_ok(aorta_fill_bytes(stream, memory, 0, 1 << 16));
     const struct aorta_products s = {.batch = 1, .m = 17, .n = 33, .k = 65, .lda = 65, .ldb = 33, .ldc = 33};
     float *a = memory, *b = a + 17 * 65, *c = b + 65 * 33;
-    for (int i = 0; i < 2; i++) check_ok(aorta_products_run(stream, &s, a, b, c));
+    for (int i = 0; i < 2; i++)
+        check_ok(aorta_products_run(stream, &(struct aorta_products_args){.shape = s, .a = a, .b = b, .c = c}));
     check_ok(aorta_stream_synchronize(stream));
     int lines = 0;
     check_ok(aorta_ops_report_products(device, count_line, &lines));
@@ -128,13 +143,22 @@ static void wrong_arguments(void **state) {
     struct rig *rig = *state;
     float some[16] = {0};
     struct aorta_products s = {.batch = 1, .m = 2, .n = 3, .k = 4, .lda = 3, .ldb = 3, .ldc = 3};
-    check_fails(aorta_products_run(rig->stream, &s, some, some, some), AORTA_INTERNAL, "lda is 3, must be at least 4");
+    check_fails(
+        aorta_products_run(rig->stream, &(struct aorta_products_args){.shape = s, .a = some, .b = some, .c = some}),
+        AORTA_INTERNAL, "lda is 3, must be at least 4");
     s.lda = 4;
-    check_fails(aorta_products_run(rig->stream, &s, some, NULL, some), AORTA_INTERNAL, "b is NULL");
-    check_fails(aorta_linear_relu_forward(rig->stream, (struct aorta_linear){AORTA_F32, 1, 1, 1}, some, some, NULL,
-                                          some, false),
+    check_fails(aorta_products_run(rig->stream, &(struct aorta_products_args){.shape = s, .a = some, .c = some}),
+                AORTA_INTERNAL, "b is NULL");
+    check_fails(aorta_linear_forward(rig->stream,
+                                     &(struct aorta_linear_args){.shape = (struct aorta_linear){AORTA_F32, 1, 1, 1},
+                                                                 .x = some,
+                                                                 .weight = some,
+                                                                 .y = some,
+                                                                 .relu = true}),
                 AORTA_INTERNAL, "bias is NULL");
-    check_fails(aorta_sum_pieces(rig->stream, some, some, 0, 4, 1), AORTA_INTERNAL, "pieces is 0");
+    check_fails(aorta_sum_pieces(rig->stream,
+                                 &(struct aorta_sum_pieces_args){.to = some, .from = some, .count = 4, .scale = 1}),
+                AORTA_INTERNAL, "pieces is 0");
 }
 
 int main(void) {

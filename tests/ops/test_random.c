@@ -62,7 +62,8 @@ static double *mask(struct rig *rig, struct aorta_rng rng, float p, int64_t step
     rng.state = rig_step_state(rig, (struct aorta_step_state){.step = step});
     void *y = rig_alloc(rig, COUNT * sizeof(float));
     struct aorta_gelu shape = {AORTA_F32, COUNT, p, rng, 0};
-    check_ok(aorta_gelu_forward(rig->stream, shape, rig_put(rig, AORTA_F32, x, COUNT), y));
+    check_ok(aorta_gelu_forward(
+        rig->stream, &(struct aorta_gelu_args){.shape = shape, .x = rig_put(rig, AORTA_F32, x, COUNT), .out = y}));
     double *out = rig_get(rig, AORTA_F32, y, COUNT);
     for (int i = 0; i < COUNT; i++) out[i] /= 64.0;
     return out;

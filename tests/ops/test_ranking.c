@@ -11,7 +11,12 @@ static void top(void **state) {
         if (width > 5) x[4] = x[2] = x[5] = 1.5; /* equals: the first comes first */
         int64_t *places = rig_alloc(rig, (size_t)(rows * count) * sizeof *places), got[128];
         float *values = rig_alloc(rig, (size_t)(rows * count) * sizeof *values);
-        check_ok(aorta_top(rig->stream, rows, width, count, rig_put(rig, AORTA_F32, x, rows * width), places, values));
+        check_ok(aorta_top(rig->stream, &(struct aorta_top_args){.rows = rows,
+                                                                 .width = width,
+                                                                 .top = count,
+                                                                 .x = rig_put(rig, AORTA_F32, x, rows * width),
+                                                                 .places = places,
+                                                                 .values = values}));
         rig_get_bytes(rig, got, places, (size_t)(rows * count) * sizeof *got);
         const double *most = rig_get(rig, AORTA_F32, values, rows * count);
         if (width > 5) assert_true(got[0] == 2 && got[1] == 4 && got[2] == 5);
@@ -41,7 +46,8 @@ static void normalise(void **state) {
             for (int64_t i = 0; i < width; i++) expected[row * width + i] = x[row * width + i] / sqrt(square);
         }
         float *y = rig_put(rig, AORTA_F32, x, rows * width);
-        check_ok(aorta_normalise_rows(rig->stream, rows, width, y, y));
+        check_ok(aorta_normalise_rows(rig->stream,
+                                      &(struct aorta_normalise_args){.rows = rows, .width = width, .x = y, .y = y}));
         rig_close_to("y", rig_get(rig, AORTA_F32, y, rows * width), expected, rows * width, 2e-6, 1e-7);
         rig_reset(state);
     }
@@ -51,9 +57,16 @@ static void wrong_arguments(void **state) {
     struct rig *rig = *state;
     float some[4] = {0};
     int64_t place;
-    check_fails(aorta_top(rig->stream, 1, 4, 5, some, &place, some), AORTA_INTERNAL, "width is 4, must be at least 5");
-    check_fails(aorta_top(rig->stream, 1, 4097, 5, some, &place, some), AORTA_UNSUPPORTED, "at most 4096");
-    check_fails(aorta_normalise_rows(rig->stream, 1, 0, some, some), AORTA_INTERNAL, "width is 0");
+    check_fails(aorta_top(rig->stream,
+                          &(struct aorta_top_args){
+                              .rows = 1, .width = 4, .top = 5, .x = some, .places = &place, .values = some}),
+                AORTA_INTERNAL, "width is 4, must be at least 5");
+    check_fails(aorta_top(rig->stream,
+                          &(struct aorta_top_args){
+                              .rows = 1, .width = 4097, .top = 5, .x = some, .places = &place, .values = some}),
+                AORTA_UNSUPPORTED, "at most 4096");
+    check_fails(aorta_normalise_rows(rig->stream, &(struct aorta_normalise_args){.rows = 1, .x = some, .y = some}),
+                AORTA_INTERNAL, "width is 0");
 }
 
 int main(void) {

@@ -56,13 +56,14 @@ static void check_route(struct rig *rig, struct aorta_route s) {
     if (s.experts > 2) logits[1] = logits[2] = 7.0; /* equals: the first comes first */
     struct routing r = route_naive(rig, s, logits);
     const size_t int_bytes = (size_t)choices * sizeof(int32_t);
-    const struct aorta_route_tensors t = {.logits = rig_put(rig, AORTA_F32, logits, s.tokens * s.experts),
-                                          .choices = rig_alloc(rig, int_bytes),
-                                          .slots = rig_alloc(rig, int_bytes),
-                                          .owners = rig_alloc(rig, (size_t)rows * sizeof(int32_t)),
-                                          .loads = rig_alloc(rig, (size_t)s.experts * sizeof(int32_t)),
-                                          .weights = rig_alloc(rig, int_bytes)};
-    check_ok(aorta_route_plan(rig->stream, s, &t));
+    const struct aorta_route_args t = {.shape = s,
+                                       .logits = rig_put(rig, AORTA_F32, logits, s.tokens * s.experts),
+                                       .choices = rig_alloc(rig, int_bytes),
+                                       .slots = rig_alloc(rig, int_bytes),
+                                       .owners = rig_alloc(rig, (size_t)rows * sizeof(int32_t)),
+                                       .loads = rig_alloc(rig, (size_t)s.experts * sizeof(int32_t)),
+                                       .weights = rig_alloc(rig, int_bytes)};
+    check_ok(aorta_route_plan(rig->stream, &t));
     same(rig, "choices", t.choices, r.choices, choices);
     same(rig, "slots", t.slots, r.slots, choices);
     same(rig, "owners", t.owners, r.owners, rows);
@@ -77,9 +78,12 @@ static void check_route(struct rig *rig, struct aorta_route s) {
     }
     float *z = rig_alloc(rig, (size_t)(rows * s.width) * sizeof(float));
     float *out = rig_alloc(rig, (size_t)(s.tokens * s.width) * sizeof(float));
-    check_ok(aorta_route_dispatch(rig->stream, s, t.owners, rig_put(rig, AORTA_F32, x, s.tokens * s.width), z));
+    check_ok(aorta_route_dispatch(
+        rig->stream, &(struct aorta_route_args){
+                         .shape = s, .owners = t.owners, .x = rig_put(rig, AORTA_F32, x, s.tokens * s.width), .y = z}));
     rig_close_to("sent", rig_get(rig, AORTA_F32, z, rows * s.width), sent, rows * s.width, 0, 0);
-    check_ok(aorta_route_combine(rig->stream, s, t.slots, t.weights, z, out));
+    check_ok(aorta_route_combine(
+        rig->stream, &(struct aorta_route_args){.shape = s, .slots = t.slots, .weights = t.weights, .x = z, .y = out}));
     for (int64_t i = 0; i < choices * s.width; i++) {
         const int64_t choice = i / s.width, slot = r.slots[choice];
         if (slot >= 0)
@@ -106,15 +110,18 @@ static void routing(void **state) {
 static void wrong_arguments(void **state) {
     struct rig *rig = *state;
     float some[4] = {0};
-    const struct aorta_route_tensors none = {0};
-    struct aorta_route s = {.tokens = 1, .experts = 1, .top = 2, .capacity = 1, .width = 4};
-    check_fails(aorta_route_plan(rig->stream, s, &none), AORTA_INTERNAL, "experts is 1, must be at least 2");
-    s.experts = 9, s.top = 9;
-    check_fails(aorta_route_plan(rig->stream, s, &none), AORTA_INTERNAL, "9 choices (at most 8)");
-    s.top = 1;
-    check_fails(aorta_route_plan(rig->stream, s, &none), AORTA_INTERNAL, "logits is NULL");
-    check_fails(aorta_route_dispatch(rig->stream, s, NULL, some, some), AORTA_INTERNAL, "owners is NULL");
-    check_fails(aorta_route_combine(rig->stream, s, NULL, some, some, some), AORTA_INTERNAL, "slots is NULL");
+    struct aorta_route_args none = {.shape = {.tokens = 1, .experts = 1, .top = 2, .capacity = 1, .width = 4}};
+    struct aorta_route *s = &none.shape;
+    check_fails(aorta_route_plan(rig->stream, &none), AORTA_INTERNAL, "experts is 1, must be at least 2");
+    s->experts = 9, s->top = 9;
+    check_fails(aorta_route_plan(rig->stream, &none), AORTA_INTERNAL, "9 choices (at most 8)");
+    s->top = 1;
+    check_fails(aorta_route_plan(rig->stream, &none), AORTA_INTERNAL, "logits is NULL");
+    check_fails(aorta_route_dispatch(rig->stream, &(struct aorta_route_args){.shape = *s, .x = some, .y = some}),
+                AORTA_INTERNAL, "owners is NULL");
+    check_fails(aorta_route_combine(rig->stream,
+                                    &(struct aorta_route_args){.shape = *s, .weights = some, .x = some, .y = some}),
+                AORTA_INTERNAL, "slots is NULL");
 }
 
 int main(void) {

@@ -42,7 +42,7 @@ static void drawn_as_often(void **state) {
     int64_t *tokens = rig_alloc(rig, ROWS * sizeof *tokens), got[ROWS], again[ROWS], seen[VOCAB] = {0};
     float *device = rig_put(rig, AORTA_F32, rows, ROWS * VOCAB), *logsums = rig_alloc(rig, ROWS * sizeof(float));
     const int64_t *at = rig_put_bytes(rig, &step, sizeof step);
-    check_ok(aorta_sample(rig->stream, &(struct aorta_sample_call){.rows = n,
+    check_ok(aorta_sample(rig->stream, &(struct aorta_sample_args){.rows = n,
                                                                    .vocab = VOCAB,
                                                                    .x = device,
                                                                    .seed = 42,
@@ -58,7 +58,7 @@ static void drawn_as_often(void **state) {
     }
     check_shares("drawn", seen, softmax(rig, x, VOCAB), VOCAB, (double)n);
     /* The same again, and something else in another step. */
-    check_ok(aorta_sample(rig->stream, &(struct aorta_sample_call){.rows = n,
+    check_ok(aorta_sample(rig->stream, &(struct aorta_sample_args){.rows = n,
                                                                    .vocab = VOCAB,
                                                                    .x = device,
                                                                    .seed = 42,
@@ -70,7 +70,7 @@ static void drawn_as_often(void **state) {
     assert_memory_equal(got, again, (size_t)n * sizeof *got);
     check_ok(aorta_sample(
         rig->stream,
-        &(struct aorta_sample_call){
+        &(struct aorta_sample_args){
             .rows = n, .vocab = VOCAB, .x = device, .seed = 42, .site = 7, .tokens = tokens, .logsums = logsums}));
     rig_get_bytes(rig, again, tokens, (size_t)n * sizeof *again);
     assert_memory_not_equal(got, again, (size_t)n * sizeof *got);
@@ -84,7 +84,7 @@ static void certain(void **state) {
     x[4999] = 200.0, x[WIDE] = 200.0;
     int64_t *tokens = rig_alloc(rig, 2 * sizeof *tokens), got[2];
     float *logsums = rig_alloc(rig, 2 * sizeof(float));
-    check_ok(aorta_sample(rig->stream, &(struct aorta_sample_call){.rows = 2,
+    check_ok(aorta_sample(rig->stream, &(struct aorta_sample_args){.rows = 2,
                                                                    .vocab = WIDE,
                                                                    .x = rig_put(rig, AORTA_F32, x, 2 * WIDE),
                                                                    .seed = 1,
@@ -99,7 +99,7 @@ static void certain(void **state) {
 enum { BATCH = 4000, DRAFTED = 2, WORDS = 5 };
 
 struct game {
-    struct aorta_acceptance_tensors t;
+    struct aorta_accept_args t;
     double *p, *q;
     int64_t batch;
 };
@@ -115,31 +115,32 @@ static struct game game_begin(struct rig *rig, double *p, double *q) {
     float *p_sums = rig_alloc(rig, (DRAFTED + 1) * BATCH * sizeof(float));
     float *q_sums = rig_alloc(rig, DRAFTED * BATCH * sizeof(float));
     int64_t *tokens = rig_alloc(rig, DRAFTED * BATCH * sizeof *tokens);
-    g.t = (struct aorta_acceptance_tensors){.tokens = tokens,
-                                            .q = rig_put(rig, AORTA_F32, qs, DRAFTED * BATCH * WORDS),
-                                            .q_logsums = q_sums,
-                                            .p = rig_put(rig, AORTA_F32, ps, (DRAFTED + 1) * BATCH * WORDS),
-                                            .p_logsums = p_sums,
-                                            .step = rig_put_bytes(rig, zeros, sizeof *zeros),
-                                            .next = rig_alloc(rig, sizeof zeros),
-                                            .totals = rig_put_bytes(rig, zeros, sizeof zeros),
-                                            .accepted = rig_alloc(rig, BATCH * sizeof(int32_t)),
-                                            .counts = rig_alloc(rig, BATCH * sizeof(int32_t))};
-    check_ok(aorta_sample(rig->stream, &(struct aorta_sample_call){.rows = DRAFTED * batch,
+    g.t = (struct aorta_accept_args){.shape = {.batch = batch, .drafted = DRAFTED, .vocab = WORDS, .seed = 77},
+                                     .tokens = tokens,
+                                     .q = rig_put(rig, AORTA_F32, qs, DRAFTED * BATCH * WORDS),
+                                     .q_logsums = q_sums,
+                                     .p = rig_put(rig, AORTA_F32, ps, (DRAFTED + 1) * BATCH * WORDS),
+                                     .p_logsums = p_sums,
+                                     .step = rig_put_bytes(rig, zeros, sizeof *zeros),
+                                     .next = rig_alloc(rig, sizeof zeros),
+                                     .totals = rig_put_bytes(rig, zeros, sizeof zeros),
+                                     .accepted = rig_alloc(rig, BATCH * sizeof(int32_t)),
+                                     .counts = rig_alloc(rig, BATCH * sizeof(int32_t))};
+    check_ok(aorta_sample(rig->stream, &(struct aorta_sample_args){.rows = DRAFTED * batch,
                                                                    .vocab = WORDS,
                                                                    .x = g.t.q,
                                                                    .seed = 9,
                                                                    .site = 1,
                                                                    .tokens = tokens,
                                                                    .logsums = q_sums}));
-    check_ok(aorta_logsum(rig->stream, (DRAFTED + 1) * batch, WORDS, g.t.p, p_sums));
+    check_ok(aorta_sample(
+        rig->stream,
+        &(struct aorta_sample_args){.rows = (DRAFTED + 1) * batch, .vocab = WORDS, .x = g.t.p, .logsums = p_sums}));
     return g;
 }
 
 static void play(struct rig *rig, const struct game *g) {
-    check_ok(aorta_accept(rig->stream,
-                          (struct aorta_acceptance){.batch = g->batch, .drafted = DRAFTED, .vocab = WORDS, .seed = 77},
-                          &g->t));
+    check_ok(aorta_accept(rig->stream, &g->t));
 }
 
 /* The theorem: whatever the draft, the first token that comes out is distributed as the main model says; and it is a
@@ -206,18 +207,17 @@ static void wrong_arguments(void **state) {
     int64_t token;
     check_fails(
         aorta_sample(rig->stream,
-                     &(struct aorta_sample_call){
+                     &(struct aorta_sample_args){
                          .rows = 1, .vocab = 0, .x = some, .seed = 1, .site = 1, .tokens = &token, .logsums = some}),
         AORTA_INTERNAL, "vocab is 0");
     check_fails(aorta_sample(rig->stream,
-                             &(struct aorta_sample_call){
-                                 .rows = 1, .vocab = 4, .x = some, .seed = 1, .site = 1, .logsums = some}),
-                AORTA_INTERNAL, "tokens is NULL");
-    const struct aorta_acceptance_tensors none = {0};
-    struct aorta_acceptance shape = {.batch = 1, .drafted = 33, .vocab = 4};
-    check_fails(aorta_accept(rig->stream, shape, &none), AORTA_INTERNAL, "drafted is 33, at most 32");
-    shape.drafted = 1;
-    check_fails(aorta_accept(rig->stream, shape, &none), AORTA_INTERNAL, "tokens is NULL");
+                             &(struct aorta_sample_args){
+                                 .rows = 1, .vocab = 4, .x = some, .seed = 1, .site = 1, .tokens = &token}),
+                AORTA_INTERNAL, "logsums is NULL");
+    struct aorta_accept_args none = {.shape = {.batch = 1, .drafted = 33, .vocab = 4}};
+    check_fails(aorta_accept(rig->stream, &none), AORTA_INTERNAL, "drafted is 33, at most 32");
+    none.shape.drafted = 1;
+    check_fails(aorta_accept(rig->stream, &none), AORTA_INTERNAL, "tokens is NULL");
 }
 
 int main(void) {

@@ -43,7 +43,9 @@ static void check_scores(struct rig *rig, const struct scores_case *c, float sca
     const struct aorta_scores_args args = {.shape = s, .a = on_device, .b = b_there, .out = p_there};
     if (aorta_device_is_gpu(rig->device)) assert_int_equal(aorta_ops_gpu_scores_fit(rig->stream, &args), c->fits);
 
-    check_ok(aorta_scores_forward(rig->stream, &s, scale, on_device, b_there, p_there));
+    check_ok(aorta_scores_forward(
+        rig->stream,
+        &(struct aorta_scores_args){.shape = s, .scale = scale, .a = on_device, .b = b_there, .out = p_there}));
     multiply(&s, a, b, x);
     for (int64_t row = 0; row < s.batch * s.m; row++) {
         double most = -INFINITY, sum = 0.0;
@@ -55,7 +57,9 @@ static void check_scores(struct rig *rig, const struct scores_case *c, float sca
     rig_close_to("p", rig_get(rig, AORTA_F32, p_there, count), p, count, 3e-6 + error, 1e-7);
 
     /* The same operands once more as gradient and values: dp = a·bᵀ. */
-    check_ok(aorta_scores_backward(rig->stream, &s, scale, on_device, b_there, p_there, dx_there));
+    check_ok(aorta_scores_backward(
+        rig->stream, &(struct aorta_scores_args){
+                         .shape = s, .scale = scale, .a = on_device, .b = b_there, .p = p_there, .out = dx_there}));
     double largest = 0.0;
     for (int64_t row = 0; row < s.batch * s.m; row++) {
         const double along = dot(p + row * s.n, x + row * s.n, s.n);
@@ -85,12 +89,23 @@ static void wrong_arguments(void **state) {
     float some[64] = {0};
     struct aorta_products s = {
         .batch = 1, .m = 2, .n = 4, .k = 8, .transpose_b = true, .lda = 8, .ldb = 8, .ldc = 4, .c_batch = 8};
-    check_fails(aorta_scores_forward(rig->stream, &s, 1.0f, NULL, some, some), AORTA_INTERNAL, "a is NULL");
-    check_fails(aorta_scores_backward(rig->stream, &s, 1.0f, some, some, NULL, some), AORTA_INTERNAL, "p is NULL");
+    check_fails(aorta_scores_forward(rig->stream,
+                                     &(struct aorta_scores_args){.shape = s, .scale = 1.0f, .b = some, .out = some}),
+                AORTA_INTERNAL, "a is NULL");
+    check_fails(
+        aorta_scores_backward(
+            rig->stream, &(struct aorta_scores_args){.shape = s, .scale = 1.0f, .a = some, .b = some, .out = some}),
+        AORTA_INTERNAL, "p is NULL");
     s.ldc = 5;
-    check_fails(aorta_scores_forward(rig->stream, &s, 1.0f, some, some, some), AORTA_INTERNAL, "side by side");
+    check_fails(
+        aorta_scores_forward(rig->stream,
+                             &(struct aorta_scores_args){.shape = s, .scale = 1.0f, .a = some, .b = some, .out = some}),
+        AORTA_INTERNAL, "side by side");
     s.ldc = 4, s.accumulate = true;
-    check_fails(aorta_scores_backward(rig->stream, &s, 1.0f, some, some, some, some), AORTA_INTERNAL, "side by side");
+    check_fails(aorta_scores_backward(rig->stream,
+                                      &(struct aorta_scores_args){
+                                          .shape = s, .scale = 1.0f, .a = some, .b = some, .p = some, .out = some}),
+                AORTA_INTERNAL, "side by side");
 }
 
 int main(void) {

@@ -38,10 +38,12 @@ static void softmax(void **state) {
         inputs = rig_random(rig, AORTA_F32, count, 5), outputs = rig_values(rig, count);
         weights = rig_random(rig, AORTA_F32, count, 1);
         float *x = rig_put(rig, AORTA_F32, inputs, count), *dp = rig_put(rig, AORTA_F32, weights, count);
-        check_ok(aorta_softmax_forward(rig->stream, s, x, x)); /* in place */
+        check_ok(aorta_softmax_forward(rig->stream,
+                                       &(struct aorta_softmax_args){.shape = s, .x = x, .out = x})); /* in place */
         softmax_naive(s, inputs, outputs);
         rig_close_to("p", rig_get(rig, AORTA_F32, x, count), outputs, count, 3e-6, 1e-7);
-        check_ok(aorta_softmax_backward(rig->stream, s, x, dp, dp));
+        check_ok(
+            aorta_softmax_backward(rig->stream, &(struct aorta_softmax_args){.shape = s, .x = x, .dp = dp, .out = dp}));
         rig_gradient("dx", loss, NULL, inputs, count, rig_get(rig, AORTA_F32, dp, count), 1e-5, 1e-6);
         rig_reset(state);
     }
@@ -64,7 +66,13 @@ static void cross_entropy(void **state) {
         }
         float *device = rig_put(rig, AORTA_F32, x, count), *got = rig_alloc(rig, (size_t)rows * sizeof(float));
         const int64_t *put = rig_put_bytes(rig, labels, (size_t)rows * sizeof *labels);
-        check_ok(aorta_cross_entropy(rig->stream, rows, classes, device, put, 0.25f, got, device));
+        check_ok(aorta_cross_entropy(rig->stream, &(struct aorta_cross_entropy_args){.rows = rows,
+                                                                                     .classes = classes,
+                                                                                     .x = device,
+                                                                                     .labels = put,
+                                                                                     .weight = 0.25f,
+                                                                                     .losses = got,
+                                                                                     .dx = device}));
         rig_close_to("loss", rig_get(rig, AORTA_F32, got, rows), losses, rows, 2e-6, 2e-6);
         rig_close_to("dx", rig_get(rig, AORTA_F32, device, count), dx, count, 1e-5, 1e-7);
         rig_reset(state);
@@ -75,11 +83,20 @@ static void wrong_arguments(void **state) {
     struct rig *rig = *state;
     float some[4] = {0};
     int64_t label = 0;
-    check_fails(aorta_softmax_forward(rig->stream, (struct aorta_softmax){.rows = 1}, some, some), AORTA_INTERNAL,
-                "width is 0");
-    check_fails(aorta_softmax_backward(rig->stream, (struct aorta_softmax){.rows = 1, .width = 4}, some, NULL, some),
-                AORTA_INTERNAL, "dp is NULL");
-    check_fails(aorta_cross_entropy(rig->stream, 1, 0, some, &label, 1, some, some), AORTA_INTERNAL, "classes is 0");
+    check_fails(aorta_softmax_forward(
+                    rig->stream,
+                    &(struct aorta_softmax_args){.shape = (struct aorta_softmax){.rows = 1}, .x = some, .out = some}),
+                AORTA_INTERNAL, "width is 0");
+    check_fails(
+        aorta_softmax_backward(rig->stream,
+                               &(struct aorta_softmax_args){
+                                   .shape = (struct aorta_softmax){.rows = 1, .width = 4}, .x = some, .out = some}),
+        AORTA_INTERNAL, "dp is NULL");
+    check_fails(
+        aorta_cross_entropy(rig->stream,
+                            &(struct aorta_cross_entropy_args){
+                                .rows = 1, .x = some, .labels = &label, .weight = 1, .losses = some, .dx = some}),
+        AORTA_INTERNAL, "classes is 0");
 }
 
 /* On a GPU the row is NaN, and nothing is read there. */
@@ -88,7 +105,14 @@ static void label_out_of_range(void **state) {
     const double x[3] = {1, 2, 3};
     const int64_t label = 3;
     float *device = rig_put(rig, AORTA_F32, x, 3), *got = rig_alloc(rig, sizeof(float));
-    check_ok(aorta_cross_entropy(rig->stream, 1, 3, device, rig_put_bytes(rig, &label, sizeof label), 1, got, device));
+    check_ok(aorta_cross_entropy(rig->stream,
+                                 &(struct aorta_cross_entropy_args){.rows = 1,
+                                                                    .classes = 3,
+                                                                    .x = device,
+                                                                    .labels = rig_put_bytes(rig, &label, sizeof label),
+                                                                    .weight = 1,
+                                                                    .losses = got,
+                                                                    .dx = device}));
     aorta_status status = aorta_stream_synchronize(rig->stream);
     if (status) {
         check_fails(status, AORTA_DEVICE, "label 3 of row 0 is not in [0, 3)");

@@ -36,9 +36,13 @@ static void loss(void **state) {
         struct aorta_step_state *step =
             rig_step_state(rig, (struct aorta_step_state){.loss = 2.0f, .loss_scale = 8.0f});
         void *dscores = rig_alloc(rig, COUNT * aorta_dtype_size(dtype));
-        check_ok(aorta_bce_with_logits(rig->stream, (struct aorta_bce){dtype, COUNT, 0.25f, 0.125f},
-                                       rig_put(rig, dtype, e.scores, COUNT), rig_put(rig, AORTA_F32, e.target, COUNT),
-                                       rig_put(rig, AORTA_F32, e.importance, COUNT), step, dscores));
+        check_ok(aorta_bce_with_logits(
+            rig->stream, &(struct aorta_bce_args){.shape = (struct aorta_bce){dtype, COUNT, 0.25f, 0.125f},
+                                                  .scores = rig_put(rig, dtype, e.scores, COUNT),
+                                                  .target = rig_put(rig, AORTA_F32, e.target, COUNT),
+                                                  .importance = rig_put(rig, AORTA_F32, e.importance, COUNT),
+                                                  .state = step,
+                                                  .dscores = dscores}));
         double got = (double)state_of(rig, step).loss, expected = 2.0 + 0.25 * weighted_loss(&e);
         rig_close_to("loss", &got, &expected, 1, 1e-6, 1e-6);
         double *gradient = rig_get(rig, dtype, dscores, COUNT);
@@ -55,9 +59,13 @@ static void loss_of_extreme_scores(void **state) {
     const double scores[] = {1e4, -1e4}, target[] = {0.0, 0.25}, importance[] = {1.0, 1.0};
     struct aorta_step_state *step = rig_step_state(rig, (struct aorta_step_state){.loss_scale = 1.0f});
     void *dscores = rig_alloc(rig, 8);
-    check_ok(aorta_bce_with_logits(rig->stream, (struct aorta_bce){AORTA_F32, 2, 1.0f, 1.0f},
-                                   rig_put(rig, AORTA_F32, scores, 2), rig_put(rig, AORTA_F32, target, 2),
-                                   rig_put(rig, AORTA_F32, importance, 2), step, dscores));
+    check_ok(aorta_bce_with_logits(rig->stream,
+                                   &(struct aorta_bce_args){.shape = (struct aorta_bce){AORTA_F32, 2, 1.0f, 1.0f},
+                                                            .scores = rig_put(rig, AORTA_F32, scores, 2),
+                                                            .target = rig_put(rig, AORTA_F32, target, 2),
+                                                            .importance = rig_put(rig, AORTA_F32, importance, 2),
+                                                            .state = step,
+                                                            .dscores = dscores}));
     double got = (double)state_of(rig, step).loss, expected = (1e4 + 2500.0) / 2.0;
     rig_close_to("loss", &got, &expected, 1, 1e-6, 0.0);
     const double slopes[] = {0.5, -0.125};
@@ -178,8 +186,13 @@ static void adamw(void **state) {
                                                                   .bias_correction1 = (float)b1,
                                                                   .bias_correction2 = (float)b2});
                 const struct aorta_adamw shape = {count, 0.9f, 0.98f, 1e-8f, 0.1f, there, rig_dtypes[t]};
-                check_ok(aorta_adamw_step(rig->stream, shape, parameter, rig_put(rig, AORTA_F32, g, count), m_there,
-                                          v_there, copy));
+                check_ok(aorta_adamw_step(rig->stream,
+                                          &(struct aorta_adamw_args){.shape = shape,
+                                                                     .parameter = parameter,
+                                                                     .gradient = rig_put(rig, AORTA_F32, g, count),
+                                                                     .m = m_there,
+                                                                     .v = v_there,
+                                                                     .copy = copy}));
                 for (int64_t i = 0; i < count; i++) {
                     p[i] -= lr * 0.1 * p[i];
                     m[i] = 0.9 * m[i] + 0.1 * 0.5 * g[i];
@@ -198,7 +211,12 @@ static void adamw(void **state) {
             struct aorta_step_state *skipped = rig_step_state(rig, (struct aorta_step_state){.lr = 1.0f});
             const struct aorta_adamw shape = {count, 0.9f, 0.98f, 1e-8f, 0.1f, skipped, rig_dtypes[t]};
             check_ok(aorta_fill_bytes(rig->stream, copy, 0xff, (size_t)count * aorta_dtype_size(rig_dtypes[t])));
-            check_ok(aorta_adamw_step(rig->stream, shape, parameter, m_there, m_there, v_there, copy));
+            check_ok(aorta_adamw_step(rig->stream, &(struct aorta_adamw_args){.shape = shape,
+                                                                              .parameter = parameter,
+                                                                              .gradient = m_there,
+                                                                              .m = m_there,
+                                                                              .v = v_there,
+                                                                              .copy = copy}));
             rig_close_to("copy after a skipped step", rig_get(rig, rig_dtypes[t], copy, count), p, count, 0.0, 0.0);
             rig_close_to("parameter after a skipped step", rig_get(rig, AORTA_F32, parameter, count), got, count, 0.0,
                          0.0);
@@ -211,12 +229,23 @@ static void wrong_arguments(void **state) {
     float some[8] = {0};
     struct aorta_step_state step = {0};
     struct aorta_adamw shape = {.count = 8, .beta1 = 1.0f, .state = &step};
-    check_fails(aorta_adamw_step(rig->stream, shape, some, some, some, some, NULL), AORTA_INTERNAL, "betas 1 and 0");
+    check_fails(aorta_adamw_step(rig->stream,
+                                 &(struct aorta_adamw_args){
+                                     .shape = shape, .parameter = some, .gradient = some, .m = some, .v = some}),
+                AORTA_INTERNAL, "betas 1 and 0");
     shape.state = NULL;
-    check_fails(aorta_adamw_step(rig->stream, shape, some, some, some, some, NULL), AORTA_INTERNAL, "state is NULL");
-    check_fails(
-        aorta_bce_with_logits(rig->stream, (struct aorta_bce){AORTA_F32, 0, 1.0f, 1.0f}, some, some, some, &step, some),
-        AORTA_INTERNAL, "count is 0");
+    check_fails(aorta_adamw_step(rig->stream,
+                                 &(struct aorta_adamw_args){
+                                     .shape = shape, .parameter = some, .gradient = some, .m = some, .v = some}),
+                AORTA_INTERNAL, "state is NULL");
+    check_fails(aorta_bce_with_logits(rig->stream,
+                                      &(struct aorta_bce_args){.shape = (struct aorta_bce){AORTA_F32, 0, 1.0f, 1.0f},
+                                                               .scores = some,
+                                                               .target = some,
+                                                               .importance = some,
+                                                               .state = &step,
+                                                               .dscores = some}),
+                AORTA_INTERNAL, "count is 0");
     check_fails(aorta_step_begin(rig->stream, NULL, (struct aorta_schedule){0}), AORTA_INTERNAL, "state is NULL");
     struct aorta_step_update_args args = {.state = &step};
     check_fails(aorta_step_update(rig->stream, &args), AORTA_INTERNAL, "square_sum is NULL");

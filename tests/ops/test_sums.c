@@ -43,7 +43,12 @@ static void make_sums(struct rig *rig, const struct tensors *t, float *to) {
                                                                                      .dbeta = sums + WIDTH,
                                                                                      .dbias = sums + 2 * WIDTH,
                                                                                      .accumulate = last}));
-        check_ok(aorta_gelu_backward(rig->stream, gelu, t->x, t->dy, t->spare, sums + 3 * WIDTH, last));
+        check_ok(aorta_gelu_backward(rig->stream, &(struct aorta_gelu_args){.shape = gelu,
+                                                                            .x = t->x,
+                                                                            .dy = t->dy,
+                                                                            .out = t->spare,
+                                                                            .dbias = sums + 3 * WIDTH,
+                                                                            .accumulate = last}));
     }
 }
 

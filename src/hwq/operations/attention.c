@@ -84,8 +84,12 @@ struct hwq_tensor hwq_attend(struct hwq_graph *g, int s, const struct hwq_cache 
 
 static aorta_status run_append(const struct hwq_operation *o, struct aorta_stream *stream) {
     const struct shape *shape = o->shape;
-    return aorta_cache_append(stream, &shape->cache, hwq_floats(o->in[0]), hwq_floats(o->out[0]), hwq_floats(o->out[1]),
-                              hwq_at_device(o->in[1]), hwq_at_device(o->in[COUNTS]));
+    return aorta_cache_append(stream, &(struct aorta_cache_append_args){.shape = shape->cache,
+                                                                        .qkv = hwq_floats(o->in[0]),
+                                                                        .keys = hwq_floats(o->out[0]),
+                                                                        .values = hwq_floats(o->out[1]),
+                                                                        .positions = hwq_at_device(o->in[1]),
+                                                                        .counts = hwq_at_device(o->in[COUNTS])});
 }
 
 /* A row of the ring [layers · batch · window] has the last new position that maps to it, or its old contents. */
@@ -120,8 +124,10 @@ void hwq_cache_append(struct hwq_graph *g, int s, const struct hwq_cache *cache,
 }
 
 static aorta_status run_advance(const struct hwq_operation *o, struct aorta_stream *stream) {
-    return aorta_cache_advance(stream, o->in[0].columns, hwq_at_device(o->out[0]), hwq_at_device(o->in[1]),
-                               *(const int64_t *)o->shape);
+    return aorta_cache_advance(stream, &(struct aorta_cache_advance_args){.batch = o->in[0].columns,
+                                                                          .positions = hwq_at_device(o->out[0]),
+                                                                          .counts = hwq_at_device(o->in[1]),
+                                                                          .count = *(const int64_t *)o->shape});
 }
 
 static struct hwq_value advance_element(const struct hwq_element *e) {

@@ -49,10 +49,13 @@ static double flops(const struct hwq_operation *o) {
 
 static aorta_status run_forward(const struct hwq_operation *o, struct aorta_stream *stream) {
     const struct shape *shape = o->shape;
-    const void *x = hwq_at_device(o->in[X]), *weight = hwq_at_device(o->in[WEIGHT]), *bias = hwq_at_device(o->in[BIAS]);
-    if (shape->relu)
-        return aorta_linear_relu_forward(stream, shape->linear, x, weight, bias, hwq_at_device(o->out[0]), shape->tf32);
-    return aorta_linear_forward(stream, shape->linear, x, weight, bias, hwq_at_device(o->out[0]));
+    return aorta_linear_forward(stream, &(struct aorta_linear_args){.shape = shape->linear,
+                                                                    .x = hwq_at_device(o->in[X]),
+                                                                    .weight = hwq_at_device(o->in[WEIGHT]),
+                                                                    .bias = hwq_at_device(o->in[BIAS]),
+                                                                    .y = hwq_at_device(o->out[0]),
+                                                                    .relu = shape->relu,
+                                                                    .tf32 = shape->tf32});
 }
 
 static struct hwq_value forward_element(const struct hwq_element *e) {
@@ -110,8 +113,10 @@ struct hwq_tensor hwq_linear_relu(struct hwq_graph *g, int s, const struct hwq_l
 
 static aorta_status run_input(const struct hwq_operation *o, struct aorta_stream *stream) {
     const struct shape *shape = o->shape;
-    return aorta_linear_backward_input(stream, shape->linear, hwq_floats(o->in[DY]), hwq_floats(o->in[WEIGHT]),
-                                       hwq_floats(o->out[0]), false);
+    return aorta_linear_backward_input(stream, &(struct aorta_linear_args){.shape = shape->linear,
+                                                                           .dy = hwq_floats(o->in[DY]),
+                                                                           .weight = hwq_floats(o->in[WEIGHT]),
+                                                                           .dx = hwq_floats(o->out[0])});
 }
 
 static struct hwq_value input_element(const struct hwq_element *e) {
@@ -136,8 +141,12 @@ struct hwq_tensor hwq_linear_input(struct hwq_graph *g, int s, const struct hwq_
 
 static aorta_status run_weight(const struct hwq_operation *o, struct aorta_stream *stream) {
     const struct shape *shape = o->shape;
-    return aorta_linear_backward_weight(stream, shape->linear, hwq_floats(o->in[X]), hwq_floats(o->in[ROWS_DY]),
-                                        hwq_floats(o->out[0]), hwq_floats(o->out[1]), shape->accumulate);
+    return aorta_linear_backward_weight(stream, &(struct aorta_linear_args){.shape = shape->linear,
+                                                                            .x = hwq_floats(o->in[X]),
+                                                                            .dy = hwq_floats(o->in[ROWS_DY]),
+                                                                            .dweight = hwq_floats(o->out[0]),
+                                                                            .dbias = hwq_floats(o->out[1]),
+                                                                            .accumulate = shape->accumulate});
 }
 
 /* dweight [row, column] = Σ dy·x over the rows of the batch; dbias without x. */
@@ -250,8 +259,10 @@ static struct hwq_value product(const struct hwq_element *e, int64_t number, int
 
 static aorta_status run_products(const struct hwq_operation *o, struct aorta_stream *stream) {
     const struct batch_shape *shape = o->shape;
-    return aorta_products_run(stream, &shape->products, hwq_floats(o->in[A]), hwq_floats(o->in[B]),
-                              hwq_floats(o->out[0]));
+    return aorta_products_run(stream, &(struct aorta_products_args){.shape = shape->products,
+                                                                    .a = hwq_floats(o->in[A]),
+                                                                    .b = hwq_floats(o->in[B]),
+                                                                    .c = hwq_floats(o->out[0])});
 }
 
 static struct hwq_value products_element(const struct hwq_element *e) {
@@ -285,8 +296,11 @@ struct hwq_tensor hwq_products(struct hwq_graph *g, int s, int64_t batch, struct
 
 static aorta_status run_scores(const struct hwq_operation *o, struct aorta_stream *stream) {
     const struct batch_shape *shape = o->shape;
-    return aorta_scores_forward(stream, &shape->products, shape->scale, hwq_floats(o->in[A]), hwq_floats(o->in[B]),
-                                hwq_floats(o->out[0]));
+    return aorta_scores_forward(stream, &(struct aorta_scores_args){.shape = shape->products,
+                                                                    .scale = shape->scale,
+                                                                    .a = hwq_floats(o->in[A]),
+                                                                    .b = hwq_floats(o->in[B]),
+                                                                    .out = hwq_floats(o->out[0])});
 }
 
 /* Exponentials of differences to the element's own score cannot overflow where the result matters. */
@@ -316,8 +330,12 @@ struct hwq_tensor hwq_scores(struct hwq_graph *g, int s, int64_t batch, float sc
 
 static aorta_status run_scores_backward(const struct hwq_operation *o, struct aorta_stream *stream) {
     const struct batch_shape *shape = o->shape;
-    return aorta_scores_backward(stream, &shape->products, shape->scale, hwq_floats(o->in[A]), hwq_floats(o->in[B]),
-                                 hwq_floats(o->in[P]), hwq_floats(o->out[0]));
+    return aorta_scores_backward(stream, &(struct aorta_scores_args){.shape = shape->products,
+                                                                     .scale = shape->scale,
+                                                                     .a = hwq_floats(o->in[A]),
+                                                                     .b = hwq_floats(o->in[B]),
+                                                                     .p = hwq_floats(o->in[P]),
+                                                                     .out = hwq_floats(o->out[0])});
 }
 
 static struct hwq_value scores_backward_element(const struct hwq_element *e) {
@@ -355,7 +373,9 @@ static aorta_status run_softmax(const struct hwq_operation *o, struct aorta_stre
     const struct batch_shape *shape = o->shape;
     const struct aorta_softmax softmax = {
         .rows = o->in[0].rows, .width = o->in[0].columns, .scale = shape->scale, .causal = shape->causal};
-    return aorta_softmax_forward(stream, softmax, hwq_floats(o->in[0]), hwq_floats(o->out[0]));
+    return aorta_softmax_forward(
+        stream,
+        &(struct aorta_softmax_args){.shape = softmax, .x = hwq_floats(o->in[0]), .out = hwq_floats(o->out[0])});
 }
 
 static struct hwq_value softmax_element(const struct hwq_element *e) {

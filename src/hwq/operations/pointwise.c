@@ -10,7 +10,8 @@ static int64_t count_of(const struct hwq_tensor *t) {
 
 static aorta_status run_gelu(const struct hwq_operation *o, struct aorta_stream *stream) {
     const struct aorta_gelu shape = {.dtype = AORTA_F32, .count = count_of(&o->in[0])};
-    return aorta_gelu_forward(stream, shape, hwq_floats(o->in[0]), hwq_floats(o->out[0]));
+    return aorta_gelu_forward(
+        stream, &(struct aorta_gelu_args){.shape = shape, .x = hwq_floats(o->in[0]), .out = hwq_floats(o->out[0])});
 }
 
 static struct hwq_value gelu_element(const struct hwq_element *e) {
@@ -29,8 +30,10 @@ struct hwq_tensor hwq_gelu(struct hwq_graph *g, int s, struct hwq_tensor x) {
 
 static aorta_status run_gelu_backward(const struct hwq_operation *o, struct aorta_stream *stream) {
     const struct aorta_gelu shape = {.dtype = AORTA_F32, .count = count_of(&o->in[0]), .width = o->in[0].columns};
-    return aorta_gelu_backward(stream, shape, hwq_floats(o->in[0]), hwq_floats(o->in[1]), hwq_floats(o->out[0]), NULL,
-                               false);
+    return aorta_gelu_backward(stream, &(struct aorta_gelu_args){.shape = shape,
+                                                                 .x = hwq_floats(o->in[0]),
+                                                                 .dy = hwq_floats(o->in[1]),
+                                                                 .out = hwq_floats(o->out[0])});
 }
 
 static struct hwq_value gelu_backward_element(const struct hwq_element *e) {
@@ -54,8 +57,10 @@ struct hwq_tensor hwq_gelu_backward(struct hwq_graph *g, int s, struct hwq_tenso
 /* ---- ReLU ---- */
 
 static aorta_status run_relu_backward(const struct hwq_operation *o, struct aorta_stream *stream) {
-    return aorta_relu_backward(stream, count_of(&o->in[0]), hwq_floats(o->in[0]), hwq_floats(o->in[1]),
-                               hwq_floats(o->out[0]));
+    return aorta_relu_backward(stream, &(struct aorta_relu_args){.count = count_of(&o->in[0]),
+                                                                 .y = hwq_floats(o->in[0]),
+                                                                 .dy = hwq_floats(o->in[1]),
+                                                                 .dx = hwq_floats(o->out[0])});
 }
 
 static struct hwq_value relu_backward_element(const struct hwq_element *e) {
@@ -98,8 +103,11 @@ struct pieces {
 
 static aorta_status run_sum_pieces(const struct hwq_operation *o, struct aorta_stream *stream) {
     const struct pieces *pieces = o->shape;
-    return aorta_sum_pieces(stream, hwq_floats(o->out[0]), hwq_floats(o->in[0]), pieces->count, count_of(&o->out[0]),
-                            pieces->scale);
+    return aorta_sum_pieces(stream, &(struct aorta_sum_pieces_args){.to = hwq_floats(o->out[0]),
+                                                                    .from = hwq_floats(o->in[0]),
+                                                                    .pieces = pieces->count,
+                                                                    .count = count_of(&o->out[0]),
+                                                                    .scale = pieces->scale});
 }
 
 static struct hwq_value sum_pieces_element(const struct hwq_element *e) {
@@ -144,7 +152,10 @@ struct hwq_tensor hwq_copy(struct hwq_graph *g, int s, struct hwq_tensor from) {
 static aorta_status run_embed(const struct hwq_operation *o, struct aorta_stream *stream) {
     const struct aorta_embedding shape = {
         .dtype = AORTA_F32, .rows = o->out[0].rows, .features = 1, .vocab = o->in[1].rows, .dim = o->in[1].columns};
-    return aorta_embedding_forward(stream, shape, hwq_at_device(o->in[0]), hwq_floats(o->in[1]), hwq_floats(o->out[0]));
+    return aorta_embedding_forward(stream, &(struct aorta_embedding_args){.shape = shape,
+                                                                          .ids = hwq_at_device(o->in[0]),
+                                                                          .table = hwq_floats(o->in[1]),
+                                                                          .y = hwq_floats(o->out[0])});
 }
 
 static struct hwq_value embed_element(const struct hwq_element *e) {

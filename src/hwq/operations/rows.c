@@ -164,8 +164,13 @@ struct hwq_tensor hwq_norm_backward(struct hwq_graph *g, int s, const struct hwq
 /* ---- the loss ---- */
 
 static aorta_status run_cross_entropy(const struct hwq_operation *o, struct aorta_stream *stream) {
-    return aorta_cross_entropy(stream, o->in[0].rows, o->in[0].columns, hwq_floats(o->in[0]), hwq_at_device(o->in[1]),
-                               *(const float *)o->shape, hwq_floats(o->out[0]), hwq_floats(o->out[1]));
+    return aorta_cross_entropy(stream, &(struct aorta_cross_entropy_args){.rows = o->in[0].rows,
+                                                                          .classes = o->in[0].columns,
+                                                                          .x = hwq_floats(o->in[0]),
+                                                                          .labels = hwq_at_device(o->in[1]),
+                                                                          .weight = *(const float *)o->shape,
+                                                                          .losses = hwq_floats(o->out[0]),
+                                                                          .dx = hwq_floats(o->out[1])});
 }
 
 /* log Σ exp of a row. */
@@ -205,7 +210,10 @@ struct hwq_tensor hwq_cross_entropy(struct hwq_graph *g, int s, struct hwq_tenso
 /* ---- length one, and the largest ---- */
 
 static aorta_status run_normalise(const struct hwq_operation *o, struct aorta_stream *stream) {
-    return aorta_normalise_rows(stream, o->in[0].rows, o->in[0].columns, hwq_floats(o->in[0]), hwq_floats(o->out[0]));
+    return aorta_normalise_rows(stream, &(struct aorta_normalise_args){.rows = o->in[0].rows,
+                                                                       .width = o->in[0].columns,
+                                                                       .x = hwq_floats(o->in[0]),
+                                                                       .y = hwq_floats(o->out[0])});
 }
 
 static struct hwq_value normalise_element(const struct hwq_element *e) {
@@ -226,8 +234,12 @@ void hwq_normalise(struct hwq_graph *g, int s, struct hwq_tensor x) {
 }
 
 static aorta_status run_top(const struct hwq_operation *o, struct aorta_stream *stream) {
-    return aorta_top(stream, o->in[0].rows, o->in[0].columns, o->out[0].columns, hwq_floats(o->in[0]),
-                     hwq_at_device(o->out[0]), hwq_floats(o->out[1]));
+    return aorta_top(stream, &(struct aorta_top_args){.rows = o->in[0].rows,
+                                                      .width = o->in[0].columns,
+                                                      .top = o->out[0].columns,
+                                                      .x = hwq_floats(o->in[0]),
+                                                      .places = hwq_at_device(o->out[0]),
+                                                      .values = hwq_floats(o->out[1])});
 }
 
 /* Larger elements come first, and of equal ones the one further left. */
@@ -263,7 +275,7 @@ struct draw {
 
 static aorta_status run_sample(const struct hwq_operation *o, struct aorta_stream *stream) {
     const struct draw *draw = o->shape;
-    return aorta_sample(stream, &(struct aorta_sample_call){.rows = o->in[0].rows,
+    return aorta_sample(stream, &(struct aorta_sample_args){.rows = o->in[0].rows,
                                                             .vocab = o->in[0].columns,
                                                             .x = hwq_floats(o->in[0]),
                                                             .seed = draw->seed,
@@ -307,7 +319,10 @@ struct hwq_tensor hwq_sample(struct hwq_graph *g, int s, struct hwq_tensor x, ui
 }
 
 static aorta_status run_logsum(const struct hwq_operation *o, struct aorta_stream *stream) {
-    return aorta_logsum(stream, o->in[0].rows, o->in[0].columns, hwq_floats(o->in[0]), hwq_floats(o->out[0]));
+    return aorta_sample(stream, &(struct aorta_sample_args){.rows = o->in[0].rows,
+                                                            .vocab = o->in[0].columns,
+                                                            .x = hwq_floats(o->in[0]),
+                                                            .logsums = hwq_floats(o->out[0])});
 }
 
 static struct hwq_value logsum_element(const struct hwq_element *e) {

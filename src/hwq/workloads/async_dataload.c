@@ -56,8 +56,13 @@ static void append(struct hwq_graph *g, const struct hwq_kind *kind, int s, cons
 }
 
 static aorta_status run_prepare(const struct hwq_operation *o, struct aorta_stream *stream) {
-    return aorta_image_prepare(stream, *image_of(o), hwq_floats(o->in[0]), hwq_at_device(o->in[1]), means, deviations,
-                               hwq_floats(o->out[0]));
+    return aorta_image_prepare(stream,
+                               &(struct aorta_image_args){.shape = *image_of(o),
+                                                          .x = hwq_floats(o->in[0]),
+                                                          .flips = hwq_at_device(o->in[1]),
+                                                          .mean = {means[0], means[1], means[2]},
+                                                          .deviation = {deviations[0], deviations[1], deviations[2]},
+                                                          .y = hwq_floats(o->out[0])});
 }
 
 static struct hwq_value prepare_element(const struct hwq_element *e) {
@@ -72,7 +77,9 @@ static struct hwq_value prepare_element(const struct hwq_element *e) {
 static const struct hwq_kind prepare = {.name = "image_prepare", .run = run_prepare, .element = prepare_element};
 
 static aorta_status run_columns(const struct hwq_operation *o, struct aorta_stream *stream) {
-    return aorta_image_columns(stream, *image_of(o), hwq_floats(o->in[0]), hwq_floats(o->out[0]));
+    return aorta_image_columns(
+        stream,
+        &(struct aorta_image_args){.shape = *image_of(o), .x = hwq_floats(o->in[0]), .y = hwq_floats(o->out[0])});
 }
 
 static struct hwq_value columns_element(const struct hwq_element *e) {
@@ -87,7 +94,8 @@ static const struct hwq_kind columns = {
     .name = "image_columns", .run = run_columns, .element = columns_element, .moves = true};
 
 static aorta_status run_pool(const struct hwq_operation *o, struct aorta_stream *stream) {
-    return aorta_image_pool(stream, *image_of(o), hwq_floats(o->in[0]), hwq_floats(o->out[0]));
+    return aorta_image_pool(stream, &(struct aorta_image_args){
+                                        .shape = *image_of(o), .x = hwq_floats(o->in[0]), .y = hwq_floats(o->out[0])});
 }
 
 static struct hwq_value pool_element(const struct hwq_element *e) {
@@ -103,7 +111,8 @@ static struct hwq_value pool_element(const struct hwq_element *e) {
 static const struct hwq_kind pool = {.name = "image_pool", .run = run_pool, .element = pool_element};
 
 static aorta_status run_mean(const struct hwq_operation *o, struct aorta_stream *stream) {
-    return aorta_image_mean(stream, *image_of(o), hwq_floats(o->in[0]), hwq_floats(o->out[0]));
+    return aorta_image_mean(stream, &(struct aorta_image_args){
+                                        .shape = *image_of(o), .x = hwq_floats(o->in[0]), .y = hwq_floats(o->out[0])});
 }
 
 static struct hwq_value mean_element(const struct hwq_element *e) {

@@ -52,13 +52,14 @@ static const struct aorta_route *route_of(const struct hwq_operation *o) {
 }
 
 static aorta_status run_plan(const struct hwq_operation *o, struct aorta_stream *stream) {
-    const struct aorta_route_tensors tensors = {.logits = hwq_floats(o->in[0]),
-                                                .choices = hwq_at_device(o->out[CHOICES]),
-                                                .slots = hwq_at_device(o->out[SLOTS]),
-                                                .owners = hwq_at_device(o->out[OWNERS]),
-                                                .loads = hwq_at_device(o->out[LOADS]),
-                                                .weights = hwq_floats(o->out[WEIGHTS])};
-    return aorta_route_plan(stream, *route_of(o), &tensors);
+    const struct aorta_route_args args = {.shape = *route_of(o),
+                                          .logits = hwq_floats(o->in[0]),
+                                          .choices = hwq_at_device(o->out[CHOICES]),
+                                          .slots = hwq_at_device(o->out[SLOTS]),
+                                          .owners = hwq_at_device(o->out[OWNERS]),
+                                          .loads = hwq_at_device(o->out[LOADS]),
+                                          .weights = hwq_floats(o->out[WEIGHTS])};
+    return aorta_route_plan(stream, &args);
 }
 
 /* The best experts of a token; of equal ones the first. */
@@ -123,8 +124,10 @@ static void add_plan(struct hwq_graph *g, struct state *state, struct hwq_tensor
 /* ---- rows by expert, and back ---- */
 
 static aorta_status run_dispatch(const struct hwq_operation *o, struct aorta_stream *stream) {
-    return aorta_route_dispatch(stream, *route_of(o), hwq_at_device(o->in[0]), hwq_floats(o->in[1]),
-                                hwq_floats(o->out[0]));
+    return aorta_route_dispatch(stream, &(struct aorta_route_args){.shape = *route_of(o),
+                                                                   .owners = hwq_at_device(o->in[0]),
+                                                                   .x = hwq_floats(o->in[1]),
+                                                                   .y = hwq_floats(o->out[0])});
 }
 
 static struct hwq_value dispatch_element(const struct hwq_element *e) {
@@ -136,8 +139,11 @@ static const struct hwq_kind dispatch = {
     .name = "route_dispatch", .run = run_dispatch, .element = dispatch_element, .moves = true};
 
 static aorta_status run_combine(const struct hwq_operation *o, struct aorta_stream *stream) {
-    return aorta_route_combine(stream, *route_of(o), hwq_at_device(o->in[0]), hwq_floats(o->in[1]),
-                               hwq_floats(o->in[2]), hwq_floats(o->out[0]));
+    return aorta_route_combine(stream, &(struct aorta_route_args){.shape = *route_of(o),
+                                                                  .slots = hwq_at_device(o->in[0]),
+                                                                  .weights = hwq_floats(o->in[1]),
+                                                                  .x = hwq_floats(o->in[2]),
+                                                                  .y = hwq_floats(o->out[0])});
 }
 
 static struct hwq_value combine_element(const struct hwq_element *e) {

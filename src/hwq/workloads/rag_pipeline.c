@@ -42,7 +42,10 @@ static void make_models(struct hwq_graph *g, struct state *state) {
     state->documents.weight = hwq_input(g, 16, o->documents, o->embedding, 1.0f, "documents");
     float *documents = hwq_floats(state->documents.weight);
     if (documents)
-        hwq_fail(g, aorta_normalise_rows(g->hwq->streams[0], o->documents, o->embedding, documents, documents));
+        hwq_fail(g, aorta_normalise_rows(g->hwq->streams[0], &(struct aorta_normalise_args){.rows = o->documents,
+                                                                                            .width = o->embedding,
+                                                                                            .x = documents,
+                                                                                            .y = documents}));
     state->texts = hwq_input(g, 17, o->documents, o->width, 1.0f, "texts");
     for (int64_t l = 0; l < o->layers; l++) state->blocks[l] = hwq_block(g, 20 * (uint64_t)(l + 2), o->width);
     state->nothing = hwq_constant(g, AORTA_I64, 1, 1, NULL, "positions");

@@ -66,17 +66,18 @@ enum { TOKENS, Q, Q_LOGSUMS, P, P_LOGSUMS, OLD_STEP, OLD_TOTALS }; /* inputs */
 enum { STEP, NEXT, TOTALS, ACCEPTED, COUNTS };                     /* outputs */
 
 static aorta_status run_accept(const struct hwq_operation *o, struct aorta_stream *stream) {
-    const struct aorta_acceptance_tensors tensors = {.tokens = hwq_at_device(o->in[TOKENS]),
-                                                     .q = hwq_floats(o->in[Q]),
-                                                     .q_logsums = hwq_floats(o->in[Q_LOGSUMS]),
-                                                     .p = hwq_floats(o->in[P]),
-                                                     .p_logsums = hwq_floats(o->in[P_LOGSUMS]),
-                                                     .step = hwq_at_device(o->out[STEP]),
-                                                     .next = hwq_at_device(o->out[NEXT]),
-                                                     .totals = hwq_at_device(o->out[TOTALS]),
-                                                     .accepted = hwq_at_device(o->out[ACCEPTED]),
-                                                     .counts = hwq_at_device(o->out[COUNTS])};
-    return aorta_accept(stream, *(const struct aorta_acceptance *)o->shape, &tensors);
+    const struct aorta_accept_args args = {.shape = *(const struct aorta_acceptance *)o->shape,
+                                           .tokens = hwq_at_device(o->in[TOKENS]),
+                                           .q = hwq_floats(o->in[Q]),
+                                           .q_logsums = hwq_floats(o->in[Q_LOGSUMS]),
+                                           .p = hwq_floats(o->in[P]),
+                                           .p_logsums = hwq_floats(o->in[P_LOGSUMS]),
+                                           .step = hwq_at_device(o->out[STEP]),
+                                           .next = hwq_at_device(o->out[NEXT]),
+                                           .totals = hwq_at_device(o->out[TOTALS]),
+                                           .accepted = hwq_at_device(o->out[ACCEPTED]),
+                                           .counts = hwq_at_device(o->out[COUNTS])};
+    return aorta_accept(stream, &args);
 }
 
 static unsigned word_of(uint64_t seed, int64_t index, uint32_t site, int64_t step) {

@@ -12,8 +12,8 @@
 enum { ACCEPT_SITE = 0xACCE, REST_SITE = 0x4E57 };
 
 /* The four words of numbers 4·group … 4·group + 3. */
-DEVICE philox words_of(const uint32_t key[2], int64_t group, int64_t row, uint32_t site, int64_t step) {
-    return philox4x32_10(philox{{(uint32_t)group, (uint32_t)row, site, (uint32_t)step}}, key[0], key[1]);
+DEVICE philox words_of(uint64_t seed, int64_t group, int64_t row, uint32_t site, int64_t step) {
+    return philox4x32_10(philox{{(uint32_t)group, (uint32_t)row, site, (uint32_t)step}}, (uint32_t)seed, (uint32_t)(seed >> 32));
 }
 
 DEVICE float row_logsum(const float *x, int64_t count) {
@@ -32,7 +32,7 @@ KERNEL(AORTA_SAMPLE_THREADS, sample_rows, aorta_sample_args) {
     if (!a.tokens) return;
     placed best = {AORTA_LOWEST, UINT32_MAX};
     for (int64_t group = threadIdx.x; group * 4 < a.vocab; group += blockDim.x) {
-        const philox words = words_of(a.key, group, row, a.site, step);
+        const philox words = words_of(a.seed, group, row, a.site, step);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             const int64_t at = group * 4 + i;
@@ -52,7 +52,7 @@ DEVICE int64_t accepted_of(const aorta_accept_args &a, int64_t b, int64_t step) 
         const int64_t row = at * a.shape.batch + b, token = a.tokens[row];
         const float p = a.p[row * a.shape.vocab + token] - a.p_logsums[row];
         const float q = a.q[row * a.shape.vocab + token] - a.q_logsums[row];
-        const uint32_t word = words_of(a.key, at / 4, b, ACCEPT_SITE, step).word[at % 4];
+        const uint32_t word = words_of(a.shape.seed, at / 4, b, ACCEPT_SITE, step).word[at % 4];
         if (aorta_draw_uniform(word) >= natural_exp(p - q)) break;
     }
     return at;
@@ -65,7 +65,7 @@ DEVICE int64_t draw_rest(const aorta_accept_args &a, int64_t b, int64_t at, int6
     const float p_logsum = a.p_logsums[row], q_logsum = all ? 0.0f : a.q_logsums[row];
     placed best = {AORTA_LOWEST, UINT32_MAX};
     for (int64_t group = threadIdx.x; group * 4 < vocab; group += blockDim.x) {
-        const philox words = words_of(a.key, group, b, REST_SITE, step);
+        const philox words = words_of(a.shape.seed, group, b, REST_SITE, step);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             const int64_t token = group * 4 + i;
