@@ -1,4 +1,4 @@
-/* Attention of a few new positions against what a cache holds of the ones before, and the cache's upkeep. */
+/* Attention of a few new positions against a cache of earlier ones, and updates of the cache. */
 #include "ops/check.h"
 #include "ops/gpu/gpu.h"
 #include "ops/gpu/workspace.h"
@@ -74,7 +74,7 @@ static aorta_status advance(const void *args) {
     return NULL;
 }
 
-/* Enough blocks to keep the device reading, none with fewer keys than are worth the joining. */
+/* Enough blocks to keep the device reading, but none with so few keys that joining costs more. */
 static int64_t splits_of(const struct aorta_gpu_properties *gpu, const struct aorta_cache_attend_args *a,
                          int64_t most_keys) {
     enum { LEAST_KEYS = 64, BLOCKS_EACH = 8 };

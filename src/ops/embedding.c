@@ -33,7 +33,7 @@ static aorta_status embedding_forward_gpu(struct aorta_stream *stream, const voi
     return aorta_gpu_note(stream, check_fault, workspace.fault);
 }
 
-/* Where things lie in the workspace; the sorted pairs in the memory of `order`, if there is any. */
+/* The parts of the workspace. The sorted pairs are in the memory of `order`, if there is any. */
 struct plan {
     int64_t count, blocks, range, ranges;
     int passes; /* as many as the greatest key has bytes */

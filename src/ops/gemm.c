@@ -13,7 +13,7 @@ static aorta_status check_gemm(const struct aorta_gemm *gemm) {
                            (long long)gemm->m, (long long)gemm->n, (long long)gemm->k);
     if (gemm->lda < (gemm->transpose_a ? gemm->m : gemm->k) || gemm->ldb < (gemm->transpose_b ? gemm->k : gemm->n) ||
         gemm->ldc < gemm->n)
-        return AORTA_ERROR(AORTA_INTERNAL, "matrix product %lldx%lldx%lld: rows lie %lld, %lld, %lld apart, too close",
+        return AORTA_ERROR(AORTA_INTERNAL, "matrix product %lldx%lldx%lld: rows are %lld, %lld, %lld apart, too close",
                            (long long)gemm->m, (long long)gemm->n, (long long)gemm->k, (long long)gemm->lda,
                            (long long)gemm->ldb, (long long)gemm->ldc);
     return NULL;

@@ -1,9 +1,9 @@
-/* Matrix products on the CPU, run at once on the calling thread: what the operations are made of, and what the
- * benchmark calls alone to see how much of a step is arithmetic. Behind it stands oneDNN or OpenBLAS (chosen when the
- * program is configured: -DAORTA_GEMM=onednn|openblas).
+/* Matrix products on the CPU, run at once on the calling thread. Operations use them, and the benchmark calls them
+ * alone to see the share of arithmetic in a step. oneDNN or OpenBLAS computes them (chosen when the program is
+ * configured: -DAORTA_GEMM=onednn|openblas).
  *
- * One call uses one thread, so that several streams do not fight for the cores; OMP_NUM_THREADS (oneDNN) or
- * OPENBLAS_NUM_THREADS, where set, is obeyed instead. */
+ * One call uses one thread, so that several streams do not fight for the cores, unless OMP_NUM_THREADS (oneDNN) or
+ * OPENBLAS_NUM_THREADS is set. */
 #ifndef AORTA_OPS_GEMM_H
 #define AORTA_OPS_GEMM_H
 
@@ -32,7 +32,7 @@ AORTA_MUST_USE aorta_status aorta_gemm_f32(const struct aorta_gemm *gemm, const 
 AORTA_MUST_USE aorta_status aorta_gemm_typed(const struct aorta_gemm *gemm, enum aorta_dtype dtype, const void *a,
                                              const void *b, enum aorta_dtype c_dtype, void *c);
 
-/* ---- what a matrix library offers: gemm_onednn.c or gemm_openblas.c; sizes are at least 1 and below 2^31 ---- */
+/* ---- the interface of a matrix library: gemm_onednn.c or gemm_openblas.c; sizes are at least 1 and below 2^31 ---- */
 
 AORTA_MUST_USE aorta_status aorta_gemm_backend_f32(const struct aorta_gemm *gemm, const float *a, const float *b,
                                                    float *c);

@@ -1,4 +1,4 @@
-/* What a convolutional network needs beside linear layers; channels last. */
+/* Operations of a convolutional network, except linear layers; channels last. */
 #include "ops/check.h"
 #include "ops/gpu/gpu.h"
 

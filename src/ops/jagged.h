@@ -27,10 +27,10 @@ AORTA_MUST_USE aorta_status aorta_pool_forward(struct aorta_stream *stream, cons
 /* Fills *order (host memory, copied by the call) for `count` ids, which the lists hold in all. */
 AORTA_MUST_USE aorta_status aorta_pool_sort(struct aorta_stream *stream, const struct aorta_pool_args *args,
                                             int64_t count);
-/* Brings the rows of a sorted batch into args->cache; args->order has been filled. `batch` counts up by 1 from 2.
- * Rows of this batch and of the one before are not removed, and a row that found no place in the one before is left in
- * its table: so this can run while lookups and updates of the batch before do. The row that was used least recently
- * makes way, and is written back. `before` is the order of the batch before, of before_count ids. */
+/* Brings the rows of a sorted batch into args->cache; args->order has been filled. `batch` counts up by 1 from 2. Rows
+ * of this batch and the previous one stay in the cache, and a row that found no place for the previous batch stays in
+ * its table. So this can run during lookups and updates of the previous batch. The least recently used row is replaced
+ * and written back. `before` is the order of the previous batch, of before_count ids. */
 AORTA_MUST_USE aorta_status aorta_pool_cache(struct aorta_stream *stream, const struct aorta_pool_args *args,
                                              int64_t count, const struct aorta_pool_order *before, int64_t before_count,
                                              int64_t batch);
@@ -40,7 +40,7 @@ AORTA_MUST_USE aorta_status aorta_pool_cache(struct aorta_stream *stream, const 
  * Models" (ISCA 2022), section 4.1. */
 AORTA_MUST_USE aorta_status aorta_pool_update(struct aorta_stream *stream, const struct aorta_pool_args *args,
                                               int64_t count);
-/* The same update of all rows of a table from a gradient [rows, columns]. */
+/* The update of aorta_pool_update for all rows of a table, from a gradient [rows, columns]. */
 AORTA_MUST_USE aorta_status aorta_rows_update(struct aorta_stream *stream, const struct aorta_rows_args *args);
 
 /* row [batch, width]: each block is the sum of its pieces of `buffer`; and back: each piece gets a copy of its block.

@@ -1,5 +1,5 @@
-/* Linear layers and batched matrix products. Matrices lie row by row here and column by column for a GPU's library:
- * what is y [rows, out] to us is its transpose to the library, and the operands change places. */
+/* Linear layers and batched matrix products. Our matrices are stored row by row, a GPU library's column by column: our
+ * y [rows, out] is its transpose to the library, and the operands are swapped. */
 #include "ops/check.h"
 #include "ops/cpu/cpu.h"
 #include "ops/gemm.h"
@@ -81,7 +81,7 @@ static aorta_status products(const void *args) {
 
 /* ---- on a GPU ---- */
 
-/* The same product by our own kernel: nothing changes places or is transposed, rows and columns have strides. */
+/* A product by our own kernel: no operand is swapped or transposed; rows and columns have strides. */
 static aorta_status multiply_without_library(struct aorta_stream *stream, const struct aorta_blas_product *p,
                                              const struct aorta_blas_operands *operands) {
     const struct aorta_gpu_gemm_args args = {.a = operands->b,

@@ -1,5 +1,5 @@
-/* A linear layer, GELU and dropout in one kernel, and the gradient before them: on NVIDIA's Hopper only. What is made
- * in one pass saves reading and writing the widest activations of a transformer once each way. */
+/* A linear layer, GELU and dropout in one kernel, and the gradient before them, on NVIDIA's Hopper only. One pass saves
+ * one write and one read of a transformer's widest activations. */
 #include "ops/check.h"
 #include "ops/gpu/blas.h"
 #include "ops/gpu/gpu.h"
@@ -28,7 +28,7 @@ aorta_status aorta_linear_gelu_fits(struct aorta_device *device, const struct ao
     return NULL;
 }
 
-/* `depth` is what is summed over, `columns` are those of the result. */
+/* The product sums over `depth`; `columns` are those of the result. */
 static aorta_status run(struct aorta_stream *stream, const struct aorta_linear_gelu_args *a, enum aorta_ops_entry entry,
                         int64_t depth, int64_t columns, struct aorta_gpu_linear_gelu_args *args) {
     const bool backward = entry == AORTA_ENTRY_linear_gelu_backward;

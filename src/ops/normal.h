@@ -23,7 +23,7 @@ AORTA_NORMAL_FUNCTION float aorta_normal_tail(float u) {
     return q * u;
 }
 
-/* The same for results of 16 bits, of u = 1 / (1 + 0.255·t): degree 5, relative error 4.8e-5. */
+/* For 16-bit results: u = 1 / (1 + 0.255·t), degree 5, relative error 4.8e-5. */
 AORTA_NORMAL_FUNCTION float aorta_normal_tail_short(float u) {
     float q = 0.2044269592f;
     q = q * u - 0.04614025745f;

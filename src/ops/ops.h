@@ -12,7 +12,7 @@
 #include "device/device.h"
 #include "ops/types.h"
 
-/* ---- what a device needs ---- */
+/* ---- settings and preparation of a device ---- */
 
 /* How a GPU multiplies matrices; the CPU has no choice to make. */
 struct aorta_ops_settings {
@@ -31,8 +31,8 @@ AORTA_MUST_USE aorta_status aorta_ops_configure(struct aorta_device *device, con
 AORTA_MUST_USE aorta_status aorta_ops_prepare(struct aorta_stream *stream);
 
 /* Begins to compile the kernels of a transformer whose layers have this product before GELU and heads of `head_dim`, so
- * that its first step does not wait for one after the other. Nothing where there is nothing to compile. Once for a
- * device, after its settings. */
+ * that the first step does not wait for each of them in turn. Does nothing on a device without kernels to compile. Call
+ * once per device, after its settings. */
 AORTA_MUST_USE aorta_status aorta_ops_expect_transformer(struct aorta_device *device,
                                                          const struct aorta_linear *linear1, int64_t head_dim);
 
@@ -77,7 +77,7 @@ AORTA_MUST_USE aorta_status aorta_products_run(struct aorta_stream *stream, cons
 /* to[count] = scale · Σ_i from[i·count + …] over `pieces` pieces, in their order; fp32; `to` may be the first piece. */
 AORTA_MUST_USE aorta_status aorta_sum_pieces(struct aorta_stream *stream, const struct aorta_sum_pieces_args *args);
 
-/* ---- softmax, and what is trained with it; fp32 ---- */
+/* ---- softmax and losses; fp32 ---- */
 
 /* p = softmax(scale · x) over each row; elements that do not count become 0. p may be x. */
 AORTA_MUST_USE aorta_status aorta_softmax_forward(struct aorta_stream *stream, const struct aorta_softmax_args *args);
@@ -95,10 +95,10 @@ AORTA_MUST_USE aorta_status aorta_cross_entropy(struct aorta_stream *stream,
 
 /* ---- inference: attention against a cache, sampling; fp32 ---- */
 
-/* Attention of new positions first … first + queries − 1 of one layer: each sees what the cache holds of its sequence
+/* Attention of new positions first … first + queries − 1 of one layer: each sees the cached positions of its sequence
  * and the new ones up to itself. keys, values [batch, window, E] of this layer hold the last `window` positions, of
- * positions[batch] in all: position p lies in row p mod window. qkv [fresh, batch, 3E] of this layer; out
- * [queries, batch, E]. */
+ * positions[batch] in all: position p is in row p mod window. qkv [fresh, batch, 3E] of this layer; out [queries,
+ * batch, E]. */
 AORTA_MUST_USE aorta_status aorta_cache_attend(struct aorta_stream *stream, const struct aorta_cache_attend_args *args);
 /* Writes keys and values of new positions 0 … n − 1 of all layers into the caches [layers, batch, window, E]; n is
  * counts[sequence], or `fresh` where counts is NULL, and at most `window`. */
@@ -109,12 +109,12 @@ AORTA_MUST_USE aorta_status aorta_cache_advance(struct aorta_stream *stream,
 /* tokens[row] is drawn from softmax(x[row]) (the largest of x − ln of an exponential random number: the Gumbel-max
  * method), logsums[row] = log Σ exp(x[row]). The numbers depend on seed, site, *step and row; step may be NULL. */
 AORTA_MUST_USE aorta_status aorta_sample(struct aorta_stream *stream, const struct aorta_sample_args *args);
-/* Speculative sampling as Leviathan et al. have it ("Fast Inference from Transformers via Speculative Decoding", ICML
- * 2023): proposed tokens are accepted one after the other with probability min(1, p/q); then one more token is drawn,
- * from what p has more than q at the first that was rejected, or from p when all were taken.
- * tokens, q [drafted, batch(, vocab)] with q_logsums, p [drafted + 1, batch, vocab] with p_logsums: logits and log
- * Σ exp. accepted[batch] gets the number accepted, next[batch] the token drawn, counts[batch] = accepted + 1, and
- * totals[batch] (accepted) grows. *step counts calls and is increased. */
+/* Speculative sampling by Leviathan et al. ("Fast Inference from Transformers via Speculative Decoding", ICML 2023):
+ * proposed tokens are accepted one after the other with probability min(1, p/q). Then one more token is drawn: from the
+ * excess of p over q at the first rejected token, or from p when all were accepted. tokens, q [drafted, batch(, vocab)]
+ * with q_logsums, p [drafted + 1, batch, vocab] with p_logsums: logits and log Σ exp. accepted[batch] gets the number
+ * accepted, next[batch] the token drawn, counts[batch] = accepted + 1, and totals[batch] (accepted) grows. *step counts
+ * calls and is increased. */
 AORTA_MUST_USE aorta_status aorta_accept(struct aorta_stream *stream, const struct aorta_accept_args *args);
 /* The `top` largest of each row, largest first, of equals the first: places and values [rows, top]. width ≤ 4096. */
 AORTA_MUST_USE aorta_status aorta_top(struct aorta_stream *stream, const struct aorta_top_args *args);
@@ -140,7 +140,7 @@ AORTA_MUST_USE aorta_status aorta_route_combine(struct aorta_stream *stream, con
 struct aorta_shuffle aorta_shuffle_of(uint64_t seed, uint64_t epoch, int64_t count);
 /* Fills the tensors; every device makes the same bits. */
 AORTA_MUST_USE aorta_status aorta_draw_batch(struct aorta_stream *stream, const struct aorta_batch_draw *draw);
-/* The same at once, on the calling thread; the memory, quantiles too, is the host's. */
+/* aorta_draw_batch at once on the calling thread; all memory, quantiles included, is the host's. */
 void aorta_batch_draw_here(const struct aorta_batch_draw *draw);
 
 /* ---- images; fp32 ---- */
@@ -165,18 +165,16 @@ size_t aorta_attention_scratch_bytes(const struct aorta_device *device, struct a
  * contiguous within each, as torch.nn.MultiheadAttention's in_proj lays them out. */
 AORTA_MUST_USE aorta_status aorta_attention_forward(struct aorta_stream *stream,
                                                     const struct aorta_attention_args *args);
-/* dqkv from dout, the gradient of `out`; out_in and saved_in are what forward made (`out` and `saved` are not read).
- * dbias [3E] fp32 (may be NULL): gradient of in_proj's bias, Σ_rows dqkv, += when `accumulate`. Its part for the keys
- * is 0, whatever rounding would leave there: a constant added to all keys changes every score of a row alike, and
- * softmax not at all. */
+/* dqkv from dout, the gradient of `out`; out_in and saved_in come from forward (`out` and `saved` are not read). dbias
+ * [3E] fp32 (may be NULL): gradient of in_proj's bias, Σ_rows dqkv, += when `accumulate`. Its part for the keys is set
+ * to 0, as a constant added to all keys changes all scores of a row equally, and softmax not at all. */
 AORTA_MUST_USE aorta_status aorta_attention_backward(struct aorta_stream *stream,
                                                      const struct aorta_attention_args *args);
 
 /* ---- residual + dropout + LayerNorm, in one pass over memory ---- */
 
-/* Sums over rows that operations make besides their result (dgamma, dbeta, dbias) are deferred from here on until
- * aorta_sums_finish, which is called also when an operation between the two has failed: a GPU then makes up to four in
- * one kernel instead of one each. Not nested. */
+/* Defers sums over rows (dgamma, dbeta, dbias) until aorta_sums_finish, which must follow even after an operation has
+ * failed. A GPU then makes up to four sums in one kernel. Not nested. */
 AORTA_MUST_USE aorta_status aorta_sums_gather(struct aorta_stream *stream);
 AORTA_MUST_USE aorta_status aorta_sums_finish(struct aorta_stream *stream);
 
@@ -221,12 +219,12 @@ AORTA_MUST_USE aorta_status aorta_linear_gelu_backward(struct aorta_stream *stre
  */
 AORTA_MUST_USE aorta_status aorta_embedding_forward(struct aorta_stream *stream,
                                                     const struct aorta_embedding_args *args);
-/* What the backward pass needs of the ids alone, for a time at which the stream would wait for something else: `order`
- * is device memory of so many bytes, 0 where the device needs none and makes none. */
+/* The part of the backward pass that needs only the ids, for a time at which the stream would wait. `order` is device
+ * memory of this many bytes; 0: the device needs none. */
 size_t aorta_embedding_order_bytes(const struct aorta_device *device, struct aorta_embedding shape);
 AORTA_MUST_USE aorta_status aorta_embedding_order(struct aorta_stream *stream, const struct aorta_embedding_args *args);
 /* dtable [vocab, dim] fp32 += dy/features scattered to the ids' rows; `zeros`: it holds zeros, which need not be read.
- * `order`: what was made of these ids; NULL: it is made here. Deterministic. */
+ * `order`: made from these ids by aorta_embedding_order; NULL: it is made here. Deterministic. */
 AORTA_MUST_USE aorta_status aorta_embedding_backward(struct aorta_stream *stream,
                                                      const struct aorta_embedding_args *args);
 
@@ -239,22 +237,22 @@ AORTA_MUST_USE aorta_status aorta_bce_with_logits(struct aorta_stream *stream, c
 
 /* ---- flags ---- */
 
-/* *flag, in device memory and 0 at first, becomes 1 when the stream reaches this call; other streams that then see it
- * see what was queued before on this one, too. */
+/* *flag, in device memory and 0 at first, becomes 1 when the stream reaches this call. A stream that sees the flag also
+ * sees the results of all work queued before this call. */
 AORTA_MUST_USE aorta_status aorta_flag_raise(struct aorta_stream *stream, int32_t *flag);
-/* Holds the stream by a kernel that looks at the flag until it is 1, and clears it. Unlike an event it occupies the
- * device meanwhile. Whatever raises the flag is queued before this call, on another stream, and waits for nothing
- * queued after it. After limit_s seconds (a GPU counts its reads: after that or a few times as long) it fails:
- * AORTA_TIMEOUT, on a GPU a fault of the device. A graph's branches may be run one after the other: inside a capture an
- * event has to order the two as well. */
+/* Blocks the stream with a kernel that reads the flag until it is 1, and clears it. Unlike an event it occupies the
+ * device meanwhile. The work that raises the flag must be queued before this call, on another stream, and wait for
+ * nothing queued after it. After limit_s seconds (a GPU counts its reads: after up to a few times as long) it fails:
+ * AORTA_TIMEOUT, on a GPU a fault of the device. A graph's branches may run one after the other, so inside a capture an
+ * event must order the two as well. */
 AORTA_MUST_USE aorta_status aorta_flag_await(struct aorta_stream *stream, int32_t *flag, double limit_s);
 
 /* ---- time ---- */
 
-/* Occupies the stream for this long by a kernel of one thread that reads the device's timer, and that records when it
- * began and ended: stamps[0] and stamps[1], in pinned memory of the device or NULL, receive device time (ns).
- * Unlike aorta_timestamp that takes no kernel beside it. On the CPU device the stream's thread sleeps meanwhile, so
- * that more streams than processors can do so at the same time. */
+/* Occupies the stream for this long with a kernel of one thread that reads the device's timer and records its start and
+ * end: stamps[0] and stamps[1], in pinned memory of the device or NULL, receive device time (ns). Unlike
+ * aorta_timestamp it needs no second kernel. On the CPU device the stream's thread sleeps meanwhile, so that more
+ * streams than processors can spin at once. */
 AORTA_MUST_USE aorta_status aorta_spin(struct aorta_stream *stream, int64_t duration_ns, int64_t *stamps);
 
 /* ---- optimizer ---- */
@@ -268,14 +266,14 @@ AORTA_MUST_USE aorta_status aorta_square_sum(struct aorta_stream *stream, const 
  * same pass: also when the step is skipped, which changes nothing else. */
 AORTA_MUST_USE aorta_status aorta_adamw_step(struct aorta_stream *stream, const struct aorta_adamw_args *args);
 
-/* Shampoo with blocked preconditioners, grafted to Adam, as Anil et al., "Scalable Second Order Optimization for Deep
+/* Shampoo with blocked preconditioners, grafted to Adam: Anil et al., "Scalable Second Order Optimization for Deep
  * Learning", and Shi et al., "A Distributed Data-Parallel PyTorch Implementation of the Distributed Shampoo Optimizer".
- * Of a block G with g = grad_factor · G: L ← β2·L + (1 − β2)·g·gᵀ, R ← β2·R + (1 − β2)·gᵀ·g, m and v as Adam's;
- * direction = s · L̂^(−1/4) · m̂ · R̂^(−1/4) with s such that the block's norm is that of Adam's step m̂ / (√v̂ + eps); of
- * a vector L̂^(−1/2) · m̂. Hats are bias-corrected; an inverse root is of the factor with 1e-6 of its largest eigenvalue
- * added to its diagonal. gradient, m, v, direction [rows, columns]; factors, roots [2, AORTA_SHAMPOO_FACTOR] for each
- * block, row by row, zeroed before the first call. Factors are double: with
- * 1e-6 of the largest eigenvalue, fp32 would show in the smallest. */
+ * For a block G with g = grad_factor · G: L ← β2·L + (1 − β2)·g·gᵀ, R ← β2·R + (1 − β2)·gᵀ·g, m and v as Adam's;
+ * direction = s · L̂^(−1/4) · m̂ · R̂^(−1/4) with s such that the block's norm is that of Adam's step m̂ / (√v̂ + eps).
+ * For a vector: L̂^(−1/2) · m̂. Hats are bias-corrected; before an inverse root, 1e-6 of the factor's largest
+ * eigenvalue is added to its diagonal. gradient, m, v, direction [rows, columns]; factors, roots [2,
+ * AORTA_SHAMPOO_FACTOR] for each block, row by row, zeroed before the first call. Factors are double: with 1e-6 of the
+ * largest eigenvalue, errors of fp32 would dominate the smallest. */
 AORTA_MUST_USE aorta_status aorta_shampoo_direction(struct aorta_stream *stream, const struct aorta_shampoo_args *args);
 int64_t aorta_shampoo_blocks(int64_t rows, int64_t columns);
 /* p −= lr·wd·p + lr·direction; `copy` as aorta_adamw_step. */

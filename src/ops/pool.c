@@ -360,8 +360,8 @@ static aorta_status launch_sorted(struct aorta_stream *stream, const struct aort
                                   const struct aorta_pool_sorted *sorted) {
     AORTA_TRY(check_pool(kernel->name, &sorted->pool));
     if (sorted->count > sorted->order.capacity)
-        return AORTA_ERROR(AORTA_INTERNAL, "%s: %lld ids, where there is memory for %lld", kernel->name,
-                           (long long)sorted->count, (long long)sorted->order.capacity);
+        return AORTA_ERROR(AORTA_INTERNAL, "%s: %lld ids, but memory for %lld", kernel->name, (long long)sorted->count,
+                           (long long)sorted->order.capacity);
     return sorted->count ? aorta_launch(stream, kernel, sorted, sizeof *sorted) : NULL;
 }
 

@@ -1,10 +1,10 @@
 /* Dropout masks from counter-based random numbers.
  *
- * Element i of a tensor takes 16-bit sample i mod 8 of block i / 8 (each of a block's four words gives two samples, the
- * low half first) and is dropped when the sample is below round(p·65536). The others are scaled by the exact
- * 65536 / (65536 − threshold), so that the expectation is unchanged. A block is Philox4x32-10 of the counter
- * (block, step), both 64 bits, low word first, under a key that is itself the first two words of Philox4x32-10 of the
- * counter (site, rank, micro, 0) under the run's seed. */
+ * Element i of a tensor uses 16-bit sample i mod 8 of block i / 8 (each of a block's four words gives two samples, the
+ * low half first) and is dropped when the sample is below round(p·65536). Remaining elements are scaled by the exact
+ * 65536 / (65536 − threshold), so that the expectation is unchanged. A block is Philox4x32-10 of the counter (block,
+ * step), both 64 bits, low word first. Its key is the first two words of Philox4x32-10 of the counter (site, rank,
+ * micro, 0) under the run's seed. */
 #ifndef AORTA_OPS_RANDOM_H
 #define AORTA_OPS_RANDOM_H
 
@@ -20,7 +20,7 @@ struct aorta_dropout {
     uint32_t key[2];
     uint64_t step;
     int32_t threshold; /* samples below it are dropped; 0: no dropout */
-    float scale;       /* of the others; 0 when all are dropped */
+    float scale;       /* of remaining elements; 0 when all are dropped */
 };
 
 /* Runs on the device: reads rng->state. */

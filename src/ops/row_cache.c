@@ -80,7 +80,7 @@ static bool occurs(const uint32_t *rows, int64_t count, uint32_t row) {
     return false;
 }
 
-/* The row goes into the place that was used least recently; that one's row goes back. False: all are in use. */
+/* The row replaces the least recently used one, which is written back. False: all places are in use. */
 static bool bring(const struct aorta_pool_sorted *s, int64_t set, int64_t i) {
     const struct aorta_row_cache *cache = &s->pool.cache;
     uint32_t *used = cache->used + set * AORTA_ROW_WAYS;

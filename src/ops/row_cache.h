@@ -21,7 +21,7 @@ void aorta_row_cache_fill(const struct aorta_pool_sorted *sorted);
 
 /* Where row `number` of the slot's table is newest. */
 unsigned char *aorta_row_at(const struct aorta_row_cache *cache, const struct aorta_pool_slot *slot, int64_t number);
-/* The values of a row: where they are, or in `values` [columns] what its codes say. */
+/* The values of a row: in place, or decoded into `values` [columns]. */
 const float *aorta_row_values(const struct aorta_pool_slot *slot, const unsigned char *row, float *values);
 
 #endif

@@ -1,4 +1,4 @@
-/* Drawing tokens, and accepting or rejecting what a draft model has drawn. */
+/* Drawing tokens, and accepting or rejecting the tokens of a draft model. */
 #include "base/philox.h"
 #include "ops/check.h"
 #include "ops/gpu/gpu.h"

@@ -1,4 +1,4 @@
-/* What a training step has beside the model: its state on the device, the loss, the norm of the gradients, AdamW. */
+/* A training step outside the model: its state on the device, the loss, the norm of the gradients, AdamW. */
 #include "ops/check.h"
 #include "ops/cpu/cpu.h"
 #include "ops/gpu/gpu.h"

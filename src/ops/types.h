@@ -1,5 +1,5 @@
-/* Shapes and arguments of the operations: plain structs, the same on the host and inside kernels (the text of this
- * header is part of every GPU kernel's source). ops.h says what the operations do with them. */
+/* Shapes and arguments of the operations: plain structs, equal on the host and inside kernels (the text of this header
+ * is part of every GPU kernel's source). ops.h defines the operations. */
 #ifndef AORTA_OPS_TYPES_H
 #define AORTA_OPS_TYPES_H
 
@@ -76,8 +76,8 @@ struct aorta_softmax {
     bool causal;
 };
 
-/* A few new positions of each sequence and what a cache holds of those before. E = heads × head_dim, head_dim ≤ 128;
- * everything is fp32. */
+/* A few new positions of each sequence and a cache of earlier ones. E = heads × head_dim, head_dim ≤ 128; everything is
+ * fp32. */
 struct aorta_cache {
     int64_t layers, batch, window, heads, head_dim;
     int64_t fresh; /* rows for new positions in qkv [layers, fresh, batch, 3E], q|k|v */
@@ -181,8 +181,7 @@ struct aorta_descent {
     enum aorta_dtype copy_dtype;
 };
 
-/* ---- arguments: what the public functions give to the functions that run on the stream; copied by aorta_launch ----
- */
+/* ---- arguments of the operations; copied by aorta_launch ---- */
 
 struct aorta_step_begin_args {
     struct aorta_step_state *state;
@@ -421,9 +420,9 @@ struct aorta_fill_args {
     float value;
 };
 
-/* ---- jagged features: cells [features, batch] of lists of ids, the lists one behind the other ---- */
+/* ---- jagged features: cells [features, batch] of lists of ids, the lists one after the other ---- */
 
-/* What one rank serves of a feature: ids in [first_row, first_row + rows), which count from there. */
+/* One rank's part of a feature: ids in [first_row, first_row + rows), counted from first_row. */
 struct aorta_jagged_part {
     int64_t first_row, rows;
     int64_t feature;
@@ -447,7 +446,7 @@ struct aorta_jagged_split_args {
     float *part_weights;
 };
 
-/* A feature of a table that is looked up here, and where its pooled columns lie in a row. */
+/* A feature of a table that is looked up here, and the place of its pooled columns in a row. */
 struct aorta_pool_slot {
     void *table;     /* [rows], row_bytes apart: fp32, or 8 bits a column (aorta_row_encode) */
     float *state;    /* [rows]: sum of mean squares of row-wise Adagrad; NULL: plain gradient descent */
@@ -470,7 +469,7 @@ struct aorta_row_cache {
     unsigned char *values; /* [sets, ways, row_bytes] */
     uint64_t *counts;      /* [AORTA_ROW_COUNTS]: are added to */
 };
-/* Rows of batches by what came of them: were cached, were brought, found no place; and rows that made way for them. */
+/* Rows of batches by their fate: were cached, were brought, found no place; and rows that were replaced. */
 enum { AORTA_ROWS_CACHED, AORTA_ROWS_BROUGHT, AORTA_ROWS_WITHOUT_PLACE, AORTA_ROWS_WRITTEN_BACK, AORTA_ROW_COUNTS };
 
 /* Lists [sources, slots, batch]; pooled rows [sources, batch, width]. */
@@ -490,7 +489,7 @@ struct aorta_pool_args {
     struct aorta_row_cache cache;
 };
 
-/* Ids of a batch sorted by table row, those of a row as they lie in the batch. */
+/* Ids of a batch sorted by table row; ids of one row stay in the batch's order. */
 struct aorta_pool_order {
     int64_t capacity;    /* ids that there is memory for */
     int64_t passes;      /* bytes of the largest row number */
@@ -506,9 +505,9 @@ struct aorta_rows_args {
     float lr, eps;
 };
 
-/* Columns of rows [batch, width] that are sums of columns of other rows, which lie in one buffer. */
+/* Columns of rows [batch, width] that are sums of columns of other rows, all in one buffer. */
 struct aorta_columns_piece {
-    int64_t before; /* columns of all rows of buffer that lie before those of this piece: [batch, before] */
+    int64_t before; /* columns of all rows of buffer before those of this piece: [batch, before] */
     int64_t stride; /* columns of its rows */
     int64_t column; /* place in its row */
 };

@@ -22,7 +22,7 @@ static struct aorta_clocks watch_for(enum aorta_device_kind kind, unsigned us) {
     return clocks;
 }
 
-/* Before and after, whatever happens between; the reading before the work is not of it. */
+/* Readings before and after the work, regardless of its length; the reading before is not part of it. */
 static void short_work(void **state) {
     (void)state;
     setenv("FAKE_NVML_CLOCK", "1410", 1);

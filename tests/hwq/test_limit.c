@@ -111,7 +111,7 @@ static void test_the_host(void **state) {
     check_limit(&plant, true, AORTA_HWQ_LIMIT_WAITING, "for 76% of an iteration"); /* with a gate */
     close_plant(&plant);
 
-    /* Launches of marks belong to what they mark: where the host is late it seems to last. */
+    /* Launches of marks belong to the marked work: where the host is late it seems to last. */
     for (int marked = 0; marked < 2; marked++) {
         const struct aorta_span slow_one = {.stream = 0, .marked = marked, .start_ns = 0, .end_ns = 130 * US};
         open_plant(&plant, 0.100, 0.070, 2);
@@ -149,7 +149,7 @@ static void test_drift(void **state) {
     check_ok(aorta_hwq_find_drift(&result));
     assert_int_equal(result.finding_count, 1);
     assert_non_null(strstr(result.findings[0], "slower: the last quarter takes 11.5 ms, the first 10 ms (+15%)"));
-    result.iteration_count = 19; /* too few to decide */
+    result.iteration_count = 19; /* too few for a finding */
     check_ok(aorta_hwq_find_drift(&result));
     for (int i = 0; i < 10; i++) times[i] = 20.0;
     result.iteration_count = 20;

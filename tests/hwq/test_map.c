@@ -54,12 +54,11 @@ static struct aorta_map find_pairs(struct planted *planted, int count, int repea
     return map;
 }
 
-/* Streams are grouped as the queues say, whatever the numbers of those. */
+/* Streams are grouped by their queues, regardless of the queues' numbers. */
 static void check_groups(const struct aorta_map *map, const int *queue) {
-    for (int a = 0; a < map->count; a++) {
+    for (int a = 0; a < map->count; a++)
         for (int b = 0; b < map->count; b++)
             assert_int_equal(map->streams[a].group == map->streams[b].group, queue[a] == queue[b]);
-    }
 }
 
 static void plants_are_found(void **state) {
@@ -347,7 +346,7 @@ static void copies_are_measured(void **state) {
 
 static long away_ns;
 
-/* Instead of the C library's: who gives the processor away may get it back late. */
+/* Replaces the C library's: a thread that yields the processor may get it back late. */
 int sched_yield(void) {
     const struct timespec away = {away_ns / 1000000000, away_ns % 1000000000};
     return nanosleep(&away, NULL);

@@ -23,7 +23,7 @@ static const struct aorta_hwq_workload *original;
 static struct aorta_stream *known[AORTA_HWQ_MAX_STREAMS];
 static bool stamps_are_seen, kernels_are_seen;
 
-/* ---- what the stand-in sees ---- */
+/* ---- the view of the stand-in ---- */
 
 static void see(const char *name, uint32_t stream) {
     const uint64_t now = (uint64_t)aorta_clock_ns();
@@ -122,7 +122,7 @@ static const struct aorta_trace *record(struct rig *rig) {
     return rig->traces.items[0];
 }
 
-/* Pieces of work with this name on this stream, which lie within the marked steps. */
+/* Pieces of work with this name on this stream, within the marked steps. */
 static int count_work(const struct aorta_trace *trace, const char *name, int64_t stream) {
     int count = 0;
     for (size_t i = 0; i < trace->work_count; i++) {

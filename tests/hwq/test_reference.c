@@ -1,5 +1,5 @@
-/* Two whole workloads against programs of a few loops that know nothing of their graphs: which operation reads what is
- * stated a second time here, from the inputs to the last result, in double precision. */
+/* Two whole workloads against programs of a few loops that do not use their graphs: here the inputs of each operation
+ * are stated a second time, from the inputs to the last result, in double precision. */
 #include "check.h"
 #include "hwq/graph.h"
 #include "hwq/iterations.h"
@@ -138,7 +138,7 @@ static void add_gradients(const struct layer *l, const double *x, const double *
         }
 }
 
-/* The gradient of a layer's input, where this is what a ReLU left. */
+/* The gradient of a layer's input, which is the output of a ReLU. */
 static void go_back(const struct layer *l, const double *x, const double *dy, double *dx) {
     for (int r = 0; r < BATCH; r++)
         for (int i = 0; i < l->in; i++) {

@@ -36,7 +36,7 @@ static void test_gaps_of_a_known_iteration(void **state) {
     aorta_hwq_spans_free(&spans);
 }
 
-/* As above, launched one by one: what came after 13 on stream 0 was launched when the device was idle already. */
+/* As above, launched one by one: work after 13 on stream 0 was launched when the device was idle already. */
 static void test_gaps_of_the_host_are_separate(void **state) {
     static const struct aorta_span items[] = {
         {.stream = 0, .name = "k", .start_ns = 0, .end_ns = 10, .launch_ns = -5},
@@ -360,7 +360,7 @@ static void test_wrong_results_are_found(void **state) {
 
 /* ---- what figures mean ---- */
 
-/* A capture without the work: what is verified is what was captured. */
+/* A capture without the work: the captured iteration is the one that is verified. */
 static aorta_status run_but_in_graphs(const struct hwq_operation *o, struct aorta_stream *stream) {
     return aorta_stream_capturing(stream) ? NULL : unspoilt_kind->run(o, stream);
 }

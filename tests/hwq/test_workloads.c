@@ -69,7 +69,7 @@ static bool kernels_run(void) {
     return !getenv("FAKE_GPU_KERNELS");
 }
 
-/* A harness of a few lines: what the real one promises a workload. */
+/* A harness of a few lines with the promises of the real one to a workload. */
 struct bench {
     struct aorta_hwq hwq;
     struct aorta_arena arena;
@@ -152,8 +152,9 @@ static void verify(struct bench *b, const struct aorta_hwq_workload *workload, i
     if (!kernels_run()) return;
     check_ok(hwq_graph_check(b->g, &check));
     if (check.compared < 10 || check.worst > 1.0)
-        fail_msg("%s on %d streams: %lld compared, %s: got %.9g, expected %.9g (%g of what is allowed)", workload->name,
-                 streams, (long long)check.compared, check.what, check.got, check.expected, check.worst);
+        fail_msg("%s on %d streams: %lld compared, %s: got %.9g, expected %.9g (%g of the allowed error)",
+                 workload->name, streams, (long long)check.compared, check.what, check.got, check.expected,
+                 check.worst);
 }
 
 static void replay(struct bench *b, const struct aorta_hwq_workload *workload, int streams) {
@@ -384,7 +385,7 @@ static void views_that_overlap(void **state) {
     bench_end(&b);
 }
 
-/* Options that do not go together: each names what is wrong, before anything is made. */
+/* Contradicting options: each error names the problem, before anything is created. */
 static void impossible_options(void **state) {
     (void)state;
     static const struct {
@@ -430,7 +431,7 @@ static void check_found(struct hwq_graph *g, bool good, const char *what) {
     struct aorta_hwq_check check = {0};
     check_ok(hwq_graph_finish(g));
     check_ok(hwq_graph_verify(g, &check));
-    if (good != (check.worst <= 1.0)) fail_msg("%s: %g of what is allowed", check.what, check.worst);
+    if (good != (check.worst <= 1.0)) fail_msg("%s: %g of the allowed error", check.what, check.worst);
     if (!good) assert_non_null(strstr(check.what, what));
 }
 

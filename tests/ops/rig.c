@@ -200,7 +200,7 @@ void rig_gradient(const char *what, double (*loss)(void *context), void *context
     }
 }
 
-/* Philox4x32-10 as the paper has it: multiply, swap, mix in the key, advance the key. */
+/* Philox4x32-10 as in the paper: multiply, swap, mix in the key, advance the key. */
 static void philox(uint32_t c[4], uint32_t key0, uint32_t key1) {
     for (int round = 0; round < 10; round++) {
         uint64_t left = 0xD2511F53ull * c[0], right = 0xCD9E8D57ull * c[2];

@@ -46,11 +46,11 @@ void rig_close_to(const char *what, const double *got, const double *expected, i
 void rig_gradient(const char *what, double (*loss)(void *context), void *context, double *values, int64_t count,
                   const double *gradient, double relative, double absolute);
 
-/* What dropout multiplies element `index` with, from the definition in ops/random.h. */
+/* The dropout factor of element `index`, from the definition in ops/random.h. */
 double rig_dropout(double probability, const struct aorta_rng *rng, int64_t step, int64_t index);
 
-/* That sums, fp32 on the device, is `start` (NULL: nothing) + Σ_rows values [rows, width], to the precision of
- * `dtype`: they were rounded, and what was summed may not have been. */
+/* Checks that sums, fp32 on the device, are `start` (NULL: nothing) + Σ_rows values [rows, width], to the precision of
+ * `dtype`: the values were rounded before or after they were summed. */
 void rig_sums_of_rows(struct rig *rig, const char *name, enum aorta_dtype dtype, const double *values, int64_t rows,
                       int64_t width, const double *start, const float *sums);
 

@@ -6,7 +6,7 @@
 struct example {
     struct aorta_attention shape;
     double *qkv, *weight, *out;
-    double *seen, *parts; /* of the last loss: its qkv, and what each head gave; both zeros at first */
+    double *seen, *parts; /* of the last loss: its qkv, and the terms of each head; both zeros at first */
     double *mask;         /* what dropout makes of each weight, (batch, head, position, position); NULL without */
 };
 

@@ -8,8 +8,8 @@
 
 enum { MS = 1000000, MOST = 24 };
 
-/* What stands in for a library's candidate: it occupies the stream for so long, behind a node of its own that is hidden
- * where nothing is captured. */
+/* In place of a library's candidate: it occupies the stream for this long, after a second node that is hidden where
+ * nothing is captured. */
 struct work {
     int64_t work_ns, extra_ns; /* extra 0: no such node */
     size_t workspace_bytes;
@@ -62,7 +62,7 @@ static void expect(struct rig *rig, const struct work *works, int count, struct 
     assert_int_equal(chosen, best);
 }
 
-/* 1 ms and a node of 2 ms beside 2 ms: launched one by one the first would seem faster. */
+/* 1 ms and a node of 2 ms against 2 ms: launched one by one the first would seem faster. */
 static void an_extra_node_counts(void **state) {
     static const struct work works[] = {{.work_ns = MS, .extra_ns = 2 * MS, .workspace_bytes = 16},
                                         {.work_ns = 2 * MS}};
@@ -119,8 +119,8 @@ static bool fast_ones_were_replayed(const struct aorta_candidate *timings, const
     return true;
 }
 
-/* Of many the slow ones are launched, but not replayed, unless they are preferred. (On a busy machine work of 1 ms may
- * seem long, and then only preferred ones are measured; but not repeatedly.) */
+/* Slow candidates are launched, but not replayed, unless they are preferred. (On a busy machine work of 1 ms may seem
+ * long, and then only preferred ones are measured; but not repeatedly.) */
 static void the_slowest_of_many_are_dropped(void **state) {
     struct work works[MOST];
     for (int i = 0; i < MOST; i++) works[i] = (struct work){.work_ns = i % 2 ? 12 * MS : MS};
@@ -187,7 +187,7 @@ static void within_noise_the_simpler_one(void **state) {
         struct aorta_candidate timings[3];
         int best;
     } cases[] = {
-        {{{0, false, 1000, 1}, {0, false, 990, 1}, {0, false, 1010, 1}}, 1}, /* all alike: the fastest */
+        {{{0, false, 1000, 1}, {0, false, 990, 1}, {0, false, 1010, 1}}, 1}, /* all equal: the fastest */
         {{{64, false, 1000, 2}, {64, false, 1010, 1}, {0, false, 1030, 1}},
          1}, /* within 2%: fewer nodes; 3% are too much */
         {{{64, false, 1000, 1}, {0, false, 1018, 1}, {64, false, 999, 1}}, 1},        /* without workspace */

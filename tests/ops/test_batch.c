@@ -80,7 +80,7 @@ static void test_bits_of_samples(void **state) {
         char *expected = malloc(bytes), *got = malloc(bytes);
         assert_non_null(expected);
         assert_non_null(got);
-        memset(expected, 0xFF, bytes); /* as the rig fills memory: what is between tensors stays */
+        memset(expected, 0xFF, bytes); /* as the rig fills memory: bytes between tensors stay */
         fill_expected(&shapes[i], table, expected);
         char *device = rig_alloc(rig, bytes);
         const struct aorta_batch_draw draw =

@@ -10,7 +10,7 @@ static float from_bits(uint32_t bits) {
     return value;
 }
 
-/* IEEE 754 binary16 as its definition has it. */
+/* IEEE 754 binary16 by its definition. */
 static double half_value(uint32_t half) {
     int exponent = (int)(half >> 10 & 31), fraction = (int)(half & 1023);
     double magnitude = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
@@ -65,7 +65,7 @@ static void halves_round_to_nearest_even(void **state) {
             const uint16_t want[3] = {even, (uint16_t)i, (uint16_t)(i + 1)};
             uint16_t out[16], tail[3];
             ops[level]->from_float(out, in, AORTA_F16, 16); /* whole vectors */
-            ops[level]->from_float(tail, in, AORTA_F16, 3); /* the rest of one */
+            ops[level]->from_float(tail, in, AORTA_F16, 3); /* the last of a block */
             for (int j = 0; j < 3; j++) {
                 assert_int_equal(out[j], want[j]);
                 assert_int_equal(tail[j], want[j]);
@@ -138,7 +138,7 @@ static void fills_and_adds(void **state) {
         check_ok(aorta_fill(rig->stream, to, dtype, COUNT - 1, -1.5f));
         double *filled = rig_get(rig, dtype, to, COUNT);
         for (int i = 0; i < COUNT - 1; i++) assert_true(filled[i] == -1.5);
-        rig_close_to("behind the end", filled + COUNT - 1, sum + COUNT - 1, 1, 1.01 * rig_unit(dtype), 1e-6);
+        rig_close_to("after the end", filled + COUNT - 1, sum + COUNT - 1, 1, 1.01 * rig_unit(dtype), 1e-6);
         rig_reset(state);
     }
 }

@@ -32,7 +32,7 @@ static void check_example(struct rig *rig, struct aorta_embedding s) {
                          .shape = s, .ids = ids_there, .table = rig_put(rig, s.dtype, table, entries), .y = out}));
     rig_close_to("y", rig_get(rig, s.dtype, out, outputs), y, outputs, 1.01 * unit, 1e-6);
 
-    /* The same with the order made before, into zeros. */
+    /* Again with the order made before, into zeros. */
     float *gradient[2];
     const size_t order_bytes = aorta_embedding_order_bytes(rig->device, s);
     void *order = order_bytes ? rig_alloc(rig, order_bytes) : NULL;

@@ -1,5 +1,5 @@
-/* The vendor's real compiler, where it is installed, compiles several sources at once, and to what it makes of each
- * alone. Needs no GPU. */
+/* The vendor's real compiler, where it is installed, compiles several sources at once, with the results of compiling
+ * each alone. Needs no GPU. */
 #include "check.h"
 #include "device/gpu/driver.h"
 #include "ops/gpu/entries.h"

@@ -26,7 +26,7 @@ static void raising_and_taking_down(void **state) {
     }
 }
 
-/* What was copied before the flag went up is what the other stream reads behind the wait: many rounds on one buffer. */
+/* Data copied before the flag is raised are read by the other stream after the wait: many rounds on one buffer. */
 static void copies_are_seen(void **state) {
     enum { ROUNDS = 30, COUNT = 1000 };
     struct rig *rig = *state;

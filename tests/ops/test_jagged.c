@@ -205,7 +205,7 @@ static void sum_gradients(struct rig *rig, struct pools *p, const double *pooled
     }
 }
 
-/* What rows with a gradient become. */
+/* The update of rows that have a gradient. */
 static void apply(const struct pools *p, int t, const double *gradient) {
     for (int64_t row = 0; row < p->rows[t]; row++) {
         double squares = 0, factor = 0.25;
@@ -273,7 +273,7 @@ static void test_wrong_id(void **state) {
 
 /* ---- cached rows ---- */
 
-/* Two tables of 200 and 150 rows that lie in host memory; three sets of places. A plain list of places beside it. */
+/* Two tables of 200 and 150 rows in host memory, three sets of places, and a plain list of places to compare with. */
 enum {
     CACHED_ROWS = 350,
     FIRST_ROWS = 200,
@@ -292,7 +292,7 @@ struct cached {
     struct lists lists;
     bool coded;
     int64_t columns[2], row_bytes[2];
-    double *values[CACHED_ROWS]; /* what each row is now */
+    double *values[CACHED_ROWS]; /* the current value of each row */
     unsigned char *table;        /* host memory */
     struct aorta_pool_slot slot[2];
     struct aorta_pool_args args;

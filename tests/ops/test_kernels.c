@@ -40,7 +40,7 @@ static void nvrtc(void **state) {
     nvrtc_open(&api);
     for (size_t a = 0; a < sizeof architectures / sizeof *architectures; a++)
         for (int i = 0; i < AORTA_OPS_SOURCE_COUNT; i++) compile(&api, aorta_ops_sources[i], architectures[a], false);
-    /* What only this one device has; the compiler says where it cannot let products run on. */
+    /* Instructions of this device alone; the compiler reports where it cannot let products run on. */
     compile(&api, aorta_ops_sources[AORTA_OPS_SOURCE_linear_gelu], "sm_90a", true);
 }
 

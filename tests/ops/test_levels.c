@@ -1,5 +1,5 @@
-/* The loops are compiled for several instruction sets. The other tests meet the best one; here the rest is compared
- * with the plainest, kernel by kernel, in plain memory. */
+/* The loops are compiled for several instruction sets. Other tests use the best one; here all are compared with the
+ * plainest, kernel by kernel, in plain memory. */
 #include "ops/cpu/cpu.h"
 #include "ops/random.h"
 #include "rig.h"
@@ -9,7 +9,7 @@
 
 enum { FLOATS = 6144, OUTPUTS = 4 };
 
-/* What a kernel reads, the same for every level, and what one level writes. */
+/* A kernel's inputs, equal for every level, and the outputs of one level. */
 struct memory {
     float in[4][FLOATS], out[OUTPUTS][FLOATS], scratch[8 * FLOATS];
 };

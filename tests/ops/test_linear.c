@@ -26,8 +26,8 @@ static double *product(struct rig *rig, int64_t m, int64_t n, int64_t k, struct 
     return c;
 }
 
-/* A vendor's library may round a product of 16-bit values before it adds the bias or what was there. The product is
- * larger than the result by at most 4 here. */
+/* A vendor's library may round a product of 16-bit values before it adds the bias or the old value. The product exceeds
+ * the result by at most 4 here. */
 static double rounding_of_product(const struct rig *rig, enum aorta_dtype dtype, bool added, double result) {
     bool twice = added && dtype != AORTA_F32 && aorta_device_get_info(rig->device)->kind != AORTA_DEVICE_CPU;
     return twice ? (4 + result) * rig_unit(dtype) : 0;

@@ -112,7 +112,7 @@ static void count_line(void *user, const char *line) {
     ++*(int *)user;
 }
 
-/* Each shape once, with what was chosen; where no library multiplies there is nothing to report. */
+/* Each shape once, with its choice; where no library multiplies there is nothing to report. */
 static void choices_are_logged(void **state) {
     struct rig *rig = *state;
     struct aorta_device *device;

@@ -1,4 +1,4 @@
-/* Drawing tokens: that they come as often as they should, and that what is accepted and rejected follows from them. */
+/* Drawn tokens have the right frequencies, and tokens are accepted and rejected accordingly. */
 #include "device/gpu.h"
 #include "rig.h"
 
@@ -57,7 +57,7 @@ static void drawn_as_often(void **state) {
         seen[got[i]]++;
     }
     check_shares("drawn", seen, softmax(rig, x, VOCAB), VOCAB, (double)n);
-    /* The same again, and something else in another step. */
+    /* Repeated draws are equal; another step gives other tokens. */
     check_ok(aorta_sample(rig->stream, &(struct aorta_sample_args){.rows = n,
                                                                    .vocab = VOCAB,
                                                                    .x = device,
@@ -143,8 +143,8 @@ static void play(struct rig *rig, const struct game *g) {
     check_ok(aorta_accept(rig->stream, &g->t));
 }
 
-/* The theorem: whatever the draft, the first token that comes out is distributed as the main model says; and it is a
- * proposed one as often as Σ min(p, q). */
+/* The theorem: for any draft, the first output token has the main model's distribution, and is a proposed one with
+ * probability Σ min(p, q). */
 static void output_is_the_main_models(void **state) {
     struct rig *rig = *state;
     double p[WORDS] = {0.5, -1.0, 1.5, 0.0, -0.5}, q[WORDS] = {1.5, 0.5, -0.5, 0.0, -2.0}, agree = 0.0;

@@ -1,4 +1,5 @@
-/* Attention's scores with their softmax, forward and backward, in rows that one kernel of a GPU holds and in others. */
+/* Attention's scores with their softmax, forward and backward, in rows that fit one kernel of a GPU and in other rows.
+ */
 #include "rig.h"
 
 #include "ops/gpu/gpu.h"
@@ -56,7 +57,7 @@ static void check_scores(struct rig *rig, const struct scores_case *c, float sca
     const double error = (double)scale * size * size * (double)s.k * 2e-7; /* of an exponent */
     rig_close_to("p", rig_get(rig, AORTA_F32, p_there, count), p, count, 3e-6 + error, 1e-7);
 
-    /* The same operands once more as gradient and values: dp = a·bᵀ. */
+    /* The operands again as gradient and values: dp = a·bᵀ. */
     check_ok(aorta_scores_backward(
         rig->stream, &(struct aorta_scores_args){
                          .shape = s, .scale = scale, .a = on_device, .b = b_there, .p = p_there, .out = dx_there}));

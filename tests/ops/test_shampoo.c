@@ -133,7 +133,7 @@ static void directions(void **state) {
         assert_non_null(plain);
         for (int step = 1; step <= STEPS; step++) {
             double *g = rig_random(rig, AORTA_F32, count, 1);
-            /* Most of a gradient lies in few directions. */
+            /* A gradient has few dominant directions. */
             for (int64_t i = 0; i < count; i++) g[i] = rig_round(g[i] * (i % columns == 0 ? 1 : 0.01), AORTA_F32);
             struct aorta_step_state *there =
                 rig_step_state(rig, (struct aorta_step_state){.finite = 1,

@@ -20,14 +20,14 @@ static void lasts_as_long_as_asked(void **state) {
         check_ok(aorta_stream_synchronize(rig->stream));
         int64_t after = aorta_device_now_ns(rig->device), spent = stamps[1] - stamps[0];
         int64_t error = aorta_device_clock_error_ns(rig->device);
-        /* The durations may be off by what the clock slews, and a tick may be missing. */
+        /* The durations may be off by the slew of the clock, and a tick may be missing. */
         assert_true(spent >= durations_ns[i] - 1000 - durations_ns[i] / 4000);
         assert_true(stamps[0] >= before - error && stamps[1] <= after + error);
     }
     aorta_pinned_free(rig->device, stamps);
 }
 
-/* One behind the other, and without anybody who wants to know. */
+/* Spins run in order, with or without stamps. */
 static void is_ordered(void **state) {
     struct rig *rig = *state;
     int64_t *stamps = make_stamps(rig, 4);
@@ -39,7 +39,7 @@ static void is_ordered(void **state) {
     aorta_pinned_free(rig->device, stamps);
 }
 
-/* As many as there are, whatever the number of processors: spinning takes none of the CPU device. */
+/* As many spins as streams, on any number of processors: spinning uses none on the CPU device. */
 static void streams_spin_side_by_side(void **state) {
     enum { STREAMS = 8 };
     struct rig *rig = *state;
@@ -63,7 +63,7 @@ static aorta_status nothing(void *user) {
     return NULL;
 }
 
-/* Around kernels of a graph: what they stamp themselves lies within. */
+/* Spins around kernels of a graph: the kernels' own stamps are within. */
 static void is_stamped_in_graphs(void **state) {
     struct rig *rig = *state;
     int64_t *stamps = make_stamps(rig, 9);

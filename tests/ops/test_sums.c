@@ -67,7 +67,7 @@ static void gathered(void **state) {
         if (!(got[i] == expected[i])) fail_msg("sum %lld: %g, gathered %g", (long long)i, expected[i], got[i]);
 }
 
-/* A GPU makes none before the end; who failed in between leaves nothing to the next. */
+/* A GPU makes none before the end; a failure in between leaves nothing for the next. */
 static void not_before_the_end(void **state) {
     struct rig *rig = *state;
     const struct tensors t = take(rig);

@@ -35,7 +35,7 @@ static float *take(struct head *head, int64_t count) {
     return memory;
 }
 
-/* fp32 tensors are worked on in place, others in scratch memory. */
+/* fp32 tensors are processed in place, 16-bit ones in scratch memory. */
 static struct tile tile_target(struct head *head, void *base, int64_t width, int64_t column) {
     const int64_t dim = head->shape->head_dim;
     if (head->shape->dtype != AORTA_F32) return (struct tile){take(head, head->shape->positions * dim), dim};
@@ -175,7 +175,7 @@ static aorta_status head_backward(const struct aorta_attention_args *a, const st
     return NULL;
 }
 
-/* Of all but the keys' bias, whose gradient is zero. */
+/* The gradient of the keys' bias is zero and needs no sum. */
 static void bias_gradient(const struct aorta_attention_args *a) {
     const int64_t width = a->shape.heads * a->shape.head_dim, rows = a->shape.batch * a->shape.positions;
     float block[AORTA_BLOCK];

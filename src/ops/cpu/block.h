@@ -1,5 +1,5 @@
-/* What the loops of one instruction set share: conversion block by block, so that every loop is written once, in fp32,
- * and the converted values are still in the nearest cache; and the random bits of dropout. */
+/* Shared by the loops of one instruction set: conversion block by block, so that every loop is written once, in fp32,
+ * and converted values are still in the nearest cache; and the random bits of dropout. */
 #ifndef AORTA_OPS_CPU_BLOCK_H
 #define AORTA_OPS_CPU_BLOCK_H
 
@@ -40,7 +40,7 @@ static inline void block_write(void *base, enum aorta_dtype dtype, int64_t first
     AORTA_ISA_NAME(from_float)((char *)base + (size_t)first * aorta_dtype_size(dtype), buffer, dtype, count);
 }
 
-/* What an element is multiplied with: 0 when dropped. */
+/* The factor of an element: 0 when dropped. */
 static inline float dropout_factor(uint16_t sample, int32_t threshold, float scale) {
     return (int32_t)sample >= threshold ? scale : 0.0f;
 }

@@ -5,8 +5,8 @@
 #include "base/status.h"
 #include "ops/types.h"
 
-/* One instruction set's functions. Those that take `const void *args` have the signature of a kernel; what they take is
- * the struct of types.h named like them. */
+/* One instruction set's functions. A function with `const void *args` has the signature of a kernel and gets the struct
+ * of types.h with its name. */
 typedef aorta_status aorta_cpu_op(const void *args);
 struct aorta_cpu_ops {
     const char *isa; /* "generic", and on x86-64 "v3", "v4" for the levels x86-64-v3 and -v4 */
@@ -16,7 +16,7 @@ struct aorta_cpu_ops {
     void (*bias_rows)(const struct aorta_linear *shape, const void *bias, void *y);
     /* dbias [out] = (or +=) the column sums of dy [rows, out] */
     void (*column_sums)(const struct aorta_linear *shape, const void *dy, float *dbias, bool accumulate);
-    /* what is negative becomes 0, in place */
+    /* negative elements become 0, in place */
     void (*relu)(void *y, enum aorta_dtype dtype, int64_t count);
     /* fp32 from and to the type given; rounds to nearest even */
     void (*to_float)(float *to, const void *from, enum aorta_dtype dtype, int64_t count);

@@ -1,6 +1,5 @@
-/* What the files of this folder export. They are compiled once for each instruction set; AORTA_ISA is its short name,
- * and names of what they export end with it: AORTA_ISA_NAME(cast) is aorta_cast_generic, aorta_cast_v3 or
- * aorta_cast_v4. */
+/* The exports of this folder's files. They are compiled once for each instruction set; AORTA_ISA is its short name, and
+ * exported names end with it: AORTA_ISA_NAME(cast) is aorta_cast_generic, aorta_cast_v3 or aorta_cast_v4. */
 #ifndef AORTA_OPS_CPU_ENTRIES_H
 #define AORTA_OPS_CPU_ENTRIES_H
 

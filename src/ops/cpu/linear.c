@@ -1,4 +1,4 @@
-/* What a linear layer needs beside matrix products. */
+/* Loops of a linear layer around its matrix products. */
 #include "ops/cpu/block.h"
 
 #include <string.h>

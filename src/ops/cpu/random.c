@@ -32,7 +32,7 @@ const uint16_t *AORTA_ISA_NAME(dropout_bits)(const struct aorta_dropout *dropout
     uint32_t words[AORTA_BITS_BUFFER / 2];
     make_blocks(dropout->key, dropout->step, (uint64_t)(first / AORTA_PHILOX_SAMPLES), groups * AORTA_PHILOX_LANES,
                 words);
-    for (int64_t i = 0; i < groups * AORTA_PHILOX_GROUP / 2; i++) { /* low half first, whatever the byte order */
+    for (int64_t i = 0; i < groups * AORTA_PHILOX_GROUP / 2; i++) { /* low half first, on any byte order */
         /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): it does not count the lanes of make_blocks */
         buffer[2 * i] = (uint16_t)words[i];
         buffer[2 * i + 1] = (uint16_t)(words[i] >> 16);

@@ -89,8 +89,7 @@ static aorta_status drop_slow(struct tuning *tuning, int live_count) {
 
 /* ---- as graphs ---- */
 
-/* A candidate that cannot be captured, whatever the reason, has no graph; a failed device shows when the candidates are
- * launched. */
+/* A candidate that cannot be captured has no graph. A failed device shows when the candidates are launched. */
 static void capture(struct tuning *tuning, int which) {
     struct aorta_stream *stream = tuning->autotune->stream;
     bool refused = false;
@@ -101,7 +100,7 @@ static void capture(struct tuning *tuning, int which) {
         status = aorta_status_join(status, aorta_capture_end(stream, &graph));
     }
     const int nodes = graph ? (int)aorta_graph_node_count(graph) - TIMESTAMPS : 0;
-    if (status || refused || nodes <= 0) { /* no nodes: what was queued ran at once instead */
+    if (status || refused || nodes <= 0) { /* no nodes: the work ran at once instead */
         aorta_status_free(status);
         aorta_graph_destroy(graph);
         return;

@@ -1,6 +1,6 @@
-/* Autotuning: which of several candidates for the same work on a stream is the fastest. They are replayed from a graph,
+/* Autotuning finds the fastest of several candidates for one piece of work on a stream. They are replayed from a graph,
  * as steps are, so that a candidate that needs a second node (a library that clears a counter before its kernel) shows
- * what the node costs. */
+ * the node's cost. */
 #ifndef AORTA_OPS_GPU_AUTOTUNE_H
 #define AORTA_OPS_GPU_AUTOTUNE_H
 
@@ -11,7 +11,7 @@ enum { AORTA_AUTOTUNE_MOST = 48 };
 struct aorta_candidate {
     size_t workspace_bytes; /* the caller's: memory that this candidate needs, … */
     bool preferred;         /* … and whether it is measured to the end, however slow it is at first */
-    int64_t time_ns;        /* the shortest run; INT64_MAX: it does not run, or others were much faster */
+    int64_t time_ns;        /* the shortest run; INT64_MAX: it does not run, or is much slower than the fastest */
     int nodes;              /* that a run adds to a graph; 0: it could not be captured and was timed as launched */
 };
 
@@ -25,14 +25,14 @@ struct aorta_autotune {
     int count; /* at most AORTA_AUTOTUNE_MOST */
 };
 
-/* Fills time and nodes of `count` candidates. Of many, the slowest as launched are dropped first; of long work only the
- * preferred ones are measured. Waits for the stream, which is not capturing. Where no candidate can be captured all are
- * timed as launched; where some can, the others do not run. */
+/* Fills time and nodes of `count` candidates. Of many candidates, the slowest as launched are dropped first; of long
+ * work only the preferred ones are measured. Waits for the stream, which is not capturing. If some candidates can be
+ * captured, only these are measured; else all are timed as launched. */
 AORTA_MUST_USE aorta_status aorta_autotune_run(const struct aorta_autotune *autotune,
                                                struct aorta_candidate *candidates);
 
-/* The fastest. Of those within 2%, which is noise: with the fewest nodes, then without workspace, then the fastest.
- * −1: none runs. */
+/* The fastest. Times within 2% are noise: among these, the one with the fewest nodes, then without workspace, then the
+ * fastest. −1: none runs. */
 int aorta_autotune_best(const struct aorta_candidate *candidates, int count);
 
 #endif

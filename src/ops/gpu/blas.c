@@ -19,7 +19,7 @@ enum {
 
 const struct aorta_ops_settings aorta_ops_default_settings = {.tune_products = true, .fuse_bias_gradient = true};
 
-/* What a plan was made for. Alignments are those of a, b, c and the bias, 16 at most. */
+/* Identifies a plan. Alignments of a, b, c and the bias, 16 at most. */
 struct key {
     struct aorta_blas_product product;
     uint32_t alignment[OPERANDS];
@@ -33,7 +33,7 @@ struct plan {
     void *description, *a, *b, *c;
     int found, place;                                                /* distinct candidates, and the one in use */
     struct aorta_candidate timing;                                   /* its measurement; time 0: none */
-    _Alignas(8) unsigned char algorithm[AORTA_BLAS_CANDIDATE_BYTES]; /* and what the library returns with it */
+    _Alignas(8) unsigned char algorithm[AORTA_BLAS_CANDIDATE_BYTES]; /* returned by the library with it */
 };
 
 struct blas {
@@ -46,7 +46,7 @@ struct blas {
     struct plan *plans;
 };
 
-/* What the library offers for a product. */
+/* The library's candidates for a product. */
 struct offers {
     int count;
     bool preferred[CANDIDATES];

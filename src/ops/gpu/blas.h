@@ -10,13 +10,13 @@
 enum aorta_blas_epilogue {
     AORTA_BLAS_PLAIN,
     AORTA_BLAS_BIAS,            /* c = a·b + bias, bias [m] in the type of c added to every column */
-    AORTA_BLAS_BIAS_RELU,       /* the same, and what is negative becomes 0 */
+    AORTA_BLAS_BIAS_RELU,       /* with bias, and negative values become 0 */
     AORTA_BLAS_BIAS_GRADIENT_B, /* bias [n] in the type of c receives the sums over k of op(b) */
 };
 
-/* c [m, n] = op(a)·op(b), or += when `accumulate`, sums in fp32. Matrices lie column by column, as the libraries have
- * it: element (i, j) of c at i + j·c_stride. With `batch` above 1 that many products of this shape are made, whose
- * operands lie a_batch, b_batch and c_batch elements apart. */
+/* c [m, n] = op(a)·op(b), or += when `accumulate`, sums in fp32. Matrices are stored column by column, as in the
+ * libraries: element (i, j) of c is at i + j·c_stride. `batch` above 1 makes that many products of this shape, whose
+ * operands are a_batch, b_batch and c_batch elements apart. */
 struct aorta_blas_product {
     enum aorta_dtype dtype, c_dtype; /* of a and b; of c */
     enum aorta_blas_epilogue epilogue;

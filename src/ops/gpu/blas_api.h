@@ -1,5 +1,5 @@
-/* What is called in cuBLASLt and hipBLASLt: the same functions up to the types of handles, and a struct for the numbers
- * in which the two differ. tests/ops/blas_signatures.c compares both with NVIDIA's header. */
+/* The functions of cuBLASLt and hipBLASLt that we call. They are equal up to the types of handles; a struct has the
+ * numbers that differ. tests/ops/blas_signatures.c compares both with NVIDIA's header. */
 #ifndef AORTA_OPS_GPU_BLAS_API_H
 #define AORTA_OPS_GPU_BLAS_API_H
 

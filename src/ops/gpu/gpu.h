@@ -1,5 +1,5 @@
-/* What the GPU side of the operations shares. Beside the CPU version of an operation stands a function NAME_gpu, which
- * takes the same arguments (ops/types.h), works out a grid and queues kernels, or calls the vendor's matrix library. */
+/* Shared by the GPU side of the operations. Each operation has a CPU function and a function NAME_gpu with equal
+ * arguments (ops/types.h), which computes a grid and queues kernels, or calls the vendor's matrix library. */
 #ifndef AORTA_OPS_GPU_GPU_H
 #define AORTA_OPS_GPU_GPU_H
 
@@ -37,8 +37,8 @@ struct aorta_ops_columns aorta_ops_gpu_share_columns(struct aorta_device *device
  * The other members of `wanted` are not read. */
 AORTA_MUST_USE aorta_status aorta_ops_gpu_column_sums(struct aorta_stream *stream, enum aorta_dtype dtype,
                                                       const void *dy, const struct aorta_gpu_column_sums *wanted);
-/* The second stage alone (sums.c). Its partial sums lie in memory that is asked for first, right before the first stage
- * is queued: the stream's workspace, or other memory while sums are gathered (aorta_sums_gather). */
+/* The second stage alone (sums.c). Memory for its partial sums is requested right before the first stage is queued: the
+ * stream's workspace, or other memory while sums are gathered (aorta_sums_gather). */
 AORTA_MUST_USE aorta_status aorta_ops_gpu_partial(struct aorta_stream *stream, size_t bytes, float **partial);
 AORTA_MUST_USE aorta_status aorta_ops_gpu_column_finish(struct aorta_stream *stream,
                                                         const struct aorta_gpu_column_sums *sums);
@@ -48,7 +48,7 @@ int64_t aorta_ops_gpu_most_head_dim(void);
 int64_t aorta_ops_gpu_most_norm_row(void);
 /* Where attention's kernels for heads of this width are; NULL: there are none. */
 const struct aorta_gpu_source *aorta_ops_gpu_attention_source(enum aorta_dtype dtype, int64_t head_dim);
-/* Whether one kernel makes scores and their softmax: of rows that one block holds, read 16 bytes at a time. */
+/* Whether one kernel makes scores and their softmax: rows must fit a block and be readable 16 bytes at a time. */
 bool aorta_ops_gpu_scores_fit(struct aorta_stream *stream, const struct aorta_scores_args *args);
 /* Takes struct aorta_cache_advance_args (cache.c). */
 AORTA_MUST_USE aorta_status aorta_ops_gpu_cache_advance(struct aorta_stream *stream, const void *args);

@@ -6,17 +6,17 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Of one stream. */
+/* The gathered sums of one stream. */
 struct gathering {
     struct gathering *next;
     const struct aorta_stream *stream;
     bool on;
-    int count; /* sums that wait; the partial sums of number i lie in the stream's workspace i + 1 */
+    int count; /* sums that wait; the partial sums of number i are in the stream's workspace i + 1 */
     struct aorta_gpu_column_sums sums[AORTA_FINISH_MOST];
 };
 
 struct gatherings {
-    pthread_mutex_t lock; /* of the list; a stream's own is used by who queues on the stream */
+    pthread_mutex_t lock; /* of the list; each entry is used only by the thread that queues on its stream */
     struct gathering *first;
 };
 
@@ -117,7 +117,7 @@ aorta_status aorta_sums_gather(struct aorta_stream *stream) {
     struct gathering *gathering;
     AORTA_TRY(of_stream(stream, &gathering));
     gathering->on = true;
-    gathering->count = 0; /* what an operation that failed has left */
+    gathering->count = 0; /* left by an operation that failed */
     return NULL;
 }
 

@@ -19,7 +19,7 @@ struct aorta_ops_workspace {
  * already, large enough (AORTA_DEVICE otherwise). It is the device's, and lives as long. */
 AORTA_MUST_USE aorta_status aorta_ops_workspace(struct aorta_stream *stream, size_t bytes,
                                                 struct aorta_ops_workspace *workspace);
-/* What kernels reported there, if anything; they may report again then. */
+/* Takes a fault that kernels reported, if any; they may report again afterwards. */
 bool aorta_ops_take_fault(struct aorta_gpu_fault *fault, struct aorta_gpu_fault *met);
 /* Another of the stream's, by its number: 0 is the one above. Its contents outlast the next operation. */
 AORTA_MUST_USE aorta_status aorta_ops_workspace_apart(struct aorta_stream *stream, int number, size_t bytes,

@@ -1,12 +1,12 @@
-/* What GPU kernels take beside the structs of ops/types.h, and the sizes that host and kernel must agree on. Plain C:
- * the host includes it, and it is part of the kernels' text. */
+/* Arguments of GPU kernels in addition to ops/types.h, and the sizes that host and kernel must agree on. Plain C: the
+ * host includes it, and it is part of the kernels' text. */
 #ifndef AORTA_OPS_KERNELS_ARGUMENTS_H
 #define AORTA_OPS_KERNELS_ARGUMENTS_H
 
 #include "ops/types.h"
 
 enum {
-    AORTA_POINTWISE_THREADS = 256, /* one takes eight elements */
+    AORTA_POINTWISE_THREADS = 256, /* a thread processes eight elements */
     AORTA_TILE = AORTA_POINTWISE_THREADS * 8,
     AORTA_GELU_CHUNKS = 2, /* of eight elements, taken by one thread */
     AORTA_GELU_TILE = AORTA_TILE * AORTA_GELU_CHUNKS,
@@ -192,8 +192,8 @@ struct aorta_gpu_pool_args {
 
 /* ---- matrix products ---- */
 
-/* c [m, n] = a·b + bias, or += without bias; element (i, j) of a lies at i·a_row + j·a_column. One or several products,
- * whose matrices lie a_batch, b_batch and c_batch elements apart. */
+/* c [m, n] = a·b + bias, or += without bias; element (i, j) of a is at i·a_row + j·a_column. One or several products,
+ * whose matrices are a_batch, b_batch and c_batch elements apart. */
 struct aorta_gpu_gemm_args {
     const void *a, *b, *bias;
     void *c;
@@ -219,11 +219,10 @@ struct aorta_gpu_cache_args {
 enum { AORTA_ATTENTION_THREADS = 128 }; /* at most */
 
 /* Kernels that hold a whole head in shared memory: 32 threads for each unit of 16 positions, up to this many units.
- * Rows of a unit lie 16 bytes further apart than they are long. */
+ * Rows of a unit are padded by 16 bytes. */
 enum { AORTA_WHOLE_UNITS = 12, AORTA_WHOLE_THREADS = AORTA_WHOLE_UNITS * 32, AORTA_WHOLE_PAD = 8 };
-/* Forward: queries, keys, values. Backward: one or two buffers, of queries, keys, gradients of the output, and two
- * numbers per row and the bits of the weights, in whose place column sums stand later; and the slopes of the weights.
- */
+/* Forward: queries, keys, values. Backward: one or two buffers, each with queries, keys, gradients of the output, two
+ * numbers per row and the bits of the weights, later replaced by column sums; and the slopes of the weights. */
 #define AORTA_WHOLE_ROWS_BYTES(units, dim) ((units)*16 * ((dim) + AORTA_WHOLE_PAD) * 2)
 #define AORTA_WHOLE_FORWARD_BYTES(units, dim) (3 * AORTA_WHOLE_ROWS_BYTES(units, dim))
 #define AORTA_WHOLE_NUMBERS_BYTES(units, dim) ((units) * ((units)*32 + 128 > (dim)*8 ? (units)*32 + 128 : (dim)*8))

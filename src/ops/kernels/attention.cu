@@ -12,8 +12,8 @@
 
 #define MINUS_INFINITY float_of_bits(0xFF800000u)
 
-/* Sizes: D is the padded width of a head, a tile is TILE rows of it. Rows in shared memory lie 16 bytes further apart
- * than they are long, so that the rows of a piece fall on different banks. */
+/* Sizes: D is the padded width of a head, a tile is TILE rows of it. Rows in shared memory are padded by 16 bytes, so
+ * that the rows of a piece use different banks. */
 template <typename T, int D> struct layout {
     enum {
         TILE = AORTA_ATTENTION_TILE(D, sizeof(T)),
@@ -210,7 +210,7 @@ template <typename T, int D> DEVICE void forward(const aorta_gpu_attention_args 
                 p.part[n][i] = score;
                 now[i / 2] = score > now[i / 2] ? score : now[i / 2];
             }
-        float less[2]; /* what earlier tiles are worth under the new maximum */
+        float less[2]; /* factors of earlier tiles under the new maximum */
         for (int half = 0; half < 2; half++) {
             now[half] = row_max(now[half]);
             less[half] = fast_exp2(greatest[half] - now[half]);

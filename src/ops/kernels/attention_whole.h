@@ -53,7 +53,7 @@ struct mask_pairs {
     uint32_t pair[4];
 };
 
-/* Thread i of the four that share rows gets what the others, in their order, have in place i. */
+/* Thread i of the four that share rows gets element i of the other three, in their order. */
 DEVICE void exchange(mask_pairs &k) {
 #pragma unroll
     for (int mask = 1; mask <= 2; mask *= 2) {
@@ -93,8 +93,8 @@ DEVICE void make_mask_pairs(const dropout &d, uint64_t block, int units, uint8_t
     exchange(k);
 }
 
-/* Weights are powers of two below the running maximum. It is raised, and what was summed under the old one scaled down,
- * only when scores are far above it: a factor of 2^8 does no harm. */
+/* Weights are powers of two below the running maximum. It is raised, and the sums scaled down, only when scores far
+ * exceed it: a factor of 2^8 does no harm. */
 template <int D>
 DEVICE void raise_maximum(const product<16> &score, float scale, float greatest[2], float sum[2], product<D> &out) {
     float less[2];
@@ -158,7 +158,7 @@ template <typename T, int D> DEVICE void whole_forward(const aorta_gpu_attention
         product<16> p;
         clear(p);
         add_left_of_rows(p, left, key + other * STRIDE, STRIDE);
-        if (other + 8 >= positions) /* the second half lies beyond the last key */
+        if (other + 8 >= positions) /* the second half is past the last key */
             for (int i = 0; i < 4; i++) p.part[1][i] = MINUS_INFINITY;
         if (any_above(p, limit)) {
             raise_maximum(p, scale, greatest, sum, out);

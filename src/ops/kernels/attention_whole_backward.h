@@ -1,5 +1,5 @@
-/* Backward of attention_whole.h, where blocks may take one head after the other: while they work on one, what they need
- * of the next is in flight, rows into a second buffer and the rest into registers. */
+/* Backward of attention_whole.h. A block may process several heads in turn: while it works on one, the next one's rows
+ * are loaded into a second buffer and its other values into registers. */
 #ifndef AORTA_KERNELS_ATTENTION_WHOLE_BACKWARD_H
 #define AORTA_KERNELS_ATTENTION_WHOLE_BACKWARD_H
 
@@ -29,8 +29,8 @@ DEVICE void copy_rows(const aorta_gpu_attention_args &a, const head &h, const wh
     copy_head<T, D>(buffer.dout, (const T *)a.op.dout, h, 1, 0);
 }
 
-/* What a thread holds of its head before it is needed: its part of the group's 16 values, chunks of the output where
- * its chunks of `dout` are, and what forward left of one row. */
+/* Values that a thread loads ahead for its head: its part of the group's 16 values, chunks of the output at its chunks
+ * of `dout`, and forward's saved values of one row. */
 template <int D> struct whole_ahead {
     left_side<D> value;
     bytes16 out[D / 16];
@@ -67,8 +67,8 @@ DEVICE void load_ahead(const aorta_gpu_attention_args &a, const head &h, bool dr
     ahead.logsum = t < positions ? a.logsum[h.index * h.positions + t] : -MINUS_INFINITY;
 }
 
-/* The numbers of the rows: logsum, and Σ dout∘out over the factor of dropout. A thread reads of `dout` what it has
- * copied itself. */
+/* The numbers of the rows: logsum, and Σ dout∘out over the factor of dropout. A thread reads only the part of `dout`
+ * that it copied. */
 template <typename T, int D>
 DEVICE void store_numbers(const whole_ahead<D> &ahead, const whole_buffer<T, D> &buffer, float inverse) {
     const int t = (int)threadIdx.x, chunk = t % (D / 8) * 8, below = (int)blockDim.x / (D / 8);
@@ -115,7 +115,7 @@ DEVICE void slopes_of_keys(const head &h, const whole_buffer<T, D> &buffer, cons
     const int padded = (int)blockDim.x / 2, first = (int)threadIdx.x / 32 * 16, lane = lane_index();
     const int slopes_stride = padded + AORTA_WHOLE_PAD, column = part_column(0);
     const float scale = h.scale * 1.44269504088896341f;
-    const uint32_t lower = first + 8 < (int)h.positions ? ~0u : 0u; /* the lower eight keys may lie beyond the last */
+    const uint32_t lower = first + 8 < (int)h.positions ? ~0u : 0u; /* the lower eight keys may be past the last */
     left_side<D> key;
     load_left(key, buffer.key + first * STRIDE, STRIDE);
     clear(dkey);

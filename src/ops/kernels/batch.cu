@@ -14,7 +14,7 @@ DEVICE philox words_of(const aorta_batch_draw &a, int64_t sample, int64_t block)
     return philox4x32_10(counter, (uint32_t)a.seed, (uint32_t)(a.seed >> 32));
 }
 
-/* The quantiles where they lie … */
+/* The quantiles in global memory … */
 struct whole_table {
     const float *quantile;
     MEMBER float at(uint32_t level) const {
@@ -43,7 +43,7 @@ template <typename T> DEVICE void draw_normals(const T &table, const philox &wor
     store8(to, count < 8 ? (int)count : 8, value);
 }
 
-/* Value `at` of what follows the normals: ids, targets, importances. */
+/* Value `at` after the normals: ids, targets, importances. */
 DEVICE void draw_other(const aorta_batch_draw &a, uint32_t word, int64_t at, int64_t row) {
     const int64_t ids = a.positions * a.sparse_columns;
     const float uniform = (float)(word >> 8) * 5.9604644775390625e-8f; /* 2^-24 */

@@ -147,7 +147,7 @@ DEVICE void store_aligned(float *to, const float value[8]) {
     }
 }
 
-/* Eight elements as they lie in memory, so that many can be in flight before the first is used. */
+/* Eight elements in their memory format, so that many can be in flight before the first is used. */
 template <typename T> struct chunk { bytes16 part[sizeof(T) / 2]; };
 
 template <typename T> DEVICE chunk<T> load_chunk(const T *from) {
@@ -160,7 +160,8 @@ template <typename T> DEVICE void open_chunk(const chunk<T> &c, float value[8]) 
     open_words(c.part, value, T());
 }
 
-/* The first `count` of eight elements, from memory aligned in any way; the others read as 0 and are not written. */
+/* The first `count` of eight elements, from memory of any alignment; elements after them read as 0 and are not written.
+ */
 template <typename T> DEVICE void load8(const T *from, int count, float value[8]) {
     if (count == 8 && aligned16(from)) return load_aligned(from, value);
 #pragma unroll
@@ -173,7 +174,7 @@ template <typename T> DEVICE void store8(T *to, int count, const float value[8])
         if (i < count) to[i] = from_float<T>(value[i]);
 }
 
-/* The same with the type as data. */
+/* load8 with the type as data. */
 DEVICE void load8_any(const void *base, aorta_dtype dtype, int64_t first, int count, float value[8]) {
     if (dtype == AORTA_F32) return load8((const float *)base + first, count, value);
     if (dtype == AORTA_BF16) return load8((const bf16 *)base + first, count, value);

@@ -1,5 +1,5 @@
-/* Embedding: gathering rows forward; backward a stable sort by id and sums of what belongs together, so that no two
- * threads write to one row and the order of additions is always the same. */
+/* Embedding: gathers rows forward; backward sorts ids stably and sums the runs of equal ids, so that no two threads
+ * write to one row and the order of additions is fixed. */
 #include "ops/kernels/portable.h"
 
 #include "ops/kernels/arguments.h"
@@ -34,7 +34,7 @@ DEVICE bool rows_aligned(const void *base, int64_t dim) {
     return dim % 8 == 0 && aligned16(base);
 }
 
-/* Of a wrong id row 0 is read, and left out. */
+/* For an invalid id, row 0 is read and not counted. */
 template <typename T, bool WHOLE>
 DEVICE void embedding_mean(const aorta_gpu_embedding_args &args, int64_t row, int64_t column, int count) {
     enum { AT_ONCE = 8 };

@@ -1,11 +1,11 @@
-/* A plain matrix product for what the vendor's library does not take, and for tests. Sums are fp32. */
+/* A plain matrix product for cases that the vendor's library rejects, and for tests. Sums are fp32. */
 #include "ops/kernels/portable.h"
 
 #include "ops/kernels/arguments.h"
 #include "ops/kernels/element.h"
 
-/* A tile [rows, 32] of the matrix whose element (i, j) lies at i·row + j·column, zero outside [rows_end, columns_end).
- * Neighbouring threads read neighbouring memory, whichever way the matrix lies. */
+/* A tile [rows, 32] of the matrix whose element (i, j) is at i·row + j·column, zero outside [rows_end, columns_end).
+ * Neighbouring threads read neighbouring memory in both layouts. */
 template <typename T>
 DEVICE void load_tile(const T *base, int64_t row, int64_t column, int64_t first_row, int64_t first_column,
                       int64_t rows_end, int64_t columns_end, float tile[AORTA_GEMM_TILE][AORTA_GEMM_TILE + 1]) {

@@ -81,7 +81,7 @@ KERNEL(AORTA_JAGGED_THREADS, jagged_split, aorta_jagged_split_args) {
     const int64_t end = least(first + AORTA_JAGGED_THREADS, a.batch), sample = first + threadIdx.x;
     const aorta_jagged_part part = a.part[number];
     const int64_t *offsets = a.offsets + part.feature * a.batch, *to = a.part_offsets + number * a.batch;
-    if (part.whole) { /* the lists of the block's samples lie one behind the other, here and there */
+    if (part.whole) { /* the lists of the block's samples are contiguous in source and target */
         for (int64_t i = offsets[first] + threadIdx.x; i < offsets[end]; i += AORTA_JAGGED_THREADS)
             copy_id(a, to[first] + i - offsets[first], i, part.first_row);
         return;
@@ -198,7 +198,7 @@ KERNEL(AORTA_GATHER_LANES *AORTA_GATHER_ROWS, pool_forward_cached, aorta_gpu_poo
     pool_list<true>(a);
 }
 
-/* What the sort begins with. A thread takes a list. */
+/* The keys for the sort. A thread processes one list. */
 KERNEL(AORTA_JAGGED_THREADS, pool_keys, aorta_gpu_pool_args) {
     const aorta_pool &s = a.op.shape;
     const int64_t cell = (int64_t)blockIdx.x * AORTA_JAGGED_THREADS + threadIdx.x;
@@ -241,7 +241,7 @@ struct cache_place {
     uint32_t row, slot, used;
 };
 
-/* The row goes into the place that was used least recently; that one's row goes back. False: all are in use. */
+/* The row replaces the least recently used one, which is written back. False: all places are in use. */
 DEVICE bool bring_row(const aorta_gpu_pool_args &a, int64_t set, int64_t i, cache_place &mine, bool &written_back) {
     const aorta_row_cache &cache = a.op.cache;
     const uint32_t oldest = least_of_lanes(mine.used), lane = threadIdx.x;
@@ -297,7 +297,7 @@ KERNEL(AORTA_GATHER_LANES *AORTA_GATHER_ROWS, pool_cache, aorta_gpu_pool_args) {
 
 /* ---- updates: 32 threads take a row ---- */
 
-/* Columns of a thread lie 32 apart. */
+/* Columns of a thread are 32 apart. */
 template <int STRIP> DEVICE void encode_row(const table_row &row, const float value[STRIP], int64_t columns) {
     float most = -3.4e38f, negative_least = -3.4e38f;
 #pragma unroll

@@ -1,10 +1,10 @@
-/* A linear layer with GELU and dropout in one kernel, and in another the next layer's gradient with theirs: what lies
- * between product and GELU is not read back. For NVIDIA's Hopper and bf16.
+/* A linear layer with GELU and dropout in one kernel, and in another the next layer's gradient with those of GELU and
+ * dropout: values between product and GELU are not read back. For NVIDIA's Hopper and bf16.
  *
- * A block has a producer thread, which loads operands by TMA, and two consumer warpgroups, which take tiles of the
+ * A block has a producer thread, which loads operands by TMA, and two consumer warpgroups, which process tiles of the
  * result in turn (ping-pong): while one multiplies, the other runs the epilogue of its last tile. Two blocks of a
- * cluster work on the same columns: each loads half of the weights by multicast for both. Instructions and layouts: PTX
- * ISA, wgmma and cp.async.bulk.tensor. */
+ * cluster share their columns: each loads half of the weights by multicast for both. Instructions and layouts: PTX ISA,
+ * wgmma and cp.async.bulk.tensor. */
 #include "ops/kernels/portable.h"
 
 #include "ops/kernels/arguments.h"
@@ -110,7 +110,7 @@ DEVICE void load_tile_multicast(uint32_t to, const aorta_gpu_tiles *tiles, int64
 /* Matrix descriptor of an operand in shared memory, the lower half: parts of 64 elements of its own dimension `part`
  * bytes apart, where that dimension is the fast one. Counts in 16 bytes, so that adding moves on. */
 DEVICE uint32_t descriptor(uint32_t address, uint32_t part) {
-    return (address & 0x3FFFFu) >> 4 | part >> 4 << 16; /* above these bits stands the block's number in its cluster */
+    return (address & 0x3FFFFu) >> 4 | part >> 4 << 16; /* the bits above these are the block's number in its cluster */
 }
 enum { DESCRIPTOR_UPPER = SWIZZLE_BYTES >> 4 | 1 << 30 }; /* from eight rows to the next; 128-byte swizzle */
 DEVICE void wgmma_fence() {
@@ -150,7 +150,7 @@ template <int ACROSS> DEVICE void multiply(float c[128], uint32_t a, uint32_t b,
 /* A cluster takes pairs of tiles below each other; the groups of its blocks take these in turn. Columns change first,
  * so that the rows of a few tiles and all weights are in the L2 cache. */
 struct schedule {
-    int64_t columns, count; /* pairs beside each other, and of all */
+    int64_t columns, count; /* pairs side by side, and in all */
     int stages;             /* of a tile */
 };
 DEVICE schedule schedule_of(const aorta_gpu_linear_gelu_args &a) {
@@ -208,8 +208,8 @@ DEVICE void advance(pipeline &p, int by) {
     p.parity ^= stage / STAGES & 1;
     p.stage = stage % STAGES;
 }
-/* Both blocks may fill a stage again once the groups of both have read it: `empty` is the stages' barriers of one of
- * them for each of the first threads of a warp, 0 for the others. */
+/* Both blocks may fill a stage again once the groups of both have read it. `empty`: for each of the first threads of a
+ * warp, the stages' barriers of one block; 0 for the other threads. */
 DEVICE void release(uint32_t empty, uint32_t stage) {
     if (empty) barrier_arrive_remote(empty + stage * 8);
 }
@@ -243,9 +243,9 @@ DEVICE void multiply_tile(float c[128], const fused &f, uint32_t empty, pipeline
 
 /* ---- consumers: the epilogue of a tile ---- */
 
-/* What one thread does with a tile: it holds two columns of each piece in two rows, and works on the eight columns of a
+/* One thread's part of a tile: it holds two columns of each piece in two rows, and works on the eight columns of a
  * piece in one of eight rows, which are one block of random numbers. Parts 0 and 1 are rows 0 … 7 and 8 … 15 of its
- * warp's in four pieces, parts 2 and 3 those of the next four. */
+ * warp in four pieces, parts 2 and 3 those rows of the next four pieces. */
 struct elements {
     const aorta_gpu_linear_gelu_args *a;
     fused_shared *shared;
@@ -259,7 +259,7 @@ DEVICE void transpose(const elements &e, const uint32_t word[PARTS][4], bytes16 
     const uint32_t piece = e.lane / 8, row = e.lane % 8, mine = e.lane % 4, my_row = e.lane / 4;
     const uint32_t from = base + (piece * 8 + (row ^ piece * 2)) * 16,
                    to = base + (mine * 8 + (my_row ^ mine * 2)) * 16;
-    group_sync(); /* what was transposed before has been read */
+    group_sync(); /* the previous transposed values have been read */
 #pragma unroll
     for (int part = 0; part < PARTS; part++)
         asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(from + part * PART_BYTES),

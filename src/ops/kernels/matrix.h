@@ -163,7 +163,7 @@ DEVICE void tensor_product_plain(product<COLUMNS> &c, const T *a, int a_stride, 
     }
 }
 
-/* The same products with the left side in registers, as load_pieces brings it or as a product leaves it. */
+/* The products with the left side in registers, as load_pieces or a product leaves it. */
 template <int DEPTH> struct left_side { uint32_t piece[DEPTH / 16][4]; };
 
 template <int DEPTH, typename T> DEVICE void load_left(left_side<DEPTH> &a, const T *rows, int stride) {

@@ -7,8 +7,8 @@
 #include "ops/kernels/element.h"
 #include "ops/kernels/sum.h"
 
-/* Two sums over the threads of a row; all of them get both, and all threads of the block take part. Calls alternate
- * `turn` between 0 and 1, so that a call may write before all have read what the one before left. */
+/* Two sums over the threads of a row, returned to all of them; all threads of the block take part. Calls alternate
+ * `turn` between 0 and 1, so that a call may write before all threads have read the previous call's result. */
 DEVICE void row_sums(int turn, float *first, float *second) {
     __shared__ float sums[2][2][AORTA_NORM_THREADS / 32];
     *first = group_sum(*first);
@@ -31,8 +31,8 @@ DEVICE int64_t chunk_column(int chunk) {
     return (int64_t)(chunk * (int)blockDim.x + (int)threadIdx.x) * 8;
 }
 
-/* Whether all rows begin at multiples of 16 bytes: then they are loaded without a question, all of a row at once, and
- * columns beyond the end stand for column 0. */
+/* Whether all rows begin at multiples of 16 bytes. Then all of a row is loaded at once without checks, and columns past
+ * the end load column 0. */
 DEVICE bool all_aligned(int64_t width, const void *a, const void *b, const void *c, const void *d) {
     return width % 8 == 0 && aligned16(a) && aligned16(b) && aligned16(c) && aligned16(d);
 }
@@ -69,7 +69,7 @@ template <bool WHOLE, typename T> DEVICE void norm_store(T *to, int count, const
     if (count > 0) store_aligned(to, value);
 }
 
-/* Blocks of random numbers of a row's chunks; made before what was loaded is looked at. */
+/* Blocks of random numbers of a row's chunks, made while the loads are in flight. */
 template <bool WHOLE, int CHUNKS> DEVICE void norm_samples(const dropout &drop, int64_t start, philox samples[CHUNKS]) {
     if constexpr (WHOLE) {
         if (drop.threshold == 0) return;
@@ -151,7 +151,7 @@ template <typename T> DEVICE void norm_forward_wide(const aorta_norm_args &a) {
 }
 TYPED_KERNELS(AORTA_NORM_THREADS, norm_forward_wide, aorta_norm_args)
 
-/* What backward reads of a row. */
+/* A row's inputs of the backward pass. */
 template <typename T, bool WHOLE, int CHUNKS> struct norm_slopes {
     norm_row<T, WHOLE, CHUNKS> dy, extra, sum;
     float mean, rstd;
@@ -168,7 +168,7 @@ template <typename T, bool WHOLE, int CHUNKS> struct norm_slopes {
     }
 };
 
-/* What a thread adds up over its rows: dgamma, dbeta and, with BIAS, of dx. */
+/* A thread's sums over its rows: dgamma, dbeta and, with BIAS, dx. */
 template <bool BIAS, int CHUNKS> struct norm_totals {
     float gamma[CHUNKS][8], beta[CHUNKS][8], bias[BIAS ? CHUNKS : 1][8];
 };

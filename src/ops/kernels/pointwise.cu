@@ -92,8 +92,8 @@ template <typename T> DEVICE void gelu_backward(const aorta_gelu_args &a) {
 }
 TYPED_KERNELS(AORTA_POINTWISE_THREADS, gelu_backward, aorta_gelu_args)
 
-/* The same for some rows of some columns, with the sums of dx over these rows: a thread's rows are AORTA_COLUMN_ROWS
- * apart, and of aligned ones two are loaded before the first is looked at. */
+/* The gradient for some rows of some columns, with the sums of dx over these rows. A thread's rows are
+ * AORTA_COLUMN_ROWS apart; of aligned rows two are loaded before the first is used. */
 template <typename T, bool WHOLE>
 DEVICE void gelu_backward_rows(const aorta_gelu_args &a, const dropout &drop, int64_t row, int64_t end, float sum[8]) {
     const int64_t width = a.shape.width, column = ((int64_t)blockIdx.x * AORTA_COLUMN_LANES + threadIdx.x) * 8;

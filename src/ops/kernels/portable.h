@@ -1,6 +1,6 @@
-/* The dialect that kernels are written in: the C++ that NVRTC and hipRTC agree on. Differences between the compilers
- * live here and in element.h and matrix.h, nowhere else. A host compiler takes kernels too: tests/ops/emulator defines
- * AORTA_EMULATOR and provides what follows "emulated". */
+/* The dialect of the kernels: the C++ that NVRTC and hipRTC have in common. Differences between the compilers are here
+ * and in element.h and matrix.h, nowhere else. A host compiler can compile kernels, too: tests/ops/emulator defines
+ * AORTA_EMULATOR and provides the part below "emulated". */
 #ifndef AORTA_KERNELS_PORTABLE_H
 #define AORTA_KERNELS_PORTABLE_H
 
@@ -50,7 +50,7 @@ DEVICE float shuffle_xor(float value, int mask) {
 DEVICE uint32_t shuffle_xor(uint32_t value, int mask) {
     return __shfl_xor_sync(0xFFFFFFFFu, value, mask);
 }
-/* What these 32 threads have written to shared memory is seen by all of them. */
+/* Makes writes of these 32 threads to shared memory visible to all of them. */
 DEVICE void group_sync() {
     __syncwarp();
 }
@@ -115,8 +115,8 @@ DEVICE float fast_reciprocal(float x) {
 #endif /* emulated: the above, __shared__, threadIdx and its kin, __syncthreads, atomicAdd, atomicExch, copy_bytes,    \
           fail_kernel */
 
-/* What takes long to compile is compiled apart for each element type (src/ops/CMakeLists.txt), as a run has one: then
- * only the entries of that type are there. */
+/* Kernels that take long to compile are compiled apart for each element type (src/ops/CMakeLists.txt), as a run has one
+ * type; only the entries of that type exist then. */
 #if defined(AORTA_ELEMENT_fp16) || defined(AORTA_ELEMENT_bf16)
 #define ENTRY_FP32(...)
 #else
@@ -145,7 +145,7 @@ DEVICE int64_t least(int64_t a, int64_t b) {
 DEVICE int64_t divide_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
-/* How many of `size` elements from `first` on lie below `end`: 0 … size. */
+/* How many of `size` elements from `first` on are below `end`: 0 … size. */
 DEVICE int within(int64_t first, int64_t end, int size) {
     return first >= end ? 0 : (int)least(end - first, size);
 }

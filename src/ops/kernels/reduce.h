@@ -6,7 +6,7 @@
 #include "ops/kernels/element.h"
 #include "ops/kernels/sum.h"
 
-#define AORTA_LOWEST (-3.0e38f) /* stands for minus infinity where differences are taken of it */
+#define AORTA_LOWEST (-3.0e38f) /* in place of minus infinity, so that differences are defined */
 
 DEVICE float greater(float a, float b) {
     return a > b ? a : b;
@@ -33,7 +33,7 @@ DEVICE float block_greatest(float value) {
     return block_reduce(value, true);
 }
 
-/* A value and where it stands; of equal ones the first. */
+/* A value and its place; of equal ones the first. */
 struct placed {
     float value;
     uint32_t place;

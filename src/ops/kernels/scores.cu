@@ -1,7 +1,7 @@
-/* Attention's scores and their softmax in one: products of rows with rows whose results stay in registers until whole
- * rows of them are there. A block makes 32 rows of 512, a warp 128 columns of them, a thread eight rows of four times
- * four columns. Loads set the pace beside the arithmetic, so operands come by whole sectors and lie in shared memory
- * such that neither the threads that put them there nor those that multiply share banks. */
+/* Attention's scores and their softmax in one: products of rows with rows, whose results stay in registers until whole
+ * rows are complete. A block makes 32 rows of 512, a warp 128 columns of them, a thread eight rows of four times four
+ * columns. Loads limit as much as arithmetic, so operands come by whole sectors, and their layout in shared memory
+ * avoids bank conflicts for the threads that write and for those that multiply. */
 #include "ops/kernels/portable.h"
 
 #include "ops/kernels/arguments.h"
@@ -22,7 +22,7 @@ enum {
     PASSES = WIDTH / PARTS / AT_ONCE, /* over a part of b's rows */
 };
 
-/* What a thread holds of its rows. */
+/* A thread's part of the rows. */
 typedef float tile[THREAD_ROWS][THREAD_COLUMNS];
 
 /* Where a block and its thread are. */
@@ -49,8 +49,8 @@ DEVICE void store4(float *to, const float from[4]) {
 
 /* ---- operands ---- */
 
-/* Two stages: while one is multiplied the other is filled. By depth, so that neighbours lie side by side; between fours
- * of depths is a gap, so that 8 rows × 4 fours, which a warp puts down at a time, are in 32 banks. */
+/* Two stages: while one is multiplied the other is filled. By depth, so that neighbours are side by side; a gap after
+ * every four depths lets the 8 rows × 4 fours that a warp writes at a time use 32 banks. */
 struct stage {
     float a[QUADS][4 * ROWS + AORTA_SCORES_GAP], b[QUADS][4 * WIDTH + AORTA_SCORES_GAP];
 };
@@ -154,9 +154,9 @@ DEVICE float joined(float a, float b, bool maximum) {
     return maximum ? greater(a, b) : a + b;
 }
 
-/* Each row's values of all threads that hold parts of it, joined: at every exchange a thread hands half of its rows to
- * its partner and takes the partner's half of the others, until it has one row, number lane % 8. Then warps join
- * theirs, each for a few rows. */
+/* Joins each row's values over the threads that hold its parts: at every exchange a thread gives half of its rows to
+ * its partner and takes the partner's half of its remaining rows, until it has one row, number lane % 8. Then warps
+ * join, each for a few rows. */
 DEVICE void join_rows(const place &at, bool maximum, float value[THREAD_ROWS]) {
     __shared__ float parts[WARPS][ROWS];
     alignas(16) __shared__ float totals[ROWS];
@@ -234,7 +234,7 @@ DEVICE float *saved_elements(int i, int j) {
 
 static_assert(4 * ROWS * WIDTH <= AORTA_SCORES_BYTES, "all rows of a block fit");
 
-/* p is needed twice: registers for it would leave none for a second block beside this one. */
+/* p is needed twice: keeping it in registers would leave none for a second block. */
 KERNEL_RESIDENT(AORTA_SCORES_THREADS, AORTA_SCORES_RESIDENT, scores_backward, aorta_scores_args) {
     const place at = here();
     const float *weights = a.p + offset_of(a, at);

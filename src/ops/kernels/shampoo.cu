@@ -10,7 +10,7 @@
 #define LANES (AORTA_SHAMPOO_THREADS / (N / 2)) /* of a pair */
 #define OWN (AORTA_SHAMPOO_FACTOR / AORTA_SHAMPOO_THREADS) /* elements of a thread */
 
-/* Where the block lies. */
+/* The place of the block. */
 struct shampoo_part {
     int64_t first, at;
     int rows, columns;
@@ -148,7 +148,7 @@ KERNEL(AORTA_SHAMPOO_THREADS, shampoo_factors, aorta_shampoo_args) {
     take_root(rows, a.shape.columns == 1, a.roots + part.at + side * AORTA_SHAMPOO_FACTOR);
 }
 
-/* Thread 0 has the sum; afterwards all have it. */
+/* Thread 0 has the sum; afterwards all threads have it. */
 DEVICE double share_sum(double value) {
     __shared__ double shared;
     value = block_sum(value);

@@ -1,4 +1,4 @@
-/* The state of a step, the loss, and what the optimizer does. */
+/* The state of a step, the loss, and the optimizer. */
 #include "ops/kernels/portable.h"
 
 #include "ops/kernels/arguments.h"

@@ -24,7 +24,7 @@ aorta_status __wrap_aorta_gpu_make_current(struct aorta_device *device);
 aorta_status __wrap_aorta_gpu_note(struct aorta_stream *stream, aorta_status (*check)(void *user), void *user);
 /* NOLINTEND(bugprone-reserved-identifier) */
 
-/* Who asks for it queues something that is done at once, also where it should have been captured. */
+/* The caller queues work that runs at once, even if it should have been captured. */
 void *__wrap_aorta_gpu_stream_handle(struct aorta_stream *stream) {
     if (!aorta_stream_capturing(stream)) check_ok(aorta_stream_synchronize(stream));
     return stream;
@@ -45,7 +45,7 @@ aorta_status __wrap_aorta_launch(struct aorta_stream *stream, const struct aorta
     return kernel->gpu(stream, args);
 }
 
-/* Runs at once, behind what is queued. */
+/* Runs at once, after the queued work. */
 aorta_status __wrap_aorta_gpu_launch(struct aorta_stream *stream, const struct aorta_gpu_entry *entry,
                                      struct aorta_gpu_grid grid, const void *args, size_t bytes) {
     (void)bytes;

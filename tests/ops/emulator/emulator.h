@@ -1,6 +1,6 @@
-/* The GPU's dialect for a host compiler: kernels of src/ops/kernels/ run block by block on the CPU, every thread of a
- * block a fiber of its own, so that barriers and shuffles mean what they mean on a GPU. For tests: it is slow, and says
- * nothing of races between blocks. */
+/* The GPU's dialect for a host compiler: kernels of src/ops/kernels/ run block by block on the CPU. Every thread of a
+ * block is a fiber, so that barriers and shuffles work as on a GPU. For tests: it is slow, and cannot show races
+ * between blocks. */
 #ifndef AORTA_TESTS_OPS_EMULATOR_H
 #define AORTA_TESTS_OPS_EMULATOR_H
 

@@ -1,6 +1,6 @@
-// A cuBLASLt of a few lines that multiplies on the host, for the descriptions that our code makes: what they say must
-// fit together, and what comes out must be right. Numbers are cublasLt.h's. It offers no products of one row, and no
-// sums of b beside products in fp16, so that ways around are walked too.
+// A cuBLASLt of a few lines that multiplies on the host. It checks that the descriptions of our code are consistent and
+// that results are right. Numbers are cublasLt.h's. It offers no products of one row, and no sums of b with products in
+// fp16, so that our fallbacks run, too.
 #include "emulator.h"
 
 #include <cstdio>
@@ -33,7 +33,7 @@ struct preference {
     uint64_t workspace;
     uint32_t alignment[4];
 };
-struct algorithm { // ours in the library's 64 bytes: what it was found for
+struct algorithm { // our data in the library's 64 bytes: the product it was found for
     uint64_t magic, guess;
     uint64_t m, n, k;
     uint32_t alignment[4];
@@ -236,7 +236,7 @@ int cublasLtMatmul(void *, void *described, const void *alpha, const void *a, vo
     const void *const pointers[] = {a, b, c, d};
     for (int i = 0; i < 4; i++)
         if ((uintptr_t)pointers[i] % how.alignment[i] != 0) fail("an operand aligned less than promised");
-    // As cuBLASLt does: it takes what it is given, wanted or not, and then clears a counter there.
+    // As cuBLASLt: it accepts a workspace that it did not ask for, and then clears a counter there.
     if (how.guess % 2 && workspace_bytes) fail("workspace for an algorithm that asks for none");
     memset(workspace, 0xFF, workspace_bytes < 65536 ? workspace_bytes : 65536); // the library may write there
     const double times = (double)*static_cast<const float *>(alpha), old = (double)*static_cast<const float *>(beta);

@@ -124,11 +124,11 @@ void run_block() {
         for (int first = 0; first < count; first += GROUP)
             released = release(first, first + GROUP < count ? first + GROUP : count, WAITS_FOR_GROUP) || released;
         if (!released && !release(0, count, WAITS_FOR_BLOCK))
-            fail("some threads wait for the whole block, others of the same group for the group");
+            fail("some threads wait for the whole block, and threads of one of their groups for the group");
     }
 }
 
-/* A thread may reach the next exchange while others still read this one, so two rows take turns. */
+/* A thread may reach the next exchange while other threads still read this one, so two rows alternate. */
 int next_row() {
     fiber &self = fibers[current];
     self.second = !self.second;

@@ -1,5 +1,5 @@
-/* What hipRTC declares by itself, for a clang that has its HIP mode but none of ROCm's headers: enough to compile our
- * kernels for AMD's processors and see that nothing is missing in them. */
+/* The declarations that hipRTC has built in, for a clang with HIP mode but without ROCm's headers: enough to compile
+ * our kernels for AMD's processors and see that nothing is missing. */
 #define __device__ __attribute__((device))
 #define __global__ __attribute__((global))
 #define __shared__ __attribute__((shared))

@@ -4,8 +4,8 @@
 
 #if defined(__x86_64__)
 
-/* What a called function has to keep (System V ABI for x86-64, section 3.2.1) goes to the stack that is left and comes
- * from the one that is entered. */
+/* Registers that a called function must preserve (System V ABI for x86-64, section 3.2.1) are pushed on the old stack
+ * and popped from the new one. */
 extern "C" void emulated_swap(void ***from, void **to);
 __asm__(R"(
 .pushsection .text

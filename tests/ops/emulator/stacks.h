@@ -1,12 +1,12 @@
-/* Going from one stack to another. ucontext does it too, but asks the system for the signal mask each time, which was
- * most of what the emulator did; here it stands for processors other than x86-64. */
+/* Switches between stacks. ucontext asks the system for the signal mask at each switch, which took most of the
+ * emulator's time; it is used only on processors other than x86-64. */
 #ifndef AORTA_TESTS_OPS_EMULATOR_STACKS_H
 #define AORTA_TESTS_OPS_EMULATOR_STACKS_H
 
 #include <cstddef>
 
 #if defined(__x86_64__)
-struct place { // where something stands still: its stack, with its registers on top
+struct place { // a suspended fiber: its stack, with its registers on top
     void **top;
 };
 #else
