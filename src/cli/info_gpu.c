@@ -1,7 +1,7 @@
 #include "cli/info_gpu.h"
 #include "comm/comm.h"
 #include "measure/tracer.h"
-#include "ops/gpu/blas_api.h"
+#include "ops/gpu/blas.h"
 
 #include <stdio.h>
 #include <string.h>

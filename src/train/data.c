@@ -79,7 +79,7 @@ int64_t aorta_dataset_steps_per_epoch(const struct aorta_dataset *dataset) {
     return dataset->steps_per_epoch;
 }
 
-/* This rank's input of a step into `memory`, from quantiles that lie beside it. */
+/* This rank's input of a step into `memory`, from quantiles in the same memory. */
 static struct aorta_batch_draw draw_of(const struct aorta_dataset *dataset, int64_t global_step, const float *quantiles,
                                        void *memory) {
     const struct aorta_batch_layout *layout = &dataset->layout;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- what can be planted ---- */
+/* ---- causes that can be planted ---- */
 
 enum parameter { RANK, MS, MIB, PER, KIND, EVERY, PARAMETERS };
 enum { PER_STEP, PER_LAYER, VALUE_SIZE = 32 };

@@ -56,7 +56,7 @@ static aorta_status measure(const struct aorta_train_context *context, const str
     return NULL;
 }
 
-/* In huge pages where there are some: on virtual machines faults of small ones take longer than all the copies. */
+/* Huge pages, if available: on virtual machines faults of small ones take longer than all the copies. */
 static char *make_buffer(void) {
     char *buffer = aligned_alloc(HUGE_PAGE, COPIED);
     if (buffer) madvise(buffer, COPIED, MADV_HUGEPAGE);

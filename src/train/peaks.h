@@ -1,4 +1,4 @@
-/* What the CPU device can do, measured once before the first step: no vendor's table has it. */
+/* Peaks of the CPU device, measured before the first step, as no vendor's table has them. */
 #ifndef AORTA_TRAIN_PEAKS_H
 #define AORTA_TRAIN_PEAKS_H
 

@@ -1,4 +1,4 @@
-/* What the metrics lines say of the device itself: --device-metrics, --enable-rocm-metrics, and the clocks of each GPU,
+/* Readings of the device in the metrics lines: --device-metrics, --enable-rocm-metrics, and the clocks of each GPU,
  * about once a second. */
 #ifndef AORTA_TRAIN_READINGS_H
 #define AORTA_TRAIN_READINGS_H

@@ -111,7 +111,7 @@ static aorta_status parse_tensor(const char *path, const char *name, const json_
         return AORTA_ERROR(AORTA_FORMAT, "%s: tensor %s: data_offsets are not a list of two integers", path, name);
     int64_t begin = json_integer_value(first), end = json_integer_value(last);
     if (begin < 0 || end < begin || (uint64_t)end > data_size)
-        return AORTA_ERROR(AORTA_FORMAT, "%s: tensor %s: data_offsets lie outside the file's %zu bytes of data", path,
+        return AORTA_ERROR(AORTA_FORMAT, "%s: tensor %s: data_offsets are outside the file's %zu bytes of data", path,
                            name, data_size);
     if ((uint64_t)(end - begin) != byte_size(tensor))
         return AORTA_ERROR(AORTA_FORMAT, "%s: tensor %s: %lld bytes of data, but its shape needs %zu", path, name,

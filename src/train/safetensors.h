@@ -31,7 +31,7 @@ struct aorta_safetensors {
     char *bytes;
 };
 
-/* AORTA_IO when unreadable; AORTA_FORMAT names the tensor and what is wrong (offsets outside the file, a size that does
+/* AORTA_IO when unreadable; AORTA_FORMAT names the tensor and the problem (offsets outside the file, a size that does
  * not fit the shape, an element type other than F32 and I64). */
 AORTA_MUST_USE aorta_status aorta_safetensors_read(const char *path, struct aorta_safetensors *file);
 const struct aorta_tensor *aorta_safetensors_find(const struct aorta_safetensors *file, const char *name);

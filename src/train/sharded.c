@@ -21,8 +21,8 @@ static int largest(const int64_t *rows, const int64_t *columns, int count) {
     return found;
 }
 
-/* Whether the root unit is reduced in two parts, the first beside the products that end the backward pass. To a GPU one
- * more collective costs some 20 us, which products of this size take as well: docs/lab/2026-11-22.md. */
+/* Whether the root unit is reduced in two parts, the first during the products that end the backward pass. On a GPU one
+ * more collective costs some 20 us, as long as products below this size. */
 static bool worth_parts(const struct sharded *s) {
     const double cost_flops = 1e10;
     const struct aorta_train_context *c = s->context;
@@ -175,7 +175,7 @@ static aorta_status export(struct aorta_strategy *strategy, enum aorta_export wh
     return status;
 }
 
-/* What root_updated does at the end of every step, for the first one. */
+/* The first step starts in the state that root_updated leaves at the end of a step. */
 static aorta_status ready(struct aorta_strategy *strategy) {
     struct sharded *s = self(strategy);
     if (!s->root_ahead) return NULL;

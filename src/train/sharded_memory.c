@@ -4,8 +4,8 @@
  * ---------------------------------  --------------------------------------  ---------------------------------------
  * a layer's gradient shard           its activations, from its forward to    its reduced gradients, until AdamW has
  *                                    the end of its backward pass            run
- * the root unit's gradient shard     gradients of layers in full, and what   its reduced gradients, until AdamW has
- *                                    the passes of the layers use as scratch run
+ * the root unit's gradient shard     gradients of layers in full, and        its reduced gradients, until AdamW has
+ *                                    scratch memory of the layers' passes    run
  * the gathered embedding             the embedding, read by the input's      gradients of layers in full
  *                                    forward pass only
  * 16-bit shards and gathered layers  weights of the layers, until their      gradients in full of the root unit's
@@ -13,14 +13,14 @@
  *                                                                            AdamW 16-bit shards again, and where the
  *                                                                            gathered layers were, the root unit's
  *
- * No use overlaps the one before it: a unit's reduction waits for its backward pass; reductions run one
- * after the other, the root unit's last; AdamW waits for all of them, and the next step for AdamW, which writes every
- * 16-bit shard again. Where micro-batches are added up, gradients and weights stay from one to the next and nothing is
- * shared; nor are activations that workload.async_wait copies later. What lies in a shared place has to be written as a
- * whole, as padding must stay zero: a unit or parameter with padding is not shared. */
+ * No use overlaps the previous one: a unit's reduction waits for its backward pass; reductions run one after the other,
+ * the root unit's last; AdamW waits for all of them, and the next step for AdamW, which writes every 16-bit shard again.
+ * When micro-batches are added up, gradients and weights stay from one to the next and nothing is shared. Activations
+ * that workload.async_wait copies later are not shared either. A shared place is written as a whole, but padding must
+ * stay zero, so a unit or parameter with padding is not shared. */
 #include "train/sharded_internal.h"
 
-/* What is left of the shared places. */
+/* The unused part of the shared places. */
 struct places {
     struct aorta_place root_shard, gathered, weights;
 };
@@ -37,7 +37,7 @@ static aorta_status take(struct sharded *s, bool shared, const char *name, size_
     return NULL;
 }
 
-/* Padding is summed and updated like the rest and must stay zero. */
+/* Padding is summed and updated with the parameters and must stay zero. */
 static aorta_status take_zeros(struct sharded *s, bool shared, const char *name, int64_t count, float **memory) {
     void *any = NULL;
     AORTA_TRY(take(s, shared, name, (size_t)count * sizeof(float), &any));
@@ -112,7 +112,7 @@ static size_t weight_bytes(const struct sharded *s, int64_t elements) {
 }
 
 static size_t slot_bytes(const struct sharded *s) {
-    return aorta_place_round(weight_bytes(s, s->layouts[0].full)); /* layers are alike */
+    return aorta_place_round(weight_bytes(s, s->layouts[0].full)); /* all layers have one size */
 }
 
 /* From AdamW to the gather after it, if it fits. */
@@ -121,7 +121,7 @@ static bool root_copy_in_slots(const struct sharded *s) {
     return shares(s) && s->root_ahead && weight_bytes(s, shard) <= (size_t)s->slot_count * slot_bytes(s);
 }
 
-/* Of 16-bit shards; none in fp32. */
+/* Bytes of 16-bit shards; 0 in fp32. */
 static size_t copy_bytes(const struct sharded *s) {
     if (s->context->dtype == AORTA_F32) return 0;
     return weight_bytes(s, root_copy_in_slots(s) ? s->bases[s->layers] : s->total);
@@ -149,7 +149,7 @@ static aorta_status take_weights(struct sharded *s, struct places *places) {
 /* ---- gradients ---- */
 
 /* The largest piece of the root unit's shard that is reduced after the layers, as a parameter used before them is part
- * of it. The others may be reduced before (gradient_ready). */
+ * of it. Other pieces may be reduced earlier (gradient_ready). */
 static struct aorta_place root_shard(const struct sharded *s) {
     const struct aorta_layout *root = &s->layouts[s->layers];
     float *shard = s->gradients + s->bases[s->layers];

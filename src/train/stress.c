@@ -39,7 +39,7 @@ size_t aorta_stress_ranges(const struct aorta_train_options *options) {
 static aorta_status alloc_floats(const struct aorta_stress *stress, int64_t count, float **floats) {
     void *memory;
     AORTA_TRY(
-        aorta_device_alloc(stress->context->device, (size_t)count * sizeof **floats, "work beside the model", &memory));
+        aorta_device_alloc(stress->context->device, (size_t)count * sizeof **floats, "additional work", &memory));
     *floats = memory;
     return NULL;
 }
@@ -82,7 +82,7 @@ static aorta_status build_streams(struct aorta_stress *stress) {
 static aorta_status build_reduces(struct aorta_stress *stress) {
     struct aorta_stream *compute = aorta_train_compute(stress->context);
     void *host;
-    AORTA_TRY(aorta_pinned_alloc(stress->context->device, REDUCED * sizeof(float), "work beside the model", &host));
+    AORTA_TRY(aorta_pinned_alloc(stress->context->device, REDUCED * sizeof(float), "additional work", &host));
     stress->host = host;
     AORTA_TRY(alloc_floats(stress, REDUCED, &stress->first));
     AORTA_TRY(alloc_floats(stress, REDUCED, &stress->second));
@@ -95,7 +95,7 @@ aorta_status aorta_stress_create(const struct aorta_train_context *context, stru
     *out = NULL;
     if (!o->additional_compute_streams && !o->inject_allreduce_copies) return NULL;
     struct aorta_stress *stress = calloc(1, sizeof *stress);
-    if (!stress) return AORTA_ERROR(AORTA_MEMORY, "no memory for work beside the model");
+    if (!stress) return AORTA_ERROR(AORTA_MEMORY, "no memory for additional work");
     stress->context = context;
     aorta_status status = o->additional_compute_streams ? build_streams(stress) : NULL;
     if (!status && o->inject_allreduce_copies) status = build_reduces(stress);

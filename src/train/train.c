@@ -197,8 +197,8 @@ aorta_status trainer_collect(struct trainer *t) {
 
 /* ---- the loop ---- */
 
-/* On the thread that waits for signals. What the launcher ends before the first step, as another rank has failed, ends
- * without a word. */
+/* Runs on the thread that waits for signals. When another rank has failed, the launcher ends this one; before the first
+ * step it ends without a message. */
 static bool say_signal(void *user, int signal) {
     struct trainer *t = user;
     const int phase = atomic_load(&t->phase);
@@ -285,7 +285,7 @@ void aorta_train_leave_to_rank_0(const struct aorta_ranks *ranks, aorta_status s
     nanosleep(mistake ? &long_while : &short_while, NULL);
 }
 
-/* Not the end of another rank, nor what all of them find wrong at once. */
+/* A failure of another rank, and an error that all ranks find at once, are not this rank's own. */
 static bool is_own_failure(aorta_status status) {
     enum aorta_code code = aorta_status_code(status);
     return code != AORTA_COMM && code != AORTA_INTERRUPTED && aorta_code_exit(code) != 2;

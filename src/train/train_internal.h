@@ -1,6 +1,5 @@
-/* What the files of the training loop share: train.c (set-up, the loop), train_queue.c (a step onto the device,
- * captured or not), train_tracer.c (when the kernel tracer runs), train_output.c (the directory, the lines of metrics).
- */
+/* Shared by the files of the training loop: train.c (set-up, the loop, the tracer's schedule), train_queue.c (a step
+ * onto the device, captured or not), train_output.c (the directory, the lines of metrics). */
 #ifndef AORTA_TRAIN_TRAIN_INTERNAL_H
 #define AORTA_TRAIN_TRAIN_INTERNAL_H
 
@@ -35,9 +34,9 @@ struct trainer_flight {
     double data_wait_ms;
 };
 
-/* What the thread that waits for signals does with a first one. */
+/* The reaction of the thread that waits for signals to a first one. */
 enum trainer_phase {
-    TRAINER_OPENS, /* nothing is lost, and others may be waited for: the process ends */
+    TRAINER_OPENS, /* nothing is lost, and other ranks may be waited for: the process ends */
     TRAINER_RUNS,  /* loops ask for it */
     TRAINER_ENDS   /* the last step is queued: nobody asks for it any more */
 };
@@ -59,7 +58,7 @@ struct trainer {
     struct aorta_progress progress;
     struct trainer_flight flights[TRAINER_SLOTS];
     struct aorta_event *done[TRAINER_SLOTS]; /* theirs */
-    struct aorta_stream *report;             /* after each step, beside the next: its timestamp; NULL: compute's */
+    struct aorta_stream *report;             /* after each step, during the next: its timestamp; NULL: compute's */
     struct aorta_event *reached;             /* the end of the step, for `report` */
     int64_t total_steps, per_epoch;
     int64_t queued;       /* steps that have been queued whole */
@@ -72,7 +71,7 @@ struct trainer {
     bool capture_failed;
     struct aorta_signals *signals;
     int signal;
-    atomic_int phase;                  /* enum trainer_phase: what a signal means */
+    atomic_int phase;                  /* enum trainer_phase: the meaning of a signal */
     struct aorta_measured_peaks peaks; /* of the CPU device */
     struct aorta_train_outcome *outcome;
 };
@@ -118,7 +117,7 @@ aorta_status trainer_queue_step(struct trainer *t, int64_t step, enum trainer_pl
 bool trainer_may_record(const struct trainer *t);
 /* Kernels are recorded for the figures or for trace files; on a CPU the ranges are the operations. */
 aorta_status trainer_open_tracer(struct trainer *t);
-/* Starts or stops the tracer as the schedule has it for this step. */
+/* Starts or stops the tracer by the schedule. */
 aorta_status trainer_follow_schedule(struct trainer *t, int64_t step);
 /* The slot's iteration begins. waited_from, waited_to: when the host waited for the device. */
 aorta_status trainer_begin_recording(struct trainer *t, int64_t step, enum trainer_plan plan, int64_t waited_from,

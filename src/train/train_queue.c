@@ -56,7 +56,7 @@ static aorta_status capture(struct trainer *t, struct trainer_flight *flight) {
     return aorta_status_join(queued, ended);
 }
 
-/* What cannot be captured runs eagerly, with the reason logged once; fullgraph makes it an error. */
+/* Work that cannot be captured runs eagerly, with the reason logged once; fullgraph makes it an error. */
 static aorta_status try_capture(struct trainer *t, struct trainer_flight *flight) {
     aorta_status status = capture(t, flight);
     if (!status) {
@@ -77,7 +77,7 @@ static aorta_status try_capture(struct trainer *t, struct trainer_flight *flight
 enum trainer_plan trainer_plan(struct trainer *t, int64_t step) {
     if (aorta_dump_wanted(trainer_options(t), step)) return PLAN_DUMP;
     bool graph = trainer_captures_steps(t) && !t->capture_failed;
-    /* The first step runs eagerly: what happens only once stays out of the graph. */
+    /* The first step runs eagerly, so that one-time work stays out of the graph. */
     if (!graph || step == 0) return PLAN_EAGER;
     return *trainer_graph(trainer_flight(t, step)) ? PLAN_REPLAY : PLAN_CAPTURE;
 }
@@ -103,11 +103,12 @@ static aorta_status queue_captured(struct trainer *t, struct trainer_flight *fli
         return launch_graph(t, flight);
     }
     if (flight->recorded)
-        aorta_recorder_step(recorder, (int)(step % TRAINER_SLOTS), step); /* what was captured is gone */
+        aorta_recorder_step(recorder, (int)(step % TRAINER_SLOTS), step); /* drops ranges of the capture */
     return queue_eagerly(t, flight, hook);
 }
 
-/* The step is done when its timestamps are written, those of the copy of the next input, queued beside it, too. */
+/* The step is done when its timestamps are written, also those of the copy of the next input, which was queued with it.
+ */
 static aorta_status end_step(struct trainer *t, struct trainer_flight *flight, int64_t step) {
     const struct aorta_train_context *c = &t->context;
     if (t->input && aorta_input_queued(t->input) > step + 1)

@@ -66,7 +66,7 @@ aorta_status trainer_open_tracer(struct trainer *t) {
     return t->watching ? NULL : aorta_tracer_stop(t->tracer); /* until the schedule asks for it */
 }
 
-/* The device is idle then, and what it did has been fetched. */
+/* The device is idle then, and all records have been fetched. */
 static aorta_status stop_watching(struct trainer *t) {
     while (t->collected < t->queued) AORTA_TRY(trainer_collect(t));
     if (t->input) AORTA_TRY(aorta_input_synchronize(t->input));

@@ -1,7 +1,7 @@
 /* libhipblaslt on a machine with NVIDIA's libraries: forwarded to cuBLASLt. The numbers of both vendors are those of
  * ops/gpu/blas_vendor.c; what is not in that table is refused. Statuses are hipblas-common.h's (ROCm 6). */
 #include "base/dtype.h"
-#include "ops/gpu/blas_api.h"
+#include "ops/gpu/blas.h"
 
 #include <pthread.h>
 #include <stdio.h>

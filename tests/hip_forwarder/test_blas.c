@@ -2,7 +2,7 @@
  * ops.linear.hip_blas. */
 #include "base/dtype.h"
 #include "check.h"
-#include "ops/gpu/blas_api.h"
+#include "ops/gpu/blas.h"
 
 #include <pthread.h>
 #include <stdlib.h>
