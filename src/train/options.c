@@ -284,8 +284,9 @@ static const struct aorta_option table_rows[] = {
     {"profiling.trace_filename", AORTA_OPTION_STRING, AT(profiling.trace_filename), "trace.json",
      .help = "name of that file; where repeat is not 1, _stepN is put before its ending"},
     {"profiling.record_every", AORTA_OPTION_INT, AT(profiling.record_every), "1", .limits = &steps,
-     .help = "ranges are recorded in every so many steps, beginning with the first; other steps pay nothing for it, and "
-             "their profile is null. 1: in all"},
+     .help =
+         "ranges are recorded in every so many steps, beginning with the first; other steps pay nothing for it, and "
+         "their profile is null. 1: in all"},
 
     {"streams.count", AORTA_OPTION_INT, AT(streams.count), "4", .limits = &stream_count,
      .help = "4: each role has its own stream; 3: reducescatter shares allreduce's; 2: all roles but compute share "

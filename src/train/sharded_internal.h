@@ -61,9 +61,6 @@ struct sharded {
     struct aorta_arena arena;
 };
 
-/* All device memory; layouts, bases and total are set. */
-aorta_status aorta_sharded_take_memory(struct sharded *s);
-
 /* The pieces that gather a unit's parameters, in the context's dtype, into `full` memory; returns their number. */
 int aorta_sharded_gather_pieces(const struct sharded *s, int unit, void *full,
                                 struct aorta_comm_piece pieces[AORTA_LAYOUT_MAX_PARAMETERS]);

@@ -1,7 +1,6 @@
 /* One training step: see step.h. */
 #include "train/step.h"
 
-#include "train/copies.h"
 #include "train/shampoo.h"
 #include "train/stress.h"
 

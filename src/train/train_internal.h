@@ -10,7 +10,6 @@
 #include "job/beacon.h"
 #include "train/data.h"
 #include "train/input.h"
-#include "train/peaks.h"
 #include "train/readings.h"
 #include "train/step.h"
 #include "train/tracing.h"
@@ -83,45 +82,6 @@ static inline const struct aorta_train_options *trainer_options(const struct tra
 static inline struct trainer_flight *trainer_flight(struct trainer *t, int64_t step) {
     return &t->flights[step % TRAINER_SLOTS];
 }
-
-static inline struct aorta_graph **trainer_graph(struct trainer_flight *flight) {
-    return &flight->graphs[flight->recorded];
-}
-
-static inline void trainer_drop_graph(struct aorta_graph **graph) {
-    aorta_graph_destroy(*graph);
-    *graph = NULL;
-}
-
-static inline bool trainer_captures_steps(const struct trainer *t) {
-    const struct aorta_compile_options *compile = &trainer_options(t)->compile;
-    return compile->enabled && compile->backend == AORTA_COMPILE_GRAPH;
-}
-
-/* ---- train.c ---- */
-
-/* Waits for the oldest step in flight and writes its line. */
-aorta_status trainer_collect(struct trainer *t);
-
-/* ---- train_queue.c ---- */
-
-/* How a step gets onto the device. */
-enum trainer_plan { PLAN_EAGER, PLAN_DUMP, PLAN_CAPTURE, PLAN_REPLAY };
-
-enum trainer_plan trainer_plan(struct trainer *t, int64_t step);
-aorta_status trainer_queue_step(struct trainer *t, int64_t step, enum trainer_plan plan);
-
-/* ---- train_tracer.c ---- */
-
-/* Before the device is known. */
-bool trainer_may_record(const struct trainer *t);
-/* Kernels are recorded for the figures or for trace files; on a CPU the ranges are the operations. */
-aorta_status trainer_open_tracer(struct trainer *t);
-/* Starts or stops the tracer by the schedule. */
-aorta_status trainer_follow_schedule(struct trainer *t, int64_t step);
-/* The slot's iteration begins. waited_from, waited_to: when the host waited for the device. */
-aorta_status trainer_begin_recording(struct trainer *t, int64_t step, enum trainer_plan plan, int64_t waited_from,
-                                     int64_t waited_to);
 
 /* ---- train_output.c ---- */
 

@@ -98,7 +98,7 @@ static void test_remedies_say_what_to_do(void **state) {
     assert_int_equal(keys, 4); /* attention, TF32, bf16, alignment */
 }
 
-/* Whatever is known, there is something to try. */
+/* Each fact of a verdict leads to an advice. */
 static void test_every_cause_has_advice(void **state) {
     (void)state;
     for (int cause = 0; cause < AORTA_CAUSE_COUNT; cause++) {
