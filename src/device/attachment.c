@@ -1,4 +1,4 @@
-/* What other modules attach to a device. */
+/* State that other modules attach to a device. */
 #include "device/backend.h"
 #include "device/gpu.h"
 

@@ -1,4 +1,4 @@
-/* What a driver of one kind of device provides; device.c checks, counts and dispatches. Internal to src/device.
+/* The interface of a driver of one kind of device; device.c checks, counts and dispatches. Internal to src/device.
  *
  * A driver embeds the structs below as the first member of its own ones, and fills every member of the table. */
 #ifndef AORTA_DEVICE_BACKEND_H

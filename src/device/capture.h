@@ -1,5 +1,5 @@
-/* What captures of every device share: the state of a capture and of each stream in it, and the mistakes that are
- * reported, by name, before the device sees them. How work is recorded and replayed is the device's own. */
+/* Captures of every device: the state of a capture and of each stream in it, and mistakes that are reported, by name,
+ * before the device sees them. Each device records and replays work in its own way. */
 #ifndef AORTA_DEVICE_CAPTURE_H
 #define AORTA_DEVICE_CAPTURE_H
 
@@ -13,10 +13,10 @@ struct capture_state {      /* first member of a device's capture; `references` 
     aorta_status broken; /* first error inside; the capture's end returns it */
 };
 
-struct capture_branch { /* first member of what a device keeps of one stream */
+struct capture_branch { /* first member of a device's data of one stream */
     size_t index;       /* 0: the stream that capture began on */
     char name[64];      /* the stream's */
-    struct reach reach; /* what comes before its next node; owned */
+    struct reach reach; /* everything before its next node; owned */
 };
 
 /* Makes the branch of a stream that comes into a capture. False: no memory, and nothing to free. */
@@ -34,7 +34,7 @@ AORTA_MUST_USE aorta_status aorta_capture_check_wait(const char *name, const str
 AORTA_MUST_USE aorta_status aorta_capture_check_joined(const struct capture_branch *origin,
                                                        const struct capture_branch *branch);
 
-/* What else is a mistake with a captured stream; `name` is the stream's. */
+/* Further mistakes with a captured stream; `name` is the stream's. */
 AORTA_MUST_USE aorta_status aorta_capture_begun_already(const char *name);
 AORTA_MUST_USE aorta_status aorta_capture_not_begun(const char *name);
 AORTA_MUST_USE aorta_status aorta_capture_begun_elsewhere(const char *name, const struct capture_branch *origin);

@@ -1,5 +1,5 @@
-/* All GPUs of the machine as the vendor's management library (NVML, else ROCm SMI) sees them: their state and who
- * computes on them. Nothing is made on a device. ROCm SMI's rows have not run. */
+/* All GPUs of the machine by the vendor's management library (NVML, else ROCm SMI): their state and the processes that
+ * compute on them. Nothing is created on a device. ROCm SMI's rows have not run. */
 #ifndef AORTA_DEVICE_GPUS_H
 #define AORTA_DEVICE_GPUS_H
 
@@ -22,7 +22,7 @@ struct aorta_gpu_state {
 
 struct aorta_gpus;
 
-/* AORTA_UNSUPPORTED: neither library is here, or it lists no device; the message says what was looked for. */
+/* AORTA_UNSUPPORTED: neither library is installed, or it lists no device; the message names the searched places. */
 AORTA_MUST_USE aorta_status aorta_gpus_open(struct aorta_gpus **gpus);
 void aorta_gpus_close(struct aorta_gpus *gpus);         /* NULL is fine */
 size_t aorta_gpus_count(const struct aorta_gpus *gpus); /* NULL: 0 */

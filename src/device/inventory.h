@@ -1,4 +1,4 @@
-/* What GPUs and vendor libraries this machine has, without making anything on a device. For `aorta info`. */
+/* The GPUs and vendor libraries of this machine, found without creating anything on a device. For `aorta info`. */
 #ifndef AORTA_DEVICE_INVENTORY_H
 #define AORTA_DEVICE_INVENTORY_H
 
@@ -27,7 +27,7 @@ struct aorta_gpu_inventory {
     } * links;
 };
 
-/* AORTA_UNSUPPORTED when there is no usable driver or no device: the message says what was looked for. */
+/* AORTA_UNSUPPORTED when there is no usable driver or no device; the message names the searched places. */
 AORTA_MUST_USE aorta_status aorta_gpu_inventory_take(enum aorta_device_kind kind,
                                                      struct aorta_gpu_inventory *inventory);
 void aorta_gpu_inventory_free(struct aorta_gpu_inventory *inventory);

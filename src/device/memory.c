@@ -49,7 +49,7 @@ struct aorta_memory {
     uint64_t allocated, peak, reserved, peak_reserved, pinned, limit;
     struct aorta_memory_event *events; /* in order */
     size_t event_count, event_capacity;
-    uint64_t system_free; /* what the system had left when it was last asked */
+    uint64_t system_free; /* free memory of the system when last read */
     int64_t asked_ns;     /* by the device clock; 0: never */
 };
 
@@ -82,8 +82,8 @@ static bool reserve_place(struct aorta_memory *memory) {
     return true;
 }
 
-/* Takes a block out of the table; memory is NULL in the result when the address is not in it. Entries behind the gap
- * are placed again, so that searches which passed over it still find them. */
+/* Takes a block out of the table; memory is NULL in the result when the address is not in it. Entries after the gap are
+ * placed again, so that searches which passed over it still find them. */
 static struct block take_live(struct aorta_memory *memory, const void *address) {
     if (!memory->live_size) return (struct block){0};
     size_t mask = memory->live_size - 1, at = home_of(memory, address);
@@ -170,7 +170,7 @@ static uint64_t system_free(struct aorta_memory *memory, int64_t age_ns) {
     return memory->system_free;
 }
 
-/* What is left for new allocations: the system's rest and the cached blocks, or what the limit leaves. */
+/* Memory for new allocations: the system's free memory and the cached blocks, up to the limit. */
 static uint64_t left(struct aorta_memory *memory, int64_t age_ns) {
     uint64_t rest = system_free(memory, age_ns) + memory->cached_bytes;
     if (!memory->limit) return rest;
@@ -225,7 +225,7 @@ static void add_reserved(struct aorta_memory *memory, size_t bytes) {
     if (memory->reserved > memory->peak_reserved) memory->peak_reserved = memory->reserved;
 }
 
-/* Of device memory. What finds no place is not recorded. */
+/* Records an event of device memory; dropped when the table is full. */
 static void record_event(struct aorta_memory *memory, const struct block *block, int64_t bytes) {
     enum { MOST_EVENTS = 65536 };
     if (memory->event_count == MOST_EVENTS ||
@@ -254,7 +254,7 @@ static bool within_limit(const struct aorta_memory *memory, size_t bytes) {
     return !memory->limit || (bytes <= memory->limit && memory->allocated <= memory->limit - bytes);
 }
 
-/* A block from the cache or from the system; memory is NULL in it when neither has it. */
+/* A block from the cache or from the system; its memory is NULL when neither has it. */
 static aorta_status obtain(struct aorta_memory *memory, size_t bytes, struct block *block) {
     struct aorta_device *device = memory->device;
     if (!within_limit(memory, bytes)) return NULL;

@@ -1,4 +1,4 @@
-/* What the management library of the vendor (NVML, ROCm SMI) says of a device: clocks, temperature, power, load. */
+/* Readings of a device by the vendor's management library (NVML, ROCm SMI): clocks, temperature, power, load. */
 #ifndef AORTA_DEVICE_METRICS_H
 #define AORTA_DEVICE_METRICS_H
 

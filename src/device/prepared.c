@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The copy of the arguments lies at a multiple of 16, as kernels may expect. */
+/* The copy of the arguments is at a multiple of 16, as kernels may expect. */
 static aorta_status allocate(const struct aorta_backend *backend, const struct aorta_kernel *kernel, size_t bytes,
                              struct aorta_prepared **prepared, void **args) {
     const size_t size = backend->prepared_bytes ? backend->prepared_bytes : sizeof **prepared;

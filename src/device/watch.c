@@ -1,4 +1,4 @@
-/* What a watchdog needs: whether the host is blocked in a call, and how to declare a device failed. */
+/* For a watchdog: whether the host is blocked in a call, and how to declare a device failed. */
 #include "device/backend.h"
 
 #include <stdatomic.h>
@@ -32,7 +32,7 @@ aorta_status aorta_watch_end(struct aorta_device *device, aorta_status status) {
     atomic_fetch_add_explicit(&device->calls_ended, 1, memory_order_relaxed);
     aorta_status failure = atomic_load_explicit(&device->failure, memory_order_acquire);
     if (!failure) return status;
-    /* What the driver says now are consequences. */
+    /* Later statuses of the driver are consequences. */
     aorta_status_free(status);
     return aorta_status_copy(failure);
 }

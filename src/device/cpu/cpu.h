@@ -66,9 +66,9 @@ enum command_kind {
     COMMAND_KIND_COUNT
 };
 
-/* Moves freely in memory (arguments lie behind it, not in it), so queue and graph can hold it alike. */
+/* Can be moved in memory (arguments follow it, not in it), so queue and graph can hold it in one form. */
 struct command {
-    uint32_t bytes; /* with the arguments behind it; a multiple of 16 */
+    uint32_t bytes; /* with the arguments after it; a multiple of 16 */
     enum command_kind kind;
     union {
         const struct aorta_kernel *kernel;
@@ -99,7 +99,7 @@ struct command {
 size_t aorta_cpu_command_bytes(size_t argument_bytes);
 void aorta_cpu_command_write(void *place, const struct command *command, const void *arguments, size_t argument_bytes);
 
-/* Who runs commands: a stream, or a graph's branch. Used by one thread at a time. */
+/* Runs commands: a stream, or a graph's branch. Used by one thread at a time. */
 struct runner {
     const char *name;
     aorta_status failure; /* sticky; owned */
@@ -144,14 +144,14 @@ aorta_status aorta_cpu_thread_bind(pthread_t thread, double share, int part);
 
 /* ---- capture.c: recording commands instead of running them ---- */
 
-struct branch { /* what one stream does in a graph */
+struct branch { /* one stream's part of a graph */
     struct capture_branch base;
     struct capture *capture;
     struct cpu_stream *stream; /* while captured */
     enum aorta_priority priority;
     double share; /* as the stream's */
     int part;
-    char *program; /* commands one behind the other */
+    char *program; /* commands one after the other */
     size_t length, capacity;
     /* replay */
     struct runner runner;
@@ -209,7 +209,7 @@ struct cpu_event {
     pthread_mutex_t lock;
     struct mark *latest;     /* last record; NULL: never recorded */
     struct capture *capture; /* not NULL: the last record was made in it; holds a reference */
-    struct reach reach;      /* capture: what comes before that record */
+    struct reach reach;      /* capture: everything before that record */
     char recorded_on[64];    /* stream of the last record */
 };
 
@@ -229,7 +229,7 @@ static inline struct mark_pool *marks_of(struct aorta_device *device) {
 /* ---- host.c ---- */
 
 void aorta_cpu_host_describe(struct aorta_device_info *info);
-uint64_t aorta_cpu_host_memory_free(void); /* what the machine and its control group still have */
+uint64_t aorta_cpu_host_memory_free(void); /* memory that the machine and its control group still have */
 
 /* ---- members of the table ---- */
 

@@ -9,7 +9,7 @@ enum {
     ALIGNMENT = 256,
     PAGE = 4096,
     HUGE_PAGE = 2 * 1024 * 1024,
-    LARGE = 16 * 1024 * 1024, /* from here on it is worth asking what is free before asking for it */
+    LARGE = 16 * 1024 * 1024, /* from this size on, free memory is read first */
 };
 
 static aorta_status cpu_open(int index, struct aorta_device **device) {
@@ -39,7 +39,7 @@ static void *get_aligned(size_t bytes, size_t alignment) {
     return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
 }
 
-/* The system promises more memory than it has, so large blocks are checked against what is free. */
+/* The system promises more memory than it has, so large blocks are checked against free memory. */
 static aorta_status cpu_memory_get(struct aorta_device *device, size_t bytes, void **memory) {
     (void)device;
     *memory = NULL;

@@ -1,4 +1,4 @@
-/* What this machine is: processor, instruction set, memory. */
+/* This machine: processor, instruction set, memory. */
 #include "base/parallel.h"
 #include "device/cpu/cpu.h"
 
@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The text behind "key<spaces>:" in a file of such lines (/proc/cpuinfo, /proc/meminfo); false when it is not there. */
+/* The text after "key<spaces>:" in a file of such lines (/proc/cpuinfo, /proc/meminfo); false when it is missing. */
 static bool find_value(const char *path, const char *key, char *value, size_t size) {
     FILE *file = fopen(path, "re");
     if (!file) return false;
@@ -68,7 +68,7 @@ static void narrow(struct memory_bounds *bounds, uint64_t limit, uint64_t used) 
     if (rest < bounds->free) bounds->free = rest;
 }
 
-/* The number behind "key " in a file of such lines (memory.stat of a control group); 0 when it is not there. */
+/* The number after "key " in a file of such lines (memory.stat of a control group); 0 when it is missing. */
 static uint64_t read_counter(const char *path, const char *key) {
     FILE *file = fopen(path, "re");
     if (!file) return 0;
@@ -81,8 +81,8 @@ static uint64_t read_counter(const char *path, const char *key) {
     return found;
 }
 
-/* A version of control groups: where it is, and what it calls the limit, the use, and the page cache that would be
- * dropped first, which counts as free. */
+/* A version of control groups: its path, and its names for the limit, the use, and the page cache that would be dropped
+ * first, which counts as free. */
 struct cgroup_version {
     const char *controllers, *root, *limit, *use, *cache;
 };

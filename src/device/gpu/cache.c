@@ -1,5 +1,5 @@
-/* Compiled kernels on disk. A file holds everything that the code depends on and the code itself, so a file is used
- * only for what it was made from; it is written under a temporary name and renamed, so that ranks that compile the same
+/* Compiled kernels on disk. A file contains everything that the code depends on and the code itself, so it is used only
+ * for the source it was made from. It is written under a temporary name and renamed, so that ranks that compile one
  * kernel at once replace each other's file by an equal one. */
 #include "base/files.h"
 #include "base/hash.h"
@@ -50,7 +50,7 @@ char *aorta_gpu_cache_folder(char *note, size_t note_size) {
     return NULL;
 }
 
-/* Where the code lies in the file, or NULL when the file is not whole or not of this key. */
+/* The code in the file; NULL when the file is not whole or does not match this key. */
 static const char *code_in(const char *bytes, size_t length, const struct gpu_cache_key *key, size_t *code_bytes) {
     struct header header;
     if (length < sizeof header) return NULL;

@@ -65,7 +65,7 @@ void aorta_gpu_capture_release(struct gpu_capture *capture) {
     free(capture);
 }
 
-/* Ends the vendor's capture and drops what it gives. */
+/* Ends the vendor's capture and drops its graph. */
 static void abandon(struct gpu_capture *capture, void *handle) {
     const struct gpu_api *api = &gpu_device(capture->state.device)->driver.api;
     void *graph = NULL;

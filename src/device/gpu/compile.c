@@ -38,7 +38,7 @@ static aorta_status fill_options(const struct gpu_device *device, char options[O
     return NULL;
 }
 
-/* Everything that decides what comes out: compiler, version, options, source. */
+/* Everything that determines the code: compiler, version, options, source. */
 static void write_key(const struct gpu_device *device, const struct aorta_gpu_source *source,
                       char options[OPTION_COUNT][64], struct aorta_text *text) {
     const struct gpu_compiler *compiler = &device->compiler;
@@ -127,7 +127,7 @@ static aorta_status compile_cached(struct gpu_device *device, const struct aorta
     return status;
 }
 
-/* Programs are compiled side by side; what they share is opened and counted under the lock. */
+/* Programs are compiled in parallel; shared parts are opened and counted under the lock. */
 aorta_status aorta_gpu_compile(struct gpu_device *device, const struct aorta_gpu_source *source, char **code,
                                size_t *bytes) {
     pthread_mutex_lock(&device->compiler.lock);

@@ -18,7 +18,7 @@ struct gpu_compiler {
     struct aorta_library library;
     int major, minor;
     char *cache;                  /* folder, owned; NULL: nothing is cached */
-    char note[256];               /* why nothing is cached, or what the cache last failed at */
+    char note[256];               /* why nothing is cached, or the cache's last failure */
     uint64_t compiled, from_disk; /* sources */
 };
 void aorta_gpu_compiler_begin(struct gpu_compiler *compiler);

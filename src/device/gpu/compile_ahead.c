@@ -1,5 +1,5 @@
-/* Sources that will be needed are compiled side by side on threads of their own, which touch neither the device nor its
- * context. Who needs one first waits for its thread; its failure is reported then. */
+/* Sources that will be needed are compiled in parallel on their own threads, which touch neither the device nor its
+ * context. The first user of a source waits for its thread and gets its failure. */
 #include "base/thread.h"
 #include "device/gpu/driver.h"
 
@@ -26,7 +26,7 @@ void aorta_gpu_expect(struct aorta_device *base, const struct aorta_gpu_source *
     if (!device->driver.vendor->compiles_side_by_side) return;
     for (size_t i = 0; i < count; i++) {
         struct gpu_ahead *ahead = calloc(1, sizeof *ahead);
-        if (!ahead) return; /* the others are compiled when they are needed */
+        if (!ahead) return; /* they are compiled when they are needed */
         ahead->device = device;
         ahead->source = sources[i];
         pthread_mutex_lock(&device->functions.lock);

@@ -100,7 +100,7 @@ static aorta_status read_attributes(struct gpu_device *device) {
     p->shared_bytes_per_block = (uint32_t)shared;
     p->l2_bytes = (uint64_t)l2;
     if (unified) return NULL;
-    return AORTA_ERROR(AORTA_UNSUPPORTED, "%s has no address space in common with the host, which is needed",
+    return AORTA_ERROR(AORTA_UNSUPPORTED, "%s shares no address space with the host, which is needed",
                        device->base.info.name);
 }
 
@@ -150,8 +150,8 @@ static aorta_status set_up(struct gpu_device *device) {
     return aorta_gpu_clock_open(device);
 }
 
-/* Someone gave up on work that will never end: whatever waits for it would never end either, and the end of the process
- * frees what the device holds. */
+/* After a wait was given up, all waits for that work would never end, and the end of the process frees the device's
+ * memory. */
 bool aorta_gpu_given_up(const struct gpu_device *device) {
     return atomic_load(&device->base.failure) != NULL;
 }

@@ -28,7 +28,7 @@ struct gpu_driver {
     int version, count; /* of devices */
 };
 AORTA_MUST_USE aorta_status aorta_gpu_driver_open(const struct gpu_vendor *vendor, struct gpu_driver *driver);
-/* Finds the device in an open driver and reads what it is; nothing is made on it. */
+/* Finds the device in an open driver and reads its properties; creates nothing on it. */
 AORTA_MUST_USE aorta_status aorta_gpu_find_device(struct gpu_device *device, int index);
 
 /* AORTA_MEMORY or AORTA_DEVICE: "what: CUDA_ERROR_… (its text)". */

@@ -1,5 +1,4 @@
-/* What the host runs or reads for a stream, and what becomes of its failures: host calls queued on it, and notes that
- * its kernels leave. */
+/* Host calls queued on a stream, notes that its kernels leave, and their failures. */
 #ifndef AORTA_DEVICE_GPU_HOST_CALLS_H
 #define AORTA_DEVICE_GPU_HOST_CALLS_H
 
@@ -19,7 +18,7 @@ struct gpu_notes { /* without repetition; zeros: empty */
 };
 aorta_status aorta_gpu_notes_read(const struct gpu_notes *notes); /* the first failure */
 void aorta_gpu_notes_free(struct gpu_notes *notes);
-/* Who waits for `stream` reads these, too, under `lock`; NULL: nothing else changes them. */
+/* A wait for `stream` reads these notes, too, under `lock`; NULL: nothing else changes them. */
 aorta_status aorta_gpu_notes_carry(struct gpu_stream *stream, struct gpu_notes *from, pthread_mutex_t *lock);
 
 /* ---- host_calls.c ---- */
@@ -36,7 +35,7 @@ struct gpu_outcome {
 struct gpu_outcome *aorta_gpu_stream_outcome(struct gpu_stream *stream); /* made if need be; NULL: no memory */
 struct gpu_outcome *aorta_gpu_outcome_retain(struct gpu_outcome *outcome);
 void aorta_gpu_outcome_release(struct gpu_outcome *outcome); /* NULL is fine */
-/* A copy of the failure if it was at `position` or before, or of what a note says now; NULL: none, so far. */
+/* A copy of the failure if it was at `position` or before, or of a note's failure; NULL: none so far. */
 aorta_status aorta_gpu_outcome_at(struct gpu_outcome *outcome, uint64_t position);
 /* Queues a call that fails `stream` if the calls of `from` up to `position` failed. */
 aorta_status aorta_gpu_outcome_carry(struct gpu_stream *stream, struct gpu_outcome *from, uint64_t position);

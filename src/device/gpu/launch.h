@@ -41,7 +41,7 @@ aorta_status aorta_gpu_launch_own(struct gpu_device *device, void *stream, const
 
 /* ---- compile_ahead.c: the caller has the lock of the functions ---- */
 
-/* Waits for the source's thread, if there is one: true, and *status and what else aorta_gpu_compile would give. */
+/* Waits for the source's thread, if there is one: true, and *status and the results of aorta_gpu_compile. */
 bool aorta_gpu_take_expected(struct gpu_functions *functions, const struct aorta_gpu_source *source, char **code,
                              size_t *bytes, aorta_status *status);
 void aorta_gpu_expected_end(struct gpu_functions *functions);
@@ -59,7 +59,7 @@ struct gpu_prepared {
     struct gpu_prepared_launch *launches;
     size_t count, capacity;
 };
-/* What aorta_gpu_launch does on a stream that prepares. */
+/* aorta_gpu_launch calls this on a stream that prepares. */
 aorta_status aorta_gpu_prepared_add(struct gpu_stream *stream, const struct aorta_gpu_entry *entry,
                                     const struct aorta_gpu_grid *grid, const void *args, size_t bytes);
 aorta_status aorta_gpu_prepared_make(struct aorta_prepared *prepared);

@@ -66,7 +66,7 @@ static aorta_status make_partition(struct gpu_device *device, double share, void
     const struct gpu_api *api = &device->driver.api;
     struct cuda_resource all = {0}, own = {0};
     AORTA_TRY(cuda_failure(device, api->cuda_resource_get(device->handle, &all, CUDA_RESOURCE_MULTIPROCESSORS),
-                           "what the device can be divided into"));
+                           "the device's possible partitions"));
     complete(&all, device->properties.major);
     const unsigned most = (unsigned)(share * all.count + 1e-9), wanted = most / all.step * all.step;
     if (wanted < all.smallest) return too_small(share, (int)all.count, (int)all.smallest);

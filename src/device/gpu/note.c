@@ -15,7 +15,7 @@ struct gpu_note {
     char stream[64];
     aorta_status (*check)(void *user);
     void *user;
-    aorta_status failure; /* what was found: every list reports it */
+    aorta_status failure; /* every list reports it */
 };
 
 static struct gpu_note *make_note(const char *stream, aorta_status (*check)(void *user), void *user) {

@@ -1,4 +1,4 @@
-/* Prepared launches: the kernel's own launch function runs once, and what it would queue is stored. */
+/* Prepared launches: the kernel's own launch function runs once, and its launches are stored. */
 #include "base/array.h"
 #include "device/gpu/stream.h"
 

@@ -120,7 +120,7 @@ static aorta_status rsmi_at(struct gpu_manager *manager, unsigned index, struct 
     return NULL;
 }
 
-/* struct rsmi_process_info_t; what it says of the load has several meanings, by version. */
+/* struct rsmi_process_info_t; the meaning of its load differs between versions. */
 struct process_info {
     uint32_t pid, pasid;
     uint64_t memory_bytes, sdma_us;

@@ -1,4 +1,4 @@
-/* A stream and what can be queued on it. */
+/* A stream and the work that can be queued on it. */
 #include "device/gpu/stream.h"
 
 #include <stdio.h>
@@ -105,7 +105,7 @@ static aorta_status wait_for(struct gpu_stream *stream) {
     bool skip;
     aorta_status status = aorta_gpu_stream_enter(stream, &skip);
     if (skip) status = aorta_gpu_make_current(stream->base.device);
-    /* In any case: the caller may free what was in use until then. */
+    /* In any case: the caller may free memory that was in use until then. */
     int result = api_of(stream)->stream_synchronize(stream->handle);
     if (!result && stream->outcome) atomic_store(&stream->outcome->done, stream->host_calls);
     if (!result) return status;
@@ -143,7 +143,7 @@ void *aorta_gpu_stream_handle(struct aorta_stream *base) {
     return stream->handle;
 }
 
-/* ---- what can be queued ---- */
+/* ---- queued work ---- */
 
 aorta_status aorta_gpu_stream_launch(struct aorta_stream *base, const struct aorta_kernel *kernel, const void *args,
                                      size_t bytes) {
@@ -176,9 +176,9 @@ aorta_status aorta_gpu_fill_bytes(struct aorta_stream *base, void *to, int value
 /* A timestamp is a kernel of one thread, about 2 us of the stream's time with the launch after it. Events with timing
  * would cost as much, have a time only through the host, in floats, and none in graphs.
  *
- * In a capture, those asked for with nothing in between (the end of one range and the beginning of the next) share a
- * kernel, which is launched before the next command. Outside, the host may come late with that command, and what lies
- * between must not count as part of the range that has ended. */
+ * In a capture, timestamps with nothing in between (the end of one range and the beginning of the next) share a kernel,
+ * which is launched before the next command. Outside, the host may come late with that command, and this gap must not
+ * count as part of the range that has ended. */
 aorta_status aorta_gpu_timestamp(struct aorta_stream *base, int64_t *slot) {
     struct gpu_stream *stream = gpu_stream(base);
     aorta_status status;

@@ -22,7 +22,7 @@ struct gpu_stream {
     struct gpu_prepared *preparing; /* launches are stored in it and not queued; NULL: they are queued */
 };
 
-struct gpu_branch { /* what one stream does in a capture */
+struct gpu_branch { /* one stream's part of a capture */
     struct capture_branch base;
     struct gpu_capture *capture;
     struct gpu_stream *stream; /* NULL: destroyed meanwhile */
@@ -55,7 +55,7 @@ struct gpu_event {
     pthread_mutex_t lock;
     struct gpu_mark *mark;       /* of the last record; NULL: never recorded */
     struct gpu_capture *capture; /* the last record was made in it; holds a reference */
-    struct reach reach;          /* capture: what comes before that record */
+    struct reach reach;          /* capture: everything before that record */
     char recorded_on[64];
 };
 
@@ -77,10 +77,10 @@ static inline const struct gpu_api *api_of(const struct gpu_stream *stream) {
 /* Before anything is queued: the context is made current and timestamps asked for are on their way. *skip: the stream
  * has failed, nothing more runs on it. */
 aorta_status aorta_gpu_stream_enter(struct gpu_stream *stream, bool *skip);
-/* What a refused call means: outside a capture the stream keeps it and NULL is returned, inside it breaks the capture.
- */
+/* Handles a refused call: outside a capture the stream keeps the failure and NULL is returned, inside it breaks the
+ * capture. */
 aorta_status aorta_gpu_stream_keep(struct gpu_stream *stream, aorta_status failure);
-/* The same outside a capture, and returned as well. */
+/* As aorta_gpu_stream_keep outside a capture, and returns the failure as well. */
 aorta_status aorta_gpu_stream_fail(struct gpu_stream *stream, aorta_status failure);
 /* Queues the timestamps asked for. */
 aorta_status aorta_gpu_stream_write_stamps(struct gpu_stream *stream);

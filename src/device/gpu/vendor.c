@@ -1,5 +1,5 @@
-/* What differs between CUDA and HIP. Numbers are from cuda.h and hip_runtime_api.h; tests/device/signatures.cc
- * compares them with the headers. */
+/* Differences between CUDA and HIP. Numbers are from cuda.h and hip_runtime_api.h; tests/device/signatures.cc compares
+ * them with the headers. */
 #include "device/gpu/driver.h"
 
 #include <stdio.h>
@@ -119,7 +119,7 @@ static const char *hip_error_text(const struct gpu_api *api, int error) {
 }
 
 /* hipDeviceProp_t has grown from version to version and has two layouts (ROCm 5 and 6), so the name of the architecture
- * in it ("gfx90a:sramecc+:xnack-") is found by what it looks like. */
+ * in it ("gfx90a:sramecc+:xnack-") is found by its pattern. */
 static int hip_architecture(const struct gpu_device *device, struct aorta_gpu_properties *properties) {
     enum { BYTES = 16384 }; /* of ROCm 6.4: 1472 */
     char *raw = calloc(1, BYTES);

@@ -1,4 +1,4 @@
-/* What differs between CUDA and HIP, as data. */
+/* Differences between CUDA and HIP, as data. */
 #ifndef AORTA_DEVICE_GPU_VENDOR_H
 #define AORTA_DEVICE_GPU_VENDOR_H
 
@@ -15,7 +15,7 @@ struct gpu_attributes { /* numbers of the vendor's device attributes; -1: there 
 struct gpu_vendor {
     enum aorta_device_kind kind;
     struct aorta_library_description driver, compiler;
-    const char *visible[3];  /* variables that restrict what the driver shows */
+    const char *visible[3];  /* variables that restrict the devices the driver shows */
     const char *blocking[2]; /* variables that, unless 0, make each launch wait for its kernel */
     int oldest_driver;       /* as driver_version counts */
     const char *oldest_driver_text;
