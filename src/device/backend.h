@@ -102,15 +102,6 @@ void aorta_memory_destroy(struct aorta_memory *memory); /* gives everything back
 
 /* ---- attachment.c ---- */
 
-aorta_status aorta_attachments_create(struct aorta_attachments **attachments);
-void aorta_attachments_destroy(struct aorta_attachments *attachments); /* ends them, last attached first */
-
 /* ---- watch.c: what watchdogs see and say ---- */
-
-void aorta_watch_open(struct aorta_device *device);
-void aorta_watch_close(struct aorta_device *device);
-/* Around every call of a driver that queues or waits. `status` is the driver's; a failure of the device joins it. */
-void aorta_watch_begin(struct aorta_device *device);
-aorta_status aorta_watch_end(struct aorta_device *device, aorta_status status);
 
 #endif

@@ -1,10 +1,25 @@
-/* Captures of every device: the state of a capture and of each stream in it, and mistakes that are reported, by name,
- * before the device sees them. Each device records and replays work in its own way. */
+/* Which nodes of a captured graph come before some point: for each branch a count of its nodes, a vector clock (Fidge
+ * 1988, Mattern 1989). Branches hand it on with their events, and waits take the maximum; that says whether every
+ * branch was joined in the end. */
 #ifndef AORTA_DEVICE_CAPTURE_H
 #define AORTA_DEVICE_CAPTURE_H
 
 #include "device/device.h"
-#include "device/reach.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct reach { /* zero-initialise; free `counts` */
+    uint32_t *counts;
+    size_t count;
+};
+
+bool aorta_reach_merge(struct reach *into, const struct reach *from);
+
+/* ---- captures ----
+ * Captures of every device: the state of a capture and of each stream in it, and mistakes that are reported, by name,
+ * before the device sees them. Each device records and replays work in its own way. */
 
 struct capture_state {      /* first member of a device's capture; `references` and freeing are the device's */
     _Atomic int references; /* captured streams' and events' */

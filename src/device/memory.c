@@ -75,9 +75,8 @@ static bool reserve_place(struct aorta_memory *memory) {
     if (!grown) return false;
     memory->live = grown;
     memory->live_size = old_size ? 2 * old_size : FIRST_TABLE_SIZE;
-    for (size_t i = 0; i < old_size; i++) {
+    for (size_t i = 0; i < old_size; i++)
         if (old[i].memory) place(memory, old[i]);
-    }
     free(old);
     return true;
 }
@@ -210,9 +209,8 @@ static void give_back(struct aorta_memory *memory, struct block block) {
 
 void aorta_memory_destroy(struct aorta_memory *memory) {
     trim(memory, 0);
-    for (size_t i = 0; i < memory->live_size; i++) {
+    for (size_t i = 0; i < memory->live_size; i++)
         if (memory->live[i].memory) give_back(memory, memory->live[i]);
-    }
     pthread_mutex_destroy(&memory->lock);
     free(memory->live);
     free(memory->events);
@@ -260,9 +258,8 @@ static aorta_status obtain(struct aorta_memory *memory, size_t bytes, struct blo
     if (!within_limit(memory, bytes)) return NULL;
     *block = reuse(memory, bytes);
     if (block->memory) return NULL;
-    if (memory->limit) { /* cached blocks and blocks in use stay within the limit together */
+    if (memory->limit) /* cached blocks and blocks in use stay within the limit together */
         trim(memory, memory->limit - memory->allocated - bytes);
-    }
     AORTA_TRY(device->backend->memory_get(device, bytes, &block->memory));
     if (!block->memory && memory->cached_count) {
         trim(memory, 0);

@@ -5,7 +5,7 @@
 #include "base/result_table.h"
 #include "base/statistics.h"
 #include "base/status.h"
-#include "device/metrics.h"
+#include "device/inventory.h"
 
 const char *aorta_clock_limit_name(enum aorta_clock_limit limit); /* "power_cap" */
 /* The names of the limits in `limits`, an array. */

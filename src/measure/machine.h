@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "device/gpus.h"
+#include "device/inventory.h"
 #include "measure/clocks.h"
 
 #include <stdbool.h>

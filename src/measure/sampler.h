@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "device/device.h"
-#include "device/metrics.h"
+#include "device/inventory.h"
 
 /* What the management library said of the device. */
 struct aorta_device_reading {

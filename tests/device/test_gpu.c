@@ -2,7 +2,6 @@
  * and their machine, what belongs to a device. Its other themes are in test_gpu_*.c. */
 #include "device/gpu_rig.h"
 #include "device/inventory.h"
-#include "device/metrics.h"
 
 #include <math.h>
 #include <stdlib.h>

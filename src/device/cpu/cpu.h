@@ -23,7 +23,6 @@ struct gate {
 };
 void aorta_cpu_gate_shut(struct gate *gate); /* only while nobody waits */
 void aorta_cpu_gate_open(struct gate *gate);
-bool aorta_cpu_gate_is_open(struct gate *gate);
 void aorta_cpu_gate_wait(struct gate *gate);
 /* Linux futexes: sleep while *word is `value`; wake every sleeper. */
 void aorta_cpu_futex_sleep(_Atomic uint32_t *word, uint32_t value);
@@ -132,7 +131,6 @@ aorta_status aorta_cpu_queue_push(struct queue *queue, const struct command *com
 void aorta_cpu_queue_close(struct queue *queue);                 /* by the producer: nothing more will come */
 const struct command *aorta_cpu_queue_next(struct queue *queue); /* sleeps until there is one; NULL: closed */
 void aorta_cpu_queue_done(struct queue *queue, const struct command *command); /* the consumer has finished it */
-bool aorta_cpu_queue_idle(struct queue *queue);                                /* asked by the producer */
 
 /* ---- thread.c ---- */
 
@@ -184,9 +182,6 @@ void aorta_cpu_recording_free(struct aorta_device *device, struct recording *rec
 
 /* ---- graph.c: replay ---- */
 
-/* Takes the recording over, in success and in failure. */
-aorta_status aorta_cpu_graph_create(struct aorta_device *device, struct recording *recording,
-                                    struct aorta_graph **graph);
 void aorta_cpu_graph_run(struct cpu_graph *graph, struct runner *runner); /* on the launching stream's thread */
 
 /* ---- the objects ---- */
@@ -227,9 +222,6 @@ static inline struct mark_pool *marks_of(struct aorta_device *device) {
 }
 
 /* ---- host.c ---- */
-
-void aorta_cpu_host_describe(struct aorta_device_info *info);
-uint64_t aorta_cpu_host_memory_free(void); /* memory that the machine and its control group still have */
 
 /* ---- members of the table ---- */
 

@@ -131,9 +131,8 @@ aorta_status aorta_gpu_capture_wait(struct gpu_stream *stream, struct gpu_event 
 
 aorta_status aorta_gpu_capture_begin(struct aorta_stream *base) {
     struct gpu_stream *stream = gpu_stream(base);
-    if (stream->branch) {
+    if (stream->branch)
         return aorta_capture_break(&stream->branch->capture->state, aorta_capture_begun_already(base->name));
-    }
     AORTA_TRY(aorta_gpu_make_current(base->device));
     AORTA_TRY(aorta_gpu_stream_fail(stream, aorta_gpu_stream_write_stamps(stream)));
     struct gpu_capture *capture = calloc(1, sizeof *capture);
@@ -202,9 +201,8 @@ static aorta_status end_capture(struct gpu_capture *capture, struct gpu_stream *
     }
     if (!status) status = check_joined(capture);
     int result = api_of(stream)->capture_end(stream->handle, handle);
-    if (!status && result) {
+    if (!status && result)
         status = aorta_gpu_error(device_of(stream), result, "the capture on stream %s was broken", stream->base.name);
-    }
     if (status && !result && *handle) api_of(stream)->graph_destroy(*handle);
     return status;
 }

@@ -3,8 +3,7 @@
 #define AORTA_DEVICE_GPU_MANAGEMENT_H
 
 #include "device/gpu.h"
-#include "device/gpus.h"
-#include "device/metrics.h"
+#include "device/inventory.h"
 
 /* NVML; every function returns 0 for success. */
 struct nvml_api {
@@ -92,6 +91,5 @@ extern const struct gpu_management aorta_gpu_nvml, aorta_gpu_rsmi;
 
 aorta_status aorta_gpu_manager_open(enum aorta_device_kind kind, struct gpu_manager *manager);
 void aorta_gpu_manager_close(struct gpu_manager *manager);
-struct aorta_device_metrics aorta_gpu_manager_measure(struct gpu_manager *manager, const struct gpu_managed *device);
 
 #endif
