@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- one rank: what it would receive is what it sends ---- */
+/* ---- one rank: it receives its own data ---- */
 
 static aorta_status local_open(const struct aorta_comm_options *options, struct aorta_comm *comm) {
     (void)options;
@@ -53,9 +53,8 @@ const struct aorta_comm_backend aorta_comm_local = {
 
 static aorta_status choose_one_rank(const char *name, struct aorta_comm *comm) {
     comm->backend = &aorta_comm_local;
-    if (strcmp(name, "auto") != 0 && strcmp(name, "local") != 0) {
+    if (strcmp(name, "auto") != 0 && strcmp(name, "local") != 0)
         comm->note = "there is one rank: its collectives are copies of the same bytes (backend local)";
-    }
     return NULL;
 }
 
@@ -66,9 +65,8 @@ static const char *called(const struct aorta_comm_options *options) {
 static aorta_status check_name(const struct aorta_comm_options *options) {
     const char *name = options->backend;
     static const char *const names[] = {"auto", "local", "mpi", "gloo", "nccl"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i])) return NULL;
-    }
     return AORTA_ERROR(AORTA_CONFIG, "%s: \"%s\" is none of auto, local, mpi, gloo, nccl", called(options), name);
 }
 
@@ -105,9 +103,8 @@ aorta_status aorta_comm_open(const struct aorta_comm_options *options, struct ao
     *comm = NULL;
     struct aorta_comm made = {.device = options->device, .timeout_s = options->timeout_s};
     AORTA_TRY(choose_backend(options, &made));
-    if (!(options->timeout_s > 0)) {
+    if (!(options->timeout_s > 0))
         return AORTA_ERROR(AORTA_CONFIG, "distributed.timeout_s: %g must be greater than 0", options->timeout_s);
-    }
     struct aorta_beacon *beacon;
     AORTA_TRY(aorta_beacon_open(options->ranks.rank, &beacon));
     aorta_beacon_timeout(beacon, options->timeout_s);
@@ -126,12 +123,10 @@ aorta_status aorta_comm_open(const struct aorta_comm_options *options, struct ao
 static aorta_status check_list(const struct aorta_comm *parent, const int *ranks, int count) {
     bool member = count == 0;
     for (int i = 0; i < count; i++) {
-        if (ranks[i] < 0 || ranks[i] >= parent->size) {
+        if (ranks[i] < 0 || ranks[i] >= parent->size)
             return AORTA_ERROR(AORTA_USAGE, "group: rank %d is not in the parent group of %d", ranks[i], parent->size);
-        }
-        for (int j = 0; j < i; j++) {
+        for (int j = 0; j < i; j++)
             if (ranks[j] == ranks[i]) return AORTA_ERROR(AORTA_USAGE, "group: rank %d is named twice", ranks[i]);
-        }
         member = member || ranks[i] == parent->rank;
     }
     if (member && count >= 0) return NULL;
@@ -234,7 +229,7 @@ static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes
     return first < second + b_bytes && second < first + a_bytes;
 }
 
-/* What a piece of a collective reads and writes, in bytes. */
+/* The bytes that a piece of a collective reads and writes. */
 struct extent {
     const char *send, *receive;
     size_t send_bytes, receive_bytes;
@@ -263,7 +258,7 @@ static bool buffers_fine(const struct aorta_comm *comm, const struct aorta_comm_
     return !overlap(e.send, e.send_bytes, e.receive, e.receive_bytes);
 }
 
-/* Whether what one piece writes is read or written by the other. */
+/* Whether the bytes that one piece writes are read or written by the other. */
 static bool pieces_collide(const struct extent *a, const struct extent *b) {
     return overlap(a->receive, a->receive_bytes, b->receive, b->receive_bytes) ||
            overlap(a->receive, a->receive_bytes, b->send, b->send_bytes) ||
@@ -273,9 +268,8 @@ static bool pieces_collide(const struct extent *a, const struct extent *b) {
 static aorta_status check_piece(const struct aorta_comm *comm, const struct aorta_comm_call *call, int index) {
     const char *name = aorta_collective_name(call->kind);
     const struct aorta_comm_piece *piece = &call->pieces[index];
-    if (piece->count && (!piece->send || !piece->receive)) {
+    if (piece->count && (!piece->send || !piece->receive))
         return AORTA_ERROR(AORTA_USAGE, "%s: a buffer of %zu elements is NULL", name, piece->count);
-    }
     if (!buffers_fine(comm, call, piece)) {
         return AORTA_ERROR(AORTA_USAGE,
                            "%s: the send and receive buffers overlap in a way that is not the in-place form", name);
@@ -305,16 +299,14 @@ static aorta_status check_pieces(const struct aorta_comm *comm, struct aorta_com
     return NULL;
 }
 
-/* Of the call, all but `count` is set. */
+/* The caller has set all of the call but `count`. */
 static aorta_status enqueue(struct aorta_comm *comm, struct aorta_stream *stream, struct aorta_comm_call *call) {
     const char *name = aorta_collective_name(call->kind);
-    if (call->root < 0 || call->root >= comm->size) {
+    if (call->root < 0 || call->root >= comm->size)
         return AORTA_ERROR(AORTA_USAGE, "%s: root %d is not in a group of %d", name, call->root, comm->size);
-    }
     bool reduces = call->kind == AORTA_ALL_REDUCE || call->kind == AORTA_REDUCE_SCATTER;
-    if (reduces && call->dtype == AORTA_U8) {
+    if (reduces && call->dtype == AORTA_U8)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "%s: elements of type uint8 cannot be reduced", name);
-    }
     AORTA_TRY(check_pieces(comm, call));
     return comm->backend->enqueue(comm, stream, call);
 }

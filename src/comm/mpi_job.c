@@ -1,5 +1,5 @@
-/* What MPI does for the ranks of a job beside collectives on streams: small exchanges on the host (job/control.h), and
- * the end of the processes that it has joined (job/leave.h). */
+/* MPI for the ranks of a job, except collectives on streams: small exchanges on the host (job/control.h), and the end
+ * of the processes that it has joined (job/leave.h). */
 #include "comm/mpi_internal.h"
 #include "job/leave.h"
 
@@ -77,8 +77,8 @@ static aorta_status leave_any(void *group, bool own, bool *any) {
     return NULL;
 }
 
-/* Open MPI unloads its parts in MPI_Finalize, and then the blocks they leave behind look like ours: builds
- * that check for leaks do so now. */
+/* Open MPI unloads its parts in MPI_Finalize, and its unfreed blocks then look like ours. So builds that check for
+ * leaks do it now. */
 static void check_leaks(void) {
 #if defined(__SANITIZE_ADDRESS__)
     __lsan_do_leak_check();

@@ -1,11 +1,10 @@
 /* Waiting for messages without taking the processor from compute.
  *
  * MPI moves data only inside its calls, so a thread has to poll. A thread that polls all the time takes the core from
- * the compute beside it; one that sleeps long leaves the link idle between the pieces of a message. So: poll on at once
- * after a poll that did work and for a moment afterwards, then sleep in growing steps. Yielding would be worse for
- * both: on a busy core the thread loses its turn, which is milliseconds, while a thread that slept for 20 µs runs at
- * once when it wakes. (So mpi_yield_when_idle is left to Open MPI, which sets it for more ranks than cores.)
- */
+ * compute; one that sleeps long leaves the link idle between the pieces of a message. So it polls again at once after a
+ * poll that did work and for a moment afterwards, then sleeps in growing steps. Yielding would be worse for both: on a
+ * busy core the thread loses its turn, which is milliseconds, while a thread that slept for 20 µs runs at once when it
+ * wakes. (So mpi_yield_when_idle is left to Open MPI, which sets it for more ranks than cores.) */
 #include "comm/mpi_internal.h"
 
 #include "base/clock.h"
@@ -15,7 +14,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#define WORKED_NS 30000 /* processor time of a poll that moved data; an idle one takes 1 to 10 µs */
+#define WORKED_NS 30000 /* processor time of a poll that moved data; an idle one needs 1 to 10 µs */
 #define POLL_NS 10000   /* after the last work, polls follow each other for so long */
 #define SLEEP_FIRST_NS 20000
 #define SLEEP_LAST_NS 250000

@@ -70,7 +70,7 @@ static int end(struct nccl_call *call) {
     return result == NCCL_SUCCESS ? call->api->destroy(call->comm) : result;
 }
 
-/* In good order; what does not end so is left to the end of the process. After a failure the watchdog has it. */
+/* Ends it in order; otherwise it ends with the process. After a failure the watchdog owns it. */
 static void end_communicator(struct nccl_group *group) {
     struct nccl_call call = {.comm = group->comm};
     if (!call.comm || atomic_load(&group->domain->failed)) return;
@@ -109,7 +109,7 @@ static aorta_status exchange_id(struct nccl_group *group, struct nccl_unique_id 
                        api->error_text(message.result));
 }
 
-/* What is undefined NCCL takes from its environment. Colour and key are size and rank here. */
+/* NCCL reads undefined settings from its environment. Colour and key are size and rank here. */
 static int init_rank(struct nccl_call *call) {
     struct nccl_config config = {
         .size = sizeof config,

@@ -90,7 +90,7 @@ aorta_status nccl_alloc(struct aorta_comm *const *comms, int count, size_t bytes
         return status;
     }
     for (int i = 0; i < count && !status; i++) status = enter(shared, i, made, rounded);
-    if (status) // NOLINT(clang-analyzer-unix.Malloc): what was obtained has `shared` until it is freed
+    if (status) // NOLINT(clang-analyzer-unix.Malloc): `shared` is owned by the memory until it is freed
         aorta_device_free(first->domain->device, made);
     else
         *memory = made;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* "training" of "training.batch_size"; the length of what stands before the last dot. */
+/* The length of "training" in "training.batch_size": the part before the last dot. */
 static size_t section_length(const char *key) {
     const char *dot = strrchr(key, '.');
     return dot ? (size_t)(dot - key) : 0;
@@ -60,9 +60,8 @@ static void put_aliases(struct aorta_text *text, const struct aorta_choice *firs
 }
 
 static bool is_alias(const struct aorta_option *row, const struct aorta_choice *choice) {
-    for (const struct aorta_choice *earlier = row->choices; earlier < choice; earlier++) {
+    for (const struct aorta_choice *earlier = row->choices; earlier < choice; earlier++)
         if (earlier->value == choice->value) return true;
-    }
     return false;
 }
 
@@ -109,11 +108,10 @@ static void write_bool(const struct aorta_option *row, const void *place, struct
 static void write_int(const struct aorta_option *row, const void *place, struct aorta_json *json) {
     int64_t value;
     memcpy(&value, place, sizeof value);
-    if (row->nullable && value == row->when_null) {
+    if (row->nullable && value == row->when_null)
         aorta_json_null(json);
-    } else {
+    else
         aorta_json_int(json, value);
-    }
 }
 
 static void write_double(const struct aorta_option *row, const void *place, struct aorta_json *json) {

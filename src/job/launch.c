@@ -16,14 +16,15 @@
 #include <unistd.h>
 
 #define CHECK_NS 50000000 /* between two checks of the ranks */
-/* After an interrupt the ranks finish their iteration and their files; how long the others may take after the first. */
+/* After an interrupt the ranks finish their iteration and their files; the time that remaining ranks may take after the
+ * first. */
 #define INTERRUPT_GRACE_S 30.0
 /* Beyond the ranks' own timeout: those that wait report it first, in more detail. */
 #define STOPPED_SLACK_NS (2 * (int64_t)STATE_NS)
 #define KILL_NS 10000000000      /* from the ranks' SIGKILL to that of mpirun, which takes some seconds to clean up */
 #define STUCK_NS 10000000000     /* from the end of the last rank to that of mpirun, which cleans up meanwhile */
 #define STUCK_KILL_NS 2000000000 /* from its SIGTERM to its SIGKILL */
-#define STOPPED_GRACE_S 1.0      /* the others wait for it, and do nothing else */
+#define STOPPED_GRACE_S 1.0      /* the other ranks only wait for it */
 
 /* ---- starting ---- */
 
@@ -100,9 +101,8 @@ static aorta_status start_children(struct job *job) {
 /* ---- watching ---- */
 
 static void signal_children(const struct job *job, int signal) {
-    for (int i = 0; i < job->child_count; i++) {
+    for (int i = 0; i < job->child_count; i++)
         if (job->children[i]) kill(job->children[i], signal);
-    }
 }
 
 /* A letter, '\0' for no process. proc(5): the state follows the name, which stands in parentheses and may hold some
@@ -159,9 +159,8 @@ static void signal_start(struct job *job, int signal) {
 }
 
 static bool any_left(const struct job *job) {
-    for (int i = 0; i < job->child_count; i++) {
+    for (int i = 0; i < job->child_count; i++)
         if (job->children[i]) return true;
-    }
     return false;
 }
 
@@ -174,7 +173,8 @@ static void reap(struct job *job) {
     }
 }
 
-/* The ranks alone: mpirun, ended while it starts the others, would lose what those that failed have printed. */
+/* Signals only the ranks: mpirun, ended while it starts the remaining ranks, would lose the output of the failed ones.
+ */
 static void end_job(struct job *job, int signal, double grace_s) {
     if (signal) (void)signal_ranks(job, signal);
     job->kill_at_ns = aorta_clock_ns() + (int64_t)(grace_s * 1e9);
@@ -200,7 +200,7 @@ static void on_signal(struct job *job, int signal) {
     if (++job->signals == 2) end_job(job, SIGTERM, job->options->grace_s);
 }
 
-/* A rank that the others may wait for, its wrapper, or mpirun. */
+/* Finds a stopped process: a rank that other ranks may wait for, its wrapper, or mpirun. */
 static bool find_stopped(const struct job *job, struct stop *found) {
     for (int rank = 0; rank < job->options->ranks; rank++) {
         struct aorta_beacon_state state;
@@ -225,8 +225,8 @@ static int64_t longest_wait_ns(const struct job *job) {
     return longest;
 }
 
-/* Ranks that wait for a stopped one end by themselves; where nobody waits for it, in no collective or not any more, the
- * job would never end. */
+/* Ranks that wait for a stopped one end after their timeout. If no rank waits for it, in no collective or no longer,
+ * the job would never end. */
 static void check_stopped(struct job *job) {
     struct stop found;
     const int64_t now_ns = aorta_clock_ns(), limit_ns = longest_wait_ns(job);
@@ -258,7 +258,7 @@ static int find_lost(const struct job *job) {
     return -1;
 }
 
-/* Open MPI waits without a limit for the rest of a message from whoever connects to it. */
+/* Open MPI waits without a limit for the end of a message on any connection. */
 static bool check_stuck(struct job *job) {
     const int64_t ended_ns = job->mpirun[0] ? job_all_ended_ns(job) : 0, now_ns = aorta_clock_ns();
     if (!ended_ns || now_ns < ended_ns + STUCK_NS) return false;

@@ -25,7 +25,7 @@ struct stop {
 
 struct job {
     const struct aorta_launch_options *options;
-    struct aorta_temporary directory; /* what the launcher and Open MPI put there */
+    struct aorta_temporary directory; /* files of the launcher and Open MPI */
     struct aorta_temporary shared; /* Open MPI's shared memory, where /dev/shm has the space; path "": in `directory` */
     char mpirun[PATH_MAX];         /* "": the ranks are our own children */
     int port;

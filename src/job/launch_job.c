@@ -1,4 +1,4 @@
-/* What a launcher's job needs before it starts, and what its ranks have reported. */
+/* Preparations of a launcher's job, and the reports of its ranks. */
 #include "job/launch_internal.h"
 #include "job/mpirun.h"
 
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What Open MPI 4.1's mpirun opens: 38 files with 2 ranks, 62 with 8. */
+/* Files that Open MPI 4.1's mpirun opens: 38 with 2 ranks, 62 with 8. */
 #define MPIRUN_FILES 40
 #define MPIRUN_FILES_PER_RANK 6
 
@@ -43,9 +43,8 @@ static aorta_status choose_mpirun(struct job *job) {
 
 static aorta_status check_options(const struct aorta_launch_options *options) {
     if (options->ranks < 1) return AORTA_ERROR(AORTA_USAGE, "-n %d: at least one rank is needed", options->ranks);
-    if (!options->command || !options->command[0]) {
+    if (!options->command || !options->command[0])
         return AORTA_ERROR(AORTA_USAGE, "no command: write it after --, as in `aorta launch -n 2 -- aorta train …`");
-    }
     char path[PATH_MAX];
     if (aorta_program_find(options->command[0], path)) return NULL;
     return AORTA_ERROR(AORTA_USAGE, "%s: no such program%s", options->command[0],
@@ -54,9 +53,8 @@ static aorta_status check_options(const struct aorta_launch_options *options) {
 
 static aorta_status open_beacons(struct job *job) {
     AORTA_TRY(aorta_beacon_create(job->directory.path, job->options->ranks));
-    for (int rank = 0; rank < job->options->ranks; rank++) {
+    for (int rank = 0; rank < job->options->ranks; rank++)
         AORTA_TRY(aorta_beacon_open_at(job->directory.path, rank, &job->beacons[rank]));
-    }
     return NULL;
 }
 

@@ -61,9 +61,8 @@ static aorta_status run_and_wait(char *const *command, struct aorta_beacon *beac
     sigprocmask(SIG_SETMASK, &mask, NULL);
     if (pid < 0) return AORTA_ERROR(AORTA_IO, "cannot start %s: %s", command[0], strerror(error));
     aorta_beacon_started(beacon, pid, getpgrp());
-    while (waitpid(pid, wait_status, 0) < 0) {
+    while (waitpid(pid, wait_status, 0) < 0)
         if (errno != EINTR) return AORTA_ERROR(AORTA_INTERNAL, "waitpid: %s", strerror(errno));
-    }
     aorta_beacon_ended(beacon, *wait_status);
     return NULL;
 }
@@ -76,8 +75,8 @@ aorta_status aorta_launch_rank(char *const *command, int *exit_code) {
     AORTA_TRY(aorta_beacon_open(rank, &beacon));
     if (!beacon) return AORTA_ERROR(AORTA_USAGE, "launch --rank-exec is for `aorta launch` itself: no AORTA_STATE_DIR");
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    /* One process group per rank, so that the launcher decides which signals the ranks get, and reaches children of
-     * the command too. */
+    /* One process group per rank, so that the launcher chooses the signals of the ranks, and reaches children of the
+     * command, too. */
     if (getpgrp() != getpid()) setpgid(0, 0);
     aorta_status status = run_and_wait(command, beacon, &wait_status);
     aorta_beacon_close(beacon);

@@ -1,4 +1,4 @@
-/* What to do about a refusal of CUPTI. */
+/* The fix for a refusal of CUPTI. */
 #ifndef AORTA_MEASURE_CUPTI_ADVICE_H
 #define AORTA_MEASURE_CUPTI_ADVICE_H
 

@@ -31,7 +31,7 @@ const struct aorta_row aorta_machine_rows[] = {
     {"stolen_s", AORTA_ROW_NUMBER, AT(stolen_s), "s", 2, NO_PROC, .high = 1e15,
      .help = "of it taken by the hypervisor for other machines"},
     {"own_s", AORTA_ROW_NUMBER, AT(own_s), "s", 2, .reason = "/proc does not list the program's children", .high = 1e15,
-     .help = "of it taken by the recorded program and what it started"},
+     .help = "of it taken by the recorded program and its child processes"},
     {0}};
 
 #undef AT
@@ -167,7 +167,7 @@ static aorta_status read_gpus(struct aorta_rows_reader *reader, const struct aor
     return NULL;
 }
 
-/* Of every line the same; the first one's are stored. */
+/* Values that every line repeats; the first line's are stored. */
 struct head_values {
     int64_t version, processors;
     const char *host, *gpu_reason;

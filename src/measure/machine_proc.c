@@ -1,4 +1,4 @@
-/* What Linux says of a machine's processors, and of the processes that a program started. */
+/* The machine's processors and a program's processes by Linux. */
 #include "measure/machine_internal.h"
 
 #include <dirent.h>

@@ -1,4 +1,4 @@
-/* Takes readings of the machine beside a program. */
+/* Takes readings of the machine while a program runs. */
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/thread.h"
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { OWN_MOST = 4096 }; /* processes of a program that are distinguished from others */
+enum { OWN_MOST = 4096 }; /* the program's processes that are told from other ones */
 static const int64_t period_ns = 1000000000;
 
 struct aorta_machine_watch {
@@ -24,8 +24,8 @@ struct aorta_machine_watch {
     struct aorta_machine_head head;
     struct aorta_gpus *gpus; /* NULL: none */
     int64_t looked_ns;       /* monotonic */
-    double own_s;            /* the most so far: who ends unwaited for takes its time away with it */
-    int64_t *before;         /* who was on GPUs before the program was; owned */
+    double own_s;            /* the most so far: the time of a process that ends unwaited for disappears */
+    int64_t *before;         /* processes on GPUs before the program began; owned */
     size_t before_count;
     size_t own_count;
     int64_t own[OWN_MOST];
@@ -46,8 +46,8 @@ static bool is_own(const struct aorta_machine_watch *watch, int64_t pid) {
         if (watch->own[i] == pid) return true;
     for (size_t i = 0; i < watch->before_count; i++)
         if (watch->before[i] == pid) return false;
-    /* The driver may name processes as another namespace does (containers): who is not to be found here and came after
-     * the program's start is taken for the program's own. */
+    /* The driver may use the numbers of another namespace (containers): a process that is not found here and came after
+     * the program's start counts as the program's own. */
     return kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 
@@ -99,7 +99,7 @@ static aorta_status take(struct aorta_machine_watch *watch, double ended_s) {
     return status;
 }
 
-/* Who is on a GPU before the program is. */
+/* Stores the processes that are on a GPU before the program. */
 static aorta_status note_who_is_there(struct aorta_machine_watch *watch, bool fresh) {
     const size_t count = aorta_gpus_count(watch->gpus);
     struct aorta_gpu_state state;

@@ -1,4 +1,4 @@
-/* What a vendor's profiler library provides; for the tracers of this folder and their tests. */
+/* The interface of a vendor's profiler library, for the tracers of this folder and their tests. */
 #ifndef AORTA_MEASURE_TRACER_BACKEND_H
 #define AORTA_MEASURE_TRACER_BACKEND_H
 
@@ -12,14 +12,14 @@ struct aorta_tracer_call {
 
 struct aorta_tracer_backend {
     int64_t disorder_ns;   /* records of work so much earlier may still follow one; 0: in the order of launches */
-    void (*prepare)(void); /* what has to be before the first use of a device; NULL: nothing */
+    void (*prepare)(void); /* called before the first use of a device; NULL: nothing */
     /* Loads the library and prepares it; nothing is recorded yet. Fills library and path of *facts (strings live as
      * long as the state). */
     aorta_status (*open)(const struct aorta_tracer_call *call, void **state, struct aorta_tracer_facts *facts);
     void (*close)(void *state); /* stopped */
     aorta_status (*start)(void *state);
     aorta_status (*stop)(void *state);
-    /* Hands what the library has finished (all: everything it has) to aorta_tracer_receive, on this thread. */
+    /* Hands finished records of the library (all: every record) to aorta_tracer_receive, on this thread. */
     aorta_status (*fetch)(void *state, bool all, struct aorta_tracer *tracer);
     int64_t (*dropped)(void *state);                  /* records known to be lost since open */
     uint32_t (*launches)(void *state);                /* the number of now */

@@ -223,7 +223,8 @@ static aorta_status read_buffers(struct cupti *cupti, struct aorta_tracer *trace
     return status;
 }
 
-/* Launches may wait while CUPTI flushes. Full buffers come by themselves; so it is asked only when none did. */
+/* Launches may wait while CUPTI flushes, and full buffers arrive anyway; so CUPTI is flushed only when none has
+ * arrived. */
 static aorta_status cupti_fetch(void *state, bool all, struct aorta_tracer *tracer) {
     struct cupti *cupti = state;
     bool any = false;
