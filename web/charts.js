@@ -30,7 +30,7 @@ const axesOf = (option) => (option.parallelAxis ? { parallel: option.parallel, p
   axisLine: { lineStyle: { color: colour("quiet") } }, ...one })) }
   : { grid: option.grid, xAxis: axis(option.xAxis), yAxis: Array.isArray(option.yAxis) ? option.yAxis.map(axis) : axis(option.yAxis) });
 
-// What all charts share; `option` has its axes and series, and says whether one can zoom along x.
+// Common parts of all charts; `option` has its axes and series, and whether one can zoom along x.
 function whole(option) {
   const series = [option.series].flat();
   const many = option.legend || series.filter((one) => one.name).length > 1;

@@ -1,4 +1,4 @@
-// What differs between the recordings of a page: figures of runs, and work by name of recordings.
+// Differences between the recordings of a page: figures of runs, and work by name of recordings.
 import { brief, element, known, ms, percent, shortName } from "./words.js";
 import { differences, flatten, note, section, settingsTables, sign, stack } from "./sections.js";
 import { chart, tip } from "./charts.js";
@@ -15,7 +15,7 @@ const causes = (result) => {
   return sums;
 };
 
-// What was compared says how: the page counts nothing anew.
+// The data says how runs were compared: the page counts nothing anew.
 function runsCompared(comparisons, all) {
   if (!comparisons?.length) return [];
   const reference = comparisons[0].reference;
@@ -38,7 +38,7 @@ function runsCompared(comparisons, all) {
 // ---- recordings: their timeline, and work by name ----
 
 const SECTIONS = { timeline: "Timeline", categories: "Work by what it does", operations: "Operations of the framework", subtrees: "Lowest operation or module in common, where others do its work", kernels: "Kernels and copies", gemms: "Matrix products by shape", collectives: "Collectives" };
-// Of a row's test: more than chance, or not known to be.
+// A row's test: more than chance, or not known to be.
 const beyond = (value) => value.p === null || value.p < 0.05;
 const chance = (value) => (value.p === null ? value.p_reason ?? "not known" : `p = ${brief(value.p)}${beyond(value) ? "" : ": within the noise"}`);
 
@@ -54,7 +54,7 @@ function comparedTable(key, rows, labels) {
     ...(key === "timeline" ? [] : [{ title: `count, ${labels[0]}`, value: (row) => row.base.count }, ...labels.slice(1).map((label, i) => ({ title: `count, ${label}`, value: (row) => row.tests[i].count }))])], rows) : null;
 }
 
-// What takes longer and what less, the largest change below the title.
+// Longer and shorter work, the largest change below the title.
 function changeChart(key, rows, labels, per) {
   const most = (row) => Math.max(...row.tests.map((value) => Math.abs(value.change_ms)));
   const drawn = rows.filter((row) => most(row) > 0).sort((a, b) => most(b) - most(a)).slice(0, 14);
@@ -67,7 +67,7 @@ function changeChart(key, rows, labels, per) {
       itemStyle: { opacity: beyond(row.tests[i]) ? 1 : 0.4 } })) })) }), 120 + 30 * drawn.length);
 }
 
-// Of subtrees those in which recordings differ: the others are operations.
+// Of subtrees only differing ones are shown, as equal ones are listed by operation.
 const shownRows = (key, rows) => (key === "subtrees" ? rows.filter((row) => row.base.below !== undefined) : rows);
 export const comparedSection = (compared, key, labels) => (compared?.[key] ? [changeChart(key, shownRows(key, compared[key]), labels, compared.per), comparedTable(key, shownRows(key, compared[key]), labels)] : []);
 
@@ -95,7 +95,7 @@ const configurationOf = (text) => {
   try { return flatten(JSON.parse(text)); } catch { return []; }
 };
 
-// Of a file that says little of what it was made with.
+// The facts of a file that has little about its environment.
 const factsOf = (one) => {
   const [rank] = one.results.ranks;
   return new Map(Object.entries({ ranks: one.results.ranks.length, device: rank?.device_name, format: rank?.format, "steps of rank 0": rank?.steps.length, "steps by": rank?.steps_by,
@@ -103,7 +103,7 @@ const factsOf = (one) => {
     "channels of collectives": [...new Set((rank?.collective_sizes ?? []).map((row) => row.channels).filter(known))].join(", ") }).map(([key, value]) => [key, value ?? ""]));
 };
 
-// Of runs the configuration and environment, of several recordings what can be seen in them.
+// For runs the configuration and environment, for several recordings their visible settings.
 export function settings(all) {
   const labels = all.map((one) => one.label);
   if (!all.every((one) => one.summary)) return all.length > 1 ? settingsTables("Recordings", labels, all.map(factsOf)) : [];

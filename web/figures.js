@@ -1,4 +1,4 @@
-// What figures of an iteration are called.
+// Names of an iteration's figures.
 import { spaced } from "./words.js";
 
 const units = { samples_per_s: "samples/s", sm_clock_mhz: "MHz", power_w: "W", temperature_c: "°C", overlap_ratio: "", loss: "" };

@@ -110,7 +110,7 @@ export function hwqPage(data) {
 
 const sizeOf = (row) => Math.abs(Math.log(row.judged.ratio));
 
-// The change of each pair with its interval; what lies beyond the threshold counts.
+// The change of each pair with its interval; only changes beyond the threshold count.
 function changes(results, pairName) {
   const rows = [...results.pairs].sort((a, b) => sizeOf(a) - sizeOf(b)).slice(-40);
   const hue = { regression: palette[3], improvement: palette[2], unchanged: palette[0], uncertain: palette[1] };

@@ -1,4 +1,4 @@
-// The page of a result. Its data lies in the document; nothing is requested.
+// The page of a result. Its data is in the document; nothing is requested.
 import { element, useShortNames } from "./words.js";
 import { hwqComparisonPage, hwqMapPage, hwqPage } from "./hwq.js";
 import { recordingsPage } from "./recordings.js";

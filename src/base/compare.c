@@ -15,7 +15,7 @@ static double student_p(double t, double freedom) {
     return aorta_variance_ratio_p(t * t, 1, freedom);
 }
 
-/* The t beyond which, on both sides together, this share of Student's distribution lies. */
+/* The t that this share of Student's distribution exceeds, on both sides together. */
 static double student_quantile(double outside, double freedom) {
     double low = 0, high = 2;
     while (student_p(high, freedom) > outside && high < 1e9) high *= 2;
@@ -58,7 +58,7 @@ static size_t last_correlated(const double *centred, size_t count, double varian
     return most;
 }
 
-/* A flat top and slopes beside it. */
+/* A flat top with slopes on both sides. */
 static double window(double t) {
     return t <= 0.5 ? 1 : fmax(0, 2 * (1 - t));
 }
@@ -106,7 +106,7 @@ static size_t block_of(const double *samples, size_t count) {
 
 /* ---- one run ---- */
 
-/* What a series says about its mean. */
+/* A series' estimate of its mean. */
 struct spread {
     double variance; /* of the mean */
     double freedom;  /* as many degrees as there are blocks, less one */
@@ -223,7 +223,7 @@ static double squared(double x) {
     return x * x;
 }
 
-/* The repeats correct what is assumed of equal runs by one factor. */
+/* The repeats scale the assumed difference of equal runs by one factor. */
 static void add_between(const struct side sides[2], const struct aorta_between_runs *assumed,
                         struct aorta_comparison *result) {
     double scale[2], weighed = assumed->freedom, freedom = assumed->freedom;
@@ -320,9 +320,9 @@ void aorta_compare_chance(const struct aorta_comparison *c, const char *unit, st
     const bool significant = c->p_value < aorta_significance;
     aorta_text_printf(out, "%s (p = %.2g", significant ? "significant" : "within the noise", c->p_value);
     if (c->wanted_iterations)
-        aorta_text_printf(out, "; about %s would decide", aorta_counted((long long)c->wanted_iterations, unit).text);
+        aorta_text_printf(out, "; about %s would be enough", aorta_counted((long long)c->wanted_iterations, unit).text);
     else if (c->wanted_runs)
-        aorta_text_printf(out, "; about %zu runs of each would decide", c->wanted_runs);
+        aorta_text_printf(out, "; about %zu runs of each would be enough", c->wanted_runs);
     aorta_text_puts(out, ")");
 }
 
@@ -359,7 +359,7 @@ void aorta_difference_text(const struct aorta_difference *d, const char *referen
     }
     const double percent = 100 * (d->value[1] - d->value[0]) / fabs(d->value[0]);
     const char *space = *d->unit ? " " : "";
-    aorta_text_printf(out, "What differs most: %s is %s%s%s in %s and %s%s%s in %s", d->figure,
+    aorta_text_printf(out, "Largest difference: %s is %s%s%s in %s and %s%s%s in %s", d->figure,
                       aorta_brief(d->value[1]).text, space, d->unit, d->sides[1], aorta_brief(d->value[0]).text, space,
                       d->unit, d->sides[0]);
     if (fabs(percent) < 1000)

@@ -30,7 +30,7 @@ struct aorta_file_writer {
     int file;
 };
 
-/* ---- what a rename would destroy ---- */
+/* ---- paths that a rename would destroy ---- */
 
 bool aorta_file_is_standard_output(const char *path) {
     return strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0;
@@ -43,7 +43,7 @@ bool aorta_file_is_direct(const char *path) {
     return stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
-/* Of the standard output a second descriptor, so that what the shell opened is written on from where it stands. */
+/* The standard output gets a second descriptor, so that writing continues at the shell's position. */
 static int open_direct(const char *path) {
     struct stat info;
     if (aorta_file_is_standard_output(path)) return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
@@ -162,7 +162,7 @@ static aorta_status too_large(const char *path, size_t most) {
     return AORTA_ERROR(AORTA_IO, "cannot read %s: it is larger than %zu MiB", path, most >> 20);
 }
 
-/* Reads to the end whatever the size says, so that pipes and /proc work too. */
+/* Reads to the end for any reported size, so that pipes and /proc work, too. */
 static aorta_status read_all(int file, const char *path, size_t most, char **bytes, size_t *length) {
     size_t capacity = 4096, used = 0;
     char *data = malloc(capacity);
@@ -268,11 +268,10 @@ static bool to_parent(char *path) {
     while (length > 1 && path[length - 1] == '/') length--;
     while (length > 0 && path[length - 1] != '/') length--;
     while (length > 1 && path[length - 1] == '/') length--;
-    if (length == 0) {
+    if (length == 0)
         strcpy(path, ".");
-    } else {
+    else
         path[length] = '\0';
-    }
     return true;
 }
 

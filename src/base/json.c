@@ -10,7 +10,7 @@ static void line_break(struct aorta_json *json) {
     aorta_text_printf(json->out, "\n%*s", json->indent * json->depth, "");
 }
 
-/* What stands between the value before and the next one. */
+/* Writes the separator between the previous value and the next one. */
 static void separate(struct aorta_json *json) {
     if (json->after_key) {
         json->after_key = false;
@@ -66,15 +66,14 @@ size_t aorta_json_utf8_length(const char *text, size_t available) {
     if (lead < 0x80) return 1;
     size_t length = lead >= 0xC2 && lead <= 0xDF ? 2 : (lead & 0xF0) == 0xE0 ? 3 : lead >= 0xF0 && lead <= 0xF4 ? 4 : 0;
     if (length == 0 || length > available) return 0;
-    unsigned char low = 0x80, high = 0xBF; /* what the second byte may be */
+    unsigned char low = 0x80, high = 0xBF; /* range of the second byte */
     if (lead == 0xE0) low = 0xA0;
     if (lead == 0xED) high = 0x9F;
     if (lead == 0xF0) low = 0x90;
     if (lead == 0xF4) high = 0x8F;
     if (bytes[1] < low || bytes[1] > high) return 0;
-    for (size_t i = 2; i < length; i++) {
+    for (size_t i = 2; i < length; i++)
         if ((bytes[i] & 0xC0) != 0x80) return 0;
-    }
     return length;
 }
 
@@ -102,7 +101,7 @@ static size_t plain_length(const unsigned char *bytes) {
     return length;
 }
 
-/* Bytes that are not UTF-8 become U+FFFD, so that the file stays readable whatever a path or a name holds. */
+/* Bytes that are not UTF-8 become U+FFFD, so that the file stays readable for any path or name. */
 static void write_quoted(struct aorta_text *out, const char *value) {
     aorta_text_puts(out, "\"");
     const unsigned char *byte = (const unsigned char *)value, *end = byte + strlen(value);
@@ -113,15 +112,14 @@ static void write_quoted(struct aorta_text *out, const char *value) {
         if (!*byte) break;
         size_t length = aorta_json_utf8_length((const char *)byte, (size_t)(end - byte));
         const char *escape = short_escape(*byte);
-        if (escape) {
+        if (escape)
             aorta_text_puts(out, escape);
-        } else if (length == 0) {
+        else if (length == 0)
             aorta_text_puts(out, AORTA_JSON_NO_LETTER);
-        } else if (*byte < 0x20) {
+        else if (*byte < 0x20)
             aorta_text_printf(out, "\\u%04x", *byte);
-        } else {
+        else
             aorta_text_append(out, (const char *)byte, length);
-        }
         byte += length ? length : 1;
     }
     aorta_text_puts(out, "\"");

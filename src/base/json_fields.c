@@ -50,7 +50,7 @@ bool aorta_value_is_number(struct aorta_json_value value) {
     return is_decimal(value.text, value.text + value.length) || find_python_number(value);
 }
 
-/* A decimal number ends before the comma or bracket behind it, which is part of the line: strtod stops there. */
+/* strtod stops at the comma or bracket after a decimal number, which is part of the line. */
 double aorta_value_number(struct aorta_json_value number) {
     const double *found = find_python_number(number);
     return found ? *found : strtod(number.text, NULL);

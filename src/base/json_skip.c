@@ -1,5 +1,6 @@
-/* Blocks of 64 bytes become bit masks (quotes, backslashes, brackets), one bit per byte; the rest is arithmetic on
- * these. The idea is that of Langdale and Lemire, "Parsing gigabytes of JSON per second", VLDB Journal 28 (2019). */
+/* Blocks of 64 bytes become bit masks (quotes, backslashes, brackets), one bit per byte; all further steps are
+ * arithmetic on these. The idea is from Langdale and Lemire, "Parsing gigabytes of JSON per second", VLDB Journal 28
+ * (2019). */
 #include "base/json_skip.h"
 
 #include <string.h>

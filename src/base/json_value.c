@@ -1,4 +1,4 @@
-/* Values that lie in memory: walking them, and their texts and numbers. */
+/* Values in memory: walking them, and their texts and numbers. */
 #include "base/json_value.h"
 
 #include "base/json_skip.h"
@@ -22,7 +22,7 @@ static inline __m128i next_bytes(const char *at) {
 }
 #endif
 
-/* Most often there is one space, or a line break with an indentation behind it. */
+/* Most often there is one space, or a line break with an indentation after it. */
 static inline const char *pass_spaces(const char *at, const char *end) {
     if (at == end || !aorta_json_space(*at)) return at;
     at++;
@@ -39,7 +39,7 @@ static inline const char *pass_spaces(const char *at, const char *end) {
     return at;
 }
 
-/* Behind the closing quote, `at` being behind the opening one; NULL: there is none. Most texts are short. */
+/* The place after the closing quote, `at` being after the opening one; NULL: there is none. Most texts are short. */
 static inline const char *string_end(const char *at, const char *end) {
     struct aorta_json_skip state = {0};
 #if defined(__SSE2__)
@@ -57,7 +57,7 @@ static inline bool ends_scalar(char c) {
     return c == ',' || c == '}' || c == ']' || (unsigned char)c <= ' ';
 }
 
-/* What no number and no word has. */
+/* A character that no number and no word has. */
 static inline bool is_structural(char c) {
     return c == '"' || c == '\\' || c == '{' || c == '[';
 }
@@ -105,7 +105,7 @@ struct aorta_json_cursor aorta_json_elements(struct aorta_json_value value) {
     return inside(value, '[', ']');
 }
 
-/* Takes the value at the cursor and the comma behind it. The cursor stays where it is when something is wrong. */
+/* Takes the value at the cursor and the comma after it. On an error the cursor stays. */
 static inline bool take(struct aorta_json_cursor *cursor, const char *at, struct aorta_json_value *value) {
     bool odd;
     const char *end = cursor->end, *behind = at < end ? value_end(at, end, &odd) : NULL;
@@ -118,12 +118,12 @@ static inline bool take(struct aorta_json_cursor *cursor, const char *at, struct
     }
     if (*at != ',') return false;
     at = pass_spaces(at + 1, end);
-    if (at == end) return false; /* a comma with nothing behind it */
+    if (at == end) return false; /* a comma with nothing after it */
     cursor->at = at;
     return true;
 }
 
-/* Takes the key and the colon behind it, and returns what follows; NULL: they are not there. */
+/* Takes the key and the colon after it, and returns the next place; NULL: they are missing. */
 static inline const char *take_key(const char *at, const char *end, struct aorta_json_value *key) {
     if (at >= end || *at != '"') return NULL;
     const char *behind = string_end(at + 1, end);
@@ -162,7 +162,7 @@ bool aorta_json_walk_key(struct aorta_json_walk *walk, struct aorta_json_value *
     return true;
 }
 
-/* Passes what follows a value. */
+/* Passes the separator after a value. */
 static inline bool walk_behind(struct aorta_json_walk *walk, const char *behind) {
     const char *end = walk->end, *at = pass_spaces(behind, end);
     if (at == end || (*at != ',' && *at != '}')) return false;
@@ -218,7 +218,7 @@ static void append_utf8(struct aorta_text *out, unsigned long code) {
     aorta_text_append(out, bytes, length);
 }
 
-/* `at` is behind the u; returns what is behind the escape. A half of a pair without the other becomes U+FFFD. */
+/* `at` is after the u; returns the place after the escape. A half of a pair without the other becomes U+FFFD. */
 static const char *resolve_unicode(const char *at, const char *end, struct aorta_text *out) {
     enum { REPLACEMENT = 0xFFFD };
     long unit = unicode_unit(at, end);
@@ -386,7 +386,7 @@ bool aorta_json_get_int(struct aorta_json_value value, int64_t *number) {
     return true;
 }
 
-/* The common case of a time: a few digits, no more behind the point than `shift`. */
+/* The common case of a time: a few digits, no more after the point than `shift`. */
 static bool get_short(struct aorta_json_value value, int shift, int64_t *number) {
     enum { FIT = 15 }; /* and shift more */
     if (!value.length || value.length > FIT + 3 || shift < 0 || shift > 3 || value.text[0] == '.') return false;

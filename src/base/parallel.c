@@ -11,7 +11,7 @@ struct pieces {
     void *user;
     size_t count;
     atomic_size_t next;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* of the members below */
     aorta_status status;
     size_t failed; /* the piece that `status` is of */
 };

@@ -91,7 +91,8 @@ static size_t count_before(const struct rows *rows, const char *items, size_t co
     return high;
 }
 
-/* What remains of two rows is merged from the end on; `right` lies elsewhere, and its place behind `left` is free. */
+/* Merges the remaining parts of two rows from the end on; `right` is in other memory, and its place after `left` is
+ * free. */
 static void merge_back(const struct rows *rows, char *left, size_t left_count, const char *right, size_t right_count) {
     const size_t size = rows->size;
     while (left_count && right_count) {
@@ -106,8 +107,8 @@ static void merge_back(const struct rows *rows, char *left, size_t left_count, c
     memcpy(left, right, right_count * size); /* nothing where `left` has items */
 }
 
-/* Two rows that lie one after the other become one. Only what has to change places is touched: memory that nobody had
- * before costs more than the order. */
+/* Two adjacent rows become one. Only elements that change places are touched: unused memory costs more than the order.
+ */
 static bool merge_two(const struct rows *rows, size_t first, size_t middle, size_t end) {
     char *left = rows->items + first * rows->size, *right = rows->items + middle * rows->size;
     const size_t stay = count_before(rows, left, middle - first, right, true);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Where a percentile of so many samples lies: `fraction` of the way from one to the next. */
+/* The place of a percentile among the samples: `fraction` of the way from one to the next. */
 struct place {
     size_t at, next;
     double fraction;
@@ -54,9 +54,8 @@ static double *sorted_copy(const double *samples, size_t count, size_t *numbers)
     *numbers = 0;
     double *copy = count ? malloc(count * sizeof *copy) : NULL;
     if (!copy) return NULL;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         if (!isnan(samples[i])) copy[(*numbers)++] = samples[i];
-    }
     aorta_sort_double(copy, *numbers);
     return copy;
 }

@@ -26,7 +26,7 @@ static int open_directory(int at, const char *name) {
     return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Ours, and nobody has it locked: its process is gone. A lock also counts between containers, where process ids do
+/* The directory is ours and unlocked: its process has ended. A lock also works between containers, where process ids do
  * not. */
 static bool is_left(int directory) {
     struct stat info;
@@ -46,9 +46,8 @@ static void sweep_one(const char *parent, int at, const char *name) {
 static void sweep(const char *parent, const char *prefix) {
     DIR *list = opendir(parent);
     if (!list) return;
-    for (const struct dirent *entry; (entry = readdir(list));) {
+    for (const struct dirent *entry; (entry = readdir(list));)
         if (!strncmp(entry->d_name, prefix, strlen(prefix))) sweep_one(parent, dirfd(list), entry->d_name);
-    }
     closedir(list);
 }
 

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { OWN_MOST = 4096 }; /* the program's processes that are told from other ones */
+enum { OWN_MOST = 4096 }; /* the program's processes, which are distinguished from other ones */
 static const int64_t period_ns = 1000000000;
 
 struct aorta_machine_watch {

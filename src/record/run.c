@@ -83,7 +83,7 @@ static aorta_status wait_for(const struct aorta_trace_run_options *options, pid_
     return NULL;
 }
 
-/* What the machine does is beside the point where it cannot be written down: the recording goes on. */
+/* If the machine's readings cannot be written, the recording still goes on. */
 static aorta_status wait_watching(const struct aorta_trace_run_options *options, pid_t child, const sigset_t *watched,
                                   struct aorta_trace_run_result *result) {
     struct aorta_machine_watch *machine = NULL;

@@ -1,4 +1,4 @@
-/* What was recorded and what was lost, in sentences for the user. */
+/* Recorded and lost work, in sentences for the user. */
 #include "measure/cupti_advice.h"
 #include "record/run.h"
 
@@ -28,7 +28,7 @@ static double seconds_before(int64_t from_ns, int64_t to_ns) {
     return (double)(to_ns - from_ns) * 1e-9;
 }
 
-/* Whether the process is still there: one that the program left behind goes on writing. */
+/* Whether the process still runs: one that the program started and did not wait for goes on writing. */
 static bool still_runs(const struct aorta_spool_facts *facts) {
     return facts->head.state == AORTA_SPOOL_RECORDING && facts->process.pid > 0 &&
            (kill(facts->process.pid, 0) == 0 || errno == EPERM);
@@ -42,7 +42,7 @@ static void put_ending(const struct aorta_spool_facts *facts, struct aorta_text 
     switch (facts->head.state) {
     case AORTA_SPOOL_RECORDING:
         if (still_runs(facts))
-            aorta_text_puts(out, "; still runs: what it does from now on is not in these figures");
+            aorta_text_puts(out, "; still runs: its later work is not in these figures");
         else
             aorta_text_puts(out, "; ended by a signal, exec or _exit: its last moments are missing");
         break;
@@ -62,8 +62,8 @@ static void put_ending(const struct aorta_spool_facts *facts, struct aorta_text 
     }
     uint32_t parts = facts->process.parts;
     if ((parts & AORTA_SPOOL_PARTS_KNOWN) && !(parts & AORTA_SPOOL_WAITS))
-        aorta_text_puts(out, parts & AORTA_SPOOL_LAUNCHES ? "; calls that wait were left out, as --record says"
-                                                          : "; the host's calls were left out, as --record says");
+        aorta_text_puts(out, parts & AORTA_SPOOL_LAUNCHES ? "; calls that wait were not recorded, as --record says"
+                                                          : "; the host's calls were not recorded, as --record says");
     if (facts->note[0] && facts->head.state != AORTA_SPOOL_TAKEN) aorta_text_printf(out, "; %s", facts->note);
     if (facts->head.lost)
         aorta_text_printf(out, "; %llu records were lost, because they came faster than they could be written",

@@ -34,7 +34,7 @@ static void expect_arguments(const struct shell *shell, const char *part) {
     free(text);
 }
 
-/* What `aorta trace analyze` says of the same file. */
+/* The output of `aorta trace analyze` for this file. */
 static void expect_figures_of(const struct shell *shell, struct shell *other, const char *file) {
     char words[128];
     json_t *ours = parse(shell->output);

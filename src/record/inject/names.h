@@ -1,7 +1,7 @@
-/* Texts of a spool, each written once: bounded, so that a process that makes up names costs no memory without end.
+/* Texts of a spool, each written once: bounded, so that a process that makes up names does not use unlimited memory.
  *
- * A text mostly comes again from the same place in memory, so what was last seen there is compared before anything is
- * computed over its letters: names of kernels are long, and this runs beside a program that wants the processor. */
+ * A text usually repeats at one address, so the last text at this address is compared first: hashing long kernel names
+ * would take processor time from the program. */
 #ifndef AORTA_RECORD_INJECT_NAMES_H
 #define AORTA_RECORD_INJECT_NAMES_H
 

@@ -12,7 +12,7 @@ int64_t aorta_inject_time_of_day(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* ---- what is wished ---- */
+/* ---- settings ---- */
 
 int64_t aorta_inject_setting(const char *name, int64_t fallback) {
     const char *text = getenv(name);

@@ -1,4 +1,4 @@
-/* What the environment of the process says: what is wished of the recording, and who the process is. */
+/* The environment of the process: settings of the recording, and the process's identity. */
 #ifndef AORTA_INJECT_PROCESS_H
 #define AORTA_INJECT_PROCESS_H
 
@@ -10,7 +10,7 @@
 
 int64_t aorta_inject_time_of_day(void); /* ns since 1970 */
 
-/* A whole number from 0 on in this variable of the environment; `fallback` where there is none. */
+/* A whole number from 0 on in this variable of the environment; `fallback` without it. */
 int64_t aorta_inject_setting(const char *name, int64_t fallback);
 /* Parts of the record (AORTA_SPOOL_…). A word that is not known cannot come from our command: everything is recorded.
  */

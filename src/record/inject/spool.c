@@ -39,7 +39,7 @@ static bool is_ours(const struct aorta_spool *spool) {
            info.st_ino == spool->inode;
 }
 
-/* The lowest free number is what the program's next file gets, should it close ours: so ours is a high one. */
+/* If the program closes our file, its next file gets the lowest free number: so ours is a high one. */
 static void move_up(struct aorta_spool *spool) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit)) return;
