@@ -58,7 +58,6 @@ struct nccl_group {
 
 /* ---- nccl_library.c ---- */
 
-aorta_status nccl_library_of(struct aorta_device *device, struct nccl_library **library);
 /* NULL for success, else AORTA_COMM with the library's words. */
 aorta_status nccl_check(const struct nccl_api *api, void *comm, int result, const char *function);
 /* Why the domain was given up; call it when `failed` is set. */

@@ -13,7 +13,7 @@ struct aorta_control_options {
     struct aorta_ranks ranks;
     double timeout_s;
     uint64_t instance;                         /* numbers the openings of this process, the same on all ranks */
-    const struct aorta_control_transport *mpi; /* serves ranks that MPI has joined (src/comm/mpi_job.c) */
+    const struct aorta_control_transport *mpi; /* serves ranks that MPI has joined (src/comm/mpi_run.c) */
 };
 
 /* A group's way to exchange; its state is the transport's own, and nothing stays allocated on failure. */

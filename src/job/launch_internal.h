@@ -50,9 +50,6 @@ struct job {
 
 /* ---- launch_job.c ---- */
 
-/* Everything but the processes. Close it on failure as well. */
-AORTA_MUST_USE aorta_status job_open(struct job *job);
-void job_close(struct job *job);
 
 /* As shells give it. */
 int job_exit_code(int wait_status);

@@ -41,7 +41,6 @@ struct aorta_machine_reading {
     struct aorta_machine_gpu *gpus;   /* owned */
     size_t gpu_count;
 };
-void aorta_machine_reading_free(struct aorta_machine_reading *reading);
 
 /* ---- taking them ---- */
 

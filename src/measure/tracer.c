@@ -5,7 +5,6 @@
 #include "base/intern.h"
 #include "device/gpu.h"
 #include "measure/kernels.h"
-#include "measure/tracer_backend.h"
 #include "timeline/mangled.h"
 
 #include <pthread.h>

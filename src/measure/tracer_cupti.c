@@ -3,10 +3,8 @@
 #include "base/clock.h"
 #include "device/gpu.h"
 #include "measure/cupti_abi.h"
-#include "measure/cupti_advice.h"
-#include "measure/cupti_buffers.h"
 #include "measure/cupti_records.h"
-#include "measure/tracer_backend.h"
+#include "measure/tracer.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

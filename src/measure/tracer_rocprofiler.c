@@ -9,7 +9,7 @@
 #include "base/intern.h"
 #include "device/gpu.h"
 #include "measure/rocprofiler_abi.h"
-#include "measure/tracer_backend.h"
+#include "measure/tracer.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -5,7 +5,6 @@
 #include "device/gpu.h"
 #include "fake_cupti/fake_cupti.h"
 #include "measure/tracer.h"
-#include "measure/tracer_backend.h"
 #include "timeline/mangled.h"
 
 #include <pthread.h>

@@ -4,7 +4,6 @@
 #include "check.h"
 #include "fake_rocprofiler/fake_rocprofiler.h"
 #include "measure/tracer.h"
-#include "measure/tracer_backend.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

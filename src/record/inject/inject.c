@@ -16,10 +16,9 @@
  * graph can be separated. */
 #include "base/clock.h"
 #include "base/thread.h"
-#include "measure/cupti_buffers.h"
+#include "measure/cupti_records.h"
 #include "record/inject/calls.h"
 #include "record/inject/cupti.h"
-#include "record/inject/detach.h"
 #include "record/inject/process.h"
 #include "record/inject/records.h"
 #include "record/inject/settings.h"

@@ -3,7 +3,7 @@
 #define AORTA_RECORD_INJECT_RECORDS_H
 
 #include "measure/cupti_abi.h"
-#include "record/inject/names.h"
+#include "record/inject/spool.h"
 
 enum { AORTA_INJECT_DEVICES = 64 };
 
