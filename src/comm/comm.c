@@ -67,10 +67,15 @@ static const char *called(const struct aorta_comm_options *options) {
 
 static aorta_status check_name(const struct aorta_comm_options *options) {
     const char *name = options->backend;
-    static const char *const names[] = {"auto", "local", "mpi", "gloo", "nccl"};
+#define NAME(word) #word,
+    static const char *const names[] = {AORTA_COMM_BACKENDS(NAME)};
+#undef NAME
+#define NAME(word) ", " #word
+    static const char list[] = AORTA_COMM_BACKENDS(NAME);
+#undef NAME
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(name, names[i])) return NULL;
-    return AORTA_ERROR(AORTA_CONFIG, "%s: \"%s\" is none of auto, local, mpi, gloo, nccl", called(options), name);
+    return AORTA_ERROR(AORTA_CONFIG, "%s: \"%s\" is none of %s", called(options), name, list + 2);
 }
 
 static aorta_status choose_for_gpu(const struct aorta_comm_options *options, const char *kind,

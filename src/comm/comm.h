@@ -39,9 +39,15 @@ struct aorta_comm;
 
 enum aorta_reduction { AORTA_SUM, AORTA_MAX };
 
+/* The names of backends: ROW(name). gloo means mpi. */
+#define AORTA_COMM_BACKENDS(ROW) ROW(auto) ROW(local) ROW(mpi) ROW(gloo) ROW(nccl)
+#define AORTA_COMM_NAME(name) AORTA_COMM_NAME_##name,
+enum aorta_comm_name { AORTA_COMM_BACKENDS(AORTA_COMM_NAME) };
+#undef AORTA_COMM_NAME
+
 struct aorta_comm_options {
     struct aorta_device *device; /* borrowed; outlives the group */
-    const char *backend;         /* "auto", "local", "mpi", "gloo" (means mpi), "nccl" */
+    const char *backend;         /* a name of AORTA_COMM_BACKENDS */
     const char *backend_key;     /* the user's name of it, for messages: "--backend"; NULL: "backend" */
     struct aorta_ranks ranks;    /* as found by aorta_ranks_detect */
     double timeout_s;            /* longest a collective may wait for its peers */

@@ -217,36 +217,31 @@ static bool take(const char *call, uint32_t result) {
     return false;
 }
 
-static bool configure_names(struct rocprofiler *p) {
-    static const int32_t symbol = AORTA_ROCPROFILER_KERNEL_SYMBOL, set = AORTA_ROCPROFILER_STREAM_SET;
-    const struct aorta_rocprofiler_api *api = &p->api;
-    return take("rocprofiler_create_context", api->create_context(&p->names_context)) &&
-           take("code objects", api->configure_callback(p->names_context, AORTA_ROCPROFILER_CALLBACK_CODE_OBJECT,
-                                                        &symbol, 1, on_event, NULL)) &&
-           take("streams", api->configure_callback(p->names_context, AORTA_ROCPROFILER_CALLBACK_HIP_STREAM, &set, 1,
-                                                   on_event, NULL)) &&
-           take("rocprofiler_start_context", api->start_context(p->names_context));
-}
-
-static bool configure_records(struct rocprofiler *p) {
-    static const uint32_t requests[] = {AORTA_ROCPROFILER_REQUEST_MEMORY_COPY,
-                                        AORTA_ROCPROFILER_REQUEST_KERNEL_DISPATCH};
-    const struct aorta_rocprofiler_api *api = &p->api;
-    return take("rocprofiler_create_context", api->create_context(&p->context)) &&
-           take("rocprofiler_create_buffer",
-                api->create_buffer(p->context, BUFFER_BYTES, WATERMARK_BYTES, AORTA_ROCPROFILER_POLICY_LOSSLESS,
-                                   on_records, NULL, &p->buffer)) &&
-           take("kernels",
-                api->configure_buffer(p->context, AORTA_ROCPROFILER_BUFFER_KERNEL_DISPATCH, NULL, 0, p->buffer)) &&
-           take("copies",
-                api->configure_buffer(p->context, AORTA_ROCPROFILER_BUFFER_MEMORY_COPY, NULL, 0, p->buffer)) &&
-           take("numbers of launches", api->configure_request(p->context, requests, 2, on_request, NULL));
-}
-
 /* -1: the library shall drop the configuration. Names come from the start on, records while a tracer runs. */
 static int initialise(void (*finalize)(void), void *user) {
+    static const int32_t symbol = AORTA_ROCPROFILER_KERNEL_SYMBOL, set = AORTA_ROCPROFILER_STREAM_SET;
+    static const uint32_t requests[] = {AORTA_ROCPROFILER_REQUEST_MEMORY_COPY,
+                                        AORTA_ROCPROFILER_REQUEST_KERNEL_DISPATCH};
+    struct rocprofiler *p = user;
+    const struct aorta_rocprofiler_api *api = &p->api;
     (void)finalize;
-    return configure_names(user) && configure_records(user) ? 0 : -1;
+    const bool named =
+        take("rocprofiler_create_context", api->create_context(&p->names_context)) &&
+        take("code objects", api->configure_callback(p->names_context, AORTA_ROCPROFILER_CALLBACK_CODE_OBJECT, &symbol,
+                                                     1, on_event, NULL)) &&
+        take("streams", api->configure_callback(p->names_context, AORTA_ROCPROFILER_CALLBACK_HIP_STREAM, &set, 1,
+                                                on_event, NULL)) &&
+        take("rocprofiler_start_context", api->start_context(p->names_context));
+    const bool recorded =
+        named && take("rocprofiler_create_context", api->create_context(&p->context)) &&
+        take("rocprofiler_create_buffer",
+             api->create_buffer(p->context, BUFFER_BYTES, WATERMARK_BYTES, AORTA_ROCPROFILER_POLICY_LOSSLESS,
+                                on_records, NULL, &p->buffer)) &&
+        take("kernels",
+             api->configure_buffer(p->context, AORTA_ROCPROFILER_BUFFER_KERNEL_DISPATCH, NULL, 0, p->buffer)) &&
+        take("copies", api->configure_buffer(p->context, AORTA_ROCPROFILER_BUFFER_MEMORY_COPY, NULL, 0, p->buffer)) &&
+        take("numbers of launches", api->configure_request(p->context, requests, 2, on_request, NULL));
+    return recorded ? 0 : -1;
 }
 
 static struct aorta_rocprofiler_tool *configure(uint32_t version, const char *text, uint32_t priority, void *client) {
@@ -264,8 +259,9 @@ static bool hip_has_begun(void) {
     return found != NULL;
 }
 
-static aorta_status check_version(void) {
+static aorta_status try_prepare(void) {
     uint32_t major = 0, minor = 0, patch = 0;
+    AORTA_TRY(aorta_library_open(&aorta_rocprofiler_library, &process.api, &process.library));
     AORTA_TRY(check("rocprofiler_get_version", process.api.get_version(&major, &minor, &patch)));
     const uint32_t version = 10000 * major + 100 * minor + patch;
     snprintf(process.version, sizeof process.version, "rocprofiler-sdk %u.%u.%u", major, minor, patch);
@@ -277,12 +273,6 @@ static aorta_status check_version(void) {
         return AORTA_ERROR(AORTA_UNSUPPORTED,
                            "kernel tracing: HIP had begun before %s (%s) was configured, which that version cannot do",
                            process.library.path, process.version);
-    return NULL;
-}
-
-static aorta_status try_prepare(void) {
-    AORTA_TRY(aorta_library_open(&aorta_rocprofiler_library, &process.api, &process.library));
-    AORTA_TRY(check_version());
     AORTA_TRY(check("rocprofiler_force_configure", process.api.force_configure(configure)));
     if (process.refused) return refused(process.refused, process.refusal);
     if (process.context) return NULL;

@@ -1,4 +1,5 @@
 /* The table of options of `aorta train`. Conditions on several keys: options_check.c. */
+#include "comm/comm.h"
 #include "train/inject.h"
 
 #include <math.h>
@@ -49,8 +50,9 @@ static const struct aorta_choice init_devices[] = {{"cpu", AORTA_INIT_CPU},     
                                                    {"cuda", AORTA_INIT_DEVICE}, {"hip", AORTA_INIT_DEVICE},
                                                    {"meta", AORTA_INIT_META},   {0}};
 static const struct aorta_choice modes[] = {{"fsdp", AORTA_MODE_FSDP}, {"ddp", AORTA_MODE_DDP}, {0}};
-static const struct aorta_choice backends[] = {{"auto", 0}, {"local", 1}, {"mpi", 2}, {"gloo", 3},
-                                               {"nccl", 4}, {"rccl", 4},  {0}};
+#define BACKEND(name) {#name, AORTA_COMM_NAME_##name},
+static const struct aorta_choice backends[] = {AORTA_COMM_BACKENDS(BACKEND){"rccl", AORTA_COMM_NAME_nccl}, {0}};
+#undef BACKEND
 static const struct aorta_choice compile_backends[] = {{"graph", AORTA_COMPILE_GRAPH},
                                                        {"inductor", AORTA_COMPILE_GRAPH},
                                                        {"fused", AORTA_COMPILE_FUSED},

@@ -131,6 +131,7 @@ aorta_status aorta_cpu_queue_push(struct queue *queue, const struct command *com
 void aorta_cpu_queue_close(struct queue *queue);                 /* by the producer: nothing more will come */
 const struct command *aorta_cpu_queue_next(struct queue *queue); /* sleeps until there is one; NULL: closed */
 void aorta_cpu_queue_done(struct queue *queue, const struct command *command); /* the consumer has finished it */
+bool aorta_cpu_queue_idle(struct queue *queue);                                /* asked by the producer */
 
 /* ---- thread.c ---- */
 
