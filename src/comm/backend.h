@@ -51,7 +51,7 @@ extern const struct aorta_comm_backend aorta_comm_nccl;
 /* "all_gather #12 of 2 ranks, 1.0 MiB": the 12th collective of a group of this size. */
 void aorta_comm_describe(const struct aorta_comm_call *call, uint64_t sequence, int size, char text[AORTA_BEACON_TEXT]);
 
-/* For aorta_control_open. (mpi_job.c) */
+/* For aorta_control_open. (mpi_run.c) */
 extern const struct aorta_control_transport aorta_control_over_mpi;
 
 /* Ends the process, with or without open groups; does nothing if MPI was never joined. */

@@ -88,7 +88,7 @@ const char *aorta_comm_note(const struct aorta_comm *comm);
 /* The MPI library that would be loaded ("Open MPI v4.1.4, …"; "not found"), first line only; does not start MPI. `text`
  * receives at most `capacity` bytes with the NUL and is returned. */
 const char *aorta_comm_mpi_version(char *text, size_t capacity);
-/* The libraries of collectives between GPUs (nccl_library.c). */
+/* The libraries of collectives between GPUs (nccl.c). */
 extern const struct aorta_library_description aorta_nccl_library, aorta_rccl_library;
 
 /* receive[count] = reduction over ranks of send[count]; in place allowed (send == receive). */

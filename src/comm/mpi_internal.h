@@ -72,7 +72,7 @@ typedef int mpi_function(struct mpi_call *call);
 aorta_status mpi_bounded(mpi_function *function, struct mpi_call *call, const char *name, int rank, int size,
                          double timeout_s);
 
-/* ---- mpi_wait.c ---- */
+/* ---- waiting ---- */
 
 /* Waits until all requests are complete, and yields the processor meanwhile. AORTA_TIMEOUT after timeout_s; the caller
  * adds the ranks and the reason of the wait. Empties the list. */

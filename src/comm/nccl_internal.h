@@ -56,7 +56,7 @@ struct nccl_group {
     void *token;       /* device memory of one element, for barriers */
 };
 
-/* ---- nccl_library.c ---- */
+/* ---- the library ---- */
 
 /* NULL for success, else AORTA_COMM with the library's words. */
 aorta_status nccl_check(const struct nccl_api *api, void *comm, int result, const char *function);
@@ -84,11 +84,11 @@ typedef int nccl_function(struct nccl_call *call);
 aorta_status nccl_bounded(const struct nccl_group *group, nccl_function *function, struct nccl_call *call,
                           const char *name);
 
-/* ---- nccl_run.c ---- */
+/* ---- collectives ---- */
 
 aorta_status nccl_enqueue(struct aorta_comm *comm, struct aorta_stream *stream, const struct aorta_comm_call *call);
 
-/* ---- nccl_memory.c ---- */
+/* ---- symmetric memory (nccl_watch.c) ---- */
 
 aorta_status nccl_alloc(struct aorta_comm *const *comms, int count, size_t bytes, const char *what, void **memory);
 

@@ -14,7 +14,7 @@ struct aorta_device {
     struct aorta_device_info info;
     struct aorta_memory *memory; /* set by device.c, and so are the attachments */
     struct aorta_attachments *attachments;
-    _Atomic(aorta_status) failure; /* of the whole device; owned. These three are watch.c's */
+    _Atomic(aorta_status) failure; /* of the whole device; owned. These three are for watchdogs */
     _Atomic uint64_t calls_begun, calls_ended;
 };
 
@@ -100,8 +100,8 @@ extern const struct aorta_backend aorta_cpu_backend, aorta_cuda_backend, aorta_h
 aorta_status aorta_memory_create(struct aorta_device *device, struct aorta_memory **memory);
 void aorta_memory_destroy(struct aorta_memory *memory); /* gives everything back to the system */
 
-/* ---- attachment.c ---- */
+/* ---- attachments ---- */
 
-/* ---- watch.c: what watchdogs see and say ---- */
+/* ---- for watchdogs ---- */
 
 #endif

@@ -48,8 +48,7 @@ struct job {
     struct stop stop;   /* the last one */
 };
 
-/* ---- launch_job.c ---- */
-
+/* ---- preparations and reports ---- */
 
 /* As shells give it. */
 int job_exit_code(int wait_status);

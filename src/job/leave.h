@@ -8,7 +8,7 @@
 
 #include "job/ranks.h"
 
-/* MPI's part, which src/comm has (mpi_job.c), as it has the library. */
+/* MPI's part, which src/comm has (mpi_run.c), as it has the library. */
 struct aorta_leave_mpi {
     /* A group of all ranks; nothing stays allocated on failure. */
     aorta_status (*open)(double timeout_s, void **group);

@@ -22,7 +22,7 @@ enum { AORTA_MACHINE_SCHEMA = 1 };
 struct aorta_machine_process {
     int64_t pid;
     bool own;                      /* of the recorded program, else another's */
-    double memory_bytes, sm_share; /* as in device/gpus.h */
+    double memory_bytes, sm_share; /* as in device/inventory.h */
 };
 
 struct aorta_machine_gpu {

@@ -8,7 +8,7 @@
 
 /* From how much on a machine counts as disturbed. A quiet cloud machine has up to a tenth of the first. */
 static const double stolen_much = 0.01;
-/* Others' load takes nothing away while processors are free. */
+/* Other programs' load takes nothing away while processors are free. */
 static const double others_much = 0.1, idle_little = 0.1;
 /* On a GPU a process below this share only holds memory. */
 static const double sm_much = 0.02;

@@ -84,7 +84,7 @@ aorta_status aorta_draw_batch(struct aorta_stream *stream, const struct aorta_ba
     return aorta_launch(stream, &draw_kernel, draw, sizeof *draw);
 }
 
-/* ---- images+ ---- */
+/* ---- images ---- */
 
 enum { MOST_COLOURS = 4 };
 

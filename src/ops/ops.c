@@ -109,7 +109,7 @@ struct aorta_rng aorta_ops_gpu_key(struct aorta_rng rng) {
     return rng;
 }
 
-/* ---- kernels that wait+ ---- */
+/* ---- kernels that wait ---- */
 
 /* ---- flags ---- */
 

@@ -1,5 +1,5 @@
-/* Shared by the files of the sharded strategy: sharded.c (groups, import and export), sharded_memory.c (places in
- * memory), sharded_step.c (the schedule). */
+/* Shared by the files of the sharded strategy: sharded.c (memory, groups, import and export), sharded_step.c (the
+ * schedule). */
 #ifndef AORTA_TRAIN_SHARDED_INTERNAL_H
 #define AORTA_TRAIN_SHARDED_INTERNAL_H
 

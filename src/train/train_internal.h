@@ -1,5 +1,5 @@
-/* Shared by the files of the training loop: train.c (set-up, the loop, the tracer's schedule), train_queue.c (a step
- * onto the device, captured or not), train_output.c (the directory, the lines of metrics). */
+/* Shared by the files of the training loop: train.c (the tracer's schedule, a step onto the device, set-up, the loop),
+ * train_output.c (the directory, the lines of metrics). */
 #ifndef AORTA_TRAIN_TRAIN_INTERNAL_H
 #define AORTA_TRAIN_TRAIN_INTERNAL_H
 

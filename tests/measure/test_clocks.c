@@ -170,7 +170,7 @@ static void power_far_from_its_limit(void **state) {
     }
 }
 
-/* Beside the work only counters say something; without a reading of the clock there is only a reason. */
+/* Only counters cover the time before and after the work; without a reading of the clock there is only a reason. */
 static void readings_beside_the_work(void **state) {
     (void)state;
     struct plant plant = {0};

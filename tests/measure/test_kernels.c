@@ -431,8 +431,8 @@ static void injected_time_is_the_collectives(void **state) {
     scene_free(&scene);
 }
 
-/* Beside compute, in a graph whose kernels all carry one stream. Times are those of one GPU, where a gradient's copy
- * waits for that of a gather. A small copy in between is nobody's. */
+/* Copies during compute, in a graph whose kernels all carry one stream. Times are those of one GPU, where a gradient's
+ * copy waits for that of a gather. A small copy in between belongs to no range. */
 static void copies_beside_compute(void **state) {
     (void)state;
     struct scene scene;

@@ -101,7 +101,7 @@ static void stolen_processors(void **state) {
                "\"stolen_share\": 0.12, \"idle_share\": 0.3, \"own_share\": 0.5, \"others_share\": 0.08");
 }
 
-/* Others that take half of the machine disturb only where nothing is left free. */
+/* Other programs that take half of the machine disturb only if no processor is free. */
 static void other_programs(void **state) {
     (void)state;
     check_said(&(struct story){.idle = 0.02, .own = 0.48, .mhz = 1980, .utilization = 1},

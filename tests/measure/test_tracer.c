@@ -417,7 +417,7 @@ static void nodes_are_labelled(void **state) {
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
         assert_int_equal(label_of(tracer, expected[i][0]), expected[i][1]);
     fake->node(6, 0);
-    fake->node(106, 4); /* known after the others were fetched */
+    fake->node(106, 4); /* known after the earlier nodes were fetched */
     assert_int_equal(label_of(tracer, 106), 41);
     aorta_tracer_close(tracer);
 }

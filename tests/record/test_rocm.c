@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 
-/* Puts a rocprofv3 into PATH. It notes its arguments, runs the command behind --, and copies $RECORDED to where a real
+/* Puts a rocprofv3 into PATH. It notes its arguments, runs the command after --, and copies $RECORDED to where a real
  * one writes; with $NEWER it is one that knows rocpd. */
 #define TOOL                                                                                                           \
     "mkdir bin; cat >bin/rocprofv3 <<'END'\n"                                                                          \

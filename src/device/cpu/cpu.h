@@ -1,8 +1,7 @@
 /* The CPU device from inside: a stream is a worker thread that runs commands from a queue.
  *
- * Files: device.c (opening, memory, the table), host.c (what this machine is), queue.c (commands in flight), gate.c
- * (waiting), mark.c (one record of an event), stream.c (the worker), event.c, capture.c (recording), graph.c (replay).
- */
+ * Files: device.c (this machine, opening, memory, the table), queue.c (commands in flight), event.c (gates to wait at,
+ * records of events, events), stream.c (the worker), graph.c (recording and replay). */
 #ifndef AORTA_DEVICE_CPU_CPU_H
 #define AORTA_DEVICE_CPU_CPU_H
 
@@ -16,7 +15,7 @@ struct cpu_stream;
 struct cpu_event;
 struct cpu_graph;
 
-/* ---- gate.c: something that happens once, and threads that wait for it ---- */
+/* ---- gates: something that happens once, and threads that wait for it ---- */
 
 struct gate {
     _Atomic uint32_t state;
@@ -28,7 +27,7 @@ void aorta_cpu_gate_wait(struct gate *gate);
 void aorta_cpu_futex_sleep(_Atomic uint32_t *word, uint32_t value);
 void aorta_cpu_futex_wake(_Atomic uint32_t *word);
 
-/* ---- mark.c: one record of an event ----
+/* ---- marks: one record of an event ----
  * An event may be recorded anew while older waits are pending, so each record is an object of its own: the event, the
  * queued record and the queued waits hold references. Time and failure are written before the gate opens. */
 
@@ -222,7 +221,7 @@ static inline struct mark_pool *marks_of(struct aorta_device *device) {
     return &cpu_device(device)->marks;
 }
 
-/* ---- host.c ---- */
+/* ---- this machine ---- */
 
 /* ---- members of the table ---- */
 

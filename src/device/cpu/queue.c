@@ -133,7 +133,8 @@ const struct command *aorta_cpu_queue_next(struct queue *queue) {
         const struct command *command = peek(queue);
         if (command) return command;
         atomic_store(&queue->asleep, 1);
-        bool closed = atomic_load(&queue->closed); /* before the look, which then finds everything queued before the end */
+        bool closed =
+            atomic_load(&queue->closed); /* before the look, which then finds everything queued before the end */
         command = peek(queue);
         if (command || closed) {
             atomic_store(&queue->asleep, 0);

@@ -56,10 +56,10 @@ aorta_status aorta_gpu_hip_limited_stream(struct gpu_device *device, double shar
 /* ---- the driver ----
  * The GPU driver from inside: one driver for CUDA and HIP.
  *
- * Headers, each with the files of its theme: api.h and *.def (the vendors' functions), vendor.h (what differs, as
- * data), driver.h (opening; a device), clock.h (device time on the host's clock), compile.h (kernels from source),
- * launch.h (functions and launches), host_calls.h (host calls and notes, and their failures), stream.h (streams,
- * events, captures, graphs), management.h (NVML and ROCm SMI: clocks, power, links).
+ * Headers, each with the files of its theme: api.h and *.def (the vendors' functions), driver.h (the vendors'
+ * differences, as data; opening; a device), clock.h (device time on the host's clock), launch.h (kernels from source,
+ * functions, launches), stream.h (host calls and notes, and their failures; streams, events, captures, graphs),
+ * management.h (NVML and ROCm SMI: clocks, power, links).
  *
  * Failures: what fails when it is queued (a kernel that does not compile, a refused launch) fails its stream at that
  * place, so that later work on it, and after its events, is skipped, as on the CPU. A host call fails while device

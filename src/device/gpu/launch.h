@@ -29,7 +29,7 @@ void aorta_gpu_compiler_end(struct gpu_compiler *compiler);
 aorta_status aorta_gpu_compile(struct gpu_device *device, const struct aorta_gpu_source *source, char **code,
                                size_t *bytes);
 
-/* ---- cache.c ---- */
+/* ---- the cache on disk ---- */
 
 struct gpu_cache_key {
     const char *name; /* of the source */
@@ -71,14 +71,14 @@ aorta_status aorta_gpu_function(struct gpu_device *device, const struct aorta_gp
 aorta_status aorta_gpu_launch_own(struct gpu_device *device, void *stream, const struct aorta_gpu_entry *entry,
                                   void *args);
 
-/* ---- compile_ahead.c: the caller has the lock of the functions ---- */
+/* ---- ahead of use: the caller has the lock of the functions ---- */
 
 /* Waits for the source's thread, if there is one: true, and *status and the results of aorta_gpu_compile. */
 bool aorta_gpu_take_expected(struct gpu_functions *functions, const struct aorta_gpu_source *source, char **code,
                              size_t *bytes, aorta_status *status);
 void aorta_gpu_expected_end(struct gpu_functions *functions);
 
-/* ---- prepared.c ---- */
+/* ---- prepared launches ---- */
 
 struct gpu_prepared_launch { /* one launch with everything that the vendor's call takes */
     struct gpu_function *function;

@@ -11,7 +11,7 @@
 
 struct gpu_stream;
 
-/* ---- note.c ---- */
+/* ---- notes ---- */
 
 struct gpu_note;
 struct gpu_notes { /* without repetition; zeros: empty */

@@ -184,7 +184,7 @@ bool aorta_ops_take_fault(struct aorta_gpu_fault *fault, struct aorta_gpu_fault 
     return true;
 }
 
-/* ---- column sums+ ---- */
+/* ---- column sums ---- */
 
 /* The gathered sums of one stream. */
 struct gathering {
