@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Bus bandwidth of NCCL called through PyTorch with nothing beside it, as nccl-tests defines it; run by torchrun.
+"""Bus bandwidth of NCCL called through PyTorch with no other work, as nccl-tests defines it; run by torchrun.
 
     torchrun --nproc_per_node N bench/torch_collectives.py [MEBIBYTES ...]
 

@@ -1,4 +1,4 @@
-"""What `aorta trace analyze` says, as plain Python values."""
+"""The results of `aorta trace analyze` as plain Python values."""
 import csv
 import json
 import os

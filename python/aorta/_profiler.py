@@ -69,7 +69,7 @@ class Verdict:
             self._report(error, rank)
 
     def _say(self, text):
-        with contextlib.suppress(OSError, ValueError):  # a full disk behind it, a closed file: training goes on
+        with contextlib.suppress(OSError, ValueError):  # a full disk, a closed file: training goes on
             print(text, file=self.file or sys.stderr, flush=True)
 
     def _report(self, error, rank=0):
@@ -139,7 +139,7 @@ class Verdict:
         return self._result._repr_html_() if self._result else None
 
     def result(self):
-        """The Analysis of the last cycle, on rank 0; None on others. Raises what went wrong with it."""
+        """The Analysis of the last cycle, on rank 0; None on other ranks. Raises its failure."""
         self._wait()
         if self._error:
             raise self._error

@@ -1,4 +1,4 @@
-"""The program `aorta` that lies beside this package."""
+"""The program `aorta` that is installed with this package."""
 import contextlib
 import os
 import subprocess
@@ -53,7 +53,7 @@ def main():
 
 @failures()
 def run(*arguments, timeout=None):
-    """What the program prints. Failed where it fails or takes more than `timeout` seconds."""
+    """The program's output. Raises Failed if it fails or needs more than `timeout` seconds."""
     try:
         done = subprocess.run([path(), *arguments], capture_output=True, text=True, errors="replace", timeout=timeout)
     except subprocess.TimeoutExpired:

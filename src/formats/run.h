@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "base/intern.h"
 #include "base/log.h"
-#include "device/metrics.h"
+#include "device/inventory.h"
 #include "formats/metrics.h"
 #include "formats/open.h"
 #include "timeline/overlap.h"

@@ -27,7 +27,7 @@ static bool is_in(const pid_t *family, int count, pid_t pid) {
 }
 
 /* The processes of this host whose ancestors lead to `root`. Numbers mostly grow from parent to child, so one pass
- * finds nearly all; the loop finds the rest. */
+ * finds nearly all; the loop finds the remaining ones. */
 static int find_family(pid_t root, pid_t family[FAMILY_MAX]) {
     int count = 1, before = 0;
     family[0] = root;

@@ -2,7 +2,7 @@
 #include "base/files.h"
 #include "check.h"
 #include "formats/metrics_lines.h"
-#include "measure/tracer_backend.h"
+#include "measure/tracer.h"
 #include "samples/profile.h"
 
 #include <math.h>

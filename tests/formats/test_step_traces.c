@@ -6,7 +6,7 @@
 #include "formats/metrics_lines.h"
 #include "formats/step_traces.h"
 #include "kineto/layout.h"
-#include "measure/tracer_backend.h"
+#include "measure/tracer.h"
 #include "samples/profile.h"
 
 #include <glob.h>

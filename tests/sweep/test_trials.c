@@ -417,7 +417,7 @@ static void test_compare(void **state) {
     run("sweep --compare driver0 driver1", 0, "8 points in common: 25, then 32 (+28.0%), significant");
     run("sweep --compare driver0 driver0", 0, "25, then 25 (+0.0%), within the noise (p = 1)");
     run("sweep --compare driver0 driver1", 0,
-        "What differs most: step_ms is 32 in driver1 and 25 in driver0 (+28%, worse)");
+        "Largest difference: step_ms is 32 in driver1 and 25 in driver0 (+28%, worse)");
     run("sweep --compare driver0 driver1", 0, "Different: word 10 of the command is d=8;, was d=0;\n");
     run("sweep --compare driver0 driver0", 0, "No figure of driver0 differs from driver0 beyond the noise.");
     run("sweep --compare driver0 driver1 --json", 0, "\"kind\": \"sweep_comparison\"");

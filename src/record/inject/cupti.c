@@ -19,11 +19,11 @@ static const char *const folders[] = {"/usr/local/cuda/lib64",        "/usr/loca
                                       "/usr/local/cuda-*/lib64",      "/usr/local/cuda-*/extras/CUPTI/lib64",
                                       "/opt/cuda/extras/CUPTI/lib64", "/usr/lib/x86_64-linux-gnu"};
 
-/* As seen from the folder of another library of NVIDIA's that the process has loaded: wheels (nvidia/cuda_runtime/lib
- * beside nvidia/cuda_cupti/lib; since CUDA 13 all in nvidia/cu13/lib) and toolkits. */
+/* Relative to the folder of another NVIDIA library that the process has loaded: wheels (nvidia/cuda_runtime/lib next to
+ * nvidia/cuda_cupti/lib; since CUDA 13 all in nvidia/cu13/lib) and toolkits. */
 static const char *const beside[] = {"", "/../../cuda_cupti/lib", "/../extras/CUPTI/lib64"};
 
-/* ---- what the process has ---- */
+/* ---- libraries of the process ---- */
 
 struct loaded {
     char cupti[1024];
@@ -169,7 +169,7 @@ bool aorta_inject_cupti_open(struct aorta_inject_cupti *cupti, const char *wish)
     return false;
 }
 
-/* ---- others ---- */
+/* ---- other profilers ---- */
 
 static void no_event(void *user, uint32_t domain, uint32_t id, const void *data) {
     (void)user, (void)domain, (void)id, (void)data;

@@ -14,7 +14,7 @@ struct aorta_inject_cupti {
     uint32_t (*finalize)(void);
     void *handle;
     char path[1024];
-    char tried[1024];         /* what was tried, when nothing was found */
+    char tried[1024];         /* the paths tried, when nothing was found */
     uint32_t version, driver; /* 0: not known */
 };
 

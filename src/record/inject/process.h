@@ -1,16 +1,17 @@
-/* What the environment of the process says: what is wished of the recording, and who the process is. */
-#ifndef AORTA_INJECT_PROCESS_H
-#define AORTA_INJECT_PROCESS_H
+/* The environment of the process: settings of the recording, and the process's identity. */
+#ifndef AORTA_RECORD_INJECT_PROCESS_H
+#define AORTA_RECORD_INJECT_PROCESS_H
 
 #include "record/inject/cupti.h"
 #include "record/inject/settings.h"
 #include "record/inject/spool.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 int64_t aorta_inject_time_of_day(void); /* ns since 1970 */
 
-/* A whole number from 0 on in this variable of the environment; `fallback` where there is none. */
+/* A whole number from 0 on in this variable of the environment; `fallback` without it. */
 int64_t aorta_inject_setting(const char *name, int64_t fallback);
 /* Parts of the record (AORTA_SPOOL_…). A word that is not known cannot come from our command: everything is recorded.
  */
@@ -19,5 +20,32 @@ enum aorta_inject_stage aorta_inject_stage_wished(void);
 
 /* The spool's record of the process: rank, host, command, CUPTI. */
 void aorta_inject_put_process(struct aorta_spool *spool, const struct aorta_inject_cupti *cupti, uint32_t parts);
+
+/* ---- leaving CUPTI ----
+ * Removes CUPTI from a program that continues to run.
+ *
+ * Disabling all records is not enough: CUPTI, once used, slows every call of CUDA's interfaces down, and PyTorch's
+ * users saw 10 to 20% of a step remain (github.com/pytorch/pytorch/pull/146604). cuptiFinalize removes it.
+ * NVIDIA wants it called where a call of CUDA's ends (cupti_activity.h at cuptiFinalize), so a subscriber is put there
+ * for a moment, and the program's next call takes CUPTI out on its own thread. Programs with CUDA graphs crashed before
+ * CUDA 12.6, so there CUPTI stays. */
+
+struct aorta_inject_detach { /* zero-initialise; stays where it is, for CUPTI holds its address */
+    _Atomic int phase;
+    void *subscriber;
+    uint32_t result; /* of cuptiFinalize, once it is done */
+    const struct aorta_inject_cupti *cupti;
+};
+
+/* Asks for it, once. NULL, or why CUPTI stays: it is too old, or another's by now. Everything must be disabled and
+ * flushed before. */
+const char *aorta_inject_detach_ask(struct aorta_inject_detach *detach, const struct aorta_inject_cupti *cupti);
+/* Whether CUPTI is gone, or has refused to go (`result`). No function of it may be called any more then: it would come
+ * back. */
+bool aorta_inject_detach_done(const struct aorta_inject_detach *detach);
+/* The program ends: if none of its calls has come by, it need not. */
+void aorta_inject_detach_cancel(struct aorta_inject_detach *detach);
+/* In a child made by fork, which has no CUDA: without a call of CUPTI's. */
+void aorta_inject_detach_forget(struct aorta_inject_detach *detach);
 
 #endif
