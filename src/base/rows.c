@@ -227,14 +227,13 @@ static void schema_row(const struct aorta_row *row, struct aorta_json *json) {
 }
 
 void aorta_rows_schema(const struct aorta_row *rows, struct aorta_json *json) {
-    for (; rows->type != AORTA_ROW_END; rows++) {
+    for (; rows->type != AORTA_ROW_END; rows++)
         if (rows->type == AORTA_ROW_PART && rows->key)
             aorta_rows_schema_object(rows->key, rows->part, json);
         else if (rows->type == AORTA_ROW_PART)
             aorta_rows_schema(rows->part, json);
         else if (rows->key && !rows->shown_only)
             schema_row(rows, json);
-    }
 }
 
 void aorta_rows_schema_object(const char *key, const struct aorta_row *rows, struct aorta_json *json) {

@@ -334,12 +334,11 @@ static aorta_status take_companions(struct paths *paths, struct aorta_execution_
     }
     for (size_t i = 0; !status && count && count < paths->count && i < paths->count; i++)
         if (companion[i]) status = add_companion(executed, paths->items[i]);
-    for (size_t i = 0; !status && count < paths->count && i < paths->count; i++) {
+    for (size_t i = 0; !status && count < paths->count && i < paths->count; i++)
         if (companion[i])
             free(paths->items[i]);
         else
             paths->items[used++] = paths->items[i];
-    }
     if (!status && count < paths->count) paths->count = used;
     free(companion);
     return status;

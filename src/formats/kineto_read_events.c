@@ -48,13 +48,12 @@ static uint32_t get_queue(struct trace_kineto *kineto, const struct kineto_event
     uint32_t type = AORTA_TRACE_NONE;
     int64_t queue;
     if (!aorta_json_get_int(argument[ARGUMENT_QUEUE], &queue)) {
-        if (aorta_json_get_int(argument[ARGUMENT_CHANNEL], &queue)) {
+        if (aorta_json_get_int(argument[ARGUMENT_CHANNEL], &queue))
             type = aorta_trace_kineto_text(kineto, argument[ARGUMENT_CHANNEL_TYPE]);
-        } else if (argument[ARGUMENT_KIND].length && stream >= 0) {
+        else if (argument[ARGUMENT_KIND].length && stream >= 0)
             queue = stream;
-        } else {
+        else
             return AORTA_TRACE_NONE;
-        }
     }
     return aorta_trace_builder_queue(kineto->builder, device, queue, type);
 }

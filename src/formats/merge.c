@@ -139,11 +139,10 @@ static void put_rank_facts(struct aorta_text *out, const struct merge_rank *rank
     aorta_json_key_string(&json, "file", rank->source->path);
     aorta_json_key_string(&json, "format", aorta_trace_format_name(rank->source->trace->format));
     aorta_json_key_int(&json, "clock_shift_ns", clock->shift_ns);
-    if (clock->residual_ns >= 0) {
+    if (clock->residual_ns >= 0)
         aorta_json_key_int(&json, "residual_ns", clock->residual_ns);
-    } else {
+    else
         aorta_json_key_null(&json, "residual_ns");
-    }
     aorta_json_key_int(&json, "shared_collectives", (int64_t)clock->shared);
     if (rank->members.length) { /* each with a comma and a space before it */
         aorta_text_puts(out, ", \"head\": {");

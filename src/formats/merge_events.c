@@ -97,11 +97,10 @@ void aorta_merge_time(struct merge_rank *rank, int64_t own_ns) {
 void aorta_merge_id(struct merge_rank *rank, int64_t id) {
     struct aorta_text *out = aorta_merge_sink_text(rank->sink);
     int64_t count = (int64_t)rank->count, index = (int64_t)rank->index;
-    if (id >= 0 && id < exact_in_double / count) {
+    if (id >= 0 && id < exact_in_double / count)
         aorta_text_printf(out, "%" PRId64, id * count + index);
-    } else {
+    else
         aorta_text_printf(out, "\"%d:%" PRId64 "\"", rank->source->rank, id);
-    }
 }
 
 /* ---- one event ---- */
@@ -326,11 +325,10 @@ static aorta_status keep_member(struct merge_rank *rank, struct aorta_json_strea
     bool good = aorta_merge_copy_key(members, key);
     aorta_text_puts(members, ": ");
     aorta_status status = aorta_json_stream_value(stream, &value);
-    if (!status && value.length > LONGEST_MEMBER) {
+    if (!status && value.length > LONGEST_MEMBER)
         aorta_text_printf(members, "\"left out: %zu bytes\"", value.length);
-    } else if (!status) {
+    else if (!status)
         good = aorta_merge_copy(members, value) && good;
-    }
     if (!status && !good)
         status = AORTA_ERROR(AORTA_FORMAT, "%s: byte %lld: no valid JSON", rank->source->path,
                              (long long)aorta_json_stream_offset(stream));

@@ -57,11 +57,10 @@ static aorta_status pack(struct aorta_merge_sink *sink, int flush) {
 
 static aorta_status write_out(struct aorta_merge_sink *sink, int flush) {
     AORTA_TRY(aorta_text_check(&sink->text));
-    if (sink->packs) {
+    if (sink->packs)
         AORTA_TRY(pack(sink, flush));
-    } else {
+    else
         AORTA_TRY(aorta_file_append(sink->file, sink->text.data, sink->text.length));
-    }
     aorta_text_clear(&sink->text);
     return NULL;
 }

@@ -290,11 +290,10 @@ static aorta_status gather(struct many *many, aorta_status status, struct aorta_
         for (size_t k = 0; k < many->lists[i].count; k++) {
             struct aorta_trace *trace = many->lists[i].items[k];
             const struct aorta_trace_list before = {.items = list->items, .count = known, .capacity = known};
-            if (status || has_set(&before, trace)) {
+            if (status || has_set(&before, trace))
                 aorta_trace_free(trace);
-            } else {
+            else
                 status = aorta_trace_list_add(list, trace);
-            }
         }
         free(many->lists[i].items);
     }

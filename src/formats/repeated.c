@@ -91,12 +91,11 @@ static void find_repeated(struct repeating *r) {
 
 static void take_out(struct repeating *r, struct aorta_trace_list *list, size_t from) {
     list->count = from;
-    for (size_t i = 0; i < r->count; i++) {
+    for (size_t i = 0; i < r->count; i++)
         if (r->gone[i])
             aorta_trace_free(r->items[i]);
         else
             list->items[list->count++] = r->items[i];
-    }
 }
 
 aorta_status aorta_trace_drop_repeated(struct aorta_trace_list *list, size_t from) {

@@ -300,13 +300,11 @@ static aorta_status check_closed(const char *path) {
 static char *uri_of(const char *path) {
     sqlite3_str *uri = sqlite3_str_new(NULL);
     sqlite3_str_appendall(uri, "file:");
-    for (const char *c = path; *c; c++) {
-        if (strchr("%?#", *c)) {
+    for (const char *c = path; *c; c++)
+        if (strchr("%?#", *c))
             sqlite3_str_appendf(uri, "%%%02X", (unsigned char)*c);
-        } else {
+        else
             sqlite3_str_appendchar(uri, 1, *c);
-        }
-    }
     sqlite3_str_appendall(uri, "?mode=ro&immutable=1");
     return sqlite3_str_finish(uri);
 }

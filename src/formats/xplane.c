@@ -138,12 +138,11 @@ static int64_t stat_number(const struct xplane *x, struct aorta_proto_field valu
 static aorta_status read_stats(struct xplane *x, struct aorta_proto stat, struct aorta_proto_field values[STATS]) {
     struct aorta_proto_field field, value = {0};
     uint64_t id = 0;
-    while (aorta_proto_next(&stat, &field)) {
+    while (aorta_proto_next(&stat, &field))
         if (field.number == STAT_NAME)
             id = field.value;
         else
             value = field;
-    }
     for (size_t k = 0; id && k < STAT_NAMES; k++)
         if (x->wanted[k] == id) values[stat_names[k].stat] = value;
     return check_end(x, stat, "an argument of an event");

@@ -27,11 +27,10 @@ static const char *label_of(const struct aorta_trace_comparison *c, size_t side)
 }
 
 static void put_value(const struct aorta_trace_compared *value, bool base, struct aorta_text *out) {
-    if (!value->there) {
+    if (!value->there)
         aorta_text_printf(out, " %11s", "-");
-    } else {
+    else
         aorta_text_printf(out, " %11.3f", value->ms);
-    }
     if (base) return;
     char share[24] = "new", chance[24] = "";
     if (!isnan(value->percent)) snprintf(share, sizeof share, "%+.1f%%", value->percent);

@@ -113,9 +113,8 @@ static void test_calls(void **state) {
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         const char *words = calls[i].words;
         int exit_code = run(words, output, sizeof output);
-        if (exit_code != calls[i].exit_code || !strstr(output, calls[i].output)) {
+        if (exit_code != calls[i].exit_code || !strstr(output, calls[i].output))
             fail_msg("aorta %s: exit %d, printed %s", words, exit_code, output);
-        }
     }
 }
 
