@@ -79,7 +79,8 @@ static aorta_status ask(struct nccl_group *group, int *state) {
     return nccl_check(domain->api, group->comm, result, "ncclCommGetAsyncError");
 }
 
-aorta_status nccl_wait(struct nccl_group *group, int result, const char *function) {
+/* As nccl_check, but waits while the call is in progress; AORTA_TIMEOUT after timeout_s. */
+static aorta_status wait_for_result(struct nccl_group *group, int result, const char *function) {
     const int64_t start_ns = aorta_clock_ns();
     while (result == NCCL_IN_PROGRESS) {
         AORTA_TRY(ask(group, &result));
@@ -477,7 +478,7 @@ static aorta_status run_kernel(struct aorta_stream *stream, const void *argument
     if (atomic_load(&group->domain->failed)) return nccl_failure(group->domain);
     void *handle = aorta_gpu_stream_handle(stream);
     int result = run_pieces(group->domain->api, group, call, functions[call->kind].run, handle);
-    aorta_status status = nccl_wait(group, result, functions[call->kind].name);
+    aorta_status status = wait_for_result(group, result, functions[call->kind].name);
     if (!status) return NULL;
     char text[AORTA_BEACON_TEXT];
     aorta_comm_describe(call, group->sequence, group->size, text);

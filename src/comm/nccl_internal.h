@@ -62,8 +62,6 @@ struct nccl_group {
 aorta_status nccl_check(const struct nccl_api *api, void *comm, int result, const char *function);
 /* Why the domain was given up; call it when `failed` is set. */
 aorta_status nccl_failure(const struct nccl_domain *domain);
-/* As nccl_check, but waits while the call is in progress; AORTA_TIMEOUT after timeout_s. */
-aorta_status nccl_wait(struct nccl_group *group, int result, const char *function);
 
 /* For calls on another thread (nccl_bounded): waits, without end, while `comm` is in progress. */
 int nccl_wait_ready(const struct nccl_api *api, void *comm, int result);

@@ -145,12 +145,9 @@ AORTA_MUST_USE aorta_status aorta_trace_kineto_name_process(struct trace_kineto 
 struct aorta_trace_builder *aorta_trace_kineto_builder_of(const struct trace_kineto *kineto, int64_t process);
 void aorta_trace_kineto_ranks_free(struct trace_kineto *kineto);
 
-/* kineto_read_facts.c: what arguments say. NONE or -1 where they say nothing; what cannot be understood is counted. */
+/* kineto_read_events.c: what arguments say. NONE or -1 where they say nothing; what cannot be understood is counted. */
 uint32_t aorta_trace_kineto_text(struct trace_kineto *kineto, struct aorta_json_value value);
 int64_t aorta_trace_kineto_int(struct trace_kineto *kineto, struct aorta_json_value value, int64_t offset);
-bool aorta_trace_kineto_extents(struct aorta_json_value list, int64_t extents[3]); /* [12, 4, 1]; false: it is none */
-bool aorta_trace_kineto_collective_facts(struct trace_kineto *kineto, const struct kineto_event *event,
-                                         struct aorta_trace_collective *collective);
 
 /* kineto_read_xla.c: names of processes and threads, and events without a category where kineto->xla. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_trace_kineto_xla_process(struct trace_kineto *kineto, int64_t process,

@@ -47,7 +47,5 @@ extern const char *const aorta_trace_formats;
 
 /* A whole JSON file of any of these kinds, from a stream that stands at its beginning. */
 aorta_trace_json_reader aorta_trace_read_json;
-/* Whether it is one: up to the first key that says so. A file that breaks before is none. AORTA_IO. */
-AORTA_MUST_USE aorta_status aorta_trace_is_json(struct aorta_json_stream *stream, bool *trace);
 
 #endif

@@ -20,8 +20,6 @@ struct aorta_spool_facts {
 };
 void aorta_spool_facts_free(struct aorta_spool_facts *facts);
 
-const char *aorta_spool_state_name(uint32_t state); /* "ended"; "unknown" for one of a newer writer */
-
 /* A regular file, opened without waiting for anybody: in shared folders a pipe can have a spool's name. NULL and errno.
  */
 FILE *aorta_spool_stream(const char *path);

@@ -39,4 +39,16 @@ AORTA_MUST_USE aorta_status aorta_unpack_lists(const char *path, bool *any);
 AORTA_MUST_USE aorta_status aorta_unpack_name_traces(const struct aorta_unpacking *unpacking, size_t from);
 AORTA_MUST_USE aorta_status aorta_unpack_name_failure(const struct aorta_unpacking *unpacking, aorta_status status);
 
+/* Where bytes come from. */
+struct unpack_origin {
+    aorta_status (*read)(void *from, char *buffer, size_t capacity, size_t *got);
+    void *from;
+    const char *shown;
+    int64_t left; /* bytes that may still come; a file that unpacks to more is meant to fill the disk */
+    aorta_status (*too_much)(const char *shown);
+};
+
+/* All bytes into a new file; makes its folders. */
+AORTA_MUST_USE aorta_status aorta_unpack_write(struct unpack_origin *origin, char *path);
+
 #endif

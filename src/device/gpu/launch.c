@@ -164,7 +164,8 @@ aorta_status aorta_gpu_prepare(struct aorta_device *device, const struct aorta_g
 
 /* ---- launching ---- */
 
-aorta_status aorta_gpu_allow_shared(struct gpu_device *device, struct gpu_function *function, uint32_t bytes) {
+/* The function is allowed this much dynamic shared memory. */
+static aorta_status allow_shared(struct gpu_device *device, struct gpu_function *function, uint32_t bytes) {
     const struct gpu_vendor *vendor = device->driver.vendor;
     if (!vendor->shared_opt_in || bytes <= vendor->shared_opt_in ||
         bytes <= atomic_load_explicit(&function->shared_max, memory_order_relaxed))
@@ -178,7 +179,7 @@ aorta_status aorta_gpu_allow_shared(struct gpu_device *device, struct gpu_functi
     return NULL;
 }
 
-aorta_status aorta_gpu_check_parameters(const struct gpu_function *function, size_t bytes) {
+static aorta_status check_parameters(const struct gpu_function *function, size_t bytes) {
     if (function->parameter_bytes == SIZE_MAX || function->parameter_bytes == bytes) return NULL;
     return AORTA_ERROR(AORTA_INTERNAL, "kernel %s takes %zu bytes of arguments and is given %zu", function->entry->name,
                        function->parameter_bytes, bytes);
@@ -192,7 +193,7 @@ static aorta_status launch_now(struct gpu_device *device, void *stream, struct g
         b[i] = grid->blocks[i] ? grid->blocks[i] : 1;
         t[i] = grid->threads[i] ? grid->threads[i] : 1;
     }
-    if (grid->shared_bytes) AORTA_TRY(aorta_gpu_allow_shared(device, function, grid->shared_bytes));
+    if (grid->shared_bytes) AORTA_TRY(allow_shared(device, function, grid->shared_bytes));
     int result = device->driver.api.launch(function->handle, b[0], b[1], b[2], t[0], t[1], t[2], grid->shared_bytes,
                                            stream, parameters, NULL);
     if (!result) return NULL;
@@ -214,7 +215,7 @@ static aorta_status launch_entry(struct gpu_stream *stream, const struct aorta_g
     AORTA_TRY(aorta_gpu_stream_enter(stream, &skip));
     if (skip) return NULL;
     AORTA_TRY(aorta_gpu_function(device_of(stream), entry, &function));
-    AORTA_TRY(aorta_gpu_check_parameters(function, bytes));
+    AORTA_TRY(check_parameters(function, bytes));
     stream->last = entry->name;
     return launch_now(device_of(stream), stream->handle, function, grid, (void *)(uintptr_t)args);
 }
@@ -267,8 +268,8 @@ aorta_status aorta_gpu_prepared_add(struct gpu_stream *stream, const struct aort
     struct gpu_prepared *prepared = stream->preparing;
     struct gpu_prepared_launch launch = {.grid = *grid};
     AORTA_TRY(aorta_gpu_function(device_of(stream), entry, &launch.function));
-    AORTA_TRY(aorta_gpu_check_parameters(launch.function, bytes));
-    if (grid->shared_bytes) AORTA_TRY(aorta_gpu_allow_shared(device_of(stream), launch.function, grid->shared_bytes));
+    AORTA_TRY(check_parameters(launch.function, bytes));
+    if (grid->shared_bytes) AORTA_TRY(allow_shared(device_of(stream), launch.function, grid->shared_bytes));
     for (int i = 0; i < 3; i++) {
         if (!launch.grid.blocks[i]) launch.grid.blocks[i] = 1;
         if (!launch.grid.threads[i]) launch.grid.threads[i] = 1;

@@ -59,9 +59,6 @@ struct gpu_functions {
     struct gpu_ahead *ahead;                    /* sources being compiled, or compiled and not loaded yet */
 };
 
-/* The function is allowed this much dynamic shared memory. */
-aorta_status aorta_gpu_allow_shared(struct gpu_device *device, struct gpu_function *function, uint32_t bytes);
-aorta_status aorta_gpu_check_parameters(const struct gpu_function *function, size_t bytes);
 void aorta_gpu_functions_begin(struct gpu_functions *functions);
 void aorta_gpu_functions_end(struct gpu_device *device);
 /* Finds the function, compiling and loading it when need be. */

@@ -18,7 +18,6 @@
 #include "base/thread.h"
 #include "measure/cupti_records.h"
 #include "record/inject/calls.h"
-#include "record/inject/cupti.h"
 #include "record/inject/process.h"
 #include "record/inject/records.h"
 #include "record/inject/settings.h"

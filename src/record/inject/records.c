@@ -2,7 +2,7 @@
 
 #include "measure/cupti_records.h"
 #include "record/inject/calls.h"
-#include "record/inject/cupti.h"
+#include "record/inject/process.h"
 
 #include <string.h>
 
