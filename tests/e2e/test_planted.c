@@ -48,10 +48,31 @@ struct planted {
 
 static void describe(const struct said *said, double truth_ms, char *text, size_t size) {
     const json_t *first = json_array_get(said->verdict, 0), *rank = json_object_get(first, "rank");
-    snprintf(text, size, "lost %.1f of %.1f ms, first %s on rank %d with %.1f ms", truth_ms, said->step_ms,
-             json_string_value(json_object_get(first, "cause")),
-             json_is_integer(rank) ? (int)json_integer_value(rank) : -1,
-             json_number_value(json_object_get(first, "gain_ms")));
+    int length = snprintf(text, size, "lost %.1f of %.1f ms, first %s on rank %d with %.1f ms; all:", truth_ms,
+                          said->step_ms, json_string_value(json_object_get(first, "cause")),
+                          json_is_integer(rank) ? (int)json_integer_value(rank) : -1,
+                          json_number_value(json_object_get(first, "gain_ms")));
+    size_t i, j;
+    const json_t *finding, *shared;
+    json_array_foreach(said->verdict, i, finding) {
+        length +=
+            snprintf(text + length, size - length, " %s %.1f", json_string_value(json_object_get(finding, "cause")),
+                     json_number_value(json_object_get(finding, "gain_ms")));
+        json_array_foreach(json_object_get(finding, "shares_with"), j, shared) length +=
+            snprintf(text + length, size - length, " (with %s)", json_string_value(json_object_get(shared, "cause")));
+    }
+}
+
+/* The verdict names the cause: beside the first one, or as a finding of its own where noise of the machine lets fixing
+ * it save a little more. */
+static bool names(const json_t *verdict, const char *cause) {
+    size_t i;
+    const json_t *finding, *shared;
+    json_array_foreach(json_object_get(json_array_get(verdict, 0), "shares_with"), i,
+                       shared) if (strcmp(json_string_value(json_object_get(shared, "cause")), cause) == 0) return true;
+    json_array_foreach(verdict, i, finding) if (strcmp(json_string_value(json_object_get(finding, "cause")), cause) ==
+                                                0) return true;
+    return false;
 }
 
 static bool is_right(const struct planted *row, const struct said *said, double truth_ms) {
@@ -59,9 +80,7 @@ static bool is_right(const struct planted *row, const struct said *said, double 
     double gain_ms = json_number_value(json_object_get(first, "gain_ms"));
     const char *evidence = json_string_value(json_object_get(first, "evidence"));
     if (row->evidence && !strstr(evidence, row->evidence)) return false;
-    const json_t *shared = json_array_get(json_object_get(first, "shares_with"), 0);
-    if (row->shares && (!shared || strcmp(json_string_value(json_object_get(shared, "cause")), row->shares) != 0))
-        return false;
+    if (row->shares && !names(said->verdict, row->shares)) return false;
     return strcmp(json_string_value(json_object_get(first, "cause")), row->cause) == 0 &&
            (row->rank == ANY_RANK || (row->rank < 0 ? json_is_null(rank) : json_integer_value(rank) == row->rank)) &&
            fabs(gain_ms - truth_ms) <= close_to * truth_ms;
@@ -69,7 +88,7 @@ static bool is_right(const struct planted *row, const struct said *said, double 
 
 /* Other work on the machine can stretch a run by more than the tolerance, so a row has several attempts. */
 static void expect_first(const struct planted *row) {
-    char text[256] = "";
+    char text[2048] = "";
     for (int i = 0; i < ATTEMPTS; i++) {
         struct said with = run_with(row->planted, row->words), without = run_with(row->without, row->words_without);
         double truth_ms = with.step_ms - without.step_ms;

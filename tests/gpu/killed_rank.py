@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A rank that is killed, or stopped for good, in the middle of a run: the others end in time, say who it was, and
-leave whole files.
+"""A rank that is killed, or stopped for good, in the middle of a run: the remaining ranks end in time, name
+that rank, and leave whole files.
 
     killed_rank.py --aorta BIN/aorta --config config/default.yaml --ranks N [--device cuda]
 """
@@ -52,6 +52,12 @@ def rank_process(launcher, rank):
     return None
 
 
+def text_after(path, begin):
+    with open(path, encoding="utf-8", errors="replace") as file:
+        file.seek(begin)
+        return file.read()
+
+
 def attempt(options, directory, how, captured):
     command = [options.aorta, "launch", "-n", str(options.ranks), "--", options.aorta, "train", "--config",
                options.config, "--no-report", "--quiet", "--override", f"training.output_dir={directory}",
@@ -71,16 +77,21 @@ def attempt(options, directory, how, captured):
         if pid is None:
             run.kill()
             return [f"the process of rank {victim} was not found"]
+        before = log.seek(0, os.SEEK_END)
         os.kill(pid, how)
         struck = time.monotonic()
-        try:
-            status = run.wait(timeout=3 * TIMEOUT_S + 30)
-        except subprocess.TimeoutExpired:
-            run.kill()
-            return ["the job hangs"]
-        took = time.monotonic() - struck
-        log.seek(0)
-        text = log.read()
+        named = None
+        while run.poll() is None:
+            if time.monotonic() - struck > 3 * TIMEOUT_S + 30:
+                run.kill()
+                return ["the job hangs"]
+            if named is None and f"rank {victim}" in text_after(log.name, before):
+                named = time.monotonic() - struck
+            time.sleep(0.1)
+        status, took = run.returncode, time.monotonic() - struck
+        text = text_after(log.name, before)
+        if named is None and f"rank {victim}" in text:
+            named = took
     wrong = []
     if status == 0:
         wrong.append("exit status 0")
@@ -90,8 +101,9 @@ def attempt(options, directory, how, captured):
     if min(steps) < 20:
         wrong.append(f"whole lines by rank: {steps}")
     message = next((line for line in text.splitlines() if f"rank {victim}" in line), "").strip()
-    print(f"{'FAILED ' if wrong else 'ok     '} {signal.Signals(how).name} {'captured' if captured else 'eager'}: ended "
-          f"after {took:.1f} s, status {status}, lines {steps}: {message[:200]}")
+    seconds = "-" if named is None else f"{named:.1f}"
+    print(f"{'FAILED ' if wrong else 'ok     '} {signal.Signals(how).name} {'captured' if captured else 'eager'}: named after "
+          f"{seconds} s, ended after {took:.1f} s, status {status}, lines {steps}: {message[:200]}", flush=True)
     return wrong
 
 

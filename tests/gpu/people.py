@@ -7,30 +7,24 @@
 The programs are the scripts of people/, each run as it stands: `python3 script` or torchrun with two processes. `record`
 runs each alone first, then under `aorta trace run`, or with the profiler that the script has. OUT gets truth.json (ms a
 step alone and recorded, rank 0) and people-1.tar.xz … people-6.tar.xz of at most 14 MB each, with a folder for each
-program. What is missing on the machine, fails, takes more than --seconds or does not fit is named and left out.
+program. A program that lacks a module, fails, finds no time within --seconds or does not fit is named and left out.
 `check` prints the ten lines of each recording beside what is known of it.
 """
 import argparse
 import collections
-import concurrent.futures
 import importlib.metadata
-import io
 import json
-import lzma
 import os
 import shutil
-import signal
-import socket
 import statistics
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 
+from runs import end, last_lines, pack, read_json, run, torchrun, unpack
+
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "people")
-LARGEST_PACK, PACKS = 14_000_000, 6
-LARGEST_RECORDING = 160 << 20   # before it is packed
 ALONE_SECONDS, RECORDED_SECONDS, PACKING_SECONDS = 60, 90, 45
 LIMIT_MB = 32                   # of one process's records
 MODULES = ["torch", "torchvision", "transformers", "pytorch_lightning", "jax", "triton", "cupy-cuda13x", "cupy-cuda12x"]
@@ -101,48 +95,11 @@ PROGRAMS = {one.name: one for one in ONE + TWO}
 
 # ---- recording ----
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def command_of(one, script):
     words = [os.path.join(SCRIPTS, script), *one.words]
     if one.ranks == 1:
         return [sys.executable, *words]
-    torchrun = [shutil.which("torchrun")] if shutil.which("torchrun") else [sys.executable, "-m", "torch.distributed.run"]
-    return [*torchrun, "--nproc_per_node", str(one.ranks), "--master_addr", "127.0.0.1", "--master_port", str(free_port()),
-            *words]
-
-
-def run(command, env, log, seconds):
-    """Its exit status, None where it was ended after `seconds`."""
-    with open(log, "w", encoding="utf-8") as output:
-        process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                                   start_new_session=True)
-        try:
-            return process.wait(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            end(process)
-
-
-def end(process):
-    """Ends the process and what it started."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
-
-
-def read_json(path):
-    if not os.path.exists(path):
-        return None
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
+    return torchrun(one.ranks, words)
 
 
 def times(path):
@@ -150,13 +107,6 @@ def times(path):
     if not found:
         return None
     return {**found, "step_ms": statistics.median(found["blocks_ms"])}
-
-
-def last_lines(path):
-    with open(path, encoding="utf-8", errors="replace") as file:
-        lines = [line.strip() for line in file if line.strip()]
-    errors = [line for line in lines if "Error: " in line and "ChildFailedError" not in line]
-    return errors[-1][-400:] if errors else " | ".join(lines[-3:])[-400:]
 
 
 def with_company(options, one, work):
@@ -198,36 +148,6 @@ def record_one(options, one, work):
         return None, f"recorded: {'took too long' if status is None else f'status {status}'}: {last_lines(log)}"
     return {"what": one.what, "how": one.how, "ranks": one.ranks, "twin": one.twin, "env": one.env, "alone": alone,
             "recorded": recorded}, None
-
-
-def fragment(work, name):
-    """A folder as the packed part of a tar file: such parts may follow each other."""
-    plain = io.BytesIO()
-    with tarfile.open(fileobj=plain, mode="w") as tar:
-        tar.add(os.path.join(work, name), name)
-        size = tar.offset  # the end of its members, before the marks of a tar's end
-    if size > LARGEST_RECORDING:
-        return None, f"{size >> 20} MB"
-    packed = lzma.compress(plain.getvalue()[:size], preset=4)
-    return (packed, None) if len(packed) < LARGEST_PACK else (None, f"{len(packed) >> 20} MB packed")
-
-
-def pack(options, truth, work):
-    """Recordings by importance, into as many files as are allowed."""
-    last = lzma.compress(bytes(1024), preset=0)
-    packs = [[] for _ in range(PACKS)]
-    names = list(truth["programs"])
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for name, (packed, why) in zip(names, pool.map(lambda name: fragment(work, name), names)):
-            into = packed and next((p for p in packs if sum(map(len, p)) + len(packed) + len(last) <= LARGEST_PACK), None)
-            if into is None:
-                truth["left_out"].append(f"{name}: recording: {why or 'no place'}")
-                continue
-            into.append(packed)
-    for number, parts in enumerate(packs, 1):
-        if parts:
-            with open(os.path.join(options.out, f"people-{number}.tar.xz"), "wb") as file:
-                file.writelines([*parts, last])
 
 
 def machine():
@@ -273,7 +193,7 @@ def record(options):
             truth["programs"][one.name] = result
             print(f"{one.name}: {result['alone']['step_ms']:.2f} ms alone, {result['recorded']['step_ms']:.2f} recorded "
                   f"({took:.0f} s)", flush=True)
-        pack(options, truth, work)
+        truth["left_out"] += pack(work, list(truth["programs"]), options.out, "people")
     with open(os.path.join(options.out, "truth.json"), "w", encoding="utf-8") as file:
         json.dump(truth, file, indent=1)
     for line in truth["left_out"]:
@@ -320,10 +240,7 @@ def check(options):
         sys.exit(f"people.py: {options.dir} has no truth.json")
     missing, fine = [], True
     with tempfile.TemporaryDirectory() as work:
-        for file in sorted(os.listdir(options.dir)):
-            if file.endswith(".tar.xz"):
-                with tarfile.open(os.path.join(options.dir, file)) as tar:
-                    tar.extractall(work, filter="data")
+        unpack(options.dir, work)
         for name in truth["programs"]:
             folder = os.path.join(work, name)
             if not os.path.isdir(folder):

@@ -32,6 +32,8 @@ import tarfile
 import tempfile
 import time
 
+from runs import Started, read_json, write_json
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 WARMUP, REPEATS, REPEAT_SECONDS = 8, 5, 0.3
 PROGRAM_SECONDS = 40            # one program with its recordings; then it is ended
@@ -167,7 +169,7 @@ def run_program(name, out, device, under_aorta, gate):
     for module in program.imports:
         importlib.import_module(module)
     if gate:
-        write_json(gate + ".ready", {})
+        write_json(gate + ".ready0", {})
         while not os.path.exists(gate):
             time.sleep(0.02)
     torch.manual_seed(0)
@@ -177,56 +179,11 @@ def run_program(name, out, device, under_aorta, gate):
     follow(plan, program, place)
 
 
-def write_json(path, content):
-    with open(path + ".new", "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1)
-    os.replace(path + ".new", path)
-
-
-def read_json(path):
-    if not os.path.exists(path):
-        return None
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
-
-
-class Started:
-    """A program in a process of its own that has imported what it needs and waits until it is let go: imports of several
-    run side by side, and nothing else runs while one is measured."""
-
-    def __init__(self, name, options, before=(), more=()):
-        self.gate = os.path.join(options.work, f"{name}.gate{'.aorta' if before else ''}")
-        words = [*before, sys.executable, os.path.abspath(__file__), "program", name, options.work, "--device",
-                 options.device, "--gate", self.gate, *more]
-        self.log = open(self.gate + ".log", "w+", encoding="utf-8")
-        self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
-                                        start_new_session=True)
-
-    def wait_ready(self, seconds):
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline and self.process.poll() is None and not os.path.exists(self.gate + ".ready"):
-            time.sleep(0.05)
-
-    def finish(self, seconds):
-        """Its exit status, or None when it was ended after `seconds`; then its output."""
-        write_json(self.gate, {})
-        try:
-            status = self.process.wait(timeout=max(1, seconds))
-        except subprocess.TimeoutExpired:
-            status = None
-        if status is None or status < 0:
-            self.end()
-        self.log.seek(0)
-        output = self.log.read()
-        self.log.close()
-        return status, output
-
-    def end(self):
-        try:
-            os.killpg(self.process.pid, 9)
-        except ProcessLookupError:
-            pass
-        self.process.wait()
+def started(name, options, before=(), more=()):
+    """A program that waits for its turn."""
+    gate = os.path.join(options.work, f"{name}.gate{'.aorta' if before else ''}")
+    return Started([*before, sys.executable, os.path.abspath(__file__), "program", name, options.work, "--device",
+                    options.device, "--gate", gate, *more], gate)
 
 
 def in_turn(names, start, seconds, deadline):
@@ -236,10 +193,10 @@ def in_turn(names, start, seconds, deadline):
         if deadline - time.monotonic() < 15:
             yield from ((name, "no time", "") for name in batch)
             continue
-        started = {name: start(name) for name in batch}
-        for one in started.values():
+        waiting = {name: start(name) for name in batch}
+        for one in waiting.values():
             one.wait_ready(min(40, deadline - time.monotonic()))
-        for name, one in started.items():
+        for name, one in waiting.items():
             left = deadline - time.monotonic()
             if left < 6:
                 one.end()
@@ -276,7 +233,7 @@ def say_result(name, result):
 
 def record_programs(options, truth, names, deadline):
     sizes = {}
-    for name, status, output in in_turn(names, lambda name: Started(name, options), PROGRAM_SECONDS, deadline):
+    for name, status, output in in_turn(names, lambda name: started(name, options), PROGRAM_SECONDS, deadline):
         result = read_json(os.path.join(options.work, f"{name}.json"))
         if result is None or "repeats_ms" not in result:
             truth["left_out"].append(f"{name}: {status or 'took too long'}")
@@ -305,7 +262,7 @@ def record_under_aorta(options, truth, deadline):
         path = os.path.join(options.work, f"{name}.json")
         if os.path.exists(path):
             os.remove(path)
-        return Started(name, options, [os.path.abspath(options.aorta), "trace", "run", "-o", os.path.join(spools, name), "--json",
+        return started(name, options, [os.path.abspath(options.aorta), "trace", "run", "-o", os.path.join(spools, name), "--json",
                                        "--limit-mb", "64", "--"], ["--under-aorta"])
     for name, status, output in in_turn(names, start, PROGRAM_SECONDS, deadline):
         result = read_json(os.path.join(options.work, f"{name}.json"))

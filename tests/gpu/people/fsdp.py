@@ -1,6 +1,6 @@
-"""FSDP of a decoder, of the first or second kind.
+"""FSDP of a decoder, of the first or second kind, or of the second in groups of two ranks (HSDP).
 
-fsdp.py [1|2]
+fsdp.py [1|2|hybrid]
 """
 import functools
 import sys
@@ -8,19 +8,22 @@ import sys
 import torch
 from torch import nn
 
-from steps import join, leave, profiler, size, steps
+from steps import RANKS, join, leave, profiler, size, steps
 
-second = "2" in sys.argv
+hybrid = "hybrid" in sys.argv
+second = hybrid or "2" in sys.argv
 gpu = join()
 width, batch, length = size(2048, 32), size(4, 2), size(512, 8)
 layer = functools.partial(nn.TransformerEncoderLayer, width, 16, 4 * width, dropout=0.0, batch_first=True, norm_first=True)
 model = nn.Sequential(nn.Linear(width, width), *[layer() for _ in range(size(10, 2))]).to(gpu)
 if second:
+    from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    mesh = init_device_mesh(gpu.type, (RANKS // 2, 2), mesh_dim_names=("replicate", "shard")) if hybrid else None
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for block in model:
-        fully_shard(block, mp_policy=policy)
-    fully_shard(model, mp_policy=policy)
+        fully_shard(block, mesh=mesh, mp_policy=policy)
+    fully_shard(model, mesh=mesh, mp_policy=policy)
 else:
     from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
     from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy

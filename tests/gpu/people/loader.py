@@ -1,10 +1,16 @@
-"""Pictures are decoded and turned in the program's own thread (num_workers=0)."""
+"""Pictures are decoded and turned in the program's own thread, or by processes of the loader.
+
+loader.py [WORKERS]
+"""
+import sys
+
 import torch
 import torchvision
 
 from steps import device, size, steps
 
 gpu = device()
+workers = int(sys.argv[1]) if len(sys.argv) > 1 else 0
 
 
 class Pictures(torch.utils.data.Dataset):
@@ -19,7 +25,7 @@ class Pictures(torch.utils.data.Dataset):
 
 model = torchvision.models.resnet18(num_classes=100).to(gpu)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-batches = iter(torch.utils.data.DataLoader(Pictures(), size(16, 2), shuffle=True, num_workers=0))
+batches = iter(torch.utils.data.DataLoader(Pictures(), size(16, 2), shuffle=True, num_workers=workers))
 for i in steps(size(30, 8)):
     x, y = next(batches)
     loss = torch.nn.functional.cross_entropy(model(x.to(gpu)), y.to(gpu))

@@ -1,4 +1,4 @@
-"""DDP; rank 0 writes a checkpoint each sixth step while the others wait at the next all-reduce."""
+"""DDP; rank 0 writes a checkpoint each sixth step while the other ranks wait at the next all-reduce."""
 import os
 import tempfile
 

@@ -1,7 +1,7 @@
 """What the programs here share: a loop that times itself, PyTorch's profiler where one is asked for, the process's device.
 
-PEOPLE_TIMES names the file of the times (rank 0 writes it), PEOPLE_TRACES the folder of the profiler's traces. Without
-them a program runs as it stands. Without a GPU sizes are small.
+PEOPLE_TIMES names the file of the times (rank 0 writes it), PEOPLE_TRACES the folder of the profiler's traces, PEOPLE_GATE
+the file that lets the program go on after its imports. Without them a program runs as it is. Without a GPU sizes are small.
 """
 import contextlib
 import json
@@ -12,6 +12,20 @@ import time
 RANK, RANKS = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 LOCAL = int(os.environ.get("LOCAL_RANK", 0))
 BLOCKS = 3
+
+
+def wait_for_turn():
+    """The programs import this module last."""
+    gate = os.environ.get("PEOPLE_GATE")
+    if not gate:
+        return
+    with open(f"{gate}.ready{RANK}", "w", encoding="utf-8"):
+        pass
+    while not os.path.exists(gate):
+        time.sleep(0.02)
+
+
+wait_for_turn()
 
 
 def on_gpu():

@@ -1,13 +1,22 @@
-"""Tensor parallel blocks of attention and a multilayer perceptron by parallelize_module."""
+"""Tensor parallel blocks of attention and a multilayer perceptron by parallelize_module, on all ranks or on two with FSDP2 over
+the pairs.
+
+tensor_parallel.py [pairs]
+"""
+import sys
+
 import torch
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 from steps import RANKS, join, leave, size, steps
 
 gpu = join()
-mesh = init_device_mesh(gpu.type, (RANKS,))
+pairs = "pairs" in sys.argv
+parts = 2 if pairs else RANKS
+mesh = init_device_mesh(gpu.type, (RANKS // parts, parts), mesh_dim_names=("data", "tensor"))
 width, heads = size(2048, 32), 16
 
 
@@ -20,15 +29,18 @@ class Block(nn.Module):
 
     def forward(self, x):
         h = self.norm1(x)
-        q, k, v = (part(h).unflatten(-1, (heads // RANKS, -1)).transpose(1, 2) for part in (self.q, self.k, self.v))
+        q, k, v = (part(h).unflatten(-1, (heads // parts, -1)).transpose(1, 2) for part in (self.q, self.k, self.v))
         x = x + self.out(nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
         return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
 
 
 model = nn.Sequential(*[Block() for _ in range(size(8, 2))]).to(gpu)
 for block in model:
-    parallelize_module(block, mesh, {"q": ColwiseParallel(), "k": ColwiseParallel(), "v": ColwiseParallel(),
-                                     "out": RowwiseParallel(), "up": ColwiseParallel(), "down": RowwiseParallel()})
+    parallelize_module(block, mesh["tensor"], {"q": ColwiseParallel(), "k": ColwiseParallel(), "v": ColwiseParallel(),
+                                               "out": RowwiseParallel(), "up": ColwiseParallel(),
+                                               "down": RowwiseParallel()})
+    if pairs:
+        fully_shard(block, mesh=mesh["data"])
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=False)  # norms are no DTensors
 torch.manual_seed(0)
 x = torch.randn(size(4, 2), size(1024, 8), width, device=gpu)

@@ -1,0 +1,377 @@
+#!/usr/bin/env python3
+"""Programs in a worse and a better form: whether the verdict on the worse form names the cause, and whether its gain is true.
+
+    pairs.py [OUT] --aorta BIN [--gpus 2] [--budget 400] [--only NAME ...] [--parallel]     on a GPU machine
+    pairs.py OUT --aorta BIN --check                                                        anywhere
+
+The programs are scripts of people/. Both forms are timed without a profiler (median of three blocks of steps). The worse form is
+then recorded by `aorta trace run`, and for some pairs also by the torch.profiler in the script. `aorta trace analyze --json` of
+the recording is compared with the times. Programs import in groups and then wait for their turn, so that nothing else
+runs while one is timed. --parallel times pairs of one GPU two at a time, one on each GPU.
+
+A gain is right within 30% of the true one; "range" marks a printed range that has the true gain but not its middle within 30%.
+Pairs whose true gain is below 3% of the step are not counted. OUT ($OUT, else /tmp/aorta-pairs) gets pairs.jsonl (a line per
+recording, written at once), pairs.txt, pairs.json, and recordings of at most 8 MB each in pairs-1.tar.xz …, which --check reads.
+Pairs for which the budget has no time are named. The exit status is 0.
+"""
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from people import machine
+from runs import Started, Visit, last_lines, pack, read_json, table, torchrun, unpack, write_json
+
+SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "people")
+AT_ONCE = 16                    # programs that import at the same time
+IMPORT_SECONDS, RUN_SECONDS, PACKING_SECONDS = 60, 45, 20
+LARGEST, PACKS = 8_000_000, 4   # a packed recording; files of them
+LIMIT_MB = 32                   # of one process's records
+NEAR, DECISIVE = 0.3, 0.03
+
+# `causes`: any of these is right; `advice`: what its fix has to contain, a pattern; `more`: how many times the better form has
+# the micro-batches of the worse; `rank`: who is at fault; `how`: who records.
+Pair = collections.namedtuple("Pair", "name ranks script worse better causes advice more rank how")
+
+
+def pair(name, ranks, script, worse, better, causes, advice=None, more=None, rank=None, how=("run",)):
+    return Pair(name, ranks, script, worse.split(), better.split(), causes.split(), advice, more, rank, how)
+
+
+BOTH = ("run", "profiler")
+LAUNCHES = "host_launch small_kernels fusion library"
+PAIRS = [
+    pair("pipeline_2", 2, "pipeline.py", "2", "4", "pipeline_bubble", more=2),
+    pair("pipeline_4", 2, "pipeline.py", "4", "8", "pipeline_bubble", more=2, how=BOTH),
+    pair("pipeline_8", 2, "pipeline.py", "8", "16", "pipeline_bubble", more=2),
+    pair("moe", 2, "moe.py", "", "balanced", "straggler", rank=0, how=BOTH),
+    pair("by_hand", 2, "by_hand.py", "", "ddp", "exposed_collective serialized_streams", how=BOTH),
+    pair("ring", 2, "ring.py", "", "during", "exposed_collective serialized_streams", how=BOTH),
+    pair("slow_rank", 2, "slow_rank.py", "", "even", "straggler", rank=1),
+    pair("accumulate", 2, "accumulate.py", "sync", "no_sync", "exposed_collective", advice="no_sync"),
+    pair("inputs", 1, "inputs.py", "", "ahead", "copy", how=BOTH),
+    pair("offload", 1, "offload.py", "", "device", "copy", how=BOTH),
+    pair("cells", 1, "cells.py", "", "whole", LAUNCHES, advice=r"LSTM|cuDNN", how=BOTH),
+    pair("adamw", 1, "adamw.py", "", "fused", "optimizer", how=BOTH),
+    pair("loader", 1, "loader.py", "0", "8", "data_wait"),
+    pair("item", 1, "item.py", "each", "once", "host_sync"),
+    pair("gather_copies", 2, "gather.py", "copies", "copies ahead", "exposed_collective copy serialized_streams"),
+    pair("gather_nccl", 2, "gather.py", "nccl", "nccl ahead", "exposed_collective serialized_streams"),
+    pair("checkpoint", 1, "checkpoint.py", "", "stored", "recompute"),
+    pair("products", 1, "products.py", "", "tf32", "precision"),
+    pair("captured", 1, "captured.py", "", "graph", "host_launch"),
+    pair("layout", 1, "resnet.py", "first", "last", "layout"),
+    pair("pointwise", 1, "pointwise.py", "", "compiled", "fusion"),
+]
+
+
+# ---- the verdict ----
+
+def analysis_of(aorta, path):
+    """(analysis, None) or (None, the error)."""
+    done = subprocess.run([aorta, "trace", "analyze", "--json", *path], capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode:
+        return None, done.stderr.strip()[-300:]
+    try:
+        return json.loads(done.stdout), None
+    except ValueError as error:
+        return None, str(error)
+
+
+def figures_of(block):
+    """(low, high) of a block's printed gain in ms; None where it has no gain."""
+    numbers = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", block["figure"] or "")]
+    return (numbers[0], numbers[-1]) if block["gains"] and numbers else None
+
+
+def gain_of_more(row, more):
+    """(low, high) of the gain with `more` times the micro-batches: a fact of the finding, else from the bubble's cost."""
+    words = {2: r"twice|double|_2x|x2", 4: r"four|quadruple|_4x|x4"}
+    for fact in row["facts"]:
+        if fact["unit"] == "ms" and more in words and re.search(words[more], fact["key"]):
+            return fact["value"], fact["value"]
+    gain = row["cost_ms"] * (1 - 1 / more)
+    return gain, gain
+
+
+def findings(analysis):
+    """The printed findings in their order: (block of the view, its row of the verdict)."""
+    rows = analysis["verdict"]
+    for block in (analysis.get("verdict_view") or {}).get("blocks", []):
+        yield block, rows[block["finding"]] if block["finding"] is not None else {"cause": block["cause"], "facts": []}
+
+
+def is_named(one, block, row):
+    fix = " ".join(block["fix"])
+    return (block["cause"] in one.causes and (one.rank is None or row.get("rank") == one.rank)
+            and (one.advice is None or re.search(one.advice, fix) is not None))
+
+
+def named(row):
+    return row["cause"] + (f" {row['collective']}" if row.get("collective") else "")
+
+
+def evaluate(one, analysis, worse_ms, better_ms):
+    """The figures of a recording against the two times."""
+    found = list(findings(analysis))
+    place = next((i for i, (block, row) in enumerate(found) if is_named(one, block, row)), None)
+    predicted = None
+    if place is not None:
+        block, row = found[place]
+        predicted = gain_of_more(row, one.more) if one.more and "cost_ms" in row else figures_of(block)
+    true, replay = worse_ms - better_ms, analysis["replay"] or {}
+    middle = statistics.mean(predicted) if predicted else None
+    near = "no"
+    if predicted and abs(middle - true) <= NEAR * abs(true):
+        near = "yes"
+    elif predicted and predicted[0] <= true <= predicted[1]:
+        near = "range"
+    return {"first": named(found[0][1]) if found else "nothing", "place": place, "predicted_ms": middle,
+            "predicted_range_ms": predicted, "true_ms": true, "near": near, "alone_ms": worse_ms, "better_ms": better_ms,
+            "verdict_step_ms": replay.get("unrecorded_ms") or replay.get("measured_ms"),
+            "verdict_range_ms": replay.get("unrecorded_range_ms"), "decisive": true >= DECISIVE * worse_ms,
+            "headline": (analysis.get("verdict_view") or {}).get("headline")}
+
+
+# ---- running ----
+
+# One process to be timed: `key` names its results, `how` is None where nothing records.
+Job = collections.namedtuple("Job", "key one words how")
+
+
+def jobs_of(pairs):
+    """Each once: forms that several pairs share are timed once."""
+    jobs = {}
+    for one in pairs:
+        for words in (one.worse, one.better):
+            key = "_".join([one.script[:-3], *words])
+            jobs.setdefault(key, Job(key, one, words, None))
+        for how in one.how:
+            jobs.setdefault(f"{one.name}.{how}", Job(f"{one.name}.{how}", one, one.worse, how))
+    return list(jobs.values())
+
+
+class Bench:
+    """Runs jobs of pairs; `results` has their times, `failed` why there are none."""
+
+    def __init__(self, visit, aorta, work):
+        self.visit, self.aorta, self.work = visit, aorta, work
+        self.results, self.failed = {}, {}
+
+    def start(self, job, gpu):
+        gate, folder = os.path.join(self.work, f"{job.key}.gate"), os.path.join(self.work, job.key)
+        env = {**os.environ, "PEOPLE_GATE": gate, "PEOPLE_TIMES": os.path.join(self.work, f"{job.key}.times.json")}
+        words = [os.path.join(SCRIPTS, job.one.script), *job.words]
+        if gpu is not None:
+            env["CUDA_VISIBLE_DEVICES"] = str(gpu)
+        command = [sys.executable, *words] if job.one.ranks == 1 else torchrun(job.one.ranks, words)
+        if job.how:
+            os.makedirs(folder)
+        if job.how == "run":
+            command = [self.aorta, "trace", "run", "-q", "-o", os.path.join(folder, "spool"), "--limit-mb", str(LIMIT_MB), "--",
+                       *command]
+        elif job.how:
+            env["PEOPLE_TRACES"] = folder
+        return Started(command, gate, job.one.ranks, env)
+
+    def finish(self, job, started):
+        left = self.visit.left() - PACKING_SECONDS
+        if left < 8:
+            started.end()
+            self.failed[job.key] = "no time"
+            return
+        status, _ = started.finish(min(RUN_SECONDS, left))
+        times = read_json(os.path.join(self.work, f"{job.key}.times.json"))
+        if status or not times:
+            why = "took too long" if status is None else f"status {status}"
+            self.failed[job.key] = f"{why}: {last_lines(started.log)}"
+            self.visit.say(f"{job.key} FAILED: {self.failed[job.key]}")
+            return
+        self.results[job.key] = {**times, "step_ms": statistics.median(times["blocks_ms"])}
+
+    def batch(self, jobs, gpu=None):
+        """Starts jobs together, lets one after the other go on."""
+        waiting = [(job, self.start(job, gpu)) for job in jobs]
+        try:
+            for _, started in waiting:
+                started.wait_ready(min(IMPORT_SECONDS, max(1, self.visit.left())))
+            for job, started in waiting:
+                self.finish(job, started)
+        finally:
+            for _, started in waiting:
+                started.end()
+
+    def recording(self, job_key):
+        return recording(os.path.join(self.work, job_key))
+
+    def show(self, pairs):
+        """Rows of the recordings of these pairs; analysed together, as nothing is timed now."""
+        wanted = [(one, how) for one in pairs for how in one.how]
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            found = list(pool.map(lambda it: self.result(*it), wanted))
+        for row in found:
+            self.visit.row(**row)
+            self.visit.say("  ".join(line_of(row)))
+        return found
+
+    def result(self, one, how):
+        key = f"{one.name}.{how}"
+        times = [self.results.get("_".join([one.script[:-3], *words])) for words in (one.worse, one.better)]
+        row = {"pair": one.name, "how": how, "expected": one.causes}
+        why = next((self.failed[k] for k in (key, *("_".join([one.script[:-3], *w]) for w in (one.worse, one.better)))
+                    if k in self.failed), None)
+        if why or None in times or key not in self.results:
+            return {**row, "failed": why or "not run"}
+        return {**row, "worse": times[0], "better": times[1], **analysed(self.aorta, one, self.recording(key), *times)}
+
+
+def recording(folder):
+    """What to analyse in a folder."""
+    spool = os.path.join(folder, "spool")
+    if os.path.isdir(spool):
+        return [spool]
+    return sorted(os.path.join(folder, file) for file in os.listdir(folder) if file.endswith(".json"))
+
+
+def analysed(aorta, one, paths, worse, better):
+    try:
+        analysis, error = analysis_of(aorta, paths) if paths else (None, "nothing was recorded")
+        if analysis:
+            return evaluate(one, analysis, worse["step_ms"], better["step_ms"])
+    except (subprocess.TimeoutExpired, OSError, KeyError, IndexError, TypeError) as wrong:
+        error = f"{type(wrong).__name__}: {wrong}"
+    return {"failed": error}
+
+
+def run_pairs(bench, pairs, gpu=None):
+    """All jobs of these pairs in groups; rows of each group as it ends."""
+    rows, group = [], []
+    for one in [*pairs, None]:
+        if one and len(jobs_of([*group, one])) <= AT_ONCE:
+            group.append(one)
+            continue
+        if bench.visit.left() > PACKING_SECONDS + 25:
+            bench.batch([job for job in jobs_of(group) if job.key not in bench.results], gpu)
+        rows += bench.show(group)
+        group = [one]
+    return rows
+
+
+# ---- printing ----
+
+HEAD = ["pair", "by", "expected", "named first", "top 3", "predicted ms", "true ms", "within 30%", "step alone",
+        "step of verdict"]
+
+
+def number(value):
+    return "-" if value is None else f"{value:.3g}" if value < 100 else f"{value:.0f}"
+
+
+def line_of(row):
+    start = [row["pair"], row["how"], row["expected"][0]]
+    if "failed" in row:
+        return [*start, "FAILED", "", "", "", "", "", row["failed"][:80]]
+    low, high = row["predicted_range_ms"] or (None, None)
+    predicted = number(low) if low == high else f"{number(low)} to {number(high)}"
+    place = row["place"]
+    top = "no" if place is None or place > 2 else "first" if place == 0 else "yes"
+    near = row["near"] if row["decisive"] else "no gain"
+    return [*start, row["first"], top, predicted, number(row["true_ms"]), near, number(row["alone_ms"]),
+            number(row["verdict_step_ms"])]
+
+
+def is_right(row):
+    return row["place"] is not None and row["place"] <= 2 and row["near"] == "yes"
+
+
+def summary(rows):
+    counted = [row for row in rows if "failed" not in row and row["decisive"]]
+    if not counted:
+        return ["no pair to count"]
+    first = sum(row["place"] == 0 for row in counted)
+    top = sum(row["place"] is not None and row["place"] <= 2 for row in counted)
+    near, right = sum(row["near"] == "yes" for row in counted), sum(map(is_right, counted))
+    steps = sum(abs(row["verdict_step_ms"] / row["alone_ms"] - 1) <= 0.15 for row in counted if row["verdict_step_ms"])
+    return [f"{len(counted)} recordings of {len({row['pair'] for row in counted})} pairs with a true gain: named first {first}, in "
+            f"the top three {top}, gain within 30% {near}, step within 15% {steps}",
+            f"right (top three and gain): {right} of {len(counted)}, {10 * right / len(counted):.1f} of 10"]
+
+
+def finish(visit, rows):
+    visit.say("")
+    for line in [*table(HEAD, [line_of(row) for row in rows]), "", *summary(rows)]:
+        visit.say(line)
+
+
+# ---- the two uses ----
+
+def in_two(bench, pairs):
+    """Pairs of one GPU on both GPUs at the same time, then those of two."""
+    single = [one for one in pairs if one.ranks == 1]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        halves = list(pool.map(lambda gpu: run_pairs(bench, single[gpu::2], gpu), range(2)))
+    return halves[0] + halves[1] + run_pairs(bench, [one for one in pairs if one.ranks > 1])
+
+
+def record(options):
+    visit = Visit("pairs", options.out, options.budget)
+    visit.say(json.dumps(machine()))
+    pairs = [one for one in PAIRS if one.ranks <= options.gpus and (not options.only or one.name in options.only)]
+    with tempfile.TemporaryDirectory() as work:
+        bench = Bench(visit, options.aorta, work)
+        rows = in_two(bench, pairs) if options.parallel and options.gpus > 1 else run_pairs(bench, pairs)
+        finish(visit, rows)
+        write_json(os.path.join(options.out, "pairs.json"), {"rows": rows})
+        keys = [f"{row['pair']}.{row['how']}" for row in rows]
+        keys = [key for key in keys if os.path.isdir(os.path.join(work, key))]
+        for line in pack(work, keys, options.out, "pairs", LARGEST, PACKS):
+            visit.say(f"left out: {line}")
+    visit.say(f"{visit.seconds - visit.left():.0f} s")
+    return 0
+
+
+def check(options):
+    stored = read_json(os.path.join(options.out, "pairs.json"))
+    if stored is None:
+        sys.exit(f"pairs.py: {options.out} has no pairs.json")
+    known, rows = {one.name: one for one in PAIRS}, []
+    with tempfile.TemporaryDirectory() as work, tempfile.TemporaryDirectory() as out:
+        unpack(options.out, work)
+        for row in stored["rows"]:
+            folder = os.path.join(work, f"{row['pair']}.{row['how']}")
+            if row["pair"] not in known or options.only and row["pair"] not in options.only:
+                continue
+            fresh = {key: row[key] for key in ("pair", "how", "expected", "worse", "better") if key in row}
+            if "worse" not in row or not os.path.isdir(folder):
+                rows.append({**fresh, "failed": row.get("failed") or "no recording"})
+                continue
+            one = known[row["pair"]]
+            rows.append({**fresh, **analysed(options.aorta, one, recording(folder), row["worse"], row["better"])})
+        finish(Visit("pairs", out, 0), rows)
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", nargs="?", default=os.environ.get("OUT", "/tmp/aorta-pairs"))
+    parser.add_argument("--aorta", required=True)
+    parser.add_argument("--gpus", type=int, choices=[1, 2], default=2)
+    parser.add_argument("--budget", type=float, default=400, help="seconds; pairs that find no time are named")
+    parser.add_argument("--only", nargs="+", choices=[one.name for one in PAIRS], metavar="NAME")
+    parser.add_argument("--parallel", action="store_true", help="pairs of one GPU two at a time")
+    parser.add_argument("--check", action="store_true", help="analyse the recordings of OUT again")
+    options = parser.parse_args()
+    options.aorta = shutil.which(options.aorta) or sys.exit(f"pairs.py: --aorta {options.aorta}: no such program")
+    options.aorta = os.path.abspath(options.aorta)
+    return check(options) if options.check else record(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
