@@ -4,7 +4,10 @@
 
 #include "formats/open.h"
 #include "formats/spool.h"
-#include "record/cuda_search.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
 
 /* One variable for the program's environment. */
 struct aorta_trace_run_variable {
@@ -20,6 +23,13 @@ struct aorta_trace_run_options {
     const char *spools;   /* directory in which files appear once CUDA is in use; NULL: nobody watches */
     aorta_status (*started)(void *user); /* called once it runs, may start threads; NULL: nothing is */
     void *user;
+};
+
+/* From outside: whether the program uses CUDA at all, to explain why nothing was recorded. */
+struct aorta_cuda_search { /* zero-initialise */
+    pid_t driver_pid;      /* a process that had the driver's library loaded; 0: none was seen */
+    bool dropped;          /* its environment lacked the variable looked for */
+    int looks;
 };
 
 struct aorta_trace_run_result {
