@@ -150,7 +150,7 @@ static void text_causes(const struct whatif_page *page, struct aorta_text *out) 
     }
 }
 
-/* What is not known of a remedy takes no time off the step, and is said. */
+/* Unknown gains of a remedy take no time off the step, and the text says so. */
 static void text_remedies(const struct whatif_page *page, struct aorta_text *out) {
     const struct aorta_remedies_worth *worth = &page->remedies.worth;
     if (!page->remedies.set) return;

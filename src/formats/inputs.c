@@ -354,7 +354,7 @@ static void note_copies(const struct paths *paths, const struct facts *facts, st
 
 /* ---- all of them ---- */
 
-/* Of a folder's files, those from `first` on. */
+/* Drops files that yield to other files of the folder, whose files begin at `first`. */
 static void drop_yielding(struct paths *paths, size_t first) {
     size_t count = first;
     bool others = false;
@@ -390,7 +390,7 @@ static aorta_status add_input(struct paths *paths, const char *path) {
     return paths->count > before ? NULL : holds_none(path, paths->skipped);
 }
 
-/* What stands for packed inputs. */
+/* Adds the unpacked files of a packed input. */
 static aorta_status unpack_into(struct aorta_unpacking *unpacking, const char *path, struct paths *paths) {
     char *place;
     AORTA_TRY(aorta_unpack(unpacking, path, &place));
@@ -435,7 +435,7 @@ static aorta_status add_companion(struct aorta_execution_traces **executed, cons
     return status;
 }
 
-/* Those leave the paths, where there are others. */
+/* Companions leave the paths if traces remain there. */
 static aorta_status take_companions(struct paths *paths, struct aorta_execution_traces **executed) {
     bool *companion = calloc(paths->count + 1, sizeof *companion);
     size_t count = 0, used = 0;
@@ -456,7 +456,7 @@ static aorta_status take_companions(struct paths *paths, struct aorta_execution_
     return status;
 }
 
-/* With the shapes that execution traces among the files have of the others. */
+/* The files' execution traces give shapes to the other files' operations. */
 static aorta_status open_with_companions(struct paths *paths, const struct aorta_trace_options *options,
                                          struct aorta_trace_list *list) {
     struct aorta_trace_options more = options ? *options : (struct aorta_trace_options){0};

@@ -20,7 +20,7 @@ void aorta_keys_make(struct aorta_keys *keys, const struct aorta_key_row *rows, 
     }
 }
 
-/* Of the same length, which is not 0. */
+/* Both have this length, which is not 0. */
 static inline bool is_same(const char *a, const char *b, size_t length) {
     uint64_t x, y, x_end, y_end;
     if (length > 16) return !memcmp(a, b, length);

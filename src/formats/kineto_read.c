@@ -244,7 +244,7 @@ static aorta_status take_arguments(struct trace_kineto *kineto, struct kineto_ev
     return malformed(kineto, args, where, event->offset + (args.text - event->text));
 }
 
-/* Of what has no duration only allocations count. */
+/* Allocations are the only events without a duration that count. */
 static aorta_status read_instant(struct trace_kineto *kineto, struct kineto_event *event) {
     if (!aorta_trace_kineto_is_named(event->field[FIELD_NAME], "[memory]")) return NULL;
     AORTA_TRY(take_arguments(kineto, event));

@@ -211,8 +211,7 @@ void aorta_trace_kineto_add_work(struct trace_kineto *kineto, const struct kinet
         aorta_trace_builder_geometry(kineto->builder, blocks, threads);
 }
 
-/* Of Meta's accelerator: its processing elements at work, and its copies. Waits, and work of other hosts, are neither.
- */
+/* Work of Meta's accelerator: its processing elements and its copies. Waits, and work of other hosts, are neither. */
 void aorta_trace_kineto_add_mtia(struct trace_kineto *kineto, const struct kineto_event *event) {
     struct kineto_event copy = *event;
     if (aorta_trace_kineto_is_named(event->field[FIELD_NAME], "pe_exe")) {
@@ -295,7 +294,7 @@ void aorta_trace_kineto_add_operation(struct trace_kineto *kineto, const struct 
                                   &operation);
 }
 
-/* Those that are not Python's nor PyTorch's own: "<built-in function len>", "torch/nn/modules/module.py(1743): …". */
+/* False for Python's and PyTorch's own functions: "<built-in function len>", "torch/nn/modules/module.py(1743): …". */
 static bool is_of_program(struct aorta_json_value name) {
     static const char *const others[] = {"\"<", "\"torch/", "\"nn.Module: "};
     static const char installed[] = "/site-packages/torch/";
@@ -311,7 +310,7 @@ static bool is_module(struct aorta_json_value name) {
     return name.length > sizeof begin && !memcmp(name.text, begin, sizeof begin - 1);
 }
 
-/* Of all functions the times matter, of the program's own the names as well. */
+/* The times of all functions matter, and the names of the program's own. */
 void aorta_trace_kineto_add_function(struct trace_kineto *kineto, const struct kineto_event *event) {
     struct aorta_trace_annotation frame = {event->start_ns, event->end_ns, AORTA_TRACE_NONE, get_thread(kineto, event)};
     aorta_trace_builder_frame(kineto->builder, &frame, AORTA_FRAME_FUNCTION);
@@ -355,7 +354,7 @@ static int64_t bytes_in_all(struct aorta_json_value value) {
     return aorta_json_get_int(value, &bytes) && bytes >= 0 && bytes <= most_bytes ? bytes : -1;
 }
 
-/* Of devices: the host's memory (type 0) is left out. */
+/* Allocations of devices alone: the host's memory (type 0) does not count. */
 void aorta_trace_kineto_add_allocation(struct trace_kineto *kineto, const struct kineto_event *event) {
     const struct aorta_json_value *argument = event->argument;
     struct aorta_trace_allocation allocation = {0};

@@ -269,7 +269,7 @@ void aorta_merge_id(struct merge_rank *rank, int64_t id) {
 
 /* ---- one event ---- */
 
-/* What is written anew. Length 0: the event has none. */
+/* Members that are rewritten. Length 0: the event has none. */
 struct event {
     struct aorta_json_value phase, name, category, process, thread, time, id, bound, args;
 };
@@ -410,7 +410,7 @@ static bool put_args(struct merge_rank *rank, const struct event *event) {
     return aorta_merge_copy(out, event->args);
 }
 
-/* The members that stay as they are, each with a comma behind it; the others go into *event. */
+/* Writes the members that stay as they are, each followed by a comma; *event gets the other members. */
 static bool put_members(struct merge_rank *rank, struct aorta_json_value value, struct event *event) {
     struct aorta_text *out = aorta_merge_sink_text(rank->sink);
     struct aorta_json_value key, member;

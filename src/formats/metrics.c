@@ -219,7 +219,7 @@ struct aorta_metrics_lines {
 
 /* ---- the thread ---- */
 
-/* What is known of a step's kernels. Zero-initialise; free_view. */
+/* The kernels of a step. Zero-initialise; free_view. */
 struct view {
     struct aorta_profile kernels;
     struct aorta_overlap overlap;

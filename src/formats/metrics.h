@@ -42,7 +42,7 @@ AORTA_MUST_USE aorta_status aorta_metrics_format(const struct aorta_step_metrics
 
 /* ---- reading ---- */
 
-/* What a line says of its step, as it stands there. NaN, NULL: not in it, or null. */
+/* A step as its line has it. NaN, NULL: not in the line, or null. */
 struct aorta_metrics_step {
     int64_t schema_version; /* 0: the original Python toolkit's */
     int64_t epoch, step, global_step;

@@ -243,7 +243,7 @@ static const struct aorta_trace_reader *reader_of(const char *bytes, size_t leng
     return NULL;
 }
 
-/* What is known and not read: by the bytes at a place of the file, or by its name. */
+/* Formats that are known and not read: by the bytes at a place of the file, or by its name. */
 static const struct unread {
     const char *suffix; /* NULL: by the bytes */
     size_t at, length;
@@ -359,7 +359,7 @@ bool aorta_trace_may_be(const char *bytes, size_t length) {
     return aorta_packing_of(bytes, length) != AORTA_PACKING_NONE || reader_of(bytes, length);
 }
 
-/* What an archive holds may lie beside it, unpacked. */
+/* An archive yields, as its files may be in the same folder, unpacked. */
 bool aorta_trace_yields(const char *path) {
     if (aorta_packing_is_archive_name(path)) return true;
     for (size_t i = 0; i < ROWS; i++)
@@ -462,7 +462,7 @@ static bool has_set(const struct aorta_trace_list *list, const struct aorta_trac
     return false;
 }
 
-/* `status`: a failure to read one of them, after which the others are dropped. */
+/* `status`: a failure to read a file, after which the traces of all files are dropped. */
 static aorta_status gather(struct many *many, aorta_status status, struct aorta_trace_list *list) {
     for (size_t i = 0; i < many->count; i++) {
         size_t known = list->count;

@@ -1,6 +1,6 @@
 /* rocprofv3 --output-format csv: a file for each sort of record, all with one prefix: PREFIX_kernel_trace.csv,
  * PREFIX_memory_copy_trace.csv, PREFIX_hip_api_trace.csv, …; PREFIX_agent_info.csv says which agent is which GPU. Given
- * one of them, all that lie beside it are read. Columns are found by their names, in any order. */
+ * one file, all files of the prefix are read. Columns are found by their names, in any order. */
 #include "formats/csv.h"
 #include "formats/open.h"
 #include "formats/reader.h"

@@ -194,7 +194,7 @@ static aorta_status check_belongs(const struct aorta_run *run, const struct file
     return NULL;
 }
 
-/* Of all ranks the same, as they record the same steps. `recorded`: steps with ranges before it. */
+/* Equal for all ranks, as they record the same steps. `recorded`: steps with ranges before this step. */
 static bool line_has_ranges(const struct aorta_run *run, int64_t recorded) {
     return recorded % run->read_every == 0;
 }

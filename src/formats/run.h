@@ -55,7 +55,7 @@ struct aorta_run_coverage {
     int64_t count, absent;
     int64_t before_gap; /* the step before the first that is absent */
 };
-/* Of ranks[index]; all 0 for a file without iterations. */
+/* The coverage of ranks[index]; all 0 for a file without iterations. */
 struct aorta_run_coverage aorta_run_coverage(const struct aorta_run *run, size_t index);
 
 /* AORTA_USAGE: no such directory or no such file in it; AORTA_FORMAT: a malformed line, with file, line and byte.
@@ -72,7 +72,7 @@ bool aorta_run_take_kernels(struct aorta_run *run);
 AORTA_MUST_USE aorta_status aorta_run_traces(const struct aorta_run *run, struct aorta_trace_list *list);
 /* Whether a path is a directory with such a file. */
 bool aorta_run_is_directory(const char *path);
-/* Of `bytes` of lines, so that the ranges read and what is made of them take about 1 GiB at most. */
+/* The value for `bytes` of lines with which ranges and their analysis take about 1 GiB at most. */
 int64_t aorta_run_read_every(int64_t bytes);
 
 /* One line of a file, with its ranges or without. `previous`: the rank's step before, or NULL. On failure

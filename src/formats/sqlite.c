@@ -233,7 +233,7 @@ static const struct kind *kind_of(const struct aorta_sqlite *db) {
     return NULL;
 }
 
-/* What is known and not read, by a table. */
+/* Databases that are known and not read, by a table. */
 static const struct {
     char *table;
     const char *is, *instead;
@@ -282,7 +282,7 @@ static aorta_status check_whole(struct aorta_sqlite *db) {
                        (long long)info.st_size, got == sizeof head ? (long long)whole : 100LL);
 }
 
-/* What was written lately may still lie in a file of its own, which an immutable database does not look at. */
+/* Recent writes may still be in a file of their own, which an immutable database does not read. */
 static aorta_status check_closed(const char *path) {
     char *journal;
     struct stat info;

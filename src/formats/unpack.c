@@ -207,7 +207,7 @@ static int by_target(const void *left, const void *right) {
     return strcmp(((const struct link *)left)->target, ((const struct link *)right)->target);
 }
 
-/* The file that a link leads to, over others; NULL: none in the archive. */
+/* The file that a link leads to, through further links; NULL: none in the archive. */
 static const char *follow(const struct links *links, const struct link *link) {
     enum { MOST_LINKS = 40 };
     for (int i = 0; link && i < MOST_LINKS; i++) {
@@ -429,7 +429,7 @@ static aorta_status check_input(struct input *input, const char *shown) {
     return AORTA_ERROR(AORTA_USAGE, "%s is no trace; AORTA reads %s", shown, aorta_trace_formats);
 }
 
-/* Of the packed file's own name, so that its rank can be read off it. */
+/* The unpacked file keeps the packed one's name, as the name may have the rank. */
 static aorta_status unpack_single(const char *path, const char *folder, char **place) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     struct aorta_source *source;
@@ -540,8 +540,8 @@ aorta_status aorta_unpack(struct aorta_unpacking *unpacking, const char *path, c
 
 /* ---- names ---- */
 
-/* Every path of the folder as what it stands for; what stands for what stands in the folder itself is made last. NULL:
- * no memory. */
+/* Replaces each path of the folder by the name that the user gave. Files unpacked from unpacked files are newer, so the
+ * newest name is replaced first. NULL: no memory. */
 static char *shown_text(const struct aorta_unpacking *unpacking, const char *text) {
     char *shown = strdup(text);
     for (size_t i = unpacking->count; shown && i > 0; i--) {

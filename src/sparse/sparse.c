@@ -78,7 +78,7 @@ static bool reduce(int64_t *value, int64_t most) {
     return reduced;
 }
 
-/* The largest becomes `most`; all others shrink by the same factor. */
+/* Scales all values so that the largest becomes `most`. */
 static bool reduce_list(struct aorta_sparse_options *o, struct aorta_int_list *list, int64_t most, bool in_proportion) {
     int64_t largest = 0;
     for (size_t i = 0; i < list->count; i++)

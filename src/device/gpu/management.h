@@ -75,7 +75,7 @@ struct gpu_management {
     aorta_status (*start)(struct gpu_manager *manager); /* after the table has been filled; sets version */
     void (*end)(struct gpu_manager *manager);
     aorta_status (*find)(struct gpu_manager *manager, const char *bus_id, struct gpu_managed *device);
-    /* Writes available values; all others stay NaN. */
+    /* Writes available values; unavailable ones stay NaN. */
     void (*measure)(struct gpu_manager *manager, const struct gpu_managed *device,
                     struct aorta_device_metrics *metrics);
     /* Devices of the machine by number; `count` 0: the library does not list them. */
