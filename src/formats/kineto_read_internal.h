@@ -2,8 +2,21 @@
 #ifndef AORTA_FORMATS_KINETO_READ_INTERNAL_H
 #define AORTA_FORMATS_KINETO_READ_INTERNAL_H
 
-#include "formats/keys.h"
 #include "formats/kineto_read.h"
+
+/* Finds which of the keys a text is; fast, for inner loops. */
+enum { KEY_SLOTS = 256 };
+
+struct key_row {
+    const char *name;
+    uint8_t number; /* what is found; several rows may share one (names that changed) */
+};
+
+struct keys {
+    const struct key_row *rows;
+    uint8_t slots[KEY_SLOTS]; /* row + 1; 0: free */
+    uint8_t lengths[KEY_SLOTS / 2];
+};
 
 enum kineto_field {
     FIELD_PHASE,
@@ -101,7 +114,7 @@ struct trace_kineto {
     size_t process_count, process_capacity;
     const struct aorta_trace_options *options;
     struct aorta_text scratch; /* texts with escapes, until the next event */
-    struct aorta_keys fields, arguments, categories, members;
+    struct keys fields, arguments, categories, members;
     bool modules;               /* are read */
     struct kineto_xla *xla;     /* NULL: no process of XLA's profiler was named */
     struct kineto_spans *spans; /* NULL: none were read yet */

@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/thread.h"
-#include "formats/metrics_lines.h"
 #include "measure/kernels.h"
 
 #include <errno.h>

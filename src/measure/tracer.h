@@ -2,7 +2,7 @@
  * and end of every kernel, copy and fill, from any launcher.
  *
  * Records arrive late: only when everything launched around them has finished, too. So a step's records are taken once
- * aorta_tracer_reached confirms them (metrics_lines.h writes the lines of finished steps after that).
+ * aorta_tracer_reached confirms them (formats/metrics.h writes the lines of finished steps after that).
  *
  * One tracer per process, because the vendors' libraries allow one. Thread-safe from open to close. Memory is bounded:
  * records that are not taken in time are dropped, oldest first, and counted. */

@@ -6,7 +6,6 @@
 #include "base/progress.h"
 #include "base/signals.h"
 #include "formats/metrics.h"
-#include "formats/metrics_lines.h"
 #include "job/beacon.h"
 #include "train/data.h"
 #include "train/input.h"

@@ -1,7 +1,7 @@
 /* Lines of metrics, those of traced steps on a tracer whose library delivers late. */
 #include "base/files.h"
 #include "check.h"
-#include "formats/metrics_lines.h"
+#include "formats/metrics.h"
 #include "measure/tracer.h"
 #include "samples/profile.h"
 

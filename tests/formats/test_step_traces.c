@@ -3,7 +3,7 @@
 #include "check.h"
 #include "fake_cupti/fake_cupti.h"
 #include "folder.h"
-#include "formats/metrics_lines.h"
+#include "formats/metrics.h"
 #include "formats/step_traces.h"
 #include "kineto/layout.h"
 #include "measure/tracer.h"
