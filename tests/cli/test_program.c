@@ -171,7 +171,7 @@ static json_t *missing_of(json_t *root, const char *name) {
     return NULL;
 }
 
-/* Beside a GPU, each library is either found or missing; where it was looked for is said then. */
+/* On a machine with a GPU each library is either found or missing; a missing one is listed with the paths tried. */
 static void test_info_looks_for_each_library(void **state) {
     static const struct {
         const char *kind, *library;

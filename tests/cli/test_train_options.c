@@ -209,7 +209,7 @@ static const struct {
     {"training.lr=1", "--override training.lr=1: training.lr: unknown key; did you mean optimizer.lr?"},
 };
 
-/* What is dumped is not captured, so it must not be demanded. */
+/* A dumped value is not captured, so it must not be demanded. */
 static void test_fullgraph_with_dumps(void **state) {
     (void)state;
     static const char *const overrides[] = {"compile={enabled: true, fullgraph: true}", "training.dump_dir=d",
@@ -327,7 +327,7 @@ static void test_limits_of_gpus(void **state) {
     }
 }
 
-/* Keys of the original Python toolkit: those with a meaning act, the others are named in one line. */
+/* Keys of the original Python toolkit: keys with a meaning act, ignored keys are named in one line. */
 static void test_keys_of_the_original(void **state) {
     (void)state;
     static const char *const overrides[] = {

@@ -20,7 +20,7 @@ struct example {
 };
 
 static const struct example padded[] = {
-    {1, "training.batch_size=8"}, /* the others are compared with the first */
+    {1, "training.batch_size=8"}, /* later rows are compared with this one */
     {1, "training.batch_size=4 training.gradient_accumulation=2"},
     {1, "training.batch_size=8 distributed.mode=ddp"},
     {1, "training.batch_size=8 fsdp.sharding_strategy=shard_grad_op"},
