@@ -19,17 +19,18 @@ static bool follows(const struct aorta_run_step *previous, const struct aorta_ru
            !step->profile.own_clock && !previous->profile.own_clock;
 }
 
-/* When the iteration before had ended; INT64_MIN: not known. Where that was not recorded the line itself says how long
- * before this one. */
+/* When the iteration before had ended; INT64_MIN: not known. If it was not recorded, the line itself says how long before
+ * this one. */
 static int64_t end_before(const struct aorta_run_step *previous, const struct aorta_run_step *step, double lead_ms) {
-    if (!follows(previous, step)) return INT64_MIN;
+    if (!previous) return INT64_MIN;
     if (previous->profiled) return previous->profile.range_count ? previous->profile.end_ns : INT64_MIN;
     return lead_ms > 0.0 && lead_ms < 1e9 ? step->profile.start_ns - (int64_t)(lead_ms * 1e6 + 0.5) : INT64_MIN;
 }
 
 static aorta_status compute(double lead_ms, const struct aorta_run_step *previous, struct aorta_run_step *step) {
-    const struct aorta_run_view *before = follows(previous, step) ? previous->kernels : NULL;
     if (!step->profiled) return NULL;
+    if (!follows(previous, step)) previous = NULL;
+    const struct aorta_run_view *before = previous ? previous->kernels : NULL;
     AORTA_TRY(aorta_overlap_compute(&step->profile, end_before(previous, step, lead_ms), &step->overlap));
     if (!step->kernels) return NULL;
     return aorta_overlap_compute(&step->kernels->profile,

@@ -112,7 +112,7 @@ struct members {
 static aorta_status resolve(const char *base, const char *name, char **path) {
     const char *slash = strrchr(base, '/');
     const size_t start = slash ? (size_t)(slash - base) : 0;
-    char *made = malloc(start + strlen(name) + 2), *end = made;
+    char *made = malloc(start + strlen(name) + 2), *end;
     bool inside = true;
     if (!made) return no_memory();
     end = mempcpy(made, base, start);
@@ -221,9 +221,13 @@ static const char *follow(const struct links *links, const struct link *link) {
 
 /* A second name of an unpacked file; a file of that name stays. */
 static aorta_status link_file(const struct members *members, const char *target, const char *path) {
-    char *from = aorta_path_join(members->folder, target), *to = aorta_path_join(members->folder, path);
-    aorta_status status = from && to ? NULL : no_memory();
-    char *slash = status ? NULL : strrchr(to, '/');
+    char *from = aorta_path_join(members->folder, target), *to = from ? aorta_path_join(members->folder, path) : NULL;
+    if (!to) {
+        free(from);
+        return no_memory();
+    }
+    aorta_status status = NULL;
+    char *slash = strrchr(to, '/');
     if (slash) {
         *slash = '\0';
         status = aorta_directory_make(to);
