@@ -62,10 +62,10 @@ def sweep(options, directory):
 def compare_sweeps(options, first, second):
     done = subprocess.run([options.aorta, "sweep", "--compare", first, second, "--json"], check=True, capture_output=True,
                           text=True)
-    found = json.loads(done.stdout)
+    found = json.loads(done.stdout)["comparisons"][0]
     differs = found["p_value"] < 0.05
-    points = sum(point["counts"] for point in found["points"])
-    print(f"{os.path.basename(first)} and {os.path.basename(second)}: p {found['p_value']:.2g}, {points} points count, "
+    points = len(found["changes"])
+    print(f"{os.path.basename(first)} and {os.path.basename(second)}: p {found['p_value']:.2g}, {points} figures of points count, "
           f"{'DIFFERS' if differs else 'alike'}", flush=True)
     return differs or points > 0
 

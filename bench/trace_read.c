@@ -21,15 +21,16 @@ struct sets {
 static aorta_status fill(const struct aorta_trace *trace, struct sets *sets) {
     for (size_t i = 0; i < trace->work_count; i++) {
         const struct aorta_trace_work *work = &trace->work[i];
-        AORTA_TRY(aorta_intervals_add(&sets->busy, work->start_ns, work->end_ns));
+        aorta_intervals_add(&sets->busy, work->start_ns, work->end_ns);
         if (work->kind != AORTA_TRACE_KERNEL) continue;
         struct aorta_intervals *set = aorta_trace_is_collective(work) ? &sets->comm : &sets->compute;
-        AORTA_TRY(aorta_intervals_add(set, work->start_ns, work->end_ns));
+        aorta_intervals_add(set, work->start_ns, work->end_ns);
     }
     aorta_intervals_normalise(&sets->compute);
     aorta_intervals_normalise(&sets->comm);
     aorta_intervals_normalise(&sets->busy);
-    return aorta_intervals_intersect(&sets->compute, &sets->comm, &sets->overlap);
+    aorta_intervals_intersect(&sets->compute, &sets->comm, &sets->overlap);
+    return aorta_status_join(aorta_intervals_check(&sets->overlap), aorta_intervals_check(&sets->busy));
 }
 
 static aorta_status describe(const struct aorta_trace *trace, bool list, struct aorta_json *json) {

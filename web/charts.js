@@ -74,14 +74,14 @@ function whole(option, width) {
   };
 }
 
-// make(): the option, asked anew for each theme and width.
+// make(width): the option, asked anew for each theme and width.
 export function chart(title, make, height = 300) {
   const box = element("div", { class: "chart", style: { height: `${height}px` }, role: "img", "aria-label": title });
   const heading = element("h3", {}, title);
   let drawn = null, width = 0;
   const fill = () => {
     if (!drawn) return;
-    const option = make();
+    const option = make(width);
     box.dataset.zooms = option.zoom ? "yes" : "no";
     heading.title = option.zoom ? "Ctrl and the wheel zoom; dragging moves" : "";
     drawn.setOption(whole(option, width), { notMerge: true });
@@ -103,9 +103,47 @@ export function chart(title, make, height = 300) {
   waiting.add(box);
   observer.observe(box);
   onTheme(fill);
+  heading.append(saveButtons(title, { SVG: () => svgOf(box), PNG: () => pngOf(box) }));
   const outer = element("div", {}, heading, box);
   outer.refill = fill;
   return outer;
+}
+
+// ---- downloads ----
+
+function svgOf(box) {
+  box.makeChart();
+  const picture = box.querySelector("svg").cloneNode(true), back = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  for (const [key, value] of Object.entries({ width: "100%", height: "100%", fill: colour("paper") })) back.setAttribute(key, value);
+  picture.setAttribute("width", box.clientWidth);
+  picture.setAttribute("height", box.clientHeight);
+  picture.prepend(back);
+  return new Blob([new XMLSerializer().serializeToString(picture)], { type: "image/svg+xml" });
+}
+
+// Twice as fine as the screen.
+async function pngOf(box) {
+  const image = new Image(), canvas = document.createElement("canvas");
+  const text = await svgOf(box).text();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+  await image.decode();
+  canvas.width = 2 * box.clientWidth;
+  canvas.height = 2 * box.clientHeight;
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  return canvasBlob(canvas);
+}
+
+export const canvasBlob = (canvas) => new Promise((done) => { canvas.toBlob(done, "image/png"); });
+
+// makers: { SVG: () => Blob, PNG: () => Promise of one }; a button each.
+export function saveButtons(title, makers) {
+  const save = async (kind) => {
+    const address = URL.createObjectURL(await makers[kind]()), link = element("a", { href: address, download: `${title.replace(/[^\p{L}\p{N}]+/gu, "_").slice(0, 80)}.${kind.toLowerCase()}` });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(address), 10000);
+  };
+  return element("span", { class: "save" }, ...Object.keys(makers).map((kind) =>
+    element("button", { type: "button", title: `download as ${kind}`, onclick: () => save(kind) }, kind)));
 }
 
 window.addEventListener("beforeprint", () => { for (const box of [...waiting]) box.makeChart(); });

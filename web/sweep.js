@@ -1,4 +1,4 @@
-// The pages of `aorta sweep`: one sweep, and a comparison of two.
+// The page of `aorta sweep`, and what it shares with the page of several sweeps (sweeps.js).
 import { brief, change, counted, duration, element, known, percent, spaced } from "./words.js";
 import { figures, heat, note, pair, section, sign } from "./sections.js";
 import { chart, tip } from "./charts.js";
@@ -10,17 +10,17 @@ const unitOf = (key) => (key.endsWith("_ms") ? "ms" : "");
 const withUnit = (value, key) => (known(value) ? `${brief(value)}${unitOf(key) ? ` ${unitOf(key)}` : ""}` : "–");
 // From good to bad, for all eyes and both themes.
 const GOOD_TO_BAD = ["#0072b2", "#56b4e9", "#9a9a9a", "#e69f00", "#d55e00"];
-const shades = (higher) => (higher ? [...GOOD_TO_BAD].reverse() : GOOD_TO_BAD);
+export const shades = (higher) => (higher ? [...GOOD_TO_BAD].reverse() : GOOD_TO_BAD);
 
-const pointText = (values) => Object.entries(values).map(([name, value]) => `${name}=${value}`).join(" ");
+export const pointText = (values) => Object.entries(values).map(([name, value]) => `${name}=${value}`).join(" ");
 // The baseline sets no knob that has several values.
 const isBaseline = (trial) => trial.cell === null;
 const trialText = (trial) => (isBaseline(trial) ? "baseline" : pointText(trial.values));
-const samePoint = (a, b) => Object.keys(a).every((name) => a[name] === b[name]);
+export const samePoint = (a, b) => Object.keys(a).every((name) => a[name] === b[name]);
 // Points that ran with all steps; halving also has shorter ones.
-const wholePoints = (sweep) => sweep.points.filter((point) => point.steps === sweep.steps && known(point[sweep.objective]));
-const byImportance = (knobs) => [...knobs].sort((a, b) => (b.importance ?? 0) - (a.importance ?? 0));
-const valueAxis = (key) => ({ type: "value", name: `${key}${unitOf(key) ? ", ms" : ""}`, nameLocation: "end", nameGap: 8, nameTextStyle: { align: "left" }, scale: true });
+export const wholePoints = (sweep) => sweep.points.filter((point) => point.steps === sweep.steps && known(point[sweep.objective]));
+export const byImportance = (knobs) => [...knobs].sort((a, b) => (b.importance ?? 0) - (a.importance ?? 0));
+export const valueAxis = (key) => ({ type: "value", name: `${key}${unitOf(key) ? ", ms" : ""}`, nameLocation: "end", nameGap: 8, nameTextStyle: { align: "left" }, scale: true });
 
 const median = (values) => {
   const sorted = [...values].sort((a, b) => a - b);
@@ -40,9 +40,10 @@ function headline(sweep) {
 // ---- importance ----
 
 // rows: [{ name, alone, together }] as shares.
-function importanceOf(sweep, label = "") {
+export function importanceOf(sweep, label = "") {
   const knobs = byImportance(sweep.knobs).filter((knob) => known(knob.importance));
   if (!knobs.length) return null;
+  if (knobs.every((knob) => knob.importance < 0.005)) return note(`${label}no knob explains 0.5% of the variance.`);
   const alone = (knob) => Math.max(0, knob.alone.share ?? 0);
   return chart(`${label}Importance: share of the variance`, () => ({
     tooltip: { trigger: "axis", axisPointer: { type: "shadow" }, valueFormatter: percent },
@@ -53,7 +54,7 @@ function importanceOf(sweep, label = "") {
   }), 140 + 34 * Math.min(16, knobs.length));
 }
 
-const knobsTable = (sweep) => table("Knobs", [
+export const knobsTable = (sweep) => table("Knobs", [
   { title: "knob", value: (knob) => knob.name }, { title: "type", value: (knob) => (knob.environment ? "variable" : "key") },
   { title: "importance", value: (knob) => knob.importance, show: (knob) => percent(knob.importance) },
   { title: "against the noise", value: (knob) => (knob.beats_noise ? "more than noise" : "within the noise"), class: (knob) => (knob.beats_noise ? "better" : "") },
@@ -90,21 +91,21 @@ function valuesOf(sweep, knob) {
 // ---- parallel coordinates ----
 
 // sweeps: [{ sweep, name }]; one line per point.
-function parallel(sweeps) {
+export function parallel(sweeps) {
   const { objective, higher_is_better: higher, knobs } = sweeps[0].sweep, several = sweeps.length > 1;
   const values = knobs.map((knob) => [...new Set([...knob.values.map((row) => row.value), ...sweeps.flatMap(({ sweep }) => sweep.points.map((point) => point.values[knob.name]))])]);
   const rows = ({ sweep }) => wholePoints(sweep).map((point) => ({ value: [...knobs.map((knob) => point.values[knob.name]), point[objective]], point }));
   const all = sweeps.flatMap((one) => rows(one).map((row) => row.value[knobs.length]));
   if (all.length < 2) return null;
-  return chart("Parallel coordinates: one line per point; drag along an axis to filter", () => ({
-    parallel: { left: 60, right: 60, top: several ? 60 : 46, bottom: 30 },
+  return chart("Parallel coordinates: one line per point; drag along an axis to filter", (width) => ({
+    parallel: { left: Math.max(60, Math.min(110, 0.08 * width)), right: 60, top: several ? 60 : 46, bottom: 30 },
     parallelAxis: [...knobs.map((knob, i) => ({ dim: i, name: knob.name.length > 26 ? `…${knob.name.slice(-25)}` : knob.name, type: "category", data: values[i] })),
       { dim: knobs.length, name: objective, type: "value", scale: true, inverse: !higher }],
     tooltip: { trigger: "item", formatter: ({ data, seriesName }) => tip(withUnit(data.value[knobs.length], objective), pointText(data.point.values),
       several ? seriesName : `${data.point.runs} runs`) },
     legend: several ? {} : undefined,
     visualMap: several ? undefined : { show: false, dimension: knobs.length, min: Math.min(...all), max: Math.max(...all), inRange: { color: shades(higher) } },
-    series: sweeps.map((one, i) => ({ type: "parallel", name: one.name, lineStyle: { width: 2, opacity: 0.75, ...(several ? { color: palette[[0, 3][i]] } : {}) },
+    series: sweeps.map((one, i) => ({ type: "parallel", name: one.name, lineStyle: { width: 2, opacity: 0.75, ...(several ? { color: palette[i % palette.length] } : {}) },
       emphasis: { lineStyle: { width: 4, opacity: 1 } }, data: rows(one) })),
   }), 380);
 }
@@ -114,7 +115,7 @@ function parallel(sweeps) {
 const mean = (values) => (values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : NaN);
 
 // charts(x, y): the options of one or several charts, for the two knobs that are chosen.
-function matrix(knobs, titles, options) {
+export function matrix(knobs, titles, options) {
   const names = byImportance(knobs).map((knob) => knob.name);
   if (names.length < 2) return [];
   const chosen = { x: names[0], y: names[1] };
@@ -197,76 +198,6 @@ export function sweepPage(data) {
       all.length ? section("matrix", "Two knobs", ...matrix(sweep.knobs, [`${spaced(sweep.objective)} of two knobs`], (x, y) => [heat({ xs: valuesNamed(sweep, x), ys: valuesNamed(sweep, y), names: [x, y],
         value: cellOf(sweep, [x, y]), show: brief, colours: shades(sweep.higher_is_better) })])) : null,
       section("history", "Trials", history(sweep), trialsTable(sweep)),
-    ],
-  };
-}
-
-// ---- two sweeps ----
-
-function figuresTable(results, labels) {
-  const rows = FIGURES.map((key) => ({ key, ...results.figures[key] })).filter((row) => row.points > 0);
-  const better = (row) => (row.p_value < 0.05 ? (row.higher_is_better === row.mean[1] > row.mean[0] ? "better" : "worse") : "");
-  return table("Means over the common points", [{ title: "figure", value: (row) => row.key }, ...labels.map((label, i) => ({ title: label, value: (row) => row.mean[i] })),
-    { title: "change", value: (row) => change(row.mean[1], row.mean[0]), show: (row) => sign(change(row.mean[1], row.mean[0])), class: better },
-    { title: "is", value: (row) => (known(row.p_value) ? better(row) || "within the noise" : "not known"), class: better }, { title: "p", value: (row) => row.p_value },
-    { title: "points", value: (row) => row.points }], rows);
-}
-
-function sideBySide(results, labels) {
-  const rows = results.points, objective = results.objective;
-  if (!rows.length) return null;
-  const name = (row) => Object.values(row.values).join(", ");
-  return chart(`${objective} of each configuration (${Object.keys(rows[0].values).join(", ")}), the largest change first`, () => ({
-    tooltip: { trigger: "axis", axisPointer: { type: "shadow" } }, xAxis: { type: "category", data: rows.map(name), axisLabel: { rotate: rows.length > 6 ? 30 : 0, interval: 0 } },
-    yAxis: { ...valueAxis(objective), scale: false }, grid: { bottom: rows.length > 6 ? 90 : 46 }, legend: {}, zoom: false,
-    series: labels.map((label, i) => ({ type: "bar", name: label, itemStyle: { color: palette[[0, 1][i]] }, data: rows.map((row) => row.figures[i]) })),
-  }), 360);
-}
-
-function comparedTable(results, labels, sweeps) {
-  const better = (row) => (row.counts ? (results.higher_is_better === row.change > 0 ? "better" : "worse") : "");
-  const figure = (row, i, key) => sweeps[i].points.find((point) => point.steps === sweeps[i].steps && samePoint(row.values, point.values))?.[key];
-  const others = FIGURES.filter((key) => key !== results.objective && sweeps.every((sweep) => sweep.points.some((point) => known(point[key]))));
-  return table("Configurations, the largest change first", [...knobColumns(sweeps[0]),
-    ...labels.map((label, i) => ({ title: `${results.objective}, ${label}`, value: (row) => row.figures[i] })),
-    { title: "change", value: (row) => row.change, show: (row) => sign(row.change), class: better },
-    { title: "is", value: (row) => (known(row.p_value) ? better(row) || "within the noise" : "not known"), class: better, tip: (row) => (known(row.p_value) ? `p = ${brief(row.p_value)}` : "no point was repeated") },
-    ...others.map((key) => ({ title: `${spaced(key)}, change`, value: (row) => change(figure(row, 1, key), figure(row, 0, key)),
-      show: (row) => sign(change(figure(row, 1, key), figure(row, 0, key))), tip: (row) => `${brief(figure(row, 0, key))}, then ${brief(figure(row, 1, key))}` }))], results.points);
-}
-
-function whatDiffers(labels, sweeps) {
-  const facts = (sweep) => ({ target: sweep.target, search: sweep.search, steps: sweep.steps, repeats: sweep.repeats, seed: sweep.seed, trials: sweep.trials.length,
-    failures: sweep.trials.filter((trial) => trial.state !== "done").length, "noise, std": sweep.noise.std, best: sweep.best ? pointText(sweep.best.values) : null,
-    "best figure": sweep.best?.[sweep.objective] });
-  const all = sweeps.map(facts), text = (value) => (known(value) ? brief(value) : value ?? "–");
-  return table("The two sweeps", [{ title: "", value: (key) => key }, ...labels.map((label, i) => ({ title: label, value: (key) => text(all[i][key]) })),
-    { title: "differs", value: (key) => (all[0][key] === all[1][key] ? "" : "yes") }], Object.keys(all[0]));
-}
-
-export function sweepComparisonPage(data) {
-  const { results, parts: sweeps } = data, labels = results.sweeps.map((one) => one.directory);
-  const { objective, higher_is_better: higher } = results, counted = results.points.filter((row) => row.counts);
-  const worse = counted.filter((row) => higher === row.change < 0).length;
-  const common = (sweep) => wholePoints(sweep).filter((point) => results.points.some((row) => samePoint(row.values, point.values)));
-  const cells = (x, y) => sweeps.map((sweep) => cellOf(sweep, [x, y], common(sweep)));
-  return {
-    title: labels.join(", "), subtitle: `two sweeps of ${sweeps[0].target}: ${results.points.length} points in common, ${objective}`,
-    sections: [
-      section("comparison", "Comparison", element("p", { class: "headline" }, results.largest_change), figures([
-        [`${objective}, ${labels[0]}`, withUnit(results.mean[0], objective)], [`${objective}, ${labels[1]}`, withUnit(results.mean[1], objective)],
-        ["change of the mean", sign(change(results.mean[1], results.mean[0]))], ["points that are worse", String(worse)], ["better", String(counted.length - worse)],
-        ["within the noise", String(results.points.length - counted.length)]]), figuresTable(results, labels), sideBySide(results, labels), comparedTable(results, labels, sweeps)),
-      section("matrix", "Two knobs", ...matrix(sweeps[0].knobs, [...labels, `Change, ${labels[1]} against ${labels[0]}`], (x, y) => {
-        const xs = valuesNamed(sweeps[0], x), ys = valuesNamed(sweeps[0], y), [before, after] = cells(x, y);
-        const all = xs.flatMap((a) => ys.flatMap((b) => [before(a, b), after(a, b)])).filter(known);
-        const both = { xs, ys, names: [x, y], show: brief, colours: shades(higher), range: [Math.min(...all), Math.max(...all)] };
-        return [heat({ ...both, value: before }), heat({ ...both, value: after }),
-          heat({ ...both, value: (a, b) => change(after(a, b), before(a, b)), show: sign, symmetric: true })];
-      })),
-      section("parallel", "All points", parallel(sweeps.map((sweep, i) => ({ sweep, name: labels[i] })))),
-      section("importance", "What each knob is worth", pair(...sweeps.map((sweep, i) => importanceOf(sweep, `${labels[i]}: `))), ...sweeps.map((sweep, i) => element("div", {}, element("h3", {}, labels[i]), knobsTable(sweep)))),
-      section("configuration", "What differs", whatDiffers(labels, sweeps)),
     ],
   };
 }

@@ -1,6 +1,7 @@
 // Streams and hosts over time on a canvas: zoom, move, hover, search, select. Spans closer than a pixel are drawn once, so
 // that a frame costs a walk over the visible spans and few rectangles.
 import { brief, counted, duration, element, known, percent, shortName } from "./words.js";
+import { canvasBlob, saveButtons } from "./charts.js";
 import { KIND_BITS, firstAbove, lanesOf, sumsOf } from "./spans.js";
 import { onAddress, setViewed, viewed } from "./state.js";
 import { table } from "./tables.js";
@@ -31,6 +32,17 @@ const rangeText = ([from, to]) => `${Math.round(from)}-${Math.round(to)}`;
 function rangeOf(text) {
   const numbers = /^(\d+)-(\d+)$/.exec(text ?? "")?.slice(1).map(Number);
   return numbers && numbers[1] > numbers[0] ? numbers : null;
+}
+
+// A copy of the canvas with the background of the page.
+function pictureOf(canvas) {
+  const copy = document.createElement("canvas"), pen = copy.getContext("2d");
+  copy.width = canvas.width;
+  copy.height = canvas.height;
+  pen.fillStyle = colour("paper");
+  pen.fillRect(0, 0, copy.width, copy.height);
+  pen.drawImage(canvas, 0, 0);
+  return copy;
 }
 
 // number: of the timeline on the page; it distinguishes their keys in the address.
@@ -380,7 +392,8 @@ export function timeline(data, number = 0) {
   const controls = element("div", { class: "controls" },
     search, button("previous", () => jump(-1)), button("next", () => jump(1)), status,
     ranks.length > 1 ? choice : null, data.steps.length > 1 ? button("one step", () => show(...middleStep())) : null,
-    button("zoom in", () => zoom(0.5)), button("zoom out", () => zoom(2)), button("all", () => show(0, length)), selecting);
+    button("zoom in", () => zoom(0.5)), button("zoom out", () => zoom(2)), button("all", () => show(0, length)), selecting,
+    saveButtons("timeline", { PNG: () => canvasBlob(pictureOf(canvas)) }));
   const legend = element("div", { class: "legend" }, ...kinds.map(([name, hue], i) =>
     (used.has(i) ? element("span", {}, element("i", { style: { background: hue } }), name) : null)));
   const spans = lanes.reduce((sum, lane) => sum + lane.count, 0);

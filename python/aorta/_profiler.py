@@ -1,4 +1,6 @@
 """The verdict of each cycle of PyTorch's profiler, in the log of rank 0."""
+from __future__ import annotations
+
 import atexit
 import contextlib
 import os
@@ -8,14 +10,15 @@ import sys
 import tempfile
 import threading
 import time
+from typing import Any, Callable, Sequence, TextIO
 
-from ._analysis import load
+from ._analysis import Analysis, load
 from ._program import Failed
 
 LOOK_S = 0.05       # between two looks for the other ranks' files
 
 
-def number(*names, fallback):
+def number(*names: str, fallback: int) -> int:
     for name in names:
         text = os.environ.get(name, "")
         if text.isdigit():
@@ -23,7 +26,7 @@ def number(*names, fallback):
     return fallback
 
 
-def place():
+def place() -> tuple[int, int]:
     """(rank, ranks), as torch.distributed says, else torchrun, mpirun or srun."""
     torch = sys.modules.get("torch")
     distributed = getattr(torch, "distributed", None)
@@ -33,7 +36,7 @@ def place():
             number("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS", fallback=1))
 
 
-def common_folder():
+def common_folder() -> str:
     """A folder that all ranks of this machine and nobody else can name: its owner and rights are checked."""
     job = "-".join(os.environ.get(name, "") for name in ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "MASTER_PORT"))
     if place()[1] == 1 or not job.strip("-"):
@@ -51,12 +54,14 @@ class Verdict:
     """on_trace_ready of torch.profiler.profile. After each cycle every rank writes its trace, and rank 0 prints the ten
     lines of them all. A thread does this, so that training goes on; `result()` waits for it."""
 
-    def __init__(self, directory=None, keep=None, on_result=None, file=None, timeout_s=60, options=()):
+    def __init__(self, directory: str | None = None, keep: bool | None = None,
+                 on_result: Callable[[Analysis], object] | None = None, file: TextIO | None = None,
+                 timeout_s: float = 60, options: Sequence[str] = ()) -> None:
         self.directory, self.keep = directory, directory is not None if keep is None else keep
         self.on_result, self.file, self.timeout_s, self.options = on_result, file, timeout_s, options
         self.cycles, self._thread, self._result, self._error = 0, None, None, None
 
-    def __call__(self, profiler):
+    def __call__(self, profiler: Any) -> None:
         rank, ranks = place()
         self._wait()
         try:
@@ -132,21 +137,23 @@ class Verdict:
         if not self.keep and place()[0] == 0:
             shutil.rmtree(self.directory, ignore_errors=True)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return repr(self._result) if self._result else super().__repr__()
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str | None:
         return self._result._repr_html_() if self._result else None
 
-    def result(self):
-        """The Analysis of the last cycle, on rank 0; None on other ranks. Raises its failure."""
+    def result(self) -> Analysis | None:
+        """The Analysis of the last cycle, on rank 0; None on others. Raises what went wrong with it."""
         self._wait()
         if self._error:
             raise self._error
         return self._result
 
 
-def verdict(directory=None, keep=None, on_result=None, file=None, timeout_s=60, options=()):
+def verdict(directory: str | None = None, keep: bool | None = None,
+            on_result: Callable[[Analysis], object] | None = None, file: TextIO | None = None, timeout_s: float = 60,
+            options: Sequence[str] = ()) -> Verdict:
     """torch.profiler.profile(on_trace_ready=aorta.verdict()).
 
     directory: where all ranks write their traces; it must be shared by several nodes. None: a folder in the temporary

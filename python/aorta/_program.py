@@ -1,8 +1,13 @@
-"""The program `aorta` that is installed with this package."""
+"""The program `aorta` that lies beside this package."""
+from __future__ import annotations
+
 import contextlib
+import functools
 import os
+import re
 import subprocess
 import sys
+from typing import NoReturn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -22,7 +27,7 @@ def failures():
         raise Failed(f"{type(error).__name__}: {error}") from error
 
 
-def path():
+def path() -> str:
     """Where the program is: AORTA_PROGRAM, else the one that was installed with this package."""
     program = os.environ.get("AORTA_PROGRAM") or os.path.join(HERE, "bin", "aorta")
     if not os.access(program, os.X_OK):
@@ -30,7 +35,7 @@ def path():
     return program
 
 
-def library():
+def library() -> str:
     """The library that records this process."""
     beside = os.path.dirname(path())
     for folder in ("../lib", ".", "../lib/aorta/record"):
@@ -40,20 +45,27 @@ def library():
     raise Failed(f"libaorta_inject.so is not near {path()}: install the wheel again")
 
 
-def become(*arguments):
+def become(*arguments: str) -> NoReturn:
     """Goes on as the program, with these arguments."""
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(path(), ["aorta", *arguments])
 
 
-def main():
+def main() -> NoReturn:
     become(*sys.argv[1:])
 
 
+@functools.lru_cache(maxsize=None)
+def version() -> str:
+    """The program's, "0.1.0"."""
+    found = re.search(r"\d+(\.\d+)+", run("--version"))
+    return found.group() if found else "unknown"
+
+
 @failures()
-def run(*arguments, timeout=None):
-    """The program's output. Raises Failed if it fails or needs more than `timeout` seconds."""
+def run(*arguments: str, timeout: float | None = None) -> str:
+    """What the program prints. Failed where it fails or takes more than `timeout` seconds."""
     try:
         done = subprocess.run([path(), *arguments], capture_output=True, text=True, errors="replace", timeout=timeout)
     except subprocess.TimeoutExpired:

@@ -1,12 +1,20 @@
-/* Memory that is released all at once: for things that live as long as their owner. */
+/* Memory that is released all at once: for things that live as long as their owner, or as long as a phase of the work.
+ *
+ * The first failed allocation sets `failed`, and later ones return NULL, too. Functions of a phase then return early
+ * and say nothing; the phase checks once, at its end (aorta_arena_check). What cannot be in the arena reports its
+ * failure there: arena->failed |= set.failed. */
 #ifndef AORTA_BASE_ARENA_H
 #define AORTA_BASE_ARENA_H
 
+#include "base/status.h"
+
+#include <stdbool.h>
 #include <stddef.h>
 
 struct aorta_arena_block;
 struct aorta_arena { /* zero-initialise */
     struct aorta_arena_block *blocks;
+    bool failed;
 };
 
 void *aorta_arena_alloc(struct aorta_arena *arena, size_t bytes); /* zeroed, aligned to 16; NULL when exhausted */
@@ -15,6 +23,8 @@ char *aorta_arena_printf(struct aorta_arena *arena, const char *format, ...) __a
 /* An array of the arena with space for one more element of `bytes`: `items`, or a copy twice as large; NULL when
  * exhausted. Start with NULL and a capacity of 0. */
 void *aorta_arena_grow(struct aorta_arena *arena, void *items, size_t count, size_t *capacity, size_t bytes);
-void aorta_arena_free(struct aorta_arena *arena);
+void aorta_arena_free(struct aorta_arena *arena); /* the arena is empty then, and has not failed */
+/* AORTA_MEMORY if an allocation failed: "no memory for the verdict". */
+AORTA_MUST_USE aorta_status aorta_arena_check(const struct aorta_arena *arena, const char *what);
 
 #endif

@@ -176,7 +176,7 @@ static size_t last_correlated(const double *centred, size_t count, double varian
     return most;
 }
 
-/* A flat top with slopes on both sides. */
+/* Flat at the top, with straight slopes. */
 static double window(double t) {
     return t <= 0.5 ? 1 : fmax(0, 2 * (1 - t));
 }
@@ -499,21 +499,91 @@ void aorta_compare_between_json(const struct aorta_comparison *c, struct aorta_j
     put_wanted(json, "wanted_runs", c->wanted_runs);
 }
 
-void aorta_difference_text(const struct aorta_difference *d, const char *reference, const char *candidate,
-                           struct aorta_text *out) {
-    if (!d) {
+/* ---- rows ---- */
+
+void aorta_compared_correct(struct aorta_compared *rows, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        size_t larger = 0; /* of the family, itself among them */
+        for (size_t j = 0; j < count; j++)
+            larger += rows[j].family == rows[i].family && rows[j].of.p_value >= rows[i].of.p_value;
+        rows[i].p = fmin(1, (double)larger * rows[i].of.p_value);
+        if (isnan(rows[i].of.p_value)) rows[i].p = NAN;
+    }
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < count; j++)
+            if (rows[j].family == rows[i].family && rows[j].of.p_value <= rows[i].of.p_value)
+                rows[i].p = fmax(rows[i].p, rows[j].p);
+        rows[i].counts = rows[i].p < aorta_significance && !rows[i].too_small;
+    }
+}
+
+const struct aorta_compared *aorta_compared_largest(const struct aorta_compared *rows, size_t count) {
+    const struct aorta_compared *largest = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (!rows[i].counts) continue;
+        if (rows[i].family == 0) return &rows[i];
+        if (!largest || rows[i].far > largest->far) largest = &rows[i];
+    }
+    return largest;
+}
+
+double aorta_compared_ratio(const struct aorta_comparison *comparison) {
+    const double before = comparison->value[0], after = comparison->value[1];
+    return before > 0 && after > 0 ? fabs(log(after / before)) : 0;
+}
+
+double aorta_compared_percent(const struct aorta_comparison *comparison) {
+    return 100 * comparison->delta / fabs(comparison->value[0]);
+}
+
+const char *aorta_compared_word(const struct aorta_compared *row, double p) {
+    const bool more = row->of.delta > 0;
+    if (isnan(p)) return "not known";
+    if (p >= aorta_significance) return "within the noise";
+    if (row->good == AORTA_GOOD_NEITHER) return more ? "longer" : "shorter";
+    return more == (row->good == AORTA_GOOD_HIGH) ? "better" : "worse";
+}
+
+void aorta_compared_text(const struct aorta_compared *row, const char *word, const char *reference,
+                         const char *candidate, const char *after, struct aorta_text *out) {
+    if (!row) {
         aorta_text_printf(out, "No figure of %s differs from %s beyond the noise.", candidate, reference);
         return;
     }
-    const double percent = 100 * (d->value[1] - d->value[0]) / fabs(d->value[0]);
-    const char *space = *d->unit ? " " : "";
-    aorta_text_printf(out, "Largest difference: %s is %s%s%s in %s and %s%s%s in %s", d->figure,
-                      aorta_brief(d->value[1]).text, space, d->unit, d->sides[1], aorta_brief(d->value[0]).text, space,
-                      d->unit, d->sides[0]);
+    const double *value = row->of.value, change = value[1] - value[0], percent = 100 * change / fabs(value[0]);
+    const char *space = *row->unit ? " " : "", *comma = *word ? ", " : "";
+    aorta_text_printf(out, "Largest change: %s from %s%s%s in %s to %s%s%s in %s", row->figure,
+                      aorta_brief(value[0]).text, space, row->unit, reference, aorta_brief(value[1]).text, space,
+                      row->unit, candidate);
     if (fabs(percent) < 1000)
-        aorta_text_printf(out, " (%+.*f%%%s%s)", fabs(percent) < 10 ? 1 : 0, percent, *d->word ? ", " : "", d->word);
+        aorta_text_printf(out, " (%+.*f%%%s%s)", fabs(percent) < 10 ? 1 : 0, percent, comma, word);
     else
-        aorta_text_printf(out, " (%s%s%s%s%s%s)", d->value[1] < d->value[0] ? "" : "+",
-                          aorta_brief(d->value[1] - d->value[0]).text, space, d->unit, *d->word ? ", " : "", d->word);
-    aorta_text_printf(out, "%s.", d->after ? d->after : "");
+        aorta_text_printf(out, " (%s%s%s%s%s%s)", change < 0 ? "" : "+", aorta_brief(change).text, space, row->unit,
+                          comma, word);
+    aorta_text_printf(out, "%s.", after ? after : "");
+}
+
+void aorta_compared_json(const struct aorta_compared *row, struct aorta_json *json) {
+    const struct aorta_comparison *of = &row->of;
+    const bool known = !isnan(of->p_value);
+    aorta_json_key_double(json, "reference", of->value[0]);
+    aorta_json_key_double(json, "candidate", of->value[1]);
+    aorta_json_key_double(json, "delta", of->delta);
+    aorta_json_key_double(json, "delta_percent", aorta_compared_percent(of));
+    aorta_json_key_array(json, "ci");
+    aorta_json_double(json, of->low);
+    aorta_json_double(json, of->high);
+    aorta_json_array_end(json);
+    aorta_json_key_double(json, "p_value", of->p_value);
+    aorta_json_key(json, "significant");
+    if (known)
+        aorta_json_bool(json, of->p_value < aorta_significance);
+    else
+        aorta_json_null(json);
+    aorta_json_key_bool(json, "higher_is_better", row->good == AORTA_GOOD_HIGH);
+    aorta_json_key_string(json, "change", aorta_compared_word(row, of->p_value));
+    aorta_compare_between_json(of, json);
+    if (!known)
+        aorta_json_key_string(json, "reason",
+                              of->fewest ? "fewer than three samples on a side" : "not measured on a side");
 }

@@ -36,7 +36,7 @@ struct aorta_variance {
     double value, freedom;
 };
 
-/* For a difference whose variance is the sum of these. */
+/* The chance of a difference whose variance is the sum of these. */
 struct aorta_chance {
     double p;     /* two-sided: of so large a difference by chance; without any variance: 1 when it is 0, else 0 */
     double reach; /* half of its 95% interval */
@@ -66,7 +66,7 @@ double aorta_pressure_of(double taken);
 double aorta_between_share(const struct aorta_between_runs *between, double pressure);
 double aorta_between_loads(const struct aorta_between_runs *between, double first, double second);
 
-/* What is assumed for runs on a GPU, or on a CPU (docs/metrics.md, Comparison). */
+/* The assumption for runs on a GPU, or on a CPU (docs/metrics.md, Comparison). */
 struct aorta_between_runs aorta_between_runs_on(bool gpu);
 
 /* ---- two sides ---- */
@@ -117,15 +117,41 @@ void aorta_compare_between(const struct aorta_comparison *comparison, const char
 /* Keys and values: between_runs_percent, repeats, wanted_iterations, wanted_runs. */
 void aorta_compare_between_json(const struct aorta_comparison *comparison, struct aorta_json *json);
 
-/* The largest difference, in one sentence with its end. */
-struct aorta_difference {
-    const char *figure, *unit, *sides[2];
-    double value[2];
-    const char *word;  /* "better"; "": none */
-    const char *after; /* after the sentence, or NULL */
+/* ---- rows ---- */
+
+enum aorta_good { AORTA_GOOD_LOW, AORTA_GOOD_HIGH, AORTA_GOOD_NEITHER };
+
+/* One figure of one labeled set of samples against the same figure of the first set. Every comparison makes such rows,
+ * and its text, JSON and page show them. */
+struct aorta_compared {
+    const char *group; /* where it was measured: a configuration; NULL: everywhere */
+    const char *figure, *unit;
+    const void *source; /* what the row is of; NULL: nothing else */
+    enum aorta_good good;
+    int family;     /* rows of one family are corrected for their number; 0: what was asked for */
+    bool too_small; /* the change does not count, whatever its p */
+    double far;     /* how large the change is among the rows */
+    double p;       /* of.p_value, corrected; NaN: not known */
+    bool counts;    /* more than chance, and not too small */
+    struct aorta_comparison of;
 };
-/* NULL: none differs. */
-void aorta_difference_text(const struct aorta_difference *difference, const char *reference, const char *candidate,
-                           struct aorta_text *out);
+
+/* Sets p and counts: within each family the p values are corrected for their number (Holm 1979). */
+void aorta_compared_correct(struct aorta_compared *rows, size_t count);
+/* The first row of family 0 that counts, else the farthest row that counts; NULL: none counts. */
+const struct aorta_compared *aorta_compared_largest(const struct aorta_compared *rows, size_t count);
+/* Absolute logarithm of the ratio, so that twice and half are alike; 0 where one side is not above 0. */
+double aorta_compared_ratio(const struct aorta_comparison *comparison);
+double aorta_compared_percent(const struct aorta_comparison *comparison);
+/* By a p value, corrected or not: "better", "worse", "within the noise", "not known"; of what is neither good nor bad
+ * "longer", "shorter". */
+const char *aorta_compared_word(const struct aorta_compared *row, double p);
+/* One sentence with its end: "Largest change: step_ms from 10 ms in A to 12 ms in B (+20%, worse)." `row` NULL: that
+ * none differs; `after`: before the full stop, or NULL. */
+void aorta_compared_text(const struct aorta_compared *row, const char *word, const char *reference,
+                         const char *candidate, const char *after, struct aorta_text *out);
+/* Keys and values: reference, candidate, delta, delta_percent, ci, p_value, significant, higher_is_better, change,
+ * those of aorta_compare_between_json, reason. */
+void aorta_compared_json(const struct aorta_compared *row, struct aorta_json *json);
 
 #endif

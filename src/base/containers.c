@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGNMENT = 16, BLOCK_BYTES = 4096 };
+enum { ALIGNMENT = 16, BLOCK_BYTES = 4096, LARGEST_BLOCK = 65536 };
 
 struct aorta_arena_block {
     struct aorta_arena_block *next;
@@ -20,7 +20,9 @@ struct aorta_arena_block {
 };
 
 static struct aorta_arena_block *add_block(struct aorta_arena *arena, size_t bytes) {
-    size_t capacity = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
+    size_t capacity = arena->blocks ? 2 * arena->blocks->capacity : BLOCK_BYTES;
+    if (capacity > LARGEST_BLOCK) capacity = LARGEST_BLOCK;
+    if (capacity < bytes) capacity = bytes;
     struct aorta_arena_block *block = calloc(1, sizeof *block + capacity);
     if (!block) return NULL;
     block->next = arena->blocks;
@@ -30,10 +32,12 @@ static struct aorta_arena_block *add_block(struct aorta_arena *arena, size_t byt
 }
 
 void *aorta_arena_alloc(struct aorta_arena *arena, size_t bytes) {
-    if (bytes > SIZE_MAX / 2) return NULL;
-    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     struct aorta_arena_block *block = arena->blocks;
+    arena->failed |= bytes > PTRDIFF_MAX - BLOCK_BYTES; /* no object is larger, and sanitizers end programs that ask */
+    if (arena->failed) return NULL;
+    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (!block || block->capacity - block->used < bytes) block = add_block(arena, bytes);
+    arena->failed = !block;
     if (!block) return NULL;
     void *memory = block->bytes + block->used;
     block->used += bytes;
@@ -63,7 +67,7 @@ char *aorta_arena_printf(struct aorta_arena *arena, const char *format, ...) {
 void *aorta_arena_grow(struct aorta_arena *arena, void *items, size_t count, size_t *capacity, size_t bytes) {
     if (count < *capacity) return items;
     const size_t larger = *capacity ? 2 * *capacity : 16;
-    void *grown = aorta_arena_alloc(arena, larger * bytes);
+    void *grown = aorta_arena_alloc(arena, larger < PTRDIFF_MAX / bytes ? larger * bytes : SIZE_MAX);
     if (!grown) return NULL;
     if (count) memcpy(grown, items, count * bytes);
     *capacity = larger;
@@ -76,6 +80,11 @@ void aorta_arena_free(struct aorta_arena *arena) {
         free(arena->blocks);
         arena->blocks = next;
     }
+    arena->failed = false;
+}
+
+aorta_status aorta_arena_check(const struct aorta_arena *arena, const char *what) {
+    return arena->failed ? AORTA_ERROR(AORTA_MEMORY, "no memory for %s", what) : NULL;
 }
 
 /* ---- arrays ---- */

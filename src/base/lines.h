@@ -16,11 +16,6 @@ int aorta_columns(const char *text);
 /* The text in exactly `width` columns: padded on the right, or cut with an ellipsis at its end. */
 void aorta_text_column(struct aorta_text *out, const char *text, int width);
 
-/* The beginning and the end of a row whose name may be long. On a terminal the name is the first column, `columns`
- * wide. Elsewhere (columns 0) it is the last one, and whole. */
-void aorta_text_row_begin(struct aorta_text *out, const char *name, int columns);
-void aorta_text_row_end(struct aorta_text *out, const char *name, int columns);
-
 /* A sentence wrapped at spaces into lines of at most `width` columns; 0: no terminal, lines of 100 columns, in which
  * longer words stay whole. The first line starts after `taken` columns that the caller has written, later lines after
  * `indent` spaces. Ends with a newline. */
@@ -28,6 +23,24 @@ struct aorta_lines {
     int width, taken, indent;
 };
 void aorta_text_lines(struct aorta_text *out, const char *text, const struct aorta_lines *lines);
+
+/* Escapes of a terminal. AORTA_PLAIN ends a color. */
+enum aorta_color {
+    AORTA_PLAIN,
+    AORTA_BOLD,
+    AORTA_DIM,
+    AORTA_RED,
+    AORTA_YELLOW,
+    AORTA_CYAN,
+    AORTA_GREEN,
+    AORTA_COLOR_COUNT
+};
+extern const char *const aorta_escapes[AORTA_COLOR_COUNT];
+void aorta_text_colored(struct aorta_text *out, enum aorta_color color, const char *text);
+
+/* "  noise       16%, from 32 repeats": one fact below a headline, wrapped behind its name. Empties `text`, and writes
+ * nothing where it is empty. */
+void aorta_text_fact(struct aorta_text *out, const char *name, struct aorta_text *text);
 
 /* The text so that Markdown shows it as it is, in a cell of a table as well: line breaks become spaces. */
 void aorta_text_markdown(struct aorta_text *out, const char *text);

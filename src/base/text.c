@@ -247,15 +247,6 @@ void aorta_text_column(struct aorta_text *out, const char *text, int width) {
     aorta_text_puts(out, ellipsis);
 }
 
-void aorta_text_row_begin(struct aorta_text *out, const char *name, int columns) {
-    if (columns) aorta_text_column(out, name, columns);
-}
-
-void aorta_text_row_end(struct aorta_text *out, const char *name, int columns) {
-    if (!columns) aorta_text_printf(out, "  %s", name);
-    aorta_text_puts(out, "\n");
-}
-
 /* ---- lines ---- */
 
 /* Bytes of the line that begins here: to the last space that leaves it within `width` columns. A longer word is broken,
@@ -284,6 +275,26 @@ void aorta_text_lines(struct aorta_text *out, const char *text, const struct aor
         while (*text == ' ') text++;
         if (!*text) return;
     }
+}
+
+const char *const aorta_escapes[AORTA_COLOR_COUNT] = {
+    [AORTA_PLAIN] = "\033[0m",   [AORTA_BOLD] = "\033[1m",  [AORTA_DIM] = "\033[2m",   [AORTA_RED] = "\033[31m",
+    [AORTA_YELLOW] = "\033[33m", [AORTA_CYAN] = "\033[36m", [AORTA_GREEN] = "\033[32m"};
+
+void aorta_text_colored(struct aorta_text *out, enum aorta_color color, const char *text) {
+    if (color == AORTA_PLAIN)
+        aorta_text_puts(out, text);
+    else
+        aorta_text_printf(out, "%s%s%s", aorta_escapes[color], text, aorta_escapes[AORTA_PLAIN]);
+}
+
+void aorta_text_fact(struct aorta_text *out, const char *name, struct aorta_text *text) {
+    enum { NAME = 11, INDENT = 2 + NAME + 1 };
+    out->failed |= text->failed;
+    if (!text->length) return;
+    aorta_text_printf(out, "  %-*s ", NAME, name);
+    aorta_text_lines(out, text->data, &(struct aorta_lines){0, INDENT, INDENT});
+    aorta_text_clear(text);
 }
 
 void aorta_text_markdown(struct aorta_text *out, const char *text) {

@@ -65,12 +65,10 @@ aorta_status aorta_cli_print_text(struct aorta_text *text) {
     return status;
 }
 
-/* Bytes of the escape that sets a color here, as report/verdict_text.c writes it; 0: there is none. */
+/* Bytes of the escape that begins here; 0: there is none. */
 static size_t color_length(const char *at) {
-    static const char *const colors[] = {"\033[0m",  "\033[1m",  "\033[2m", "\033[31m",
-                                         "\033[32m", "\033[33m", "\033[36m"};
-    for (size_t i = 0; i < sizeof colors / sizeof *colors; i++)
-        if (strncmp(at, colors[i], strlen(colors[i])) == 0) return strlen(colors[i]);
+    for (size_t i = 0; i < AORTA_COLOR_COUNT; i++)
+        if (strncmp(at, aorta_escapes[i], strlen(aorta_escapes[i])) == 0) return strlen(aorta_escapes[i]);
     return 0;
 }
 

@@ -16,7 +16,7 @@
 
 struct sweep_values {
     const char *config, *workload, *output, *suggest, *read, *by, *submit;
-    struct aorta_string_list overrides, grid, environment, compare, retry;
+    struct aorta_string_list overrides, grid, environment, compare, labels, retry;
     int search, objective;
     int64_t points, repeats, steps, ranks, seed, jobs;
     double timeout_s;
@@ -45,8 +45,8 @@ static const struct aorta_choice objectives[] = {{"auto", OBJECTIVE_AUTO},
 static const char *const files[] = {"trials.jsonl", "environment.json", "sweep.json", "best.yaml",
                                     "best.env",     "trials/*",         NULL};
 static const struct aorta_option options[] = {
-    {"config", AORTA_OPTION_STRING, AT(config), "null", .nullable = true, .letter = 'c', .words = "config",
-     .argument = "FILE", .path = AORTA_PATH_READ, .help = "configuration of aorta train that the knobs change"},
+    {"config", AORTA_OPTION_STRING, AT(config), "null", .nullable = true, .letter = 'c', .argument = "FILE",
+     .path = AORTA_PATH_READ, .help = "configuration of aorta train that the knobs change"},
     {"override", AORTA_OPTION_STRING_LIST, AT(overrides), "null", .nullable = true, .words = "config",
      .argument = "KEY=VALUE", .several = true, .help = "keys that are the same in all trials"},
     {"hwq", AORTA_OPTION_STRING, AT(workload), "null", .nullable = true, .words = "hwq info", .argument = "WORKLOAD",
@@ -97,7 +97,10 @@ static const struct aorta_option options[] = {
      .help = "run COMMAND without aorta trace run; it writes its own figures (docs/sweep.md)"},
     {"compare", AORTA_OPTION_STRING_LIST, AT(compare), "null", .nullable = true, .argument = "DIR", .several = true,
      .path = AORTA_PATH_READ,
-     .help = "compare the sweeps in two directories, or of one directory with --by; run nothing"},
+     .help = "compare the sweeps (or folders of runs) in two or more directories with the first, or two values of one "
+             "directory with --by; run nothing"},
+    {"label", AORTA_OPTION_STRING_LIST, AT(labels), "null", .nullable = true, .argument = "NAME", .several = true,
+     .help = "with --compare: names of its directories; default: as typed"},
     {"by", AORTA_OPTION_STRING, AT(by), "null", .nullable = true, .argument = "KNOB[=A,B]",
      .help = "with --compare and one directory: compare its trials with two values of a knob, point by point"},
     {"read", AORTA_OPTION_STRING, AT(read), "null", .nullable = true, .argument = "DIR", .path = AORTA_PATH_READ,
@@ -114,9 +117,8 @@ static const struct aorta_option options[] = {
 static const struct aorta_cli_syntax syntax = {
     .usage =
         "aorta sweep [--config FILE] --grid KEY=A,B --env VAR=A,B [--search METHOD --trials N] [-n RANKS] [-o DIR] "
-        "[--resume] [-- COMMAND [ARGUMENT …]]\naorta sweep --compare DIR DIR [--html OUT] [--csv DIR] [--json]\naorta "
-        "sweep "
-        "--compare DIR --by "
+        "[--resume] [-- COMMAND [ARGUMENT …]]\naorta sweep --compare DIR DIR … [--label NAME …] [--html OUT] "
+        "[--csv DIR] [--json]\naorta sweep --compare DIR --by "
         "KNOB[=A,B] [--html OUT] [--csv DIR] [--json]\naorta sweep --read DIR [--html OUT] [--csv DIR] [--json]",
     .about = "Runs aorta train, aorta hwq or a command with different settings (knobs), one trial after "
              "another, and says which knobs change the objective by more than the noise, and which "
@@ -235,11 +237,8 @@ static aorta_status print_plan(const struct aorta_sweep_job *job, struct aorta_a
     return aorta_cli_print_text(&text);
 }
 
-static struct aorta_page_results page_of(const char *kind, const struct aorta_text parts[2]) {
-    return (struct aorta_page_results){.kind = kind,
-                                       .title = parts ? "AORTA: two sweeps" : "AORTA: sweep",
-                                       .parts = parts,
-                                       .part_count = parts ? 2 : 0};
+static struct aorta_page_results page_of_sweep(void) {
+    return (struct aorta_page_results){.kind = "sweep", .title = "AORTA: sweep"};
 }
 
 /* index.html is written where this build has pages. */
@@ -247,7 +246,7 @@ static aorta_status write_own_page(const struct sweep_values *values, const char
                                    const struct aorta_text *results) {
     if (!values->to.html && !aorta_page_available()) return NULL;
     char *path = values->to.html ? strdup(values->to.html) : aorta_path_join(output, "index.html");
-    struct aorta_page_results page = page_of("sweep", NULL);
+    struct aorta_page_results page = page_of_sweep();
     page.results = results;
     aorta_status status = path ? aorta_page_write(&page, path) : AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
     free(path);
@@ -303,48 +302,67 @@ static aorta_status read_sweep(const struct sweep_values *values) {
     struct aorta_sweep_side side = {0};
     struct aorta_text text = {0}, json = {0};
     AORTA_TRY(aorta_cli_outputs_prepare(&values->to));
-    aorta_status status = aorta_sweep_side_open(values->read, &side);
+    aorta_status status = aorta_sweep_side_open(values->read, values->read, &side);
     if (!status) {
         aorta_sweep_result_json(&side.plan, side.target, &side.result, &side.trials, &json);
         aorta_sweep_result_text(&side.plan, side.target, &side.result, &text);
         if (values->to.csv) status = aorta_sweep_result_csv(&side.plan, &side.result, values->to.csv);
     }
-    status = aorta_cli_show(&values->to, page_of("sweep", NULL), &text, &json, status);
+    status = aorta_cli_show(&values->to, page_of_sweep(), &text, &json, status);
     aorta_sweep_side_close(&side);
     return status;
 }
 
-static aorta_status write_comparison(const struct sweep_values *values, const struct aorta_sweep_side sides[2],
+static aorta_status write_comparison(const struct sweep_values *values,
                                      const struct aorta_sweep_comparison *comparison) {
-    struct aorta_text json = {0}, text = {0}, parts[2] = {0};
-    aorta_sweep_compare_json(sides, comparison, &json);
-    aorta_sweep_compare_text(sides, comparison, &text);
-    for (int i = 0; i < 2; i++)
-        aorta_sweep_result_json(&sides[i].plan, sides[i].target, &sides[i].result, &sides[i].trials, &parts[i]);
-    aorta_status status = values->to.csv ? aorta_sweep_compare_csv(sides, comparison, values->to.csv) : NULL;
-    status = aorta_cli_show(&values->to, page_of("sweep_comparison", parts), &text, &json, status);
-    for (int i = 0; i < 2; i++) aorta_text_free(&parts[i]);
+    struct aorta_text json = {0}, text = {0}, parts[AORTA_SWEEP_MOST_SIDES] = {0};
+    const struct aorta_page_results page = {
+        .kind = "sweep_comparison", .title = "AORTA: sweeps", .parts = parts, .part_count = comparison->side_count};
+    aorta_sweep_compare_json(comparison, &json);
+    aorta_sweep_compare_text(comparison, &text);
+    for (size_t s = 0; values->to.html && s < comparison->side_count; s++)
+        aorta_sweep_compare_part(comparison, s, values->to.html, &parts[s]);
+    aorta_status status = values->to.csv ? aorta_sweep_compare_csv(comparison, values->to.csv) : NULL;
+    status = aorta_cli_show(&values->to, page, &text, &json, status);
+    for (size_t s = 0; s < comparison->side_count; s++) aorta_text_free(&parts[s]);
     return status;
 }
 
-/* Two directories, or one and the knob that divides it. */
-static aorta_status compare(const struct sweep_values *values) {
-    struct aorta_sweep_side whole = {0}, sides[2] = {0};
-    struct aorta_sweep_comparison comparison = {0};
-    if (values->by && values->compare.count != 1)
+static aorta_status check_compared(const struct sweep_values *values) {
+    const size_t count = values->compare.count;
+    if (values->by && count != 1)
         return AORTA_ERROR(AORTA_USAGE, "--by goes with one directory, as --compare DIR --by %s", values->by);
-    if (!values->by && values->compare.count != 2)
-        return AORTA_ERROR(AORTA_USAGE, "--compare takes two directories of sweeps, or one and --by");
-    AORTA_TRY(aorta_cli_outputs_prepare(&values->to));
+    if (values->by && values->labels.count)
+        return AORTA_ERROR(AORTA_USAGE, "--label: the halves of --by are called by their values");
+    if (!values->by && count < 2)
+        return AORTA_ERROR(AORTA_USAGE, "--compare takes two directories of sweeps or more, or one and --by");
+    if (count > AORTA_SWEEP_MOST_SIDES)
+        return AORTA_ERROR(AORTA_USAGE, "--compare takes %d directories at most", AORTA_SWEEP_MOST_SIDES);
+    if (values->labels.count && values->labels.count != count)
+        return AORTA_ERROR(AORTA_USAGE, "--label: %zu names for %zu directories; give one for each",
+                           values->labels.count, count);
+    return aorta_cli_outputs_prepare(&values->to);
+}
+
+/* Several directories, or one and the knob that divides it. */
+static aorta_status compare(const struct sweep_values *values) {
+    struct aorta_sweep_side whole = {0}, sides[AORTA_SWEEP_MOST_SIDES] = {0};
+    struct aorta_sweep_comparison comparison = {0};
+    const char *const *paths = values->compare.items;
+    const size_t count = values->by ? 2 : values->compare.count;
+    AORTA_TRY(check_compared(values));
     aorta_status status = NULL;
-    for (int i = 0; i < 2 && !status && !values->by; i++)
-        status = aorta_sweep_side_open(values->compare.items[i], &sides[i]);
-    if (values->by) status = aorta_sweep_side_open(values->compare.items[0], &whole);
+    for (size_t i = 0; i < count && !status && !values->by; i++) {
+        status = aorta_sweep_side_open(paths[i], values->labels.count ? values->labels.items[i] : paths[i], &sides[i]);
+        if (!status) status = aorta_sweep_side_read(&sides[i]);
+    }
+    if (values->by) status = aorta_sweep_side_open(paths[0], paths[0], &whole);
+    if (!status && values->by) status = aorta_sweep_side_read(&whole);
     if (!status && values->by) status = aorta_sweep_side_halves(&whole, values->by, sides);
-    if (!status) status = aorta_sweep_compare(sides, &comparison);
-    if (!status) status = write_comparison(values, sides, &comparison);
+    if (!status) status = aorta_sweep_compare(sides, count, &comparison);
+    if (!status) status = write_comparison(values, &comparison);
     aorta_sweep_comparison_free(&comparison);
-    for (int i = 0; i < 2; i++) aorta_sweep_side_close(&sides[i]);
+    for (size_t i = 0; i < count; i++) aorta_sweep_side_close(&sides[i]);
     aorta_sweep_side_close(&whole);
     return status;
 }
@@ -365,7 +383,7 @@ static aorta_status run(const struct sweep_values *values, char **command) {
 
 /* --compare and --read run nothing. */
 static aorta_status read_only(const struct sweep_values *values, const struct aorta_cli_line *line) {
-    static const char *const allowed[] = {"compare", "by", "read", "csv", "html", "json", NULL};
+    static const char *const allowed[] = {"compare", "label", "by", "read", "csv", "html", "json", NULL};
     AORTA_TRY(aorta_cli_only(&syntax, line, values->read ? "--read" : "--compare", allowed));
     return values->compare.count ? compare(values) : read_sweep(values);
 }

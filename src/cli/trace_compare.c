@@ -144,7 +144,15 @@ static aorta_status write_page(struct recordings *r, const struct aorta_text *co
     return status;
 }
 
-static aorta_status show(const struct compare_arguments *arguments, struct recordings *r) {
+/* A page on the standard output leaves the text to the standard error. */
+static aorta_status print(const struct compare_arguments *arguments, const struct aorta_verdict_style *style,
+                          struct aorta_text *text) {
+    if (!style->color || arguments->to.html) return aorta_cli_print_beside(arguments->to.html, text->data);
+    return aorta_cli_print_styled(text, true);
+}
+
+static aorta_status show(const struct compare_arguments *arguments, struct recordings *r,
+                         const struct aorta_verdict_style *style) {
     double threshold = arguments->threshold < 0 ? NAN : arguments->threshold;
     struct aorta_trace_comparison comparison;
     struct aorta_text text = {0}, json = {0};
@@ -154,12 +162,11 @@ static aorta_status show(const struct compare_arguments *arguments, struct recor
     if (arguments->markdown)
         aorta_trace_comparison_markdown(&comparison, r->differences, threshold, &text);
     else if (!arguments->to.json)
-        aorta_trace_comparison_text(&comparison, r->differences, threshold, aorta_terminal_width(stdout), &text);
+        aorta_trace_comparison_text(&comparison, r->differences, threshold, !arguments->quiet, style, &text);
     aorta_status status = aorta_status_join(aorta_text_check(&text), aorta_text_check(&json));
-    if (!status && arguments->quiet) aorta_cli_cut(&text, "\nms per ");
     if (!status && arguments->to.html) status = write_page(r, &json, arguments->to.html);
     if (!status && arguments->to.csv) status = aorta_trace_comparison_csv(&comparison, arguments->to.csv);
-    if (!status) status = aorta_cli_print_beside(arguments->to.html, arguments->to.json ? json.data : text.data);
+    if (!status) status = print(arguments, style, arguments->to.json ? &json : &text);
     for (size_t i = 1; i < comparison.side_count && !status && !isnan(threshold); i++)
         if (aorta_trace_regressed(&comparison, i, threshold))
             status = AORTA_ERROR(AORTA_REGRESSION, "%s takes %.1f%% longer than %s (allowed: %.3g%%)",
@@ -193,7 +200,8 @@ static aorta_status compare(const struct aorta_cli_line *line, void *values) {
     const struct aorta_trace_options options = {
         .recover = arguments->recover, .guarded = true, .patterns = patterns, .functions = true};
     if (!status) status = read_all(&r, paths, count, &arguments->labels, &options);
-    if (!status) status = show(arguments, &r);
+    const struct aorta_verdict_style style = aorta_cli_style(line, stdout);
+    if (!status) status = show(arguments, &r, &style);
     for (size_t i = 0; i < count && r.items; i++) aorta_recorded_free(&r.items[i]);
     for (size_t i = 0; i < count && r.differences; i++) aorta_differences_free(&r.differences[i]);
     free(r.differences);

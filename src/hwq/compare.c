@@ -264,14 +264,10 @@ static void say_pair(const struct aorta_hwq_compared *pair, int width, struct ao
 
 static void say_largest(const struct aorta_hwq_comparison *comparison, struct aorta_text *text) {
     const struct aorta_hwq_compared *largest = NULL;
-    double farthest = 0;
     for (size_t i = 0; i < comparison->pair_count; i++) {
         const struct aorta_hwq_compared *pair = &comparison->pairs[i];
-        const double far = fabs(log(aorta_hwq_ratio(&pair->p50).value));
         if (pair->change != AORTA_HWQ_REGRESSION && pair->change != AORTA_HWQ_IMPROVEMENT) continue;
-        if (far <= farthest) continue;
-        farthest = far;
-        largest = pair;
+        if (!largest || aorta_compared_ratio(&pair->p50) > aorta_compared_ratio(&largest->p50)) largest = pair;
     }
     const char *baseline = comparison->baseline->path, *test = comparison->test->path;
     if (!largest) {
@@ -282,12 +278,8 @@ static void say_largest(const struct aorta_hwq_comparison *comparison, struct ao
     char figure[256];
     snprintf(figure, sizeof figure, "an iteration of %.120s on %s", largest->baseline->workload,
              aorta_counted(largest->baseline->streams, "stream").text);
-    const struct aorta_difference difference = {.figure = figure,
-                                                .unit = "ms",
-                                                .sides = {baseline, test},
-                                                .value = {largest->p50.value[0], largest->p50.value[1]},
-                                                .word = largest->change == AORTA_HWQ_REGRESSION ? "worse" : "better"};
-    aorta_difference_text(&difference, baseline, test, text);
+    const struct aorta_compared row = {.figure = figure, .unit = "ms", .of = largest->p50};
+    aorta_compared_text(&row, largest->change == AORTA_HWQ_REGRESSION ? "worse" : "better", baseline, test, NULL, text);
 }
 
 /* The pair whose runs differ most: its note holds for all pairs. */

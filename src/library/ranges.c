@@ -160,18 +160,17 @@ static aorta_status read_events(struct libaorta_ranges *ranges) {
     return NULL;
 }
 
-static aorta_status sort_out(const struct libaorta_ranges *ranges, struct aorta_intervals kinds[KINDS],
-                             struct libaorta_overlap *overlap) {
+static void sort_out(const struct libaorta_ranges *ranges, struct aorta_intervals kinds[KINDS],
+                     struct libaorta_overlap *overlap) {
     int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
     for (size_t i = 0; i < ranges->count; i++) {
         const struct range *range = &ranges->items[i];
         if (!range->ended) continue;
-        AORTA_TRY(aorta_intervals_add(&kinds[range->kind], range->start_ns, range->end_ns));
+        aorta_intervals_add(&kinds[range->kind], range->start_ns, range->end_ns);
         if (range->start_ns < first_ns) first_ns = range->start_ns;
         if (range->end_ns > last_ns) last_ns = range->end_ns;
     }
     overlap->span_ns = last_ns > first_ns ? last_ns - first_ns : 0;
-    return NULL;
 }
 
 static aorta_status measure(struct aorta_intervals kinds[KINDS], struct libaorta_overlap *overlap) {
@@ -179,15 +178,14 @@ static aorta_status measure(struct aorta_intervals kinds[KINDS], struct libaorta
     overlap->compute_ns = aorta_intervals_length(&kinds[LIBAORTA_COMPUTE]);
     overlap->comm_ns = aorta_intervals_length(&kinds[LIBAORTA_COMMUNICATION]);
     overlap->copy_ns = aorta_intervals_length(&kinds[LIBAORTA_COPY]);
-    aorta_status status = aorta_intervals_intersect(&kinds[LIBAORTA_COMMUNICATION], &kinds[LIBAORTA_COMPUTE], &both);
-    if (!status) status = aorta_intervals_union(&kinds[LIBAORTA_COMMUNICATION], &kinds[LIBAORTA_COMPUTE], &work);
-    if (!status) status = aorta_intervals_union(&work, &kinds[LIBAORTA_COPY], &busy);
-    if (!status) {
-        overlap->overlap_ns = aorta_intervals_length(&both);
-        overlap->exposed_comm_ns = overlap->comm_ns - overlap->overlap_ns;
-        overlap->idle_ns = overlap->span_ns - aorta_intervals_length(&busy);
-        overlap->overlap_ratio = overlap->comm_ns ? (double)overlap->overlap_ns / (double)overlap->comm_ns : NAN;
-    }
+    aorta_intervals_intersect(&kinds[LIBAORTA_COMMUNICATION], &kinds[LIBAORTA_COMPUTE], &both);
+    aorta_intervals_union(&kinds[LIBAORTA_COMMUNICATION], &kinds[LIBAORTA_COMPUTE], &work);
+    aorta_intervals_union(&work, &kinds[LIBAORTA_COPY], &busy);
+    overlap->overlap_ns = aorta_intervals_length(&both);
+    overlap->exposed_comm_ns = overlap->comm_ns - overlap->overlap_ns;
+    overlap->idle_ns = overlap->span_ns - aorta_intervals_length(&busy);
+    overlap->overlap_ratio = overlap->comm_ns ? (double)overlap->overlap_ns / (double)overlap->comm_ns : NAN;
+    aorta_status status = aorta_status_join(aorta_intervals_check(&both), aorta_intervals_check(&busy));
     aorta_intervals_free(&both);
     aorta_intervals_free(&work);
     aorta_intervals_free(&busy);
@@ -202,8 +200,10 @@ enum libaorta_result libaorta_ranges_overlap(struct libaorta_ranges *ranges, str
     *overlap = (struct libaorta_overlap){.overlap_ratio = NAN};
     pthread_mutex_lock(&ranges->lock);
     aorta_status status = read_events(ranges);
-    if (!status) status = sort_out(ranges, kinds, overlap);
-    if (!status) status = measure(kinds, overlap);
+    if (!status) {
+        sort_out(ranges, kinds, overlap);
+        status = measure(kinds, overlap);
+    }
     forget(ranges);
     pthread_mutex_unlock(&ranges->lock);
     for (int i = 0; i < KINDS; i++) aorta_intervals_free(&kinds[i]);

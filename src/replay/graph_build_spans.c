@@ -20,6 +20,7 @@ struct lane {
     uint32_t ready;  /* point: when its last gather was ready; NONE */
     uint32_t gather; /* that gather */
     uint32_t reduction;
+    uint32_t compute, collective; /* the last of either: a stream may have both */
 };
 
 struct spans {
@@ -38,6 +39,7 @@ struct reason {
     int64_t from_ns, usual_ns;
     enum aorta_edge_kind kind;
     bool inferred;
+    bool same_stream;
 };
 
 enum { MOST_REASONS = 64 };
@@ -64,11 +66,38 @@ static const struct reason *best_reason(const struct reasons *reasons, int64_t s
 
 /* ---- reasons ---- */
 
-static void add_stream_end(const struct spans *spans, uint32_t other, struct reasons *reasons) {
-    add_reason(reasons, (struct reason){.from = aorta_span_end(spans->builder, spans->rank, other),
-                                        .from_ns = spans->rows->spans[other].end_ns,
-                                        .usual_ns = spans->builder->usual[spans->rank].stream_ns,
-                                        .kind = AORTA_EDGE_STREAM});
+static bool is_collective(const struct spans *spans, uint32_t row) {
+    return spans->rows->spans[row].kind == AORTA_REPLAY_COLLECTIVE;
+}
+
+/* Only the order on their common stream keeps the two apart: a gather after the compute before it, unless it is the
+ * first of its step; compute after a reduction, unless that is the last one. */
+static bool shares_stream_only(const struct spans *spans, uint32_t row, uint32_t before) {
+    const struct aorta_replay_span *span = &spans->rows->spans[row], *other = &spans->rows->spans[before];
+    if (is_collective(spans, row) == is_collective(spans, before)) return false;
+    if (!is_collective(spans, row)) return other->role == AORTA_REPLAY_REDUCE && !spans->last_reduction[before];
+    const uint32_t gather = spans->lanes[span->stream].gather;
+    return span->role == AORTA_REPLAY_GATHER && gather != AORTA_GRAPH_NONE &&
+           spans->rows->spans[gather].step == span->step;
+}
+
+static void add_stream_end(const struct spans *spans, uint32_t row, uint32_t other, struct reasons *reasons) {
+    add_reason(reasons,
+               (struct reason){.from = aorta_span_end(spans->builder, spans->rank, other),
+                               .from_ns = spans->rows->spans[other].end_ns,
+                               .usual_ns = spans->builder->usual[spans->rank].stream_ns,
+                               .kind = shares_stream_only(spans, row, other) ? AORTA_EDGE_QUEUE : AORTA_EDGE_STREAM,
+                               .same_stream = true});
+}
+
+/* Compute still follows compute, and collectives follow collectives, where the two share a stream. */
+static void add_own_sort(const struct spans *spans, uint32_t row, struct reasons *reasons) {
+    const struct aorta_replay_span *span = &spans->rows->spans[row];
+    const struct lane *lane = &spans->lanes[span->stream];
+    const uint32_t own = is_collective(spans, row) ? lane->collective : lane->compute;
+    if (own == AORTA_GRAPH_NONE || own == lane->span || is_collective(spans, row) == is_collective(spans, lane->span))
+        return;
+    if (spans->rows->spans[own].end_ns <= span->start_ns) add_stream_end(spans, row, own, reasons);
 }
 
 static void add_stream(struct spans *spans, uint32_t row, struct reasons *reasons) {
@@ -80,12 +109,14 @@ static void add_stream(struct spans *spans, uint32_t row, struct reasons *reason
         add_reason(reasons, (struct reason){.from = aorta_span_start(spans->builder, spans->rank, lane->span),
                                             .from_ns = other->start_ns,
                                             .usual_ns = span->start_ns - other->start_ns,
-                                            .kind = AORTA_EDGE_STREAM});
+                                            .kind = AORTA_EDGE_STREAM,
+                                            .same_stream = true});
         return;
     }
-    add_stream_end(spans, lane->span, reasons);
+    add_stream_end(spans, row, lane->span, reasons);
+    add_own_sort(spans, row, reasons);
     if (lane->last != lane->span && spans->rows->spans[lane->last].end_ns <= span->start_ns)
-        add_stream_end(spans, lane->last, reasons);
+        add_stream_end(spans, row, lane->last, reasons);
 }
 
 static void add_launch(const struct spans *spans, uint32_t row, struct reasons *reasons) {
@@ -180,7 +211,7 @@ static uint32_t add_ready(struct spans *spans, uint32_t row, const struct reason
     for (uint32_t i = 0; i < reasons->count; i++) {
         const struct reason *reason = &reasons->items[i];
         int64_t at_ns = reason->from_ns + lag_of(reason, best, start_ns);
-        if (reason->kind != AORTA_EDGE_STREAM && at_ns > ready_ns) ready_ns = at_ns;
+        if (!reason->same_stream && at_ns > ready_ns) ready_ns = at_ns;
     }
     if (ready_ns == INT64_MIN) return AORTA_GRAPH_NONE;
     if (ready_ns > start_ns) ready_ns = start_ns;
@@ -188,7 +219,7 @@ static uint32_t add_ready(struct spans *spans, uint32_t row, const struct reason
         aorta_graph_point(graph, ready_ns, spans->rank, aorta_subject_make(AORTA_SUBJECT_SPAN, row), false);
     for (uint32_t i = 0; i < reasons->count; i++) {
         const struct reason *reason = &reasons->items[i];
-        if (reason->kind != AORTA_EDGE_STREAM)
+        if (!reason->same_stream)
             aorta_graph_edge(graph, reason->from, ready, lag_of(reason, best, start_ns), reason->kind,
                              reason->inferred);
     }
@@ -254,12 +285,14 @@ static void begin_span(struct spans *spans, uint32_t row) {
     if (gather) begin_gather(spans, row, &reasons, best);
     for (uint32_t i = 0; i < reasons.count; i++) {
         const struct reason *reason = &reasons.items[i];
-        if (gather && reason->kind != AORTA_EDGE_STREAM) continue;
+        if (gather && !reason->same_stream) continue;
         aorta_graph_edge(graph, reason->from, start, lag_of(reason, best, span->start_ns), reason->kind,
                          reason->inferred);
-        if (reason->kind == AORTA_EDGE_CONSUME) add_slack(spans, start, reason);
+        const bool queued = reason->kind == AORTA_EDGE_QUEUE && reason->same_stream && !is_collective(spans, row);
+        if (reason->kind == AORTA_EDGE_CONSUME || queued) add_slack(spans, start, reason);
     }
     struct lane *lane = &spans->lanes[span->stream];
+    *(is_collective(spans, row) ? &lane->collective : &lane->compute) = row;
     lane->span = row;
     if (lane->last == AORTA_GRAPH_NONE || span->end_ns >= spans->rows->spans[lane->last].end_ns) lane->last = row;
 }
@@ -335,8 +368,8 @@ static aorta_status assemble(struct spans *spans) {
     if (!spans->lanes || !spans->reduction_before || !spans->last_reduction)
         return AORTA_ERROR(AORTA_MEMORY, "no memory for %u spans", rows->span_count);
     for (uint32_t i = 0; i < rows->stream_count; i++)
-        spans->lanes[i] =
-            (struct lane){AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE};
+        spans->lanes[i] = (struct lane){AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE,
+                                        AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE};
     find_reductions(spans);
     for (uint32_t i = 0; i < rows->span_count; i++) {
         begin_span(spans, i);

@@ -1,6 +1,7 @@
 #include "replay/trace_graph.h"
 
 #include "replay/replay.h"
+#include "timeline/gradients.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -272,7 +273,8 @@ static const uint8_t roles[AORTA_COLLECTIVE_COUNT] = {
 };
 
 /* What the windows say of the work that begins in them. `span_of_row`: of the trace's rows, or NONE. */
-static void add_facts(struct build *build, size_t rank, const uint32_t *span_of_row) {
+static void add_facts(struct build *build, size_t rank, const uint32_t *span_of_row,
+                      const struct aorta_activations *activations) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
     struct aorta_replay_span *spans = build->spans[rank];
     for (size_t i = 0; i < one->window_count; i++) {
@@ -285,7 +287,8 @@ static void add_facts(struct build *build, size_t rank, const uint32_t *span_of_
             if (!window->borrowed && work->start_ns < window->start_ns) continue; /* it began in the window before */
             span->step = (uint32_t)i;
             if (span->kind != AORTA_REPLAY_COLLECTIVE) continue;
-            span->role = roles[aorta_trace_collective_kind(one->trace, work)];
+            if (!aorta_is_of_activations(activations, work))
+                span->role = roles[aorta_trace_collective_kind(one->trace, work)];
             if (collective != AORTA_TRACE_NONE && build->analysis->shared_collectives[collective].complete)
                 span->collective = collective;
         }
@@ -295,13 +298,12 @@ static void add_facts(struct build *build, size_t rank, const uint32_t *span_of_
 /* ---- alone ---- */
 
 /* Time of the rank in collectives, on the common clock. */
-static aorta_status collective_time(const struct build *build, size_t rank, struct aorta_intervals *comm) {
+static void collective_time(const struct build *build, size_t rank, struct aorta_intervals *comm) {
     const struct aorta_replay_rank *one = &build->ranks[rank];
     for (uint32_t i = 0; i < one->span_count; i++)
         if (one->spans[i].kind == AORTA_REPLAY_COLLECTIVE)
-            AORTA_TRY(aorta_intervals_add(comm, one->spans[i].start_ns, one->spans[i].end_ns));
+            aorta_intervals_add(comm, one->spans[i].start_ns, one->spans[i].end_ns);
     aorta_intervals_normalise(comm);
-    return NULL;
 }
 
 static double lost_share(const struct aorta_trace_rank *rank, const struct aorta_trace_work *work) {
@@ -321,8 +323,8 @@ static aorta_status set_alone(struct build *build, size_t rank) {
     for (size_t i = 0; i < one->gemm_count; i++)
         any = any || (one->gemms[i].lost > 0 && one->gemms[i].shape != AORTA_TRACE_NONE);
     if (!any) return NULL;
-    aorta_status status = collective_time(build, rank, &comm);
-    for (uint32_t i = 0; !status && i < build->ranks[rank].span_count; i++) {
+    collective_time(build, rank, &comm);
+    for (uint32_t i = 0; i < build->ranks[rank].span_count; i++) {
         const struct aorta_trace_work *work = &one->trace->work[build->out->sources[rank].works[i]];
         if (work->shape == AORTA_TRACE_NONE || spans[i].kind != AORTA_REPLAY_KERNEL) continue;
         int64_t beside_ns = aorta_intervals_within(&comm, spans[i].start_ns, spans[i].end_ns);
@@ -330,6 +332,7 @@ static aorta_status set_alone(struct build *build, size_t rank) {
         double lost = lost_share(one, work);
         if (lost > 0) spans[i].alone_ns = spans[i].end_ns - spans[i].start_ns - (int64_t)(lost * (double)beside_ns);
     }
+    aorta_status status = aorta_intervals_check(&comm);
     aorta_intervals_free(&comm);
     return status;
 }
@@ -375,13 +378,16 @@ static aorta_status add_spans(struct build *build, size_t rank) {
         sources[count] = (uint32_t)i;
         spans[count++] = span_of(build, rank, &trace->work[i]);
     }
-    add_facts(build, rank, span_of_row);
+    struct aorta_activations activations;
+    aorta_status status = aorta_activations_make(one, &activations);
+    if (!status) add_facts(build, rank, span_of_row, &activations);
     free(span_of_row);
     free(marked);
     build->ranks[rank].spans = spans;
     build->ranks[rank].span_count = count;
     build->ranks[rank].stream_count = (uint32_t)trace->stream_count;
     build->ranks[rank].host = build->out->sources[rank].host;
+    AORTA_TRY(status);
     AORTA_TRY(set_alone(build, rank));
     uint32_t host = build->ranks[rank].host;
     return aorta_recorded_waits_make(trace, shift_of(build, build->hosts[host].rank), &build->hosts[host],

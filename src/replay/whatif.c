@@ -89,9 +89,8 @@ static uint32_t start_of(const struct aorta_graph *graph, uint32_t point) {
 }
 
 /* Collectives and compute of one rank, from where it is measured. kind: COUNT: of all. */
-static aorta_status collect_busy(const struct aorta_whatif *whatif, const int64_t *point_ns, uint32_t rank,
-                                 enum aorta_collective kind, struct aorta_intervals *comm,
-                                 struct aorta_intervals *compute) {
+static void collect_busy(const struct aorta_whatif *whatif, const int64_t *point_ns, uint32_t rank,
+                         enum aorta_collective kind, struct aorta_intervals *comm, struct aorta_intervals *compute) {
     const struct aorta_graph *graph = whatif->graph;
     int64_t begin_ns = aorta_replay_begin(graph, point_ns, rank);
     for (uint32_t i = 0; i < graph->point_count; i++) {
@@ -102,9 +101,8 @@ static aorta_status collect_busy(const struct aorta_whatif *whatif, const int64_
         const uint32_t row = whatif->collectives->of_point[i];
         const bool collective = row != AORTA_GRAPH_NONE;
         if (collective && kind != AORTA_COLLECTIVE_COUNT && whatif->collectives->items[row].kind != kind) continue;
-        AORTA_TRY(aorta_intervals_add(collective ? comm : compute, start_ns, point_ns[i]));
+        aorta_intervals_add(collective ? comm : compute, start_ns, point_ns[i]);
     }
-    return NULL;
 }
 
 static aorta_status add_rank(const struct aorta_whatif *whatif, const int64_t *point_ns, uint32_t rank,
@@ -112,13 +110,12 @@ static aorta_status add_rank(const struct aorta_whatif *whatif, const int64_t *p
     struct aorta_intervals comm = {0}, compute = {0}, alone = {0};
     double share = whatif->graph->longer / ((whatif->graph->ranks[rank].steps ? whatif->graph->ranks[rank].steps : 1) *
                                             (double)whatif->graph->rank_count);
-    aorta_status status = collect_busy(whatif, point_ns, rank, kind, &comm, &compute);
-    if (!status) {
-        step->comm_ns += (double)aorta_intervals_length(&comm) * share;
-        aorta_intervals_normalise(&compute);
-        status = aorta_intervals_subtract(&comm, &compute, &alone);
-    }
-    if (!status) step->exposed_ns += (double)aorta_intervals_length(&alone) * share;
+    collect_busy(whatif, point_ns, rank, kind, &comm, &compute);
+    step->comm_ns += (double)aorta_intervals_length(&comm) * share;
+    aorta_intervals_normalise(&compute);
+    aorta_intervals_subtract(&comm, &compute, &alone);
+    aorta_status status = aorta_intervals_check(&alone);
+    step->exposed_ns += (double)aorta_intervals_length(&alone) * share;
     aorta_intervals_free(&comm);
     aorta_intervals_free(&compute);
     aorta_intervals_free(&alone);

@@ -2,15 +2,14 @@
 #include "base/json.h"
 #include "base/lines.h"
 #include "base/result_table.h"
+#include "report/phrases.h"
 #include "report/trace_report.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_ROWS = 12, NAME_WIDTH = 46, NAME_SIZE = 512 };
-
-/* ---- text ---- */
+enum { MOST_ROWS = 12, NAME_WIDTH = 44, NAME_SIZE = 512 };
 
 static const char *const titles[AORTA_SECTION_COUNT] = {
     [AORTA_SECTION_TIMELINE] = "timeline",
@@ -26,45 +25,75 @@ static const char *label_of(const struct aorta_trace_comparison *c, size_t side)
     return c->sides[side].inputs->label;
 }
 
-static void put_value(const struct aorta_trace_compared *value, bool base, struct aorta_text *out) {
-    if (!value->there)
-        aorta_text_printf(out, " %11s", "-");
-    else
-        aorta_text_printf(out, " %11.3f", value->ms);
-    if (base) return;
-    char share[24] = "new", chance[24] = "";
+static const char *whole_of(const struct aorta_trace_comparison *c) {
+    return c->stepped ? "step" : "recording";
+}
+
+/* ---- the table ---- */
+
+/* Colors where the change is better or worse, if not by chance. */
+static enum aorta_color color_of(const struct aorta_trace_compare_row *row, const struct aorta_trace_compared *value) {
+    if (row->good == AORTA_GOOD_NEITHER || value->of.p_value >= aorta_significance || value->change_ms == 0)
+        return AORTA_PLAIN;
+    return (value->change_ms < 0) == (row->good == AORTA_GOOD_LOW) ? AORTA_GREEN : AORTA_RED;
+}
+
+static void put_change_cells(const struct aorta_trace_compare_row *row, const struct aorta_trace_compared *value,
+                             bool last, const struct aorta_verdict_style *style, struct aorta_text *out) {
+    char cells[48], share[24] = "new", chance[24] = "";
+    const double p = value->of.p_value;
     if (!isnan(value->percent)) snprintf(share, sizeof share, "%+.1f%%", value->percent);
     if (isnan(value->percent) && value->change_ms == 0) share[0] = '\0';
-    if (!isnan(value->p)) snprintf(chance, sizeof chance, "p=%.3f", value->p);
-    if (value->p < 0.001) snprintf(chance, sizeof chance, "p<0.001");
-    aorta_text_printf(out, " %+11.3f %8s %8s", value->change_ms, share, chance);
+    if (!isnan(p)) snprintf(chance, sizeof chance, "p=%.3f", p);
+    if (p < 0.001) snprintf(chance, sizeof chance, "p<0.001");
+    snprintf(cells, sizeof cells, " %+11.3f %8s", value->change_ms, share);
+    aorta_text_colored(out, style->color ? color_of(row, value) : AORTA_PLAIN, cells);
+    if (*chance || !last) aorta_text_printf(out, " %8s", chance);
 }
 
-/* Of a kernel short on a terminal, else as the file has it (columns 0). */
-static const char *name_of(const struct aorta_trace_compare_row *row, int columns, char name[NAME_SIZE]) {
-    bool kernel = row->section == AORTA_SECTION_KERNEL;
-    return kernel && columns ? aorta_kernel_short_name(row->name, name, NAME_SIZE) : row->name;
+/* Kernels are short, if not --full-names is given. */
+static const char *name_of(const struct aorta_trace_compare_row *row, bool whole, char name[NAME_SIZE]) {
+    const bool kernel = row->section == AORTA_SECTION_KERNEL;
+    return kernel && !whole ? aorta_name_for_line(row->name, name, NAME_SIZE) : row->name;
 }
 
-static void put_row(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row, int columns,
-                    struct aorta_text *out) {
+/* Full names are behind the figures. */
+static void put_row(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row,
+                    const struct aorta_verdict_style *style, struct aorta_text *out) {
     char buffer[NAME_SIZE];
-    const char *name = name_of(row, columns, buffer);
-    if (columns) aorta_text_puts(out, "  ");
-    aorta_text_row_begin(out, name, columns);
-    for (size_t i = 0; i < c->side_count; i++) put_value(&row->values[i], i == 0, out);
-    aorta_text_row_end(out, name, columns);
+    const bool whole = style->view.full_names;
+    const char *name = name_of(row, whole, buffer);
+    if (!whole) aorta_text_puts(out, "  ");
+    if (!whole) aorta_text_column(out, name, NAME_WIDTH);
+    for (size_t i = 0; i < c->side_count; i++) {
+        const struct aorta_trace_compared *value = &row->values[i];
+        if (value->there)
+            aorta_text_printf(out, " %11.3f", value->ms);
+        else
+            aorta_text_printf(out, " %11s", "-");
+        if (i) put_change_cells(row, value, i + 1 == c->side_count && !whole, style, out);
+    }
+    aorta_text_printf(out, "%s%s\n", whole ? "  " : "", whole ? name : "");
 }
 
-/* Which operations did the work in each recording. */
+/* "aten::pow, aten::mul, aten::mean and 3 more" */
+static void put_names(const struct aorta_trace_below *below, struct aorta_text *out) {
+    for (size_t i = 0; i < below->count && i < AORTA_BELOW; i++)
+        aorta_text_printf(out, "%s%s", i ? ", " : "", below->names[i]);
+    if (below->count > AORTA_BELOW) aorta_text_printf(out, " and %zu more", below->count - AORTA_BELOW);
+}
+
 static void put_below(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row,
                       struct aorta_text *out) {
-    for (size_t i = 0; row->below && i < c->side_count; i++)
-        aorta_text_printf(out, "        %s: %s\n", label_of(c, i), row->below[i] ? row->below[i] : "nothing");
+    for (size_t i = 0; row->below && i < c->side_count; i++) {
+        aorta_text_printf(out, "        %s: %s", label_of(c, i), row->below[i].count ? "" : "nothing");
+        put_names(&row->below[i], out);
+        aorta_text_puts(out, "\n");
+    }
 }
 
-static void put_section(const struct aorta_trace_comparison *c, enum aorta_trace_section section, int columns,
-                        struct aorta_text *out) {
+static void put_section(const struct aorta_trace_comparison *c, enum aorta_trace_section section,
+                        const struct aorta_verdict_style *style, struct aorta_text *out) {
     size_t shown = 0, left_out = 0;
     for (size_t i = 0; i < c->row_count; i++) {
         const struct aorta_trace_compare_row *row = &c->rows[i];
@@ -74,79 +103,64 @@ static void put_section(const struct aorta_trace_comparison *c, enum aorta_trace
             continue;
         }
         if (!shown) aorta_text_printf(out, "%s\n", titles[section]);
-        put_row(c, row, columns, out);
+        put_row(c, row, style, out);
         put_below(c, row, out);
         shown++;
     }
     if (left_out) aorta_text_printf(out, "  … and %zu that changed less (--json has all)\n", left_out);
 }
 
-/* How much a figure of the timeline changed, beyond chance where that is known; as one of `figures` it has to be the
- * less likely (Bonferroni). 0: it does not count. */
-static double change_of(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row, size_t side,
-                        size_t figures) {
+static void put_tables(const struct aorta_trace_comparison *c, const struct aorta_verdict_style *style,
+                       struct aorta_text *out) {
+    const bool whole = style->view.full_names;
+    aorta_text_printf(out, "\n%-*s %11s", whole ? 0 : NAME_WIDTH + 2,
+                      c->stepped ? "Per step and rank, ms" : "Per recording and rank, ms", "base");
+    for (size_t i = 1; i < c->side_count; i++)
+        aorta_text_printf(out, "%*s %11s %11s", i > 1 ? 18 : 0, "", "test", "change");
+    aorta_text_puts(out, "\n");
+    for (int section = 0; section < AORTA_SECTION_COUNT; section++)
+        put_section(c, (enum aorta_trace_section)section, style, out);
+}
+
+/* ---- facts of a test ---- */
+
+/* "softmax 262 -> 154 ms (-41%)" */
+static void put_change(const struct aorta_trace_compare_row *row, size_t side, struct aorta_text *out) {
     const struct aorta_trace_compared *value = &row->values[side];
-    const double far = fabs(value->change_ms);
-    if (row->section != AORTA_SECTION_TIMELINE || value->p >= aorta_significance / (double)figures) return 0;
-    return far < 0.01 * c->rows[0].values[0].ms ? 0 : far;
-}
-
-/* Where no one thing changed most: the step's change, else that of the figure of the timeline that changed most. */
-static void put_figure(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
-    const struct aorta_trace_compare_row *largest = c->rows;
-    const char *base = label_of(c, 0), *test = label_of(c, side);
-    size_t figures = 0;
-    while (figures < c->row_count && c->rows[figures].section == AORTA_SECTION_TIMELINE) figures++;
-    double farthest = figures && c->stepped ? change_of(c, c->rows, side, 1) : 0;
-    const bool step = farthest > 0;
-    for (size_t i = 0; i < figures && !step; i++) {
-        const double far = change_of(c, &c->rows[i], side, figures);
-        if (far <= farthest) continue;
-        farthest = far;
-        largest = &c->rows[i];
-    }
-    if (!(farthest > 0)) {
-        aorta_text_printf(out, "No figure of %s differs from %s beyond the noise and 1%% of a %s.", test, base,
-                          c->stepped ? "step" : "recording");
-        return;
-    }
-    const struct aorta_trace_compared *value = &largest->values[side];
-    const struct aorta_difference difference = {.figure = largest->name,
-                                                .unit = "ms",
-                                                .sides = {base, test},
-                                                .value = {largest->values[0].ms, value->ms},
-                                                .word = "",
-                                                .after = isnan(value->p) ? ", which may be chance" : NULL};
-    aorta_difference_text(&difference, base, test, out);
-}
-
-static const char *named_after(const struct aorta_trace_compare_row *row, char *name, size_t size) {
-    return row->section == AORTA_SECTION_KERNEL ? aorta_kernel_short_name(row->name, name, size) : row->name;
-}
-
-/* "What changed most: softmax 262 → 154 ms, -108 ms, 38% of the step and 90% of all changes; the step 285 → 180 ms
- * (-37%)." */
-static void put_largest(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
-    double share;
-    const struct aorta_trace_compare_row *most = aorta_trace_changed_most(c, side, &share);
-    const char *whole = c->stepped ? "step" : "recording";
     char name[NAME_SIZE];
-    if (!most) {
-        put_figure(c, side, out);
+    aorta_text_printf(out, "%s %s", name_of(row, false, name), aorta_brief(row->values[0].ms).text);
+    aorta_text_printf(out, " -> %s ms", aorta_brief(value->ms).text);
+    if (!isnan(value->percent)) aorta_text_printf(out, " (%+.*f%%)", fabs(value->percent) < 10, value->percent);
+}
+
+/* The row that changed most in the direction of the step, or against it. */
+static const struct aorta_trace_compare_row *largest(const struct aorta_trace_comparison *c, size_t side, bool with) {
+    const bool longer = c->row_count && c->rows[0].values[side].change_ms > 0;
+    return longer == with ? c->sides[side].longer : c->sides[side].shorter;
+}
+
+/* "B is faster than A: step 285 -> 180 ms (-37%), mostly softmax 262 -> 154 ms (-41%)" */
+static void put_headline(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
+    const char *base = label_of(c, 0), *test = label_of(c, side);
+    if (!c->row_count) {
+        aorta_text_printf(out, "%s and %s have no work to compare", test, base);
         return;
     }
-    const struct aorta_trace_compared *step = &c->rows[0].values[side], *value = &most->values[side];
-    const double base_ms = most->values[0].ms, step_ms = c->rows[0].values[0].ms;
-    aorta_text_puts(out, "What changed most");
-    if (c->side_count > 2) aorta_text_printf(out, " in %s", label_of(c, side));
-    aorta_text_printf(out, ": %s %s", named_after(most, name, sizeof name), aorta_brief(base_ms).text);
-    aorta_text_printf(out, " → %s ms", aorta_brief(value->ms).text);
-    aorta_text_printf(out, ", %s%s ms", value->change_ms > 0 ? "+" : "", aorta_brief(value->change_ms).text);
-    aorta_text_printf(out, ", %.0f%% of the %s and %.0f%% of all changes%s", 100 * fabs(value->change_ms) / step_ms,
-                      whole, 100 * share, isnan(value->p) ? ", which may be chance" : "");
-    aorta_text_printf(out, "; the %s %s", whole, aorta_brief(step_ms).text);
-    aorta_text_printf(out, " → %s ms (%+.1f%%)", aorta_brief(step->ms).text, step->percent);
-    aorta_text_puts(out, ".");
+    const struct aorta_trace_compared *step = &c->rows[0].values[side];
+    if (step->of.p_value >= aorta_significance)
+        aorta_text_printf(out, "%s is within the noise of %s: ", test, base);
+    else if (step->change_ms == 0)
+        aorta_text_printf(out, "%s takes as long as %s: ", test, base);
+    else
+        aorta_text_printf(out, "%s is %s than %s: ", test, step->change_ms > 0 ? "slower" : "faster", base);
+    put_change(&c->rows[0], side, out);
+    if (!largest(c, side, true)) return;
+    aorta_text_puts(out, ", mostly ");
+    put_change(largest(c, side, true), side, out);
+}
+
+static void put_opposite(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
+    if (largest(c, side, false)) put_change(largest(c, side, false), side, out);
 }
 
 /* ---- bandwidth of collectives ---- */
@@ -175,8 +189,8 @@ static const struct aorta_trace_collective_row *same_of(const struct aorta_trace
     return NULL;
 }
 
-/* "all_gather of 11.0 MB: bus 217 → 16 GB/s, 24 → 1 channels.", of the collectives that take longest in the base and
- * whose bandwidth differs by a tenth or more; nothing where there are none. */
+/* "all_gather of 11.0 MB: bus 217 -> 16 GB/s, 24 -> 1 channels": the longest collective of the base whose bandwidth
+ * differs by a tenth or more. */
 static void put_bandwidth(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
     static const double most_alike = 1.1;
     const struct aorta_trace_analysis *base = c->sides[0].inputs->analysis, *test = c->sides[side].inputs->analysis;
@@ -190,102 +204,102 @@ static void put_bandwidth(const struct aorta_trace_comparison *c, size_t side, s
         aorta_text_printf(out, "%s of %s MB: bus", aorta_trace_kind_name(base, row->kind),
                           aorta_brief((double)row->bytes_each / 1e6).text);
         aorta_text_printf(out, " %s", aorta_brief(bus_of(row)).text);
-        aorta_text_printf(out, " → %s GB/s", aorta_brief(bus_of(other)).text);
+        aorta_text_printf(out, " -> %s GB/s", aorta_brief(bus_of(other)).text);
         if (row->channels > 0 && other->channels > 0 && row->channels != other->channels)
-            aorta_text_printf(out, ", %lld → %lld channels", (long long)row->channels, (long long)other->channels);
-        aorta_text_puts(out, ".");
+            aorta_text_printf(out, ", %lld -> %lld channels", (long long)row->channels, (long long)other->channels);
         return;
     }
 }
 
-/* The category of work whose time changed most; nothing below a hundredth of the step. Shares are of all changes by
- * size, as they may cancel each other. */
+/* The category of work that changed most, by a hundredth of the step or more. */
 static void put_category(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
     static const double least = 0.01;
     const struct aorta_trace_compare_row *most = NULL;
-    double all_ms = 0, most_ms = 0, share;
     for (size_t i = 0; i < c->row_count; i++) {
-        if (c->rows[i].section != AORTA_SECTION_CATEGORY) continue;
-        const double change_ms = fabs(c->rows[i].values[side].change_ms);
-        all_ms += change_ms;
-        if (!(change_ms > most_ms)) continue;
-        most_ms = change_ms;
-        most = &c->rows[i];
+        const struct aorta_trace_compare_row *row = &c->rows[i];
+        if (row->section != AORTA_SECTION_CATEGORY) continue;
+        if (!most || fabs(row->values[side].change_ms) > fabs(most->values[side].change_ms)) most = row;
     }
-    if (!most || !(most_ms > least * c->rows[0].values[0].ms)) return;
-    if (aorta_trace_changed_most(c, side, &share) == most) return; /* the line before has it */
-    const double p = most->values[side].p;
-    aorta_text_printf(out, "By category, %s changed most: %.2f → %.2f ms, %.0f%% of all changes%s.\n", most->name,
-                      most->values[0].ms, most->values[side].ms, 100 * most_ms / all_ms,
-                      isnan(p)                  ? ", which may be chance"
-                      : p >= aorta_significance ? ", within the noise"
-                                                : "");
+    if (!most || !(fabs(most->values[side].change_ms) > least * c->rows[0].values[0].ms)) return;
+    if (most == c->sides[side].longer || most == c->sides[side].shorter) return; /* another line has it */
+    put_change(most, side, out);
+    if (most->values[side].of.p_value >= aorta_significance) aorta_text_puts(out, ", within the noise");
 }
 
-/* What is known of chance, for the step of each test. */
+/* Of recordings that are compared as a whole, how they differ is the whole chance. */
 static void put_chance(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
-    const char *whole = c->stepped ? "step" : "recording";
-    if (!c->row_count || (!c->stepped && c->unsure)) return;
-    const struct aorta_comparison *step = &c->rows[0].values[side].compared;
-    aorta_text_printf(out, "The %s of %s is ", whole, label_of(c, side));
-    aorta_text_printf(out, "%s ms, %+.1f%%: ", aorta_brief(step->value[1] / 1e6).text,
-                      100 * step->delta / step->value[0]);
-    aorta_compare_chance(step, whole, out);
-    aorta_text_puts(out, ".\n");
-    if (!c->stepped) return; /* how recordings differ is the whole chance */
+    if (c->unsure) {
+        aorta_text_puts(out, c->unsure);
+        return;
+    }
+    if (!c->row_count) return;
+    const struct aorta_comparison *step = &c->rows[0].values[side].of;
+    aorta_compare_chance(step, whole_of(c), out);
+    if (!c->stepped) return;
+    aorta_text_puts(out, ". ");
     aorta_compare_between(step, "recordings of one --label", out);
-    aorta_text_puts(out, "\n");
+}
+
+static void put_side(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
+    aorta_text_printf(out, "%s: %s", label_of(c, side),
+                      aorta_counted((long long)c->sides[side].inputs->analysis->rank_count, "rank").text);
+    if (c->stepped) aorta_text_printf(out, ", %s", aorta_counted((long long)c->sides[side].step_count, "step").text);
+    if (c->sides[side].count > 1) aorta_text_printf(out, " in %zu recordings", c->sides[side].count);
+}
+
+static void put_base(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
+    (void)side;
+    put_side(c, 0, out);
+}
+
+/* The facts below a test's headline. */
+static const struct fact {
+    const char *name;
+    void (*put)(const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out);
+} facts[] = {{"opposite", put_opposite}, {"category", put_category}, {"bandwidth", put_bandwidth},
+             {"chance", put_chance},     {"base", put_base},         {"test", put_side}};
+enum { FACTS = sizeof facts / sizeof *facts };
+
+static void put_threshold(const struct aorta_trace_comparison *c, size_t side, double threshold,
+                          struct aorta_text *out) {
+    if (isnan(threshold)) return;
+    const bool regressed = aorta_trace_regressed(c, side, threshold);
+    aorta_text_printf(out, "%s: %s more than %.3g%% longer", regressed ? "REGRESSED" : "passed",
+                      regressed ? "takes" : "takes no", threshold * 100);
 }
 
 void aorta_trace_comparison_text(const struct aorta_trace_comparison *c, const struct aorta_differences *differences,
-                                 double threshold, int width, struct aorta_text *out) {
-    const int columns = width ? NAME_WIDTH : 0;
-    for (size_t i = 0; i < c->side_count; i++) {
-        aorta_text_printf(out, "%s%s: %s", i ? "test " : "base ", label_of(c, i),
-                          aorta_counted((long long)c->sides[i].inputs->analysis->rank_count, "rank").text);
-        if (c->stepped) aorta_text_printf(out, ", %s", aorta_counted((long long)c->sides[i].step_count, "step").text);
-        if (c->sides[i].count > 1) aorta_text_printf(out, " in %zu recordings", c->sides[i].count);
+                                 double threshold, bool tables, const struct aorta_verdict_style *style,
+                                 struct aorta_text *out) {
+    struct aorta_text text = {0};
+    for (size_t side = 1; side < c->side_count; side++) {
+        put_headline(c, side, &text);
+        aorta_text_colored(out, style->color ? AORTA_BOLD : AORTA_PLAIN, text.length ? text.data : "");
         aorta_text_puts(out, "\n");
+        aorta_text_clear(&text);
+        aorta_differences_list(&differences[side], &text);
+        aorta_text_fact(out, "different", &text);
+        for (size_t i = 0; i < FACTS; i++) {
+            facts[i].put(c, side, &text);
+            aorta_text_fact(out, facts[i].name, &text);
+        }
+        put_threshold(c, side, threshold, &text);
+        aorta_text_fact(out, "threshold", &text);
     }
-    for (size_t i = 1; i < c->side_count; i++) {
-        aorta_differences_text(&differences[i], out);
-        put_largest(c, i, out);
-        aorta_text_puts(out, "\n");
-        put_category(c, i, out);
-        const size_t before = out->length;
-        put_bandwidth(c, i, out);
-        if (out->length > before) aorta_text_puts(out, "\n");
-        put_chance(c, i, out);
-    }
-    aorta_text_printf(out, "ms per %s and rank", c->stepped ? "step" : "recording");
-    if (c->unsure) aorta_text_printf(out, "; %s", c->unsure);
-    aorta_text_printf(out, "\n%-*s %11s", columns ? columns + 2 : 0, "", "base");
-    for (size_t i = 1; i < c->side_count; i++)
-        aorta_text_printf(out, "%*s %11s %11s", i > 1 ? 18 : 0, "", "test", "change");
-    aorta_text_puts(out, "\n");
-    for (int section = 0; section < AORTA_SECTION_COUNT; section++)
-        put_section(c, (enum aorta_trace_section)section, columns, out);
-    for (size_t i = 1; i < c->side_count && !isnan(threshold); i++)
-        aorta_text_printf(
-            out, "%s: the %s %s %.3g%% longer than the base's\n", label_of(c, i), c->stepped ? "step" : "recording",
-            aorta_trace_regressed(c, i, threshold) ? "REGRESSED: it takes more than" : "takes no more than",
-            threshold * 100);
+    aorta_text_free(&text);
+    if (tables) put_tables(c, style, out);
 }
 
 /* ---- Markdown ---- */
 
-static void put_sentence_markdown(void (*say)(const struct aorta_trace_comparison *c, size_t side,
-                                              struct aorta_text *out),
-                                  const struct aorta_trace_comparison *c, size_t side, struct aorta_text *out) {
-    struct aorta_text text = {0};
-    say(c, side, &text);
-    while (text.length && text.data[text.length - 1] == '\n') text.data[--text.length] = '\0';
-    if (text.length) {
-        aorta_text_markdown(out, text.data);
-        aorta_text_puts(out, "\n\n");
-    }
-    out->failed |= text.failed;
-    aorta_text_free(&text);
+/* "- name: text"; empties the text. */
+static void put_fact_markdown(struct aorta_text *out, const char *name, struct aorta_text *text) {
+    out->failed |= text->failed;
+    if (!text->length) return;
+    aorta_text_printf(out, "- %s: ", name);
+    aorta_text_markdown(out, text->data);
+    aorta_text_puts(out, "\n");
+    aorta_text_clear(text);
 }
 
 static void put_value_cell(const struct aorta_trace_compared *value, bool base, struct aorta_text *out) {
@@ -296,15 +310,15 @@ static void put_value_cell(const struct aorta_trace_compared *value, bool base, 
     if (base) return;
     aorta_text_printf(out, " %+.3f", value->change_ms);
     if (!isnan(value->percent)) aorta_text_printf(out, " (%+.1f%%)", value->percent);
-    if (value->p < 0.001)
+    if (value->of.p_value < 0.001)
         aorta_text_puts(out, ", p &lt; 0.001");
-    else if (!isnan(value->p))
-        aorta_text_printf(out, ", p = %.3f", value->p);
+    else if (!isnan(value->of.p_value))
+        aorta_text_printf(out, ", p = %.3f", value->of.p_value);
     aorta_text_puts(out, " |");
 }
 
 static void put_header_row(const struct aorta_trace_comparison *c, struct aorta_text *out) {
-    aorta_text_printf(out, "| ms per %s and rank |", c->stepped ? "step" : "recording");
+    aorta_text_printf(out, "| ms per %s and rank |", whole_of(c));
     for (size_t i = 0; i < c->side_count; i++) {
         aorta_text_puts(out, " ");
         aorta_text_markdown(out, label_of(c, i));
@@ -327,7 +341,7 @@ static void put_section_markdown(const struct aorta_trace_comparison *c, enum ao
         if (!shown && folded) aorta_text_printf(out, "<details><summary>%s</summary>\n\n", titles[section]);
         if (!shown) put_header_row(c, out);
         aorta_text_puts(out, "| ");
-        aorta_text_markdown(out, name_of(row, NAME_WIDTH, name));
+        aorta_text_markdown(out, name_of(row, false, name));
         aorta_text_puts(out, " |");
         for (size_t j = 0; j < c->side_count; j++) put_value_cell(&row->values[j], j == 0, out);
         aorta_text_puts(out, "\n");
@@ -339,32 +353,26 @@ static void put_section_markdown(const struct aorta_trace_comparison *c, enum ao
 void aorta_trace_comparison_markdown(const struct aorta_trace_comparison *c,
                                      const struct aorta_differences *differences, double threshold,
                                      struct aorta_text *out) {
-    for (size_t i = 1; i < c->side_count; i++) {
-        struct aorta_text different = {0};
-        aorta_differences_text(&differences[i], &different);
+    struct aorta_text text = {0};
+    for (size_t side = 1; side < c->side_count; side++) {
+        put_headline(c, side, &text);
         aorta_text_puts(out, "**");
-        put_sentence_markdown(put_largest, c, i, out);
-        while (out->length && out->data[out->length - 1] == '\n') out->data[--out->length] = '\0';
+        aorta_text_markdown(out, text.length ? text.data : "");
         aorta_text_puts(out, "**\n\n");
-        if (different.length) {
-            aorta_text_markdown(out, different.data);
-            aorta_text_puts(out, "\n\n");
+        aorta_text_clear(&text);
+        aorta_differences_list(&differences[side], &text);
+        put_fact_markdown(out, "different", &text);
+        for (size_t i = 0; i < FACTS; i++) {
+            facts[i].put(c, side, &text);
+            put_fact_markdown(out, facts[i].name, &text);
         }
-        out->failed |= different.failed;
-        aorta_text_free(&different);
-        put_sentence_markdown(put_category, c, i, out);
-        put_sentence_markdown(put_bandwidth, c, i, out);
-        put_sentence_markdown(put_chance, c, i, out);
+        put_threshold(c, side, threshold, &text);
+        put_fact_markdown(out, "threshold", &text);
+        aorta_text_puts(out, "\n");
     }
+    aorta_text_free(&text);
     for (int section = 0; section < AORTA_SECTION_COUNT; section++)
         put_section_markdown(c, (enum aorta_trace_section)section, out);
-    for (size_t i = 1; i < c->side_count && !isnan(threshold); i++) {
-        const bool regressed = aorta_trace_regressed(c, i, threshold);
-        aorta_text_puts(out, regressed ? "**Regressed**: " : "");
-        aorta_text_markdown(out, label_of(c, i));
-        aorta_text_printf(out, ": the %s takes %s %.3g%% longer than the base's\n", c->stepped ? "step" : "recording",
-                          regressed ? "more than" : "no more than", threshold * 100);
-    }
 }
 
 /* ---- rows ---- */
@@ -381,9 +389,9 @@ static const struct aorta_row change_rows[] = {
     {"percent", AORTA_ROW_NUMBER, AT(percent), "percent", .help = "of the base's; null: that is 0"},
     {0}};
 static const struct aorta_row interval_rows[] = {
-    {"ci_low_ms", AORTA_ROW_NUMBER, AT(low_ms), "ms", 9, .help = "of the change: its 95% interval"},
-    {"ci_high_ms", AORTA_ROW_NUMBER, AT(high_ms), "ms", 9, .help = "and its end"},
-    {"p", AORTA_ROW_NUMBER, AT(p), .help = "that chance alone makes such a change"},
+    {"ci_low_ms", AORTA_ROW_NUMBER, AT(of.low), "ms", 9, .help = "of the change: its 95% interval"},
+    {"ci_high_ms", AORTA_ROW_NUMBER, AT(of.high), "ms", 9, .help = "and its end"},
+    {"p", AORTA_ROW_NUMBER, AT(of.p_value), .help = "that chance alone makes such a change"},
     {0}};
 #undef AT
 
@@ -440,18 +448,22 @@ aorta_status aorta_trace_comparison_csv(const struct aorta_trace_comparison *com
 /* ---- JSON ---- */
 
 static void put_json_value(struct aorta_json *json, const struct aorta_trace_comparison *c,
-                           const struct aorta_trace_compared *value, const char *const *below, bool base) {
+                           const struct aorta_trace_compared *value, const struct aorta_trace_below *below, bool base) {
+    struct aorta_text names = {0};
     aorta_json_object(json);
     aorta_rows_json(compared_rows, value, 0, json);
-    if (below) aorta_json_key_string(json, "below", *below);
+    if (below) put_names(below, &names);
+    if (below) aorta_json_key_string(json, "below", below->count ? names.data : NULL);
+    json->out->failed |= names.failed;
+    aorta_text_free(&names);
     if (!base) {
         aorta_rows_json(change_rows, value, 0, json);
         aorta_json_key_array(json, "ci_ms");
-        aorta_json_fixed(json, value->low_ms, 9);
-        aorta_json_fixed(json, value->high_ms, 9);
+        aorta_json_fixed(json, value->of.low, 9);
+        aorta_json_fixed(json, value->of.high, 9);
         aorta_json_array_end(json);
-        aorta_json_key_double(json, "p", value->p);
-        if (isnan(value->p)) aorta_json_key_string(json, "p_reason", c->unsure);
+        aorta_json_key_double(json, "p", value->of.p_value);
+        if (isnan(value->of.p_value)) aorta_json_key_string(json, "p_reason", c->unsure);
     }
     aorta_json_object_end(json);
 }
@@ -500,17 +512,17 @@ static void put_json_side(struct aorta_json *json, const struct aorta_trace_comp
     }
     aorta_json_array_end(json);
     if (i) {
-        struct aorta_text largest = {0};
-        put_largest(c, i, &largest);
-        aorta_json_key_string(json, "largest_change", largest.data);
-        json->out->failed |= largest.failed;
-        aorta_text_clear(&largest);
-        put_bandwidth(c, i, &largest);
-        aorta_json_key_string(json, "bandwidth_change", largest.length ? largest.data : NULL);
-        json->out->failed |= largest.failed;
-        aorta_text_free(&largest);
+        struct aorta_text text = {0};
+        put_headline(c, i, &text);
+        aorta_json_key_string(json, "largest_change", text.data);
+        json->out->failed |= text.failed;
+        aorta_text_clear(&text);
+        put_bandwidth(c, i, &text);
+        aorta_json_key_string(json, "bandwidth_change", text.length ? text.data : NULL);
+        json->out->failed |= text.failed;
+        aorta_text_free(&text);
         aorta_differences_json(&differences[i], json);
-        if (c->stepped && c->row_count) aorta_compare_between_json(&c->rows[0].values[i].compared, json);
+        if (c->stepped && c->row_count) aorta_compare_between_json(&c->rows[0].values[i].of, json);
     }
     if (i && !isnan(threshold)) aorta_json_key_bool(json, "regression", aorta_trace_regressed(c, i, threshold));
     aorta_json_object_end(json);

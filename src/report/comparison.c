@@ -118,9 +118,9 @@ static const char rate[] = "samples_per_s";
 
 struct figures {
     const struct aorta_label *labels[2];
-    struct aorta_comparison compared[MOST_METRICS]; /* by metric */
-    size_t count, main;                             /* the first sentence's: the step, or samples a second */
-    const char *work;                               /* key of what makes the work of a step differ; NULL: nothing */
+    struct aorta_compared rows[MOST_METRICS]; /* by metric */
+    size_t count, main;                       /* the first sentence's: the step, or samples a second */
+    const char *work;                         /* key of what makes the work of a step differ; NULL: nothing */
     struct aorta_differences differences;
 };
 
@@ -151,7 +151,24 @@ static void choose_main(struct figures *figures) {
         if (aorta_setting_changes_work(figures->differences.items[i].key))
             figures->work = figures->differences.items[i].key;
     for (size_t i = 0; i < figures->count && figures->work && !figures->main; i++)
-        if (strcmp(aorta_metrics[i].key, rate) == 0 && !isnan(figures->compared[i].p_value)) figures->main = i;
+        if (strcmp(aorta_metrics[i].key, rate) == 0 && !isnan(figures->rows[i].of.p_value)) figures->main = i;
+}
+
+/* Of the step where that differs: a figure that is longer in a longer step is no news. Times of steps with other work
+ * are none either. */
+static void evaluate(struct figures *figures) {
+    const double least = 0.01 * figures->rows[0].of.value[0];
+    for (size_t i = 0; i < figures->count; i++) {
+        struct aorta_compared *row = &figures->rows[i];
+        const bool time = strcmp(row->unit, "ms") == 0;
+        row->family = i != figures->main;
+        row->far = aorta_compared_ratio(&row->of);
+        row->too_small = !(row->far > 0) || (time && !(fabs(row->of.delta) >= least));
+        if (!time || !figures->main) continue;
+        row->good = AORTA_GOOD_NEITHER;
+        row->too_small = true;
+    }
+    aorta_compared_correct(figures->rows, figures->count);
 }
 
 /* Ends with figures_free, also on failure. */
@@ -160,72 +177,34 @@ static aorta_status compare_all(const struct aorta_label *reference, const struc
     *figures = (struct figures){.labels = {reference, candidate}};
     for (; aorta_metrics[figures->count].key && figures->count < MOST_METRICS; figures->count++) {
         const struct aorta_metric *metric = &aorta_metrics[figures->count];
-        struct aorta_comparison *compared = &figures->compared[figures->count];
-        AORTA_TRY(strcmp(metric->key, rate) == 0 ? compare_rates(reference, candidate, compared)
-                                                 : compare_labels(reference, candidate, metric, compared));
+        struct aorta_compared *row = &figures->rows[figures->count];
+        row->figure = metric->key;
+        row->unit = metric->unit;
+        row->good = metric->higher_is_better ? AORTA_GOOD_HIGH : AORTA_GOOD_LOW;
+        AORTA_TRY(strcmp(metric->key, rate) == 0 ? compare_rates(reference, candidate, &row->of)
+                                                 : compare_labels(reference, candidate, metric, &row->of));
     }
     AORTA_TRY(aorta_labelled_differences(reference->runs, candidate->runs, &figures->differences));
     choose_main(figures);
+    evaluate(figures);
     return NULL;
 }
 
-static double percent_of(const struct aorta_comparison *compared) {
-    return 100 * compared->delta / fabs(compared->value[0]);
-}
-
-/* "better", "worse", "within the noise", "not known"; of times of steps with other work "longer", "shorter". */
-static const char *word_of(const struct figures *figures, size_t index) {
-    const struct aorta_metric *metric = &aorta_metrics[index];
-    const struct aorta_comparison *compared = &figures->compared[index];
-    if (isnan(compared->p_value)) return "not known";
-    if (compared->p_value >= aorta_significance) return "within the noise";
-    if (figures->main && strcmp(metric->unit, "ms") == 0) return compared->delta > 0 ? "longer" : "shorter";
-    return (compared->delta > 0) == metric->higher_is_better ? "better" : "worse";
-}
-
-/* How far apart two values are, the same for twice and half; 0: it does not count. As one of several figures it has to
- * be the less likely (Bonferroni). */
-static double distance(const struct figures *figures, size_t metric) {
-    const struct aorta_comparison *compared = &figures->compared[metric];
-    const double before = compared->value[0], after = compared->value[1];
-    const bool main = metric == figures->main, time = strcmp(aorta_metrics[metric].unit, "ms") == 0;
-    if (!(compared->p_value < (main ? aorta_significance : aorta_significance / (double)figures->count))) return 0;
-    if (!(before > 0) || !(after > 0)) return 0;
-    if (time && !(fabs(compared->delta) >= 0.01 * figures->compared[0].value[0])) return 0;
-    return fabs(log(after / before));
-}
-
-/* Of the step where that differs: a figure that is longer in a longer step is no news. Times of steps with other work
- * are none either. */
 static void put_largest(const struct figures *figures, struct aorta_text *out) {
-    size_t largest = figures->main;
-    double farthest = distance(figures, largest);
-    for (size_t i = 0; i < figures->count && !(distance(figures, figures->main) > 0); i++) {
-        const double far = distance(figures, i);
-        if (far <= farthest || (figures->main && strcmp(aorta_metrics[i].unit, "ms") == 0)) continue;
-        farthest = far;
-        largest = i;
-    }
-    const char *a = figures->labels[0]->runs->run.label, *b = figures->labels[1]->runs->run.label;
-    const struct aorta_metric *metric = &aorta_metrics[largest];
-    const struct aorta_difference difference = {
-        .figure = metric->key,
-        .unit = metric->unit,
-        .sides = {a, b},
-        .value = {figures->compared[largest].value[0], figures->compared[largest].value[1]},
-        .word = word_of(figures, largest)};
-    aorta_difference_text(farthest > 0 ? &difference : NULL, a, b, out);
+    const struct aorta_compared *largest = aorta_compared_largest(figures->rows, figures->count);
+    aorta_compared_text(largest, largest ? aorta_compared_word(largest, largest->p) : NULL,
+                        figures->labels[0]->runs->run.label, figures->labels[1]->runs->run.label, NULL, out);
 }
 
 static void put_main(const struct figures *figures, struct aorta_text *out) {
-    const struct aorta_comparison *step = &figures->compared[0], *main = &figures->compared[figures->main];
+    const struct aorta_comparison *step = &figures->rows[0].of, *main = &figures->rows[figures->main].of;
     aorta_text_printf(out, "%s against %s: ", figures->labels[1]->runs->run.label, figures->labels[0]->runs->run.label);
     if (figures->main)
         aorta_text_printf(out, "%.3f samples a second of a rank against %.3f (%+.1f%%), ", main->value[1],
-                          main->value[0], percent_of(main));
+                          main->value[0], aorta_compared_percent(main));
     else
         aorta_text_printf(out, "step %.3f ms against %.3f ms (%+.1f%%), ", step->value[1], step->value[0],
-                          percent_of(step));
+                          aorta_compared_percent(step));
     aorta_compare_chance(main, "step", out);
     if (figures->main)
         aorta_text_printf(out, "; with another %s a step does other work: %.3f ms against %.3f ms", figures->work,
@@ -244,7 +223,7 @@ aorta_status aorta_label_comparison_text(const struct aorta_label *reference, co
         aorta_text_puts(out, "\n");
         put_largest(&figures, out);
         aorta_text_puts(out, "\n");
-        aorta_compare_between(&figures.compared[figures.main], repeated, out);
+        aorta_compare_between(&figures.rows[figures.main].of, repeated, out);
         aorta_text_puts(out, "\n");
     }
     figures_free(&figures);
@@ -252,34 +231,6 @@ aorta_status aorta_label_comparison_text(const struct aorta_label *reference, co
 }
 
 /* ---- JSON ---- */
-
-static void write_figure(struct aorta_json *json, const struct figures *figures, size_t index) {
-    const struct aorta_metric *metric = &aorta_metrics[index];
-    const struct aorta_comparison *compared = &figures->compared[index];
-    const bool known = !isnan(compared->p_value);
-    aorta_json_key_object(json, metric->key);
-    aorta_json_key_double(json, "reference", compared->value[0]);
-    aorta_json_key_double(json, "candidate", compared->value[1]);
-    aorta_json_key_double(json, "delta", compared->delta);
-    aorta_json_key_double(json, "delta_percent", percent_of(compared));
-    aorta_json_key_array(json, "ci");
-    aorta_json_double(json, compared->low);
-    aorta_json_double(json, compared->high);
-    aorta_json_array_end(json);
-    aorta_json_key_double(json, "p_value", compared->p_value);
-    aorta_json_key(json, "significant");
-    if (known)
-        aorta_json_bool(json, compared->p_value < aorta_significance);
-    else
-        aorta_json_null(json);
-    aorta_json_key_bool(json, "higher_is_better", metric->higher_is_better);
-    aorta_json_key_string(json, "change", word_of(figures, index));
-    aorta_compare_between_json(compared, json);
-    if (!known)
-        aorta_json_key_string(json, "reason",
-                              compared->fewest ? "fewer than three samples on a side" : "not measured on a side");
-    aorta_json_object_end(json);
-}
 
 static void write_sentence(struct aorta_json *json, const char *key, struct aorta_text *sentence) {
     if (sentence->length) aorta_json_key_string(json, key, sentence->data);
@@ -304,11 +255,15 @@ static void write_comparison(struct aorta_json *json, const struct figures *figu
     write_sentence(json, "step_change", &sentence);
     put_largest(figures, &sentence);
     write_sentence(json, "largest_change", &sentence);
-    aorta_compare_between(&figures->compared[figures->main], repeated, &sentence);
+    aorta_compare_between(&figures->rows[figures->main].of, repeated, &sentence);
     write_sentence(json, "between_runs", &sentence);
     aorta_text_free(&sentence);
     aorta_json_key_object(json, "metrics");
-    for (size_t i = 0; i < figures->count; i++) write_figure(json, figures, i);
+    for (size_t i = 0; i < figures->count; i++) {
+        aorta_json_key_object(json, figures->rows[i].figure);
+        aorta_compared_json(&figures->rows[i], json);
+        aorta_json_object_end(json);
+    }
     aorta_json_object_end(json);
     aorta_json_object_end(json);
 }

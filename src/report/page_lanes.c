@@ -84,6 +84,21 @@ aorta_status aorta_page_step_add(struct aorta_page_lanes *lanes, int64_t start_n
     return NULL;
 }
 
+void aorta_page_lanes_cut(struct aorta_page_lanes *lanes, int64_t from_ns, int64_t to_ns) {
+    for (size_t i = 0; i < lanes->count; i++) {
+        struct aorta_page_lane *lane = &lanes->items[i];
+        size_t stays = 0;
+        for (size_t j = 0; j < lane->count; j++) {
+            struct aorta_page_span span = lane->spans[j];
+            if (span.end_ns <= from_ns || span.start_ns >= to_ns) continue;
+            if (span.start_ns < from_ns) span.start_ns = from_ns;
+            if (span.end_ns > to_ns) span.end_ns = to_ns;
+            lane->spans[stays++] = span;
+        }
+        lane->count = stays;
+    }
+}
+
 void aorta_page_lanes_free(struct aorta_page_lanes *lanes) {
     for (size_t i = 0; i < lanes->count; i++) free(lanes->items[i].spans);
     free(lanes->items);

@@ -66,6 +66,9 @@ AORTA_MUST_USE aorta_status aorta_page_span_add(struct aorta_page_lanes *lanes, 
                                                 struct aorta_page_span span);
 AORTA_MUST_USE aorta_status aorta_page_step_add(struct aorta_page_lanes *lanes, int64_t start_ns, int64_t number);
 
+/* Leaves what lies between two times. */
+void aorta_page_lanes_cut(struct aorta_page_lanes *lanes, int64_t from_ns, int64_t to_ns);
+
 /* At most about `most` spans, neighbours of one kind joined where there are more; one JSON object. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_page_lanes_write(struct aorta_page_lanes *lanes, size_t most,
                                                    struct aorta_json *json);

@@ -38,6 +38,10 @@ AORTA_MUST_USE aorta_status aorta_page_of_recordings(const struct aorta_page_rec
 AORTA_MUST_USE aorta_status aorta_page_timeline(const struct aorta_trace_report *report, size_t most,
                                                 struct aorta_json *json);
 
+/* The timeline of one step of the first rank. `window`: its place in the rank's windows. */
+AORTA_MUST_USE aorta_status aorta_page_step(const struct aorta_trace_analysis *analysis, size_t window, size_t most,
+                                            struct aorta_json *json);
+
 /* Key and value of "flame", where anything is known of what launched the work. (page_flame.c) AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_page_flame(const struct aorta_trace_analysis *analysis, struct aorta_json *json);
 

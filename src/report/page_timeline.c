@@ -174,6 +174,20 @@ static aorta_status gather(const struct aorta_trace_report *report, struct aorta
     return NULL;
 }
 
+aorta_status aorta_page_step(const struct aorta_trace_analysis *analysis, size_t window, size_t most,
+                             struct aorta_json *json) {
+    const struct aorta_trace_rank *rank = analysis->ranks;
+    const int64_t shift_ns = shift_of(analysis, 0);
+    struct aorta_page_lanes lanes = {0};
+    aorta_status status = add_threads(rank, shift_ns, &lanes);
+    if (!status) status = add_streams(rank, shift_ns, &lanes);
+    if (!status) status = add_exposed(rank, shift_ns, &lanes);
+    aorta_page_lanes_cut(&lanes, rank->windows[window].start_ns - shift_ns, rank->windows[window].end_ns - shift_ns);
+    if (!status) status = aorta_page_lanes_write(&lanes, most, json);
+    aorta_page_lanes_free(&lanes);
+    return status;
+}
+
 aorta_status aorta_page_timeline(const struct aorta_trace_report *report, size_t most, struct aorta_json *json) {
     struct aorta_page_lanes lanes = {0};
     aorta_status status = report->analysis ? gather(report, &lanes) : NULL;

@@ -128,6 +128,8 @@ static bool is_ignored(const char *key) {
 static aorta_status add_difference(struct aorta_differences *d, const char *key, const char *reference,
                                    const char *candidate) {
     if (is_ignored(key) || (reference && candidate && strcmp(reference, candidate) == 0)) return NULL;
+    for (size_t i = 0; i < d->count; i++)
+        if (strcmp(d->items[i].key, key) == 0) return NULL;
     struct aorta_setting_difference *items =
         aorta_arena_grow(&d->arena, d->items, d->count, &d->capacity, sizeof *d->items);
     if (!items) return AORTA_ERROR(AORTA_MEMORY, "no memory for what differs between two runs");
@@ -155,18 +157,24 @@ void aorta_differences_free(struct aorta_differences *differences) {
     *differences = (struct aorta_differences){0};
 }
 
-void aorta_differences_text(const struct aorta_differences *differences, struct aorta_text *out) {
+void aorta_differences_list(const struct aorta_differences *differences, struct aorta_text *out) {
     enum { SHOWN = 8 };
     static const char variables[] = "environment.";
     const size_t count = differences->count;
     for (size_t i = 0; i < count && i < SHOWN; i++) {
         const struct aorta_setting_difference *d = &differences->items[i];
         const char *key = d->key + (strncmp(d->key, variables, strlen(variables)) == 0 ? strlen(variables) : 0);
-        aorta_text_printf(out, "%s%s is %.60s, was %.60s", i ? "; " : "Different: ", key,
-                          d->candidate ? d->candidate : "not set", d->reference ? d->reference : "not set");
+        aorta_text_printf(out, "%s%s is %.60s, was %.60s", i ? "; " : "", key, d->candidate ? d->candidate : "not set",
+                          d->reference ? d->reference : "not set");
     }
     if (count > SHOWN) aorta_text_printf(out, "; and %zu more (--json has all)", count - SHOWN);
-    if (count) aorta_text_puts(out, "\n");
+}
+
+void aorta_differences_text(const struct aorta_differences *differences, struct aorta_text *out) {
+    if (!differences->count) return;
+    aorta_text_puts(out, "Different: ");
+    aorta_differences_list(differences, out);
+    aorta_text_puts(out, "\n");
 }
 
 void aorta_differences_json(const struct aorta_differences *differences, struct aorta_json *json) {

@@ -30,14 +30,16 @@ struct aorta_differences {    /* zero-initialise */
     size_t count, capacity;
 };
 
-/* Adds what differs: in the order of the first, then what only the second has. Where one side has nothing at all
- * nothing is known, and nothing differs. */
+/* Adds what differs: in the order of the first, then what only the second has; a key once. Where one side has nothing
+ * at all nothing is known, and nothing differs. */
 AORTA_MUST_USE aorta_status aorta_differences_add(struct aorta_differences *differences,
                                                   const struct aorta_settings *reference,
                                                   const struct aorta_settings *candidate);
 void aorta_differences_free(struct aorta_differences *differences);
 /* "Different: NCCL_PROTO is LL, was not set; …\n", nothing where nothing differs; and key and value of "differences".
  */
+void aorta_differences_list(const struct aorta_differences *differences,
+                            struct aorta_text *out); /* without head and end */
 void aorta_differences_text(const struct aorta_differences *differences, struct aorta_text *out);
 void aorta_differences_json(const struct aorta_differences *differences, struct aorta_json *json);
 

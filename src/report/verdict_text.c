@@ -9,24 +9,18 @@ enum { NARROWEST = 80, WIDEST = 100, NAME = 11, BAR = 10, FIGURE = 9, INDENT = 6
 
 static const double BARRED = 0.05, RED = 0.2, YELLOW = 0.1; /* of the step */
 
-static const char bold[] = "\033[1m", dim[] = "\033[2m", red[] = "\033[31m", yellow[] = "\033[33m", cyan[] = "\033[36m",
-                  green[] = "\033[32m", off[] = "\033[0m";
-
 struct writer {
     struct aorta_text *out;
     int width;
     bool color;
 };
 
-static void put(const struct writer *writer, const char *color, const char *text) {
-    if (writer->color && *color)
-        aorta_text_printf(writer->out, "%s%s%s", color, text, off);
-    else
-        aorta_text_puts(writer->out, text);
+static void put(const struct writer *writer, enum aorta_color color, const char *text) {
+    aorta_text_colored(writer->out, writer->color ? color : AORTA_PLAIN, text);
 }
 
 /* Wraps the text after `taken` columns that are written already; each line has the color. */
-static void put_lines(const struct writer *writer, const char *color, const char *text, int taken, int indent) {
+static void put_lines(const struct writer *writer, enum aorta_color color, const char *text, int taken, int indent) {
     struct aorta_text lines = {0};
     aorta_text_lines(&lines, text, &(struct aorta_lines){.width = writer->width, .taken = taken, .indent = indent});
     for (char *line = lines.data, *next; line && *line; line = next) {
@@ -45,7 +39,7 @@ static void put_lines(const struct writer *writer, const char *color, const char
 static void put_rows(const struct writer *writer, const struct aorta_verdict_view *view) {
     for (int i = 0; i < view->row_count; i++) {
         aorta_text_printf(writer->out, "  %-*s", NAME, view->rows[i].name);
-        put_lines(writer, "", view->rows[i].text, 2 + NAME, 2 + NAME);
+        put_lines(writer, AORTA_PLAIN, view->rows[i].text, 2 + NAME, 2 + NAME);
     }
 }
 
@@ -56,7 +50,7 @@ static void put_bar(const struct writer *writer, double share) {
     memset(bar, share < BARRED ? ' ' : '.', BAR);
     if (share >= BARRED) memset(bar, '#', (size_t)filled);
     bar[BAR] = '\0';
-    put(writer, share >= RED ? red : share >= YELLOW ? yellow : cyan, bar);
+    put(writer, share >= RED ? AORTA_RED : share >= YELLOW ? AORTA_YELLOW : AORTA_CYAN, bar);
 }
 
 /* "  ####......  41%   10 to 14 ms  unfused pointwise kernels (fusion)" */
@@ -67,17 +61,17 @@ static void put_head(const struct writer *writer, const struct aorta_view_block 
     put_bar(writer, block->share);
     aorta_text_printf(writer->out, " %3.0f%%  ", 100 * block->share);
     aorta_text_printf(&figure, "%*s ms", FIGURE, block->figure);
-    put(writer, bold, figure.data ? figure.data : "");
+    put(writer, AORTA_BOLD, figure.data ? figure.data : "");
     aorta_text_puts(writer->out, "  ");
     aorta_text_printf(&name, "%s (%s)%s%s%s", block->name, block->key, marked ? ", cost" : "",
                       *block->suffix ? ", " : "", block->suffix);
-    put_lines(writer, "", name.data ? name.data : "", BEFORE + (int)figure.length + 2, BEFORE + FIGURE + UNIT);
+    put_lines(writer, AORTA_PLAIN, name.data ? name.data : "", BEFORE + (int)figure.length + 2, BEFORE + FIGURE + UNIT);
     writer->out->failed |= figure.failed || name.failed;
     aorta_text_free(&figure);
     aorta_text_free(&name);
 }
 
-static void put_labelled(const struct writer *writer, const char *label, const char *color, const char *text) {
+static void put_labelled(const struct writer *writer, const char *label, enum aorta_color color, const char *text) {
     aorta_text_printf(writer->out, "%*s%-*s", INDENT, "", LABEL, label);
     put_lines(writer, color, text, INDENT + LABEL, INDENT + LABEL);
 }
@@ -90,12 +84,12 @@ static void put_block(const struct writer *writer, const struct aorta_view_block
     if (*block->mark) aorta_text_printf(&measured, "%s(%s)", measured.length ? " " : "", block->mark);
     if (measured.length) {
         aorta_text_printf(writer->out, "%*s", INDENT, "");
-        put_lines(writer, dim, measured.data, INDENT, INDENT);
+        put_lines(writer, AORTA_DIM, measured.data, INDENT, INDENT);
     }
     writer->out->failed |= measured.failed;
     aorta_text_free(&measured);
-    if (*block->worst) put_labelled(writer, "worst", dim, block->worst);
-    for (int i = 0; i < block->fix_count; i++) put_labelled(writer, i ? "" : "fix", green, block->fix[i]);
+    if (*block->worst) put_labelled(writer, "worst", AORTA_DIM, block->worst);
+    for (int i = 0; i < block->fix_count; i++) put_labelled(writer, i ? "" : "fix", AORTA_GREEN, block->fix[i]);
 }
 
 void aorta_verdict_text(const struct aorta_verdict *verdict, const struct aorta_verdict_style *style,
@@ -111,7 +105,7 @@ void aorta_verdict_text(const struct aorta_verdict *verdict, const struct aorta_
     const int width = style->width ? style->width : WIDEST;
     const struct writer writer = {out, width < NARROWEST ? NARROWEST : width > WIDEST ? WIDEST : width, style->color};
     aorta_text_printf(&headline, "Verdict: %s", view.headline);
-    put_lines(&writer, bold, headline.data ? headline.data : "", 0, 2);
+    put_lines(&writer, AORTA_BOLD, headline.data ? headline.data : "", 0, 2);
     if (view.row_count) aorta_text_puts(out, "\n");
     put_rows(&writer, &view);
     if (view.block_count)
@@ -123,7 +117,7 @@ void aorta_verdict_text(const struct aorta_verdict *verdict, const struct aorta_
         struct aorta_text minor = {0};
         const char *hint = strncmp(view.minor, "1 ", 2) == 0 ? " (--all shows it)" : " (--all shows them)";
         aorta_text_printf(&minor, "%s%s", view.minor, style->view.all ? "" : hint);
-        put_lines(&writer, "", minor.data ? minor.data : "", 2, 2);
+        put_lines(&writer, AORTA_PLAIN, minor.data ? minor.data : "", 2, 2);
         aorta_text_free(&minor);
     }
     out->failed |= headline.failed;

@@ -1,8 +1,8 @@
 /* The ledger: rules in the table's order, each from what those before it left. */
 #include "roofline/remedies.h"
 
-#include "base/array.h"
-#include "base/text.h"
+#include "base/sort.h"
+#include "base/statistics.h"
 #include "roofline/remedy_internal.h"
 #include "roofline/roofline.h"
 
@@ -171,29 +171,80 @@ static const char *dims_of(const struct remedy_model *model, const struct leaf *
     return aorta_trace_text(trace, trace->inputs[inputs].dims);
 }
 
-static aorta_status find_largest(const struct remedy_model *model, struct aorta_remedy_row *row) {
-    size_t *order = malloc((model->leaf_count + 1) * sizeof *order), count = 0;
-    if (!order) return AORTA_ERROR(AORTA_MEMORY, "no memory for the operations");
+static void find_largest(const struct remedy_model *model, struct aorta_remedy_row *row) {
+    size_t *order = model->order, count = 0;
     for (size_t i = 0; i < model->leaf_count; i++)
         if (model->gained_ns[i] > 0 && model->leaves[i].counted) order[count++] = i;
     qsort_r(order, count, sizeof *order, by_likeness_of, (void *)(uintptr_t)model);
+    if (!count) return;
     const struct alike largest = largest_group(model, order, count);
-    free(order);
-    if (!count) return NULL;
-    const struct leaf *leaf = &model->leaves[largest.leaf];
-    const char *dims = dims_of(model, leaf);
-    row->largest.name = strdup(leaf->name);
-    row->largest.dims = dims ? strdup(dims) : NULL;
+    row->largest.name = model->leaves[largest.leaf].name;
+    row->largest.dims = dims_of(model, &model->leaves[largest.leaf]);
     row->largest.runs = largest.runs / model->steps;
     row->largest.ns = largest.ns / model->steps;
     row->kernels_ns = model->row_kernels_ns;
-    return row->largest.name && (row->largest.dims || !dims) ? NULL
-                                                             : AORTA_ERROR(AORTA_MEMORY, "no memory for an operation");
+}
+
+/* ---- rates that the run itself reaches ---- */
+
+static const double BEYOND_CACHES = 100e6; /* bytes: an operation that moves more does so at the memory's rate */
+static const double LARGE_FLOPS = 2e10;
+/* Where the run has too few operations to say, and at most: of the peaks. */
+static const double STREAM_USUAL = 0.85, STREAM_MOST = 0.92;
+static const double PRODUCT_USUAL = 0.72, PRODUCT_MOST = 0.8;
+/* Of the streaming rate: kernels that compilers generate for chains (2.7 to 3.0 of 4.4 TB/s on an H200). */
+static const double GENERATED = 0.67;
+
+/* The rate at a place of the sorted samples, 0 … 1; NaN: fewer than `least`. */
+static double at_place(double *samples, size_t count, size_t least, double place) {
+    if (count < least) return NAN;
+    aorta_sort_double(samples, count);
+    return aorta_percentile_sorted(samples, count, 100 * place);
+}
+
+static double find_stream(const struct remedy_model *model, double *samples) {
+    const double memory = model->peaks.gbytes_per_s;
+    size_t count = 0;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        const bool streams = leaf->kind == LEAF_STREAM || leaf->kind == LEAF_COPY || leaf->kind == LEAF_OPTIMIZER;
+        if (!streams || aorta_leaf_work(leaf) != 1 || !(leaf->bytes > BEYOND_CACHES) || !(leaf->ns > 0)) continue;
+        if (leaf->bytes / leaf->ns < memory) samples[count++] = leaf->bytes / leaf->ns;
+    }
+    const double found = at_place(samples, count, 8, 0.9);
+    return isnan(found) ? STREAM_USUAL * memory : fmin(found, STREAM_MOST * memory);
+}
+
+static double find_best(const struct remedy_model *model, enum leaf_math math, double *samples) {
+    size_t count = 0;
+    for (size_t i = 0; i < model->leaf_count; i++) {
+        const struct leaf *leaf = &model->leaves[i];
+        if (leaf->kind == LEAF_PRODUCT && leaf->math == math && leaf->flops > LARGE_FLOPS && leaf->ns > 0 &&
+            aorta_remedy_aligned(leaf))
+            samples[count++] = leaf->flops / leaf->ns;
+    }
+    const double found = at_place(samples, count, 3, 0.5);
+    return isnan(found) ? PRODUCT_USUAL * model->peak[math] : fmin(found, PRODUCT_MOST * model->peak[math]);
+}
+
+static void find_rates(struct remedy_model *model) {
+    enum aorta_arithmetic arithmetic[MATH_COUNT] = {AORTA_ARITHMETIC_UNKNOWN, AORTA_IN_FP32, AORTA_IN_TF32,
+                                                    AORTA_IN_BF16, AORTA_IN_FP8};
+    double *samples = model->gained_ns; /* no remedy runs yet */
+    for (int i = 0; i < MATH_COUNT; i++) {
+        const bool known = arithmetic[i] != AORTA_ARITHMETIC_UNKNOWN;
+        if (i == MATH_HALF && isnan(model->peaks.tflops[AORTA_IN_BF16]))
+            arithmetic[i] = AORTA_IN_FP16; /* before Ampere */
+        model->peak[i] = known ? 1e3 * model->peaks.tflops[arithmetic[i]] : NAN;
+        model->best[i] = known ? find_best(model, (enum leaf_math)i, samples) : NAN;
+    }
+    model->stream = find_stream(model, samples);
+    model->fused = GENERATED * model->stream;
 }
 
 /* ---- all of them ---- */
 
-static aorta_status run_all(struct aorta_remedies *remedies) {
+static void run_all(struct aorta_remedies *remedies) {
     struct remedy_model *model = remedies->model;
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
         struct aorta_remedy_row *row = &remedies->rows[i];
@@ -201,7 +252,7 @@ static aorta_status run_all(struct aorta_remedies *remedies) {
         run_rule(model, (enum aorta_remedy)i, row);
         row->alone_ns = row->then_ns;
         row->then_ns = 0;
-        if (row->alone_ns > 0) AORTA_TRY(find_largest(model, row));
+        if (row->alone_ns > 0) find_largest(model, row);
     }
     forget(model);
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
@@ -210,7 +261,6 @@ static aorta_status run_all(struct aorta_remedies *remedies) {
         run_rule(model, (enum aorta_remedy)i, &then);
         remedies->rows[i].then_ns = then.then_ns;
     }
-    return NULL;
 }
 
 struct aorta_remedies_applied aorta_remedies_apply(struct aorta_remedies *remedies, uint32_t set,
@@ -276,39 +326,26 @@ static void add_bounds(struct aorta_remedies *remedies) {
     }
 }
 
-static aorta_status no_memory(const struct remedy_model *model) {
-    return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies of %s", model->trace->path);
-}
-
-static aorta_status reserve(struct remedy_model *model) {
+static void reserve(struct remedy_model *model) {
     const struct aorta_trace *trace = model->trace;
-    const size_t leaves = model->rank->work_count + 1, texts = aorta_trace_text_count(trace) + 1;
-    model->leaves = malloc(leaves * sizeof *model->leaves); /* most are fewer: trimmed once they are found */
-    model->by_backward = malloc(leaves * sizeof *model->by_backward);
-    model->next_work = malloc((trace->work_count + 1) * sizeof *model->next_work);
-    model->inputs = calloc(trace->input_count + 1, sizeof *model->inputs);
-    model->shape_inputs = calloc(trace->shape_count + 1, sizeof *model->shape_inputs);
-    model->op_bits = calloc(texts, sizeof *model->op_bits);
-    model->kernel_bits = calloc(texts, sizeof *model->kernel_bits);
-    const bool made = model->leaves && model->by_backward && model->next_work && model->inputs && model->shape_inputs &&
-                      model->op_bits && model->kernel_bits;
-    return made ? NULL : no_memory(model);
+    const size_t texts = aorta_trace_text_count(trace) + 1;
+    model->next_work = aorta_arena_alloc(model->memory, (trace->work_count + 1) * sizeof *model->next_work);
+    model->inputs = aorta_arena_alloc(model->memory, (trace->input_count + 1) * sizeof(struct aorta_inputs *));
+    model->shape_inputs = aorta_arena_alloc(model->memory, (trace->shape_count + 1) * sizeof(struct aorta_inputs *));
+    model->op_bits = aorta_arena_alloc(model->memory, texts * sizeof *model->op_bits);
+    model->kernel_bits = aorta_arena_alloc(model->memory, texts * sizeof *model->kernel_bits);
 }
 
-static aorta_status reserve_ledger(struct remedy_model *model) {
+static void reserve_ledger(struct remedy_model *model) {
     const size_t leaves = model->leaf_count + 1;
-    aorta_array_trim(&model->leaves, leaves, sizeof *model->leaves);
-    aorta_array_trim(&model->by_backward, model->by_backward_count + 1, sizeof *model->by_backward);
-    model->now_ns = calloc(leaves, sizeof *model->now_ns);
-    model->gained_ns = calloc(leaves, sizeof *model->gained_ns);
-    model->gone = calloc(leaves, sizeof *model->gone);
-    model->gone_before = calloc(leaves, sizeof *model->gone_before);
-    model->claimed = calloc(leaves, 1);
-    model->added = calloc(leaves, 1);
-    model->stays = calloc(leaves, sizeof *model->stays);
-    const bool made = model->now_ns && model->gained_ns && model->gone && model->gone_before && model->claimed &&
-                      model->added && model->stays;
-    return made ? NULL : no_memory(model);
+    model->now_ns = aorta_arena_alloc(model->memory, leaves * sizeof *model->now_ns);
+    model->gained_ns = aorta_arena_alloc(model->memory, leaves * sizeof *model->gained_ns);
+    model->gone = aorta_arena_alloc(model->memory, leaves * sizeof *model->gone);
+    model->gone_before = aorta_arena_alloc(model->memory, leaves * sizeof *model->gone_before);
+    model->claimed = aorta_arena_alloc(model->memory, leaves);
+    model->added = aorta_arena_alloc(model->memory, leaves);
+    model->stays = aorta_arena_alloc(model->memory, leaves * sizeof *model->stays);
+    model->order = aorta_arena_alloc(model->memory, leaves * sizeof *model->order);
 }
 
 static bool has_shapes(const struct aorta_trace *trace) {
@@ -323,11 +360,9 @@ static bool has_operations(const struct aorta_trace *trace) {
     return false;
 }
 
-aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, size_t rank,
-                                 struct aorta_remedies *remedies) {
-    *remedies = (struct aorta_remedies){.model = calloc(1, sizeof *remedies->model)};
+static void make(const struct aorta_trace_analysis *analysis, size_t rank, struct aorta_remedies *remedies) {
     struct remedy_model *model = remedies->model;
-    if (!model) return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies");
+    model->memory = &remedies->memory;
     model->rank = &analysis->ranks[rank];
     model->trace = model->rank->trace;
     model->steps = model->rank->steps ? (double)model->rank->steps : 1;
@@ -337,22 +372,27 @@ aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, si
     aorta_rank_peaks(analysis, rank, &model->peaks);
     remedies->no_bf16 = isnan(model->peaks.tflops[AORTA_IN_BF16]);
     remedies->amd = model->amd = model->peaks.device && !strncmp(model->peaks.device, "AMD", 3);
-    aorta_status status = reserve(model);
-    if (!status) status = aorta_remedy_leaves(model, analysis);
-    if (!status) status = reserve_ledger(model);
-    if (!status) {
-        for (size_t i = 0; i < model->leaf_count; i++)
-            if (model->leaves[i].counted) remedies->kernels_ns += model->leaves[i].ns / model->steps;
-        model->row_kernels_ns = remedies->kernels_ns;
-        status = aorta_remedy_rates(model);
-    }
-    if (!status && isnan(model->peak[MATH_HALF]))
+    reserve(model);
+    if (!remedies->memory.failed) aorta_remedy_leaves(model, analysis);
+    reserve_ledger(model);
+    if (remedies->memory.failed) return;
+    for (size_t i = 0; i < model->leaf_count; i++)
+        if (model->leaves[i].counted) remedies->kernels_ns += model->leaves[i].ns / model->steps;
+    model->row_kernels_ns = remedies->kernels_ns;
+    find_rates(model);
+    if (isnan(model->peak[MATH_HALF]))
         remedies->unknown = model->peaks.reason ? model->peaks.reason : "the device's rate in 16 bits is not known";
-    if (!status) {
-        add_bounds(remedies);
-        status = run_all(remedies);
-        remedies->wide_attention = model->wide_attention;
-    }
+    add_bounds(remedies);
+    run_all(remedies);
+    remedies->wide_attention = model->wide_attention;
+}
+
+aorta_status aorta_remedies_make(const struct aorta_trace_analysis *analysis, size_t rank,
+                                 struct aorta_remedies *remedies) {
+    *remedies = (struct aorta_remedies){0};
+    remedies->model = aorta_arena_alloc(&remedies->memory, sizeof *remedies->model);
+    if (remedies->model) make(analysis, rank, remedies);
+    aorta_status status = aorta_arena_check(&remedies->memory, "the remedies");
     if (status) aorta_remedies_free(remedies);
     return status;
 }
@@ -362,34 +402,11 @@ bool aorta_remedy_row_is_rough(const struct aorta_remedy_row *row) {
 }
 
 void aorta_remedies_settle(struct aorta_remedies *remedies) {
-    struct remedy_model *model = remedies->model;
-    if (!model) return;
-    for (size_t i = 0; model->inputs && i < model->trace->input_count; i++) free(model->inputs[i]);
-    for (size_t i = 0; model->shape_inputs && i < model->trace->shape_count; i++) free(model->shape_inputs[i]);
-    aorta_arena_free(&model->outputs);
-    free(model->leaves);
-    free(model->next_work);
-    free(model->inputs);
-    free(model->shape_inputs);
-    free(model->op_bits);
-    free(model->kernel_bits);
-    free(model->now_ns);
-    free(model->gained_ns);
-    free(model->gone);
-    free(model->gone_before);
-    free(model->by_backward);
-    free(model->claimed);
-    free(model->added);
-    free(model->stays);
-    free(model);
+    aorta_arena_free(&remedies->memory);
     remedies->model = NULL;
 }
 
 void aorta_remedies_free(struct aorta_remedies *remedies) {
-    for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
-        free(remedies->rows[i].largest.name);
-        free(remedies->rows[i].largest.dims);
-    }
     aorta_remedies_settle(remedies);
     *remedies = (struct aorta_remedies){0};
 }

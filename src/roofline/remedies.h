@@ -11,6 +11,7 @@
 #ifndef AORTA_ROOFLINE_REMEDIES_H
 #define AORTA_ROOFLINE_REMEDIES_H
 
+#include "base/arena.h"
 #include "roofline/devices.h"
 #include "timeline/analysis.h"
 
@@ -40,11 +41,11 @@ struct aorta_remedy_row {
     double memory_bytes; /* that it takes more; 0: none that is known */
     double kernels_ns;   /* all kernels of the step */
     struct {
-        char *name, *dims; /* owned; name NULL: it saves nothing; dims NULL: not recorded */
-        double runs, ns;   /* per step */
-    } largest;             /* of operations alike, those that save most */
-    double rough_ns;       /* of alone_ns: from names and times, as sizes are not recorded */
-    const char *lacks;     /* what the file would need, as advice; static; NULL: nothing */
+        const char *name, *dims; /* the trace's; name NULL: it saves nothing; dims NULL: not recorded */
+        double runs, ns;         /* per step */
+    } largest;                   /* of operations alike, those that save most */
+    double rough_ns;             /* of alone_ns: from names and times, as sizes are not recorded */
+    const char *lacks;           /* what the file would need, as advice; static; NULL: nothing */
 };
 
 struct remedy_model;
@@ -61,6 +62,7 @@ struct aorta_remedies {
     bool amd;            /* the card */
     bool wide_attention; /* attention that is written out in fp32: 16 bits gain with it in one kernel */
     const char *unknown; /* why no remedy can be computed: the card's peaks are not known; NULL: they are. Static */
+    struct aorta_arena memory; /* of the model */
     struct remedy_model *model;
 };
 
@@ -80,7 +82,8 @@ struct aorta_remedies_applied {
 };
 
 /* Applies a set of remedies (bits) to the recording as it is, in the table's order. `scales`: of each row of the
- * trace's work[]; those of other ranks of the trace are not touched. */
+ * trace's work[]; those of other ranks of the trace are not touched. Where memory is exhausted remedies->memory has
+ * failed. */
 struct aorta_remedies_applied aorta_remedies_apply(struct aorta_remedies *remedies, uint32_t set,
                                                    struct aorta_work_scale *scales);
 

@@ -95,7 +95,7 @@ struct leaf {
     uint8_t output_count;
     const char *name, *kernel;         /* of the operation; of its longest kernel */
     const struct aorta_inputs *inputs; /* never NULL */
-    struct leaf_tensor *outputs;       /* in the model's arena */
+    struct leaf_tensor *outputs;       /* in the model's memory */
     int64_t forward, backward;         /* autograd's number: of its own; of the operation whose gradient it makes; -1 */
     double ns, longest_ns, convert_ns;
     double flops, bytes; /* NaN: not known */
@@ -109,7 +109,7 @@ struct remedy_model {
     double steps, row_kernels_ns; /* the step's kernels */
     struct leaf *leaves;          /* by thread, in the order of the host */
     size_t leaf_count;
-    struct aorta_arena outputs;         /* of the leaves */
+    struct aorta_arena *memory;         /* of all this */
     uint32_t *next_work;                /* by row of the trace's work[] */
     struct aorta_inputs **inputs;       /* by row of the trace's inputs[]; NULL: not read yet */
     bool own;                           /* a recorder of ours measured it */
@@ -137,12 +137,13 @@ struct remedy_model {
     bool *stays;                  /* in fp32, whatever the products around it */
     uint8_t *added;               /* launches that come before it */
     double *gained_ns;            /* of the remedy that runs */
+    size_t *order;                /* of its leaves */
+    struct chain *chain;          /* of fusion */
     struct aorta_remedy_row *row; /* of the remedy that runs */
 };
 
 /* ---- leaves (remedy_leaves.c) ---- */
-AORTA_MUST_USE aorta_status aorta_remedy_leaves(struct remedy_model *model,
-                                                const struct aorta_trace_analysis *analysis);
+void aorta_remedy_leaves(struct remedy_model *model, const struct aorta_trace_analysis *analysis);
 /* What a name says, found out once for each text. (remedy_names.c) */
 uint32_t aorta_remedy_find_op_bits(struct remedy_model *model, uint32_t text);
 uint32_t aorta_remedy_find_kernel_bits(struct remedy_model *model, uint32_t text);
@@ -154,7 +155,6 @@ static inline uint32_t aorta_remedy_kernel_bits(struct remedy_model *model, uint
     const uint32_t bits = model->kernel_bits[text];
     return bits & AORTA_NAME_KNOWN ? bits : aorta_remedy_find_kernel_bits(model, text);
 }
-AORTA_MUST_USE aorta_status aorta_remedy_rates(struct remedy_model *model); /* (remedy_rates.c) */
 
 /* How many rows of work are linked: every walk ends after so many. */
 static inline uint32_t aorta_leaf_work(const struct leaf *leaf) {

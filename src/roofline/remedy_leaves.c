@@ -1,5 +1,4 @@
 /* A recorded rank as operations with the kernels that each launched itself. */
-#include "base/array.h"
 #include "roofline/remedy_internal.h"
 
 #include <math.h>
@@ -43,7 +42,7 @@ static const struct aorta_inputs *inputs_of(struct remedy_model *model, const st
                                               .types = value_of(model->trace, texts->types),
                                               .values = value_of(model->trace, texts->values),
                                               .strides = value_of(model->trace, texts->strides)};
-    *inputs = calloc(1, sizeof **inputs);
+    *inputs = aorta_arena_alloc(model->memory, sizeof **inputs);
     if (!*inputs) return &nothing;
     aorta_inputs_read(&described, *inputs);
     return *inputs;
@@ -162,7 +161,7 @@ struct frames {
     size_t count, capacity;
 };
 
-static bool open_frame(struct remedy_model *model, struct frames *frames, uint32_t row) {
+static void open_frame(struct remedy_model *model, struct frames *frames, uint32_t row) {
     const struct aorta_trace_operation *operation = &model->trace->operations[row];
     while (frames->count && frames->items[frames->count - 1].row != operation->parent) frames->count--;
     struct frame frame = {.forward = -1, .backward = -1};
@@ -171,9 +170,11 @@ static bool open_frame(struct remedy_model *model, struct frames *frames, uint32
     frame.own = aorta_remedy_op_bits(model, operation->name);
     frame.all |= frame.own;
     if (operation->sequence >= 0) *(operation->gradient ? &frame.backward : &frame.forward) = operation->sequence;
-    if (!aorta_array_fit(&frames->items, &frames->capacity, frames->count + 1, sizeof frame)) return false;
+    struct frame *items =
+        aorta_arena_grow(model->memory, frames->items, frames->count, &frames->capacity, sizeof frame);
+    if (!items) return;
+    frames->items = items;
     frames->items[frames->count++] = frame;
-    return true;
 }
 
 /* Of the innermost frame. */
@@ -192,15 +193,13 @@ static void set_frames(const struct frames *frames, struct leaf *leaf) {
 }
 
 /* An operation's parent is open when it begins: operations within one follow it in a row. */
-static bool read_frames(struct remedy_model *model, const uint32_t *of_operation) {
+static void read_frames(struct remedy_model *model, const uint32_t *of_operation) {
     struct frames frames = {0};
-    bool made = true;
-    for (size_t i = 0; made && model->operations && i < model->trace->operation_count; i++) {
-        made = open_frame(model, &frames, (uint32_t)i);
-        if (made && of_operation[i]) set_frames(&frames, &model->leaves[of_operation[i] - 1]);
+    for (size_t i = 0; model->operations && i < model->trace->operation_count; i++) {
+        open_frame(model, &frames, (uint32_t)i);
+        if (model->memory->failed) return;
+        if (of_operation[i]) set_frames(&frames, &model->leaves[of_operation[i] - 1]);
     }
-    free(frames.items);
-    return made;
 }
 
 /* ---- kinds ---- */
@@ -350,17 +349,16 @@ static void describe(struct remedy_model *model, struct leaf *leaf) {
 }
 
 /* Outputs take no more memory than there are. */
-static bool describe_all(struct remedy_model *model) {
+static void describe_all(struct remedy_model *model) {
     for (size_t i = 0; i < model->leaf_count; i++) {
         struct leaf *leaf = &model->leaves[i];
         struct leaf_tensor outputs[LEAF_OUTPUTS] = {0};
         leaf->outputs = outputs;
         describe(model, leaf);
-        leaf->outputs = aorta_arena_alloc(&model->outputs, leaf->output_count * sizeof *outputs);
-        if (!leaf->outputs) return false;
+        leaf->outputs = aorta_arena_alloc(model->memory, leaf->output_count * sizeof *outputs);
+        if (!leaf->outputs) return;
         memcpy(leaf->outputs, outputs, leaf->output_count * sizeof *outputs);
     }
-    return true;
 }
 
 /* ---- collecting ---- */
@@ -431,20 +429,21 @@ static bool is_counted_work(const struct aorta_trace_work *work) {
 }
 
 /* Numbers the leaves: operations are sorted by thread and start; kernels without one follow, in the order of the
- * device.
- */
-static void number_operations(struct remedy_model *model, uint32_t *of_operation) {
+ * device. Returns how many leaves there are at most. */
+static size_t number_operations(struct remedy_model *model, uint32_t *of_operation) {
     const struct aorta_trace_rank *rank = model->rank;
+    size_t alone = 0;
     for (size_t i = 0; i < rank->work_count; i++) {
-        const uint32_t operation =
-            is_counted_work(&rank->work[i]) ? operation_of(model, &rank->work[i]) : AORTA_TRACE_NONE;
-        if (operation != AORTA_TRACE_NONE) of_operation[operation] = 1;
+        if (!is_counted_work(&rank->work[i])) continue;
+        const uint32_t operation = operation_of(model, &rank->work[i]);
+        if (operation == AORTA_TRACE_NONE)
+            alone++;
+        else
+            of_operation[operation] = 1;
     }
     for (size_t i = 0; model->operations && i < model->trace->operation_count; i++)
-        if (of_operation[i]) {
-            model->leaves[model->leaf_count].kernel = NULL; /* no work yet */
-            of_operation[i] = (uint32_t)++model->leaf_count;
-        }
+        if (of_operation[i]) of_operation[i] = (uint32_t)++model->leaf_count;
+    return model->leaf_count + alone;
 }
 
 /* What ran last on a stream: kernels of one operation of ours follow each other there. */
@@ -495,31 +494,33 @@ static int by_number(const void *left, const void *right, void *user) {
 }
 
 static void index_gradients(struct remedy_model *model) {
+    model->by_backward = aorta_arena_alloc(model->memory, (model->leaf_count + 1) * sizeof *model->by_backward);
+    if (!model->by_backward) return;
     for (size_t i = 0; i < model->leaf_count; i++)
         if (model->leaves[i].backward >= 0 && !model->leaves[i].recomputed)
             model->by_backward[model->by_backward_count++] = i;
     qsort_r(model->by_backward, model->by_backward_count, sizeof *model->by_backward, by_number, model->leaves);
 }
 
-aorta_status aorta_remedy_leaves(struct remedy_model *model, const struct aorta_trace_analysis *analysis) {
+void aorta_remedy_leaves(struct remedy_model *model, const struct aorta_trace_analysis *analysis) {
     const struct aorta_trace *trace = model->trace;
-    struct place *places = calloc(model->rank->work_count + 1, sizeof *places);
-    uint32_t *of_operation = calloc(trace->operation_count + 1, sizeof *of_operation);
-    bool *added = calloc(trace->work_count + 1, sizeof *added);
-    bool made = places && of_operation && added;
-    if (made) {
+    struct aorta_arena scratch = {0};
+    struct place *places = aorta_arena_alloc(&scratch, (model->rank->work_count + 1) * sizeof *places);
+    uint32_t *of_operation = aorta_arena_alloc(&scratch, (trace->operation_count + 1) * sizeof *of_operation);
+    bool *added = aorta_arena_alloc(&scratch, (trace->work_count + 1) * sizeof *added);
+    const size_t most = scratch.failed ? 0 : number_operations(model, of_operation);
+    model->leaves = aorta_arena_alloc(model->memory, (most + 1) * sizeof *model->leaves);
+    model->memory->failed |= scratch.failed;
+    if (!model->memory->failed) {
         find_windows(model->rank, places);
-        number_operations(model, of_operation);
         collect(model, places, of_operation, added);
         mark_counted(model, analysis);
-        made = read_frames(model, of_operation) && describe_all(model);
+        read_frames(model, of_operation);
+        describe_all(model);
     }
-    if (made) {
+    if (!model->memory->failed) {
         aorta_remedy_unsized_mark_optimizer(model);
         index_gradients(model);
     }
-    free(places);
-    free(of_operation);
-    free(added);
-    return made ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the operations of %s", trace->path);
+    aorta_arena_free(&scratch);
 }

@@ -385,14 +385,15 @@ void aorta_remedy_fusion(struct remedy_model *model) {
         aorta_remedy_unsized_fusion(model);
         return;
     }
-    struct chain *chain = calloc(1, sizeof *chain);
-    for (size_t i = 0; chain && i < model->leaf_count; i++) {
+    if (!model->chain) model->chain = aorta_arena_alloc(model->memory, sizeof *model->chain);
+    struct chain *chain = model->chain;
+    if (!chain) return;
+    for (size_t i = 0; i < model->leaf_count; i++) {
         const struct leaf *leaf = &model->leaves[i];
         if (i > 0 && !aorta_leaves_together(leaf, &model->leaves[i - 1])) fuse_chain(model, chain);
         if (model->now_ns[i] <= 0) continue;
         if (ends_chain(leaf) || chain->count == LONGEST_CHAIN) fuse_chain(model, chain);
         if (can_fuse(leaf)) chain->leaves[chain->count++] = i;
     }
-    if (chain) fuse_chain(model, chain);
-    free(chain);
+    fuse_chain(model, chain);
 }

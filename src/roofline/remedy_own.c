@@ -42,7 +42,7 @@ static const struct aorta_inputs *inputs_of(struct remedy_model *model, const ch
     const char *dims = aorta_trace_text(model->trace, known->dims),
                *types = aorta_trace_text(model->trace, known->types);
     const struct aorta_operation described = {.dims = {dims, strlen(dims)}, .types = {types, strlen(types)}};
-    *inputs = calloc(1, sizeof **inputs);
+    *inputs = aorta_arena_alloc(model->memory, sizeof **inputs);
     if (!*inputs) return &nothing;
     aorta_inputs_read(&described, *inputs);
     const bool product = (*inputs)->count == 2 && (*inputs)->items[0].rank == 2;

@@ -461,6 +461,7 @@ void aorta_remedy_batching(struct remedy_model *model) {
         const size_t first = loop.first;
         const size_t capacity = 16 * (i - first) + 64;
         struct same *items = malloc(capacity * sizeof *items);
+        model->memory->failed |= !items;
         if (!items) return;
         size_t count = 0;
         int64_t from = INT64_MAX, to = -1;

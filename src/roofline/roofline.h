@@ -6,9 +6,9 @@
 #ifndef AORTA_ROOFLINE_ROOFLINE_H
 #define AORTA_ROOFLINE_ROOFLINE_H
 
+#include "base/arena.h"
 #include "base/json.h"
 #include "base/result_table.h"
-#include "base/text.h"
 #include "roofline/devices.h"
 #include "timeline/analysis.h"
 
@@ -24,9 +24,9 @@ struct aorta_roofline_class {
     enum aorta_arithmetic arithmetic; /* of most flops */
 };
 
-/* Runs of one operation with one shape. Texts are owned. */
+/* Runs of one operation with one shape. */
 struct aorta_roofline_row {
-    char *operation, *dims, *kernel; /* kernel: the longest of its kernels; dims NULL: not known */
+    const char *operation, *dims, *kernel; /* kernel: the longest of its kernels; dims NULL: not known */
     enum aorta_work_class class;
     enum aorta_arithmetic arithmetic;
     size_t runs;
@@ -39,7 +39,8 @@ enum { AORTA_ROOFLINE_ROWS = 10 };
 
 /* One rank, or several together. aorta_roofline_free. */
 struct aorta_roofline {
-    char *device_name; /* as recorded; owned; NULL: not known */
+    struct aorta_arena texts; /* of the device and the rows */
+    const char *device_name;  /* as recorded; NULL: not known */
     struct aorta_peaks peaks;
     bool lower_bound; /* times of ranges contain gaps, so that rates are lower bounds */
     size_t steps;
@@ -50,7 +51,7 @@ struct aorta_roofline {
     size_t row_count;
 };
 
-/* Of a recorded rank's steps, or of the whole recording where none are known. */
+/* Of a recorded rank's steps, or of the whole recording where none are known. AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_roofline_of_trace(const struct aorta_trace_analysis *analysis, size_t rank,
                                                     struct aorta_roofline *roofline);
 void aorta_roofline_free(struct aorta_roofline *roofline);
@@ -64,20 +65,15 @@ enum aorta_bound aorta_roofline_bound(const struct aorta_roofline_class *class);
 /* Of the peak that bounds it; NaN: not known. Above 1 where the data comes from a cache. */
 double aorta_roofline_share(const struct aorta_roofline_class *class);
 double aorta_roofline_covered(const struct aorta_roofline_class *class); /* share of its time */
+/* The shapes of so much of the time are known that a rate says something. */
+bool aorta_roofline_share_rated(double covered);
+bool aorta_roofline_rated(const struct aorta_roofline_class *class);
 /* Arithmetic of the step at the peak of each type, as a share of the step; NaN: not known. `covered`: share of the time
  * of products, convolutions and attention whose arithmetic is known. */
 double aorta_roofline_mfu(const struct aorta_roofline *roofline, double *covered);
 
-/* The device's, as recorded; its texts are static. (trace.c) */
+/* The device's, as recorded; its texts are static. */
 void aorta_rank_peaks(const struct aorta_trace_analysis *analysis, size_t rank, struct aorta_peaks *peaks);
-
-/* What the compute of a step is made of, in one sentence without an end: "41% of the step is 217 GEMMs at 52% of peak
- * (515 TFLOP/s in bf16); 35% …". Shares are of `whole_ms` a step, which the words `whole` name: "the step". False:
- * nothing can be said, and nothing is written. */
-bool aorta_roofline_say(const struct aorta_roofline *roofline, double whole_ms, const char *whole,
-                        struct aorta_text *out);
-/* "; MFU 41%"; nothing where it is not known. */
-void aorta_roofline_say_mfu(const struct aorta_roofline *roofline, struct aorta_text *out);
 
 /* Key "roofline" and its object. NULL: null. */
 void aorta_roofline_write(const struct aorta_roofline *roofline, struct aorta_json *json);

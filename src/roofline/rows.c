@@ -1,5 +1,5 @@
 /* The roofline as rows: JSON, CSV and the columns of the page. */
-#include "roofline/roofline_internal.h"
+#include "roofline/roofline.h"
 
 #include <math.h>
 

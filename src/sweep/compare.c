@@ -1,108 +1,15 @@
 #include "sweep/compare.h"
-#include "base/compare.h"
-#include "base/files.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/* aorta train or hwq, not somebody's command. */
-static bool is_ours(const char *target) {
-    return strncmp(target, "train ", 6) == 0 || strncmp(target, "hwq run ", 8) == 0;
+static aorta_status no_memory(void) {
+    return AORTA_ERROR(AORTA_MEMORY, "no memory for a comparison of sweeps");
 }
 
-aorta_status aorta_sweep_side_open(const char *directory, struct aorta_sweep_side *side) {
-    *side = (struct aorta_sweep_side){.directory = directory};
-    char *path = aorta_path_join(directory, "trials.jsonl");
-    if (!path) return AORTA_ERROR(AORTA_MEMORY, "no memory for a path");
-    aorta_status status =
-        access(path, F_OK) == 0
-            ? NULL
-            : AORTA_ERROR(AORTA_USAGE, "%s holds no trials.jsonl; name the directory that a sweep wrote (its --output)",
-                          directory);
-    if (!status) status = aorta_sweep_read(path, &side->arena, &side->plan, &side->target, &side->trials, NULL);
-    free(path);
-    /* Earlier versions took the time of a step, whatever was in it. A command's steps a second are no better. */
-    if (!status && is_ours(side->target) && side->plan.objective == AORTA_SWEEP_STEP_MS &&
-        aorta_sweep_changes_work(&side->plan.space))
-        side->plan.objective = AORTA_SWEEP_THROUGHPUT;
-    if (!status) status = aorta_settings_environment(directory, &side->arena, &side->environment);
-    return status ? status : aorta_sweep_result_make(&side->plan, &side->trials, &side->result);
-}
-
-/* ---- the halves of one sweep ---- */
-
-static void leave_out(struct aorta_sweep_space *space, int knob) {
-    space->count--;
-    for (int i = knob; i < space->count; i++) space->knobs[i] = space->knobs[i + 1];
-}
-
-/* The cell without the knob's digit. */
-static int64_t cell_without(const struct aorta_sweep_space *space, int64_t cell, int knob) {
-    int64_t below = 1;
-    for (int i = knob + 1; i < space->count; i++) below *= space->knobs[i].count;
-    return cell / (below * space->knobs[knob].count) * below + cell % below;
-}
-
-static aorta_status make_half(const struct aorta_sweep_side *whole, int knob, int value,
-                              struct aorta_sweep_side *half) {
-    const struct aorta_sweep_space *space = &whole->plan.space;
-    half->plan = whole->plan;
-    half->target = whole->target;
-    half->half = true;
-    half->directory =
-        aorta_arena_printf(&half->arena, "%s=%s", space->knobs[knob].name, space->knobs[knob].values[value]);
-    if (!half->directory) return AORTA_ERROR(AORTA_MEMORY, "no memory for a name");
-    leave_out(&half->plan.space, knob);
-    half->plan.equal = 0;
-    for (size_t i = 0; i < whole->trials.count; i++) {
-        struct aorta_trial trial = whole->trials.items[i];
-        if (trial.cell == AORTA_SWEEP_BASELINE || aorta_sweep_level(space, trial.cell, knob) != value) continue;
-        trial.cell = cell_without(space, trial.cell, knob);
-        AORTA_TRY(aorta_trials_add(&half->trials, &trial));
-    }
-    return aorta_sweep_result_make(&half->plan, &half->trials, &half->result);
-}
-
-static int value_named(const struct aorta_sweep_knob *knob, const char *name, size_t length) {
-    for (int i = 0; i < knob->count; i++)
-        if (strlen(knob->values[i]) == length && !strncmp(knob->values[i], name, length)) return i;
-    return -1;
-}
-
-/* "A,B"; values may have commas, so each comma is tried. */
-static bool two_values(const struct aorta_sweep_knob *knob, const char *text, int values[2]) {
-    for (const char *comma = strchr(text, ','); comma; comma = strchr(comma + 1, ',')) {
-        values[0] = value_named(knob, text, (size_t)(comma - text));
-        values[1] = value_named(knob, comma + 1, strlen(comma + 1));
-        if (values[0] >= 0 && values[1] >= 0 && values[0] != values[1]) return true;
-    }
-    return false;
-}
-
-aorta_status aorta_sweep_side_halves(const struct aorta_sweep_side *whole, const char *by,
-                                     struct aorta_sweep_side halves[2]) {
-    const struct aorta_sweep_space *space = &whole->plan.space;
-    const size_t length = strcspn(by, "=");
-    int knob = 0, values[2] = {0, 1};
-    for (int side = 0; side < 2; side++) halves[side] = (struct aorta_sweep_side){0};
-    while (knob < space->count &&
-           (strlen(space->knobs[knob].name) != length || strncmp(space->knobs[knob].name, by, length) != 0))
-        knob++;
-    if (knob == space->count) return AORTA_ERROR(AORTA_USAGE, "--by %s: %s has no such knob", by, whole->directory);
-    if (by[length] ? !two_values(&space->knobs[knob], by + length + 1, values) : space->knobs[knob].count != 2)
-        return AORTA_ERROR(AORTA_USAGE, "--by %s: give two values of the knob, as --by NAME=A,B", by);
-    if (space->count == 1) return AORTA_ERROR(AORTA_USAGE, "--by %s: %s has no other knob", by, whole->directory);
-    for (int side = 0; side < 2; side++) AORTA_TRY(make_half(whole, knob, values[side], &halves[side]));
-    return NULL;
-}
-
-void aorta_sweep_side_close(struct aorta_sweep_side *side) {
-    aorta_sweep_result_free(&side->result);
-    aorta_trials_free(&side->trials);
-    aorta_arena_free(&side->arena);
-}
+/* ---- what the sides have in common ---- */
 
 /* The knob of the other sweep with this name; -1: none. */
 static int same_knob(const struct aorta_sweep_space *space, const struct aorta_sweep_knob *knob) {
@@ -111,29 +18,224 @@ static int same_knob(const struct aorta_sweep_space *space, const struct aorta_s
     return -1;
 }
 
-static aorta_status check_sides(const struct aorta_sweep_side sides[2]) {
-    const struct aorta_sweep_space *first = &sides[0].plan.space, *second = &sides[1].plan.space;
-    if (sides[0].plan.objective != sides[1].plan.objective)
-        return AORTA_ERROR(AORTA_USAGE, "%s has the objective %s, %s has %s", sides[0].directory,
-                           aorta_sweep_objectives[sides[0].plan.objective].key, sides[1].directory,
-                           aorta_sweep_objectives[sides[1].plan.objective].key);
-    for (int i = 0; i < first->count; i++)
-        if (first->count != second->count || same_knob(second, &first->knobs[i]) < 0)
-            return AORTA_ERROR(AORTA_USAGE, "%s and %s have different knobs", sides[0].directory, sides[1].directory);
-    return NULL;
+/* A knob that each side has with one value, or that a side does not have, is no part of a point: it differs between the
+ * sides, or not. */
+static bool is_fixed(const struct aorta_sweep_knob *knob, const struct aorta_sweep_space *other) {
+    const int same = same_knob(other, knob);
+    return knob->count == 1 && (same < 0 || other->knobs[same].count == 1);
 }
 
-static bool same_values(const struct aorta_sweep_side sides[2], const int *knobs, int64_t first, int64_t second) {
-    const struct aorta_sweep_space *a = &sides[0].plan.space, *b = &sides[1].plan.space;
-    for (int i = 0; i < a->count; i++)
-        if (strcmp(aorta_sweep_value(a, first, i), aorta_sweep_value(b, second, knobs[i])) != 0) return false;
+static bool has_knobs_of(const struct aorta_sweep_space *space, const struct aorta_sweep_space *other) {
+    for (int i = 0; i < other->count; i++)
+        if (other->knobs[i].count > 1 && same_knob(space, &other->knobs[i]) < 0) return false;
     return true;
 }
 
-static int larger_first(const void *left, const void *right) {
+static aorta_status check_side(const struct aorta_sweep_side *first, const struct aorta_sweep_side *other) {
+    if (first->plan.objective != other->plan.objective)
+        return AORTA_ERROR(AORTA_USAGE, "%s has the objective %s, %s has %s", first->label,
+                           aorta_sweep_objectives[first->plan.objective].key, other->label,
+                           aorta_sweep_objectives[other->plan.objective].key);
+    if (has_knobs_of(&first->plan.space, &other->plan.space) && has_knobs_of(&other->plan.space, &first->plan.space))
+        return NULL;
+    return AORTA_ERROR(AORTA_USAGE, "%s and %s have different knobs", first->label, other->label);
+}
+
+static bool same_values(const struct aorta_sweep_space *first, int64_t cell, const struct aorta_sweep_space *other,
+                        int64_t other_cell) {
+    for (int i = 0; i < first->count; i++) {
+        const int knob = same_knob(other, &first->knobs[i]);
+        if (knob < 0 || is_fixed(&first->knobs[i], other)) continue;
+        if (strcmp(aorta_sweep_value(first, cell, i), aorta_sweep_value(other, other_cell, knob)) != 0) return false;
+    }
+    return true;
+}
+
+static const struct aorta_sweep_point *find_point(const struct aorta_sweep_side *first, int64_t cell,
+                                                  const struct aorta_sweep_side *other) {
+    for (size_t i = 0; i < other->result.whole; i++) {
+        const struct aorta_sweep_point *point = &other->result.points[i];
+        if (same_values(&first->plan.space, cell, &other->plan.space, point->cell)) return point;
+    }
+    return NULL;
+}
+
+static int by_cell(const void *left, const void *right) {
     const struct aorta_sweep_common *a = left, *b = right;
-    const double first = isnan(a->change) ? -1 : fabs(a->change), second = isnan(b->change) ? -1 : fabs(b->change);
-    return first > second ? -1 : first < second;
+    return (a->points[0]->cell > b->points[0]->cell) - (a->points[0]->cell < b->points[0]->cell);
+}
+
+/* Without the knobs that have one value. */
+static const char *name_point(const struct aorta_sweep_space *space, int64_t cell, struct aorta_arena *arena) {
+    struct aorta_text text = {0};
+    for (int i = 0; i < space->count; i++)
+        if (space->knobs[i].count > 1)
+            aorta_text_printf(&text, "%s%s=%s", text.length ? " " : "", space->knobs[i].name,
+                              aorta_sweep_value(space, cell, i));
+    const char *name = text.failed ? NULL : aorta_arena_strdup(arena, text.length ? text.data : "all runs");
+    aorta_text_free(&text);
+    return name;
+}
+
+static aorta_status find_points(struct aorta_sweep_comparison *c) {
+    const struct aorta_sweep_side *first = c->sides;
+    c->points = aorta_arena_alloc(&c->arena, (first->result.whole + 1) * sizeof *c->points);
+    if (!c->points) return no_memory();
+    for (size_t i = 0; i < first->result.whole; i++) {
+        struct aorta_sweep_common common = {.points = {&first->result.points[i]}};
+        size_t sides = 1;
+        for (; sides < c->side_count; sides++) {
+            common.points[sides] = find_point(first, common.points[0]->cell, &c->sides[sides]);
+            if (!common.points[sides]) break;
+        }
+        if (sides < c->side_count) continue;
+        common.name = name_point(&first->plan.space, common.points[0]->cell, &c->arena);
+        if (!common.name) return no_memory();
+        c->points[c->count++] = common;
+    }
+    qsort(c->points, c->count, sizeof *c->points, by_cell);
+    return NULL;
+}
+
+size_t aorta_sweep_trials_of(const struct aorta_sweep_side *side, const struct aorta_sweep_point *point, size_t *places,
+                             size_t most) {
+    size_t count = 0;
+    for (size_t i = 0; i < side->trials.count && count < most; i++) {
+        const struct aorta_trial *trial = &side->trials.items[i];
+        if (aorta_trial_has(trial, side->plan.objective) && trial->steps == point->steps &&
+            aorta_sweep_cell_of(&side->plan, trial) == point->cell)
+            places[count++] = i;
+    }
+    return count;
+}
+
+/* ---- the figures ---- */
+
+static aorta_status add_figures(struct aorta_sweep_comparison *c, const struct aorta_figures *figures,
+                                size_t *capacity) {
+    for (size_t i = 0; i < figures->count; i++) {
+        const struct aorta_figure *figure = &figures->items[i];
+        size_t at = 0;
+        while (at < c->figure_count && strcmp(c->figures[at].name, figure->name) != 0) at++;
+        if (at < c->figure_count) continue;
+        struct aorta_sweep_figure *items =
+            aorta_arena_grow(&c->arena, c->figures, c->figure_count, capacity, sizeof *items);
+        if (!items) return no_memory();
+        c->figures = items;
+        items[c->figure_count++] =
+            (struct aorta_sweep_figure){figure->name, figure->unit, figure->good, figure->explains};
+    }
+    return NULL;
+}
+
+static aorta_status find_figures(struct aorta_sweep_comparison *c) {
+    size_t capacity = 0;
+    for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++) {
+        struct aorta_sweep_figure *items =
+            aorta_arena_grow(&c->arena, c->figures, c->figure_count, &capacity, sizeof *items);
+        if (!items) return no_memory();
+        c->figures = items;
+        items[c->figure_count++] = (struct aorta_sweep_figure){
+            aorta_sweep_objectives[f].key, aorta_sweep_unit(c->sides->target, f),
+            aorta_sweep_objectives[f].higher_is_better ? AORTA_GOOD_HIGH : AORTA_GOOD_LOW, NULL};
+    }
+    for (size_t s = 0; s < c->side_count; s++)
+        for (size_t i = 0; i < c->sides[s].trials.count; i++)
+            if (c->sides[s].recordings[i].figures)
+                AORTA_TRY(add_figures(c, c->sides[s].recordings[i].figures, &capacity));
+    return NULL;
+}
+
+/* NaN: not measured. */
+static double value_of(const struct aorta_sweep_comparison *c, size_t side, size_t place, size_t figure) {
+    const struct aorta_trial *trial = &c->sides[side].trials.items[place];
+    if (trial->state != AORTA_TRIAL_DONE) return NAN;
+    if (figure < AORTA_SWEEP_OBJECTIVE_COUNT) return trial->figures[figure];
+    const struct aorta_figures *figures = c->sides[side].recordings[place].figures;
+    const struct aorta_figure *found = figures ? aorta_figures_find(figures, c->figures[figure].name) : NULL;
+    return found ? found->value : NAN;
+}
+
+/* ---- one figure of two sides ---- */
+
+/* A figure of one side: its mean at each point over the trials, and the noise of a trial. */
+struct series {
+    double *means;
+    int *runs;
+    double noise, freedom; /* standard deviation; NaN: not known */
+};
+
+/* What changes by percent, in logarithms. */
+struct pair {
+    const struct aorta_sweep_comparison *comparison;
+    size_t figure, side;
+    bool logarithms;
+    struct series series[2];
+};
+
+static void series_free(struct series *series) {
+    free(series->means);
+    free(series->runs);
+}
+
+static size_t side_of(const struct pair *pair, int i) {
+    return i ? pair->side : 0;
+}
+
+/* Rates and times change by percent, shares by what they are. */
+static bool takes_logarithms(const struct aorta_sweep_comparison *c, size_t figure, size_t side) {
+    const size_t sides[] = {0, side};
+    if (!*c->figures[figure].unit) return false;
+    for (int i = 0; i < 2; i++)
+        for (size_t t = 0; t < c->sides[sides[i]].trials.count; t++)
+            if (value_of(c, sides[i], t, figure) <= 0) return false;
+    return true;
+}
+
+/* The noise of trials of one point is that of the sweep's objective, computed for this figure. */
+static aorta_status measure_noise(const struct pair *pair, int i, struct series *series) {
+    const struct aorta_sweep_comparison *c = pair->comparison;
+    const struct aorta_sweep_side *side = &c->sides[side_of(pair, i)];
+    struct aorta_sweep_importance *importance = malloc(sizeof *importance);
+    struct aorta_trials trials = {.items = malloc((side->trials.count + 1) * sizeof *trials.items),
+                                  .count = side->trials.count};
+    aorta_status status = importance && trials.items ? NULL : no_memory();
+    for (size_t t = 0; !status && t < trials.count; t++) {
+        const double value = value_of(c, side_of(pair, i), t, pair->figure);
+        trials.items[t] = side->trials.items[t];
+        trials.items[t].figures[side->plan.objective] = pair->logarithms ? log(value) : value;
+    }
+    if (!status) status = aorta_sweep_noise_make(&side->plan, &trials, importance);
+    if (!status) {
+        series->noise = importance->noise;
+        series->freedom = importance->freedom;
+    }
+    free(trials.items);
+    free(importance);
+    return status;
+}
+
+static aorta_status series_make(const struct pair *pair, int i, struct series *series) {
+    const struct aorta_sweep_comparison *c = pair->comparison;
+    const struct aorta_sweep_side *side = &c->sides[side_of(pair, i)];
+    size_t *places = malloc((side->trials.count + 1) * sizeof *places);
+    *series =
+        (struct series){.means = malloc((c->count + 1) * sizeof(double)), .runs = calloc(c->count + 1, sizeof(int))};
+    aorta_status status = places && series->means && series->runs ? NULL : no_memory();
+    for (size_t p = 0; !status && p < c->count; p++) {
+        const size_t count =
+            aorta_sweep_trials_of(side, c->points[p].points[side_of(pair, i)], places, side->trials.count);
+        double sum = 0;
+        for (size_t t = 0; t < count; t++) {
+            const double value = value_of(c, side_of(pair, i), places[t], pair->figure);
+            if (isnan(value)) continue;
+            sum += pair->logarithms ? log(value) : value;
+            series->runs[p]++;
+        }
+        series->means[p] = series->runs[p] ? sum / series->runs[p] : NAN;
+    }
+    free(places);
+    return status ? status : measure_noise(pair, i, series);
 }
 
 /* The mean over trials that say it; 0: none does. */
@@ -149,68 +251,160 @@ static double pressure_of(const struct aorta_trials *trials) {
 }
 
 /* Two sweeps are two runs of the machine: what changed between them is in no trial's noise. Halves of one sweep ran in
- * turns. `spread`: variance of a trial's figure. */
-static struct aorta_variance between_sweeps(const struct aorta_sweep_side sides[2], double first, double second,
-                                            double spread) {
+ * turns. `noise`: variance of a trial's figure. */
+static struct aorta_variance between_sweeps(const struct pair *pair, double first, double second, double noise) {
+    const struct aorta_sweep_side *a = pair->comparison->sides, *b = a + pair->side;
     const struct aorta_between_runs between =
-        aorta_between_runs_on(aorta_trials_on_gpu(&sides[0].trials) && aorta_trials_on_gpu(&sides[1].trials));
-    if (sides[0].half) return (struct aorta_variance){0, 1};
-    const double pressures[] = {pressure_of(&sides[0].trials), pressure_of(&sides[1].trials)};
+        aorta_between_runs_on(aorta_trials_on_gpu(&a->trials) && aorta_trials_on_gpu(&b->trials));
+    if (a->half) return (struct aorta_variance){0, 1};
+    if (pair->logarithms) first = second = 1;
+    const double pressures[] = {pressure_of(&a->trials), pressure_of(&b->trials)};
     const double shares[] = {first * aorta_between_share(&between, pressures[0]),
                              second * aorta_between_share(&between, pressures[1])};
     const double loads = aorta_between_loads(&between, pressures[0], pressures[1]);
     return (struct aorta_variance){shares[0] * shares[0] + shares[1] * shares[1] +
                                        loads * loads * fabs(first * second) +
-                                       2 * between.spread * between.spread * spread,
+                                       2 * between.spread * between.spread * noise,
                                    between.freedom};
 }
 
-/* Noise of each sweep's own. */
-static double point_p(const struct aorta_sweep_side sides[2], const struct aorta_sweep_common *common) {
-    const enum aorta_sweep_objective objective = sides[0].plan.objective;
-    const double figures[] = {common->points[0]->figures[objective], common->points[1]->figures[objective]};
-    struct aorta_variance parts[3];
-    double noise = 0;
-    for (int side = 0; side < 2; side++) {
-        const struct aorta_sweep_importance *importance = &sides[side].result.importance;
-        const double variance = importance->noise * importance->noise;
-        if (isnan(variance)) return NAN;
-        noise += variance / 2;
-        parts[side] = (struct aorta_variance){variance / common->points[side]->runs, importance->freedom};
+/* From the difference of two means and its chance. */
+static struct aorta_comparison comparison_of(const struct pair *pair, double first, double second,
+                                             const struct aorta_variance *parts, size_t count, double between) {
+    const double difference = second - first;
+    const struct aorta_chance chance = aorta_chance_of(difference, parts, count);
+    struct aorta_comparison of = {.value = {first, second}, .p_value = chance.p, .assumed = between > 0, .fewest = 1};
+    of.low = difference - chance.reach;
+    of.high = difference + chance.reach;
+    of.between = sqrt(between / 2);
+    if (pair->logarithms) {
+        for (int i = 0; i < 2; i++) of.value[i] = exp(of.value[i]);
+        of.low = of.value[0] * expm1(of.low);
+        of.high = of.value[0] * expm1(of.high);
+    } else {
+        of.between /= fabs(first);
     }
-    parts[2] = between_sweeps(sides, figures[0], figures[1], noise);
-    return aorta_chance_of(figures[1] - figures[0], parts, 3).p;
+    of.delta = of.value[1] - of.value[0];
+    if (isnan(of.p_value)) of.low = of.high = NAN;
+    return of;
 }
 
-static void sum_up(const struct aorta_sweep_side sides[2], enum aorta_sweep_objective figure,
-                   struct aorta_sweep_comparison *comparison) {
-    struct aorta_sweep_difference *sum = &comparison->figures[figure];
-    double change = 0, squares = 0;
-    *sum = (struct aorta_sweep_difference){.mean = {NAN, NAN}, .p = NAN, .between = NAN};
-    for (size_t i = 0; i < comparison->count; i++) {
-        const double a = comparison->common[i].points[0]->figures[figure];
-        const double b = comparison->common[i].points[1]->figures[figure];
-        if (isnan(a) || isnan(b)) continue;
-        if (!sum->points++) sum->mean[0] = sum->mean[1] = 0;
-        sum->mean[0] += (a - sum->mean[0]) / (double)sum->points;
-        sum->mean[1] += (b - sum->mean[1]) / (double)sum->points;
-        /* Welford's sum of squares of the differences. */
-        const double before = b - a - change;
-        change += before / (double)sum->points;
-        squares += before * (b - a - change);
-    }
-    if (sum->points < 2) return;
-    const double freedom = (double)sum->points - 1, spread = squares / freedom;
-    const struct aorta_variance parts[] = {{spread / (double)sum->points, freedom},
-                                           between_sweeps(sides, sum->mean[0], sum->mean[1], spread / 2)};
-    sum->p = aorta_chance_of(change, parts, 2).p;
-    sum->between = sqrt(parts[1].value / 2) / fabs(sum->mean[0]);
+static double noise_of(const struct pair *pair) {
+    const double a = pair->series[0].noise, b = pair->series[1].noise;
+    return (a * a + b * b) / 2;
 }
 
-/* What was swept: of our own commands KEY=VALUE and options with their values, of others each word by its place. The
- * strings live in the arena. */
+static struct aorta_comparison compare_point(const struct pair *pair, size_t point) {
+    static const struct aorta_comparison unknown = {
+        .value = {NAN, NAN}, .delta = NAN, .low = NAN, .high = NAN, .p_value = NAN};
+    const struct series *a = &pair->series[0], *b = &pair->series[1];
+    if (!a->runs[point] || !b->runs[point]) return unknown;
+    const struct aorta_variance between = between_sweeps(pair, a->means[point], b->means[point], noise_of(pair));
+    const struct aorta_variance parts[] = {{a->noise * a->noise / a->runs[point], a->freedom},
+                                           {b->noise * b->noise / b->runs[point], b->freedom},
+                                           between};
+    const bool known = !isnan(parts[0].value) && !isnan(parts[1].value);
+    struct aorta_comparison of =
+        comparison_of(pair, a->means[point], b->means[point], parts, 3, known ? between.value : 0);
+    if (!known) of.p_value = of.low = of.high = NAN;
+    return of;
+}
+
+/* Over all points that both have measured: how these differ is the noise. */
+static struct aorta_comparison compare_all(const struct pair *pair) {
+    const struct series *a = &pair->series[0], *b = &pair->series[1];
+    double first = 0, change = 0, squares = 0, count = 0;
+    size_t last = 0;
+    for (size_t p = 0; p < pair->comparison->count; p++) {
+        if (!a->runs[p] || !b->runs[p]) continue;
+        /* Welford's sum of squares of the differences */
+        const double before = b->means[p] - a->means[p] - change;
+        count++;
+        first += (a->means[p] - first) / count;
+        change += before / count;
+        squares += before * (b->means[p] - a->means[p] - change);
+        last = p;
+    }
+    if (count < 2) return compare_point(pair, last);
+    const double freedom = count - 1, spread = squares / freedom;
+    const struct aorta_variance between = between_sweeps(pair, first, first + change, spread / 2);
+    const struct aorta_variance parts[] = {{spread / count, freedom}, between};
+    return comparison_of(pair, first, first + change, parts, 2, between.value);
+}
+
+/* ---- rows ---- */
+
+enum { ALL_OF_OBJECTIVE, ALL_OF_OTHERS, OBJECTIVE_AT_POINTS, OTHERS_AT_POINTS };
+
+const struct aorta_compared *aorta_sweep_row(const struct aorta_sweep_comparison *c, size_t side, size_t point,
+                                             size_t figure) {
+    const size_t group = point == c->count ? 0 : point + 1;
+    return &c->against[side].rows[group * c->figure_count + figure];
+}
+
+static struct aorta_compared row_of(const struct pair *pair, size_t point, const struct aorta_comparison *of) {
+    const struct aorta_sweep_comparison *c = pair->comparison;
+    const struct aorta_sweep_figure *figure = &c->figures[pair->figure];
+    const bool all = point == c->count, objective = pair->figure == (size_t)c->sides->plan.objective;
+    const double ratio = aorta_compared_ratio(of);
+    return (struct aorta_compared){.group = all ? NULL : c->points[point].name,
+                                   .figure = figure->name,
+                                   .unit = figure->unit,
+                                   .good = figure->good,
+                                   .family = all         ? objective ? ALL_OF_OBJECTIVE : ALL_OF_OTHERS
+                                             : objective ? OBJECTIVE_AT_POINTS
+                                                         : OTHERS_AT_POINTS,
+                                   .far = ratio > 0 ? ratio : fabs(of->delta),
+                                   .of = *of};
+}
+
+static aorta_status compare_figure(struct aorta_sweep_comparison *c, size_t side, size_t figure) {
+    struct pair pair = {
+        .comparison = c, .figure = figure, .side = side, .logarithms = takes_logarithms(c, figure, side)};
+    struct aorta_compared *rows = c->against[side].rows;
+    aorta_status status = series_make(&pair, 0, &pair.series[0]);
+    if (!status) status = series_make(&pair, 1, &pair.series[1]);
+    if (!status) {
+        const struct aorta_comparison all = compare_all(&pair);
+        rows[figure] = row_of(&pair, c->count, &all);
+        for (size_t p = 0; p < c->count; p++) {
+            const struct aorta_comparison of = compare_point(&pair, p);
+            rows[(p + 1) * c->figure_count + figure] = row_of(&pair, p, &of);
+        }
+    }
+    for (int i = 0; i < 2; i++) series_free(&pair.series[i]);
+    return status;
+}
+
+/* Times of less than a hundredth of a step do not count. */
+static void leave_out_small(struct aorta_sweep_comparison *c, size_t side) {
+    struct aorta_compared *rows = c->against[side].rows;
+    for (size_t p = 0; p <= c->count; p++) {
+        const double least = 0.01 * rows[p * c->figure_count + AORTA_SWEEP_STEP_MS].of.value[0];
+        for (size_t f = 0; f < c->figure_count; f++) {
+            struct aorta_compared *row = &rows[p * c->figure_count + f];
+            row->too_small = strcmp(row->unit, "ms") == 0 && fabs(row->of.delta) < least;
+        }
+    }
+}
+
+static aorta_status compare_side(struct aorta_sweep_comparison *c, size_t side) {
+    const size_t rows = (c->count + 1) * c->figure_count;
+    c->against[side].rows = aorta_arena_alloc(&c->arena, (rows + 1) * sizeof *c->against->rows);
+    if (!c->against[side].rows) return no_memory();
+    for (size_t f = 0; c->count && f < c->figure_count; f++) AORTA_TRY(compare_figure(c, side, f));
+    if (!c->count) return NULL;
+    leave_out_small(c, side);
+    aorta_compared_correct(c->against[side].rows, rows);
+    return NULL;
+}
+
+/* ---- what differs ---- */
+
+/* The swept command as settings: our own commands have KEY=VALUE and options with values; any other command has words
+ * by place. The strings live in the arena. */
 static aorta_status read_target(const char *target, struct aorta_arena *arena, struct aorta_settings *settings) {
-    const bool ours = is_ours(target);
+    const bool ours = aorta_sweep_is_ours(target);
     const char *option = NULL;
     struct aorta_setting *items = aorta_arena_alloc(arena, (strlen(target) + 1) * sizeof *items);
     char *words = aorta_arena_strdup(arena, target), *rest;
@@ -228,41 +422,61 @@ static aorta_status read_target(const char *target, struct aorta_arena *arena, s
     return NULL;
 }
 
-static aorta_status find_differences(const struct aorta_sweep_side sides[2], struct aorta_differences *differences) {
-    struct aorta_settings targets[2];
-    for (int i = 0; i < 2; i++) AORTA_TRY(read_target(sides[i].target, &differences->arena, &targets[i]));
-    AORTA_TRY(aorta_differences_add(differences, &targets[0], &targets[1]));
-    return aorta_differences_add(differences, &sides[0].environment, &sides[1].environment);
+static aorta_status read_fixed(const struct aorta_sweep_space *space, const struct aorta_sweep_space *other,
+                               struct aorta_arena *arena, struct aorta_settings *settings) {
+    *settings =
+        (struct aorta_settings){.items = aorta_arena_alloc(arena, AORTA_SWEEP_MOST_KNOBS * sizeof *settings->items)};
+    if (!settings->items) return no_memory();
+    for (int i = 0; i < space->count; i++) {
+        const struct aorta_sweep_knob *knob = &space->knobs[i];
+        if (!is_fixed(knob, other)) continue;
+        const char *key = aorta_arena_printf(arena, "%s%s", knob->environment ? "environment." : "", knob->name);
+        if (!key) return no_memory();
+        settings->items[settings->count++] = (struct aorta_setting){key, knob->values[0]};
+    }
+    return NULL;
 }
 
-aorta_status aorta_sweep_compare(const struct aorta_sweep_side sides[2], struct aorta_sweep_comparison *comparison) {
-    const enum aorta_sweep_objective objective = sides[0].plan.objective;
-    *comparison = (struct aorta_sweep_comparison){0};
-    AORTA_TRY(check_sides(sides));
-    AORTA_TRY(find_differences(sides, &comparison->differences));
-    for (int i = 0; i < sides[0].plan.space.count; i++)
-        comparison->knobs[i] = same_knob(&sides[1].plan.space, &sides[0].plan.space.knobs[i]);
-    comparison->common = calloc(sides[0].result.whole + 1, sizeof *comparison->common);
-    if (!comparison->common) return AORTA_ERROR(AORTA_MEMORY, "no memory for the points of two sweeps");
-    for (size_t i = 0; i < sides[0].result.whole; i++)
-        for (size_t j = 0; j < sides[1].result.whole; j++) {
-            const struct aorta_sweep_point *a = &sides[0].result.points[i], *b = &sides[1].result.points[j];
-            if (!same_values(sides, comparison->knobs, a->cell, b->cell)) continue;
-            const double first = a->figures[objective], second = b->figures[objective];
-            struct aorta_sweep_common *common = &comparison->common[comparison->count++];
-            *common =
-                (struct aorta_sweep_common){{a, b}, first != 0 ? (second - first) / fabs(first) : NAN, NAN, false};
-            common->p = point_p(sides, common);
-        }
-    for (size_t i = 0; i < comparison->count; i++)
-        comparison->common[i].counts = comparison->common[i].p < aorta_significance / (double)comparison->count;
-    qsort(comparison->common, comparison->count, sizeof *comparison->common, larger_first);
-    for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++) sum_up(sides, (enum aorta_sweep_objective)f, comparison);
+/* The recording of the first trial of the side's first point; NULL: it recorded nothing. */
+static const struct aorta_figures *first_recording(const struct aorta_sweep_comparison *c, size_t side) {
+    size_t place;
+    if (!c->count || !aorta_sweep_trials_of(&c->sides[side], c->points->points[side], &place, 1)) return NULL;
+    return c->sides[side].recordings[place].figures;
+}
+
+static aorta_status find_differences(struct aorta_sweep_comparison *c, size_t side) {
+    struct aorta_differences *differences = &c->against[side].differences;
+    const struct aorta_figures *a = first_recording(c, 0), *b = first_recording(c, side);
+    const struct aorta_sweep_space *space = &c->sides->plan.space, *other = &c->sides[side].plan.space;
+    struct aorta_settings first, second;
+    AORTA_TRY(read_fixed(space, other, &differences->arena, &first));
+    AORTA_TRY(read_fixed(other, space, &differences->arena, &second));
+    AORTA_TRY(aorta_differences_add(differences, &first, &second));
+    AORTA_TRY(read_target(c->sides->target, &differences->arena, &first));
+    AORTA_TRY(read_target(c->sides[side].target, &differences->arena, &second));
+    AORTA_TRY(aorta_differences_add(differences, &first, &second));
+    if (a && b) AORTA_TRY(aorta_differences_add(differences, &a->settings, &b->settings));
+    if (a && b && a->environment.count && b->environment.count)
+        return aorta_differences_add(differences, &a->environment, &b->environment);
+    return aorta_differences_add(differences, &c->sides->environment, &c->sides[side].environment);
+}
+
+/* ---- all of it ---- */
+
+aorta_status aorta_sweep_compare(const struct aorta_sweep_side *sides, size_t count, struct aorta_sweep_comparison *c) {
+    *c = (struct aorta_sweep_comparison){.sides = sides, .side_count = count};
+    for (size_t s = 1; s < count; s++) AORTA_TRY(check_side(sides, &sides[s]));
+    AORTA_TRY(find_points(c));
+    AORTA_TRY(find_figures(c));
+    for (size_t s = 1; s < count; s++) {
+        AORTA_TRY(compare_side(c, s));
+        AORTA_TRY(find_differences(c, s));
+    }
     return NULL;
 }
 
 void aorta_sweep_comparison_free(struct aorta_sweep_comparison *comparison) {
-    aorta_differences_free(&comparison->differences);
-    free(comparison->common);
-    comparison->common = NULL;
+    for (size_t s = 0; s < AORTA_SWEEP_MOST_SIDES; s++) aorta_differences_free(&comparison->against[s].differences);
+    aorta_arena_free(&comparison->arena);
+    *comparison = (struct aorta_sweep_comparison){0};
 }

@@ -1,108 +1,307 @@
-/* A comparison of sweeps as text and as JSON. */
-#include "base/compare.h"
+/* A comparison of sweeps as text, as JSON, and as what its page shows. */
+#include "base/lines.h"
+#include "base/result_table.h"
+#include "base/sort.h"
 #include "sweep/compare.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-static void put_change(double first, double second, struct aorta_text *text) {
-    aorta_text_printf(text, "%s, then %s", aorta_brief(first).text, aorta_brief(second).text);
-    if (first != 0) aorta_text_printf(text, " (%+.1f%%)", 100 * (second - first) / fabs(first));
+static size_t objective_of(const struct aorta_sweep_comparison *c) {
+    return (size_t)c->sides->plan.objective;
 }
 
-/* The objective where that changed, else the figure that changed most; as one of several it has to be the less likely
- * (Bonferroni). */
-static void put_largest(const struct aorta_sweep_side sides[2], const struct aorta_sweep_comparison *comparison,
-                        struct aorta_text *text) {
-    int largest = -1;
-    double farthest = 0;
-    for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++) {
-        const struct aorta_sweep_difference *figure = &comparison->figures[f];
-        const double ratio = figure->mean[1] / figure->mean[0];
-        const bool objective = f == (int)sides[0].plan.objective;
-        const double level = objective ? aorta_significance : aorta_significance / AORTA_SWEEP_OBJECTIVE_COUNT;
-        double far = ratio > 0 && figure->p < level ? fabs(log(ratio)) : 0;
-        if (objective && far > 0) far = INFINITY;
-        if (far <= farthest) continue;
-        farthest = far;
-        largest = f;
+static const char *label_of(const struct aorta_sweep_comparison *c, size_t side) {
+    return c->sides[side].label;
+}
+
+/* ---- sentences ---- */
+
+/* "22.1 -> 30.3 ms (+37%, 95%: +24 to +52%)" */
+static void put_values(const struct aorta_compared *row, bool interval, struct aorta_text *text) {
+    const struct aorta_comparison *of = &row->of;
+    const double whole = fabs(of->value[0]) / 100;
+    aorta_text_puts(text, aorta_brief(of->value[0]).text);
+    aorta_text_printf(text, " -> %s%s%s", aorta_brief(of->value[1]).text, *row->unit ? " " : "", row->unit);
+    if (!(whole > 0)) return;
+    aorta_text_printf(text, " (%+.*f%%", fabs(of->delta / whole) < 10, of->delta / whole);
+    if (interval && !isnan(of->low))
+        aorta_text_printf(text, ", 95%%: %+.*f to %+.*f%%", fabs(of->low / whole) < 10, of->low / whole,
+                          fabs(of->high / whole) < 10, of->high / whole);
+    aorta_text_puts(text, ")");
+}
+
+static size_t count_words(const struct aorta_sweep_comparison *c, size_t side, const char *word) {
+    size_t count = 0;
+    for (size_t p = 0; p < c->count; p++) {
+        const struct aorta_compared *row = aorta_sweep_row(c, side, p, objective_of(c));
+        count += row->counts && strcmp(aorta_compared_word(row, row->p), word) == 0;
     }
-    const char *before = sides[0].directory, *after = sides[1].directory;
-    if (largest < 0) {
-        aorta_difference_text(NULL, before, after, text);
-        return;
-    }
-    const double *mean = comparison->figures[largest].mean;
+    return count;
+}
+
+static const char *than_of(const struct aorta_sweep_comparison *c, const struct aorta_compared *row) {
+    const bool time = objective_of(c) == AORTA_SWEEP_STEP_MS || objective_of(c) == AORTA_SWEEP_THROUGHPUT;
+    if (strcmp(aorta_compared_word(row, 0), "better") == 0) return time ? "faster" : "better";
+    return time ? "slower" : "worse";
+}
+
+/* "B is slower than A: step_ms 22.1 -> 30.3 ms (+37%, 95%: +24 to +52%), worse at 7 of 8 points" */
+static void put_headline(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
+    const struct aorta_compared *row = aorta_sweep_row(c, side, c->count, objective_of(c));
+    const size_t worse = count_words(c, side, "worse"), better = count_words(c, side, "better");
+    const char *a = label_of(c, 0), *b = label_of(c, side);
+    if (row->counts)
+        aorta_text_printf(text, "%s is %s than %s: ", b, than_of(c, row), a);
+    else if (isnan(row->p))
+        aorta_text_printf(text, "%s against %s, noise not known: ", b, a);
+    else if (worse + better)
+        aorta_text_printf(text, "%s differs from %s at some points, not over all: ", b, a);
+    else
+        aorta_text_printf(text, "%s is within the noise of %s: ", b, a);
+    aorta_text_printf(text, "%s ", row->figure);
+    put_values(row, true, text);
+    if (worse) aorta_text_printf(text, ", worse at %zu", worse);
+    if (better) aorta_text_printf(text, ", better at %zu", better);
+    aorta_text_printf(text, "%s %s", worse + better ? " of" : ",", aorta_counted((long long)c->count, "point").text);
+}
+
+static void put_largest(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
+    const struct aorta_compared *largest =
+        c->count ? aorta_compared_largest(c->against[side].rows, c->figure_count) : NULL;
     char points[96];
-    snprintf(points, sizeof points, ", the mean of %s",
-             aorta_counted((long long)comparison->figures[largest].points, "point").text);
-    const bool better = (mean[1] > mean[0]) == aorta_sweep_objectives[largest].higher_is_better;
-    const struct aorta_difference difference = {.figure = aorta_sweep_objectives[largest].key,
-                                                .unit = "",
-                                                .sides = {before, after},
-                                                .value = {mean[0], mean[1]},
-                                                .word = better ? "better" : "worse",
-                                                .after = points};
-    aorta_difference_text(&difference, before, after, text);
+    snprintf(points, sizeof points, ", mean of %s", aorta_counted((long long)c->count, "point").text);
+    aorta_compared_text(largest, largest ? aorta_compared_word(largest, largest->p) : NULL, label_of(c, 0),
+                        label_of(c, side), points, text);
 }
 
-static void put_sides_best(const struct aorta_sweep_side *side, const char *head, struct aorta_text *text) {
-    aorta_text_printf(text, "  %-11s ", head);
-    if (side->result.best) {
-        aorta_sweep_point_text(&side->plan.space, side->result.best->cell, text);
-        aorta_text_printf(text, ": %s\n", aorta_brief(side->result.best->figures[side->plan.objective]).text);
-    } else {
-        aorta_text_puts(text, "none\n");
+/* ---- changes and their causes ---- */
+
+/* A step's cost of a cause, the mean over the trials of a point that recorded. */
+static double cause_ms(const struct aorta_sweep_side *side, const size_t *places, size_t count, const char *name) {
+    double sum = 0, recorded = 0;
+    for (size_t t = 0; t < count; t++) {
+        const struct aorta_figures *figures = side->recordings[places[t]].figures;
+        if (!figures) continue;
+        recorded++;
+        for (size_t i = 0; i < figures->cause_count; i++)
+            if (strcmp(figures->causes[i].name, name) == 0) sum += figures->causes[i].ms;
     }
+    return recorded > 0 ? sum / recorded : NAN;
 }
 
-void aorta_sweep_compare_text(const struct aorta_sweep_side sides[2], const struct aorta_sweep_comparison *comparison,
-                              struct aorta_text *text) {
-    enum { SHOWN = 3 };
-    const enum aorta_sweep_objective objective = sides[0].plan.objective;
-    aorta_differences_text(&comparison->differences, text);
-    aorta_text_printf(text, "%s of %s and %s, %s in common: ", aorta_sweep_objectives[objective].key,
-                      sides[0].directory, sides[1].directory,
-                      aorta_counted((long long)comparison->count, "point").text);
-    if (!comparison->count) {
-        aorta_text_puts(text, "nothing to compare\n");
+struct cause {
+    const char *name, *about;
+    double ms[2];
+};
+
+/* The cause of the trials' verdicts whose cost changed most, in the direction of `sign`. */
+static struct cause find_cause(const struct aorta_sweep_comparison *c, size_t side, size_t point, double sign) {
+    enum { MOST = 64 };
+    size_t places[2][MOST], counts[2];
+    struct cause found = {0};
+    const struct aorta_sweep_side *sides[] = {c->sides, &c->sides[side]};
+    for (int i = 0; i < 2; i++)
+        counts[i] = aorta_sweep_trials_of(sides[i], c->points[point].points[i ? side : 0], places[i], MOST);
+    for (int i = 0; i < 2; i++)
+        for (size_t t = 0; t < counts[i]; t++) {
+            const struct aorta_figures *figures = sides[i]->recordings[places[i][t]].figures;
+            for (size_t k = 0; figures && k < figures->cause_count; k++) {
+                const struct cause cause = {.name = figures->causes[k].name,
+                                            .about = figures->causes[k].about,
+                                            .ms = {cause_ms(sides[0], places[0], counts[0], figures->causes[k].name),
+                                                   cause_ms(sides[1], places[1], counts[1], figures->causes[k].name)}};
+                const double change = sign * (cause.ms[1] - cause.ms[0]);
+                if (change > (found.name ? sign * (found.ms[1] - found.ms[0]) : 0)) found = cause;
+            }
+        }
+    return found;
+}
+
+/* The rate of what the cause is about: the bus of a collective, the products of compute. */
+static void put_rate(const struct aorta_sweep_comparison *c, size_t side, size_t point, const struct cause *cause,
+                     struct aorta_text *text) {
+    for (size_t f = AORTA_SWEEP_OBJECTIVE_COUNT; cause->about && f < c->figure_count; f++) {
+        const char *explains = c->figures[f].explains;
+        const struct aorta_compared *row = aorta_sweep_row(c, side, point, f);
+        if (!explains || strcmp(explains, cause->about) != 0) continue;
+        if (isnan(row->of.value[0]) || isnan(row->of.value[1])) continue;
+        aorta_text_printf(text, ", %s %s", row->figure, aorta_brief(row->of.value[0]).text);
+        aorta_text_printf(text, " -> %s %s", aorta_brief(row->of.value[1]).text, row->unit);
         return;
     }
-    const struct aorta_sweep_difference *sum = &comparison->figures[objective];
-    put_change(sum->mean[0], sum->mean[1], text);
-    if (!isnan(sum->p))
-        aorta_text_printf(text, ", %s (p = %.2g)", sum->p < aorta_significance ? "significant" : "within the noise",
-                          sum->p);
-    aorta_text_puts(text, "\n  ");
-    put_largest(sides, comparison, text);
+}
+
+/* Rates have no cause of their own. */
+static struct cause cause_of(const struct aorta_sweep_comparison *c, size_t side, size_t point, size_t figure) {
+    const struct aorta_compared *row = aorta_sweep_row(c, side, point, figure);
+    const bool worse = (row->of.delta > 0) == (row->good == AORTA_GOOD_LOW);
+    return figure < AORTA_SWEEP_OBJECTIVE_COUNT && point < c->count ? find_cause(c, side, point, worse ? 1 : -1)
+                                                                    : (struct cause){0};
+}
+
+/* "slow all_gather 4.1 -> 5.2 ms per step, all_gather bus bandwidth 217 -> 190 GB/s" */
+static void put_cause(const struct aorta_sweep_comparison *c, size_t side, size_t point, const struct cause *cause,
+                      struct aorta_text *text) {
+    aorta_text_printf(text, "%s %s", cause->name, aorta_brief(cause->ms[0]).text);
+    aorta_text_printf(text, " -> %s ms per step", aorta_brief(cause->ms[1]).text);
+    put_rate(c, side, point, cause, text);
+}
+
+/* "all_gather bus bandwidth 217 -> 190 GB/s (-12%) at channels=56" */
+static void put_change(const struct aorta_compared *row, struct aorta_text *text) {
+    aorta_text_printf(text, "%s ", row->figure);
+    put_values(row, false, text);
+    aorta_text_printf(text, " at %s", row->group ? row->group : "all points");
+}
+
+/* ---- text ---- */
+
+struct place {
+    size_t point, figure;
+    double far;
+};
+
+static int farthest_first(const void *left, const void *right) {
+    const struct place *a = left, *b = right;
+    return aorta_order_double(b->far, a->far);
+}
+
+/* The rows that count without the headline's, or (`all`) the objective at each point; the objective first, then the
+ * farthest. The caller frees them; NULL: no memory. */
+static struct place *find_changes(const struct aorta_sweep_comparison *c, size_t side, bool all, size_t *count) {
+    struct place *places = malloc(((c->count + 1) * c->figure_count + 1) * sizeof *places);
+    *count = 0;
+    for (size_t p = 0; places && c->count && p <= c->count; p++)
+        for (size_t f = 0; f < c->figure_count; f++) {
+            const struct aorta_compared *row = aorta_sweep_row(c, side, p, f);
+            const bool objective = f == objective_of(c);
+            if (p == c->count && (objective || all)) continue;
+            if (all ? !objective || isnan(row->of.delta) || row->of.delta == 0 : !row->counts) continue;
+            places[(*count)++] = (struct place){p, f, objective ? 1e6 + row->far : row->far};
+        }
+    if (places) qsort(places, *count, sizeof *places, farthest_first);
+    return places;
+}
+
+static void put_changes(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
+    enum { SHOWN = 6 };
+    size_t count;
+    struct place *changes = find_changes(c, side, false, &count);
+    const bool none = count == 0;
+    if (none) {
+        free(changes);
+        changes = find_changes(c, side, true, &count);
+    }
+    text->failed |= !changes;
+    const size_t shown = none ? SHOWN / 2 : SHOWN;
+    for (size_t i = 0; changes && i < count && i < shown; i++) {
+        const struct aorta_compared *row = aorta_sweep_row(c, side, changes[i].point, changes[i].figure);
+        aorta_text_printf(text, "  %-11s ", i ? "" : "changes");
+        put_change(row, text);
+        if (!row->counts && !isnan(row->p)) aorta_text_puts(text, ", within the noise");
+        aorta_text_puts(text, "\n");
+        const struct cause cause = cause_of(c, side, changes[i].point, changes[i].figure);
+        if (!cause.name) continue;
+        aorta_text_puts(text, "                cause: ");
+        put_cause(c, side, changes[i].point, &cause, text);
+        aorta_text_puts(text, "\n");
+    }
+    if (count > shown && !none) aorta_text_printf(text, "              and %zu more (--json has all)\n", count - shown);
+    free(changes);
+}
+
+static void put_best(const struct aorta_sweep_side *side, bool first, struct aorta_text *text) {
+    aorta_text_printf(text, "  %-11s %s: ", first ? "best" : "", side->label);
+    if (!side->result.best) {
+        aorta_text_puts(text, "none\n");
+        return;
+    }
+    aorta_sweep_point_text(&side->plan.space, side->result.best->cell, text);
+    aorta_text_printf(text, ": %s\n", aorta_brief(side->result.best->figures[side->plan.objective]).text);
+}
+
+static const struct aorta_sweep_importance *importance_of(const struct aorta_sweep_comparison *c, size_t side,
+                                                          const char *name, int *knob) {
+    const struct aorta_sweep_space *space = &c->sides[side].plan.space;
+    for (*knob = 0; *knob + 1 < space->count && strcmp(space->knobs[*knob].name, name) != 0;) ++*knob;
+    return &c->sides[side].result.importance;
+}
+
+static void put_importance(const struct aorta_sweep_comparison *c, struct aorta_text *text) {
+    const char *head = "importance";
+    for (int k = 0; k < c->sides->plan.space.count; k++) {
+        const char *name = c->sides->plan.space.knobs[k].name;
+        if (c->sides->plan.space.knobs[k].count < 2) continue;
+        aorta_text_printf(text, "  %-11s %s", head, name);
+        head = "";
+        for (size_t s = 0; s < c->side_count; s++) {
+            int knob;
+            const struct aorta_sweep_importance *importance = importance_of(c, s, name, &knob);
+            aorta_text_printf(text, "%s %.0f%%%s", s ? ", then" : "", 100 * importance->total[knob],
+                              importance->counts[knob] ? "" : " (noise)");
+        }
+        aorta_text_puts(text, "\n");
+    }
+}
+
+static void put_unread(const struct aorta_sweep_side *side, struct aorta_text *text) {
+    size_t unread = 0;
+    const char *reason = NULL;
+    for (size_t i = 0; i < side->trials.count; i++) {
+        if (!side->recordings[i].reason) continue;
+        if (!unread++) reason = side->recordings[i].reason;
+    }
+    if (unread)
+        aorta_text_printf(text, "  not read    %s of %s: %s\n", aorta_counted((long long)unread, "recording").text,
+                          side->label, reason);
+}
+
+static void put_different(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
+    struct aorta_text list = {0};
+    aorta_differences_list(&c->against[side].differences, &list);
+    if (list.length) aorta_text_puts(text, "  different   ");
+    if (list.length) aorta_text_lines(text, list.data, &(struct aorta_lines){0, 14, 14});
+    text->failed |= list.failed;
+    aorta_text_free(&list);
+}
+
+static void put_chance(const struct aorta_sweep_comparison *c, size_t side, struct aorta_text *text) {
+    const struct aorta_compared *row = aorta_sweep_row(c, side, c->count, objective_of(c));
+    if (isnan(row->p)) return;
+    aorta_text_printf(text, "  chance      p = %.2g", row->p);
+    if (row->of.between > 0)
+        aorta_text_printf(text, "; equal sweeps are assumed to differ by %.2g%%", 100 * row->of.between);
     aorta_text_puts(text, "\n");
-    if (sum->between > 0)
-        aorta_text_printf(text, "  Equal sweeps are assumed to differ by %s%%.\n",
-                          aorta_brief(100 * sum->between).text);
-    put_sides_best(&sides[0], "best before", text);
-    put_sides_best(&sides[1], "best after", text);
-    for (size_t i = 0; i < comparison->count && i < SHOWN; i++) {
-        const struct aorta_sweep_common *common = &comparison->common[i];
-        aorta_text_printf(text, "  %-11s ", i ? "" : "most change");
-        aorta_sweep_point_text(&sides[0].plan.space, common->points[0]->cell, text);
-        aorta_text_puts(text, ": ");
-        put_change(common->points[0]->figures[objective], common->points[1]->figures[objective], text);
-        aorta_text_puts(text, isnan(common->p) || common->counts ? "\n" : ", within the noise\n");
+}
+
+void aorta_sweep_compare_text(const struct aorta_sweep_comparison *c, struct aorta_text *text) {
+    for (size_t s = 1; s < c->side_count; s++) {
+        if (!c->count) {
+            aorta_text_printf(text, "%s and %s have no point in common: nothing to compare\n", label_of(c, 0),
+                              label_of(c, s));
+            put_different(c, s, text);
+            continue;
+        }
+        put_headline(c, s, text);
+        aorta_text_puts(text, "\n");
+        put_different(c, s, text);
+        put_chance(c, s, text);
+        put_changes(c, s, text);
     }
-    for (int k = 0; k < sides[0].plan.space.count; k++) {
-        const int other = comparison->knobs[k];
-        const struct aorta_sweep_importance *before = &sides[0].result.importance, *after = &sides[1].result.importance;
-        aorta_text_printf(text, "  %-11s %s %.0f%%%s, then %.0f%%%s\n", k ? "" : "importance",
-                          sides[0].plan.space.knobs[k].name, 100 * before->total[k],
-                          before->counts[k] ? "" : " (noise)", 100 * after->total[other],
-                          after->counts[other] ? "" : " (noise)");
-    }
+    for (size_t s = 0; s < c->side_count; s++) put_best(&c->sides[s], s == 0, text);
+    put_importance(c, text);
+    for (size_t s = 0; s < c->side_count; s++) put_unread(&c->sides[s], text);
 }
 
 /* ---- JSON ---- */
 
 static void write_side(struct aorta_json *json, const struct aorta_sweep_side *side) {
     aorta_json_object(json);
+    aorta_json_key_string(json, "label", side->label);
     aorta_json_key_string(json, "directory", side->directory);
     aorta_json_key_string(json, "target", side->target);
     aorta_json_key_double(json, "noise_std", side->result.importance.noise);
@@ -126,61 +325,292 @@ static void write_side(struct aorta_json *json, const struct aorta_sweep_side *s
     aorta_json_object_end(json);
 }
 
-static void write_figures(struct aorta_json *json, const struct aorta_sweep_comparison *comparison) {
-    aorta_json_key_object(json, "figures");
-    for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++) {
-        const struct aorta_sweep_difference *figure = &comparison->figures[f];
-        aorta_json_key_object(json, aorta_sweep_objectives[f].key);
-        aorta_json_key_array(json, "mean");
-        for (int side = 0; side < 2; side++) aorta_json_double(json, figure->mean[side]);
-        aorta_json_array_end(json);
-        aorta_json_key_int(json, "points", (int64_t)figure->points);
-        aorta_json_key_double(json, "p_value", figure->p);
-        aorta_json_key_double(json, "between_sweeps_percent", 100 * figure->between);
-        aorta_json_key_bool(json, "higher_is_better", aorta_sweep_objectives[f].higher_is_better);
+static void write_figures(struct aorta_json *json, const struct aorta_sweep_comparison *c) {
+    aorta_json_key_array(json, "figures");
+    for (size_t f = 0; f < c->figure_count; f++) {
+        aorta_json_object(json);
+        aorta_json_key_string(json, "name", c->figures[f].name);
+        aorta_json_key_string(json, "unit", c->figures[f].unit);
+        aorta_json_key_bool(json, "higher_is_better", c->figures[f].good == AORTA_GOOD_HIGH);
         aorta_json_object_end(json);
     }
+    aorta_json_array_end(json);
+}
+
+/* Values of the knobs that have several. */
+static void write_values(struct aorta_json *json, const struct aorta_sweep_space *space, int64_t cell) {
+    aorta_json_key_object(json, "values");
+    for (int k = 0; k < space->count; k++)
+        if (space->knobs[k].count > 1)
+            aorta_json_key_string(json, space->knobs[k].name, aorta_sweep_value(space, cell, k));
     aorta_json_object_end(json);
 }
 
-void aorta_sweep_compare_json(const struct aorta_sweep_side sides[2], const struct aorta_sweep_comparison *comparison,
-                              struct aorta_text *text) {
-    const enum aorta_sweep_objective objective = sides[0].plan.objective;
+static void write_points(struct aorta_json *json, const struct aorta_sweep_comparison *c) {
+    aorta_json_key_array(json, "points");
+    for (size_t p = 0; p < c->count; p++) {
+        aorta_json_object(json);
+        aorta_json_key_string(json, "name", c->points[p].name);
+        write_values(json, &c->sides->plan.space, c->points[p].points[0]->cell);
+        aorta_json_key_array(json, "runs");
+        for (size_t s = 0; s < c->side_count; s++) aorta_json_int(json, c->points[p].points[s]->runs);
+        aorta_json_array_end(json);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+}
+
+static void write_place(struct aorta_json *json, const struct aorta_sweep_comparison *c, size_t point, size_t figure) {
+    if (point == c->count)
+        aorta_json_key_null(json, "point");
+    else
+        aorta_json_key_int(json, "point", (int64_t)point);
+    aorta_json_key_string(json, "figure", c->figures[figure].name);
+}
+
+/* A figure that one side has not measured has no row. */
+static void write_rows(struct aorta_json *json, const struct aorta_sweep_comparison *c, size_t side) {
+    aorta_json_key_array(json, "rows");
+    for (size_t p = 0; c->count && p <= c->count; p++)
+        for (size_t f = 0; f < c->figure_count; f++) {
+            const size_t point = p ? p - 1 : c->count;
+            const struct aorta_compared *row = aorta_sweep_row(c, side, point, f);
+            if (isnan(row->of.value[0]) || isnan(row->of.value[1])) continue;
+            aorta_json_object(json);
+            write_place(json, c, point, f);
+            aorta_compared_json(row, json);
+            aorta_json_key_double(json, "p_corrected", row->p);
+            aorta_json_key_bool(json, "counts", row->counts);
+            aorta_json_object_end(json);
+        }
+    aorta_json_array_end(json);
+}
+
+static void write_text(struct aorta_json *json, const char *key, struct aorta_text *text) {
+    aorta_json_key_string(json, key, text->length ? text->data : NULL);
+    json->out->failed |= text->failed;
+    aorta_text_clear(text);
+}
+
+static void write_changes(struct aorta_json *json, const struct aorta_sweep_comparison *c, size_t side) {
+    size_t count;
+    struct place *changes = find_changes(c, side, false, &count);
+    struct aorta_text text = {0};
+    json->out->failed |= !changes;
+    aorta_json_key_array(json, "changes");
+    for (size_t i = 0; changes && i < count; i++) {
+        const struct aorta_compared *row = aorta_sweep_row(c, side, changes[i].point, changes[i].figure);
+        aorta_json_object(json);
+        write_place(json, c, changes[i].point, changes[i].figure);
+        aorta_json_key_string(json, "change", aorta_compared_word(row, row->p));
+        put_change(row, &text);
+        write_text(json, "text", &text);
+        const struct cause cause = cause_of(c, side, changes[i].point, changes[i].figure);
+        if (cause.name) put_cause(c, side, changes[i].point, &cause, &text);
+        write_text(json, "cause", &text);
+        aorta_json_object_end(json);
+    }
+    aorta_json_array_end(json);
+    aorta_text_free(&text);
+    free(changes);
+}
+
+static void write_comparison(struct aorta_json *json, const struct aorta_sweep_comparison *c, size_t side) {
+    struct aorta_text text = {0};
+    aorta_json_object(json);
+    aorta_json_key_string(json, "reference", label_of(c, 0));
+    aorta_json_key_string(json, "candidate", label_of(c, side));
+    if (c->count) put_headline(c, side, &text);
+    write_text(json, "headline", &text);
+    put_largest(c, side, &text);
+    write_text(json, "largest_change", &text);
+    aorta_text_free(&text);
+    aorta_json_key_double(json, "p_value", c->count ? aorta_sweep_row(c, side, c->count, objective_of(c))->p : NAN);
+    aorta_differences_json(&c->against[side].differences, json);
+    write_rows(json, c, side);
+    write_changes(json, c, side);
+    aorta_json_object_end(json);
+}
+
+void aorta_sweep_compare_json(const struct aorta_sweep_comparison *c, struct aorta_text *text) {
+    const struct aorta_sweep_objective_row *objective = &aorta_sweep_objectives[objective_of(c)];
     struct aorta_json json;
     aorta_json_begin(&json, text, 2);
     aorta_json_object(&json);
     aorta_json_key_int(&json, "schema_version", AORTA_SWEEP_SCHEMA);
     aorta_json_key_string(&json, "kind", "sweep_comparison");
-    aorta_json_key_string(&json, "objective", aorta_sweep_objectives[objective].key);
-    aorta_json_key_bool(&json, "higher_is_better", aorta_sweep_objectives[objective].higher_is_better);
+    aorta_json_key_string(&json, "objective", objective->key);
+    aorta_json_key_bool(&json, "higher_is_better", objective->higher_is_better);
     aorta_json_key_array(&json, "sweeps");
-    for (int side = 0; side < 2; side++) write_side(&json, &sides[side]);
+    for (size_t s = 0; s < c->side_count; s++) write_side(&json, &c->sides[s]);
     aorta_json_array_end(&json);
-    aorta_differences_json(&comparison->differences, &json);
-    struct aorta_text largest = {0};
-    put_largest(sides, comparison, &largest);
-    aorta_json_key_string(&json, "largest_change", largest.data);
-    text->failed |= largest.failed;
-    aorta_text_free(&largest);
-    aorta_json_key_array(&json, "mean");
-    for (int side = 0; side < 2; side++) aorta_json_double(&json, comparison->figures[objective].mean[side]);
-    aorta_json_array_end(&json);
-    aorta_json_key_double(&json, "p_value", comparison->figures[objective].p);
-    write_figures(&json, comparison);
-    aorta_json_key_array(&json, "points");
-    for (size_t i = 0; i < comparison->count; i++) {
-        const struct aorta_sweep_common *common = &comparison->common[i];
-        aorta_json_object(&json);
-        aorta_sweep_point_json(&sides[0].plan.space, common->points[0]->cell, &json);
-        aorta_json_key_array(&json, "figures");
-        for (int side = 0; side < 2; side++) aorta_json_double(&json, common->points[side]->figures[objective]);
-        aorta_json_array_end(&json);
-        aorta_json_key_double(&json, "change", common->change);
-        aorta_json_key_double(&json, "p_value", common->p);
-        aorta_json_key_bool(&json, "counts", common->counts);
-        aorta_json_object_end(&json);
-    }
+    write_figures(&json, c);
+    write_points(&json, c);
+    aorta_json_key_array(&json, "comparisons");
+    for (size_t s = 1; s < c->side_count; s++) write_comparison(&json, c, s);
     aorta_json_array_end(&json);
     aorta_json_object_end(&json);
     aorta_text_puts(text, "\n");
+}
+
+/* ---- the page ---- */
+
+/* A path as seen from the folder of a file; the path itself where one of them is not there. */
+static void put_relative(const char *from, const char *path, struct aorta_text *text) {
+    char folder[PATH_MAX], here[PATH_MAX], there[PATH_MAX];
+    const char *slash = strrchr(from, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - from + 1) : 1, slash ? from : ".");
+    if (!realpath(folder, here) || !realpath(path, there)) {
+        aorta_text_puts(text, path);
+        return;
+    }
+    size_t same = 0, at = 0;
+    for (; here[at] && here[at] == there[at]; at++)
+        if (here[at] == '/') same = at + 1;
+    if (!here[at] && there[at] == '/') same = at + 1;
+    for (const char *up = here + (same < at ? same : at); *up; up++)
+        if (up == here + same || *up == '/') aorta_text_puts(text, "../");
+    aorta_text_puts(text, there + same);
+}
+
+/* The trial of the point whose objective is the median. */
+static size_t median_of(const struct aorta_sweep_side *side, const size_t *places, size_t count) {
+    const enum aorta_sweep_objective objective = side->plan.objective;
+    size_t median = places[0];
+    for (size_t i = 0; i < count; i++) {
+        size_t below = 0, above = 0;
+        const double value = side->trials.items[places[i]].figures[objective];
+        for (size_t j = 0; j < count; j++) {
+            below += side->trials.items[places[j]].figures[objective] < value;
+            above += side->trials.items[places[j]].figures[objective] > value;
+        }
+        if (below <= count / 2 && above <= count / 2) median = places[i];
+    }
+    return median;
+}
+
+static bool is_objective(const char *name) {
+    for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++)
+        if (strcmp(aorta_sweep_objectives[f].key, name) == 0) return true;
+    return false;
+}
+
+static void write_trial(struct aorta_json *json, const struct aorta_sweep_side *side, size_t place, const char *html) {
+    const struct aorta_sweep_recording *recording = &side->recordings[place];
+    struct aorta_text page = {0};
+    if (recording->page) put_relative(html, recording->page, &page);
+    aorta_json_object(json);
+    aorta_json_key_int(json, "trial", side->trials.items[place].number);
+    aorta_json_key_string(json, "folder", recording->folder);
+    write_text(json, "page", &page);
+    aorta_json_key_object(json, "figures");
+    for (int f = 0; f < AORTA_SWEEP_OBJECTIVE_COUNT; f++)
+        aorta_json_key_double(json, aorta_sweep_objectives[f].key, side->trials.items[place].figures[f]);
+    for (size_t i = 0; recording->figures && i < recording->figures->count; i++) {
+        const struct aorta_figure *figure = &recording->figures->items[i];
+        if (!is_objective(figure->name)) aorta_json_key_double(json, figure->name, figure->value);
+    }
+    aorta_json_object_end(json);
+    aorta_json_object_end(json);
+    aorta_text_free(&page);
+}
+
+/* What the first trial that was recorded ran with. */
+static void write_environment(struct aorta_json *json, const struct aorta_sweep_side *side) {
+    const struct aorta_settings *environment = &side->environment;
+    for (size_t i = side->trials.count; i-- > 0;)
+        if (side->recordings[i].figures && side->recordings[i].figures->environment.count)
+            environment = &side->recordings[i].figures->environment;
+    aorta_json_key_object(json, "environment");
+    for (size_t i = 0; i < environment->count; i++)
+        aorta_json_key_string(json, environment->items[i].key, environment->items[i].value);
+    aorta_json_object_end(json);
+}
+
+static void write_point(struct aorta_json *json, const struct aorta_sweep_side *side,
+                        const struct aorta_sweep_point *point, const char *html) {
+    enum { MOST = 64 };
+    size_t places[MOST];
+    const size_t count = aorta_sweep_trials_of(side, point, places, MOST);
+    aorta_json_object(json);
+    aorta_json_key_array(json, "trials");
+    for (size_t i = 0; i < count; i++) write_trial(json, side, places[i], html);
+    aorta_json_array_end(json);
+    if (count) {
+        const size_t median = median_of(side, places, count);
+        const struct aorta_figures *figures = side->recordings[median].figures;
+        aorta_json_key_int(json, "median", side->trials.items[median].number);
+        aorta_json_key(json, "detail");
+        aorta_json_text(json, figures && figures->detail.length ? figures->detail.data : "null");
+    }
+    aorta_json_object_end(json);
+}
+
+void aorta_sweep_compare_part(const struct aorta_sweep_comparison *c, size_t side, const char *html,
+                              struct aorta_text *text) {
+    struct aorta_json json;
+    aorta_json_begin(&json, text, 0);
+    aorta_json_object(&json);
+    aorta_json_key(&json, "sweep");
+    struct aorta_text sweep = {0};
+    const struct aorta_sweep_side *of = &c->sides[side];
+    aorta_sweep_result_json(&of->plan, of->target, &of->result, &of->trials, &sweep);
+    aorta_json_text(&json, sweep.data ? sweep.data : "null");
+    text->failed |= sweep.failed;
+    aorta_text_free(&sweep);
+    write_environment(&json, of);
+    aorta_json_key_array(&json, "points");
+    for (size_t p = 0; p < c->count; p++) write_point(&json, of, c->points[p].points[side], html);
+    aorta_json_array_end(&json);
+    aorta_json_object_end(&json);
+}
+
+/* ---- CSV ---- */
+
+struct row_values {
+    const char *candidate, *point, *figure;
+    double first, second, change, p, corrected;
+    bool counts;
+};
+
+#define AT(member) offsetof(struct row_values, member)
+static const struct aorta_row row_rows[] = {
+    {"candidate", AORTA_ROW_TEXT, AT(candidate), .help = "label of the sweep that is compared with the first"},
+    {"point", AORTA_ROW_TEXT, AT(point), .help = "values of its knobs; empty: all points"},
+    {"figure", AORTA_ROW_TEXT, AT(figure), .help = "its name"},
+    {"first", AORTA_ROW_NUMBER, AT(first), .help = "of the first sweep"},
+    {"second", AORTA_ROW_NUMBER, AT(second), .help = "of the candidate"},
+    {"change", AORTA_ROW_NUMBER, AT(change), .help = "from the first, as a share of it"},
+    {"p_value", AORTA_ROW_NUMBER, AT(p), .help = "that chance alone makes such a change"},
+    {"p_corrected", AORTA_ROW_NUMBER, AT(corrected), .help = "as one of all rows of its kind"},
+    {"counts", AORTA_ROW_BOOL, AT(counts), .help = "it is more than noise"},
+    {0}};
+#undef AT
+
+static size_t row_count(const void *of) {
+    const struct aorta_sweep_comparison *c = of;
+    return c->count ? (c->side_count - 1) * (c->count + 1) * c->figure_count : 0;
+}
+
+static bool fill_row(const void *of, size_t index, void *values) {
+    const struct aorta_sweep_comparison *c = of;
+    const size_t rows = (c->count + 1) * c->figure_count, side = 1 + index / rows;
+    const struct aorta_compared *row = &c->against[side].rows[index % rows];
+    if (isnan(row->of.value[0]) || isnan(row->of.value[1])) return false;
+    *(struct row_values *)values = (struct row_values){.candidate = label_of(c, side),
+                                                       .point = row->group,
+                                                       .figure = row->figure,
+                                                       .first = row->of.value[0],
+                                                       .second = row->of.value[1],
+                                                       .change = aorta_compared_percent(&row->of) / 100,
+                                                       .p = row->of.p_value,
+                                                       .corrected = row->p,
+                                                       .counts = row->counts};
+    return true;
+}
+
+aorta_status aorta_sweep_compare_csv(const struct aorta_sweep_comparison *comparison, const char *folder) {
+    static const struct aorta_result_table points = {
+        .key = "points", .rows = row_rows, .size = sizeof(struct row_values), .count = row_count, .fill = fill_row};
+    return aorta_table_csv(&points, comparison, folder);
 }

@@ -238,6 +238,15 @@ static void measure_levels(const struct aorta_sweep_plan *plan, const struct aor
         }
 }
 
+aorta_status aorta_sweep_noise_make(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials,
+                                    struct aorta_sweep_importance *importance) {
+    struct fit fit;
+    AORTA_TRY(fit_make(&fit, plan, trials));
+    measure_noise(&fit, trials, importance);
+    fit_free(&fit);
+    return NULL;
+}
+
 aorta_status aorta_sweep_importance_make(const struct aorta_sweep_plan *plan, const struct aorta_trials *trials,
                                          struct aorta_sweep_importance *importance) {
     struct fit fit;

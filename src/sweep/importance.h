@@ -34,6 +34,10 @@ struct aorta_sweep_importance {
     double total[AORTA_SWEEP_MOST_KNOBS]; /* share alone, and half of that in pairs; together at most 1 */
 };
 
+/* Sets noise, freedom and repeated alone. AORTA_MEMORY. */
+AORTA_MUST_USE aorta_status aorta_sweep_noise_make(const struct aorta_sweep_plan *plan,
+                                                   const struct aorta_trials *trials,
+                                                   struct aorta_sweep_importance *importance);
 /* AORTA_MEMORY. */
 AORTA_MUST_USE aorta_status aorta_sweep_importance_make(const struct aorta_sweep_plan *plan,
                                                         const struct aorta_trials *trials,

@@ -1,6 +1,5 @@
-/* The tables of a sweep, and of two, as CSV. */
+/* The tables of a sweep as CSV. */
 #include "base/result_table.h"
-#include "sweep/compare.h"
 #include "sweep/result.h"
 
 #include <stdio.h>
@@ -18,8 +17,6 @@ static void name_point(const struct aorta_sweep_space *space, int64_t cell, char
     snprintf(name, POINT_SIZE, "%s", text.data ? text.data : "");
     aorta_text_free(&text);
 }
-
-/* ---- one sweep ---- */
 
 struct points_of {
     const struct aorta_sweep_plan *plan;
@@ -67,58 +64,4 @@ aorta_status aorta_sweep_result_csv(const struct aorta_sweep_plan *plan, const s
                                                      .count = point_count,
                                                      .fill = fill_point};
     return aorta_table_csv(&points, &(struct points_of){plan, result}, folder);
-}
-
-/* ---- two ---- */
-
-struct common_of {
-    const struct aorta_sweep_side *sides;
-    const struct aorta_sweep_comparison *comparison;
-};
-
-struct common_values {
-    const char *point;
-    double first, second, change, p;
-    bool counts;
-    char name[POINT_SIZE];
-};
-
-#define AT(member) offsetof(struct common_values, member)
-static const struct aorta_row common_rows[] = {
-    {"point", AORTA_ROW_TEXT, AT(point), .help = "values of its knobs"},
-    {"first", AORTA_ROW_NUMBER, AT(first), .help = "the objective, mean of the first sweep"},
-    {"second", AORTA_ROW_NUMBER, AT(second), .help = "and of the second"},
-    {"change", AORTA_ROW_NUMBER, AT(change), .help = "as in the JSON"},
-    {"p_value", AORTA_ROW_NUMBER, AT(p), .help = "that chance alone makes such a change"},
-    {"counts", AORTA_ROW_BOOL, AT(counts), .help = "it is more than noise"},
-    {0}};
-#undef AT
-
-static size_t common_count(const void *of) {
-    return ((const struct common_of *)of)->comparison->count;
-}
-
-static bool fill_common(const void *of, size_t index, void *values) {
-    const struct common_of *all = of;
-    const struct aorta_sweep_common *common = &all->comparison->common[index];
-    const enum aorta_sweep_objective objective = all->sides[0].plan.objective;
-    struct common_values *out = values;
-    name_point(&all->sides[0].plan.space, common->points[0]->cell, out->name);
-    out->point = out->name;
-    out->first = common->points[0]->figures[objective];
-    out->second = common->points[1]->figures[objective];
-    out->change = common->change;
-    out->p = common->p;
-    out->counts = common->counts;
-    return true;
-}
-
-aorta_status aorta_sweep_compare_csv(const struct aorta_sweep_side sides[2],
-                                     const struct aorta_sweep_comparison *comparison, const char *folder) {
-    static const struct aorta_result_table points = {.key = "points",
-                                                     .rows = common_rows,
-                                                     .size = sizeof(struct common_values),
-                                                     .count = common_count,
-                                                     .fill = fill_common};
-    return aorta_table_csv(&points, &(struct common_of){sides, comparison}, folder);
 }

@@ -56,12 +56,15 @@ enum aorta_sweep_objective {
     AORTA_SWEEP_OBJECTIVE_COUNT
 };
 struct aorta_sweep_objective_row {
-    const char *key;
+    const char *key, *unit;
     bool higher_is_better;
     double min, max; /* what lies outside was not measured, whoever says so */
     bool above_min;  /* min itself is outside */
 };
 extern const struct aorta_sweep_objective_row aorta_sweep_objectives[AORTA_SWEEP_OBJECTIVE_COUNT];
+
+/* The same for throughput of `aorta train`: "samples/s". */
+const char *aorta_sweep_unit(const char *target, enum aorta_sweep_objective objective);
 
 /* Whether a figure can be one; NaN, which is not measured, can. */
 bool aorta_sweep_figure_fits(enum aorta_sweep_objective objective, double figure);

@@ -10,10 +10,10 @@
 #include <string.h>
 
 const struct aorta_sweep_objective_row aorta_sweep_objectives[AORTA_SWEEP_OBJECTIVE_COUNT] = {
-    {"step_ms", false, 0, 1e12, .above_min = true},
-    {"overlap_ratio", true, 0, 1, .above_min = false},
-    {"exposed_comm_ms", false, 0, 1e12, .above_min = false},
-    {"throughput", true, 0, 1e18, .above_min = true},
+    {"step_ms", "ms", false, 0, 1e12, .above_min = true},
+    {"overlap_ratio", "", true, 0, 1, .above_min = false},
+    {"exposed_comm_ms", "ms", false, 0, 1e12, .above_min = false},
+    {"throughput", "1/s", true, 0, 1e18, .above_min = true},
 };
 
 static const char *const states[AORTA_TRIAL_STATE_COUNT] = {"done", "failed",    "crashed",
@@ -23,6 +23,11 @@ bool aorta_sweep_figure_fits(enum aorta_sweep_objective objective, double figure
     const struct aorta_sweep_objective_row *row = &aorta_sweep_objectives[objective];
     if (isnan(figure)) return true;
     return figure >= row->min && figure <= row->max && !(row->above_min && figure == row->min);
+}
+
+const char *aorta_sweep_unit(const char *target, enum aorta_sweep_objective objective) {
+    if (objective == AORTA_SWEEP_THROUGHPUT && strncmp(target, "train ", 6) == 0) return "samples/s";
+    return aorta_sweep_objectives[objective].unit;
 }
 
 const char *aorta_trial_state_name(enum aorta_trial_state state) {

@@ -209,13 +209,12 @@ static void apply_shifts(struct work *w) {
 
 /* ---- who was late ---- */
 
-static aorta_status find_busy(const struct aorta_align_rank *rank, struct aorta_intervals *busy) {
+static void find_busy(const struct aorta_align_rank *rank, struct aorta_intervals *busy) {
     for (size_t i = 0; i < rank->trace->work_count; i++) {
         const struct aorta_trace_work *work = &rank->trace->work[i];
-        if (work->device == rank->device) AORTA_TRY(aorta_intervals_add(busy, work->start_ns, work->end_ns));
+        if (work->device == rank->device) aorta_intervals_add(busy, work->start_ns, work->end_ns);
     }
     aorta_intervals_normalise(busy);
-    return NULL;
 }
 
 static void find_last(struct work *w, struct aorta_align_shared *shared, const struct aorta_intervals *busy) {
@@ -256,7 +255,10 @@ static aorta_status find_late(struct work *w) {
     struct aorta_intervals *busy = calloc(out->rank_count + 1, sizeof *busy);
     if (!busy) return AORTA_ERROR(AORTA_MEMORY, "no memory to align %zu ranks", out->rank_count);
     aorta_status status = NULL;
-    for (size_t r = 0; r < out->rank_count && !status; r++) status = find_busy(&w->ranks[r], &busy[r]);
+    for (size_t r = 0; r < out->rank_count && !status; r++) {
+        find_busy(&w->ranks[r], &busy[r]);
+        status = aorta_intervals_check(&busy[r]);
+    }
     for (size_t c = 0; c < out->shared_count && !status; c++) find_last(w, &out->shared[c], busy);
     if (!status && out->shared_count) qsort(out->shared, out->shared_count, sizeof *out->shared, by_first_start);
     for (size_t r = 0; r < out->rank_count; r++) aorta_intervals_free(&busy[r]);

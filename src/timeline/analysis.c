@@ -76,7 +76,7 @@ static aorta_status measure_rank(void *user, size_t place) {
     const struct work *work = user;
     struct aorta_trace_rank *rank = &work->analysis->ranks[place];
     struct aorta_trace_busy *busy = &work->busy[place];
-    AORTA_TRY(aorta_trace_busy_make(rank, busy));
+    aorta_trace_busy_make(rank, busy);
     AORTA_TRY(aorta_trace_figures_make(rank, busy));
     AORTA_TRY(aorta_trace_lanes_make(rank));
     AORTA_TRY(aorta_trace_kernels_make(rank));

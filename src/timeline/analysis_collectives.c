@@ -76,16 +76,15 @@ static void add_in_steps(const struct aorta_trace_part *part, int64_t ns, struct
 static aorta_status make_row(const struct making *making, const struct aorta_trace_part *const *parts, size_t count,
                              int64_t *scratch, struct aorta_trace_collective_row *row) {
     struct aorta_intervals comm = {0};
-    aorta_status status = NULL;
     int64_t waited_bytes = 0;
     *row = (struct aorta_trace_collective_row){
         .kind = parts[0]->kind, .group = parts[0]->group, .bytes_each = -1, .channels = -1, .dtype = AORTA_TRACE_NONE};
-    for (size_t i = 0; !status && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const struct aorta_trace_work *work = &making->rank->work[parts[i]->work];
         scratch[i] = work->end_ns - work->start_ns;
         row->bytes = parts[i]->bytes < 0 || row->bytes < 0 ? -1 : row->bytes + parts[i]->bytes;
         row->blamed_ns += parts[i]->blamed_ns;
-        status = aorta_intervals_add(&comm, work->start_ns, work->end_ns);
+        aorta_intervals_add(&comm, work->start_ns, work->end_ns);
         if (aorta_trace_step_counts(making->analysis, parts[i]->step)) add_in_steps(parts[i], scratch[i], row);
         if (parts[i]->wait_ns < 0) continue;
         row->waits_known++;
@@ -99,6 +98,7 @@ static aorta_status make_row(const struct making *making, const struct aorta_tra
         row->overlap_ns += aorta_intervals_within(&making->busy->compute, comm.items[i].start_ns, comm.items[i].end_ns);
     row->exposed_ns = row->comm_ns - row->overlap_ns;
     measure_bandwidth(parts, count, waited_bytes, row);
+    aorta_status status = aorta_intervals_check(&comm);
     aorta_intervals_free(&comm);
     return status;
 }

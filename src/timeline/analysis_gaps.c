@@ -56,9 +56,9 @@ aorta_status aorta_trace_waits_make(const struct aorta_trace_rank *rank, struct 
     for (size_t i = trace->call_count; !status && i-- > 0;) { /* backwards, so that what comes next is known */
         const struct aorta_trace_call *call = &trace->calls[i];
         if (call->kind == AORTA_CALL_DATA_WAIT)
-            status = aorta_intervals_add(&data, call->start_ns, call->end_ns);
+            aorta_intervals_add(&data, call->start_ns, call->end_ns);
         else if (launching[call->thread] && aorta_trace_call_waits(trace, call))
-            status = aorta_intervals_add(&device, call->start_ns, lost_until(call, next_ns[call->thread]));
+            aorta_intervals_add(&device, call->start_ns, lost_until(call, next_ns[call->thread]));
         if (is_launch(call)) next_ns[call->thread] = call->start_ns;
     }
     free(next_ns);

@@ -9,7 +9,8 @@
 struct aorta_trace_busy {
     struct aorta_intervals compute, comm, copy, all;
 };
-AORTA_MUST_USE aorta_status aorta_trace_busy_make(const struct aorta_trace_rank *rank, struct aorta_trace_busy *busy);
+/* Where memory is exhausted `compute` has failed. */
+void aorta_trace_busy_make(const struct aorta_trace_rank *rank, struct aorta_trace_busy *busy);
 void aorta_trace_busy_free(struct aorta_trace_busy *busy);
 
 /* ---- ranks and steps (analysis_ranks.c, analysis_windows.c) ---- */

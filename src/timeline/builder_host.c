@@ -169,13 +169,11 @@ static int64_t awaited_end(const struct aorta_intervals *ran, int64_t from_ns, i
 static void add_waits(struct aorta_trace_builder *builder, const struct thread *threads, size_t count, uint32_t name) {
     struct aorta_intervals ran = {0};
     int64_t *since_ns = malloc((builder->threads.count + 1) * sizeof *since_ns);
-    aorta_status status = NULL;
-    for (size_t i = count; !status && i < builder->calls.count; i++) {
+    for (size_t i = count; i < builder->calls.count; i++) {
         const struct aorta_trace_call *call = (const struct aorta_trace_call *)builder->calls.items + i;
-        status = aorta_intervals_add(&ran, call->start_ns, call->end_ns);
+        aorta_intervals_add(&ran, call->start_ns, call->end_ns);
     }
-    builder->failed |= status || !since_ns;
-    aorta_status_free(status);
+    builder->failed |= ran.failed || !since_ns;
     aorta_intervals_normalise(&ran);
     for (size_t i = 0; since_ns && i < builder->threads.count; i++) since_ns[i] = INT64_MAX;
     for (size_t i = 0; i < count && !builder->failed; i++) {

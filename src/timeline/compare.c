@@ -23,7 +23,7 @@ static double *per_rank(const struct aorta_trace_side *side, const struct compar
     for (size_t r = 0; values && r < side->count; at += side->steps[r++]) {
         const struct compare_series *series = &row->series[side->first + r];
         for (size_t i = 0; series->ns && i < side->steps[r]; i++)
-            at[i] = series->ns[i] / (double)side->inputs[r].analysis->rank_count;
+            at[i] = series->ns[i] / 1e6 / (double)side->inputs[r].analysis->rank_count;
     }
     return values;
 }
@@ -31,23 +31,23 @@ static double *per_rank(const struct aorta_trace_side *side, const struct compar
 /* The mean over its recordings, as aorta_compare's. */
 static void measure(const struct aorta_trace_side *side, const struct compare_samples_row *row, const double *samples,
                     struct aorta_trace_compared *value) {
-    double recordings = 0, all_ns = 0, all = 0, each = 0;
+    double recordings = 0, all_ms = 0, all = 0, each = 0;
     for (size_t r = 0; r < side->count; samples += side->steps[r++]) {
         const struct compare_series *series = &row->series[side->first + r];
         const double steps = (double)side->steps[r], ranks = (double)side->inputs[r].analysis->rank_count;
-        double sum_ns = 0;
-        for (size_t i = 0; i < side->steps[r]; i++) sum_ns += samples[i];
+        double sum_ms = 0;
+        for (size_t i = 0; i < side->steps[r]; i++) sum_ms += samples[i];
         value->there |= series->ns != NULL;
-        all_ns += sum_ns * ranks;
+        all_ms += sum_ms * ranks;
         all += series->count;
         if (!(steps > 0)) continue;
         recordings++;
-        value->ms += sum_ns / steps / 1e6;
+        value->ms += sum_ms / steps;
         each += series->count / steps / ranks;
     }
     if (recordings > 0) value->ms /= recordings;
     value->count = row->counted && recordings > 0 ? each / recordings : NAN;
-    value->mean_us = row->counted && all > 0 ? all_ns / all / 1e3 : NAN;
+    value->mean_us = row->counted && all > 0 ? 1e3 * all_ms / all : NAN;
 }
 
 /* Measured steps may be of a CPU; everything else that has steps ran on a GPU. */
@@ -63,20 +63,21 @@ static struct aorta_samples samples_of(const struct aorta_trace_comparison *c, s
     return (struct aorta_samples){values, s->step_count, c->stepped ? s->steps : NULL, s->count, s->pressures};
 }
 
-static void compare_with_base(const struct aorta_trace_comparison *c, const double *base, size_t side,
-                              const double *samples, struct aorta_trace_compared *value) {
+static struct aorta_comparison compare_with_base(const struct aorta_trace_comparison *c, const double *base,
+                                                 size_t side, const double *samples) {
     const struct aorta_samples before = samples_of(c, 0, base), after = samples_of(c, side, samples);
     const struct aorta_between_runs between = aorta_between_runs_on(on_gpu(c->sides) && on_gpu(&c->sides[side]));
-    value->compared = aorta_compare(&before, &after, AORTA_MEAN, c->stepped ? &between : NULL);
-    value->p = value->compared.p_value;
-    value->low_ms = value->compared.low / 1e6;
-    value->high_ms = value->compared.high / 1e6;
+    return aorta_compare(&before, &after, AORTA_MEAN, c->stepped ? &between : NULL);
 }
 
 static aorta_status compare_row(struct aorta_trace_comparison *c, const struct compare_samples_row *from,
                                 struct aorta_trace_compare_row *row) {
-    *row = (struct aorta_trace_compare_row){
-        .section = from->section, .name = from->name, .communicates = from->communicates, .below = from->below};
+    *row = (struct aorta_trace_compare_row){.section = from->section,
+                                            .name = from->name,
+                                            .communicates = from->communicates,
+                                            .part = from->part,
+                                            .good = from->good,
+                                            .below = from->below};
     row->values = aorta_arena_alloc(&c->arena, c->side_count * sizeof *row->values);
     double *base = per_rank(c->sides, from);
     bool complete = row->values && base;
@@ -88,8 +89,7 @@ static aorta_status compare_row(struct aorta_trace_comparison *c, const struct c
         measure(&c->sides[i], from, samples, value);
         value->change_ms = value->ms - row->values[0].ms;
         value->percent = row->values[0].ms > 0 ? value->change_ms / row->values[0].ms * 100 : NAN;
-        value->p = value->low_ms = value->high_ms = NAN;
-        if (i > 0) compare_with_base(c, base, i, samples, value);
+        value->of = compare_with_base(c, base, i, samples);
         if (fabs(value->change_ms) > row->largest_ms) row->largest_ms = fabs(value->change_ms);
         free(samples);
     }
@@ -148,30 +148,6 @@ static const char *why_unsure(const struct aorta_trace_comparison *c) {
                         "three recordings of each --label would show one";
 }
 
-aorta_status aorta_trace_compare(const struct aorta_trace_compare_input *inputs, size_t count,
-                                 struct aorta_trace_comparison *c) {
-    *c = (struct aorta_trace_comparison){0};
-    struct compare_samples samples;
-    aorta_status status = aorta_compare_samples_make(inputs, count, &c->arena, &samples);
-    c->stepped = samples.stepped;
-    if (!status && !make_sides(c, inputs, count, &samples))
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory to compare recordings");
-    if (!status) {
-        c->unsure = why_unsure(c);
-        c->rows = aorta_arena_alloc(&c->arena, (samples.count + 1) * sizeof *c->rows);
-        if (!c->rows) status = AORTA_ERROR(AORTA_MEMORY, "no memory to compare recordings");
-    }
-    for (size_t i = 0; i < samples.count && !status; i++)
-        status = compare_row(c, &samples.rows[i], &c->rows[c->row_count++]);
-    aorta_compare_samples_free(&samples);
-    if (status) {
-        aorta_trace_comparison_free(c);
-        return status;
-    }
-    sort_rows(c);
-    return NULL;
-}
-
 void aorta_trace_comparison_free(struct aorta_trace_comparison *comparison) {
     aorta_arena_free(&comparison->arena);
     *comparison = (struct aorta_trace_comparison){0};
@@ -180,7 +156,7 @@ void aorta_trace_comparison_free(struct aorta_trace_comparison *comparison) {
 bool aorta_trace_regressed(const struct aorta_trace_comparison *c, size_t side, double threshold) {
     if (c->row_count == 0) return false;
     const struct aorta_trace_compared *step = &c->rows[0].values[side];
-    return step->percent > threshold * 100 && !(step->p >= aorta_significance);
+    return step->percent > threshold * 100 && !(step->of.p_value >= aorta_significance);
 }
 
 /* ---- what changed most ---- */
@@ -202,11 +178,11 @@ static bool operations_say_most(const struct aorta_trace_comparison *c, size_t s
     return sum_ms(c, AORTA_SECTION_OPERATION, 0) > 0;
 }
 
-/* Whether the operation of this name (not ended) runs on one of the two sides only. */
-static bool stands_alone(const struct aorta_trace_comparison *c, size_t side, const char *name, size_t length) {
+/* Whether the operation of this name runs on one of the two sides only. */
+static bool is_alone(const struct aorta_trace_comparison *c, size_t side, const char *name) {
     for (size_t i = 0; i < c->row_count; i++) {
         const struct aorta_trace_compare_row *row = &c->rows[i];
-        if (row->section == AORTA_SECTION_OPERATION && !strncmp(row->name, name, length) && !row->name[length])
+        if (row->section == AORTA_SECTION_OPERATION && !strcmp(row->name, name))
             return row->values[0].there != row->values[side].there;
     }
     return false;
@@ -219,61 +195,95 @@ static bool is_replacement(const struct aorta_trace_comparison *c, const struct 
     if (row->section != AORTA_SECTION_SUBTREE || !row->below) return false;
     if (!row->values[0].there || !row->values[side].there) return false;
     for (size_t i = 0; i < 2; i++) {
-        const char *at = row->below[sides[i]];
-        if (!at || !*at) return false;
-        for (size_t length; *at; at += length + (at[length] ? 2 : 0)) {
-            length = strcspn(at, ",");
-            if (!stands_alone(c, side, at, length)) return false;
-        }
+        const struct aorta_trace_below *below = &row->below[sides[i]];
+        if (!below->count || below->count > AORTA_BELOW) return false;
+        for (size_t n = 0; n < below->count; n++)
+            if (!is_alone(c, side, below->names[n])) return false;
     }
     return true;
 }
 
+static bool is_below(const struct aorta_trace_below *below, const char *name) {
+    for (size_t n = 0; n < below->count && n < AORTA_BELOW; n++)
+        if (!strcmp(below->names[n], name)) return true;
+    return false;
+}
+
 static bool is_replaced(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *operation,
                         size_t side) {
-    const size_t of = operation->values[0].there ? 0 : side, length = strlen(operation->name);
+    const size_t of = operation->values[0].there ? 0 : side;
     if (operation->values[0].there == operation->values[side].there) return false;
     for (size_t i = 0; i < c->row_count; i++) {
         const struct aorta_trace_compare_row *row = &c->rows[i];
-        const char *found = row->below && row->below[of] ? strstr(row->below[of], operation->name) : NULL;
-        if (found && (!found[length] || found[length] == ',') && is_replacement(c, row, side)) return true;
+        if (row->below && is_below(&row->below[of], operation->name) && is_replacement(c, row, side)) return true;
     }
     return false;
 }
 
 static bool is_one_thing(const struct aorta_trace_comparison *c, const struct aorta_trace_compare_row *row, size_t side,
                          bool operations) {
-    static const char idle[] = "idle: ", exposed[] = ": exposed";
-    const size_t length = strlen(row->name), end = sizeof exposed - 1;
-    if (row->section == AORTA_SECTION_TIMELINE) return !strncmp(row->name, idle, sizeof idle - 1);
-    if (row->section == AORTA_SECTION_COLLECTIVE) return length > end && !strcmp(row->name + length - end, exposed);
-    if (row->communicates) return false;
+    if (row->part) return true;
+    if (row->section == AORTA_SECTION_TIMELINE || row->communicates) return false;
     if (!operations) return row->section == AORTA_SECTION_CATEGORY;
     return row->section == AORTA_SECTION_OPERATION ? !is_replaced(c, row, side) : is_replacement(c, row, side);
 }
 
-const struct aorta_trace_compare_row *aorta_trace_changed_most(const struct aorta_trace_comparison *c, size_t side,
-                                                               double *share) {
+/* Where chance is not known each change counts. `rows`: a place for each row. */
+static const struct aorta_trace_compare_row *find_largest(const struct aorta_trace_comparison *c, size_t side,
+                                                          bool longer, struct aorta_compared *rows) {
     static const double least = 0.01; /* of the base's step */
     const bool operations = operations_say_most(c, side);
-    const struct aorta_trace_compare_row *most = NULL;
-    double all_ms = 0;
     size_t count = 0;
     for (size_t i = 0; i < c->row_count; i++) {
+        const struct aorta_trace_compared *value = &c->rows[i].values[side];
         if (!is_one_thing(c, &c->rows[i], side, operations)) continue;
-        all_ms += fabs(c->rows[i].values[side].change_ms);
-        count++;
+        const double far = longer ? value->change_ms : -value->change_ms;
+        rows[count++] = (struct aorta_compared){.figure = c->rows[i].name,
+                                                .source = &c->rows[i],
+                                                .family = 1,
+                                                .far = far,
+                                                .too_small = !(far > 0) || far < least * c->rows[0].values[0].ms,
+                                                .of = value->of};
     }
-    for (size_t i = 0; i < c->row_count; i++) {
-        const struct aorta_trace_compare_row *row = &c->rows[i];
-        const struct aorta_trace_compared *value = &row->values[side];
-        if (fabs(value->change_ms) < least * c->rows[0].values[0].ms) continue;
-        if (value->p >= aorta_significance / (double)count || value->change_ms == 0) continue;
-        if (!is_one_thing(c, row, side, operations)) continue;
-        if (!most || fabs(value->change_ms) > fabs(most->values[side].change_ms)) most = row;
+    aorta_compared_correct(rows, count);
+    for (size_t i = 0; i < count; i++) rows[i].counts |= isnan(rows[i].p) && !rows[i].too_small;
+    const struct aorta_compared *largest = aorta_compared_largest(rows, count);
+    return largest ? largest->source : NULL;
+}
+
+static aorta_status find_largest_of_sides(struct aorta_trace_comparison *c) {
+    struct aorta_compared *rows = malloc((c->row_count + 1) * sizeof *rows);
+    if (!rows) return AORTA_ERROR(AORTA_MEMORY, "no memory to compare recordings");
+    for (size_t side = 1; side < c->side_count; side++) {
+        c->sides[side].longer = find_largest(c, side, true, rows);
+        c->sides[side].shorter = find_largest(c, side, false, rows);
     }
-    *share = most ? fabs(most->values[side].change_ms) / all_ms : NAN;
-    return most;
+    free(rows);
+    return NULL;
+}
+
+/* ---- the comparison ---- */
+
+aorta_status aorta_trace_compare(const struct aorta_trace_compare_input *inputs, size_t count,
+                                 struct aorta_trace_comparison *c) {
+    *c = (struct aorta_trace_comparison){0};
+    struct compare_samples samples;
+    aorta_status status = aorta_compare_samples_make(inputs, count, &c->arena, &samples);
+    c->stepped = samples.stepped;
+    if (!status && !make_sides(c, inputs, count, &samples))
+        status = AORTA_ERROR(AORTA_MEMORY, "no memory to compare recordings");
+    if (!status) {
+        c->unsure = why_unsure(c);
+        c->rows = aorta_arena_alloc(&c->arena, (samples.count + 1) * sizeof *c->rows);
+        if (!c->rows) status = AORTA_ERROR(AORTA_MEMORY, "no memory to compare recordings");
+    }
+    for (size_t i = 0; i < samples.count && !status; i++)
+        status = compare_row(c, &samples.rows[i], &c->rows[c->row_count++]);
+    aorta_compare_samples_free(&samples);
+    if (!status) sort_rows(c);
+    if (!status) status = find_largest_of_sides(c);
+    if (status) aorta_trace_comparison_free(c);
+    return status;
 }
 
 /* ---- labels ---- */

@@ -26,6 +26,11 @@ struct aorta_trace_side {
     const size_t *steps;                            /* of each; 1 where recordings are compared as a whole */
     const double *pressures;                        /* of each */
     size_t step_count;                              /* of all of them */
+    /* The row that became longer most, and shorter most, of what takes a part of the step: operations, idle causes,
+     * exposed time of each collective. Where operations launched less than half of the work, categories instead.
+     * Operations that run on one side each and replace each other are one row, of the subtrees. Beyond chance, where
+     * that is known, as one of so many, and by 1% of the step. NULL: none. */
+    const struct aorta_trace_compare_row *longer, *shorter;
 };
 
 enum aorta_trace_section {
@@ -41,14 +46,19 @@ enum aorta_trace_section {
 const char *aorta_trace_section_name(enum aorta_trace_section section); /* "timeline", "categories", … */
 
 struct aorta_trace_compared {
-    bool there;                       /* it occurs in a recording of this side */
-    double ms, count;                 /* per step and rank */
-    double mean_us;                   /* of one; NaN where there is none or it is no thing that can be counted */
-    double change_ms;                 /* from the first side's */
-    double percent;                   /* of the first side's; NaN where that is 0 */
-    double low_ms, high_ms;           /* of the change: its 95% interval */
-    double p;                         /* NaN, as are low_ms and high_ms: see aorta_trace_comparison.unsure */
-    struct aorta_comparison compared; /* of which these are, in ns; not of the first side */
+    bool there;                 /* it occurs in a recording of this side */
+    double ms, count;           /* per step and rank */
+    double mean_us;             /* of one; NaN where there is none or it is no thing that can be counted */
+    double change_ms;           /* from the first side's */
+    double percent;             /* of the first side's; NaN where that is 0 */
+    struct aorta_comparison of; /* with the first side, in ms; p_value NaN: see aorta_trace_comparison.unsure */
+};
+
+/* The operations that did the work of a subtree, largest first. */
+enum { AORTA_BELOW = 3 };
+struct aorta_trace_below {
+    const char *names[AORTA_BELOW];
+    size_t count; /* all of them */
 };
 
 struct aorta_trace_compare_row {
@@ -57,8 +67,9 @@ struct aorta_trace_compare_row {
     struct aorta_trace_compared *values; /* one for each side */
     double largest_ms;                   /* change, by size */
     bool communicates;                   /* it has collectives */
-    const char **below; /* of subtrees that differ, for each side: the operations that did the work, largest first;
-                         * else NULL */
+    bool part;                           /* of the step: idle time of a cause, exposed time of a collective */
+    enum aorta_good good;
+    const struct aorta_trace_below *below; /* of subtrees that differ, for each side; else NULL */
 };
 
 struct aorta_trace_comparison {
@@ -75,14 +86,6 @@ struct aorta_trace_comparison {
 AORTA_MUST_USE aorta_status aorta_trace_compare(const struct aorta_trace_compare_input *inputs, size_t count,
                                                 struct aorta_trace_comparison *comparison);
 void aorta_trace_comparison_free(struct aorta_trace_comparison *comparison);
-
-/* The row that changed most on this side, of the operations, the idle causes and the exposed time of each collective:
- * what of a step's time is one thing's. Where operations launched less than half of the work, of the categories
- * instead. Operations that run on one side each and stand for each other are one row, of the subtrees. Beyond chance,
- * where that is known, as one of so many (Bonferroni), and by 1% of the step; *share: of the changes of all of these,
- * by size, as they may cancel each other. NULL: none did. */
-const struct aorta_trace_compare_row *aorta_trace_changed_most(const struct aorta_trace_comparison *comparison,
-                                                               size_t side, double *share);
 
 /* Shorter names of recordings: without the folders that all are in, and without ".pt.trace.json.gz" and the like where
  * the names stay apart. Into `arena`; NULL: no memory. */

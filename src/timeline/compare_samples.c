@@ -100,18 +100,28 @@ static aorta_status add_named_work(struct collecting *c, enum aorta_trace_sectio
     return add(c, row, step, ns, counted);
 }
 
+/* A part of the step. */
+static aorta_status add_part(struct collecting *c, enum aorta_trace_section section, const char *name, size_t step,
+                             int64_t ns) {
+    size_t row = 0;
+    AORTA_TRY(find_row(c->samples, section, name, &row));
+    c->samples->rows[row].part = true;
+    return add(c, row, step, ns, false);
+}
+
 #define AT(member) offsetof(struct aorta_overlap, member)
 static const struct time_class {
     const char *name;
     size_t offset;
+    enum aorta_good good;
 } classes[] = {
-    {"busy", AT(busy_ns)},
-    {"compute", AT(compute_ns)},
-    {"communication", AT(comm_ns)},
-    {"overlap", AT(overlap_ns)},
-    {"exposed communication", AT(exposed_comm_ns)},
-    {"copies", AT(memcpy_ns)},
-    {"exposed copies", AT(exposed_copy_ns)},
+    {"busy", AT(busy_ns), AORTA_GOOD_NEITHER},
+    {"compute", AT(compute_ns), AORTA_GOOD_LOW},
+    {"communication", AT(comm_ns), AORTA_GOOD_LOW},
+    {"overlap", AT(overlap_ns), AORTA_GOOD_HIGH},
+    {"exposed communication", AT(exposed_comm_ns), AORTA_GOOD_LOW},
+    {"copies", AT(memcpy_ns), AORTA_GOOD_LOW},
+    {"exposed copies", AT(exposed_copy_ns), AORTA_GOOD_LOW},
 };
 #undef AT
 
@@ -119,7 +129,10 @@ static aorta_status add_classes(struct collecting *c, const struct aorta_overlap
     for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
         int64_t ns;
         memcpy(&ns, (const char *)overlap + classes[i].offset, sizeof ns);
-        AORTA_TRY(add_named(c, AORTA_SECTION_TIMELINE, classes[i].name, step, ns, false));
+        size_t row = 0;
+        AORTA_TRY(find_row(c->samples, AORTA_SECTION_TIMELINE, classes[i].name, &row));
+        c->samples->rows[row].good = classes[i].good;
+        AORTA_TRY(add(c, row, step, ns, false));
     }
     return NULL;
 }
@@ -128,7 +141,7 @@ static aorta_status add_idle(struct collecting *c, const struct aorta_idle *idle
     for (int i = 0; i < AORTA_IDLE_CAUSE_COUNT; i++) {
         char name[64];
         snprintf(name, sizeof name, "idle: %s", aorta_idle_words[i].name);
-        AORTA_TRY(add_named(c, AORTA_SECTION_TIMELINE, name, step, idle->ns[i], false));
+        AORTA_TRY(add_part(c, AORTA_SECTION_TIMELINE, name, step, idle->ns[i]));
     }
     return NULL;
 }
@@ -148,7 +161,7 @@ static aorta_status add_timeline(struct collecting *c, const struct aorta_trace_
         char name[64];
         if (!overlap->count) continue;
         snprintf(name, sizeof name, "%s: exposed", aorta_trace_kind_name(c->analysis, (enum aorta_collective)kind));
-        AORTA_TRY(add_named(c, AORTA_SECTION_COLLECTIVE, name, step, overlap->blamed_ns, false));
+        AORTA_TRY(add_part(c, AORTA_SECTION_COLLECTIVE, name, step, overlap->blamed_ns));
     }
     return NULL;
 }
@@ -290,11 +303,9 @@ static int largest_first(const void *left, const void *right) {
     return a->ns != b->ns ? (a->ns > b->ns ? -1 : 1) : strcmp(a->name, b->name);
 }
 
-/* Those of one row and side: "aten::pow, aten::mul, aten::mean and 3 more". */
+/* The operations of one row and side. */
 static aorta_status describe(struct compare_samples *s, struct below *items, size_t count) {
-    enum { MOST = 3 };
     struct compare_samples_row *row = &s->rows[items[0].row];
-    struct aorta_text text = {0};
     size_t names = 0;
     for (size_t i = 0; i < count; i++)
         if (names && !strcmp(items[names - 1].name, items[i].name))
@@ -302,13 +313,15 @@ static aorta_status describe(struct compare_samples *s, struct below *items, siz
         else
             items[names++] = items[i];
     qsort(items, names, sizeof *items, largest_first);
-    for (size_t i = 0; i < names && i < MOST; i++) aorta_text_printf(&text, "%s%s", i ? ", " : "", items[i].name);
-    if (names > MOST) aorta_text_printf(&text, " and %zu more", names - MOST);
     if (!row->below) row->below = aorta_arena_alloc(s->arena, s->inputs * sizeof *row->below);
-    if (row->below) row->below[items[0].side] = aorta_arena_strdup(s->arena, text.data ? text.data : "");
-    const bool made = row->below && row->below[items[0].side] && !text.failed;
-    aorta_text_free(&text);
-    return made ? NULL : no_memory();
+    if (!row->below) return no_memory();
+    struct aorta_trace_below *below = &row->below[items[0].side];
+    for (below->count = 0; below->count < names; below->count++) {
+        if (below->count >= AORTA_BELOW) continue;
+        below->names[below->count] = aorta_arena_strdup(s->arena, items[below->count].name);
+        if (!below->names[below->count]) return no_memory();
+    }
+    return NULL;
 }
 
 /* Rows below which recordings differ, and what each of them has there. */

@@ -17,7 +17,9 @@ struct compare_samples_row {
     struct compare_series *series; /* one for each input */
     bool counted;                  /* things that can be counted: kernels, not stretches of time */
     bool communicates;             /* it has collectives */
-    const char **below;            /* as in aorta_trace_compare_row, of sides */
+    bool part;                     /* as in aorta_trace_compare_row, and: */
+    enum aorta_good good;
+    struct aorta_trace_below *below; /* of sides */
 };
 
 struct compare_samples {

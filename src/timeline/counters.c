@@ -71,8 +71,9 @@ static bool count_queue(const struct aorta_trace_rank *rank, struct aorta_counte
 static aorta_status count_overlap(const struct aorta_trace_rank *rank, struct aorta_counters *counters) {
     struct aorta_trace_busy busy;
     struct aorta_intervals both = {0};
-    AORTA_TRY(aorta_trace_busy_make(rank, &busy));
-    aorta_status status = aorta_intervals_intersect(&busy.compute, &busy.comm, &both);
+    aorta_trace_busy_make(rank, &busy);
+    aorta_intervals_intersect(&busy.compute, &busy.comm, &both);
+    aorta_status status = aorta_intervals_check(&both);
     if (!status && !reserve(counters, AORTA_COUNTER_OVERLAP, 2 * both.count + 1))
         status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu stretches of overlap", both.count);
     for (size_t i = 0; i < both.count && !status; i++) {

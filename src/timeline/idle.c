@@ -42,7 +42,8 @@ aorta_status aorta_host_waits_make(struct aorta_intervals *data, struct aorta_in
     *data = (struct aorta_intervals){0};
     aorta_intervals_normalise(&waits->data);
     aorta_intervals_normalise(device);
-    aorta_status status = aorta_intervals_subtract(device, &waits->data, &waits->device);
+    aorta_intervals_subtract(device, &waits->data, &waits->device);
+    aorta_status status = aorta_intervals_check(&waits->device);
     aorta_intervals_free(device);
     if (status) aorta_host_waits_free(waits);
     return status;

@@ -44,12 +44,11 @@ static void sort_ranges(const struct aorta_profile *profile, struct aorta_order 
     take_keys(keys, order->compute_count, order->compute);
 }
 
-static aorta_status collect_busy(const struct aorta_overlap *overlap, struct aorta_intervals *busy) {
+static void collect_busy(const struct aorta_overlap *overlap, struct aorta_intervals *busy) {
     for (size_t i = 0; i < overlap->segment_count; i++)
         if (overlap->segments[i].roles)
-            AORTA_TRY(aorta_intervals_add(busy, overlap->segments[i].start_ns, overlap->segments[i].end_ns));
+            aorta_intervals_add(busy, overlap->segments[i].start_ns, overlap->segments[i].end_ns);
     aorta_intervals_normalise(busy);
-    return NULL;
 }
 
 static void order_free(struct aorta_order *order) {
@@ -75,7 +74,8 @@ static aorta_status order_make(const struct aorta_iteration *iteration, struct a
         status = AORTA_ERROR(AORTA_MEMORY, "no memory to order %zu ranges", profile->range_count);
     if (!status) {
         sort_ranges(profile, made, keys);
-        status = collect_busy(iteration->overlap, &made->busy);
+        collect_busy(iteration->overlap, &made->busy);
+        status = aorta_intervals_check(&made->busy);
     }
     free(keys);
     if (status) {

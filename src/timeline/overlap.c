@@ -285,14 +285,13 @@ static aorta_status blame_collectives(const struct aorta_profile *profile, const
 
 static aorta_status collect_waits(const struct aorta_profile *profile, struct aorta_host_waits *waits) {
     struct aorta_intervals data = {0}, device = {0};
-    aorta_status status = NULL;
-    for (size_t i = 0; !status && i < profile->host_count; i++) {
+    for (size_t i = 0; i < profile->host_count; i++) {
         const struct aorta_host_range *range = &profile->host[i];
         if (range->kind == AORTA_HOST_ALLOCATION) continue; /* the host's own doing: launches are late */
         struct aorta_intervals *set = range->kind == AORTA_HOST_DATA_WAIT ? &data : &device;
-        status = aorta_intervals_add(set, range->start_ns, range->end_ns);
+        aorta_intervals_add(set, range->start_ns, range->end_ns);
     }
-    return aorta_status_join(status, aorta_host_waits_make(&data, &device, waits));
+    return aorta_host_waits_make(&data, &device, waits);
 }
 
 static void explain_gap(const struct aorta_host_waits *waits, int64_t start_ns, int64_t end_ns, int64_t launch_ns,

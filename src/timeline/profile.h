@@ -56,6 +56,7 @@ struct aorta_range_info {   /* narrow, as there is one for each kernel of a reco
     enum aorta_collective collective : 8; /* when kind is COLLECTIVE */
     enum aorta_dtype dtype : 8; /* of the elements, where bytes or dims are given; AORTA_DTYPE_COUNT: not known */
     bool by_grid;               /* `alike` is the grid: the shape is not known */
+    bool activations;           /* collectives: of activations, so that compute needs the result at once */
     bool simulated;             /* local backend: a copy stands for the collective */
     bool inner;                 /* an operation of the range that is open: only records show it, through its kernels */
 };

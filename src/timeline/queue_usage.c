@@ -66,10 +66,9 @@ static aorta_status find_stream_gaps(struct aorta_queue_usage *queues, const str
 
 static aorta_status measure_union(const struct aorta_span *spans, size_t count, int64_t *length_ns) {
     struct aorta_intervals set = {0};
-    aorta_status status = NULL;
-    for (size_t i = 0; i < count && !status; i++)
-        status = aorta_intervals_add(&set, spans[i].start_ns, spans[i].end_ns);
-    *length_ns = status ? 0 : aorta_intervals_length(&set);
+    for (size_t i = 0; i < count; i++) aorta_intervals_add(&set, spans[i].start_ns, spans[i].end_ns);
+    *length_ns = aorta_intervals_length(&set);
+    aorta_status status = aorta_intervals_check(&set);
     aorta_intervals_free(&set);
     return status;
 }

@@ -246,10 +246,11 @@ static bool make(struct making *making, size_t count) {
 aorta_status aorta_series_make(const struct aorta_trace_rank *rank, size_t count, struct aorta_series *series) {
     struct making making = {.rank = rank, .series = series};
     *series = (struct aorta_series){0};
-    AORTA_TRY(aorta_trace_busy_make(rank, &making.busy));
+    aorta_trace_busy_make(rank, &making.busy);
     aorta_intervals_normalise(&making.busy.copy);
     aorta_intervals_normalise(&making.busy.all);
-    aorta_status status = aorta_intervals_intersect(&making.busy.compute, &making.busy.comm, &making.both);
+    aorta_intervals_intersect(&making.busy.compute, &making.busy.comm, &making.both);
+    aorta_status status = aorta_intervals_check(&making.both);
     if (!status && !make(&making, count))
         status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu parts of %zu kernels", count, rank->work_count);
     if (!status && rank->trace->allocation_count) status = measure_memory(rank, series);

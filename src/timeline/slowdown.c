@@ -45,17 +45,16 @@ static const char *alike_of(const struct aorta_range *range) {
 }
 
 /* `arrivals`: NULL, or of each range; then the time from which on all ranks had arrived. */
-static aorta_status collective_time(const struct aorta_profile *profile, const struct aorta_arrival *arrivals,
-                                    struct aorta_intervals *comm) {
+static void collective_time(const struct aorta_profile *profile, const struct aorta_arrival *arrivals,
+                            struct aorta_intervals *comm) {
     for (size_t i = 0; i < profile->range_count; i++) {
         const struct aorta_range *range = &profile->ranges[i];
         if (range->info.kind != AORTA_RANGE_COLLECTIVE) continue;
         const bool waits = arrivals && arrivals[i].until_ns > range->start_ns;
         const int64_t start_ns = waits ? arrivals[i].until_ns : range->start_ns;
-        if (start_ns < range->end_ns) AORTA_TRY(aorta_intervals_add(comm, start_ns, range->end_ns));
+        aorta_intervals_add(comm, start_ns, range->end_ns);
     }
     aorta_intervals_normalise(comm);
-    return NULL;
 }
 
 /* ---- one product ---- */
@@ -101,9 +100,9 @@ static int run_order(const void *left, const void *right) {
 static aorta_status collect_runs(const struct aorta_rank_step *step, struct run *runs, size_t *count) {
     struct aorta_intervals comm = {0}, moving = {0};
     const struct aorta_profile *profile = step->iteration.profile;
-    aorta_status status = collective_time(profile, NULL, &comm);
-    if (!status) status = collective_time(profile, step->arrivals, &moving);
-    for (size_t i = 0; !status && i < profile->range_count; i++) {
+    collective_time(profile, NULL, &comm);
+    collective_time(profile, step->arrivals, &moving);
+    for (size_t i = 0; i < profile->range_count; i++) {
         const struct aorta_range *range = &profile->ranges[i];
         if (!is_arithmetic(range)) continue;
         const enum aorta_beside beside = aorta_beside_of(&comm, range->start_ns, range->end_ns);
@@ -118,6 +117,7 @@ static aorta_status collect_runs(const struct aorta_rank_step *step, struct run 
                                                                   : BESIDE,
                          .by_grid = range->info.by_grid};
     }
+    aorta_status status = aorta_status_join(aorta_intervals_check(&comm), aorta_intervals_check(&moving));
     aorta_intervals_free(&comm);
     aorta_intervals_free(&moving);
     return status;
@@ -326,7 +326,8 @@ aorta_status aorta_shapes_contention(const struct aorta_shapes *shapes, const st
     *contention_ns = 0;
     const struct aorta_profile *profile = step->iteration.profile;
     struct aorta_intervals comm = {0};
-    aorta_status status = collective_time(profile, NULL, &comm);
+    collective_time(profile, NULL, &comm);
+    aorta_status status = aorta_intervals_check(&comm);
     size_t limit = status ? 0 : pieces_at_most(profile, shapes, &comm), used = 0;
     struct piece *pieces = limit ? malloc(limit * sizeof *pieces) : NULL;
     if (limit && !pieces) status = AORTA_ERROR(AORTA_MEMORY, "no memory for %zu stretches of overlap", limit);

@@ -77,30 +77,30 @@ aorta_status aorta_gaps_between_streams(const struct aorta_span *spans, size_t c
 
 /* ---- busy time ---- */
 
-static aorta_status measure(const struct aorta_span *spans, size_t count, struct aorta_intervals sets[3],
-                            struct aorta_span_times *times) {
+static void measure(const struct aorta_span *spans, size_t count, struct aorta_intervals sets[3],
+                    struct aorta_span_times *times) {
     struct aorta_intervals *work = &sets[0], *calls = &sets[1], *alone = &sets[2];
     int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
     for (size_t i = 0; i < count; i++) {
         const struct aorta_span *span = &spans[i];
         const bool host = span->kind == AORTA_SPAN_HOST;
-        AORTA_TRY(aorta_intervals_add(host ? calls : work, span->start_ns, span->end_ns));
+        aorta_intervals_add(host ? calls : work, span->start_ns, span->end_ns);
         if (!host) times->sum_ns += span->end_ns - span->start_ns;
         if (span->start_ns < first_ns) first_ns = span->start_ns;
         if (span->end_ns > last_ns) last_ns = span->end_ns;
     }
-    AORTA_TRY(aorta_intervals_subtract(calls, work, alone));
+    aorta_intervals_subtract(calls, work, alone);
     times->span_ns = count ? last_ns - first_ns : 0;
     times->busy_ns = aorta_intervals_length(work);
     times->host_ns = aorta_intervals_length(alone);
     times->idle_ns = times->span_ns - times->busy_ns - times->host_ns;
-    return NULL;
 }
 
 aorta_status aorta_spans_measure(const struct aorta_span *spans, size_t count, struct aorta_span_times *times) {
     struct aorta_intervals sets[3] = {{0}};
     *times = (struct aorta_span_times){0};
-    aorta_status status = measure(spans, count, sets, times);
+    measure(spans, count, sets, times);
+    aorta_status status = aorta_intervals_check(&sets[2]);
     for (int i = 0; i < 3; i++) aorta_intervals_free(&sets[i]);
     return status;
 }

@@ -108,6 +108,7 @@ void aorta_fill_slow_collective(struct aorta_fill *fill) {
 
 void aorta_fill_serialized(struct aorta_fill *fill) {
     set(fill, AORTA_FACT_SERIALIZED, fill->finding->cost_ms);
+    flag(fill, AORTA_FACT_OWN_STREAM);
 }
 
 void aorta_fill_exposed(struct aorta_fill *fill) {

@@ -67,25 +67,26 @@ static aorta_status sum_host_collectives(const struct aorta_trace_analysis *anal
     for (size_t i = 0; !status && i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
         struct aorta_intervals ran = {0}, compute = {0}, alone = {0};
-        for (size_t j = 0; !status && j < rank->trace->call_count; j++) {
+        for (size_t j = 0; j < rank->trace->call_count; j++) {
             const struct aorta_trace_call *call = &rank->trace->calls[j];
             if (call->kind != AORTA_CALL_COLLECTIVE) continue;
             if (!strchr(*name, ':')) *name = aorta_trace_text(rank->trace, call->name); /* "gloo:all_reduce", if any */
-            status = aorta_intervals_add(&ran, call->start_ns, call->end_ns);
+            aorta_intervals_add(&ran, call->start_ns, call->end_ns);
         }
-        for (size_t j = 0; !status && j < rank->work_count; j++)
+        for (size_t j = 0; j < rank->work_count; j++)
             if (rank->work[j].kind == AORTA_TRACE_KERNEL)
-                status = aorta_intervals_add(&compute, rank->work[j].start_ns, rank->work[j].end_ns);
+                aorta_intervals_add(&compute, rank->work[j].start_ns, rank->work[j].end_ns);
         aorta_intervals_normalise(&ran);
         aorta_intervals_normalise(&compute);
-        if (!status) status = aorta_intervals_subtract(&ran, &compute, &alone);
-        for (size_t j = 0; !status && j < rank->window_count; j++) {
+        aorta_intervals_subtract(&ran, &compute, &alone);
+        for (size_t j = 0; j < rank->window_count; j++) {
             const struct aorta_trace_window *window = &rank->windows[j];
             const double share = 1e6 * (double)rank->steps * (double)analysis->rank_count;
             if (!aorta_trace_window_counts(analysis, window)) continue;
             *ran_ms += (double)aorta_intervals_within(&ran, window->start_ns, window->end_ns) / share;
             *exposed_ms += (double)aorta_intervals_within(&alone, window->start_ns, window->end_ns) / share;
         }
+        status = aorta_intervals_check(&alone);
         aorta_intervals_free(&ran);
         aorta_intervals_free(&compute);
         aorta_intervals_free(&alone);

@@ -5,29 +5,29 @@
 #include <string.h>
 
 /* `ran`: gloo's ranges; `compute`: operations of the program that are neither ranges nor collectives. */
-static aorta_status collect(const struct aorta_trace *trace, struct aorta_intervals *ran,
-                            struct aorta_intervals *compute, const char **name) {
+static void collect(const struct aorta_trace *trace, struct aorta_intervals *ran, struct aorta_intervals *compute,
+                    const char **name) {
     for (size_t i = 0; i < trace->annotation_count; i++) {
         const struct aorta_trace_annotation *range = &trace->annotations[i];
         if (!aorta_trace_is_gloo_range(aorta_trace_text(trace, range->name))) continue;
         *name = aorta_trace_text(trace, range->name);
-        AORTA_TRY(aorta_intervals_add(ran, range->start_ns, range->end_ns));
+        aorta_intervals_add(ran, range->start_ns, range->end_ns);
     }
     for (size_t i = 0; i < trace->operation_count; i++) {
         const struct aorta_trace_operation *operation = &trace->operations[i];
         if (operation->range || strncmp(aorta_trace_text(trace, operation->name), "c10d::", 6) == 0) continue;
-        AORTA_TRY(aorta_intervals_add(compute, operation->start_ns, operation->end_ns));
+        aorta_intervals_add(compute, operation->start_ns, operation->end_ns);
     }
-    return NULL;
 }
 
 aorta_status aorta_verdict_host_collectives(const struct aorta_trace *trace, struct aorta_verdict *verdict) {
     struct aorta_intervals ran = {0}, compute = {0}, alone = {0};
     const char *name = NULL;
-    aorta_status status = collect(trace, &ran, &compute, &name);
+    collect(trace, &ran, &compute, &name);
     aorta_intervals_normalise(&ran);
     aorta_intervals_normalise(&compute);
-    if (!status) status = aorta_intervals_subtract(&ran, &compute, &alone);
+    aorta_intervals_subtract(&ran, &compute, &alone);
+    aorta_status status = aorta_intervals_check(&alone);
     double ran_ns = 0, alone_ns = 0, all_ns = 0;
     for (size_t i = 0; i < trace->step_count; i++) {
         ran_ns += (double)aorta_intervals_within(&ran, trace->steps[i].start_ns, trace->steps[i].end_ns);

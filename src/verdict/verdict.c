@@ -99,12 +99,20 @@ static void free_work(struct work *work) {
 
 /* ---- one iteration ---- */
 
+/* A gather of a recording that waited for compute on its own stream: on another stream it could have run beside it. */
+static bool follows_compute(const struct aorta_order *order, const struct aorta_range *range) {
+    const struct aorta_range *first = aorta_order_next_compute(order, range->stream, INT64_MIN);
+    return range->info.layer < 0 && first && first->start_ns < range->start_ns;
+}
+
 /* From when on compute that was launched already stood in the same queue behind this collective. Compute of the layer
  * that an all-gather brings waits for the data, not for the queue. */
 static int64_t serialized_from(const struct aorta_order *order, const struct aorta_range *range) {
     const struct aorta_range *next = aorta_order_next_compute(order, range->stream, range->end_ns);
-    if (!next || next->enqueue_ns == INT64_MIN) return INT64_MAX;
-    if (range->info.collective == AORTA_ALL_GATHER && next->info.layer == range->info.layer) return INT64_MAX;
+    if (!next || next->enqueue_ns == INT64_MIN || range->info.activations) return INT64_MAX;
+    if (range->info.collective == AORTA_ALL_GATHER && next->info.layer == range->info.layer &&
+        !follows_compute(order, range))
+        return INT64_MAX;
     return next->enqueue_ns;
 }
 

@@ -34,6 +34,7 @@ struct place {
     int64_t step, ns;
     uint32_t work;                     /* row of the rank's work[] */
     const struct aorta_trace_gap *gap; /* idle causes */
+    bool activations;                  /* collectives */
 };
 
 static int64_t gap_part(const struct aorta_trace_gap *gap, enum aorta_cause cause) {
@@ -50,7 +51,7 @@ static struct place longest_gap(const struct aorta_trace_analysis *analysis, enu
             const struct aorta_trace_gap *gap = &rank->gaps[j];
             if (!aorta_trace_step_counts(analysis, gap->step)) continue;
             int64_t ns = gap_part(gap, cause);
-            if (ns > worst.ns) worst = (struct place){rank, gap->step, ns, (uint32_t)gap->next, gap};
+            if (ns > worst.ns) worst = (struct place){rank, gap->step, ns, (uint32_t)gap->next, gap, false};
         }
     }
     return worst;
@@ -146,7 +147,7 @@ static void look_for_exposed(const struct aorta_trace_analysis *analysis, const 
         const struct aorta_range *range = &window->profile.ranges[exposed->range];
         int64_t ns = without_wait(analysis, window->shared[exposed->range], exposed);
         if (range->info.collective != kind || ns <= worst->ns) continue;
-        *worst = (struct place){rank, window->number, ns, window->work[exposed->range], NULL};
+        *worst = (struct place){rank, window->number, ns, window->work[exposed->range], NULL, range->info.activations};
     }
 }
 
@@ -176,6 +177,7 @@ void aorta_find_exposed(const struct aorta_trace_analysis *analysis, struct aort
         const int times = aorta_verdict_reduced_again(analysis, worst.rank, finding->collective);
         if (times > 1) aorta_facts_set(&finding->facts, AORTA_FACT_REDUCED_AGAIN, times);
     }
+    if (worst.activations) aorta_facts_flag(&finding->facts, AORTA_FACT_ACTIVATIONS);
     if (shares_one_queue(worst.rank))
         aorta_facts_set(&finding->facts, AORTA_FACT_ONE_QUEUE, (double)worst.rank->stream_count);
 }

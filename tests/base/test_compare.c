@@ -291,14 +291,42 @@ static void test_percentiles(void **state) {
 static void test_sentence(void **state) {
     (void)state;
     struct aorta_text text = {0};
-    const struct aorta_difference difference = {
-        .figure = "step_ms", .unit = "ms", .sides = {"a", "b"}, .value = {100, 138}, .word = "worse"};
-    aorta_difference_text(&difference, "a", "b", &text);
-    assert_string_equal(text.data, "Largest difference: step_ms is 138 ms in b and 100 ms in a (+38%, worse).");
+    const struct aorta_compared row = {.figure = "step_ms", .unit = "ms", .of = {.value = {100, 138}}};
+    aorta_compared_text(&row, "worse", "a", "b", NULL, &text);
+    assert_string_equal(text.data, "Largest change: step_ms from 100 ms in a to 138 ms in b (+38%, worse).");
     aorta_text_clear(&text);
-    aorta_difference_text(NULL, "a", "b", &text);
+    aorta_compared_text(NULL, NULL, "a", "b", NULL, &text);
     assert_string_equal(text.data, "No figure of b differs from a beyond the noise.");
     aorta_text_free(&text);
+}
+
+/* ---- rows ---- */
+
+/* Holm: of three p values the smallest counts three times, the next twice, and none less than the one before it. A row
+ * of family 0 is asked for alone. */
+static void test_correction(void **state) {
+    (void)state;
+    struct aorta_compared rows[] = {{.family = 1, .far = 3, .of = {.p_value = 0.04}},
+                                    {.family = 1, .far = 1, .of = {.p_value = 0.01}},
+                                    {.family = 1, .far = 9, .of = {.p_value = NAN}},
+                                    {.family = 1, .far = 2, .of = {.p_value = 0.021}},
+                                    {.family = 0, .far = 1, .of = {.p_value = 0.049}}};
+    static const double expected[] = {0.042, 0.03, NAN, 0.042, 0.049};
+    const size_t count = sizeof rows / sizeof *rows;
+    aorta_compared_correct(rows, count);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(isnan(rows[i].p), isnan(expected[i]));
+        if (!isnan(expected[i])) assert_true(fabs(rows[i].p - expected[i]) < 1e-12);
+        assert_int_equal(rows[i].counts, !isnan(expected[i]));
+    }
+    assert_ptr_equal(aorta_compared_largest(rows, count), &rows[4]);
+    assert_ptr_equal(aorta_compared_largest(rows, count - 1), &rows[0]);
+    rows[0].too_small = true;
+    aorta_compared_correct(rows, count - 1);
+    assert_ptr_equal(aorta_compared_largest(rows, count - 1), &rows[3]);
+    for (size_t i = 0; i < count; i++) rows[i].of.p_value *= 4;
+    aorta_compared_correct(rows, count);
+    assert_ptr_equal(aorta_compared_largest(rows, count), NULL);
 }
 
 static int fill_table(void **state) {
@@ -320,6 +348,7 @@ int main(void) {
         cmocka_unit_test(test_load),
         cmocka_unit_test(test_percentiles),
         cmocka_unit_test(test_sentence),
+        cmocka_unit_test(test_correction),
     };
     return cmocka_run_group_tests(tests, fill_table, NULL);
 }

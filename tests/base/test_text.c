@@ -106,7 +106,6 @@ static void test_arena(void **state) {
         for (size_t j = 0; j < i * 37 + 1; j++) assert_int_equal(blocks[i][j], i);
     assert_string_equal(aorta_arena_strdup(&arena, "copy"), "copy");
     assert_string_equal(aorta_arena_printf(&arena, "%d of %s", 3, "four"), "3 of four");
-    assert_null(aorta_arena_alloc(&arena, SIZE_MAX));
     int *numbers = NULL;
     size_t capacity = 0;
     for (int i = 0; i < 100; i++) {
@@ -116,8 +115,22 @@ static void test_arena(void **state) {
     }
     assert_true(capacity >= 100);
     for (int i = 0; i < 100; i++) assert_int_equal(numbers[i], i);
+    check_ok(aorta_arena_check(&arena, "the numbers"));
     aorta_arena_free(&arena);
     assert_null(arena.blocks);
+}
+
+static void test_arena_remembers(void **state) {
+    (void)state;
+    struct aorta_arena arena = {0};
+    assert_null(aorta_arena_alloc(&arena, SIZE_MAX));
+    assert_null(aorta_arena_alloc(&arena, 1));
+    assert_null(aorta_arena_strdup(&arena, ""));
+    check_fails(aorta_arena_check(&arena, "the numbers"), AORTA_MEMORY, "no memory for the numbers");
+    aorta_arena_free(&arena);
+    check_ok(aorta_arena_check(&arena, "the numbers"));
+    assert_non_null(aorta_arena_alloc(&arena, 1));
+    aorta_arena_free(&arena);
 }
 
 static void test_counted(void **state) {
@@ -145,8 +158,8 @@ int main(void) {
         cmocka_unit_test(test_text_grows),    cmocka_unit_test(test_failure_is_remembered),
         cmocka_unit_test(test_text_is_taken), cmocka_unit_test(test_edit_distance),
         cmocka_unit_test(test_nearest),       cmocka_unit_test(test_nearest_stays_within),
-        cmocka_unit_test(test_arena),         cmocka_unit_test(test_brief),
-        cmocka_unit_test(test_counted),
+        cmocka_unit_test(test_arena),         cmocka_unit_test(test_arena_remembers),
+        cmocka_unit_test(test_brief),         cmocka_unit_test(test_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,7 +87,7 @@ static void of_sweeps(void **state) {
         snprintf(command, sizeof command, words[i], place, place, place);
         assert_int_equal(run(command), 0);
         snprintf(path, sizeof path, "%s/points.csv", folder);
-        assert_int_equal(lines_of(path), 3);
+        assert_int_equal(lines_of(path), i < 2 ? 3 : 4); /* of two: a line over all points */
         assert_int_equal(count_files(folder), 1);
     }
     snprintf(command, sizeof command, "rm -r %s", place);

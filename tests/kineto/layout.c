@@ -98,14 +98,14 @@ struct layout_figures layout_figures(const json_t *trace, int64_t step) {
         int64_t start = layout_start_ns(event), end = layout_end_ns(event);
         bool kernel = fits(event, NULL, "kernel", NULL);
         struct aorta_intervals *set = !kernel ? &copies : is_collective(event) ? &comm : &compute;
-        check_ok(aorta_intervals_add(set, start, end));
-        check_ok(aorta_intervals_add(&all, start, end));
+        aorta_intervals_add(set, start, end);
+        aorta_intervals_add(&all, start, end);
         if (start < first) first = start;
         if (end > last) last = end;
     }
     aorta_intervals_normalise(&compute);
     aorta_intervals_normalise(&comm);
-    check_ok(aorta_intervals_intersect(&compute, &comm, &both));
+    aorta_intervals_intersect(&compute, &comm, &both);
     struct layout_figures figures = {.compute = aorta_intervals_length(&compute),
                                      .comm = aorta_intervals_length(&comm),
                                      .memcpy = aorta_intervals_length(&copies),

@@ -125,6 +125,44 @@ class Loading(Folder):
         self.assertEqual(tables["collectives"].units["busbw_gbps"], "GB/s")
         self.assertEqual(list(row), tables["collectives"].columns)
 
+    def test_every_column_has_a_unit(self):
+        tables = aorta.load(*TRACES).tables
+        for table in tables.values():
+            self.assertEqual(sorted(table.units), sorted(table.columns))
+        units = tables["gaps"].units
+        self.assertEqual([units[column] for column in ("duration_ms", "parts_ms.data_wait", "cause", "step")],
+                         ["ms", "ms", "text", "number"])
+        self.assertEqual(tables["kernels"].units["share"], "share")
+
+    def test_what_a_notebook_shows_of_a_table(self):
+        table = aorta.load(*TRACES).tables["kernels"]
+        self.assertRegex(repr(table), r"<aorta.Table kernels: \d+ rows of \d+ columns>")
+        self.assertIn("<th>total_ms<br><small>ms</small></th>", table._repr_html_())
+        self.assertIn("more rows", table._repr_html_())
+        self.assertNotIn("<Elementwise", table._repr_html_())
+
+    def test_version(self):
+        reported = subprocess.run([AORTA, "--version"], capture_output=True, text=True, check=True).stdout
+        self.assertIn(aorta.__version__, reported)
+        with self.assertRaises(AttributeError):
+            aorta.no_such_thing
+
+    def test_a_missing_package_is_named(self):
+        with unittest.mock.patch.dict(sys.modules, {"pandas": None, "pyarrow": None}):
+            table = aorta.load(*TRACES).tables["ranks"]
+            with self.assertRaisesRegex(aorta.Failed, "pip install pandas"):
+                table.pandas()
+            with self.assertRaisesRegex(aorta.Failed, "pip install pyarrow"):
+                table.arrow()
+
+    def test_the_notebook_runs(self):
+        with open(os.path.join(SOURCE, "examples", "recording.ipynb"), encoding="utf-8") as stream:
+            cells = [cell for cell in json.load(stream)["cells"] if cell["cell_type"] == "code"]
+        code = "\n".join("".join(cell["source"]) for cell in cells)
+        done = python(code, AORTA_NOTEBOOK_TRACES=":".join(TRACES))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"0 all_gather [0-9.]+ ms")
+
     def test_what_cannot_be_read_is_the_programs_error(self):
         with self.assertRaisesRegex(aorta.Failed, "nowhere.json"):
             aorta.load("nowhere.json")
@@ -378,7 +416,11 @@ class Wheels(Folder):
                 self.assertEqual(digest, "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("="))
                 self.assertEqual(int(size), len(data))
             info = os.path.dirname(record)
-            self.assertIn("\nLicense: MIT\n", wheel.read(f"{info}/METADATA").decode())
+            metadata = wheel.read(f"{info}/METADATA").decode()
+            for line in ("License: MIT", "Requires-Python: >=3.8", "Keywords: profiling,GPU",
+                         "Classifier: Programming Language :: C", 'Requires-Dist: pandas; extra == "pandas"'):
+                self.assertIn(f"\n{line}", metadata)
+            self.assertIn("aorta/py.typed", wheel.namelist())
             with open(os.path.join(SOURCE, "LICENSE"), "rb") as license:
                 self.assertEqual(wheel.read(f"{info}/licenses/LICENSE"), license.read())
             for info in wheel.infolist():

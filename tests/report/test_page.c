@@ -277,7 +277,7 @@ static void repeats_have_one_label(void **state) {
     struct aorta_log log = silent();
     struct aorta_text text = {0}, json = {0};
     check_ok(aorta_report_make(&options, &log, &text, &json));
-    assert_non_null(strstr(text.data, "Largest difference: step_ms is "));
+    assert_non_null(strstr(text.data, "Largest change: step_ms from "));
     assert_non_null(strstr(text.data, "(3 repeats)"));
     assert_non_null(strstr(text.data, ", the first of 3 runs)"));
     json_t *root = json_loads(json.data, 0, NULL);
@@ -330,7 +330,7 @@ static void the_largest_difference_is_named(void **state) {
     static const struct side longer[] = {{.step_ns = 10000000}, {.step_ns = 30000000}};
     static const struct side equal[] = {{.step_ns = 10000000}, {.step_ns = 10000000}};
     struct aorta_text slower = compared(longer, NULL), same = compared(equal, NULL);
-    assert_non_null(strstr(slower.data, "Largest difference: step_ms is "));
+    assert_non_null(strstr(slower.data, "Largest change: step_ms from "));
     assert_non_null(strstr(slower.data, "No run was repeated: equal runs are assumed to differ by "));
     assert_non_null(strstr(slower.data, "worse)."));
     assert_non_null(strstr(same.data, "No figure of b differs from a beyond the noise."));

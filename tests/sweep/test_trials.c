@@ -414,14 +414,21 @@ static void test_compare(void **state) {
             slow, slow * 8);
         run(words, 0, "16 trials: 16 done");
     }
-    run("sweep --compare driver0 driver1", 0, "8 points in common: 25, then 32 (+28.0%), significant");
-    run("sweep --compare driver0 driver0", 0, "25, then 25 (+0.0%), within the noise (p = 1)");
+    run("sweep --compare driver0 driver1", 0, "driver1 is slower than driver0: step_ms 22.1 -> 30.3 ms (+37%, 95%: +");
+    run("sweep --compare driver0 driver1", 0, "%), worse at 7 of 8 points\n");
     run("sweep --compare driver0 driver1", 0,
-        "Largest difference: step_ms is 32 in driver1 and 25 in driver0 (+28%, worse)");
-    run("sweep --compare driver0 driver1", 0, "Different: word 10 of the command is d=8;, was d=0;\n");
-    run("sweep --compare driver0 driver0", 0, "No figure of driver0 differs from driver0 beyond the noise.");
+        "  different   word 10 of the command is d=8;, was d=0;\n  chance      p = 0.0");
+    run("sweep --compare driver0 driver0", 0, "driver0 is within the noise of driver0: step_ms 22.1 -> 22.1 ms (+0.0%");
+    run("sweep --compare driver0 driver1 --json", 0,
+        "Largest change: step_ms from 22.1 ms in driver0 to 30.3 ms in driver1 (+37%, worse), mean of 8 points.");
+    run("sweep --compare driver0 driver1", 0, "step_ms 10 -> 18 ms (+80%) at a=1 V=p\n");
+    run("sweep --compare driver0 driver1 driver0 --label A 'B <1>' C", 0,
+        "B <1> is slower than A: step_ms 22.1 -> 30.3 ms");
+    run("sweep --compare driver0 driver1 driver0 --label A 'B <1>' C", 0, "C is within the noise of A");
+    run("sweep --compare driver0 driver1 --label A", 2, "--label: 1 names for 2 directories");
+    run("sweep --compare driver0 driver0", 0, "  chance      p = ");
     run("sweep --compare driver0 driver1 --json", 0, "\"kind\": \"sweep_comparison\"");
-    run("sweep --compare driver0", 2, "takes two directories");
+    run("sweep --compare driver0", 2, "takes two directories of sweeps or more");
     run("sweep --compare driver0 out", 2, "have different knobs");
 }
 
@@ -441,9 +448,9 @@ static void test_equal_sweeps(void **state) {
                  later, later ? 113 : 100);
         run(words, 0, "16 trials: 16 done");
     }
-    run("sweep --compare equal0 equal1", 0, "(+13.0%), within the noise");
-    run("sweep --compare equal0 equal1", 0, "No figure of equal1 differs from equal0 beyond the noise.");
-    run("sweep --compare equal0 equal1", 0, "Equal sweeps are assumed to differ by ");
+    run("sweep --compare equal0 equal1", 0, "equal1 is within the noise of equal0: step_ms ");
+    run("sweep --compare equal0 equal1", 0, "  chance      p = ");
+    run("sweep --compare equal0 equal1", 0, "equal sweeps are assumed to differ by ");
 }
 
 /* A batch of 4 takes less time than one of 8, and does half the work: what compares is throughput. */
@@ -491,10 +498,13 @@ static void test_halves(void **state) {
         "echo \"{\\\"step_ms\\\": $(({a} * 10 + d + AORTA_SWEEP_REPEAT))}\" >$AORTA_SWEEP_RESULT'",
         0, "24 trials: 24 done");
     run("sweep --read both", 0, "24 trials: 24 done");
-    run("sweep --compare both --by V=p,q", 0, "V=p and V=q, 4 points in common: 25.5, then 29.2");
-    run("sweep --compare both --by V=q,p", 0, "best before a=1: 15.5");
-    run("sweep --compare both --by V=p,q", 0, "a=1: 10.5, then 15.5 (+47.6%)\n");
-    run("sweep --compare both --by V=p,r", 0, "No figure of V=r differs from V=p beyond the noise.");
+    run("sweep --compare both --by V=p,q", 0,
+        "V=q differs from V=p at some points, not over all: step_ms 22.7 -> 27.5 ms");
+    run("sweep --compare both --by V=p,q", 0, "%), worse at 3 of 4 points\n");
+    run("sweep --compare both --by V=q,p", 0, "best        V=q: a=1: 15.5");
+    run("sweep --compare both --by V=p,q", 0, "step_ms 10.5 -> 15.5 ms (+48%) at a=1\n");
+    run("sweep --compare both --by V=p,q --label A B", 2, "--label: the halves of --by are called by their values");
+    run("sweep --compare both --by V=p,r", 0, "  chance      p = ");
     run("sweep --compare both --by V", 2, "give two values of the knob");
     run("sweep --compare both --by V=p,s", 2, "give two values of the knob");
     run("sweep --compare both --by W", 2, "has no such knob");
@@ -502,20 +512,54 @@ static void test_halves(void **state) {
     run("sweep --compare both --by V=p,q --json", 0, "");
     json_t *root = json_load_file("output", 0, NULL);
     assert_non_null(root);
-    const json_t *points = get(root, "points"), *point;
-    size_t i, counted = 0;
-    assert_int_equal(json_array_size(points), 4);
-    json_array_foreach(points, i, point) {
+    const json_t *comparison = json_array_get(get(root, "comparisons"), 0), *row;
+    size_t i, counted = 0, all = 0;
+    assert_int_equal(json_array_size(get(root, "points")), 4);
+    json_array_foreach(get(comparison, "rows"), i, row) {
+        assert_string_equal(json_string_value(get(row, "figure")), "step_ms");
+        if (json_is_null(get(row, "point"))) {
+            all++;
+            continue;
+        }
+        const json_t *point = json_array_get(get(root, "points"), (size_t)json_integer_value(get(row, "point")));
         const bool same = !strcmp(json_string_value(get(get(point, "values"), "a")), "4");
-        assert_int_equal(json_is_true(get(point, "counts")), !same);
-        assert_true(same ? json_number_value(get(point, "p_value")) == 1
-                         : json_number_value(get(point, "p_value")) < 0.01);
-        counted += json_is_true(get(point, "counts"));
+        assert_int_equal(json_is_true(get(row, "counts")), !same);
+        assert_true(same ? json_number_value(get(row, "p_value")) == 1 : json_number_value(get(row, "p_value")) < 0.01);
+        counted += json_is_true(get(row, "counts"));
     }
     assert_int_equal(counted, 3);
-    assert_int_equal(json_integer_value(get(get(get(root, "figures"), "throughput"), "points")), 0);
-    assert_int_equal(json_integer_value(get(get(get(root, "figures"), "step_ms"), "points")), 4);
+    assert_int_equal(all, 1);
+    assert_int_equal(json_array_size(get(comparison, "changes")), 3);
     json_decref(root);
+}
+
+/* Runs of the original toolkit in folders whose names are the knobs; one of them also left a recording of kernels. */
+static void test_folders(void **state) {
+    (void)state;
+    static const char make[] =
+        "for v in 6.2 7.0; do for t in 256 512; do for c in 28 42; do for r in 1 2; do "
+        "mkdir -p $v/${t}thread/nccl_${c}channels/rep$r && "
+        "cp " DATA "/report/data/original/rank_00_metrics.jsonl $v/${t}thread/nccl_${c}channels/rep$r || exit 1; "
+        "done; done; done; done; at=6.2/256thread/nccl_28channels/rep1/torch_profiler/rank0 && mkdir -p $at && "
+        "cp " DATA "/formats/data/fsdp2_rank0.json $at/a.pt.trace.json";
+    assert_int_equal(system(make), 0);
+    run("sweep --compare 6.2 7.0", 0, "7.0 is within the noise of 6.2: step_ms 80.4 -> 80.4 ms (+0.0%");
+    run("sweep --compare 6.2 7.0", 0, "best        6.2: thread=256 nccl_channels=28: 80.4\n");
+    run("sweep --compare 6.2 7.0 --json", 0, "");
+    json_t *root = json_load_file("output", 0, NULL);
+    assert_non_null(root);
+    assert_int_equal(json_array_size(get(root, "points")), 4);
+    const json_t *last = get(json_array_get(get(root, "points"), 3), "values"), *figure;
+    assert_string_equal(json_string_value(get(last, "thread")), "512");
+    assert_string_equal(json_string_value(get(last, "nccl_channels")), "42");
+    bool kernels = false;
+    size_t i;
+    json_array_foreach(get(root, "figures"), i, figure) {
+        kernels |= !strcmp(json_string_value(get(figure, "name")), "gemm");
+    }
+    assert_true(kernels);
+    json_decref(root);
+    run("sweep --compare 6.2 .", 2, "have different knobs");
 }
 
 /* The page is written where this build has pages, and carries the results. */
@@ -587,6 +631,7 @@ int main(void) {
         cmocka_unit_test(test_work_of_a_step),
         cmocka_unit_test(test_baseline),
         cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_folders),
         cmocka_unit_test(test_pages),
         cmocka_unit_test(test_hwq),
         cmocka_unit_test(test_wrong),

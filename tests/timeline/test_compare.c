@@ -127,7 +127,7 @@ static void a_recording_equals_itself(void **state) {
     for (size_t i = 0; i < c.comparison.row_count; i++) {
         const struct aorta_trace_compared *value = &c.comparison.rows[i].values[1];
         check_near(value->change_ms, 0);
-        assert_true(value->p == 1);
+        assert_true(value->of.p_value == 1);
     }
     assert_false(aorta_trace_regressed(&c.comparison, 1, 0));
     end_comparison(&c);
@@ -152,7 +152,7 @@ static void planted_changes(void **state) {
     check_near(kernel->values[1].percent, 10);
     check_near(kernel->values[0].count, 1);
     check_near(kernel->values[1].mean_us, 330);
-    assert_true(kernel->values[1].p < 0.001);
+    assert_true(kernel->values[1].of.p_value < 0.001);
     const struct aorta_trace_compare_row *gather =
         row_of(&c.comparison, AORTA_SECTION_COLLECTIVE, "all_gather, 2 ranks");
     check_near(gather->values[1].change_ms, -0.040);
@@ -249,7 +249,7 @@ static void regressions(void **state) {
     const struct aorta_trace_compared *whole = &c.comparison.rows[0].values[1];
     assert_string_equal(c.comparison.rows[0].name, "recording");
     assert_true(whole->percent > 10 && whole->percent < 25);
-    assert_true(isnan(whole->p));
+    assert_true(isnan(whole->of.p_value));
     assert_true(aorta_trace_regressed(&c.comparison, 1, 0.10));
     assert_false(aorta_trace_regressed(&c.comparison, 1, 0.25));
     assert_false(aorta_trace_regressed(&c.comparison, 0, 0));
@@ -270,11 +270,12 @@ static void noise_is_no_news(void **state) {
     compare(&base, &test, &c);
     const struct aorta_trace_compared *value = &row_of(&c.comparison, AORTA_SECTION_KERNEL, usual.kernel)->values[1];
     check_near(value->change_ms, 0.010);
-    assert_true(value->p > 0.3);
+    assert_true(value->of.p_value > 0.3);
     end_comparison(&c);
 }
 
 static const struct aorta_differences none[3];
+static const struct aorta_verdict_style plain;
 
 /* Recordings without steps: each is one sample. Four steps of the kernel each, in us.
  *
@@ -304,16 +305,16 @@ static void recordings_are_samples(void **state) {
     const struct aorta_trace_compared *test = &row_of(&c, AORTA_SECTION_KERNEL, usual.kernel)->values[1];
     check_near(test->ms, 4 * 0.334);
     check_near(test->change_ms, 4 * 0.030);
-    assert_true(!c.stepped && !c.unsure && test->p < 0.01 && test->low_ms > 0.05 && test->high_ms < 0.19);
+    assert_true(!c.stepped && !c.unsure && test->of.p_value < 0.01 && test->of.low > 0.05 && test->of.high < 0.19);
     struct aorta_text text = {0};
-    aorta_trace_comparison_text(&c, none, NAN, 0, &text);
-    assert_non_null(strstr(text.data, "The recording of test is "));
+    aorta_trace_comparison_text(&c, none, NAN, true, &plain, &text);
+    assert_non_null(strstr(text.data, "  chance      significant (p = "));
     assert_non_null(strstr(text.data, "significant (p = "));
     aorta_text_free(&text);
     aorta_trace_comparison_free(&c);
     check_ok(aorta_trace_compare(inputs, COUNT, &c)); /* two recordings are too few */
     assert_non_null(strstr(c.unsure, "three recordings of each --label would show one"));
-    assert_true(isnan(row_of(&c, AORTA_SECTION_KERNEL, usual.kernel)->values[2].p));
+    assert_true(isnan(row_of(&c, AORTA_SECTION_KERNEL, usual.kernel)->values[2].of.p_value));
     aorta_trace_comparison_free(&c);
     for (int i = 0; i < COUNT; i++) end_recording(&recordings[i]);
 }
@@ -353,11 +354,11 @@ static void runs_of_a_side(void **state) {
     check_near(values[1].change_ms, -0.004);
     check_near(values[1].count, 1);
     check_near(values[0].mean_us, (6 * 300 + 9 * 340) / 15.0);
-    assert_true(values[1].compared.repeats == 2 && !values[1].compared.assumed);
-    assert_true(values[1].p > 0.5);
+    assert_true(values[1].of.repeats == 2 && !values[1].of.assumed);
+    assert_true(values[1].of.p_value > 0.5);
     struct aorta_text text = {0}, json = {0};
-    aorta_trace_comparison_text(&c, none, NAN, 0, &text);
-    assert_non_null(strstr(text.data, "base base: 1 rank, 15 steps in 2 recordings\n"));
+    aorta_trace_comparison_text(&c, none, NAN, true, &plain, &text);
+    assert_non_null(strstr(text.data, "  base        base: 1 rank, 15 steps in 2 recordings\n"));
     assert_non_null(strstr(text.data, " (2 repeats)."));
     aorta_trace_comparison_json(&c, none, NAN, &json);
     json_t *document = json_loads(json.data, JSON_REJECT_DUPLICATES, NULL);
@@ -371,7 +372,7 @@ static void runs_of_a_side(void **state) {
     aorta_text_free(&json);
     aorta_trace_comparison_free(&c);
     check_ok(aorta_trace_compare((struct aorta_trace_compare_input[]){inputs[0], inputs[2]}, 2, &c));
-    assert_true(row_of(&c, AORTA_SECTION_KERNEL, usual.kernel)->values[1].p < 0.001);
+    assert_true(row_of(&c, AORTA_SECTION_KERNEL, usual.kernel)->values[1].of.p_value < 0.001);
     aorta_trace_comparison_free(&c);
     for (int i = 0; i < 4; i++) end_recording(&recordings[i]);
 }
@@ -381,15 +382,15 @@ static void operations_of_little_work_say_little(void **state) {
     (void)state;
     struct plan test = usual;
     struct compared c;
-    double share = 0;
     test.compute = 400;
     compare(&usual, &test, &c);
     assert_true(row_of(&c.comparison, AORTA_SECTION_OPERATION, "mm")->values[1].ms < 0.1);
-    assert_string_equal(aorta_trace_changed_most(&c.comparison, 1, &share)->name, "gemm");
+    assert_string_equal(c.comparison.sides[1].longer->name, "gemm");
+    assert_null(c.comparison.sides[1].shorter);
     struct aorta_text text = {0};
-    aorta_trace_comparison_text(&c.comparison, none, NAN, 0, &text);
-    assert_non_null(strstr(text.data, "What changed most: gemm "));
-    assert_null(strstr(text.data, "By category,")); /* it would say the same again */
+    aorta_trace_comparison_text(&c.comparison, none, NAN, true, &plain, &text);
+    assert_non_null(strstr(text.data, ", mostly gemm 0.3"));
+    assert_null(strstr(text.data, "  category ")); /* it would say the same again */
     aorta_text_free(&text);
     end_comparison(&c);
 }
@@ -401,11 +402,11 @@ static void text_and_json(void **state) {
     struct compared c;
     compare(&usual, &other, &c);
     struct aorta_text text = {0}, json = {0};
-    aorta_trace_comparison_text(&c.comparison, none, 0.05, 100, &text);
-    assert_non_null(strstr(text.data, "base base: 2 ranks, 6 steps\n"));
-    assert_non_null(strstr(text.data, "ms per step and rank\n"));
+    aorta_trace_comparison_text(&c.comparison, none, 0.05, true, &plain, &text);
+    assert_non_null(strstr(text.data, "  base        base: 2 ranks, 6 steps\n"));
+    assert_non_null(strstr(text.data, "\nPer step and rank, ms "));
     assert_non_null(strstr(text.data, "+0.060   +60.0%  p<0.001"));
-    assert_non_null(strstr(text.data, "test: the step takes no more than 5% longer than the base's"));
+    assert_non_null(strstr(text.data, "  threshold   passed: takes no more than 5% longer\n"));
     aorta_trace_comparison_json(&c.comparison, none, NAN, &json);
     json_t *document = json_loads(json.data, JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(document);
@@ -467,9 +468,9 @@ static void other_kernels_line_up(void **state) {
     check_near(row_of(&c.comparison, AORTA_SECTION_CATEGORY, "gemm")->values[1].change_ms, 0.030);
     check_near(row_of(&c.comparison, AORTA_SECTION_CATEGORY, "convolution")->values[1].change_ms, -0.020);
     struct aorta_text text = {0};
-    aorta_trace_comparison_text(&c.comparison, none, NAN, 0, &text);
-    assert_non_null(
-        strstr(text.data, "By category, gemm changed most: 0.02 → 0.05 ms, 60% of all changes, which may be chance."));
+    aorta_trace_comparison_text(&c.comparison, none, NAN, true, &plain, &text);
+    assert_non_null(strstr(text.data, "  opposite    mm 0.02 -> 0.05 ms (+150%)\n"));
+    assert_non_null(strstr(text.data, "  category    gemm 0.02 -> 0.05 ms (+150%)\n"));
     aorta_text_free(&text);
     aorta_trace_comparison_free(&c.comparison);
     for (int side = 0; side < 2; side++) end_recording(&c.recordings[side]);

@@ -1,7 +1,7 @@
 // Opens pages in Chromium and uses them as a reader does: node check.mjs PAGE.html …
-// Every chart has marks; the timeline zooms, moves, answers the pointer, finds names and sums ranges; tables fold and sort;
-// the address keeps the view; nothing is requested and nothing complained about. PAGE.txt, where it exists, is what the
-// terminal printed: the verdict of the page is the same. Exit code 77 where Chromium or playwright-core is missing.
+// Every chart has marks and is saved; the timeline zooms, moves, answers the pointer, finds names and sums ranges; tables fold
+// and sort; the address keeps the view; nothing is requested and nothing complained about. PAGE.txt, where it exists, is what
+// the terminal printed: the verdict of the page is the same. Exit code 77 where Chromium or playwright-core is missing.
 import assert from "node:assert";
 import { existsSync, readFileSync } from "node:fs";
 import { basename, resolve } from "node:path";
@@ -212,7 +212,7 @@ async function address(opened) {
   const open = await fold.evaluate((one) => { one.querySelector("summary").click(); return one.open; });
   await page.waitForTimeout(500);
   const before = await state(), key = await fold.evaluate((one) => one.dataset.key), url = page.url();
-  assert.match(url, /[#&]t=\d+-\d+.*&s=\d+-\d+|[#&]s=\d+-\d+.*&t=\d+-\d+/);
+  assert.match(url, /[#&]t\d*=\d+-\d+.*&s\d*=\d+-\d+|[#&]s\d*=\d+-\d+.*&t\d*=\d+-\d+/);
   assert.match(url, /[#&]o=/);
   await page.goto("about:blank");
   await page.goto(url);
@@ -224,7 +224,7 @@ async function address(opened) {
   assert.equal(await page.$eval(`details[data-key="${key}"]`, (one) => one.open), open, "the address does not keep open tables");
   await page.click("nav a:last-child");
   await page.waitForTimeout(500);
-  assert.match(page.url(), /#[a-z]+&.*t=\d+/, "a link to a section loses the view");
+  assert.match(page.url(), /#[a-z]+&.*t\d*=\d+/, "a link to a section loses the view");
   await page.focus("canvas.timeline");
   await page.keyboard.press("Escape");
   await page.waitForTimeout(100);
@@ -250,6 +250,18 @@ async function tables({ page }) {
     await box.$eval("th button", (button) => { button.click(); button.click(); });
     assert.deepEqual([...(await column())].sort(), [...before].sort(), "sorting loses rows");
     assert.ok(await box.$("th[aria-sort]"));
+  }
+}
+
+// A chart is saved as SVG and as PNG.
+async function downloads({ page }) {
+  const buttons = await page.$$(".chart");
+  if (!buttons.length) return;
+  for (const [kind, begin] of [["SVG", "<svg"], ["PNG", "\x89PNG"]]) {
+    const [download] = await Promise.all([page.waitForEvent("download"), page.locator(`h3 .save button:has-text("${kind}")`).first().click()]);
+    const bytes = readFileSync(await download.path());
+    assert.ok(bytes.toString("latin1").startsWith(begin) && bytes.length > 500, `no ${kind} was saved`);
+    assert.match(download.suggestedFilename(), new RegExp(`\\.${kind.toLowerCase()}$`));
   }
 }
 
@@ -287,6 +299,7 @@ for (const path of process.argv.slice(2)) {
     await address(opened);
     await folds(opened);
     await tables(opened);
+    await downloads(opened);
     await themes(opened);
     assert.equal(await opened.page.$$eval("a[href^='#']", (all) => all.filter((one) => !document.getElementById(decodeURIComponent(one.hash.slice(1)))).length), 0, "a link leads nowhere");
     assert.equal(await opened.page.evaluate(() => window.injected), undefined, "text of a file ran");

@@ -1,0 +1,114 @@
+/* Collectives on the compute stream: only the order on the stream keeps them apart from compute that does not need
+ * them. Four units a step; a gather comes before its unit's compute, a reduction after it.
+ *
+ *   gathers     | AG0 | gemm 0 | AG1 | gemm 1 | AG2 | gemm 2 | AG3 | gemm 3 | adam |
+ *   reductions  | gemm 0 | AR0 | gemm 1 | AR1 | gemm 2 | AR2 | gemm 3 | AR3 | adam |
+ *
+ * With a stream of their own AG1 to AG3 and AR0 to AR2 run beside compute: 3 of 4 are hidden, at best. */
+#include "check.h"
+#include "formats/open.h"
+#include "samples/kineto.h"
+#include "verdict/facts.h"
+#include "verdict/verdict.h"
+
+#include <math.h>
+
+enum { STEPS = 6, UNITS = 4, STREAM = 7 };
+static const double GEMM_US = 1000, COMM_US = 600, ADAM_US = 200;
+
+struct program {
+    const char *kernel, *collective, *group;
+    bool gathers, trains;
+};
+
+static double add_collective(struct sample_kineto *sample, const struct program *program, double at, int step, int rank,
+                             int *number) {
+    char facts[512];
+    snprintf(facts, sizeof facts,
+             "\"Collective name\": \"%s\", \"In msg nelems\": 1000000, \"Out msg nelems\": 1000000, \"dtype\": "
+             "\"BFloat16\", \"Group size\": 2, \"Process Group Name\": \"0\", \"Process Group Description\": \"%s\", "
+             "\"Seq\": %d, \"Rank\": %d",
+             program->collective, program->group, step * UNITS + ++*number, rank);
+    sample_kineto_kernel(sample, program->kernel, STREAM, at - 900, at, COMM_US, facts);
+    return at + COMM_US + 2;
+}
+
+static double add_step(struct sample_kineto *sample, const struct program *program, double at, int step, int rank) {
+    const double begin = at;
+    char name[32];
+    int number = 0;
+    for (int unit = 0; unit < UNITS; unit++) {
+        if (program->gathers) at = add_collective(sample, program, at, step, rank, &number);
+        if (program->trains)
+            sample_kineto_event(sample, "cpu_op", "autograd::engine::evaluate_function: MmBackward0", 1, at - 880, 5,
+                                "");
+        else
+            sample_kineto_event(sample, "cpu_op", "aten::mm", 1, at - 880, 5, "");
+        sample_kineto_kernel(sample, "sm90_xmma_gemm", STREAM, at - 870, at, GEMM_US, "");
+        at += GEMM_US + 2;
+        if (!program->gathers) at = add_collective(sample, program, at, step, rank, &number);
+    }
+    sample_kineto_kernel(sample, "elementwise_add", STREAM, at - 880, at, ADAM_US, "");
+    at += ADAM_US + 2;
+    snprintf(name, sizeof name, "ProfilerStep#%d", step);
+    sample_kineto_event(sample, "user_annotation", name, 1, begin - 905, at - begin, "");
+    return at;
+}
+
+static void make_verdict(const struct program *program, struct aorta_trace_list *list,
+                         struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
+    *list = (struct aorta_trace_list){0};
+    for (int rank = 0; rank < 2; rank++) {
+        struct sample_kineto sample;
+        double at = 10000;
+        sample_kineto_begin(&sample, rank, 2);
+        for (int step = 0; step < STEPS; step++) at = add_step(&sample, program, at, step, rank);
+        sample_kineto_open(&sample, list);
+    }
+    check_ok(aorta_trace_analyze(list, NULL, analysis));
+    check_ok(aorta_verdict_make(analysis, verdict));
+}
+
+static void check_first(const struct program *program, enum aorta_cause cause, double at_best_us,
+                        enum aorta_fact_key fact) {
+    struct aorta_trace_list list;
+    struct aorta_trace_analysis analysis;
+    struct aorta_verdict verdict;
+    make_verdict(program, &list, &analysis, &verdict);
+    const struct aorta_finding *first = &verdict.findings[0];
+    assert_int_equal(first->cause, cause);
+    assert_true(fabs(first->at_best_ms * 1e3 - at_best_us) < 0.02 * at_best_us);
+    assert_true(aorta_facts_has(&first->facts, fact));
+    aorta_verdict_free(&verdict);
+    aorta_trace_analysis_free(&analysis);
+    aorta_trace_list_free(&list);
+}
+
+static void gathers_on_the_compute_stream(void **state) {
+    (void)state;
+    check_first(&(struct program){"ncclDevKernel_AllGather_RING_LL", "_allgather_base", "fsdp", true, true},
+                AORTA_CAUSE_SERIALIZED_STREAMS, (UNITS - 1) * COMM_US, AORTA_FACT_OWN_STREAM);
+}
+
+static void reductions_of_gradients_on_the_compute_stream(void **state) {
+    (void)state;
+    check_first(&(struct program){"ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "allreduce", "default_pg", false, true},
+                AORTA_CAUSE_SERIALIZED_STREAMS, (UNITS - 1) * COMM_US, AORTA_FACT_OWN_STREAM);
+}
+
+/* The next operation needs the result: another stream changes nothing. */
+static void reductions_of_activations(void **state) {
+    (void)state;
+    const char *kernel = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL";
+    check_first(&(struct program){kernel, "allreduce", "TENSOR_MODEL_PARALLEL_GROUP", false, true},
+                AORTA_CAUSE_EXPOSED_COLLECTIVE, UNITS * COMM_US, AORTA_FACT_ACTIVATIONS);
+    check_first(&(struct program){kernel, "allreduce", "default_pg", false, false}, AORTA_CAUSE_EXPOSED_COLLECTIVE,
+                UNITS * COMM_US, AORTA_FACT_ACTIVATIONS);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gathers_on_the_compute_stream),
+                                       cmocka_unit_test(reductions_of_gradients_on_the_compute_stream),
+                                       cmocka_unit_test(reductions_of_activations)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
