@@ -69,24 +69,6 @@ static void no_line_is_too_wide(void **state) {
     }
 }
 
-/* Names come first on a terminal and last elsewhere, where they are whole. */
-static void rows_have_their_name_at_an_end(void **state) {
-    (void)state;
-    static const struct {
-        int columns;
-        const char *expected;
-    } rows[] = {{6, "reduc…  15\n"}, {14, "reduce_kernel   15\n"}, {0, "  15  reduce_kernel\n"}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct aorta_text out = {0};
-        aorta_text_row_begin(&out, "reduce_kernel", rows[i].columns);
-        aorta_text_puts(&out, "  15");
-        aorta_text_row_end(&out, "reduce_kernel", rows[i].columns);
-        check_ok(aorta_text_check(&out));
-        assert_string_equal(out.data, rows[i].expected);
-        aorta_text_free(&out);
-    }
-}
-
 static void columns_are_characters(void **state) {
     (void)state;
     static const struct {
@@ -127,7 +109,6 @@ int main(void) {
         cmocka_unit_test(sentences_wrap),
         cmocka_unit_test(no_word_is_broken_in_a_file),
         cmocka_unit_test(no_line_is_too_wide),
-        cmocka_unit_test(rows_have_their_name_at_an_end),
         cmocka_unit_test(columns_are_characters),
         cmocka_unit_test(files_have_no_width),
         cmocka_unit_test(markdown_shows_what_was_written),
