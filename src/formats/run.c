@@ -19,8 +19,8 @@ static bool follows(const struct aorta_run_step *previous, const struct aorta_ru
            !step->profile.own_clock && !previous->profile.own_clock;
 }
 
-/* When the iteration before had ended; INT64_MIN: not known. If it was not recorded, the line itself says how long before
- * this one. */
+/* When the iteration before had ended; INT64_MIN: not known. If it was not recorded, the line itself says how long
+ * before this one. */
 static int64_t end_before(const struct aorta_run_step *previous, const struct aorta_run_step *step, double lead_ms) {
     if (!previous) return INT64_MIN;
     if (previous->profiled) return previous->profile.range_count ? previous->profile.end_ns : INT64_MIN;

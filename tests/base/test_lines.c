@@ -106,12 +106,9 @@ static void markdown_shows_what_was_written(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sentences_wrap),
-        cmocka_unit_test(no_word_is_broken_in_a_file),
-        cmocka_unit_test(no_line_is_too_wide),
-        cmocka_unit_test(columns_are_characters),
-        cmocka_unit_test(files_have_no_width),
-        cmocka_unit_test(markdown_shows_what_was_written),
+        cmocka_unit_test(sentences_wrap),      cmocka_unit_test(no_word_is_broken_in_a_file),
+        cmocka_unit_test(no_line_is_too_wide), cmocka_unit_test(columns_are_characters),
+        cmocka_unit_test(files_have_no_width), cmocka_unit_test(markdown_shows_what_was_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
