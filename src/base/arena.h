@@ -18,12 +18,15 @@ struct aorta_arena { /* zero-initialise */
 };
 
 void *aorta_arena_alloc(struct aorta_arena *arena, size_t bytes); /* zeroed, aligned to 16; NULL when exhausted */
+void *aorta_arena_raw(struct aorta_arena *arena, size_t bytes);   /* the same with any content, for large arrays */
 char *aorta_arena_strdup(struct aorta_arena *arena, const char *string);
 char *aorta_arena_printf(struct aorta_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* An array of the arena with space for one more element of `bytes`: `items`, or a copy twice as large; NULL when
  * exhausted. Start with NULL and a capacity of 0. */
 void *aorta_arena_grow(struct aorta_arena *arena, void *items, size_t count, size_t *capacity, size_t bytes);
 void aorta_arena_free(struct aorta_arena *arena); /* the arena is empty then, and has not failed */
+/* Frees the memory of a part of the phase, and passes its failure on to the whole. */
+void aorta_arena_end(struct aorta_arena *part, struct aorta_arena *whole);
 /* AORTA_MEMORY if an allocation failed: "no memory for the verdict". */
 AORTA_MUST_USE aorta_status aorta_arena_check(const struct aorta_arena *arena, const char *what);
 

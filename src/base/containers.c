@@ -19,29 +19,37 @@ struct aorta_arena_block {
     _Alignas(ALIGNMENT) unsigned char bytes[];
 };
 
-static struct aorta_arena_block *add_block(struct aorta_arena *arena, size_t bytes) {
+static struct aorta_arena_block *add_block(struct aorta_arena *arena, size_t bytes, bool zeroed) {
     size_t capacity = arena->blocks ? 2 * arena->blocks->capacity : BLOCK_BYTES;
     if (capacity > LARGEST_BLOCK) capacity = LARGEST_BLOCK;
     if (capacity < bytes) capacity = bytes;
-    struct aorta_arena_block *block = calloc(1, sizeof *block + capacity);
+    zeroed |= capacity > bytes; /* something else follows */
+    struct aorta_arena_block *block = zeroed ? calloc(1, sizeof *block + capacity) : malloc(sizeof *block + capacity);
     if (!block) return NULL;
-    block->next = arena->blocks;
-    block->capacity = capacity;
+    *block = (struct aorta_arena_block){.next = arena->blocks, .capacity = capacity};
     arena->blocks = block;
     return block;
 }
 
-void *aorta_arena_alloc(struct aorta_arena *arena, size_t bytes) {
+static void *take(struct aorta_arena *arena, size_t bytes, bool zeroed) {
     struct aorta_arena_block *block = arena->blocks;
     arena->failed |= bytes > PTRDIFF_MAX - BLOCK_BYTES; /* no object is larger, and sanitizers end programs that ask */
     if (arena->failed) return NULL;
     bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    if (!block || block->capacity - block->used < bytes) block = add_block(arena, bytes);
+    if (!block || block->capacity - block->used < bytes) block = add_block(arena, bytes, zeroed);
     arena->failed = !block;
     if (!block) return NULL;
     void *memory = block->bytes + block->used;
     block->used += bytes;
     return memory;
+}
+
+void *aorta_arena_alloc(struct aorta_arena *arena, size_t bytes) {
+    return take(arena, bytes, true);
+}
+
+void *aorta_arena_raw(struct aorta_arena *arena, size_t bytes) {
+    return take(arena, bytes, false);
 }
 
 char *aorta_arena_strdup(struct aorta_arena *arena, const char *string) {
@@ -81,6 +89,11 @@ void aorta_arena_free(struct aorta_arena *arena) {
         arena->blocks = next;
     }
     arena->failed = false;
+}
+
+void aorta_arena_end(struct aorta_arena *part, struct aorta_arena *whole) {
+    whole->failed |= part->failed;
+    aorta_arena_free(part);
 }
 
 aorta_status aorta_arena_check(const struct aorta_arena *arena, const char *what) {

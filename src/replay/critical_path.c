@@ -1,6 +1,7 @@
 #include "replay/critical_path.h"
 #include "replay/scaled.h"
 
+#include "base/arena.h"
 #include "base/array.h"
 #include "replay/trace_graph.h"
 

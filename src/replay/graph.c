@@ -34,13 +34,13 @@ static bool grow_edges(struct aorta_graph *graph, uint32_t capacity) {
     return grown;
 }
 
-aorta_status aorta_graph_begin(struct aorta_graph *graph, const struct aorta_graph_rank *ranks, uint32_t rank_count) {
-    *graph = (struct aorta_graph){
-        .rank_count = rank_count, .longer = 1, .ranks = malloc((rank_count + 1) * sizeof *graph->ranks)};
-    if (!graph->ranks) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u ranks", rank_count);
+void aorta_graph_begin(struct aorta_graph *graph, const struct aorta_graph_rank *ranks, uint32_t rank_count) {
+    *graph = (struct aorta_graph){.longer = 1, .ranks = malloc((rank_count + 1) * sizeof *graph->ranks)};
+    graph->failed = !graph->ranks;
+    if (graph->failed) return;
+    graph->rank_count = rank_count;
     if (rank_count) memcpy(graph->ranks, ranks, rank_count * sizeof *ranks);
     for (uint32_t i = 0; i < rank_count; i++) graph->ranks[i].mark = AORTA_GRAPH_NONE;
-    return NULL;
 }
 
 void aorta_graph_reserve(struct aorta_graph *graph, uint32_t points, uint32_t edges) {

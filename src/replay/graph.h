@@ -99,8 +99,7 @@ struct aorta_graph {
 };
 
 /* Ends with aorta_graph_free. `ranks` are copied, without their marks. */
-AORTA_MUST_USE aorta_status aorta_graph_begin(struct aorta_graph *graph, const struct aorta_graph_rank *ranks,
-                                              uint32_t rank_count);
+void aorta_graph_begin(struct aorta_graph *graph, const struct aorta_graph_rank *ranks, uint32_t rank_count);
 /* Place for so many, where that is known: more have place, too. */
 void aorta_graph_reserve(struct aorta_graph *graph, uint32_t points, uint32_t edges);
 /* Returns the point's number until the graph is finished. */

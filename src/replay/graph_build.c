@@ -28,19 +28,16 @@ static int64_t end_key(const struct aorta_replay_span *span) {
     return span->end_ns;
 }
 
-static aorta_status sorted_rows(const struct aorta_replay_rank *rank, int64_t (*key)(const struct aorta_replay_span *),
-                                uint32_t **rows) {
-    struct key *keys = malloc(((size_t)rank->span_count + 1) * sizeof *keys);
-    *rows = malloc(((size_t)rank->span_count + 1) * sizeof **rows);
-    if (!keys || !*rows) {
-        free(keys);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory to sort %u spans", rank->span_count);
-    }
-    for (uint32_t i = 0; i < rank->span_count; i++) keys[i] = (struct key){key(&rank->spans[i]), i};
-    if (rank->span_count) qsort(keys, rank->span_count, sizeof *keys, key_order);
-    for (uint32_t i = 0; i < rank->span_count; i++) (*rows)[i] = keys[i].row;
-    free(keys);
-    return NULL;
+static uint32_t *sorted_rows(struct aorta_graph_builder *builder, const struct aorta_replay_rank *rank,
+                             int64_t (*key)(const struct aorta_replay_span *)) {
+    struct aorta_arena scratch = {0};
+    uint32_t *rows = aorta_arena_raw(&builder->memory, ((size_t)rank->span_count + 1) * sizeof *rows);
+    struct key *keys = aorta_arena_raw(&scratch, ((size_t)rank->span_count + 1) * sizeof *keys);
+    for (uint32_t i = 0; keys && i < rank->span_count; i++) keys[i] = (struct key){key(&rank->spans[i]), i};
+    if (keys && rank->span_count) qsort(keys, rank->span_count, sizeof *keys, key_order);
+    for (uint32_t i = 0; rows && keys && i < rank->span_count; i++) rows[i] = keys[i].row;
+    aorta_arena_end(&scratch, &builder->memory);
+    return rows;
 }
 
 uint32_t aorta_last_ended(const struct aorta_graph_builder *builder, uint32_t rank, int64_t after_ns, int64_t until_ns,
@@ -88,16 +85,12 @@ static void add_sample(struct samples *samples, int64_t value) {
 
 /* A span that was launched well before the one before it ended shows the stream's lag, one launched to an idle stream
  * that of the launch. */
-static aorta_status measure_usual(const struct aorta_graph_builder *builder, uint32_t rank, struct aorta_usual *lags) {
+static void measure_usual(struct aorta_graph_builder *builder, uint32_t rank, struct aorta_usual *lags) {
     enum { STREAM_NS = 1000, LAUNCH_NS = 5000 };
     const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
-    struct samples *samples = calloc(2, sizeof *samples);
-    int64_t *end_ns = malloc(((size_t)one->stream_count + 1) * sizeof *end_ns);
-    if (!samples || !end_ns) {
-        free(samples);
-        free(end_ns);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for the lags of %u streams", one->stream_count);
-    }
+    struct samples *samples = aorta_arena_alloc(&builder->memory, 2 * sizeof *samples);
+    int64_t *end_ns = aorta_arena_alloc(&builder->memory, ((size_t)one->stream_count + 1) * sizeof *end_ns);
+    if (builder->memory.failed) return;
     for (uint32_t i = 0; i < one->stream_count; i++) end_ns[i] = INT64_MIN;
     for (uint32_t i = 0; i < one->span_count; i++) {
         const struct aorta_replay_span *span = &one->spans[i];
@@ -113,9 +106,6 @@ static aorta_status measure_usual(const struct aorta_graph_builder *builder, uin
     }
     lags->stream_ns = lags->dependency_ns = usual(&samples[0], STREAM_NS);
     lags->launch_ns = usual(&samples[1], LAUNCH_NS);
-    free(samples);
-    free(end_ns);
-    return NULL;
 }
 
 /* ---- points ---- */
@@ -151,10 +141,10 @@ static void set_mark(struct aorta_graph_builder *builder, uint32_t rank) {
 }
 
 /* The moment when the last rank has arrived; its point belongs to that rank. */
-static aorta_status add_arrivals(struct aorta_graph_builder *builder) {
+static void add_arrivals(struct aorta_graph_builder *builder) {
     const struct aorta_recording *recording = builder->recording;
-    struct key *last = malloc(((size_t)recording->collective_count + 1) * sizeof *last);
-    if (!last) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u collectives", recording->collective_count);
+    struct key *last = aorta_arena_alloc(&builder->memory, ((size_t)recording->collective_count + 1) * sizeof *last);
+    if (!last) return;
     for (uint32_t i = 0; i < recording->collective_count; i++) last[i] = (struct key){INT64_MIN, 0};
     for (uint32_t r = 0; r < recording->rank_count; r++) {
         for (uint32_t i = 0; i < recording->ranks[r].span_count; i++) {
@@ -168,8 +158,6 @@ static aorta_status add_arrivals(struct aorta_graph_builder *builder) {
         uint32_t point = aorta_graph_point(builder->graph, last[i].at, last[i].row, subject, false);
         if (!i) builder->first_arrival = point;
     }
-    free(last);
-    return NULL;
 }
 
 /* ---- all of it ---- */
@@ -197,63 +185,60 @@ static void reserve(struct aorta_graph_builder *builder) {
     aorta_graph_reserve(builder->graph, (uint32_t)points, (uint32_t)(points * 7 / 4));
 }
 
-static aorta_status assemble(struct aorta_graph_builder *builder) {
+static bool has_failed(const struct aorta_graph_builder *builder) {
+    return builder->memory.failed || builder->graph->failed;
+}
+
+static void assemble(struct aorta_graph_builder *builder) {
     const struct aorta_recording *recording = builder->recording;
     for (uint32_t i = 0; i < recording->rank_count; i++) {
-        AORTA_TRY(sorted_rows(&recording->ranks[i], launch_key, &builder->launched[i]));
-        AORTA_TRY(sorted_rows(&recording->ranks[i], end_key, &builder->by_end[i]));
-        AORTA_TRY(measure_usual(builder, i, &builder->usual[i]));
+        builder->launched[i] = sorted_rows(builder, &recording->ranks[i], launch_key);
+        builder->by_end[i] = sorted_rows(builder, &recording->ranks[i], end_key);
+        measure_usual(builder, i, &builder->usual[i]);
     }
     for (uint32_t i = 0; i < recording->host_count; i++) add_host_points(builder, i);
     for (uint32_t i = 0; i < recording->rank_count; i++) {
         add_span_points(builder, i);
         set_mark(builder, i);
     }
-    AORTA_TRY(add_arrivals(builder));
-    AORTA_TRY(aorta_compare_runs(builder));
-    for (uint32_t i = 0; i < recording->host_count; i++) AORTA_TRY(aorta_graph_add_host(builder, i));
+    add_arrivals(builder);
+    if (has_failed(builder)) return; /* there are not all points */
+    aorta_compare_runs(builder);
+    for (uint32_t i = 0; i < recording->host_count; i++) aorta_graph_add_host(builder, i);
+    if (has_failed(builder)) return; /* there are not all pauses and runs */
     aorta_place_pauses(builder);
     for (uint32_t i = 0; i < recording->rank_count; i++) {
-        AORTA_TRY(aorta_graph_add_spans(builder, i));
-        AORTA_TRY(aorta_graph_add_order(builder, i));
+        aorta_graph_add_spans(builder, i);
+        aorta_graph_add_order(builder, i);
     }
-    return NULL;
+}
+
+static void begin(struct aorta_graph_builder *builder) {
+    const struct aorta_recording *recording = builder->recording;
+    const size_t ranks = (size_t)recording->rank_count + 1;
+    struct aorta_arena *memory = &builder->memory;
+    struct aorta_graph_rank *bounds = aorta_arena_alloc(memory, ranks * sizeof *bounds);
+    builder->first_call = aorta_arena_alloc(memory, ((size_t)recording->host_count + 1) * sizeof(uint32_t));
+    builder->first_span = aorta_arena_alloc(memory, ranks * sizeof(uint32_t));
+    builder->launched = aorta_arena_alloc(memory, ranks * sizeof(uint32_t *));
+    builder->by_end = aorta_arena_alloc(memory, ranks * sizeof(uint32_t *));
+    builder->runs = aorta_arena_alloc(memory, ranks * sizeof(struct aorta_runs *));
+    builder->usual = aorta_arena_alloc(memory, ranks * sizeof *builder->usual);
+    if (memory->failed) return;
+    for (uint32_t i = 0; i < recording->rank_count; i++) bounds[i] = recording->ranks[i].bounds;
+    aorta_graph_begin(builder->graph, bounds, recording->rank_count);
+    reserve(builder);
 }
 
 aorta_status aorta_graph_make_unfinished(const struct aorta_recording *recording, struct aorta_graph *graph) {
-    uint32_t ranks = recording->rank_count;
+    struct aorta_graph_builder builder = {.recording = recording, .graph = graph};
     *graph = (struct aorta_graph){0};
     AORTA_TRY(check_size(recording));
-    struct aorta_graph_builder builder = {.recording = recording,
-                                          .graph = graph,
-                                          .first_call = calloc((size_t)recording->host_count + 1, sizeof(uint32_t)),
-                                          .first_span = calloc((size_t)ranks + 1, sizeof(uint32_t)),
-                                          .launched = calloc((size_t)ranks + 1, sizeof(uint32_t *)),
-                                          .by_end = calloc((size_t)ranks + 1, sizeof(uint32_t *)),
-                                          .runs = calloc((size_t)ranks + 1, sizeof *builder.runs),
-                                          .usual = calloc((size_t)ranks + 1, sizeof *builder.usual)};
-    struct aorta_graph_rank *bounds = calloc((size_t)ranks + 1, sizeof *bounds);
-    aorta_status status = NULL;
-    if (!builder.first_call || !builder.first_span || !builder.launched || !builder.by_end || !builder.usual ||
-        !builder.runs || !bounds)
-        status = AORTA_ERROR(AORTA_MEMORY, "no memory for the graph of %u ranks", ranks);
-    for (uint32_t i = 0; !status && i < ranks; i++) bounds[i] = recording->ranks[i].bounds;
-    if (!status) status = aorta_graph_begin(graph, bounds, ranks);
-    if (!status) reserve(&builder);
-    if (!status) status = assemble(&builder);
-    for (uint32_t i = 0; i < ranks && builder.launched && builder.by_end && builder.runs; i++) {
-        free(builder.runs[i]);
-        free(builder.launched[i]);
-        free(builder.by_end[i]);
-    }
-    free(builder.first_call);
-    free(builder.first_span);
-    free(builder.launched);
-    free(builder.by_end);
-    free(builder.usual);
-    free(builder.runs);
-    free(builder.pauses);
-    free(bounds);
+    begin(&builder);
+    if (!has_failed(&builder)) assemble(&builder);
+    builder.memory.failed |= graph->failed;
+    aorta_status status = aorta_arena_check(&builder.memory, "the graph of the ranks");
+    aorta_arena_free(&builder.memory);
     if (status) aorta_graph_free(graph);
     return status;
 }

@@ -4,12 +4,10 @@
  *   thread 2                          \                    /
  *                                      [launch][  sync  ]--      each goes on after the other: a handover
  *   device                [ kernel              ]>>>>>>>^        a wait: the call returns after the kernel */
-#include "base/array.h"
 #include "base/sort.h"
 #include "base/statistics.h"
 #include "replay/graph_build_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -38,6 +36,7 @@ struct silence {
 
 struct host {
     struct aorta_graph_builder *builder;
+    struct aorta_arena memory;
     const struct aorta_replay_host *rows;
     uint32_t host;
     struct thread *threads;
@@ -208,11 +207,10 @@ static uint32_t name_at(const struct host *host, uint32_t point) {
 
 static void add_pause(struct host *host, struct aorta_pause pause) {
     struct aorta_graph_builder *builder = host->builder;
-    if (!aorta_array_fit(&builder->pauses, &builder->pause_capacity, builder->pause_count + 1,
-                         sizeof *builder->pauses)) {
-        builder->graph->failed = true;
-        return;
-    }
+    struct aorta_pause *pauses = aorta_arena_grow(&builder->memory, builder->pauses, builder->pause_count,
+                                                  &builder->pause_capacity, sizeof *pauses);
+    if (!pauses) return;
+    builder->pauses = pauses;
     builder->pauses[builder->pause_count++] = pause;
 }
 
@@ -359,12 +357,12 @@ static void count_launches(struct host *host, uint32_t call) {
     host->launches += any;
 }
 
-static aorta_status find_begun(struct host *host) {
+static void find_begun(struct host *host) {
     const struct aorta_recording *recording = host->builder->recording;
     size_t limit = 1;
     for (uint32_t i = 0; i < host->ranks; i++) limit += recording->ranks[host->rank[i]].span_count;
-    host->begun_ns = malloc(limit * sizeof *host->begun_ns);
-    if (!host->begun_ns) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu launches", limit);
+    host->begun_ns = aorta_arena_raw(&host->memory, limit * sizeof *host->begun_ns);
+    if (!host->begun_ns) return;
     for (uint32_t i = 0; i < host->ranks; i++) {
         const struct aorta_replay_rank *rank = &recording->ranks[host->rank[i]];
         const uint32_t *launched = host->builder->launched[host->rank[i]];
@@ -377,7 +375,6 @@ static aorta_status find_begun(struct host *host) {
         }
     }
     aorta_sort_int64(host->begun_ns, host->begun);
-    return NULL;
 }
 
 /* The median of the first gaps between calls. */
@@ -396,42 +393,29 @@ static int64_t usual_gap(const struct host *host) {
 
 /* ---- a host ---- */
 
-static aorta_status host_make(struct host *host) {
+static void host_make(struct host *host) {
     const struct aorta_recording *recording = host->builder->recording;
     size_t calls = (size_t)host->rows->call_count + 1, ranks = (size_t)recording->rank_count + 1;
-    host->threads = calloc((size_t)host->rows->thread_count + 1, sizeof *host->threads);
-    host->around = malloc(calls * sizeof *host->around);
-    host->next = malloc(calls * sizeof *host->next);
-    host->silent = malloc(calls * sizeof *host->silent);
-    host->rank = calloc(ranks, sizeof *host->rank);
-    host->cursor = calloc(ranks, sizeof *host->cursor);
-    host->dirty = calloc(ranks, sizeof *host->dirty);
-    if (!host->threads || !host->around || !host->next || !host->silent || !host->rank || !host->cursor || !host->dirty)
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %u calls", host->rows->call_count);
+    host->threads = aorta_arena_alloc(&host->memory, ((size_t)host->rows->thread_count + 1) * sizeof *host->threads);
+    host->around = aorta_arena_raw(&host->memory, calls * sizeof *host->around);
+    host->next = aorta_arena_raw(&host->memory, calls * sizeof *host->next);
+    host->silent = aorta_arena_raw(&host->memory, calls * sizeof *host->silent);
+    host->rank = aorta_arena_alloc(&host->memory, ranks * sizeof *host->rank);
+    host->cursor = aorta_arena_alloc(&host->memory, ranks * sizeof *host->cursor);
+    host->dirty = aorta_arena_alloc(&host->memory, ranks * sizeof(uint32_t *));
+    if (host->memory.failed) return;
     for (uint32_t i = 0; i < host->rows->thread_count; i++)
         host->threads[i] = (struct thread){AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, false, false};
     for (uint32_t i = 0; i < recording->rank_count; i++) {
         const struct aorta_replay_rank *rank = &recording->ranks[i];
         if (rank->host != host->host) continue;
-        uint32_t *dirty = malloc(((size_t)rank->stream_count + 1) * sizeof *dirty);
-        if (!dirty) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u streams", rank->stream_count);
+        uint32_t *dirty = aorta_arena_alloc(&host->memory, ((size_t)rank->stream_count + 1) * sizeof *dirty);
+        if (!dirty) return;
         for (uint32_t j = 0; j < rank->stream_count; j++) dirty[j] = AORTA_GRAPH_NONE;
         host->dirty[host->ranks] = dirty;
         host->rank[host->ranks++] = i;
     }
-    return find_begun(host);
-}
-
-static void host_free(struct host *host) {
-    free(host->threads);
-    free(host->around);
-    free(host->next);
-    free(host->silent);
-    free(host->rank);
-    free(host->cursor);
-    free(host->begun_ns);
-    for (uint32_t i = 0; i < host->ranks; i++) free(host->dirty[i]);
-    free(host->dirty);
+    find_begun(host);
 }
 
 /* The thread's next call; for the time being threads[].last_call is the one seen last. */
@@ -444,24 +428,27 @@ static void find_next(struct host *host) {
     for (uint32_t i = 0; i < host->rows->thread_count; i++) host->threads[i].last_call = AORTA_GRAPH_NONE;
 }
 
-aorta_status aorta_graph_add_host(struct aorta_graph_builder *builder, uint32_t index) {
+static void add_calls(struct host *host) {
+    const struct aorta_replay_host *rows = host->rows;
+    const struct aorta_recording *recording = host->builder->recording;
+    find_next(host);
+    host->pause_ns = recording->pause_ns ? recording->pause_ns : PAUSE_NS;
+    host->usual_gap_ns = usual_gap(host);
+    if (host->usual_gap_ns > host->pause_ns) host->usual_gap_ns = host->pause_ns;
+    for (uint32_t i = 0; i < rows->call_count; i++) {
+        begin_call(host, i);
+        end_until(host, &host->threads[rows->calls[i].thread],
+                  host->next[i] == AORTA_GRAPH_NONE ? INT64_MAX : rows->calls[host->next[i]].start_ns);
+        note_silence(host, rows->calls[i].thread);
+        count_launches(host, i);
+    }
+    for (uint32_t i = 0; i < rows->thread_count; i++) end_until(host, &host->threads[i], INT64_MAX);
+}
+
+void aorta_graph_add_host(struct aorta_graph_builder *builder, uint32_t index) {
     struct host host = {
         .builder = builder, .rows = &builder->recording->hosts[index], .host = index, .batch = AORTA_GRAPH_NONE};
-    aorta_status status = host_make(&host);
-    if (!status) {
-        find_next(&host);
-        host.pause_ns = builder->recording->pause_ns ? builder->recording->pause_ns : PAUSE_NS;
-        host.usual_gap_ns = usual_gap(&host);
-        if (host.usual_gap_ns > host.pause_ns) host.usual_gap_ns = host.pause_ns;
-        for (uint32_t i = 0; i < host.rows->call_count; i++) {
-            begin_call(&host, i);
-            end_until(&host, &host.threads[host.rows->calls[i].thread],
-                      host.next[i] == AORTA_GRAPH_NONE ? INT64_MAX : host.rows->calls[host.next[i]].start_ns);
-            note_silence(&host, host.rows->calls[i].thread);
-            count_launches(&host, i);
-        }
-        for (uint32_t i = 0; i < host.rows->thread_count; i++) end_until(&host, &host.threads[i], INT64_MAX);
-    }
-    host_free(&host);
-    return status;
+    host_make(&host);
+    if (!host.memory.failed) add_calls(&host);
+    aorta_arena_end(&host.memory, &builder->memory);
 }

@@ -2,6 +2,7 @@
 #ifndef AORTA_REPLAY_GRAPH_BUILD_INTERNAL_H
 #define AORTA_REPLAY_GRAPH_BUILD_INTERNAL_H
 
+#include "base/arena.h"
 #include "replay/recording.h"
 #include "replay/replay.h"
 
@@ -36,6 +37,7 @@ struct aorta_pause {
 struct aorta_graph_builder {
     const struct aorta_recording *recording;
     struct aorta_graph *graph;
+    struct aorta_arena memory;
     uint32_t *first_call;   /* of each host: point of its first call's start; its end is the next one, and so on */
     uint32_t *first_span;   /* of each rank: likewise */
     uint32_t first_arrival; /* point of the first collective's arrival */
@@ -66,14 +68,14 @@ uint32_t aorta_last_ended(const struct aorta_graph_builder *builder, uint32_t ra
                           uint32_t before, uint32_t except);
 
 /* Edges of one host's threads and of the calls that wait (graph_build_host.c). */
-AORTA_MUST_USE aorta_status aorta_graph_add_host(struct aorta_graph_builder *builder, uint32_t host);
+void aorta_graph_add_host(struct aorta_graph_builder *builder, uint32_t host);
 /* After all hosts: the places of their pauses (graph_build_pauses.c). */
 void aorta_place_pauses(struct aorta_graph_builder *builder);
 /* Edges of one rank's spans (graph_build_spans.c), and those that hold only where launches are no limit
  * (graph_build_order.c). */
-AORTA_MUST_USE aorta_status aorta_graph_add_spans(struct aorta_graph_builder *builder, uint32_t rank);
-AORTA_MUST_USE aorta_status aorta_graph_add_order(struct aorta_graph_builder *builder, uint32_t rank);
+void aorta_graph_add_spans(struct aorta_graph_builder *builder, uint32_t rank);
+void aorta_graph_add_order(struct aorta_graph_builder *builder, uint32_t rank);
 /* Fills runs[] (graph_build_straggler.c); needs the arrivals' points. */
-AORTA_MUST_USE aorta_status aorta_compare_runs(struct aorta_graph_builder *builder);
+void aorta_compare_runs(struct aorta_graph_builder *builder);
 
 #endif

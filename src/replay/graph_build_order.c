@@ -5,8 +5,6 @@
  * not between two streams that the recording shows side by side in this direction. */
 #include "replay/graph_build_internal.h"
 
-#include <stdlib.h>
-
 enum { MOST_STREAMS = 64, SIDE_BY_SIDE_SHARE = 20 }; /* one in so many is enough */
 
 /* Counts for spans of stream `to` launched after one of stream `from`. */
@@ -61,13 +59,12 @@ static void walk(struct aorta_graph_builder *builder, uint32_t rank, struct pair
     }
 }
 
-aorta_status aorta_graph_add_order(struct aorta_graph_builder *builder, uint32_t rank) {
+void aorta_graph_add_order(struct aorta_graph_builder *builder, uint32_t rank) {
     const struct aorta_replay_rank *one = &builder->recording->ranks[rank];
-    if (one->first_wait || one->stream_count > MOST_STREAMS) return NULL;
-    struct pair *pairs = calloc((size_t)one->stream_count * one->stream_count + 1, sizeof *pairs);
-    if (!pairs) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u streams", one->stream_count);
+    if (one->first_wait || one->stream_count > MOST_STREAMS) return;
+    struct pair *pairs =
+        aorta_arena_alloc(&builder->memory, ((size_t)one->stream_count * one->stream_count + 1) * sizeof *pairs);
+    if (!pairs) return;
     walk(builder, rank, pairs, count);
     walk(builder, rank, pairs, add);
-    free(pairs);
-    return NULL;
 }

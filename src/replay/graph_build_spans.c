@@ -360,13 +360,12 @@ static void find_reductions(struct spans *spans) {
 
 /* ---- a rank ---- */
 
-static aorta_status assemble(struct spans *spans) {
+static void assemble(struct spans *spans, struct aorta_arena *memory) {
     const struct aorta_replay_rank *rows = spans->rows;
-    spans->lanes = calloc((size_t)rows->stream_count + 1, sizeof *spans->lanes);
-    spans->reduction_before = malloc(((size_t)rows->span_count + 1) * sizeof *spans->reduction_before);
-    spans->last_reduction = calloc((size_t)rows->span_count + 1, sizeof *spans->last_reduction);
-    if (!spans->lanes || !spans->reduction_before || !spans->last_reduction)
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %u spans", rows->span_count);
+    spans->lanes = aorta_arena_alloc(memory, ((size_t)rows->stream_count + 1) * sizeof *spans->lanes);
+    spans->reduction_before = aorta_arena_raw(memory, ((size_t)rows->span_count + 1) * sizeof *spans->reduction_before);
+    spans->last_reduction = aorta_arena_alloc(memory, ((size_t)rows->span_count + 1) * sizeof *spans->last_reduction);
+    if (memory->failed) return;
     for (uint32_t i = 0; i < rows->stream_count; i++)
         spans->lanes[i] = (struct lane){AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE,
                                         AORTA_GRAPH_NONE, AORTA_GRAPH_NONE, AORTA_GRAPH_NONE};
@@ -375,18 +374,15 @@ static aorta_status assemble(struct spans *spans) {
         begin_span(spans, i);
         end_span(spans, i);
     }
-    return NULL;
 }
 
-aorta_status aorta_graph_add_spans(struct aorta_graph_builder *builder, uint32_t rank) {
+void aorta_graph_add_spans(struct aorta_graph_builder *builder, uint32_t rank) {
     const struct aorta_recording *recording = builder->recording;
     struct spans spans = {.builder = builder,
                           .rows = &recording->ranks[rank],
                           .calls = recording->hosts[recording->ranks[rank].host].calls,
                           .rank = rank};
-    aorta_status status = assemble(&spans);
-    free(spans.lanes);
-    free(spans.reduction_before);
-    free(spans.last_reduction);
-    return status;
+    struct aorta_arena scratch = {0};
+    assemble(&spans, &scratch);
+    aorta_arena_end(&scratch, &builder->memory);
 }

@@ -31,6 +31,7 @@ struct group {
 
 struct study {
     struct aorta_graph_builder *builder;
+    struct aorta_arena memory;
     struct entry *entries; /* by name and number, then rank */
     size_t count;
     struct group *groups;      /* one for each rank, of the key at hand */
@@ -95,14 +96,14 @@ static bool counts(const struct aorta_replay_rank *rank, const struct aorta_repl
 
 /* Numbers the runs of each name within a step, in order of their launch: that of their beginnings differs from rank to
  * rank where streams overlap. */
-static aorta_status number_runs(const struct study *study, uint32_t rank, uint32_t *numbers) {
+static void number_runs(const struct study *study, uint32_t rank, struct aorta_arena *memory, uint32_t *numbers) {
     const struct aorta_replay_rank *one = &study->builder->recording->ranks[rank];
     const uint32_t *launched = study->builder->launched[rank];
     size_t names = study->builder->recording->name_count;
     struct {
         uint32_t step, count;
-    } *last = calloc(names + 1, sizeof *last);
-    if (!last) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu kernels", names);
+    } *last = aorta_arena_alloc(memory, (names + 1) * sizeof *last);
+    if (memory->failed) return;
     for (uint32_t i = 0; i < one->span_count; i++) {
         const struct aorta_replay_span *span = &one->spans[launched[i]];
         if (!counts(one, span)) continue;
@@ -110,23 +111,20 @@ static aorta_status number_runs(const struct study *study, uint32_t rank, uint32
         last[span->name].step = span->step;
         numbers[launched[i]] = last[span->name].count++;
     }
-    free(last);
-    return NULL;
 }
 
-static aorta_status collect_rank(struct study *study, uint32_t rank) {
+static void collect_rank(struct study *study, uint32_t rank) {
     const struct aorta_replay_rank *one = &study->builder->recording->ranks[rank];
     size_t first = study->count;
-    uint32_t *numbers = malloc(((size_t)one->span_count + 1) * sizeof *numbers);
-    if (!numbers) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u spans", one->span_count);
-    aorta_status status = number_runs(study, rank, numbers);
-    for (uint32_t i = 0; !status && i < one->span_count; i++)
+    struct aorta_arena scratch = {0};
+    uint32_t *numbers = aorta_arena_raw(&scratch, ((size_t)one->span_count + 1) * sizeof *numbers);
+    number_runs(study, rank, &scratch, numbers);
+    for (uint32_t i = 0; !scratch.failed && i < one->span_count; i++)
         if (counts(one, &one->spans[i]))
             study->entries[study->count++] =
                 (struct entry){.name = one->spans[i].name, .number = numbers[i], .rank = rank, .span = i};
-    if (!status) find_beside(study->builder, rank, study->entries + first, study->count - first);
-    free(numbers);
-    return status;
+    find_beside(study->builder, rank, study->entries + first, study->count - first);
+    aorta_arena_end(&scratch, &study->memory);
 }
 
 /* ---- one name and number on all ranks ---- */
@@ -221,45 +219,34 @@ static void study_all(struct study *study) {
     for (size_t i = 0; i < study->count; set_runs(study)) i = measure_groups(study, i);
 }
 
-static aorta_status study_make(struct study *study) {
+static void collect(struct study *study) {
     const struct aorta_recording *recording = study->builder->recording;
     size_t limit = 1, ranks = (size_t)recording->rank_count + 1;
     for (uint32_t i = 0; i < recording->rank_count; i++) limit += recording->ranks[i].span_count;
-    study->entries = malloc(limit * sizeof *study->entries);
-    study->groups = malloc(ranks * sizeof *study->groups);
-    study->times = malloc(ranks * sizeof *study->times);
-    bool made = study->entries && study->groups && study->times;
+    study->entries = aorta_arena_raw(&study->memory, limit * sizeof *study->entries);
+    study->groups = aorta_arena_alloc(&study->memory, ranks * sizeof *study->groups);
+    study->times = aorta_arena_alloc(&study->memory, ranks * sizeof *study->times);
     for (int i = 0; i < 2; i++) {
-        study->more[i] = calloc(ranks, sizeof *study->more[i]);
-        study->less[i] = calloc(ranks, sizeof *study->less[i]);
-        made = made && study->more[i] && study->less[i];
+        study->more[i] = aorta_arena_alloc(&study->memory, ranks * sizeof *study->more[i]);
+        study->less[i] = aorta_arena_alloc(&study->memory, ranks * sizeof *study->less[i]);
     }
-    if (!made) return AORTA_ERROR(AORTA_MEMORY, "no memory to compare %zu kernels", limit);
-    for (uint32_t i = 0; i < recording->rank_count; i++) AORTA_TRY(collect_rank(study, i));
-    return NULL;
+    for (uint32_t i = 0; !study->memory.failed && i < recording->rank_count; i++) collect_rank(study, i);
 }
 
-aorta_status aorta_compare_runs(struct aorta_graph_builder *builder) {
+void aorta_compare_runs(struct aorta_graph_builder *builder) {
     struct study study = {.builder = builder};
     const struct aorta_recording *recording = builder->recording;
     for (uint32_t r = 0; r < recording->rank_count; r++) {
         size_t count = recording->ranks[r].span_count;
-        builder->runs[r] = malloc((count + 1) * sizeof *builder->runs[r]);
-        if (!builder->runs[r]) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu spans", count);
+        builder->runs[r] = aorta_arena_raw(&builder->memory, (count + 1) * sizeof *builder->runs[r]);
+        if (!builder->runs[r]) return;
         for (size_t i = 0; i < count; i++) builder->runs[r][i] = (struct aorta_runs){.stays = 1, .apart_ns = -1};
     }
-    if (recording->rank_count < 2) return NULL;
-    aorta_status status = study_make(&study);
-    if (!status && study.count) {
+    if (recording->rank_count < 2) return;
+    collect(&study);
+    if (!study.memory.failed && study.count) {
         qsort(study.entries, study.count, sizeof *study.entries, entry_order);
         study_all(&study);
     }
-    free(study.entries);
-    free(study.groups);
-    free(study.times);
-    for (int i = 0; i < 2; i++) {
-        free(study.more[i]);
-        free(study.less[i]);
-    }
-    return status;
+    aorta_arena_end(&study.memory, &builder->memory);
 }

@@ -167,14 +167,17 @@ static size_t piece_count(const struct aorta_graph *graph) {
     return (graph->point_count >> PIECE_BITS) + (size_t)1;
 }
 
-static aorta_status prepare(const struct aorta_graph *graph, struct aorta_replay *replay) {
-    if (!replay->point_ns) replay->point_ns = malloc(((size_t)graph->point_count + 1) * sizeof *replay->point_ns);
-    if (!replay->rank_ns) replay->rank_ns = malloc(((size_t)graph->rank_count + 1) * sizeof *replay->rank_ns);
-    if (!replay->pieces) replay->pieces = malloc(piece_count(graph) * sizeof *replay->pieces);
-    if (!replay->point_ns || !replay->rank_ns || !replay->pieces)
-        return AORTA_ERROR(AORTA_MEMORY, "no memory to replay %u points", graph->point_count);
-    for (size_t i = 0; i < piece_count(graph); i++) replay->pieces[i] = replay->point_ns + (i << PIECE_BITS);
-    return NULL;
+/* False: no memory, also for the graph. */
+static bool prepare(const struct aorta_graph *graph, struct aorta_replay *replay) {
+    struct aorta_arena *memory = &replay->memory;
+    memory->failed |= graph->failed;
+    if (replay->pieces || memory->failed) return !memory->failed;
+    replay->point_ns = aorta_arena_raw(memory, ((size_t)graph->point_count + 1) * sizeof *replay->point_ns);
+    replay->rank_ns = aorta_arena_alloc(memory, ((size_t)graph->rank_count + 1) * sizeof *replay->rank_ns);
+    replay->pieces = aorta_arena_alloc(memory, piece_count(graph) * sizeof *replay->pieces);
+    for (size_t i = 0; !memory->failed && i < piece_count(graph); i++)
+        replay->pieces[i] = replay->point_ns + (i << PIECE_BITS);
+    return !memory->failed;
 }
 
 int64_t aorta_replay_begin(const struct aorta_graph *graph, const int64_t *point_ns, uint32_t rank) {
@@ -212,14 +215,13 @@ static void measure_ranks(const struct aorta_graph *graph, struct aorta_replay *
     replay->step_ns = mean_step(graph, replay->rank_ns, 1);
 }
 
-aorta_status aorta_replay_run(const struct aorta_graph *graph, uint32_t removed, struct aorta_replay *replay) {
+void aorta_replay_run(const struct aorta_graph *graph, uint32_t removed, struct aorta_replay *replay) {
     struct together together;
-    AORTA_TRY(prepare(graph, replay));
+    if (!prepare(graph, replay)) return;
     replay->removed = removed;
     put_together(&removed, 1, &together);
     evaluate(graph, &together, 1, replay->pieces);
     measure_ranks(graph, replay);
-    return NULL;
 }
 
 static uint32_t first_change(const struct aorta_graph *graph, uint32_t edge) {
@@ -252,54 +254,38 @@ static uint32_t deciding_edge(const struct aorta_graph *graph, const struct toge
     return best;
 }
 
-aorta_status aorta_replay_walk(const struct aorta_graph *graph, uint32_t removed, aorta_graph_visit visit, void *user) {
+void aorta_replay_walk(const struct aorta_graph *graph, uint32_t removed, aorta_graph_visit visit, void *user,
+                       struct aorta_arena *memory) {
     struct aorta_replay replay = {0};
     struct together together;
     uint32_t point = AORTA_GRAPH_NONE;
-    aorta_status status = aorta_replay_run(graph, removed, &replay);
+    aorta_replay_run(graph, removed, &replay);
     put_together(&removed, 1, &together);
-    for (uint32_t i = 0; !status && i < graph->point_count; i++)
+    for (uint32_t i = 0; !replay.memory.failed && i < graph->point_count; i++)
         if (aorta_graph_measured(graph, i) &&
             (point == AORTA_GRAPH_NONE || replay.point_ns[i] > replay.point_ns[point]))
             point = i;
-    while (!status && point != AORTA_GRAPH_NONE && graph->time_ns[point] > graph->ranks[graph->rank[point]].from_ns) {
+    while (point != AORTA_GRAPH_NONE && graph->time_ns[point] > graph->ranks[graph->rank[point]].from_ns) {
         int64_t lag_ns = 0;
         const uint32_t edge = deciding_edge(graph, &together, replay.point_ns, point, &lag_ns);
         if (edge == AORTA_GRAPH_NONE) break;
         visit(user, point, edge, lag_ns, graph->residual_ns[point]);
         point = graph->from[edge];
     }
-    aorta_replay_free(&replay);
-    return status;
-}
-
-static void free_pieces(int64_t **pieces, size_t count) {
-    for (size_t i = 0; pieces && i < count; i++) free(pieces[i]);
-    free(pieces);
-}
-
-/* NULL: no memory. */
-static int64_t **make_pieces(const struct aorta_graph *graph) {
-    const size_t count = piece_count(graph);
-    int64_t **pieces = calloc(count, sizeof *pieces);
-    bool made = pieces;
-    for (size_t i = 0; made && i < count; i++) {
-        const size_t left = graph->point_count - (i << PIECE_BITS), points = left < PIECE_POINTS ? left : PIECE_POINTS;
-        pieces[i] = malloc((points + 1) * LANES * sizeof *pieces[i]);
-        made = pieces[i];
-    }
-    if (made) return pieces;
-    free_pieces(pieces, count);
-    return NULL;
+    aorta_arena_end(&replay.memory, memory);
 }
 
 /* The step without each of several sets of removals. */
-static aorta_status replay_each(const struct aorta_graph *graph, const uint32_t *removed, int count, double *step_ns) {
-    int64_t **pieces = make_pieces(graph);
-    int64_t *rank_ns = malloc(((size_t)graph->rank_count + 1) * LANES * sizeof *rank_ns);
-    aorta_status status = NULL;
-    if (!pieces || !rank_ns) status = AORTA_ERROR(AORTA_MEMORY, "no memory to replay %u points", graph->point_count);
-    for (int first = 0; !status && first < count; first += LANES) {
+static void replay_each(const struct aorta_graph *graph, const uint32_t *removed, int count, double *step_ns,
+                        struct aorta_arena *memory) {
+    struct aorta_arena scratch = {0};
+    int64_t **pieces = aorta_arena_alloc(&scratch, piece_count(graph) * sizeof *pieces);
+    int64_t *rank_ns = aorta_arena_alloc(&scratch, ((size_t)graph->rank_count + 1) * LANES * sizeof *rank_ns);
+    for (size_t i = 0; pieces && i < piece_count(graph); i++) {
+        const size_t left = graph->point_count - (i << PIECE_BITS), points = left < PIECE_POINTS ? left : PIECE_POINTS;
+        pieces[i] = aorta_arena_raw(&scratch, (points + 1) * LANES * sizeof *pieces[i]);
+    }
+    for (int first = 0; !scratch.failed && first < count; first += LANES) {
         uint32_t sets[LANES] = {0};
         struct together together;
         for (int lane = 0; lane < LANES && first + lane < count; lane++) sets[lane] = removed[first + lane];
@@ -309,23 +295,18 @@ static aorta_status replay_each(const struct aorta_graph *graph, const uint32_t 
         for (int lane = 0; lane < LANES && first + lane < count; lane++)
             step_ns[first + lane] = mean_step(graph, rank_ns + lane, LANES);
     }
-    free_pieces(pieces, piece_count(graph));
-    free(rank_ns);
-    return status;
+    aorta_arena_end(&scratch, memory);
 }
 
-aorta_status aorta_replay_recorded(const struct aorta_graph *graph, struct aorta_replay *replay) {
-    AORTA_TRY(prepare(graph, replay));
+void aorta_replay_recorded(const struct aorta_graph *graph, struct aorta_replay *replay) {
+    if (!prepare(graph, replay)) return;
     replay->removed = 0;
     if (graph->point_count) memcpy(replay->point_ns, graph->time_ns, graph->point_count * sizeof *graph->time_ns);
     measure_ranks(graph, replay);
-    return NULL;
 }
 
 void aorta_replay_free(struct aorta_replay *replay) {
-    free(replay->point_ns);
-    free(replay->rank_ns);
-    free(replay->pieces);
+    aorta_arena_free(&replay->memory);
     *replay = (struct aorta_replay){0};
 }
 
@@ -403,15 +384,15 @@ static void add_set(struct sets *sets, uint32_t removed, enum aorta_removal of) 
 
 /* What gains nothing alone may gain with what was removed before it: where the host waits for a copy, one stays as long
  * as the other does. */
-static aorta_status measure_gains(const struct aorta_graph *graph, struct aorta_gains *gains) {
+static void measure_gains(const struct aorta_graph *graph, struct aorta_gains *gains, struct aorta_arena *memory) {
     const uint32_t possible = effective(graph);
-    double step_ns[AORTA_REMOVAL_COUNT + 1];
+    double step_ns[AORTA_REMOVAL_COUNT + 1] = {0};
     struct sets alone = {.count = 1}, after = {0}; /* the first of `alone`: nothing is removed */
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
         const uint32_t bit = aorta_removal_bit((enum aorta_removal)i);
         if (with_waiting(bit) & possible) add_set(&alone, bit, (enum aorta_removal)i);
     }
-    AORTA_TRY(replay_each(graph, alone.removed, alone.count, step_ns));
+    replay_each(graph, alone.removed, alone.count, step_ns, memory);
     gains->replayed_ns = gains->floor_ns = step_ns[0];
     for (int i = 1; i < alone.count; i++) gains->gain_ns[alone.of[i]] = gain(gains->replayed_ns, step_ns[i]);
     order_gains(gains);
@@ -420,27 +401,25 @@ static aorta_status measure_gains(const struct aorta_graph *graph, struct aorta_
         removed |= aorta_removal_bit(gains->order[i]);
         if (possible & aorta_removal_bit(gains->order[i])) add_set(&after, removed, gains->order[i]);
     }
-    AORTA_TRY(replay_each(graph, after.removed, after.count, step_ns));
+    replay_each(graph, after.removed, after.count, step_ns, memory);
     for (int i = 0; i < after.count; i++) {
         gains->beyond_ns[after.of[i]] = gain(gains->floor_ns, step_ns[i]);
         gains->floor_ns -= gains->beyond_ns[after.of[i]];
     }
-    return NULL;
 }
 
-aorta_status aorta_gains_measure(const struct aorta_graph *graph, struct aorta_gains *gains) {
+void aorta_gains_measure(const struct aorta_graph *graph, struct aorta_gains *gains, struct aorta_arena *memory) {
     struct aorta_replay replay = {0};
     *gains = (struct aorta_gains){0};
-    aorta_status status = measure_gains(graph, gains);
-    if (!status) status = aorta_replay_recorded(graph, &replay);
-    if (!status) gains->measured_ns = replay.step_ns;
-    aorta_replay_free(&replay);
+    measure_gains(graph, gains, memory);
+    aorta_replay_recorded(graph, &replay);
+    gains->measured_ns = replay.step_ns;
+    aorta_arena_end(&replay.memory, memory);
     gains->path = aorta_graph_critical(graph);
     if (gains->path.length_ns > 0) {
         gains->inferred_share = (double)gains->path.inferred_ns / (double)gains->path.length_ns;
         gains->unexplained_share = (double)gains->path.unexplained_ns / (double)gains->path.length_ns;
     }
-    return status;
 }
 
 /* ---- where ---- */
@@ -514,16 +493,15 @@ static uint32_t rank_that_stands_out(const struct search *search) {
     return most;
 }
 
-aorta_status aorta_replay_origin(const struct aorta_graph *graph, enum aorta_removal removal,
-                                 struct aorta_origin *origin) {
+void aorta_replay_origin(const struct aorta_graph *graph, enum aorta_removal removal, struct aorta_origin *origin,
+                         struct aorta_arena *memory) {
     struct search search = {
         .graph = graph, .removal = removal, .origin = {.point = AORTA_GRAPH_NONE, .from = AORTA_GRAPH_NONE}};
-    search.rank_ns = calloc((size_t)graph->rank_count + 1, sizeof *search.rank_ns);
-    if (!search.rank_ns) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u ranks", graph->rank_count);
+    search.rank_ns = aorta_arena_alloc(memory, ((size_t)graph->rank_count + 1) * sizeof *search.rank_ns);
+    *origin = search.origin;
+    if (!search.rank_ns) return;
     aorta_graph_walk(graph, search_edge, &search);
     search_all(&search);
     search.origin.rank = rank_that_stands_out(&search);
     *origin = search.origin;
-    free(search.rank_ns);
-    return NULL;
 }

@@ -6,6 +6,7 @@
 #ifndef AORTA_REPLAY_REPLAY_H
 #define AORTA_REPLAY_REPLAY_H
 
+#include "base/arena.h"
 #include "replay/graph.h"
 
 /* What can be removed: AORTA_WITHOUT_HOST_LAUNCH, … of the rows of causes.def; of pauses of the host those at the place
@@ -31,27 +32,28 @@ static inline uint32_t aorta_removal_bit(enum aorta_removal removal) {
     return UINT32_C(1) << removal;
 }
 
-/* Times of one replay. Zero-initialise; end with aorta_replay_free. */
+/* Times of one replay. Zero-initialise; end with aorta_replay_free or aorta_arena_end. */
 struct aorta_replay {
-    uint32_t removed;  /* aorta_removal_bit of each cause that is left out */
-    int64_t *point_ns; /* of each point */
-    int64_t *rank_ns;  /* of each rank: from its mark to the last end of a span */
-    int64_t **pieces;  /* for replay.c: places in point_ns */
-    double step_ns;    /* mean over ranks of rank_ns / steps */
+    struct aorta_arena memory; /* of the arrays; where it has failed there are no times */
+    uint32_t removed;          /* aorta_removal_bit of each cause that is left out */
+    int64_t *point_ns;         /* of each point */
+    int64_t *rank_ns;          /* of each rank: from its mark to the last end of a span */
+    int64_t **pieces;          /* for replay.c: places in point_ns */
+    double step_ns;            /* mean over ranks of rank_ns / steps */
 };
 
 /* Evaluates the finished graph without these causes; 0: as it was recorded. A replay can be used again, for the same
- * graph. AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_replay_run(const struct aorta_graph *graph, uint32_t removed,
-                                             struct aorta_replay *replay);
+ * graph. */
+void aorta_replay_run(const struct aorta_graph *graph, uint32_t removed, struct aorta_replay *replay);
 /* The same of the recorded times themselves. */
-AORTA_MUST_USE aorta_status aorta_replay_recorded(const struct aorta_graph *graph, struct aorta_replay *replay);
+void aorta_replay_recorded(const struct aorta_graph *graph, struct aorta_replay *replay);
 void aorta_replay_free(struct aorta_replay *replay);
 
 /* Walks the path that decides how long the graph takes without these causes, latest first: from the last measured end
- * of any rank back to where measuring begins. `lag_ns`: what is left of the edge's. AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_replay_walk(const struct aorta_graph *graph, uint32_t removed,
-                                              aorta_graph_visit visit, void *user);
+ * of any rank back to where measuring begins. `lag_ns`: what is left of the edge's. `memory` fails where it is
+ * exhausted. */
+void aorta_replay_walk(const struct aorta_graph *graph, uint32_t removed, aorta_graph_visit visit, void *user,
+                       struct aorta_arena *memory);
 
 /* Where the time of a rank that is measured begins in a replay. */
 int64_t aorta_replay_begin(const struct aorta_graph *graph, const int64_t *point_ns, uint32_t rank);
@@ -67,7 +69,7 @@ struct aorta_gains {
     struct aorta_graph_path path;
     double inferred_share, unexplained_share; /* of the path's length; 0 where it has none */
 };
-AORTA_MUST_USE aorta_status aorta_gains_measure(const struct aorta_graph *graph, struct aorta_gains *gains);
+void aorta_gains_measure(const struct aorta_graph *graph, struct aorta_gains *gains, struct aorta_arena *memory);
 
 /* More of the critical path without an explanation than this, and no gains are given. Up to it their range says how
  * sure they are. */
@@ -81,7 +83,7 @@ struct aorta_origin {
     uint32_t times;               /* and how often: what is less than three quarters of a step apart counts once */
     uint32_t rank; /* from which half as much again is taken away as from any other, on the path or not; NONE: none */
 };
-AORTA_MUST_USE aorta_status aorta_replay_origin(const struct aorta_graph *graph, enum aorta_removal removal,
-                                                struct aorta_origin *origin);
+void aorta_replay_origin(const struct aorta_graph *graph, enum aorta_removal removal, struct aorta_origin *origin,
+                         struct aorta_arena *memory);
 
 #endif

@@ -1,25 +1,23 @@
 #include "replay/scaled.h"
 
+#include "base/arena.h"
 #include "base/statistics.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-aorta_status aorta_graph_copy_lags(const struct aorta_graph *graph, struct aorta_graph *copy) {
+void aorta_graph_copy_lags(const struct aorta_graph *graph, struct aorta_graph *copy) {
     int64_t *lags = copy->lag_ns;
     struct aorta_graph_change *changes = copy->changes;
     *copy = *graph;
     copy->lag_ns = lags ? lags : malloc(((size_t)graph->edge_count + 1) * sizeof *lags);
     copy->changes = changes ? changes : malloc(((size_t)graph->change_count + 1) * sizeof *changes);
-    if (!copy->lag_ns || !copy->changes) {
-        aorta_graph_scaled_free(copy);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %u edges", graph->edge_count);
-    }
+    copy->failed |= !copy->lag_ns || !copy->changes;
+    if (copy->failed) return;
     copy->lag_ns[graph->edge_count] = 0;
     if (graph->edge_count) memcpy(copy->lag_ns, graph->lag_ns, graph->edge_count * sizeof *graph->lag_ns);
     if (graph->change_count) memcpy(copy->changes, graph->changes, graph->change_count * sizeof *graph->changes);
-    return NULL;
 }
 
 void aorta_graph_scaled_free(struct aorta_graph *scaled) {
@@ -41,19 +39,17 @@ void aorta_graph_follow_lags(const struct aorta_graph *graph, struct aorta_graph
 /* ---- what is gone ---- */
 
 /* Calls of one trace all of whose work is gone. NULL: no memory. */
-static bool *gone_calls(const struct aorta_trace *trace, const struct aorta_work_scale *scales) {
-    bool *gone = calloc(trace->call_count + 1, sizeof *gone);
-    bool *stays = calloc(trace->call_count + 1, sizeof *stays);
-    for (size_t i = 0; gone && stays && i < trace->work_count; i++) {
+static bool *gone_calls(const struct aorta_trace *trace, const struct aorta_work_scale *scales,
+                        struct aorta_arena *memory) {
+    bool *gone = aorta_arena_alloc(memory, trace->call_count + 1);
+    bool *stays = aorta_arena_alloc(memory, trace->call_count + 1);
+    if (memory->failed) return NULL;
+    for (size_t i = 0; i < trace->work_count; i++) {
         const uint32_t call = trace->work[i].call;
         if (call != AORTA_TRACE_NONE) *(scales[i].gone ? &gone[call] : &stays[call]) = true;
     }
-    for (size_t i = 0; gone && stays && i < trace->call_count; i++) gone[i] &= !stays[i];
-    const bool made = gone && stays;
-    free(stays);
-    if (made) return gone;
-    free(gone);
-    return NULL;
+    for (size_t i = 0; i < trace->call_count; i++) gone[i] &= !stays[i];
+    return gone;
 }
 
 static void shorten(struct aorta_graph *scaled, uint32_t edge, double left) {
@@ -103,13 +99,13 @@ static uint32_t host_edge(const struct aorta_graph *graph, uint32_t point) {
     return found;
 }
 
-/* Of each call the launches before it that are added; NULL: none, or (*failed) no memory. */
-static uint8_t *added_calls(const struct aorta_trace *trace, const struct aorta_work_scale *scales, bool *failed) {
+/* Of each call the launches before it that are added; NULL: none, or no memory. */
+static uint8_t *added_calls(const struct aorta_trace *trace, const struct aorta_work_scale *scales,
+                            struct aorta_arena *memory) {
     uint8_t *added = NULL;
     for (size_t i = 0; i < trace->work_count; i++) {
         if (!scales[i].added || scales[i].gone || trace->work[i].call == AORTA_TRACE_NONE) continue;
-        if (!added) added = calloc(trace->call_count + 1, 1);
-        *failed = !added;
+        if (!added) added = aorta_arena_alloc(memory, trace->call_count + 1);
         if (!added) return NULL;
         added[trace->work[i].call] = scales[i].added;
     }
@@ -124,12 +120,12 @@ static uint32_t call_of(const struct aorta_trace_graph *built, uint32_t rank, ui
 }
 
 /* What half of the rank's launches take its host at most, each with its own time before. */
-static aorta_status launch_time(const struct aorta_trace_graph *built, uint32_t rank, int64_t *usual_ns) {
+static int64_t launch_time(const struct aorta_trace_graph *built, uint32_t rank, struct aorta_arena *memory) {
     const struct aorta_graph *graph = &built->graph;
     const struct aorta_trace *trace = built->sources[rank].trace;
-    int64_t *times_ns = calloc(trace->call_count + 1, sizeof *times_ns);
+    int64_t *times_ns = aorta_arena_alloc(memory, (trace->call_count + 1) * sizeof *times_ns);
     size_t count = 0;
-    if (!times_ns) return AORTA_ERROR(AORTA_MEMORY, "no memory for the times of launches");
+    if (!times_ns) return 0;
     for (uint32_t i = 0; i < graph->point_count; i++) {
         const uint32_t call = call_of(built, rank, i);
         if (call == AORTA_TRACE_NONE || trace->calls[call].kind != AORTA_CALL_LAUNCH) continue;
@@ -139,29 +135,22 @@ static aorta_status launch_time(const struct aorta_trace_graph *built, uint32_t 
     }
     for (size_t i = 0; i < trace->call_count; i++)
         if (times_ns[i] > 0) times_ns[count++] = times_ns[i];
-    *usual_ns = count ? aorta_median_int64(times_ns, count) : 0;
-    free(times_ns);
-    return NULL;
+    return count ? aorta_median_int64(times_ns, count) : 0;
 }
 
-static aorta_status add_launches(const struct aorta_trace_graph *built, uint32_t rank,
-                                 const struct aorta_work_scale *scales, struct aorta_graph *scaled) {
+static void add_launches(const struct aorta_trace_graph *built, uint32_t rank, const struct aorta_work_scale *scales,
+                         struct aorta_graph *scaled, struct aorta_arena *memory) {
     const struct aorta_graph *graph = &built->graph;
-    bool failed = false;
-    int64_t usual_ns = 0;
-    uint8_t *added = added_calls(built->sources[rank].trace, scales, &failed);
-    if (failed) return AORTA_ERROR(AORTA_MEMORY, "no memory for the calls that are added");
-    if (!added) return NULL;
-    aorta_status status = launch_time(built, rank, &usual_ns);
-    for (uint32_t i = 0; !status && i < graph->point_count; i++) {
+    uint8_t *added = added_calls(built->sources[rank].trace, scales, memory);
+    if (!added) return;
+    const int64_t usual_ns = launch_time(built, rank, memory);
+    for (uint32_t i = 0; i < graph->point_count; i++) {
         const uint32_t call = call_of(built, rank, i);
         const uint32_t edge = call == AORTA_TRACE_NONE ? UINT32_MAX : host_edge(graph, i);
         if (edge == UINT32_MAX) continue;
         scaled->lag_ns[edge] += added[call] * usual_ns;
         added[call] = 0; /* of a call's two points one */
     }
-    free(added);
-    return status;
 }
 
 static void scale_points(const struct aorta_trace_graph *built, const struct aorta_work_scale *const *scales,
@@ -188,25 +177,20 @@ static bool is_only_rank(const struct aorta_trace_graph *built, size_t rank) {
     return true;
 }
 
-aorta_status aorta_graph_scale(const struct aorta_trace_graph *built, const struct aorta_work_scale *const *scales,
-                               struct aorta_graph *scaled) {
-    bool **gone = calloc(built->source_count + 1, sizeof *gone);
-    bool made = gone != NULL;
-    for (size_t i = 0; made && i < built->source_count; i++) {
-        if (!scales[i] || !is_only_rank(built, i)) continue;
-        gone[i] = gone_calls(built->sources[i].trace, scales[i]);
-        made = gone[i] != NULL;
-    }
-    aorta_status status = made ? aorta_graph_copy_lags(&built->graph, scaled)
-                               : AORTA_ERROR(AORTA_MEMORY, "no memory for the calls that disappear");
-    if (!status) {
+void aorta_graph_scale(const struct aorta_trace_graph *built, const struct aorta_work_scale *const *scales,
+                       struct aorta_graph *scaled) {
+    struct aorta_arena scratch = {0};
+    bool **gone = aorta_arena_alloc(&scratch, (built->source_count + 1) * sizeof *gone);
+    for (size_t i = 0; gone && i < built->source_count; i++)
+        if (scales[i] && is_only_rank(built, i)) gone[i] = gone_calls(built->sources[i].trace, scales[i], &scratch);
+    aorta_graph_copy_lags(&built->graph, scaled);
+    scaled->failed |= scratch.failed;
+    if (!scaled->failed) {
         scale_points(built, scales, gone, scaled);
         aorta_graph_follow_lags(&built->graph, scaled);
-        for (uint32_t i = 0; !status && i < built->source_count; i++)
-            if (scales[i] && is_only_rank(built, i)) status = add_launches(built, i, scales[i], scaled);
-        if (status) aorta_graph_scaled_free(scaled);
+        for (uint32_t i = 0; i < built->source_count; i++)
+            if (scales[i] && is_only_rank(built, i)) add_launches(built, i, scales[i], scaled, &scratch);
+        scaled->failed |= scratch.failed;
     }
-    for (size_t i = 0; gone && i < built->source_count; i++) free(gone[i]);
-    free(gone);
-    return status;
+    aorta_arena_free(&scratch);
 }

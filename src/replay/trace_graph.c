@@ -10,18 +10,18 @@ enum { FEWEST_STEPS = 3 }; /* of measured ones: the first only gives the lead of
 
 /* While a recording is made. */
 struct build {
+    struct aorta_arena memory;
     const struct aorta_trace_analysis *analysis;
     struct aorta_trace_graph *out;
     struct aorta_replay_host *hosts;
     struct aorta_replay_rank *ranks;
     struct aorta_replay_collective *collectives;
     uint32_t host_count, name_count;
-    struct aorta_replay_call **calls;   /* owned; of each host */
-    uint32_t **call_rows;               /* of each host and row of the trace's calls[]: row of the host's; NONE */
-    struct aorta_replay_span **spans;   /* owned; of each rank */
-    struct aorta_recorded_waits *waits; /* of each rank */
-    uint32_t **names;                   /* of each host and text of its trace: the name's number on all ranks */
-    int64_t from_step, to_step;         /* of measured steps those are replayed; of others all */
+    struct aorta_replay_call **calls; /* of each host */
+    uint32_t **call_rows;             /* of each host and row of the trace's calls[]: row of the host's; NONE */
+    struct aorta_replay_span **spans; /* of each rank */
+    uint32_t **names;                 /* of each host and text of its trace: the name's number on all ranks */
+    int64_t from_step, to_step;       /* of measured steps those are replayed; of others all */
 };
 
 static const struct aorta_trace *trace_of(const struct build *build, size_t rank) {
@@ -67,10 +67,12 @@ static void bound_calls(const struct build *build, const struct aorta_trace *tra
 }
 
 /* A copy to the host that the thread's next call waits for is a value that is read. */
-static bool mark_reads(const struct aorta_trace *trace, const uint32_t *sources, struct aorta_replay_call *calls,
-                       uint32_t count) {
-    uint32_t *next = malloc((trace->thread_count + 1) * sizeof *next);
-    bool *reads = trace->measured ? NULL : aorta_trace_reading_calls(trace);
+static void mark_reads(const struct aorta_trace *trace, const uint32_t *sources, struct aorta_replay_call *calls,
+                       uint32_t count, struct aorta_arena *memory) {
+    if (trace->measured) return;
+    uint32_t *next = aorta_arena_alloc(memory, (trace->thread_count + 1) * sizeof *next);
+    bool *reads = aorta_trace_reading_calls(trace);
+    memory->failed |= !reads;
     for (size_t i = 0; next && i < trace->thread_count; i++) next[i] = AORTA_GRAPH_NONE;
     for (uint32_t i = count; next && reads && i-- > 0;) {
         const uint32_t after = next[calls[i].thread];
@@ -79,29 +81,23 @@ static bool mark_reads(const struct aorta_trace *trace, const uint32_t *sources,
             calls[after].kind == AORTA_REPLAY_SYNC)
             calls[i].kind = AORTA_REPLAY_READ;
     }
-    const bool made = next && (reads || trace->measured);
-    free(next);
     free(reads);
-    return made;
 }
 
 /* Calls of threads that launch, and waits for data. */
-static aorta_status add_calls(struct build *build, uint32_t host, size_t rank) {
+static void add_calls(struct build *build, uint32_t host, size_t rank) {
     const struct aorta_trace *trace = trace_of(build, rank);
     int64_t shift_ns = shift_of(build, rank);
     bool *launching = aorta_trace_launching_threads(trace);
-    struct aorta_replay_call *calls = malloc((trace->call_count + 1) * sizeof *calls);
-    uint32_t *rows = malloc((trace->call_count + 1) * sizeof *rows), count = 0;
+    struct aorta_replay_call *calls = aorta_arena_raw(&build->memory, (trace->call_count + 1) * sizeof *calls);
+    uint32_t *rows = aorta_arena_raw(&build->memory, (trace->call_count + 1) * sizeof *rows), count = 0;
     uint32_t *sources = build->out->sources[rank].calls;
     build->calls[host] = calls;
     build->call_rows[host] = rows;
-    if (!launching || !calls || !rows) {
-        free(launching);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu calls", trace->call_count);
-    }
+    build->memory.failed |= !launching;
     int64_t from_ns, to_ns;
     bound_calls(build, trace, &from_ns, &to_ns);
-    for (size_t i = 0; i < trace->call_count; i++) {
+    for (size_t i = 0; !build->memory.failed && i < trace->call_count; i++) {
         const struct aorta_trace_call *call = &trace->calls[i];
         rows[i] = AORTA_GRAPH_NONE;
         if (call->start_ns < from_ns || call->start_ns >= to_ns) continue;
@@ -116,26 +112,22 @@ static aorta_status add_calls(struct build *build, uint32_t host, size_t rank) {
                                                     0};
     }
     free(launching);
-    if (!mark_reads(trace, sources, calls, count))
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu calls", trace->call_count);
+    mark_reads(trace, sources, calls, count, &build->memory);
     build->hosts[host] = (struct aorta_replay_host){calls, count, (uint32_t)trace->thread_count, (uint32_t)rank};
-    return NULL;
 }
 
 /* Their rows in the files, which stay. */
-static aorta_status reserve_sources(const struct build *build, size_t rank) {
+static void reserve_sources(const struct build *build, size_t rank) {
     const struct aorta_trace *trace = trace_of(build, rank);
     struct aorta_replay_source *source = &build->out->sources[rank];
-    source->works = malloc((trace->work_count + 1) * sizeof *source->works);
+    source->works = aorta_arena_raw(&build->out->memory, (trace->work_count + 1) * sizeof *source->works);
     if (build->out->hosts[source->host] == rank)
-        source->calls = malloc((trace->call_count + 1) * sizeof *source->calls);
-    if (source->works && (source->calls || build->out->hosts[source->host] != rank)) return NULL;
-    return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu spans", trace->work_count);
+        source->calls = aorta_arena_raw(&build->out->memory, (trace->call_count + 1) * sizeof *source->calls);
 }
 
 /* One for each trace, on the clock of its first rank. Memory that stays is taken first: what is freed before the graph
  * is put in order then leaves place for its arrays. */
-static aorta_status add_hosts(struct build *build) {
+static void add_hosts(struct build *build) {
     const struct aorta_trace_analysis *analysis = build->analysis;
     for (size_t i = 0; i < analysis->rank_count; i++) {
         struct aorta_replay_source *source = &build->out->sources[i];
@@ -148,10 +140,10 @@ static aorta_status add_hosts(struct build *build) {
             build->out->hosts[build->host_count] = (uint32_t)i;
             source->host = build->host_count++;
         }
-        AORTA_TRY(reserve_sources(build, i));
+        reserve_sources(build, i);
     }
-    for (uint32_t i = 0; i < build->host_count; i++) AORTA_TRY(add_calls(build, i, build->out->hosts[i]));
-    return NULL;
+    build->memory.failed |= build->out->memory.failed;
+    for (uint32_t i = 0; i < build->host_count; i++) add_calls(build, i, build->out->hosts[i]);
 }
 
 /* ---- names on all ranks ---- */
@@ -171,37 +163,35 @@ static void add_name(struct build *build, uint32_t host, uint32_t text, struct n
     names[(*count)++] = (struct name){aorta_trace_text(trace_of(build, build->hosts[host].rank), text), host, text};
 }
 
-static aorta_status collect_names(struct build *build, struct name **names, size_t *count) {
+static struct name *collect_names(struct build *build, size_t *count, struct aorta_arena *scratch) {
     size_t limit = 1;
     for (uint32_t h = 0; h < build->host_count; h++)
         limit += aorta_trace_text_count(trace_of(build, build->hosts[h].rank));
-    *names = malloc(limit * sizeof **names);
-    if (!*names) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu names", limit);
-    for (uint32_t h = 0; h < build->host_count; h++) {
+    struct name *names = aorta_arena_raw(scratch, limit * sizeof *names);
+    for (uint32_t h = 0; names && h < build->host_count; h++) {
         const struct aorta_trace *trace = trace_of(build, build->hosts[h].rank);
         uint32_t texts = (uint32_t)aorta_trace_text_count(trace);
-        build->names[h] = malloc(((size_t)texts + 1) * sizeof **build->names);
-        if (!build->names[h]) return AORTA_ERROR(AORTA_MEMORY, "no memory for %u names", texts);
+        build->names[h] = aorta_arena_raw(&build->memory, ((size_t)texts + 1) * sizeof **build->names);
+        if (!build->names[h]) break;
         for (uint32_t i = 0; i < texts; i++) build->names[h][i] = AORTA_GRAPH_NONE;
-        for (size_t i = 0; i < trace->work_count; i++) add_name(build, h, trace->work[i].name, *names, count);
-        for (size_t i = 0; i < trace->call_count; i++) add_name(build, h, trace->calls[i].name, *names, count);
+        for (size_t i = 0; i < trace->work_count; i++) add_name(build, h, trace->work[i].name, names, count);
+        for (size_t i = 0; i < trace->call_count; i++) add_name(build, h, trace->calls[i].name, names, count);
     }
-    return NULL;
+    return names;
 }
 
 /* Number 0 is for work without a name. */
-static aorta_status number_names(struct build *build) {
-    struct name *names = NULL;
+static void number_names(struct build *build) {
+    struct aorta_arena scratch = {0};
     size_t count = 0;
-    aorta_status status = collect_names(build, &names, &count);
-    if (!status && count) qsort(names, count, sizeof *names, name_order);
+    struct name *names = collect_names(build, &count, &scratch);
+    if (count) qsort(names, count, sizeof *names, name_order);
     build->name_count = 1;
-    for (size_t i = 0; !status && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (!i || strcmp(names[i].text, names[i - 1].text) != 0) build->name_count++;
         build->names[names[i].host][names[i].number] = build->name_count - 1;
     }
-    free(names);
-    return status;
+    aorta_arena_end(&scratch, &build->memory);
 }
 
 /* A call is named by what it launched, else by itself. */
@@ -315,14 +305,14 @@ static double lost_share(const struct aorta_trace_rank *rank, const struct aorta
 }
 
 /* How long products of known shapes take with nothing beside them, where collectives cost them significantly. */
-static aorta_status set_alone(struct build *build, size_t rank) {
+static void set_alone(struct build *build, size_t rank) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
     struct aorta_replay_span *spans = build->spans[rank];
     struct aorta_intervals comm = {0};
     bool any = false;
     for (size_t i = 0; i < one->gemm_count; i++)
         any = any || (one->gemms[i].lost > 0 && one->gemms[i].shape != AORTA_TRACE_NONE);
-    if (!any) return NULL;
+    if (!any) return;
     collective_time(build, rank, &comm);
     for (uint32_t i = 0; i < build->ranks[rank].span_count; i++) {
         const struct aorta_trace_work *work = &one->trace->work[build->out->sources[rank].works[i]];
@@ -332,9 +322,8 @@ static aorta_status set_alone(struct build *build, size_t rank) {
         double lost = lost_share(one, work);
         if (lost > 0) spans[i].alone_ns = spans[i].end_ns - spans[i].start_ns - (int64_t)(lost * (double)beside_ns);
     }
-    aorta_status status = aorta_intervals_check(&comm);
+    build->memory.failed |= comm.failed;
     aorta_intervals_free(&comm);
-    return status;
 }
 
 /* ---- all spans ---- */
@@ -358,18 +347,19 @@ static void mark_work(const struct build *build, const struct aorta_trace_rank *
 }
 
 /* All of the device's work, also what only measured: it takes its place on a stream. */
-static aorta_status add_spans(struct build *build, size_t rank) {
+static void add_spans(struct build *build, size_t rank) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
     const struct aorta_trace *trace = one->trace;
-    struct aorta_replay_span *spans = malloc((trace->work_count + 1) * sizeof *spans);
+    struct aorta_arena scratch = {0};
+    struct aorta_replay_span *spans = aorta_arena_raw(&build->memory, (trace->work_count + 1) * sizeof *spans);
     uint32_t *sources = build->out->sources[rank].works, count = 0;
-    uint32_t *span_of_row = malloc((trace->work_count + 1) * sizeof *span_of_row);
-    bool *marked = calloc(trace->work_count + 1, sizeof *marked);
+    uint32_t *span_of_row = aorta_arena_raw(&scratch, (trace->work_count + 1) * sizeof *span_of_row);
+    bool *marked = aorta_arena_raw(&scratch, trace->work_count + 1);
     build->spans[rank] = spans;
-    if (!spans || !span_of_row || !marked) {
-        free(span_of_row);
-        free(marked);
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu spans", trace->work_count);
+    build->memory.failed |= scratch.failed;
+    if (build->memory.failed) {
+        aorta_arena_free(&scratch);
+        return;
     }
     mark_work(build, one, marked);
     for (size_t i = 0; i < trace->work_count; i++) {
@@ -380,19 +370,19 @@ static aorta_status add_spans(struct build *build, size_t rank) {
     }
     struct aorta_activations activations;
     aorta_status status = aorta_activations_make(one, &activations);
+    build->memory.failed |= status != NULL;
     if (!status) add_facts(build, rank, span_of_row, &activations);
-    free(span_of_row);
-    free(marked);
+    aorta_status_free(status);
+    aorta_arena_free(&scratch);
     build->ranks[rank].spans = spans;
     build->ranks[rank].span_count = count;
     build->ranks[rank].stream_count = (uint32_t)trace->stream_count;
     build->ranks[rank].host = build->out->sources[rank].host;
-    AORTA_TRY(status);
-    AORTA_TRY(set_alone(build, rank));
+    set_alone(build, rank);
     uint32_t host = build->ranks[rank].host;
-    return aorta_recorded_waits_make(trace, shift_of(build, build->hosts[host].rank), &build->hosts[host],
-                                     is_only_rank(build, rank), build->call_rows[host], build->calls[host],
-                                     &build->ranks[rank], &build->waits[rank]);
+    aorta_recorded_waits_make(trace, shift_of(build, build->hosts[host].rank), &build->hosts[host],
+                              is_only_rank(build, rank), build->call_rows[host], build->calls[host],
+                              &build->ranks[rank], &build->memory);
 }
 
 /* ---- steps ---- */
@@ -412,6 +402,10 @@ static int64_t first_of_last(const struct aorta_trace_rank *rank, int64_t to) {
 /* Runs that we record of ourselves are long: the last steps that all ranks have without one between missing. */
 static aorta_status choose_steps(struct build *build) {
     const struct aorta_trace_analysis *analysis = build->analysis;
+    for (size_t i = 0; !analysis->measured && i < analysis->rank_count; i++)
+        if (analysis->ranks[i].holes.count)
+            return AORTA_ERROR(AORTA_UNSUPPORTED, "the steps of rank %d do not follow each other",
+                               analysis->ranks[i].rank);
     if (!analysis->measured) return NULL;
     build->from_step = INT64_MIN;
     build->to_step = INT64_MAX;
@@ -438,40 +432,61 @@ static int64_t end_of_window(const struct build *build, size_t rank, size_t wind
 
 /* From the first step on; measured is from its end to the last one's where there are three: the first one has the lead
  * of a host that was not yet recorded. */
-static aorta_status set_bounds(struct build *build, size_t rank) {
+static void set_bounds(struct build *build, size_t rank) {
     const struct aorta_trace_rank *one = &build->analysis->ranks[rank];
     struct aorta_graph_rank *bounds = &build->ranks[rank].bounds;
     size_t first = SIZE_MAX, last = SIZE_MAX;
     uint32_t steps = 0;
-    if (one->holes.count && !build->analysis->measured)
-        return AORTA_ERROR(AORTA_UNSUPPORTED, "the steps of rank %d do not follow each other", one->rank);
     for (size_t i = 0; i < one->window_count; i++) {
         if (!aorta_trace_window_counts(build->analysis, &one->windows[i])) continue;
         if (!is_replayed(build, &one->windows[i])) continue;
         if (!steps++) first = i;
         last = i;
     }
-    if (!steps) return NULL;
+    if (!steps) return;
     bounds->start_ns = one->windows[first].start_ns - shift_of(build, rank);
     bounds->end_ns = end_of_window(build, rank, last);
     bounds->from_ns = steps >= 3 ? end_of_window(build, rank, first) : bounds->start_ns;
     bounds->steps = steps >= 3 ? steps - 1 : steps;
-    return NULL;
 }
 
 /* ---- all of it ---- */
 
+static void reserve(struct build *build) {
+    const size_t ranks = build->analysis->rank_count + 1;
+    struct aorta_arena *memory = &build->memory;
+    build->out->source_count = ranks - 1;
+    build->out->sources = aorta_arena_alloc(&build->out->memory, ranks * sizeof *build->out->sources);
+    build->out->hosts = aorta_arena_alloc(&build->out->memory, ranks * sizeof *build->out->hosts);
+    build->hosts = aorta_arena_alloc(memory, ranks * sizeof *build->hosts);
+    build->ranks = aorta_arena_alloc(memory, ranks * sizeof *build->ranks);
+    build->collectives =
+        aorta_arena_alloc(memory, (build->analysis->alignment.shared_count + 1) * sizeof *build->collectives);
+    build->calls = aorta_arena_alloc(memory, ranks * sizeof(struct aorta_replay_call *));
+    build->call_rows = aorta_arena_alloc(memory, ranks * sizeof(uint32_t *));
+    build->names = aorta_arena_alloc(memory, ranks * sizeof(uint32_t *));
+    build->spans = aorta_arena_alloc(memory, ranks * sizeof(struct aorta_replay_span *));
+    memory->failed |= build->out->memory.failed;
+}
+
+static void add_ranks(struct build *build) {
+    add_hosts(build);
+    number_names(build);
+    if (build->memory.failed) return;
+    for (uint32_t i = 0; i < build->host_count; i++) name_calls(build, i);
+    for (size_t i = 0; i < build->analysis->rank_count; i++) {
+        add_spans(build, i);
+        set_bounds(build, i);
+    }
+    aorta_replay_collectives_make(build->analysis, build->collectives, &build->memory);
+}
+
 static aorta_status build_ranks(struct build *build) {
     const struct aorta_trace_analysis *analysis = build->analysis;
     AORTA_TRY(choose_steps(build));
-    AORTA_TRY(add_hosts(build));
-    AORTA_TRY(number_names(build));
-    for (uint32_t i = 0; i < build->host_count; i++) name_calls(build, i);
-    for (size_t i = 0; i < analysis->rank_count; i++) {
-        AORTA_TRY(add_spans(build, i));
-        AORTA_TRY(set_bounds(build, i));
-    }
-    AORTA_TRY(aorta_replay_collectives_make(analysis, build->collectives));
+    reserve(build);
+    if (!build->memory.failed) add_ranks(build);
+    AORTA_TRY(aorta_arena_check(&build->memory, "the spans and calls of the ranks"));
     const struct aorta_recording recording = {
         .hosts = build->hosts,
         .ranks = build->ranks,
@@ -482,24 +497,6 @@ static aorta_status build_ranks(struct build *build) {
         .name_count = build->name_count,
     };
     return aorta_graph_make_unfinished(&recording, &build->out->graph);
-}
-
-static void build_free(struct build *build) {
-    for (size_t i = 0; i < build->analysis->rank_count; i++) {
-        if (build->calls) free(build->calls[i]);
-        if (build->call_rows) free(build->call_rows[i]);
-        if (build->names) free(build->names[i]);
-        if (build->spans) free(build->spans[i]);
-        if (build->waits) aorta_recorded_waits_free(&build->waits[i]);
-    }
-    free(build->calls);
-    free(build->call_rows);
-    free(build->names);
-    free(build->spans);
-    free(build->waits);
-    free(build->hosts);
-    free(build->ranks);
-    free(build->collectives);
 }
 
 /* Of measured steps the last are replayed, and a step is the mean of all, as everywhere. */
@@ -518,33 +515,20 @@ static aorta_status set_longer(const struct aorta_trace_analysis *analysis, stru
         }
         if (steps) all_ns += rank_ns / (double)steps / (double)analysis->rank_count;
     }
-    AORTA_TRY(aorta_replay_recorded(graph, &recorded));
+    aorta_replay_recorded(graph, &recorded);
     if (recorded.step_ns > 0 && all_ns > 0) graph->longer = all_ns / recorded.step_ns;
+    aorta_status status = aorta_arena_check(&recorded.memory, "the recorded times");
     aorta_replay_free(&recorded);
-    return NULL;
+    return status;
 }
 
 aorta_status aorta_trace_graph_make(const struct aorta_trace_analysis *analysis, struct aorta_trace_graph *built) {
-    size_t ranks = analysis->rank_count + 1;
+    struct build build = {.analysis = analysis, .out = built};
     *built = (struct aorta_trace_graph){0};
     if (!analysis->common_clock)
         return AORTA_ERROR(AORTA_UNSUPPORTED, "the ranks' clocks are not one: their steps cannot be replayed");
-    *built = (struct aorta_trace_graph){.sources = calloc(ranks, sizeof *built->sources),
-                                        .source_count = analysis->rank_count,
-                                        .hosts = calloc(ranks, sizeof *built->hosts)};
-    struct build build = {.analysis = analysis, .out = built};
-    build.hosts = calloc(ranks, sizeof *build.hosts);
-    build.ranks = calloc(ranks, sizeof *build.ranks);
-    build.collectives = calloc(analysis->alignment.shared_count + 1, sizeof *build.collectives);
-    build.calls = calloc(ranks, sizeof *build.calls);
-    build.call_rows = calloc(ranks, sizeof *build.call_rows);
-    build.names = calloc(ranks, sizeof *build.names);
-    build.spans = calloc(ranks, sizeof *build.spans);
-    build.waits = calloc(ranks, sizeof *build.waits);
-    bool made = built->sources && built->hosts && build.hosts && build.ranks && build.collectives && build.calls &&
-                build.call_rows && build.names && build.spans && build.waits;
-    aorta_status status = made ? build_ranks(&build) : AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", ranks);
-    build_free(&build);
+    aorta_status status = build_ranks(&build);
+    aorta_arena_free(&build.memory);
     if (!status) status = aorta_graph_finish(&built->graph);
     if (!status) status = set_longer(analysis, &built->graph);
     if (status) aorta_trace_graph_free(built);
@@ -552,12 +536,7 @@ aorta_status aorta_trace_graph_make(const struct aorta_trace_analysis *analysis,
 }
 
 void aorta_trace_graph_free(struct aorta_trace_graph *built) {
-    for (size_t i = 0; built->sources && i < built->source_count; i++) {
-        free(built->sources[i].works);
-        free(built->sources[i].calls);
-    }
-    free(built->sources);
-    free(built->hosts);
+    aorta_arena_free(&built->memory);
     aorta_graph_free(&built->graph);
     *built = (struct aorta_trace_graph){0};
 }

@@ -3,6 +3,7 @@
 #ifndef AORTA_REPLAY_TRACE_GRAPH_H
 #define AORTA_REPLAY_TRACE_GRAPH_H
 
+#include "base/arena.h"
 #include "replay/recording.h"
 #include "timeline/analysis.h"
 
@@ -19,6 +20,7 @@ struct aorta_replay_source {
 
 struct aorta_trace_graph {
     struct aorta_graph graph;
+    struct aorta_arena memory;           /* of the rest */
     struct aorta_replay_source *sources; /* of each rank of the analysis, in its order */
     size_t source_count;
     uint32_t *hosts; /* of each host: its trace's first rank */
@@ -30,23 +32,16 @@ AORTA_MUST_USE aorta_status aorta_trace_graph_make(const struct aorta_trace_anal
                                                    struct aorta_trace_graph *built);
 void aorta_trace_graph_free(struct aorta_trace_graph *built);
 
-/* For aorta_trace_graph_make: what a rank's file says about waits (trace_graph_waits.c). Owned; the rank's columns
- * point here. */
-struct aorta_recorded_waits {
-    uint32_t *first_wait, *waits;
-    int64_t *event_waits;
-};
-/* Fills the rank's columns and, where the host has no other rank, `awaited` of its calls. shift_ns: of the host's
- * clock; call_rows: of the trace's calls[], the host's row or NONE. */
-AORTA_MUST_USE aorta_status aorta_recorded_waits_make(const struct aorta_trace *trace, int64_t shift_ns,
-                                                      const struct aorta_replay_host *host, bool only_rank,
-                                                      const uint32_t *call_rows, struct aorta_replay_call *calls,
-                                                      struct aorta_replay_rank *rank, struct aorta_recorded_waits *out);
-void aorta_recorded_waits_free(struct aorta_recorded_waits *waits);
+/* For aorta_trace_graph_make: what a rank's file says about waits (trace_graph_waits.c). Fills the rank's columns,
+ * which are in `memory`, and, where the host has no other rank, `awaited` of its calls. shift_ns: of the host's clock;
+ * call_rows: of the trace's calls[], the host's row or NONE. */
+void aorta_recorded_waits_make(const struct aorta_trace *trace, int64_t shift_ns, const struct aorta_replay_host *host,
+                               bool only_rank, const uint32_t *call_rows, struct aorta_replay_call *calls,
+                               struct aorta_replay_rank *rank, struct aorta_arena *memory);
 
 /* For aorta_trace_graph_make: what is known of each of alignment.shared[]; collectives: as many
  * (trace_graph_collectives.c). */
-AORTA_MUST_USE aorta_status aorta_replay_collectives_make(const struct aorta_trace_analysis *analysis,
-                                                          struct aorta_replay_collective *collectives);
+void aorta_replay_collectives_make(const struct aorta_trace_analysis *analysis,
+                                   struct aorta_replay_collective *collectives, struct aorta_arena *memory);
 
 #endif

@@ -90,11 +90,11 @@ static size_t collect(const struct aorta_trace_analysis *analysis, struct sample
     return count;
 }
 
-aorta_status aorta_replay_collectives_make(const struct aorta_trace_analysis *analysis,
-                                           struct aorta_replay_collective *collectives) {
+void aorta_replay_collectives_make(const struct aorta_trace_analysis *analysis,
+                                   struct aorta_replay_collective *collectives, struct aorta_arena *memory) {
     size_t limit = analysis->alignment.shared_count;
-    struct sample *samples = malloc((limit + 1) * sizeof *samples);
-    if (!samples) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu collectives", limit);
+    struct sample *samples = aorta_arena_raw(memory, (limit + 1) * sizeof *samples);
+    if (!samples) return;
     for (size_t i = 0; i < limit; i++)
         collectives[i] = (struct aorta_replay_collective){
             .parts = (uint32_t)analysis->alignment.shared[i].part_count, .best_ns = -1, .piece_ns = -1};
@@ -113,6 +113,4 @@ aorta_status aorta_replay_collectives_make(const struct aorta_trace_analysis *an
             collective->piece_ns = last_piece(&samples[i]);
         }
     }
-    free(samples);
-    return NULL;
 }

@@ -22,16 +22,16 @@ struct launches {
     uint32_t count;
 };
 
-static aorta_status place_spans(const struct aorta_replay_host *host, const struct aorta_replay_rank *rank,
-                                struct launches *launches) {
-    launches->items = malloc(((size_t)rank->span_count + 1) * sizeof *launches->items);
-    if (!launches->items) return AORTA_ERROR(AORTA_MEMORY, "no memory to sort %u spans", rank->span_count);
+static struct launches place_spans(const struct aorta_replay_host *host, const struct aorta_replay_rank *rank,
+                                   struct aorta_arena *memory) {
+    struct launches launches = {aorta_arena_raw(memory, ((size_t)rank->span_count + 1) * sizeof *launches.items), 0};
+    if (!launches.items) return launches;
     for (uint32_t i = 0; i < rank->span_count; i++)
         if (rank->spans[i].launch != AORTA_GRAPH_NONE)
-            launches->items[launches->count++] =
+            launches.items[launches.count++] =
                 (struct placed){host->calls[rank->spans[i].launch].start_ns, rank->spans[i].stream, i};
-    if (launches->count) qsort(launches->items, launches->count, sizeof *launches->items, placed_order);
-    return NULL;
+    if (launches.count) qsort(launches.items, launches.count, sizeof *launches.items, placed_order);
+    return launches;
 }
 
 /* How many of the launches are before this one: of lower streams, or of the stream before this time. */
@@ -80,32 +80,24 @@ static bool find_pair(const struct launches *launches, const struct aorta_replay
     return rank->spans[pair->awaited].end_ns <= rank->spans[pair->span].start_ns;
 }
 
-static aorta_status fill_rank(struct aorta_recorded_waits *out, const struct pair *pairs, size_t count,
-                              struct aorta_replay_rank *rank) {
-    out->first_wait = calloc((size_t)rank->span_count + 2, sizeof *out->first_wait);
-    out->waits = malloc((count + 1) * sizeof *out->waits);
-    if (!out->first_wait || !out->waits) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recorded waits", count);
-    for (size_t i = 0; i < count; i++) {
-        out->first_wait[pairs[i].span + 1]++;
-        out->waits[i] = pairs[i].awaited;
-    }
-    for (uint32_t i = 0; i < rank->span_count; i++) out->first_wait[i + 1] += out->first_wait[i];
-    rank->first_wait = out->first_wait;
-    rank->waits = out->waits;
-    return NULL;
-}
-
-static aorta_status add_pairs(const struct aorta_trace *trace, const struct launches *launches, int64_t shift_ns,
-                              struct aorta_replay_rank *rank, struct aorta_recorded_waits *out) {
-    struct pair *pairs = malloc((trace->wait_count + 1) * sizeof *pairs);
+static void add_pairs(const struct aorta_trace *trace, const struct launches *launches, int64_t shift_ns,
+                      struct aorta_replay_rank *rank, struct aorta_arena *memory) {
+    struct pair *pairs = aorta_arena_raw(memory, (trace->wait_count + 1) * sizeof *pairs);
     size_t count = 0;
-    if (!pairs) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu recorded waits", trace->wait_count);
-    for (size_t i = 0; i < trace->wait_count; i++)
+    for (size_t i = 0; pairs && i < trace->wait_count; i++)
         count += find_pair(launches, rank, &trace->waits[i], shift_ns, &pairs[count]);
-    if (count) qsort(pairs, count, sizeof *pairs, pair_order);
-    aorta_status status = count ? fill_rank(out, pairs, count, rank) : NULL;
-    free(pairs);
-    return status;
+    if (!count) return;
+    qsort(pairs, count, sizeof *pairs, pair_order);
+    uint32_t *first = aorta_arena_alloc(memory, ((size_t)rank->span_count + 2) * sizeof *first);
+    uint32_t *waits = aorta_arena_raw(memory, (count + 1) * sizeof *waits);
+    if (memory->failed) return;
+    for (size_t i = 0; i < count; i++) {
+        first[pairs[i].span + 1]++;
+        waits[i] = pairs[i].awaited;
+    }
+    for (uint32_t i = 0; i < rank->span_count; i++) first[i + 1] += first[i];
+    rank->first_wait = first;
+    rank->waits = waits;
 }
 
 /* ---- calls ---- */
@@ -123,36 +115,24 @@ static void add_awaited(const struct aorta_trace *trace, const struct launches *
 
 /* ---- all of it ---- */
 
-static aorta_status add_unknown(const struct aorta_trace *trace, int64_t shift_ns, struct aorta_replay_rank *rank,
-                                struct aorta_recorded_waits *out) {
-    out->event_waits = malloc((trace->wait_count + 1) * sizeof *out->event_waits);
-    if (!out->event_waits) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu waits", trace->wait_count);
-    for (size_t i = 0; i < trace->wait_count; i++)
+static void add_unknown(const struct aorta_trace *trace, int64_t shift_ns, struct aorta_replay_rank *rank,
+                        struct aorta_arena *memory) {
+    int64_t *waits = aorta_arena_raw(memory, (trace->wait_count + 1) * sizeof *waits);
+    for (size_t i = 0; waits && i < trace->wait_count; i++)
         if (trace->waits[i].on == AORTA_TRACE_NONE)
-            out->event_waits[rank->event_wait_count++] = trace->waits[i].asked_ns - shift_ns;
-    rank->event_waits = out->event_waits;
-    return NULL;
+            waits[rank->event_wait_count++] = trace->waits[i].asked_ns - shift_ns;
+    rank->event_waits = waits;
 }
 
-aorta_status aorta_recorded_waits_make(const struct aorta_trace *trace, int64_t shift_ns,
-                                       const struct aorta_replay_host *host, bool only_rank, const uint32_t *call_rows,
-                                       struct aorta_replay_call *calls, struct aorta_replay_rank *rank,
-                                       struct aorta_recorded_waits *out) {
+void aorta_recorded_waits_make(const struct aorta_trace *trace, int64_t shift_ns, const struct aorta_replay_host *host,
+                               bool only_rank, const uint32_t *call_rows, struct aorta_replay_call *calls,
+                               struct aorta_replay_rank *rank, struct aorta_arena *memory) {
     bool known = false;
     for (size_t i = 0; i < trace->wait_count && !known; i++) known = trace->waits[i].on != AORTA_TRACE_NONE;
-    if (!trace->wait_count) return NULL;
-    AORTA_TRY(add_unknown(trace, shift_ns, rank, out));
-    if (!known) return NULL;
-    struct launches launches = {0};
-    aorta_status status = place_spans(host, rank, &launches);
-    if (!status) status = add_pairs(trace, &launches, shift_ns, rank, out);
-    if (!status && only_rank) add_awaited(trace, &launches, shift_ns, call_rows, calls);
-    free(launches.items);
-    return status;
-}
-
-void aorta_recorded_waits_free(struct aorta_recorded_waits *waits) {
-    free(waits->first_wait);
-    free(waits->waits);
-    free(waits->event_waits);
+    if (!trace->wait_count) return;
+    add_unknown(trace, shift_ns, rank, memory);
+    if (!known) return;
+    const struct launches launches = place_spans(host, rank, memory);
+    add_pairs(trace, &launches, shift_ns, rank, memory);
+    if (only_rank) add_awaited(trace, &launches, shift_ns, call_rows, calls);
 }

@@ -3,7 +3,6 @@
 #include "base/parallel.h"
 #include "replay/replay.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* What was found against what was measured, and what the same program differs by from run to run (docs/results.md). */
@@ -16,6 +15,7 @@ static const double DEVICE_VARIES = 0.02; /* of a step that the device limits */
  * they lead to, those of a host together. */
 struct unrecording {
     struct aorta_trace_graph *built;
+    struct aorta_arena memory;
     uint32_t *points;  /* that such edges lead to, by their host */
     size_t host_count; /* of the next two, where each host's begin; one more than there are hosts */
     size_t *first_point, *first_lag;
@@ -122,31 +122,26 @@ static void place_points(struct unrecording *work, size_t *next) {
         if (count_from_calls(graph, i)) work->points[next[source_of(work, i)->host]++] = i;
 }
 
-static aorta_status find_edges(struct unrecording *work) {
+static void find_edges(struct unrecording *work) {
     const struct aorta_trace_graph *built = work->built;
     const struct aorta_graph *graph = &built->graph;
     for (size_t i = 0; i < built->source_count; i++)
         if (built->sources[i].host >= work->host_count) work->host_count = built->sources[i].host + 1;
-    work->first_point = calloc(work->host_count + 1, sizeof *work->first_point);
-    work->first_lag = calloc(work->host_count + 1, sizeof *work->first_lag);
-    size_t *next = calloc(work->host_count + 1, sizeof *next);
-    bool made = work->first_point && work->first_lag && next;
-    for (uint32_t i = 0; made && i < graph->point_count; i++) {
+    work->first_point = aorta_arena_alloc(&work->memory, (work->host_count + 1) * sizeof *work->first_point);
+    work->first_lag = aorta_arena_alloc(&work->memory, (work->host_count + 1) * sizeof *work->first_lag);
+    size_t *next = aorta_arena_alloc(&work->memory, (work->host_count + 1) * sizeof *next);
+    if (work->memory.failed) return;
+    for (uint32_t i = 0; i < graph->point_count; i++) {
         const uint32_t host = source_of(work, i)->host, edges = count_from_calls(graph, i);
         work->first_point[host + 1] += edges > 0;
         work->first_lag[host + 1] += edges;
     }
-    if (made) {
-        sum_up(work->first_point, work->host_count);
-        sum_up(work->first_lag, work->host_count);
-        work->points = malloc((work->first_point[work->host_count] + 1) * sizeof *work->points);
-        for (int w = 0; w < WEIGHTS; w++)
-            work->lags[w] = malloc((work->first_lag[work->host_count] + 1) * sizeof *work->lags[w]);
-        made = work->points && work->lags[SHORTEST] && work->lags[LONGEST] && work->lags[FOUND];
-    }
-    if (made) place_points(work, next);
-    free(next);
-    return made ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for what recording %zu hosts cost", work->host_count);
+    sum_up(work->first_point, work->host_count);
+    sum_up(work->first_lag, work->host_count);
+    work->points = aorta_arena_raw(&work->memory, (work->first_point[work->host_count] + 1) * sizeof *work->points);
+    for (int w = 0; w < WEIGHTS; w++)
+        work->lags[w] = aorta_arena_raw(&work->memory, (work->first_lag[work->host_count] + 1) * sizeof *work->lags[w]);
+    if (!work->memory.failed) place_points(work, next);
 }
 
 /* ---- replaying ---- */
@@ -166,11 +161,10 @@ static void exchange_lags(struct unrecording *work, int weight) {
     }
 }
 
-static aorta_status replay_without(struct unrecording *work, int weight, double *step_ns) {
+static double replay_without(struct unrecording *work, int weight) {
     exchange_lags(work, weight);
-    aorta_status status = aorta_replay_run(&work->built->graph, 0, &work->replay);
-    *step_ns = work->replay.step_ns;
-    return status;
+    aorta_replay_run(&work->built->graph, 0, &work->replay);
+    return work->replay.step_ns;
 }
 
 /* The graph, whose lags are those that were found, gets the replay's times. Ends that are not measured stay so,
@@ -209,15 +203,17 @@ static bool loads_beside(const struct unrecording *work) {
 }
 
 static aorta_status unrecord(struct unrecording *work, struct aorta_unrecorded *unrecorded) {
-    AORTA_TRY(find_edges(work));
+    find_edges(work);
+    AORTA_TRY(aorta_arena_check(&work->memory, "the edges of hosts"));
     AORTA_TRY(aorta_parallel(work->host_count, shorten_host, work));
-    AORTA_TRY(aorta_replay_run(&work->built->graph, 0, &work->replay));
+    aorta_replay_run(&work->built->graph, 0, &work->replay);
+    AORTA_TRY(aorta_arena_check(&work->replay.memory, "the times of a replay")); /* which later replays use again */
     unrecorded->recorded_ns = work->replay.step_ns;
-    AORTA_TRY(replay_without(work, SHORTEST, &unrecorded->range_ns[0]));
+    unrecorded->range_ns[0] = replay_without(work, SHORTEST);
     exchange_lags(work, SHORTEST);
-    AORTA_TRY(replay_without(work, LONGEST, &unrecorded->range_ns[1]));
+    unrecorded->range_ns[1] = replay_without(work, LONGEST);
     exchange_lags(work, LONGEST);
-    AORTA_TRY(replay_without(work, FOUND, &unrecorded->step_ns));
+    unrecorded->step_ns = replay_without(work, FOUND);
     const double least_ns = (1 - DEVICE_VARIES) * unrecorded->step_ns,
                  most_ns = (1 + DEVICE_VARIES) * unrecorded->step_ns;
     if (unrecorded->range_ns[0] > least_ns) unrecorded->range_ns[0] = least_ns;
@@ -237,10 +233,7 @@ aorta_status aorta_trace_graph_unrecord(struct aorta_trace_graph *built, struct 
         if (trace->own || trace->format == AORTA_TRACE_LIVE || trace->format == AORTA_TRACE_METRICS) return NULL;
     }
     aorta_status status = unrecord(&work, unrecorded);
-    for (int w = 0; w < WEIGHTS; w++) free(work.lags[w]);
-    free(work.points);
-    free(work.first_point);
-    free(work.first_lag);
+    aorta_arena_free(&work.memory);
     aorta_replay_free(&work.replay);
     if (aorta_status_code(status) != AORTA_UNSUPPORTED) return status;
     aorta_status_free(status);

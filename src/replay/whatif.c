@@ -139,11 +139,14 @@ static void add_model(const struct aorta_whatif *whatif, const struct aorta_what
 static aorta_status replay(const struct aorta_whatif *whatif, const struct aorta_whatif_resources *resources,
                            struct aorta_replay *replayed) {
     struct aorta_graph changed = {0};
-    AORTA_TRY(aorta_graph_copy_lags(whatif->graph, &changed));
-    for (uint32_t i = 0; i < changed.point_count; i++) change_point(whatif, resources, i, &changed);
-    aorta_graph_follow_lags(whatif->graph, &changed);
-    aorta_status status = check_length(&changed);
-    if (!status) status = aorta_replay_run(&changed, resources->removed, replayed);
+    aorta_graph_copy_lags(whatif->graph, &changed);
+    for (uint32_t i = 0; !changed.failed && i < changed.point_count; i++) change_point(whatif, resources, i, &changed);
+    if (!changed.failed) aorta_graph_follow_lags(whatif->graph, &changed);
+    aorta_status status = changed.failed ? NULL : check_length(&changed);
+    if (!status) {
+        aorta_replay_run(&changed, resources->removed, replayed);
+        status = aorta_arena_check(&replayed->memory, "the replay");
+    }
     aorta_graph_scaled_free(&changed);
     return status;
 }
@@ -237,8 +240,9 @@ aorta_status aorta_whatif_begin(const struct aorta_graph *graph, const struct ao
     for (uint32_t i = 0; i < collectives->count; i++)
         whatif->subgroups |= collectives->items[i].ranks < collectives->ranks;
     aorta_status status = fit(whatif, ranks_per_node, latency_ns);
-    if (!status) status = aorta_replay_recorded(graph, &recorded);
-    if (!status) whatif->measured_ns = recorded.step_ns;
+    aorta_replay_recorded(graph, &recorded);
+    whatif->measured_ns = recorded.step_ns;
+    if (!status) status = aorta_arena_check(&recorded.memory, "the recorded times");
     aorta_replay_free(&recorded);
     return status;
 }

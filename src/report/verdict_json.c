@@ -200,6 +200,7 @@ static void write_view(const struct aorta_verdict *verdict, struct aorta_json *j
     aorta_status status = aorta_verdict_view_make(verdict, NULL, &view);
     json->out->failed |= status != NULL;
     aorta_status_free(status);
+    if (json->out->failed) aorta_verdict_view_free(&view);
     if (json->out->failed) return;
     aorta_json_key_object(json, "verdict_view");
     aorta_json_key_string(json, "headline", view.headline);

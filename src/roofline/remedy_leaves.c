@@ -522,5 +522,5 @@ void aorta_remedy_leaves(struct remedy_model *model, const struct aorta_trace_an
         aorta_remedy_unsized_mark_optimizer(model);
         index_gradients(model);
     }
-    aorta_arena_free(&scratch);
+    aorta_arena_end(&scratch, model->memory);
 }

@@ -66,21 +66,22 @@ static size_t parts_of(const struct before *found, size_t count) {
 }
 
 int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
-                                enum aorta_collective kind) {
+                                enum aorta_collective kind, struct aorta_arena *memory) {
     const struct aorta_trace_window *window = rank->window_count ? &rank->windows[rank->window_count / 2] : NULL;
     if (!window || !analysis->stepped || analysis->measured) return 1;
     bool gradients = false;
     aorta_status status = aorta_trace_reduces_gradients(rank, kind, &gradients);
+    memory->failed |= status != NULL;
     aorta_status_free(status);
     if (!gradients) return 1;
     const size_t limit = window->profile.range_count;
-    const struct aorta_trace_work **work = malloc((limit + 1) * sizeof *work);
-    struct before *found = malloc((limit + 1) * sizeof *found);
+    struct aorta_arena scratch = {0};
+    const struct aorta_trace_work **work = aorta_arena_raw(&scratch, (limit + 1) * sizeof *work);
+    struct before *found = aorta_arena_raw(&scratch, (limit + 1) * sizeof *found);
     size_t count = 0, parts = 1;
     for (size_t i = 0; work && i < limit; i++)
         if (rank->work[window->work[i]].start_ns >= window->start_ns) work[count++] = &rank->work[window->work[i]];
     if (work && found) parts = parts_of(found, collect(rank->trace, work, count, kind, found));
-    free(work);
-    free(found);
+    aorta_arena_end(&scratch, memory);
     return (int)parts;
 }

@@ -486,12 +486,12 @@ static void advise(const struct aorta_verdict *verdict, struct aorta_finding *fi
 }
 
 aorta_status aorta_advise(struct aorta_verdict *verdict, const struct aorta_settings *settings) {
-    bool failed = false;
     unsigned program = verdict->program ? verdict->program : (unsigned)(verdict->recorded ? NATIVE : OURS);
     if (!verdict->recorded && settings && aorta_settings_value(settings, "PipelineConfig.pipeline")) program = SPARSE;
+    bool failed = false;
     for (size_t i = 0; i < verdict->finding_count; i++) {
         advise(verdict, &verdict->findings[i], program, settings);
-        failed |= verdict->findings[i].facts.failed;
+        failed |= verdict->findings[i].facts.arena->failed;
     }
     return failed ? AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict") : NULL;
 }

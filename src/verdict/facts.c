@@ -19,7 +19,6 @@ static struct aorta_fact *find(const struct aorta_facts *facts, enum aorta_fact_
 
 static struct aorta_fact *add(struct aorta_facts *facts) {
     void *items = aorta_arena_grow(facts->arena, facts->items, facts->count, &facts->capacity, sizeof *facts->items);
-    facts->failed |= !items;
     if (!items) return &facts->lost;
     facts->items = items;
     return &facts->items[facts->count++];
@@ -37,9 +36,7 @@ void aorta_facts_flag(struct aorta_facts *facts, enum aorta_fact_key key) {
 }
 
 const char *aorta_facts_text(struct aorta_facts *facts, const char *text) {
-    const char *copy = text ? aorta_arena_strdup(facts->arena, text) : NULL;
-    facts->failed |= text && !copy;
-    return copy;
+    return text ? aorta_arena_strdup(facts->arena, text) : NULL;
 }
 
 const struct aorta_fact *aorta_facts_find(const struct aorta_facts *facts, enum aorta_fact_key key) {

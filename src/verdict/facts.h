@@ -46,13 +46,11 @@ struct aorta_fact {
     struct aorta_fact_place place;
 };
 
-/* Facts of a finding, each key once, in the order in which they were added. An allocation that fails sets `failed`;
- * later calls change nothing. Callers check once, at the end. */
+/* Facts of a finding, each key once, in the order in which they were added. */
 struct aorta_facts {
-    struct aorta_arena *arena; /* borrowed */
+    struct aorta_arena *arena; /* borrowed; where it fails, callers check once, at the end */
     struct aorta_fact *items;
     size_t count, capacity;
-    bool failed;
     struct aorta_fact lost; /* returned after a failure, so that callers need no check */
 };
 

@@ -170,9 +170,10 @@ static int finding_order(const void *left, const void *right) {
     return (a->cost_ms < b->cost_ms) - (a->cost_ms > b->cost_ms);
 }
 
-aorta_status aorta_verdict_make_findings(struct aorta_verdict *verdict, const struct aorta_evidence_sums *sums) {
-    verdict->findings = calloc(AORTA_CAUSE_COUNT * AORTA_COLLECTIVE_COUNT, sizeof *verdict->findings);
-    if (!verdict->findings) return AORTA_ERROR(AORTA_MEMORY, "no memory for the findings");
+void aorta_verdict_make_findings(struct aorta_verdict *verdict, const struct aorta_evidence_sums *sums) {
+    verdict->findings = aorta_arena_alloc(verdict->arena, (size_t)AORTA_CAUSE_COUNT * AORTA_COLLECTIVE_COUNT *
+                                                              sizeof *verdict->findings);
+    if (!verdict->findings) return;
     for (int cause = 0; cause < AORTA_CAUSE_COUNT; cause++) {
         int kinds = aorta_cause_has_kind((enum aorta_cause)cause) ? AORTA_COLLECTIVE_COUNT : 1;
         for (int kind = 0; kind < kinds; kind++) {
@@ -185,5 +186,4 @@ aorta_status aorta_verdict_make_findings(struct aorta_verdict *verdict, const st
         }
     }
     qsort(verdict->findings, verdict->finding_count, sizeof *verdict->findings, finding_order);
-    return aorta_advise(verdict, NULL);
 }

@@ -148,14 +148,13 @@ static bool belongs_together(double joint_ms, double partner_ms) {
     return joint_ms - partner_ms >= 0.5 * joint_ms;
 }
 
-static aorta_status pair(const struct gains *gains, uint32_t removed, enum aorta_removal partner,
-                         struct aorta_finding *finding) {
+static void pair(const struct gains *gains, uint32_t removed, enum aorta_removal partner,
+                 struct aorta_finding *finding) {
     struct aorta_replay replay = {0};
-    aorta_status status = aorta_replay_run(gains->graph, removed | aorta_removal_bit(partner), &replay);
+    aorta_replay_run(gains->graph, removed | aorta_removal_bit(partner), &replay);
     const double joint_ms = (gains->found.replayed_ns - replay.step_ns) / 1e6;
-    aorta_replay_free(&replay);
-    if (!status && belongs_together(joint_ms, gains->found.gain_ns[partner] / 1e6)) finding->joint_ms = joint_ms;
-    return status;
+    aorta_arena_end(&replay.memory, gains->verdict->arena);
+    if (belongs_together(joint_ms, gains->found.gain_ns[partner] / 1e6)) finding->joint_ms = joint_ms;
 }
 
 /* Whether the removal at order[later] alone gains most of what that at order[place] does, and nothing after it. */
@@ -181,23 +180,22 @@ static void find_instead(const struct gains *gains, enum aorta_removal removal, 
 }
 
 /* Which other cause saves the same time, or has to be fixed as well. `removed`: the finding's removals. */
-static aorta_status relate(const struct gains *gains, enum aorta_removal removal, uint32_t removed,
-                           struct aorta_finding *finding) {
+static void relate(const struct gains *gains, enum aorta_removal removal, uint32_t removed,
+                   struct aorta_finding *finding) {
     const size_t place = place_of(gains, removal);
     const double least_ms = GAINS * step_ms(gains), gain_ms = finding->gain_ms, alone_ms = finding->alone_ms;
     enum aorta_cause cause;
     finding->share_count = 0;
     const enum aorta_removal before = gains->found.order[place ? largest_before(gains, place) : 0];
-    if (!place || !cause_of(before, &cause)) return NULL;
+    if (!place || !cause_of(before, &cause)) return;
     if (alone_ms > ABOVE * gain_ms + least_ms) {
         finding->displaced = displacing(gains, place, alone_ms, &cause);
         share(finding, cause, alone_ms - gain_ms);
     } else if (gain_ms > ABOVE * alone_ms + least_ms) {
         finding->only_after = true;
         finding->partner = cause;
-        return pair(gains, removed, before, finding);
+        pair(gains, removed, before, finding);
     }
-    return NULL;
 }
 
 /* ---- one finding ---- */
@@ -220,30 +218,30 @@ static void set_gain(const struct gains *gains, struct aorta_finding *finding, d
         aorta_facts_flag(&finding->facts, AORTA_FACT_HOST_WAITS);
 }
 
-static aorta_status add_origin(struct gains *gains, struct aorta_finding *finding, enum aorta_removal removal) {
+static void add_origin(struct gains *gains, struct aorta_finding *finding, enum aorta_removal removal) {
     struct aorta_origin origin;
     struct aorta_verdict *verdict = gains->verdict;
-    AORTA_TRY(aorta_replay_origin(gains->graph, removal, &origin));
+    aorta_replay_origin(gains->graph, removal, &origin, verdict->arena);
     if (verdict->rank_count > 1)
         finding->rank = origin.rank == AORTA_GRAPH_NONE ? -1 : gains->analysis->ranks[origin.rank].rank;
     if (finding->cause == AORTA_CAUSE_STRAGGLER) aorta_facts_flag(&finding->facts, AORTA_FACT_LATE_DEVICE);
-    return origin.point == AORTA_GRAPH_NONE ? NULL : aorta_gains_add_origin(gains, finding, &origin);
+    if (origin.point != AORTA_GRAPH_NONE) aorta_gains_add_origin(gains, finding, &origin);
 }
 
-static aorta_status add_gain(struct gains *gains, enum aorta_removal removal, enum aorta_cause cause) {
+static void add_gain(struct gains *gains, enum aorta_removal removal, enum aorta_cause cause) {
     struct aorta_finding *finding = find(gains->verdict, cause);
     const double gain_ms = gain_of(gains, removal, cause);
     const bool matters = gain_ms >= MATTERS * step_ms(gains) && gain_ms > 0;
-    if (!finding && !matters) return NULL;
+    if (!finding && !matters) return;
     if (!finding) finding = new_finding(gains->verdict, cause);
     set_gain(gains, finding, gain_ms, alone_of(gains, removal, cause));
-    AORTA_TRY(relate(gains, removal, aorta_removal_bit(removal), finding));
+    relate(gains, removal, aorta_removal_bit(removal), finding);
     if (matters && !finding->only_after) find_instead(gains, removal, finding);
-    return matters ? add_origin(gains, finding, removal) : NULL;
+    if (matters) add_origin(gains, finding, removal);
 }
 
 /* Stalls of the host at several places have the same fix: they are one finding, whose gain is that of all of them. */
-static aorta_status add_pauses(struct gains *gains) {
+static void add_pauses(struct gains *gains) {
     enum aorta_removal largest = AORTA_WITHOUT_HOST_PAUSE;
     uint32_t removed = 0;
     int places = 0;
@@ -256,21 +254,20 @@ static aorta_status add_pauses(struct gains *gains) {
         gain_ns += beyond_ns;
         places++;
     }
-    if (!places) return NULL;
+    if (!places) return;
     struct aorta_finding *finding = new_finding(gains->verdict, AORTA_CAUSE_HOST_PAUSE);
     double alone_ns = gains->found.gain_ns[largest];
     if (places > 1) {
         struct aorta_replay replay = {0};
-        aorta_status status = aorta_replay_run(gains->graph, removed, &replay);
+        aorta_replay_run(gains->graph, removed, &replay);
         alone_ns = fmax(gains->found.replayed_ns - replay.step_ns, 0);
-        aorta_replay_free(&replay);
-        AORTA_TRY(status);
+        aorta_arena_end(&replay.memory, gains->verdict->arena);
         aorta_facts_set(&finding->facts, AORTA_FACT_PAUSE_COUNT, places);
     }
     set_gain(gains, finding, gain_ns / 1e6, alone_ns / 1e6);
-    AORTA_TRY(relate(gains, largest, removed, finding));
+    relate(gains, largest, removed, finding);
     if (!finding->only_after) find_instead(gains, largest, finding);
-    return add_origin(gains, finding, largest);
+    add_origin(gains, finding, largest);
 }
 
 static int by_shown_gain(const void *left, const void *right) {
@@ -337,21 +334,22 @@ static void add_upper_bounds(struct aorta_verdict *verdict) {
     }
 }
 
-static aorta_status add_gains(struct gains *gains) {
+static void add_gains(struct gains *gains) {
     struct aorta_verdict *verdict = gains->verdict;
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
         enum aorta_cause cause;
         if (cause_of(gains->found.order[i], &cause) && cause != AORTA_CAUSE_HOST_PAUSE)
-            AORTA_TRY(add_gain(gains, gains->found.order[i], cause));
+            add_gain(gains, gains->found.order[i], cause);
     }
-    AORTA_TRY(add_pauses(gains));
-    AORTA_TRY(aorta_verdict_walk_left(gains->built, gains->graph, verdict->replay.floor_ms, &verdict->replay.left));
+    add_pauses(gains);
+    aorta_verdict_walk_left(gains->built, gains->graph, verdict->replay.floor_ms, &verdict->replay.left,
+                            verdict->arena);
+    if (verdict->arena->failed) return; /* remedies have no model where none saves anything */
     add_own_work(gains);
-    AORTA_TRY(aorta_remedy_gains_add(gains->remedies, gains->built, &gains->found, verdict));
+    aorta_remedy_gains_add(gains->remedies, gains->built, &gains->found, verdict);
     clear_launches(verdict);
     add_upper_bounds(verdict);
     aorta_findings_order(verdict->findings, verdict->finding_count);
-    return NULL;
 }
 
 double aorta_verdict_gained_ms(const struct aorta_verdict *verdict) {
@@ -384,8 +382,9 @@ static void take_recording_out(struct aorta_verdict *verdict) {
 }
 
 /* `unrecorded`: what the graph was turned into before. */
-static aorta_status measure(struct gains *gains, const struct aorta_unrecorded *unrecorded) {
-    AORTA_TRY(aorta_gains_measure(gains->graph, &gains->found));
+static void measure(struct gains *gains, const struct aorta_unrecorded *unrecorded) {
+    aorta_gains_measure(gains->graph, &gains->found, gains->verdict->arena);
+    if (gains->verdict->arena->failed) return;
     const struct aorta_gains *found = &gains->found;
     struct aorta_verdict *verdict = gains->verdict;
     struct aorta_verdict_replay *replay = &verdict->replay;
@@ -406,9 +405,10 @@ static aorta_status measure(struct gains *gains, const struct aorta_unrecorded *
         .unexplained_share = found->unexplained_share,
     };
     take_recording_out(gains->verdict);
-    if (replay->known) return add_gains(gains);
-    replay->reason = "the recording does not explain most of what the step waits for";
-    return NULL;
+    if (replay->known)
+        add_gains(gains);
+    else
+        replay->reason = "the recording does not explain most of what the step waits for";
 }
 
 /* A replay that cannot be made is no failure: the verdict is given without. */
@@ -435,7 +435,8 @@ static aorta_status measure_with(const struct aorta_trace_analysis *analysis, st
     struct gains gains = {
         .verdict = verdict, .graph = &built->graph, .analysis = analysis, .built = built, .remedies = remedies};
     verdict->lost_beside = verdict->slowdown.lost_per_ns;
-    return measure(&gains, &unrecorded);
+    measure(&gains, &unrecorded);
+    return aorta_arena_check(verdict->arena, "the gains");
 }
 
 /* Remedies first: most of their memory is free again before there is a graph. */

@@ -19,16 +19,14 @@ struct aorta_remedy_gains;
 AORTA_MUST_USE aorta_status aorta_remedy_gains_find(const struct aorta_trace_analysis *analysis,
                                                     struct aorta_remedy_gains **gains);
 void aorta_remedy_gains_free(struct aorta_remedy_gains *gains); /* NULL is fine */
-/* Adds a finding for each that gains a hundredth of the step. `built`: the graph that `found` is of. AORTA_MEMORY. */
-AORTA_MUST_USE aorta_status aorta_remedy_gains_add(struct aorta_remedy_gains *gains,
-                                                   const struct aorta_trace_graph *built,
-                                                   const struct aorta_gains *found, struct aorta_verdict *verdict);
+/* Adds a finding for each that gains a hundredth of the step. `built`: the graph that `found` is of. */
+void aorta_remedy_gains_add(struct aorta_remedy_gains *gains, const struct aorta_trace_graph *built,
+                            const struct aorta_gains *found, struct aorta_verdict *verdict);
 
 /* What the step of `floor_ms` is made of along its path in `graph`, which is that of `built` or a scaled one. (left.c)
  */
-AORTA_MUST_USE aorta_status aorta_verdict_walk_left(const struct aorta_trace_graph *built,
-                                                    const struct aorta_graph *graph, double floor_ms,
-                                                    struct aorta_verdict_left *left);
+void aorta_verdict_walk_left(const struct aorta_trace_graph *built, const struct aorta_graph *graph, double floor_ms,
+                             struct aorta_verdict_left *left, struct aorta_arena *memory);
 
 struct aorta_remedies_worth {
     double before_ns;                      /* the step replayed without them */

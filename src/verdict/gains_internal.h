@@ -20,7 +20,7 @@ struct gains {
 void aorta_findings_order(struct aorta_finding *findings, size_t count);
 
 /* Adds the facts of causes whose place in the program is worth knowing. (gains_origin.c) */
-AORTA_MUST_USE aorta_status aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *finding,
-                                                   const struct aorta_origin *origin);
+void aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *finding,
+                            const struct aorta_origin *origin);
 
 #endif

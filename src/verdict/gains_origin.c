@@ -60,11 +60,10 @@ static const char *name_of_point(const struct gains *gains, uint32_t point) {
 
 /* How long collectives ran on the hosts in the steps that count, and how much of that no compute ran beside them; means
  * of the ranks; and a name that the recording has for one. */
-static aorta_status sum_host_collectives(const struct aorta_trace_analysis *analysis, double *ran_ms,
-                                         double *exposed_ms, const char **name) {
-    aorta_status status = NULL;
+static void sum_host_collectives(const struct aorta_trace_analysis *analysis, double *ran_ms, double *exposed_ms,
+                                 const char **name, struct aorta_arena *memory) {
     *ran_ms = *exposed_ms = 0;
-    for (size_t i = 0; !status && i < analysis->rank_count; i++) {
+    for (size_t i = 0; i < analysis->rank_count; i++) {
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
         struct aorta_intervals ran = {0}, compute = {0}, alone = {0};
         for (size_t j = 0; j < rank->trace->call_count; j++) {
@@ -86,12 +85,11 @@ static aorta_status sum_host_collectives(const struct aorta_trace_analysis *anal
             *ran_ms += (double)aorta_intervals_within(&ran, window->start_ns, window->end_ns) / share;
             *exposed_ms += (double)aorta_intervals_within(&alone, window->start_ns, window->end_ns) / share;
         }
-        status = aorta_intervals_check(&alone);
+        memory->failed |= alone.failed;
         aorta_intervals_free(&ran);
         aorta_intervals_free(&compute);
         aorta_intervals_free(&alone);
     }
-    return status;
 }
 
 static struct aorta_fact *set_named(struct aorta_finding *finding, enum aorta_fact_key key, double value,
@@ -101,13 +99,12 @@ static struct aorta_fact *set_named(struct aorta_finding *finding, enum aorta_fa
     return fact;
 }
 
-static aorta_status add_host_collectives(const struct gains *gains, struct aorta_finding *finding) {
+static void add_host_collectives(const struct gains *gains, struct aorta_finding *finding) {
     double ran_ms, exposed_ms;
     const char *name = "";
-    AORTA_TRY(sum_host_collectives(gains->analysis, &ran_ms, &exposed_ms, &name));
+    sum_host_collectives(gains->analysis, &ran_ms, &exposed_ms, &name, gains->verdict->arena);
     (void)set_named(finding, AORTA_FACT_HOST_COMM, ran_ms, name);
     (void)aorta_facts_set(&finding->facts, AORTA_FACT_HOST_EXPOSED, exposed_ms);
-    return NULL;
 }
 
 /* What the thread called before the pause that ends at the origin's point; NULL: not known. */
@@ -230,8 +227,8 @@ static void add_wait(const struct gains *gains, struct aorta_finding *finding, c
     if (gains->analysis->measured || unseen) (void)set_named(finding, AORTA_FACT_WAIT_BEFORE, 1, where);
 }
 
-aorta_status aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *finding,
-                                    const struct aorta_origin *origin) {
+void aorta_gains_add_origin(const struct gains *gains, struct aorta_finding *finding,
+                            const struct aorta_origin *origin) {
     const char *where = name_of_point(gains, origin->point);
     const double largest_ms = (double)origin->largest_ns / 1e6;
     switch (finding->cause) {
@@ -239,7 +236,8 @@ aorta_status aorta_gains_add_origin(const struct gains *gains, struct aorta_find
         add_pause(gains, finding, origin, where);
         break;
     case AORTA_CAUSE_HOST_COLLECTIVE:
-        return add_host_collectives(gains, finding);
+        add_host_collectives(gains, finding);
+        break;
     case AORTA_CAUSE_HOST_SYNC:
         add_wait(gains, finding, origin, where);
         break;
@@ -253,5 +251,4 @@ aorta_status aorta_gains_add_origin(const struct gains *gains, struct aorta_find
     default:
         break;
     }
-    return NULL;
 }

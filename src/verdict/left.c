@@ -77,13 +77,13 @@ static double total_of(const struct aorta_verdict_left *left) {
     return sum;
 }
 
-aorta_status aorta_verdict_walk_left(const struct aorta_trace_graph *built, const struct aorta_graph *graph,
-                                     double floor_ms, struct aorta_verdict_left *left) {
+void aorta_verdict_walk_left(const struct aorta_trace_graph *built, const struct aorta_graph *graph, double floor_ms,
+                             struct aorta_verdict_left *left, struct aorta_arena *memory) {
     struct walk walk = {.built = built, .graph = graph};
     *left = (struct aorta_verdict_left){0};
-    AORTA_TRY(aorta_replay_walk(graph, aorta_removal_bit(AORTA_REMOVAL_COUNT) - 1, visit, &walk));
+    aorta_replay_walk(graph, aorta_removal_bit(AORTA_REMOVAL_COUNT) - 1, visit, &walk, memory);
     const double total_ns = total_of(&walk.sums);
-    if (!(total_ns > 0)) return NULL;
+    if (!(total_ns > 0)) return;
     const double scale = floor_ms / total_ns, alone_ns = walk.sums.compute_ms - own_compute_ns(&walk);
     *left = walk.sums;
     double *const parts[] = {&left->compute_ms, &left->copy_ms, &left->starts_ms, &left->host_ms,
@@ -91,5 +91,4 @@ aorta_status aorta_verdict_walk_left(const struct aorta_trace_graph *built, cons
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) *parts[i] *= scale;
     for (int i = 0; i < AORTA_COLLECTIVE_COUNT; i++) left->collective_ms[i] *= scale;
     left->alone_ms = graph->rank_count > 1 && alone_ns > 0 ? scale * alone_ns : 0;
-    return NULL;
 }

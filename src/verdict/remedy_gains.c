@@ -18,6 +18,7 @@ static const double WORTH = 0.005; /* of the kernels: what saves less is not rep
 static const double SHOWN = 0.01;  /* of the step: what gains less has no row */
 
 struct aorta_remedy_gains {
+    struct aorta_arena memory;
     const struct aorta_trace_analysis *analysis;
     const struct aorta_trace_graph *built;
     struct aorta_remedies *ranks;     /* of each rank of the analysis */
@@ -48,25 +49,20 @@ static aorta_status make_rank(void *user, size_t rank) {
 
 static aorta_status make_ranks(struct aorta_remedy_gains *measured) {
     const size_t count = measured->analysis->rank_count;
-    measured->ranks = calloc(count + 1, sizeof *measured->ranks);
-    measured->scales = calloc(count + 1, sizeof *measured->scales);
-    if (!measured->ranks || !measured->scales) return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies");
-    measured->rank_count = count;
-    for (size_t i = 0; i < count; i++) { /* beside each other, not between what is freed after them */
+    measured->ranks = aorta_arena_alloc(&measured->memory, (count + 1) * sizeof *measured->ranks);
+    measured->scales = aorta_arena_alloc(&measured->memory, (count + 1) * sizeof(struct aorta_work_scale *));
+    measured->rank_count = measured->memory.failed ? 0 : count;
+    for (size_t i = 0; i < measured->rank_count; i++) { /* beside each other, not between what is freed after them */
         const size_t work = measured->analysis->ranks[i].trace->work_count + 1;
-        measured->scales[i] = malloc(work * sizeof **measured->scales);
-        if (!measured->scales[i]) return AORTA_ERROR(AORTA_MEMORY, "no memory for the remedies");
+        measured->scales[i] = aorta_arena_raw(&measured->memory, work * sizeof **measured->scales);
     }
+    AORTA_TRY(aorta_arena_check(&measured->memory, "the remedies"));
     return aorta_parallel(count, make_rank, measured);
 }
 
 static void free_ranks(struct aorta_remedy_gains *measured) {
-    for (size_t i = 0; i < measured->rank_count; i++) {
-        aorta_remedies_free(&measured->ranks[i]);
-        free(measured->scales[i]);
-    }
-    free(measured->ranks);
-    free(measured->scales);
+    for (size_t i = 0; i < measured->rank_count; i++) aorta_remedies_free(&measured->ranks[i]);
+    aorta_arena_free(&measured->memory);
     aorta_replay_free(&measured->replay);
     aorta_graph_scaled_free(&measured->scaled);
 }
@@ -90,6 +86,7 @@ static struct aorta_remedies_applied fill_scales(struct aorta_remedy_gains *meas
         const size_t count = measured->analysis->ranks[i].trace->work_count;
         for (size_t j = 0; j < count; j++) measured->scales[i][j] = (struct aorta_work_scale){1, false, 0};
         const struct aorta_remedies_applied own = aorta_remedies_apply(&measured->ranks[i], set, measured->scales[i]);
+        measured->memory.failed |= measured->ranks[i].memory.failed;
         mean.saved_ns += own.saved_ns / ranks;
         mean.gone += own.gone / ranks;
         mean.added += own.added / ranks;
@@ -97,16 +94,15 @@ static struct aorta_remedies_applied fill_scales(struct aorta_remedy_gains *meas
     return mean;
 }
 
-static aorta_status scale_graph(const struct aorta_remedy_gains *measured, struct aorta_graph *scaled) {
-    return aorta_graph_scale(measured->built, (const struct aorta_work_scale *const *)measured->scales, scaled);
+static void scale_graph(const struct aorta_remedy_gains *measured, struct aorta_graph *scaled) {
+    aorta_graph_scale(measured->built, (const struct aorta_work_scale *const *)measured->scales, scaled);
 }
 
-static aorta_status step_with(struct aorta_remedy_gains *measured, uint32_t set, uint32_t removed, double *step_ns) {
+static double step_with(struct aorta_remedy_gains *measured, uint32_t set, uint32_t removed) {
     (void)fill_scales(measured, set);
-    AORTA_TRY(scale_graph(measured, &measured->scaled));
-    aorta_status status = aorta_replay_run(&measured->scaled, removed, &measured->replay);
-    *step_ns = measured->replay.step_ns;
-    return status;
+    scale_graph(measured, &measured->scaled);
+    aorta_replay_run(&measured->scaled, removed, &measured->replay);
+    return measured->replay.step_ns;
 }
 
 static double less(double before_ns, double after_ns) {
@@ -122,36 +118,32 @@ static double row_gain_ns(const struct aorta_remedy_gains *measured, enum aorta_
 static const uint32_t EVERYTHING = (UINT32_C(1) << AORTA_REMOVAL_COUNT) - 1;
 
 /* The cause without which the remedy gains most; the step without both. */
-static aorta_status find_partner(struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
+static void find_partner(struct aorta_remedy_gains *measured, enum aorta_remedy remedy) {
     static const double WORTH_IT = 0.02; /* of the step: causes that gain less are no partner */
     for (int i = 0; i < AORTA_REMOVAL_COUNT; i++) {
-        double with_ns;
         if (measured->found->gain_ns[i] < WORTH_IT * measured->step_ns) continue;
-        AORTA_TRY(step_with(measured, aorta_remedy_bit(remedy), aorta_removal_bit((enum aorta_removal)i), &with_ns));
+        const double with_ns = step_with(measured, aorta_remedy_bit(remedy), aorta_removal_bit((enum aorta_removal)i));
         const double joint_ns = less(measured->step_ns, with_ns);
         const bool mostly_own = joint_ns - measured->found->gain_ns[i] >= 0.5 * joint_ns;
         if (!mostly_own || joint_ns <= measured->joint_ns[remedy]) continue;
         measured->joint_ns[remedy] = joint_ns;
         measured->partner[remedy] = (enum aorta_removal)i;
     }
-    return NULL;
 }
 
 /* Kernels that get much shorter, while the step waits for something else. */
-static aorta_status measure_hidden(struct aorta_remedy_gains *measured) {
+static void measure_hidden(struct aorta_remedy_gains *measured) {
     static const double MUCH = 0.05;
-    double without_ns = 0, with_ns;
+    double without_ns = 0;
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
         const uint32_t bit = aorta_remedy_bit((enum aorta_remedy)i);
         const double saved_ns = measured->rank_count ? measured->ranks[0].rows[i].alone_ns : 0;
         if (!(measured->set & bit) || measured->gain_ns[i] >= SHOWN * measured->step_ns) continue;
         if (saved_ns < MUCH * measured->step_ns) continue;
-        if (!(without_ns > 0)) AORTA_TRY(step_with(measured, 0, EVERYTHING, &without_ns));
-        AORTA_TRY(step_with(measured, bit, EVERYTHING, &with_ns));
-        measured->behind_ns[i] = less(without_ns, with_ns);
-        AORTA_TRY(find_partner(measured, (enum aorta_remedy)i));
+        if (!(without_ns > 0)) without_ns = step_with(measured, 0, EVERYTHING);
+        measured->behind_ns[i] = less(without_ns, step_with(measured, bit, EVERYTHING));
+        find_partner(measured, (enum aorta_remedy)i);
     }
-    return NULL;
 }
 
 /* What a remedy is taken together with. */
@@ -168,8 +160,8 @@ static uint32_t said(const struct aorta_remedy_gains *measured) {
     return set;
 }
 
-static aorta_status measure_steps(struct aorta_remedy_gains *measured) {
-    double alone_ns, before_ns = measured->step_ns;
+static void measure_steps(struct aorta_remedy_gains *measured) {
+    double before_ns = measured->step_ns;
     uint32_t set = 0;
     measured->together_ns = measured->without_ns = before_ns;
     for (int i = 0; i < AORTA_REMEDY_COUNT; i++) {
@@ -177,18 +169,18 @@ static aorta_status measure_steps(struct aorta_remedy_gains *measured) {
         if (!(measured->set & bit)) continue;
         const uint32_t together = bit | partners(measured, (enum aorta_remedy)i);
         set |= together;
-        AORTA_TRY(step_with(measured, bit, 0, &alone_ns));
+        double alone_ns = step_with(measured, bit, 0);
         measured->gain_ns[i] = less(measured->step_ns, alone_ns);
-        if (together != bit) AORTA_TRY(step_with(measured, together, 0, &alone_ns));
+        if (together != bit) alone_ns = step_with(measured, together, 0);
         if (together != bit) measured->paired_ns = less(measured->step_ns, alone_ns);
-        if (set != bit) AORTA_TRY(step_with(measured, set, 0, &alone_ns));
+        if (set != bit) alone_ns = step_with(measured, set, 0);
         measured->then_ns[i] = less(before_ns, alone_ns);
         before_ns -= measured->then_ns[i];
     }
     measured->together_ns = before_ns;
-    AORTA_TRY(measure_hidden(measured));
+    measure_hidden(measured);
     set = said(measured);
-    return set ? step_with(measured, set, EVERYTHING, &measured->without_ns) : NULL;
+    if (set) measured->without_ns = step_with(measured, set, EVERYTHING);
 }
 
 /* ---- findings ---- */
@@ -368,30 +360,29 @@ void aorta_remedy_gains_free(struct aorta_remedy_gains *gains) {
     free(gains);
 }
 
-static aorta_status walk_left(struct aorta_remedy_gains *gains, struct aorta_verdict *verdict) {
+static void walk_left(struct aorta_remedy_gains *gains, struct aorta_verdict *verdict) {
     struct aorta_graph scaled = {0};
     (void)fill_scales(gains, said(gains));
-    AORTA_TRY(scale_graph(gains, &scaled));
-    aorta_status status =
-        aorta_verdict_walk_left(gains->built, &scaled, verdict->replay.floor_ms, &verdict->replay.left);
+    scale_graph(gains, &scaled);
+    aorta_verdict_walk_left(gains->built, &scaled, verdict->replay.floor_ms, &verdict->replay.left, verdict->arena);
     aorta_graph_scaled_free(&scaled);
-    return status;
 }
 
-aorta_status aorta_remedy_gains_add(struct aorta_remedy_gains *gains, const struct aorta_trace_graph *built,
-                                    const struct aorta_gains *found, struct aorta_verdict *verdict) {
+void aorta_remedy_gains_add(struct aorta_remedy_gains *gains, const struct aorta_trace_graph *built,
+                            const struct aorta_gains *found, struct aorta_verdict *verdict) {
     gains->built = built;
     gains->found = found;
     gains->step_ns = found->replayed_ns;
-    AORTA_TRY(measure_steps(gains));
+    measure_steps(gains);
+    verdict->arena->failed |= gains->memory.failed || gains->replay.memory.failed;
     add_findings(gains, verdict);
     struct aorta_finding *compute = find_compute(verdict);
     if (compute && !gains->analysis->measured) add_lacks(gains, verdict, compute);
     if (compute) add_bounds(gains, compute);
     if (compute) mark_narrow(gains, compute);
-    if (gains->without_ns / 1e6 >= verdict->replay.floor_ms) return NULL;
+    if (gains->without_ns / 1e6 >= verdict->replay.floor_ms || verdict->arena->failed) return;
     verdict->replay.floor_ms = gains->without_ns / 1e6;
-    return walk_left(gains, verdict);
+    walk_left(gains, verdict);
 }
 
 aorta_status aorta_verdict_apply_remedies(const struct aorta_trace_analysis *analysis, struct aorta_trace_graph *built,
@@ -402,13 +393,17 @@ aorta_status aorta_verdict_apply_remedies(const struct aorta_trace_analysis *ana
     *worth = (struct aorta_remedies_worth){.unknown = measured.rank_count ? measured.ranks[0].unknown : NULL};
     for (int i = 0; measured.rank_count && i < AORTA_REMEDY_COUNT; i++)
         worth->lacks[i] = measured.ranks[0].rows[i].lacks;
-    if (!status) status = aorta_replay_run(&built->graph, 0, &measured.replay);
     if (!status) {
+        aorta_replay_run(&built->graph, 0, &measured.replay);
         worth->before_ns = measured.replay.step_ns;
         worth->mean = fill_scales(&measured, set);
-        status = scale_graph(&measured, &scaled);
+        scale_graph(&measured, &scaled);
+        measured.memory.failed |= measured.replay.memory.failed || scaled.failed;
+        status = aorta_arena_check(&measured.memory, "the step with remedies");
     }
-    if (!status) {
+    if (status) {
+        aorta_graph_scaled_free(&scaled);
+    } else {
         aorta_graph_scaled_free(&built->graph);
         built->graph = scaled;
     }

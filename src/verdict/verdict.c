@@ -31,6 +31,7 @@ static void add_to_tally(struct aorta_tally *tally, const char *name, int layer,
 
 /* What the verdict is made from. */
 struct work {
+    struct aorta_arena memory;
     struct aorta_rank_step *items; /* measured iterations, by rank and step */
     size_t count;
     struct aorta_transfers transfers;
@@ -57,8 +58,8 @@ static aorta_status collect_iterations(const struct aorta_trace_analysis *analys
                                        struct aorta_verdict *verdict) {
     size_t limit = 1, fewest = SIZE_MAX;
     for (size_t i = 0; i < analysis->rank_count; i++) limit += analysis->ranks[i].window_count;
-    work->items = calloc(limit, sizeof *work->items);
-    if (!work->items) return AORTA_ERROR(AORTA_MEMORY, "no memory to analyse %zu iterations", limit);
+    work->items = aorta_arena_alloc(&work->memory, limit * sizeof *work->items);
+    AORTA_TRY(aorta_arena_check(&work->memory, "the iterations"));
     for (size_t i = 0; i < analysis->rank_count; i++)
         for (size_t j = 0; j < analysis->ranks[i].window_count; j++)
             if (aorta_trace_window_counts(analysis, &analysis->ranks[i].windows[j]))
@@ -80,19 +81,16 @@ static aorta_status collect_items(const struct aorta_trace_analysis *analysis, s
         struct aorta_iteration iteration = work->items[i].iteration;
         AORTA_TRY(aorta_rank_step_make(&iteration, &work->items[i]));
     }
-    verdict->ranks = calloc(verdict->rank_count + 1, sizeof *verdict->ranks);
-    work->sums.late_device_ns = calloc(verdict->rank_count + 1, sizeof(int64_t));
-    work->sums.late_host_ns = calloc(verdict->rank_count + 1, sizeof(int64_t));
-    if (!verdict->ranks || !work->sums.late_device_ns || !work->sums.late_host_ns)
-        return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu ranks", verdict->rank_count);
-    return NULL;
+    verdict->ranks = aorta_arena_alloc(verdict->arena, (verdict->rank_count + 1) * sizeof *verdict->ranks);
+    work->sums.late_device_ns = aorta_arena_alloc(&work->memory, (verdict->rank_count + 1) * sizeof(int64_t));
+    work->sums.late_host_ns = aorta_arena_alloc(&work->memory, (verdict->rank_count + 1) * sizeof(int64_t));
+    work->memory.failed |= verdict->arena->failed;
+    return aorta_arena_check(&work->memory, "the ranks");
 }
 
 static void free_work(struct work *work) {
     for (size_t i = 0; work->items && i < work->count; i++) aorta_rank_step_free(&work->items[i]);
-    free(work->items);
-    free(work->sums.late_device_ns);
-    free(work->sums.late_host_ns);
+    aorta_arena_free(&work->memory);
     aorta_transfers_free(&work->transfers);
     aorta_shapes_free(&work->shapes);
 }
@@ -271,10 +269,10 @@ static bool may_hold_gaps(const struct work *work) {
     return 2 * such > work->count;
 }
 
-static aorta_status summarise(const struct work *work, struct aorta_verdict *verdict) {
+static void summarise(struct work *work, struct aorta_verdict *verdict) {
     int64_t overlap = 0, comm = 0, compute = 0, exposed = 0, idle = 0;
-    double *steps = malloc(work->count * sizeof *steps);
-    if (!steps) return AORTA_ERROR(AORTA_MEMORY, "no memory for %zu step times", work->count);
+    double *steps = aorta_arena_alloc(&work->memory, work->count * sizeof *steps);
+    if (!steps) return;
     for (size_t i = 0; i < work->count; i++) {
         const struct aorta_overlap *one = work->items[i].iteration.overlap;
         steps[i] = (double)(one->span_ns + one->lead_ns) / 1e6;
@@ -289,7 +287,6 @@ static aorta_status summarise(const struct work *work, struct aorta_verdict *ver
     verdict->step_ms_p10 = aorta_percentile_sorted(steps, work->count, 10);
     verdict->step_ms_p50 = aorta_percentile_sorted(steps, work->count, 50);
     verdict->step_ms_p90 = aorta_percentile_sorted(steps, work->count, 90);
-    free(steps);
     verdict->coarse = may_hide_gaps(work);
     verdict->gaps = !verdict->coarse && may_hold_gaps(work);
     int64_t late = 0;
@@ -304,7 +301,6 @@ static aorta_status summarise(const struct work *work, struct aorta_verdict *ver
     for (size_t i = 0; i < verdict->rank_count; i++)
         verdict->step_ms_mean +=
             mean_ms(verdict->ranks[i].step_ns, (int64_t)verdict->ranks[i].iterations) / (double)verdict->rank_count;
-    return NULL;
 }
 
 static aorta_status compare_ranks(struct work *work, struct aorta_verdict *verdict) {
@@ -329,8 +325,10 @@ static aorta_status run_work(struct work *work, struct aorta_verdict *verdict) {
     AORTA_TRY(compare_ranks(work, verdict));
     AORTA_TRY(split_ranks(work, verdict));
     work->sums.latency_recurs = latency_recurs(work);
-    AORTA_TRY(summarise(work, verdict));
-    return aorta_verdict_make_findings(verdict, &work->sums);
+    summarise(work, verdict);
+    aorta_verdict_make_findings(verdict, &work->sums);
+    verdict->arena->failed |= work->memory.failed;
+    return aorta_advise(verdict, NULL);
 }
 
 /* ---- recorded ranks ---- */
@@ -363,8 +361,9 @@ static bool moves_data(const struct aorta_roofline *roofline) {
 }
 
 static aorta_status add_rooflines(const struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
-    struct rooflines rooflines = {analysis, calloc(analysis->rank_count + 1, sizeof *rooflines.items)};
-    if (!rooflines.items) return AORTA_ERROR(AORTA_MEMORY, "no memory for the rooflines");
+    const size_t bytes = (analysis->rank_count + 1) * sizeof(struct aorta_roofline);
+    struct rooflines rooflines = {analysis, aorta_arena_alloc(verdict->arena, bytes)};
+    AORTA_TRY(aorta_arena_check(verdict->arena, "the rooflines"));
     aorta_status status = aorta_parallel(analysis->rank_count, make_roofline, &rooflines);
     verdict->rooflines = rooflines.items;
     verdict->roofline_count = analysis->rank_count;
@@ -423,6 +422,12 @@ static unsigned program_of(const struct aorta_trace_analysis *analysis) {
     return programs[aorta_trace_framework(trace)];
 }
 
+/* An empty verdict has none. */
+static aorta_status make_arena(struct aorta_verdict *verdict) {
+    if (!verdict->arena) verdict->arena = calloc(1, sizeof *verdict->arena);
+    return verdict->arena ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
+}
+
 aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct aorta_verdict *verdict) {
     const bool host_only = analysis->rank_count && analysis->ranks[0].trace->host_only;
     *verdict = (struct aorta_verdict){
@@ -435,39 +440,34 @@ aorta_status aorta_verdict_make(struct aorta_trace_analysis *analysis, struct ao
         .warmup = analysis->warmup,
         .ranks_missing = missing_ranks(analysis),
         .sends = analysis->sends,
-        .program = program_of(analysis),
-        .arena = calloc(1, sizeof *verdict->arena)};
-    if (!verdict->arena) return AORTA_ERROR(AORTA_MEMORY, "no memory for the verdict");
+        .program = program_of(analysis)};
+    AORTA_TRY(make_arena(verdict));
     aorta_status status = make(analysis, verdict);
     verdict->steps_unlike = aorta_verdict_steps_differ(verdict) ? aorta_trace_steps_unlike(analysis) : NAN;
     if (!status && verdict->recorded) mark_unequal_work(analysis, verdict);
-    if (!status && host_only) status = aorta_verdict_host_collectives(analysis->ranks[0].trace, verdict);
+    if (!status && host_only) aorta_verdict_host_collectives(analysis->ranks[0].trace, verdict);
     if (!status) status = aorta_advise(verdict, NULL);
     if (status) aorta_verdict_free(verdict);
     return status;
 }
 
 aorta_status aorta_verdict_note(struct aorta_verdict *verdict, const char *about, const char *sentence) {
-    struct aorta_text text = {0};
-    aorta_text_printf(&text, "%s: %s", about, sentence);
-    return aorta_text_take(&text, &verdict->note);
+    AORTA_TRY(make_arena(verdict));
+    verdict->note = aorta_arena_printf(verdict->arena, "%s: %s", about, sentence);
+    return aorta_arena_check(verdict->arena, "the verdict's note");
 }
 
 aorta_status aorta_verdict_machine(struct aorta_verdict *verdict, const char *disturbed) {
     verdict->undisturbed = !disturbed;
     if (!disturbed) return NULL;
-    verdict->disturbed = strdup(disturbed);
-    return verdict->disturbed ? NULL : AORTA_ERROR(AORTA_MEMORY, "no memory for what disturbed the machine");
+    AORTA_TRY(make_arena(verdict));
+    verdict->disturbed = aorta_arena_strdup(verdict->arena, disturbed);
+    return aorta_arena_check(verdict->arena, "what disturbed the machine");
 }
 
 void aorta_verdict_free(struct aorta_verdict *verdict) {
     for (size_t i = 0; i < verdict->roofline_count; i++) aorta_roofline_free(&verdict->rooflines[i]);
-    free(verdict->rooflines);
     if (verdict->arena) aorta_arena_free(verdict->arena);
     free(verdict->arena);
-    free(verdict->findings);
-    free(verdict->ranks);
-    free(verdict->note);
-    free(verdict->disturbed);
     memset(verdict, 0, sizeof *verdict);
 }

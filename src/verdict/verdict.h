@@ -120,15 +120,16 @@ struct aorta_verdict {
     struct aorta_verdict_replay replay;
     struct aorta_roofline *rooflines; /* of each rank; NULL: none were made */
     size_t roofline_count;
-    char *disturbed;  /* what disturbed the machine, a sentence without its full stop; NULL: nothing that is known */
+    const char
+        *disturbed;   /* what disturbed the machine, a sentence without its full stop; NULL: nothing that is known */
     bool undisturbed; /* the machine was watched, and nothing disturbed it */
-    char *note;       /* "clocks: ...", without a cost of its own; NULL: none */
+    const char *note; /* "clocks: ...", without a cost of its own; NULL: none */
     struct {
         const char *name; /* of one of the collectives; NULL: there are none */
         double ran_ms, alone_ms;
     } host_collectives; /* of a recording without a device: what they ran, and without an operation of the program */
     unsigned program;   /* enum aorta_program */
-    struct aorta_arena *arena; /* of the facts */
+    struct aorta_arena *arena; /* of all this */
     double host_alone; /* of a recording without a device: share of the time in which its collectives ran alone */
     int ranks_missing; /* of a recording: ranks of its largest process group that were not given */
     bool sends;        /* what is called all-to-all are sends and receives, as far as the file says */

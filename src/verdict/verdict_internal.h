@@ -39,8 +39,7 @@ struct aorta_fill {
 };
 
 /* Makes the findings from the ranks' costs, with the facts that the sums show. (findings.c) */
-AORTA_MUST_USE aorta_status aorta_verdict_make_findings(struct aorta_verdict *verdict,
-                                                        const struct aorta_evidence_sums *sums);
+void aorta_verdict_make_findings(struct aorta_verdict *verdict, const struct aorta_evidence_sums *sums);
 void aorta_fill_host_launch(struct aorta_fill *fill);
 void aorta_fill_launch_latency(struct aorta_fill *fill);
 void aorta_fill_host_sync(struct aorta_fill *fill);
@@ -69,10 +68,9 @@ struct aorta_facts aorta_verdict_facts(const struct aorta_verdict *verdict);
 /* How often in a step the same reductions of this kind follow the same kernels, as for micro-batches whose gradients
  * are all reduced; 1: not so. (accumulation.c) */
 int aorta_verdict_reduced_again(const struct aorta_trace_analysis *analysis, const struct aorta_trace_rank *rank,
-                                enum aorta_collective kind);
+                                enum aorta_collective kind, struct aorta_arena *memory);
 
 /* Measures gloo's collectives in a recording without work of a device. (host_collectives.c) */
-AORTA_MUST_USE aorta_status aorta_verdict_host_collectives(const struct aorta_trace *trace,
-                                                           struct aorta_verdict *verdict);
+void aorta_verdict_host_collectives(const struct aorta_trace *trace, struct aorta_verdict *verdict);
 
 #endif

@@ -58,9 +58,10 @@ static struct place longest_gap(const struct aorta_trace_analysis *analysis, enu
 }
 
 /* Of the calls with this name how many follow a copy to the host as the thread's next call, as those of .item() do. */
-static double share_after_reads(const struct aorta_trace *trace, uint32_t name) {
-    uint32_t *last = malloc((trace->thread_count + 1) * sizeof *last);
+static double share_after_reads(const struct aorta_trace *trace, uint32_t name, struct aorta_arena *memory) {
+    uint32_t *last = aorta_arena_alloc(memory, (trace->thread_count + 1) * sizeof *last);
     bool *reads = aorta_trace_reading_calls(trace);
+    memory->failed |= !reads;
     size_t calls = 0, after = 0;
     for (size_t i = 0; last && i < trace->thread_count; i++) last[i] = AORTA_TRACE_NONE;
     for (size_t i = 0; last && reads && i < trace->call_count; i++) {
@@ -71,7 +72,6 @@ static double share_after_reads(const struct aorta_trace *trace, uint32_t name) 
         calls++;
         after += reads[i] || (before != AORTA_TRACE_NONE && reads[before]);
     }
-    free(last);
     free(reads);
     return calls ? (double)after / (double)calls : 0;
 }
@@ -97,7 +97,8 @@ static void find_caller(const struct aorta_trace_rank *rank, struct aorta_findin
     if (!rank->sync_count) return;
     const struct aorta_trace_sync_row *row = &rank->syncs[0];
     set_caller(rank, row, aorta_trace_text(rank->trace, row->name), finding);
-    if (share_after_reads(rank->trace, row->name) > MOST) aorta_facts_flag(&finding->facts, AORTA_FACT_READS);
+    if (share_after_reads(rank->trace, row->name, finding->facts.arena) > MOST)
+        aorta_facts_flag(&finding->facts, AORTA_FACT_READS);
 }
 
 void aorta_find_gap(const struct aorta_trace_analysis *analysis, struct aorta_finding *finding) {
@@ -174,7 +175,7 @@ void aorta_find_exposed(const struct aorta_trace_analysis *analysis, struct aort
         }
     }
     if (finding->cause == AORTA_CAUSE_EXPOSED_COLLECTIVE && finding->collective <= AORTA_REDUCE_SCATTER) {
-        const int times = aorta_verdict_reduced_again(analysis, worst.rank, finding->collective);
+        const int times = aorta_verdict_reduced_again(analysis, worst.rank, finding->collective, finding->facts.arena);
         if (times > 1) aorta_facts_set(&finding->facts, AORTA_FACT_REDUCED_AGAIN, times);
     }
     if (worst.activations) aorta_facts_flag(&finding->facts, AORTA_FACT_ACTIVATIONS);
@@ -248,7 +249,7 @@ void aorta_find_largest(const struct aorta_trace_analysis *analysis, struct aort
         const struct aorta_trace_rank *rank = &analysis->ranks[i];
         const size_t count = aorta_trace_text_count(rank->trace);
         struct total *by_name = calloc(count + 1, sizeof *by_name);
-        finding->facts.failed |= !by_name;
+        finding->facts.arena->failed |= !by_name;
         if (!by_name) return;
         add_totals(analysis, rank, finding->cause == AORTA_CAUSE_COPY, by_name);
         keep_largest(by_name, count, largest);

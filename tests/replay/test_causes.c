@@ -2,7 +2,7 @@
  * the right; `[L]` is a launch, `K` a kernel, `C` a collective, `.` waiting. Costs are the simulator's: 4 us for a
  * launch, 5 us until its kernel begins, 1 us between kernels, 5 us for a call that waits and as much for its return. */
 #include "check.h"
-#include "replay/replay.h"
+#include "replaying.h"
 #include "simulator.h"
 
 enum { US = 1000, MS = 1000000 };
@@ -36,7 +36,7 @@ static struct aorta_gains gains_of(struct sim *sim) {
     sim_record(sim, &recording);
     check_ok(aorta_graph_make(&recording.recording, &graph));
     sim_recording_free(&recording);
-    check_ok(aorta_gains_measure(&graph, &gains));
+    measure_gains(&graph, &gains);
     aorta_graph_free(&graph);
     assert_true(gains.measured_ns == longest(sim));
     assert_true(gains.replayed_ns == gains.measured_ns);
@@ -165,7 +165,7 @@ static uint32_t rank_at_fault(struct sim *sim, enum aorta_removal removal) {
     sim_run(sim);
     sim_record(sim, &recording);
     check_ok(aorta_graph_make(&recording.recording, &graph));
-    check_ok(aorta_replay_origin(&graph, removal, &origin));
+    find_origin(&graph, removal, &origin);
     assert_int_not_equal(origin.point, AORTA_GRAPH_NONE);
     assert_int_equal(graph.rank[origin.point], origin.rank);
     sim_recording_free(&recording);
@@ -400,7 +400,7 @@ static void one_large_reduction(void **unused) {
         sim_record(&sim, &recording);
         recording.collectives[0].piece_ns = pieces ? 1 * MS : -1;
         check_ok(aorta_graph_make(&recording.recording, &graph));
-        check_ok(aorta_gains_measure(&graph, &gains));
+        measure_gains(&graph, &gains);
         close_to(gains.gain_ns[AORTA_WITHOUT_EXPOSED_COLLECTIVE], pieces ? 9 * MS : 0, 1);
         sim_recording_free(&recording);
         aorta_graph_free(&graph);
@@ -547,13 +547,13 @@ static void circles_are_broken(void **unused) {
     struct aorta_graph graph;
     struct aorta_graph_rank rank = {.end_ns = 100, .steps = 1};
     struct aorta_replay replay = {0};
-    check_ok(aorta_graph_begin(&graph, &rank, 1));
+    aorta_graph_begin(&graph, &rank, 1);
     uint32_t a = aorta_graph_point(&graph, 10, 0, 0, false), b = aorta_graph_point(&graph, 30, 0, 1, true);
     aorta_graph_edge(&graph, a, b, 20, AORTA_EDGE_KERNEL, false);
     aorta_graph_edge(&graph, b, a, 5, AORTA_EDGE_DEPENDENCY, true);
     check_ok(aorta_graph_finish(&graph));
     assert_int_equal(graph.dropped, 1);
-    check_ok(aorta_replay_run(&graph, 0, &replay));
+    aorta_replay_run(&graph, 0, &replay);
     assert_true(replay.rank_ns[0] == 30);
     aorta_replay_free(&replay);
     aorta_graph_free(&graph);
@@ -565,7 +565,7 @@ static void nothing_recorded_is_no_failure(void **unused) {
     struct aorta_graph graph;
     struct aorta_gains gains;
     check_ok(aorta_graph_make(&recording, &graph));
-    check_ok(aorta_gains_measure(&graph, &gains));
+    measure_gains(&graph, &gains);
     assert_true(gains.measured_ns == 0 && gains.floor_ns == 0 && gains.path.length_ns == 0);
     aorta_graph_free(&graph);
 }
@@ -651,7 +651,7 @@ static void a_loader_beside_sets_the_pace(void **unused) {
     for (uint32_t i = 0; i < recording.hosts[0].call_count; i++)
         if (calls[i].kind == AORTA_REPLAY_DATA) calls[i].kind = AORTA_REPLAY_BATCH;
     check_ok(aorta_graph_make(&recording.recording, &graph));
-    check_ok(aorta_gains_measure(&graph, &gains));
+    measure_gains(&graph, &gains);
     assert_int_equal(gains.order[0], AORTA_WITHOUT_DATA_WAIT);
     assert_true(gains.gain_ns[AORTA_WITHOUT_DATA_WAIT] > (TURNS - 2) * 490.0 * US);
     close_to(gains.gain_ns[AORTA_WITHOUT_HOST_SYNC], 0, 1100 * US); /* the last kernel */
@@ -688,7 +688,7 @@ static void wait_without_a_call(int64_t kernel_us, int64_t late_us) {
     struct aorta_graph graph;
     struct aorta_gains gains;
     check_ok(aorta_graph_make(&recording, &graph));
-    check_ok(aorta_gains_measure(&graph, &gains));
+    measure_gains(&graph, &gains);
     close_to(gains.gain_ns[AORTA_WITHOUT_HOST_PAUSE], 0, 1);
     /* the time between the kernel's end and the next launch, and the start */
     close_to(gains.gain_ns[AORTA_WITHOUT_HOST_SYNC], (TURNS - 1) * (late_us - 5) * US, 5 * TURNS * US);
@@ -719,7 +719,7 @@ static void lags_without_a_reason_are_counted(void **unused) {
     struct aorta_graph graph;
     struct aorta_gains gains;
     check_ok(aorta_graph_make(&recording, &graph));
-    check_ok(aorta_gains_measure(&graph, &gains));
+    measure_gains(&graph, &gains);
     close_to(gains.unexplained_share, 0.295, 0.001);
     aorta_graph_free(&graph);
 }

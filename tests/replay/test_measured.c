@@ -4,8 +4,8 @@
  *     compute                      K======|     K======|
  *     gather                       C===|        waits for the compute before it (no prefetch) */
 #include "check.h"
-#include "replay/replay.h"
 #include "replay/trace_graph.h"
+#include "replaying.h"
 #include "samples/measured.h"
 #include "samples/profile.h"
 
@@ -120,7 +120,7 @@ static struct aorta_gains gains_of(struct run *run) {
     check_ok(analyze(run, 0));
     assert_true(run->recording.analysis.common_clock);
     check_ok(aorta_trace_graph_make(&run->recording.analysis, &built));
-    check_ok(aorta_gains_measure(&built.graph, &gains));
+    measure_gains(&built.graph, &gains);
     aorta_trace_graph_free(&built);
     assert_true(gains.replayed_ns == gains.measured_ns);
     assert_true(fabs(gains.measured_ns - step_us(run) * US) < 1);

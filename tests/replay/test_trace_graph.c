@@ -2,9 +2,9 @@
  * anything may be without an explanation, and gains must lie within the step. */
 #include "check.h"
 #include "formats/open.h"
-#include "replay/replay.h"
 #include "replay/scaled.h"
 #include "replay/trace_graph.h"
+#include "replaying.h"
 #include "samples/dump.h"
 
 #include <limits.h>
@@ -28,7 +28,7 @@ static void open_run(const char *const *names, size_t count, struct run *run) {
     }
     check_ok(aorta_trace_analyze(&run->list, NULL, &run->analysis));
     check_ok(aorta_trace_graph_make(&run->analysis, &run->built));
-    check_ok(aorta_gains_measure(&run->built.graph, &run->gains));
+    measure_gains(&run->built.graph, &run->gains);
 }
 
 static void close_run(struct run *run) {
@@ -40,7 +40,7 @@ static void close_run(struct run *run) {
 static void check_run(const struct run *run) {
     const struct aorta_graph *graph = &run->built.graph;
     struct aorta_replay replay = {0};
-    check_ok(aorta_replay_run(graph, 0, &replay));
+    aorta_replay_run(graph, 0, &replay);
     for (uint32_t i = 0; i < graph->point_count; i++) assert_true(replay.point_ns[i] == graph->time_ns[i]);
     aorta_replay_free(&replay);
     assert_int_equal(graph->dropped, 0);
@@ -108,7 +108,7 @@ static void added_launches_take_the_hosts_time(void **unused) {
     for (size_t i = 0; i < count; i++) scales[i] = (struct aorta_work_scale){1, false, i % 10 ? 0 : TIMES};
     const struct aorta_work_scale *ranks[] = {scales};
     struct aorta_graph scaled = {0};
-    check_ok(aorta_graph_scale(&run.built, ranks, &scaled));
+    aorta_graph_scale(&run.built, ranks, &scaled);
     const struct aorta_graph *graph = &run.built.graph;
     for (uint32_t i = 0; i < graph->edge_count; i++) {
         const int64_t more_ns = scaled.lag_ns[i] - graph->lag_ns[i];
@@ -122,8 +122,8 @@ static void added_launches_take_the_hosts_time(void **unused) {
     assert_true(added_ns == calls * most_ns); /* each as much */
     assert_true(most_ns > TIMES * 1000 && most_ns < TIMES * 1000000);
     struct aorta_replay before = {0}, after = {0};
-    check_ok(aorta_replay_run(graph, 0, &before));
-    check_ok(aorta_replay_run(&scaled, 0, &after));
+    aorta_replay_run(graph, 0, &before);
+    aorta_replay_run(&scaled, 0, &after);
     assert_true(after.step_ns > before.step_ns && after.step_ns <= before.step_ns + (double)added_ns);
     aorta_replay_free(&before);
     aorta_replay_free(&after);
@@ -170,9 +170,9 @@ static void kernels_that_overlap_shorten_each_other(void **unused) {
     struct aorta_graph scaled = {0};
     struct aorta_replay before = {0}, after = {0};
     int within = 0;
-    check_ok(aorta_graph_scale(&run.built, ranks, &scaled));
-    check_ok(aorta_replay_run(&run.built.graph, 0, &before));
-    check_ok(aorta_replay_run(&scaled, 0, &after));
+    aorta_graph_scale(&run.built, ranks, &scaled);
+    aorta_replay_run(&run.built.graph, 0, &before);
+    aorta_replay_run(&scaled, 0, &after);
     for (uint32_t i = 0; i < scaled.edge_count; i++) within += aorta_graph_begins_within(&scaled, i);
     assert_true(within >= STEPS * (KERNELS - 1));
     /* The host launches each step when it did; the last kernel of the first step ends so much sooner. */

@@ -8,8 +8,8 @@
  *
  * All that is not stamping runs `pace` times as long as without the recording. */
 #include "check.h"
-#include "replay/replay.h"
 #include "replay/unrecorded.h"
+#include "replaying.h"
 #include "timeline/analysis.h"
 #include "timeline/builder.h"
 
@@ -336,7 +336,7 @@ static void any_program_is_no_slower_unrecorded(void **state) {
         if (found->step_ns > found->recorded_ns * 1.0001)
             fail_msg("%d: %f > %f", round, found->step_ns, found->recorded_ns);
         assert_true(found->range_ns[0] <= found->step_ns && found->step_ns <= found->range_ns[1]);
-        check_ok(aorta_gains_measure(&made.graph.graph, &gains));
+        measure_gains(&made.graph.graph, &gains);
         assert_true(gains.replayed_ns == found->step_ns && gains.measured_ns == found->step_ns);
         assert_true(gains.floor_ns <= gains.replayed_ns && gains.floor_ns >= 0);
         end(&made);

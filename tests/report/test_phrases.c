@@ -132,7 +132,7 @@ static int begin(void **state) {
                                            .step = 7,
                                            .stream = 9};
     struct aorta_fact *kernel = aorta_facts_set(&finding.facts, AORTA_FACT_KERNEL, 1); /* nothing of its place */
-    assert_false(finding.facts.failed);
+    assert_false(finding.facts.arena->failed);
     return kernel->place.name != NULL;
 }
 

@@ -368,7 +368,7 @@ static void test_the_environment_explains_rows(void **state) {
         struct aorta_setting items[] = {{"environment.CUDA_DEVICE_MAX_CONNECTIONS", one ? "1" : "8"}};
         aorta_facts_set(&exposed.facts, AORTA_FACT_EXPOSED, 2.5);
         aorta_verdict_environment(&verdict, &(struct aorta_settings){items, 1});
-        assert_false(exposed.facts.failed);
+        assert_false(exposed.facts.arena->failed);
         assert_int_equal(said_has(&exposed, AORTA_FACT_ENVIRONMENT), one);
         if (one) assert_string_equal(said_place(&exposed, AORTA_FACT_ENVIRONMENT), "CUDA_DEVICE_MAX_CONNECTIONS=1");
         const char *evidence = said_evidence(&verdict, &exposed);

@@ -100,8 +100,12 @@ static void templates_name_facts_that_exist(void **state) {
 }
 
 static void expect_advice(enum aorta_cause cause, int kind, unsigned program, const char *remedy) {
-    struct aorta_finding finding = {
-        .cause = cause, .collective = (enum aorta_collective)kind, .rank = -1, .remedy = remedy};
+    struct aorta_arena arena = {0};
+    struct aorta_finding finding = {.cause = cause,
+                                    .collective = (enum aorta_collective)kind,
+                                    .rank = -1,
+                                    .remedy = remedy,
+                                    .facts = {.arena = &arena}};
     struct aorta_verdict verdict = {.findings = &finding, .finding_count = 1, .recorded = true, .program = program};
     check_ok(aorta_advise(&verdict, NULL));
     if (!finding.fix_count || !*finding.fixes[0].row->text)

@@ -1,0 +1,113 @@
+/* Memory runs out at each allocation of an analysis in turn: each time the phase reports AORTA_MEMORY once, nothing is
+ * read that is not there, and nothing leaks (the address sanitizer counts). The linker redirects the allocation
+ * functions to this file. */
+#include "check.h"
+#include "formats/open.h"
+#include "report/verdict_text.h"
+#include "timeline/analysis.h"
+#include "verdict/verdict.h"
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* Allocations that succeed yet; the next one fails, and with `lasting` all that follow. */
+static atomic_long left = LONG_MAX;
+static atomic_bool lasting;
+
+static bool fails_now(void) {
+    const long before = atomic_fetch_sub(&left, 1);
+    return before == 0 || (before < 0 && lasting);
+}
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__real_realloc(void *memory, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_realloc(void *memory, size_t bytes);
+
+void *__wrap_malloc(size_t bytes) {
+    return fails_now() ? NULL : __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t count, size_t bytes) {
+    return fails_now() ? NULL : __real_calloc(count, bytes);
+}
+
+void *__wrap_realloc(void *memory, size_t bytes) {
+    return fails_now() ? NULL : __real_realloc(memory, bytes);
+}
+
+/* From the trace to the verdict. */
+static aorta_status analyze(const struct aorta_trace_list *list, struct aorta_text *words) {
+    struct aorta_trace_analysis analysis;
+    struct aorta_verdict verdict;
+    AORTA_TRY(aorta_trace_analyze(list, NULL, &analysis));
+    aorta_status status = aorta_verdict_make(&analysis, &verdict);
+    if (!status) {
+        struct aorta_json json;
+        aorta_json_begin(&json, words, 0);
+        aorta_json_object(&json);
+        aorta_verdict_json(&verdict, &json);
+        aorta_json_object_end(&json);
+        status = aorta_text_check(words);
+        aorta_verdict_free(&verdict);
+    }
+    aorta_trace_analysis_free(&analysis);
+    return status;
+}
+
+/* Returns how many allocations there are. Where a failure changes nothing (a thread that cannot begin) the verdict is
+ * the same. */
+static long fail_each(const struct aorta_trace_list *list, const char *expected, bool all_after, long stride) {
+    long at = 0;
+    for (bool failed = true; failed; at += stride) {
+        struct aorta_text words = {0};
+        lasting = all_after;
+        left = at;
+        aorta_status status = analyze(list, &words);
+        failed = left < 0;
+        left = LONG_MAX;
+        if (status)
+            assert_int_equal(aorta_status_code(status), AORTA_MEMORY);
+        else
+            assert_string_equal(words.data, expected);
+        assert_true(status || !failed || !all_after);
+        aorta_status_free(status);
+        aorta_text_free(&words);
+    }
+    return at;
+}
+
+static void exhaust(const char *const *paths, size_t count, long stride) {
+    struct aorta_trace_list list = {0};
+    struct aorta_text expected = {0};
+    const struct aorta_trace_options options = {0};
+    check_ok(aorta_trace_open_many(paths, count, &options, &list));
+    check_ok(analyze(&list, &expected));
+    assert_true(fail_each(&list, expected.data, false, stride) > 300);
+    assert_true(fail_each(&list, expected.data, true, stride) > 300);
+    aorta_text_free(&expected);
+    aorta_trace_list_free(&list);
+}
+
+static void of_two_ranks(void **state) {
+    (void)state;
+    static const char *const paths[] = {RECORDED "/whole/fsdp2_rank0.json.gz", RECORDED "/whole/fsdp2_rank1.json.gz"};
+    exhaust(paths, 2, 17);
+}
+
+static void of_operations_with_shapes(void **state) {
+    (void)state;
+    static const char *const paths[] = {RECORDED "/whole/mi300_resnet.json.gz"};
+    exhaust(paths, 1, 31);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(of_two_ranks),
+        cmocka_unit_test(of_operations_with_shapes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
